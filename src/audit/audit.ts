@@ -6,6 +6,7 @@ import type { Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 import { HOUR_MS } from '../time.ts';
 import { auditedEvents } from './audited-events.ts';
+import type { AuditRecord } from './kinds.ts';
 import { createAuditNotes } from './notes.ts';
 import { talliedEvents } from './tallied-events.ts';
 import { createTallies } from './tallies.ts';
@@ -22,8 +23,9 @@ export async function createAudit(parts: {
 }) {
   const { storage, events, days, clock } = parts;
   const { store, sealer } = storage;
-  const trail = createAuditTrail({ store, clock, days, onStored: (audit) => events.audited({ audit }) });
-  const notes = createAuditNotes({ trail, clock, lost: (entries) => events.auditLost({ entries }) });
+  const onStored = (audit: AuditRecord) => events.audited({ audit });
+  const trail = createAuditTrail({ store, clock, days, onStored });
+  const notes = createAuditNotes({ trail, clock, onStored, lost: (entries) => events.auditLost({ entries }) });
   const tallies = createTallies({ store, clock, lost: (counts) => events.countsLost({ of: 'overview', counts }) });
   events.listen(auditedEvents(notes.note));
   events.listen(talliedEvents(tallies));

@@ -36,6 +36,13 @@ export interface AuditTrailParts {
   onStored?: (record: AuditRecord) => void;
 }
 
+interface DatedEntry {
+  entry: AuditEntry;
+  /** Milliseconds since the epoch. */
+  at: number;
+  stored?: ((record: AuditRecord) => void) | undefined;
+}
+
 const BATCH = 250;
 const SEARCH_MS = 40;
 /** Small enough for one write: an entry is in up to nine indexes. */
@@ -98,13 +105,21 @@ export function createAuditTrail(parts: AuditTrailParts) {
     return removed;
   };
 
+  const appendAll = async (entries: readonly DatedEntry[]): Promise<void> => {
+    const cleaned = entries.map(({ entry, at, stored = onStored }) => ({ clean: cleanEntry(entry), at, stored }));
+    const ids = await store.append(
+      log,
+      cleaned.map(({ clean, at }) => ({ entry: JSON.stringify(clean), at, indexes: indexesOf(clean) })),
+    );
+    for (const [n, { clean, at, stored }] of cleaned.entries()) stored?.(recordOf(ids[n] ?? '', at, clean));
+  };
+
   return {
     /** Resolves once the entry is stored. `at`: milliseconds since the epoch. @throws AppError `storage_unavailable` */
-    async append(entry: AuditEntry, at = clock()): Promise<void> {
-      const clean = cleanEntry(entry);
-      const id = await store.append(log, JSON.stringify(clean), at, indexesOf(clean));
-      onStored?.(recordOf(id, at, clean));
-    },
+    append: (entry: AuditEntry, at = clock()): Promise<void> => appendAll([{ entry, at }]),
+
+    /** As `append`, all or none. `stored` is called with the record of each, by default `onStored`. */
+    appendAll,
 
     /** By the id of its record. */
     async find(id: string): Promise<AuditRecord | undefined> {

@@ -22,7 +22,7 @@ export function createListing(parts: {
       stored = current;
     }
   };
-  const later = (connection: ListedConnection) => queue.add(() => relist(connection));
+  const later = (connection: ListedConnection) => void queue.add(() => relist(connection));
 
   return {
     /** As the index does it. Never rejects. */

@@ -47,6 +47,13 @@ export interface PageOptions {
   order?: 'ascending' | 'descending';
 }
 
+export interface NewLogEntry {
+  entry: string;
+  /** Milliseconds since the epoch. */
+  at: number;
+  indexes?: readonly string[];
+}
+
 export interface LogPage {
   items: { id: string; at: number; entry: string }[];
   next?: string;
@@ -108,10 +115,10 @@ export interface Store {
   counter(key: string): Promise<number>;
 
   /**
-   * Appends an entry and returns its id. Ids ascend in the order of appending. `at`: milliseconds since the epoch. The id
-   * becomes a member of these indexes in the same step, with `at` as its score. They have the tag of the log.
+   * Appends all of the entries or none, and returns their ids, which ascend in the order of appending. Each id becomes a member
+   * of the indexes of its entry in the same step, with `at` as its score. They have the tag of the log.
    */
-  append(log: string, entry: string, at: number, indexes?: readonly string[]): Promise<string>;
+  append(log: string, entries: readonly NewLogEntry[]): Promise<string[]>;
 
   /** Entries in order of appending, or the reverse. `after` is an id or the `next` of a page. */
   readLog(log: string, options: PageOptions): Promise<LogPage>;

@@ -9,12 +9,17 @@ const MAX_CONCURRENT = 50;
 const RETRY_MS = 500;
 const CLOSE_MS = 3_000;
 
+interface Queued {
+  write: () => Promise<unknown>;
+  size: () => number;
+}
+
 export type WriteQueue = ReturnType<typeof createWriteQueue>;
 
 /** @param parts `lost`: called with the number of writes that were not made */
 export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
-  const queue: (() => Promise<unknown>)[] = [];
-  let underWay = 0;
+  const queue: Queued[] = [];
+  let underWay: readonly Queued[] = [];
   let worker: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closing = false;
@@ -23,13 +28,13 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
   const writeAll = async (): Promise<void> => {
     while (queue.length > 0) {
       const batch = queue.splice(0, MAX_CONCURRENT);
-      underWay = batch.length;
-      const results = await Promise.allSettled(batch.map((write) => write()));
-      underWay = 0;
+      underWay = batch;
+      const results = await Promise.allSettled(batch.map(({ write }) => write()));
+      underWay = [];
       const failed = batch.filter((_write, place) => results[place]?.status === 'rejected');
       if (failed.length === 0) continue;
       if (closed) {
-        lost(failed.length);
+        lost(sizeOf(failed));
         continue;
       }
       queue.unshift(...failed);
@@ -52,16 +57,19 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
     /**
      * Queues a write. Never throws. It is made again if it fails, and then may be made twice, because the result of a failed
      * write is unknown.
+     * @param size how much is lost with it, asked at that moment
+     * @returns false if it was dropped
      */
-    add(write: () => Promise<unknown>): void {
+    add(write: () => Promise<unknown>, size = () => 1): boolean {
       if (queue.length >= MAX_QUEUED) {
-        lost(1);
-        return;
+        lost(size());
+        return false;
       }
       // In the async context of its request, which its log lines name.
-      queue.push(AsyncLocalStorage.bind(write));
+      queue.push({ write: AsyncLocalStorage.bind(write), size });
       if (closing) void work();
       else timer ??= setTimeout(work, BATCH_MS);
+      return true;
     },
     /** Resolves once every write is made. */
     settle: (): Promise<void> => work(),
@@ -69,9 +77,13 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
     async close(): Promise<void> {
       closing = true;
       await Promise.race([work(), sleep(CLOSE_MS, undefined, { ref: false })]);
-      const left = queue.length + underWay;
+      const left = sizeOf([...queue, ...underWay]);
       if (left > 0) lost(left);
       closed = true;
     },
   };
+}
+
+function sizeOf(queued: readonly Queued[]): number {
+  return queued.reduce((sum, { size }) => sum + size(), 0);
 }

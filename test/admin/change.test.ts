@@ -23,8 +23,11 @@ function openAudit(fails: (call: number) => boolean = () => false) {
     if (fails(calls)) throw new Error('The trail cannot be written.');
     entries.push(entry);
   };
+  const appendAll = async (together: readonly { entry: AuditEntry }[]) => {
+    for (const { entry } of together) await append(entry);
+  };
   const { note, settle } = createAuditNotes({
-    ...{ trail: { append }, clock: Date.now },
+    ...{ trail: { appendAll }, clock: Date.now },
     lost: (count) => void lost.push(count),
   });
   return { audit: { trail: { append }, note }, entries, lost, settle };

@@ -132,7 +132,7 @@ test('R94 what an administrator does is a change, but for refusals and reading',
 describe('R94 refusals', () => {
   const notesOf = (kept: AuditEntry[], clock: () => number) =>
     createAuditNotes({
-      trail: { append: async (entry) => void kept.push(entry) },
+      trail: { appendAll: async (entries) => void kept.push(...entries.map(({ entry }) => entry)) },
       clock,
       lost: () => expect.unreachable(),
     });

@@ -163,8 +163,8 @@ describe('notes', () => {
     let down = true;
     const trail = trailOf();
     const shaky = {
-      append: (one: AuditEntry, at?: number) =>
-        down ? Promise.reject(new AppError('storage_unavailable')) : trail.append(one, at),
+      appendAll: (entries: Parameters<typeof trail.appendAll>[0]) =>
+        down ? Promise.reject(new AppError('storage_unavailable')) : trail.appendAll(entries),
     };
     const notes = createAuditNotes({ trail: shaky, clock: () => now, lost: () => expect.unreachable() });
     notes.note(entry());

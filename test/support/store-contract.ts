@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import { test as baseTest, beforeEach, describe, expect, type TestAPI } from 'vitest';
 import type { KeptItem, Store } from '../../src/storage/store.ts';
+import { appendTo } from './append-to.ts';
 import { skipWithout } from './missing.ts';
 
 export interface StoreHarness {
@@ -190,7 +191,7 @@ function walkDuties(test: DutyTest): void {
       await pair.one.write([{ put: 'b', value: 'ü\n', lifetimeSeconds: 60 }]);
       await pair.one.write([{ put: 'c', value: '', lifetimeSeconds: 1 }]);
       await pair.one.increment('n', 12, { lifetimeSeconds: 60 });
-      await pair.one.append('l', '1:entry', 1);
+      await appendTo(pair.one, 'l', '1:entry', 1);
       await pair.one.acquireLease('e', 'owner', 60_000);
       await pair.one.ready();
       await pair.elapse(1_100);
@@ -537,8 +538,8 @@ function logDuties(test: DutyTest): void {
     }) => {
       const ids: string[] = [];
       for (const [n, store] of [pair.one, pair.other, pair.one, pair.other, pair.one].entries()) {
-        ids.push(await store.append('l', `entry ${n}`, 1_000 - n));
-        await store.append('another', 'not this one', 5);
+        ids.push(await appendTo(store, 'l', `entry ${n}`, 1_000 - n));
+        await appendTo(store, 'another', 'not this one', 5);
       }
       const first = await pair.one.readLog('l', { limit: 2 });
       expect(first.items).toEqual([
@@ -561,11 +562,36 @@ function logDuties(test: DutyTest): void {
       expect((await pair.other.logEntries('another', ids)).filter(({ entry }) => entry !== 'not this one')).toEqual([]);
     });
 
+    test('several entries are there together or not at all, in their order, each in its own indexes', async ({
+      pair,
+    }) => {
+      const together = [
+        { entry: 'third', at: 30, indexes: ['i:{l}'] },
+        { entry: 'fourth', at: 40 },
+        { entry: 'fifth', at: 50, indexes: ['j:{l}', 'i:{l}'] },
+      ];
+      const [third = '', fourth = '', fifth = ''] = await pair.one.append('log:{l}', together);
+      const membersOf = async (index: string) =>
+        (await pair.other.page(index, { limit: 9 })).items
+          .filter(({ score }) => score >= 30)
+          .map(({ member }) => member);
+      expect([await membersOf('i:{l}'), await membersOf('j:{l}')]).toEqual([[third, fifth], [fifth]]);
+      const newest = await pair.other.readLog('log:{l}', { limit: 3, order: 'descending' });
+      expect(newest.items.map(({ id, entry }) => [id, entry])).toEqual([
+        [fifth, 'fifth'],
+        [fourth, 'fourth'],
+        [third, 'third'],
+      ]);
+      const torn = [...together, { entry: 'torn', at: Number.NaN }];
+      await expect(pair.one.append('log:{l}', torn)).rejects.toThrow(TypeError);
+      expect((await pair.other.readLog('log:{l}', { limit: 1, order: 'descending' })).items[0]?.id).toBe(fifth);
+    });
+
     test('an entry and its members of indexes are there together or not at all', async ({ pair }) => {
       const indexes = ['i:{l}', 'j:{l}'];
       const ids = await Promise.all([
-        pair.one.append('log:{l}', 'first', 20, indexes),
-        pair.other.append('log:{l}', 'second', 10, ['i:{l}']),
+        appendTo(pair.one, 'log:{l}', 'first', 20, indexes),
+        appendTo(pair.other, 'log:{l}', 'second', 10, ['i:{l}']),
       ]);
       expect((await pair.other.page('i:{l}', { limit: 9 })).items).toEqual([
         { member: ids[1], score: 10 },
@@ -573,23 +599,23 @@ function logDuties(test: DutyTest): void {
       ]);
       expect((await pair.other.page('j:{l}', { limit: 9 })).items).toEqual([{ member: ids[0], score: 20 }]);
       expect((await pair.one.logEntries('log:{l}', ids)).map(({ entry }) => entry).sort()).toEqual(['first', 'second']);
-      await expect(pair.one.append('log:{l}', 'torn', Number.NaN, indexes)).rejects.toThrow(TypeError);
-      await expect(pair.one.append('log:{l}', 'elsewhere', 1, ['i:{m}'])).rejects.toThrow(TypeError);
+      await expect(appendTo(pair.one, 'log:{l}', 'torn', Number.NaN, indexes)).rejects.toThrow(TypeError);
+      await expect(appendTo(pair.one, 'log:{l}', 'elsewhere', 1, ['i:{m}'])).rejects.toThrow(TypeError);
       expect((await pair.one.readLog('log:{l}', { limit: 9 })).items).toHaveLength(2);
       expect((await pair.one.page('j:{l}', { limit: 9 })).items).toHaveLength(1);
     });
 
     test('removing deletes the entries that are named, and no others', async ({ pair }) => {
-      const elsewhere = await pair.one.append('another', 'kept', 0);
+      const elsewhere = await appendTo(pair.one, 'another', 'kept', 0);
       const ids: string[] = [];
-      for (let n = 0; n < 5; n += 1) ids.push(await pair.one.append('l', `${n}`, n));
+      for (let n = 0; n < 5; n += 1) ids.push(await appendTo(pair.one, 'l', `${n}`, n));
       const [first = '', , third = ''] = ids;
       await pair.one.removeEntries('l', [third, first, first, elsewhere, 'no id', '']);
       expect((await pair.other.readLog('l', { limit: 9 })).items.map((item) => item.entry)).toEqual(['1', '3', '4']);
       expect(await pair.other.logEntries('l', [first, third])).toEqual([]);
       await pair.one.removeEntries('l', ids);
       await pair.one.removeEntries('l', []);
-      const id = await pair.one.append('l', 'after', 9);
+      const id = await appendTo(pair.one, 'l', 'after', 9);
       expect(ids).not.toContain(id);
       expect((await pair.one.readLog('l', { limit: 9 })).items).toEqual([{ id, at: 9, entry: 'after' }]);
       expect((await pair.one.readLog('another', { limit: 9 })).items).toHaveLength(1);
@@ -598,7 +624,7 @@ function logDuties(test: DutyTest): void {
     test('hundreds of entries are read, looked up and removed at once, and none where none is named', async ({
       pair,
     }) => {
-      const appended = Array.from({ length: 300 }, (_, n) => pair.one.append('log:{l}', `${n}`, n, ['i:{l}']));
+      const appended = Array.from({ length: 300 }, (_, n) => appendTo(pair.one, 'log:{l}', `${n}`, n, ['i:{l}']));
       const ids = (await Promise.all(appended)).toSorted();
       const entries = (await pair.other.readLog('log:{l}', { limit: 1_000 })).items;
       expect(entries.map(({ id }) => id).toSorted()).toEqual(ids);
@@ -729,7 +755,7 @@ function copyDuties(test: DutyTest): void {
       await pair.one.write([{ put: 'c', value: 'gone', lifetimeSeconds: 1 }]);
       await pair.one.increment('n', 12, { lifetimeSeconds: LONG_SECONDS });
       await pair.one.increment('gone', 12, { lifetimeSeconds: 1 });
-      for (const [at, entry] of ['first', 'second', 'third'].entries()) await pair.one.append('l', entry, 7 - at);
+      for (const [at, entry] of ['first', 'second', 'third'].entries()) await appendTo(pair.one, 'l', entry, 7 - at);
       await pair.one.acquireLease('e', 'owner', 60_000);
       await pair.one.ready();
       await pair.elapse(1_100);
@@ -770,7 +796,7 @@ function copyDuties(test: DutyTest): void {
       const lost = Math.max(...items.map((item) => ('version' in item ? item.version : 0)));
       expect(await pair.other.write([{ put: 'a:{t}', value: 'new', ifVersion: before?.version ?? 0 }])).toBeDefined();
       expect((await pair.one.get('a:{t}'))?.version).toBeGreaterThan(lost);
-      const id = await pair.one.append('l', 'fourth', 1);
+      const id = await appendTo(pair.one, 'l', 'fourth', 1);
       const log = await pair.one.readLog('l', { limit: 9 });
       expect(log.items.map(({ entry }) => entry)).toEqual(['first', 'second', 'third', 'fourth']);
       expect(log.items.at(-1)?.id).toBe(id);

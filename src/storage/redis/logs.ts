@@ -9,11 +9,12 @@ type LogMethods = 'append' | 'readLog' | 'logEntries' | 'removeEntries';
 
 export function redisLogs({ connection, runWrite, names }: RedisParts): Pick<Store, LogMethods> {
   return {
-    async append(log, entry, at, indexes = []) {
-      assertOneTag([log, ...indexes]);
-      const keys = [log, ...indexes].map(names.of);
-      const id = await runWrite((client) => runScript(client, 'gatehouseAppend', keys, [assertFinite(at), entry]));
-      return String(id);
+    async append(log, entries) {
+      const keys = [log, ...entries.flatMap(({ indexes = [] }) => indexes)];
+      assertOneTag(keys);
+      const args = entries.flatMap(({ entry, at, indexes = [] }) => [assertFinite(at), entry, indexes.length]);
+      const ids = await runWrite((client) => runScript(client, 'gatehouseAppend', keys.map(names.of), args));
+      return (ids as string[]).map(String);
     },
     async readLog(log, { after, limit, order }) {
       const most = assertLimit(limit) + 1;

@@ -101,13 +101,23 @@ elseif ARGV[2] ~= '0' then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) en
 return value
 `;
 
-/** KEYS: the log, the indexes. ARGV: time, entry. All keys are read before the first is changed, as above. */
+/**
+ * KEYS: the log, the indexes of all entries, one entry after the other. ARGV: three for each entry: time, text, number of its
+ * indexes. All keys are read before the first is changed, as above.
+ */
 const APPEND = `
 redis.call('XLEN', KEYS[1])
 for i = 2, #KEYS do redis.call('ZCARD', KEYS[i]) end
-local id = redis.call('XADD', KEYS[1], '*', 'at', ARGV[1], 'entry', ARGV[2])
-for i = 2, #KEYS do redis.call('ZADD', KEYS[i], ARGV[1], id) end
-return id
+local ids, place = {}, 2
+for i = 1, #ARGV, 3 do
+  local id = redis.call('XADD', KEYS[1], '*', 'at', ARGV[i], 'entry', ARGV[i + 1])
+  for _ = 1, tonumber(ARGV[i + 2]) do
+    redis.call('ZADD', KEYS[place], ARGV[i], id)
+    place = place + 1
+  end
+  ids[#ids + 1] = id
+end
+return ids
 `;
 
 /**

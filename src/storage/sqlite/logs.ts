@@ -18,13 +18,15 @@ export function sqliteLogs({ database, read, write }: SqliteParts): Pick<Store, 
   const descending = prepareRead(database, '<', 'DESC');
 
   return {
-    async append(log, entry, at, indexes = []) {
-      assertOneTag([log, ...indexes]);
-      return write(() => {
-        const id = String(insert.run(log, assertFinite(at), entry).lastInsertRowid);
-        for (const index of indexes) changeIndex({ index, add: id, score: at });
-        return id;
-      });
+    async append(log, entries) {
+      assertOneTag([log, ...entries.flatMap(({ indexes = [] }) => indexes)]);
+      return write(() =>
+        entries.map(({ entry, at, indexes = [] }) => {
+          const id = String(insert.run(log, assertFinite(at), entry).lastInsertRowid);
+          for (const index of indexes) changeIndex({ index, add: id, score: at });
+          return id;
+        }),
+      );
     },
     readLog: (log, { after, limit, order }) =>
       read(() => {

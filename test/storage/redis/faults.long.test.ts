@@ -8,6 +8,7 @@ import type { RedisDurability } from '../../../src/storage/redis/admission.ts';
 import { toStoreError } from '../../../src/storage/redis/faults.ts';
 import { createRedisStore, type RedisStoreOptions } from '../../../src/storage/redis/store.ts';
 import type { Store } from '../../../src/storage/store.ts';
+import { appendTo } from '../../support/append-to.ts';
 import { skipWithout } from '../../support/missing.ts';
 import { freePort } from '../../support/ports.ts';
 import { startHoldingProxy } from '../../support/redis-proxy.ts';
@@ -352,7 +353,7 @@ describe('REDIS_DURABILITY=replicas:', () => {
       store.write([{ put: 'a', value: '1' }]),
       store.write([{ delete: 'k0' }]),
       store.acquireLease('l', 'A', 1_000),
-      store.append('log', 'entry', 1),
+      appendTo(store, 'log', 'entry', 1),
       store.ready(),
     ];
     const later = new Promise((resolve) => setTimeout(resolve, 1_200)).then(() => refusalTime(store.ready()));

@@ -12,6 +12,7 @@ import { createSqliteWriter } from '../../../src/storage/sqlite/writer.ts';
 import type { Store } from '../../../src/storage/store.ts';
 import { createUserLifecycle } from '../../../src/users/user-lifecycle.ts';
 import { createUserStore } from '../../../src/users/user-store.ts';
+import { appendTo } from '../../support/append-to.ts';
 
 const [NORMAL, FULL] = [1, 2];
 const RETRY = { deadlineMilliseconds: 1_000, random: Math.random };
@@ -127,7 +128,7 @@ describe('the store', () => {
       ]);
     const index = keys.auditIndex('all', '');
     for (const write of [
-      () => store.append(keys.auditLog, '{}', 1, [index]),
+      () => appendTo(store, keys.auditLog, '{}', 1, [index]),
       () => store.acquireLease(keys.refreshLease('u', 'app'), 'me', 10),
       () => store.increment(keys.binQuota('2026-11'), 1, { lifetimeSeconds: 9 }),
       () => store.publish('channel', 'x'),
@@ -153,7 +154,7 @@ describe('the store', () => {
     const { lifecycle, signIns } = lifecycleOf();
     const begun = { app: 'platform', purpose: 'sign_in' as const, startedAt: Date.now(), steps: [], facts: {} };
     const erase = async () => {
-      await signIns.begin({ ...begun, userId: 'gone', reference: 'AAAA1111', state: 's' });
+      await store.write(signIns.beginSteps({ ...begun, userId: 'gone', reference: 'AAAA1111', state: 's' }));
       expect((await signIns.find('AAAA1111'))?.userId).toBe('gone');
       await lifecycle.erase('gone', {});
       expect(await signIns.find('AAAA1111')).toBeUndefined();
