@@ -70,6 +70,7 @@ export async function openRooms(parts: {
   });
   const binTally = createBinTally({ store, clock });
   return {
+    store,
     events,
     audit,
     webhooks,

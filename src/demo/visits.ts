@@ -100,7 +100,7 @@ export function planVisits(scene: Scene) {
         log.passed('started', app.id);
         log.learn({ purpose, ...(purpose === 'connect' && { user }) });
         log.passed('sent', redirectUri);
-        await log.started({ state, startedAt: at, redirectUri });
+        await rooms.store.write(log.beginSteps({ state, startedAt: at, redirectUri }));
         rooms.events.signInStarted({ app: app.id, purpose, userId: undefined });
       }),
     );

@@ -78,8 +78,11 @@ interface MakeRequest extends Consent {
   prefetched?: GrantReading | undefined;
   /** The id of the connect link that this uses up. */
   link?: string | undefined;
-  /** The condition of the user (`UserStore.admit`), asked before each write; undefined where nothing may be made. */
-  admit: (first: boolean) => Promise<Write | undefined>;
+  /**
+   * Called before each write. Returns the steps that it must contain, which hold only while the user is admitted (`UserStore.admit`),
+   * and a write to be made beside it, as `GrantStore.save`; undefined where nothing may be made.
+   */
+  admit: (first: boolean) => Promise<{ steps: readonly Write[]; beside?: readonly Write[] } | undefined>;
 }
 
 /** `app_gone`: the app was deleted meanwhile. */
@@ -211,10 +214,11 @@ export function createConnections(parts: {
         const ifVersion = stored?.version ?? 0;
         const admitted = await admit(first);
         if (!admitted) return 'user_gone';
-        const conditions = [admitted, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
+        const { beside = [] } = admitted;
+        const steps = [...admitted.steps, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
         const made = consentedGrant(consent, earlier, newId, clock());
         connection = made.id;
-        const version = await grants.save(made, ifVersion, { conditions });
+        const version = await grants.save(made, ifVersion, { steps, beside });
         if (version !== undefined) {
           // Its record lies elsewhere, so it is looked up after the write. A deletion of the app looks for connections after that.
           if (await isRegistered(app)) break;

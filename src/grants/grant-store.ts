@@ -24,6 +24,12 @@ interface OpenedGrant extends ReadableGrant {
   notedAt: number;
 }
 
+interface SaveOptions {
+  fence?: Fence | undefined;
+  steps?: readonly Write[];
+  beside?: readonly Write[];
+}
+
 /** A read of a grant that starts before the user is authenticated. */
 export interface GrantReading {
   key: string;
@@ -100,6 +106,8 @@ export function createGrantStore(parts: {
   const dropUnused = async ({ id, userId, appId }: Grant): Promise<void> => {
     const stored = await open(userId, appId);
     if (!stored || 'unreadable' in stored || stored.grant.id !== id) await ids.drop(id);
+    if (!stored) await connectionIndex?.drop({ userId, appId });
+    else if ('grant' in stored) await connectionIndex?.update(stored.grant);
   };
 
   const lastUse = async (userId: string, appId: string): Promise<number | undefined> => {
@@ -144,12 +152,13 @@ export function createGrantStore(parts: {
     /**
      * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence
      * since. Returns the new version, or undefined where it did not write.
-     * @param options `conditions`: further steps of the same write, on keys of the user
+     * @param options `steps`: further ones of the same write, on keys of the user. `beside`: a write of another slot, at the
+     *   same time, which may be made although this one is refused
      */
     async save(
       grant: Grant,
       ifVersion: number,
-      { fence, conditions = [] }: { fence?: Fence | undefined; conditions?: readonly Write[] } = {},
+      { fence, steps = [], beside = [] }: SaveOptions = {},
     ): Promise<number | undefined> {
       const key = keys.grant(grant.userId, grant.appId);
       const value = await sealer.seal(JSON.stringify(grant), key);
@@ -159,19 +168,20 @@ export function createGrantStore(parts: {
       // First, so that a kill in between leaves a record without a connection, and no connection without a record.
       if (!isSame) await ids.note(grant);
       const index = keys.grants(grant.userId);
-      const writes = [
-        { put: key, value, ifVersion },
-        { index, add: grant.appId, score: grant.connectedAt },
-        ...conditions,
-      ];
-      const version = await store.write(writes, fence ? { fence } : {});
+      const writes = [{ put: key, value, ifVersion }, { index, add: grant.appId, score: grant.connectedAt }, ...steps];
+      const isNew = ifVersion === 0;
+      const [version] = await Promise.all([
+        store.write(writes, fence ? { fence } : {}),
+        beside.length > 0 && store.write(beside),
+        isNew && connectionIndex?.update(grant),
+      ]);
       if (version === undefined) {
         if (!isSame) await dropUnused(grant).catch(() => undefined);
         return undefined;
       }
       remember(key, value, grant, version);
       if (!isSame && before !== undefined) await ids.drop(before).catch(() => undefined);
-      await connectionIndex?.update(grant, { version, over: ifVersion });
+      if (!isNew) await connectionIndex?.update(grant, { version, over: ifVersion });
       return version;
     },
 

@@ -59,10 +59,10 @@ export function createGrantImports(parts: {
           // A process that ends before the check leaves it to the next start, as it does with an open refresh.
           await grants.noteOpen(userId, app.id);
         }
-        const conditions = await imported.admit();
-        if (!conditions) return { kind: 'refused', cause: 'removed' };
+        const steps = await imported.admit();
+        if (!steps) return { kind: 'refused', cause: 'removed' };
         const unchecked = uncheckedGrant(imported, id, clock());
-        const version = await grants.save(unchecked, stored?.version ?? 0, { conditions });
+        const version = await grants.save(unchecked, stored?.version ?? 0, { steps });
         if (version === undefined) continue;
         // As for a connection that a user makes (`connections.make`).
         if (await isRegistered(app)) return undefined;

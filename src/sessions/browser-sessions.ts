@@ -9,11 +9,24 @@ import type { PublicUrl } from '../config/rules.ts';
 import { describeBrowser } from '../http/describe-browser.ts';
 import { rememberedOfEach } from '../remembered.ts';
 import { hashOf } from '../storage/keys.ts';
-import { destroy, expressSession, regenerate, save } from './express-session.ts';
+import { destroy, drop, expressSession, regenerate, save } from './express-session.ts';
 import type { Session } from './session.ts';
-import type { SessionRecords } from './session-record.ts';
+import type { SessionListing, SessionRecords } from './session-record.ts';
 
 export type NewSession = Pick<SessionData, 'user' | 'app' | 'providerSession' | 'acr' | 'authTime' | 'idToken'>;
+
+/** A session that has an id and is not written yet. */
+export interface BeginningSession {
+  /**
+   * The steps that list it, for the caller to write; called again where that write is refused.
+   * @throws AppError `sign_in_required` if the provider has already ended the session that it comes from
+   */
+  list(): Promise<Pick<SessionListing, 'ofUser' | 'live'>>;
+  /** Writes the session. @throws AppError as `list` */
+  save(): Promise<void>;
+  /** Where it is not saved: otherwise express-session would write it, and set its cookie, at the end of the response. */
+  drop(): void;
+}
 
 /** Random values that only this browser's cookie holds. */
 export interface BrowserSecrets {
@@ -33,7 +46,7 @@ export const sessionCookieName = (secure: boolean) => (secure ? '__Host-gatehous
 export type BrowserSessions = ReturnType<typeof createBrowserSessions>;
 
 export function createBrowserSessions(parts: {
-  records: Pick<SessionRecords, 'read' | 'readHashed' | 'lastKnown' | 'write' | 'end' | 'readIdToken'>;
+  records: Pick<SessionRecords, 'read' | 'readHashed' | 'lastKnown' | 'listing' | 'write' | 'end' | 'readIdToken'>;
   secrets: readonly string[];
   publicUrl: Pick<PublicUrl, 'secure'>;
 }) {
@@ -87,15 +100,30 @@ export function createBrowserSessions(parts: {
       return hash === undefined ? undefined : records.lastKnown(hash);
     },
 
-    /** Begins a session under a new id, so that an earlier id opens nothing (R17). Behind `middleware`. */
-    async begin(req: Request, session: NewSession): Promise<void> {
+    /**
+     * Begins a session under a new id, so that an earlier id opens nothing (R17). Behind `middleware`.
+     * The caller writes the steps of `list`, and then calls `save`.
+     */
+    async begin(req: Request, session: NewSession): Promise<BeginningSession> {
       await regenerate(req);
       Object.assign(req.session, session, {
         browser: describeBrowser(req.headers['user-agent']),
         address: req.context.address,
         csrfToken: randomBytes(32).toString('base64url'),
       });
-      await save(req);
+      let ofProvider = Promise.resolve();
+      return {
+        async list() {
+          const listing = await records.listing(req.sessionID, session);
+          ofProvider = listing.ofProvider;
+          return listing;
+        },
+        async save() {
+          await ofProvider;
+          await save(req, { isListed: true });
+        },
+        drop: () => drop(req),
+      };
     },
 
     /** Ends the browser's session and clears its cookies. Behind `middleware`. */

@@ -34,29 +34,39 @@ export function expressSession(parts: {
 
 /** The property of a session that holds its JSON as last written. */
 const SAVED = Symbol('saved');
+/** The property of a new session that is listed already. */
+const LISTED = Symbol('listed');
 
 class RecordStore extends RedisStore {
+  private readonly listed: Set<string>;
+
   constructor(records: Records) {
+    const listed = new Set<string>();
     // The records set every lifetime, and reading has already extended the idle time.
-    super({ client: clientOver(records), prefix: '', disableTTL: true, disableTouch: true });
+    super({ client: clientOver(records, listed), prefix: '', disableTTL: true, disableTouch: true });
+    this.listed = listed;
   }
 
   /** express-session writes a new session again at the end of the response; skips what `save` has already written. */
   override async set(id: string, data: SessionData, done: (error?: unknown) => void = () => undefined): Promise<void> {
-    if (SAVED in data && data[SAVED] === JSON.stringify(data)) done();
-    else await super.set(id, data, done);
+    if (SAVED in data && data[SAVED] === JSON.stringify(data)) return done();
+    if (LISTED in data) this.listed.add(id);
+    await super.set(id, data, done);
   }
 }
 
-/** The Redis commands that connect-redis sends, carried out on our records, which may be in Redis or SQLite. */
-function clientOver(records: Records): Pick<RedisStore['client'], 'get' | 'set' | 'del'> {
+/**
+ * The Redis commands that connect-redis sends, carried out on our records, which may be in Redis or SQLite.
+ * @param listed ids of sessions that are listed already and are about to be written
+ */
+function clientOver(records: Records, listed: Set<string>): Pick<RedisStore['client'], 'get' | 'set' | 'del'> {
   return {
     async get(id) {
       const stored = await records.read(id, { extend: true });
       return stored ? JSON.stringify(dataOf(stored)) : null;
     },
     async set(id, data) {
-      await records.write(id, JSON.parse(data) as SessionData);
+      await records.write(id, JSON.parse(data) as SessionData, { isListed: listed.delete(id) });
       return 'OK';
     },
     async del(ids) {
@@ -74,13 +84,18 @@ export async function regenerate(req: Request): Promise<void> {
   else await settled(req, (done) => req.session.regenerate(done));
 }
 
-export async function save(req: Request): Promise<void> {
+/** @param options `isListed`: the session is new, and listed already */
+export async function save(req: Request, { isListed = false } = {}): Promise<void> {
   Reflect.deleteProperty(req.session, SAVED);
+  // Neither is enumerable, so neither is stored.
+  if (isListed) Object.defineProperty(req.session, LISTED, { value: true, configurable: true });
   const value = JSON.stringify(req.session);
   await settled(req, (done) => req.session.save(done));
-  // Not enumerable, so that it is not stored.
   Object.defineProperty(req.session, SAVED, { value, configurable: true });
 }
+
+/** Forgets the session of the request, with what was not saved. */
+export const drop = (req: Request) => void Reflect.deleteProperty(req, 'session');
 
 export const destroy = (req: Request) => settled(req, (done) => req.session.destroy(done));
 
@@ -89,7 +104,7 @@ function settled(req: Request, work: (done: (error?: unknown) => void) => void):
     work((error) => {
       if (!error) return resolve();
       // Otherwise express-session would try again at the end of the response, and set the cookie on an error response.
-      Reflect.deleteProperty(req, 'session');
+      drop(req);
       reject(error);
     });
   });

@@ -1,5 +1,5 @@
 /** Lists of sessions by user and by provider session: bounded, self-expiring, and written before the session itself. */
-import type { Store } from '../storage/store.ts';
+import type { Store, Write } from '../storage/store.ts';
 
 export interface ListedSession {
   /** Hash of the session's id. */
@@ -40,23 +40,49 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
     };
   };
 
-  const save = (key: string, list: SessionList, ifVersion: number) =>
-    store.write([{ put: key, value: JSON.stringify(list), ifVersion, lifetimeSeconds: maxSeconds + MARGIN_SECONDS }]);
+  const stepOf = (key: string, list: SessionList, ifVersion: number): Write => ({
+    put: key,
+    value: JSON.stringify(list),
+    ifVersion,
+    lifetimeSeconds: maxSeconds + MARGIN_SECONDS,
+  });
+
+  /**
+   * The step that adds a session which is about to begin; a full list ends its oldest session to make room. Read again where
+   * the write is refused.
+   * @param issuedAt of the ID token: seconds since the epoch, by the provider's clock
+   * @returns undefined if the provider has ended all sessions from tokens issued until then
+   */
+  const addStep = async (
+    key: string,
+    session: ListedSession,
+    issuedAt: number,
+    inStore: SessionsInStore,
+  ): Promise<Write | undefined> => {
+    const { list, version } = await load(key);
+    if (list.endedAt !== undefined && issuedAt <= list.endedAt) return undefined;
+    const others = list.sessions.filter(({ hash }) => hash !== session.hash);
+    return stepOf(key, { ...list, sessions: [...(await makeRoom(others, inStore)), session] }, version);
+  };
 
   return {
+    addStep,
+
     /**
-     * Adds a session that is about to begin; a full list ends its oldest session to make room.
-     * @param issuedAt of the ID token: seconds since the epoch, by the provider's clock
-     * @returns false, with nothing added, if the provider has ended all sessions from tokens issued until then
+     * Adds a session, as `addStep`.
+     * @param first the step, where that was called just now
+     * @returns false, with nothing added, where `addStep` returns undefined
      */
-    async add(key: string, session: ListedSession, issuedAt: number, inStore: SessionsInStore): Promise<boolean> {
-      for (;;) {
-        const { list, version } = await load(key);
-        if (list.endedAt !== undefined && issuedAt <= list.endedAt) return false;
-        const others = list.sessions.filter(({ hash }) => hash !== session.hash);
-        const sessions = [...(await makeRoom(others, inStore)), session];
-        if (await save(key, { ...list, sessions }, version)) return true;
-      }
+    async add(
+      key: string,
+      session: ListedSession,
+      issuedAt: number,
+      inStore: SessionsInStore,
+      first?: Write,
+    ): Promise<boolean> {
+      const next = () => addStep(key, session, issuedAt, inStore);
+      for (let step = first ?? (await next()); step; step = await next()) if (await store.write([step])) return true;
+      return false;
     },
 
     /** The sessions that may still be valid, oldest first. */
@@ -68,7 +94,7 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
         const { list, version } = await load(key);
         const endedAt = Math.max(issuedUntil, list.endedAt ?? issuedUntil);
         // The sessions stay listed, because ending them may fail and has to be retried.
-        if (await save(key, { ...list, endedAt }, version)) return list.sessions;
+        if (await store.write([stepOf(key, { ...list, endedAt }, version)])) return list.sessions;
       }
     },
   };

@@ -16,6 +16,18 @@ export function dataOf({ seenAt: _seenAt, expiresAt: _expiresAt, ref: _ref, ...d
   return data;
 }
 
+type ListedData = Pick<SessionData, 'user' | 'providerSession'>;
+
+/** What has to be done before the session is written. */
+export interface SessionListing {
+  /** In the user's slot. */
+  ofUser: Write;
+  /** In the slot of all users. */
+  live: Write;
+  /** Under way: the list of its session at the provider. Rejects as `listing` does. */
+  ofProvider: Promise<void>;
+}
+
 interface OpenedSession {
   version: number;
   /** The record's content, including fields that a newer version may have added. */
@@ -110,22 +122,47 @@ export function createSessionRecords(parts: {
     return current ? !isValid(current.session) : clock() - startedAt > BEGIN_MS;
   };
 
-  const enlist = async (hash: string, { user, providerSession }: SessionData): Promise<void> => {
-    const session = { hash, startedAt: clock() };
-    const issuedAt = providerSession?.issuedAt ?? Number.POSITIVE_INFINITY;
-    const listKeys = [
-      keys.sessionsOfUser(user.id),
-      ...(providerSession?.id === undefined ? [] : [keys.sessionsOfProviderSession(providerSession.id)]),
-    ];
-    const [, ...listed] = await Promise.all([
-      store.write([{ index: keys.liveSessions, add: hash, score: session.startedAt }]),
-      ...listKeys.map((key) => lists.add(key, session, issuedAt, { hasEnded, end: endHashed })),
-    ]);
-    if (listed.every((isListed) => isListed)) return;
-    throw new AppError('sign_in_required', {
+  const inStore = { hasEnded, end: endHashed };
+
+  const endedByProvider = () =>
+    new AppError('sign_in_required', {
       detail: 'Your provider signed you out while you were signing in here. Sign in once more.',
       logDetail: 'ended by the provider meanwhile',
     });
+
+  /**
+   * Lists a session that is about to be written. Called again where the write of `ofUser` is refused.
+   * @throws AppError `sign_in_required` if the provider has already ended the session that it comes from
+   */
+  const listing = async (sessionId: string, { user, providerSession }: ListedData): Promise<SessionListing> => {
+    const session = { hash: hashOf(sessionId), startedAt: clock() };
+    const issuedAt = providerSession?.issuedAt ?? Number.POSITIVE_INFINITY;
+    const ofProviderSession = providerSession?.id && keys.sessionsOfProviderSession(providerSession.id);
+    const stepIn = async (key: string) => {
+      const step = await lists.addStep(key, session, issuedAt, inStore);
+      if (!step) throw endedByProvider();
+      return step;
+    };
+    const [ofUser, first] = await Promise.all([
+      stepIn(keys.sessionsOfUser(user.id)),
+      ofProviderSession ? stepIn(ofProviderSession) : undefined,
+    ]);
+    const listAtProvider = async () => {
+      if (ofProviderSession && !(await lists.add(ofProviderSession, session, issuedAt, inStore, first)))
+        throw endedByProvider();
+    };
+    const ofProvider = listAtProvider();
+    // The caller awaits it. Where the rest fails first, it must not be an unhandled rejection.
+    ofProvider.catch(() => undefined);
+    return { ofUser, live: { index: keys.liveSessions, add: session.hash, score: session.startedAt }, ofProvider };
+  };
+
+  const enlist = async (sessionId: string, data: SessionData): Promise<void> => {
+    for (;;) {
+      const { ofUser, live, ofProvider } = await listing(sessionId, data);
+      const [version] = await Promise.all([store.write([ofUser]), store.write([live]), ofProvider]);
+      if (version !== undefined) return;
+    }
   };
 
   /**
@@ -149,6 +186,7 @@ export function createSessionRecords(parts: {
   };
 
   return {
+    listing,
     read: (sessionId: string, options: { extend: boolean }) => readHashed(hashOf(sessionId), options),
     readHashed,
 
@@ -164,15 +202,20 @@ export function createSessionRecords(parts: {
     /**
      * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first listed by
      * user and by provider session, so that none is ever unlisted.
-     * @throws AppError `sign_in_required` if the provider has already ended the session that a new one comes from
+     * @param options `isListed`: the steps of `listing` were written
+     * @throws AppError `sign_in_required` as `listing`
      */
-    async write(sessionId: string, { idToken, ...rest }: SessionData): Promise<void> {
+    async write(
+      sessionId: string,
+      { idToken, ...rest }: SessionData,
+      { isListed = false }: { isListed?: boolean } = {},
+    ): Promise<void> {
       const hash = hashOf(sessionId);
       const data = idToken === undefined ? rest : { ...rest, idTokenHash: hashOf(idToken.token) };
       const isNew = data.createdAt === undefined;
       // A new session is not in the store yet: insert first, read only if that fails.
       if (isNew) {
-        await enlist(hash, data);
+        if (!isListed) await enlist(sessionId, data);
         const now = clock();
         if (await save(hash, { data, createdAt: now, seenAt: now }, 0, idToken)) return;
       }
@@ -180,7 +223,7 @@ export function createSessionRecords(parts: {
         const current = await find(hash);
         // The session of a slow request may have left the store meanwhile: its data must not begin a new session.
         if (current ? !isValid(current.session) : !isNew) return;
-        if (!current) await enlist(hash, data);
+        if (!current) await enlist(sessionId, data);
         const now = clock();
         const next = { ...current?.stored, data, createdAt: current?.stored?.createdAt ?? now, seenAt: now };
         if (await save(hash, next, current?.version ?? 0, idToken)) return;

@@ -38,7 +38,7 @@ export type AttemptLog = ReturnType<typeof openLog>['log'];
 export type AttemptRecorder = ReturnType<typeof createAttemptRecorder>;
 
 interface RecorderParts {
-  records: Pick<RecordStore, 'begin' | 'add' | 'prefetch' | 'byState'>;
+  records: Pick<RecordStore, 'beginSteps' | 'add' | 'prefetch' | 'byState'>;
   events: Pick<Events, 'signInEnded'>;
   clock: () => number;
 }
@@ -112,10 +112,10 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
       if (known.id !== undefined) reading = records.prefetch(known.id);
     },
 
-    /** Stores a new record, found again by its state. Never rejects. @param start `startedAt` in ms since the epoch */
-    async started({ redirectUri, ...start }: { state: string; startedAt: number; redirectUri: string }): Promise<void> {
+    /** As `RecordStore.beginSteps`. @param start `startedAt` in ms since the epoch */
+    beginSteps({ redirectUri, ...start }: { state: string; startedAt: number; redirectUri: string }) {
       const { changes } = inRecord();
-      await records.begin({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
+      return records.beginSteps({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
     },
 
     /** Never rejects. */

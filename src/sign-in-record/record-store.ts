@@ -5,7 +5,7 @@ import { hashOf, keys } from '../storage/keys.ts';
 import { matchingPage } from '../storage/matching-page.ts';
 import { type MergedSource, unionPage } from '../storage/merged-page.ts';
 import { allMembers } from '../storage/paging.ts';
-import type { Store, StoredRecord } from '../storage/store.ts';
+import type { Store, StoredRecord, Write } from '../storage/store.ts';
 import { DAY_SECONDS } from '../time.ts';
 import { folded, listsOf, listWrites, merged, type SignInChanges, type SignInRecord } from './attempt.ts';
 import { createTrim, RECORD_DAYS } from './record-trim.ts';
@@ -63,16 +63,13 @@ export function createRecordStore(parts: {
     return stored && { record: JSON.parse(stored.value) as SignInRecord, version: stored.version };
   };
 
-  const save = (record: SignInRecord, ifVersion: number, aliases: string[], before?: SignInRecord) =>
-    store.write([
-      { put: keys.signIn(record.id), value: JSON.stringify(record), ifVersion, lifetimeSeconds: LIFETIME_SECONDS },
-      ...aliases.map((alias) => ({
-        put: keys.signInAlias(alias),
-        value: record.id,
-        lifetimeSeconds: LIFETIME_SECONDS,
-      })),
-      ...listWrites(record, before),
-    ]);
+  const stepsOf = (record: SignInRecord, ifVersion: number, aliases: string[], before?: SignInRecord): Write[] => [
+    { put: keys.signIn(record.id), value: JSON.stringify(record), ifVersion, lifetimeSeconds: LIFETIME_SECONDS },
+    ...aliases.map((alias) => ({ put: keys.signInAlias(alias), value: record.id, lifetimeSeconds: LIFETIME_SECONDS })),
+    ...listWrites(record, before),
+  ];
+
+  const save = (...of: Parameters<typeof stepsOf>) => store.write(stepsOf(...of));
 
   const idOf = async (alias: string): Promise<string | undefined> => (await store.get(keys.signInAlias(alias)))?.value;
 
@@ -118,11 +115,14 @@ export function createRecordStore(parts: {
       return id === undefined ? undefined : (await load(id))?.record;
     },
 
-    /** Stores a new attempt, found again by its state. Never rejects: a sign-in may succeed without a record. */
-    async begin({ reference, state, ...rest }: NewAttempt): Promise<void> {
-      if (!admit('bare', rest.address)) return;
+    /**
+     * The steps that store a new attempt, found again by its state; none where the address has begun too many (R95). For one
+     * write with the pending request.
+     */
+    beginSteps({ reference, state, ...rest }: NewAttempt): readonly Write[] {
+      if (!admit('bare', rest.address)) return [];
       const record: SignInRecord = { ...rest, id: attemptIdOf(reference), references: [reference] };
-      await save(record, 0, [hashOf(state)]).catch(() => undefined);
+      return stepsOf(record, 0, [hashOf(state)]);
     },
 
     /**

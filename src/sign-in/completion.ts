@@ -3,12 +3,12 @@ import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
 import type { Claims, TokenResponse } from '../connected-apps/token-response.ts';
 import { AppError } from '../errors.ts';
-import type { NewSession } from '../sessions/browser-sessions.ts';
+import type { BeginningSession, NewSession } from '../sessions/browser-sessions.ts';
 import type { SessionUser } from '../sessions/session.ts';
 import { isRecent } from '../sessions/step-up.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import { keys } from '../storage/keys.ts';
+import type { SignInSteps } from '../users/user-store.ts';
 import type { Fail } from './fail.ts';
 import type { CallbackRequest, FlowParts } from './flow.ts';
 import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
@@ -34,11 +34,10 @@ const UNMADE = { link_ended: 'link_ended', user_gone: 'user_gone', app_gone: 're
 /** The session of the browser that came back. */
 export interface SessionPort {
   /**
-   * Saves a new session under a new id, so that an earlier id opens nothing (R17).
+   * Begins a session under a new id, so that an earlier id opens nothing (R17).
    * @param pendingUnder the browser secret under which the pending request was stored
    */
-  begin(session: NewSession, pendingUnder: string): Promise<void>;
-  end(): Promise<void>;
+  begin(session: NewSession, pendingUnder: string): Promise<BeginningSession>;
 }
 
 export function createCompletion(parts: FlowParts, fail: Fail) {
@@ -97,33 +96,27 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
       }
       const userReading = users.prefetch(user.id);
       const grantReading = connections.prefetch(user.id, appId);
-      if (await users.isDisabled(user.id, userReading)) {
+      const refuse = async (refusal: 'disabled' | 'gone'): Promise<never> => {
         await connections.discard(user.id, app, response).catch(() => undefined);
-        const isErasing = (await users.find(user.id))?.erasingAt !== undefined;
-        throw isErasing ? fail('user_gone', { appId }) : fail('not_permitted', { appId, facts: { disabled: true } });
-      }
+        throw refusal === 'gone'
+          ? fail('user_gone', { appId })
+          : fail('not_permitted', { appId, facts: { disabled: true } });
+      };
+      let ofUser: SignInSteps | 'disabled' | 'gone' = await users.signInSteps(user, transaction.startedAt, userReading);
+      if (typeof ofUser === 'string') return refuse(ofUser);
       log.passed('permitted');
+      log.prefetch();
       const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
       const { idToken: token } = response;
       const idToken = token === undefined ? undefined : { token, registration: registrationOf(app) };
-      await session
-        .begin({ user, app: appId, providerSession, acr, authTime, idToken }, pendingUnder)
-        .catch((cause: unknown) => {
-          throw unsaved('session_not_saved', cause);
-        });
-      log.passed('session');
+      let unfinished: 'connection_not_saved' | 'session_not_saved' = 'connection_not_saved';
+      const newSession = { user, app: appId, providerSession, acr, authTime, idToken };
+      const begun = await session.begin(newSession, pendingUnder).catch((cause: unknown) => {
+        throw unsaved('session_not_saved', cause);
+      });
       try {
-        // Judged again by this write, now that the session is listed: if the user was disabled or deleted after the first check
-        // and before that, the list of sessions to end did not hold this one yet.
-        const noted = await users.noteSignIn(user, transaction.startedAt, userReading);
-        if (noted === 'disabled' || noted === 'gone') {
-          await connections.discard(user.id, app, response).catch(() => undefined);
-          throw noted === 'gone'
-            ? fail('user_gone', { appId })
-            : fail('not_permitted', { appId, facts: { disabled: true } });
-        }
-        log.prefetch();
-        // Last, so that a sign-in that fails at an earlier step leaves the earlier grant as it was.
+        // User, list of sessions and grant are one write: who disables or deletes the user finds the session and the connection,
+        // or neither is made. The session comes last, so that no cookie opens one without them.
         const made = await connections.make({
           userId: user.id,
           app,
@@ -132,21 +125,26 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
           account: user,
           origin: info.origin,
           prefetched: grantReading,
-          admit: (first) =>
-            first
-              ? Promise.resolve({ exists: keys.user(user.id), version: noted.version })
-              : users.admit(user.id, transaction.startedAt, { isSigningIn: true }),
+          admit: async (first) => {
+            if (!first) ofUser = await users.signInSteps(user, transaction.startedAt);
+            if (typeof ofUser === 'string') return undefined;
+            const listing = await begun.list();
+            return { steps: [...ofUser.writes, listing.ofUser], beside: [listing.live, ...ofUser.lists] };
+          },
         });
+        if (typeof ofUser === 'string') await refuse(ofUser);
         if (made !== 'made') {
           await connections.discard(user.id, app, response).catch(() => undefined);
           throw fail(UNMADE[made], { appId });
         }
-        log.passed('connection');
+        unfinished = 'session_not_saved';
+        await begun.save();
       } catch (cause) {
-        // A failed sign-in leaves no session. The failure is reported also where the session could not be ended.
-        await session.end().catch(() => undefined);
-        throw unsaved('connection_not_saved', cause);
+        begun.drop();
+        throw unsaved(unfinished, cause);
       }
+      log.passed('session');
+      log.passed('connection');
       await log.succeeded('signed_in', user.id);
     },
 
@@ -186,7 +184,10 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
           chosen: true,
           link,
           origin,
-          admit: () => users.admit(userId, startedAt),
+          admit: async () => {
+            const condition = await users.admit(userId, startedAt);
+            return condition && { steps: [condition] };
+          },
         })
         .catch((cause: unknown) => {
           throw unsaved('connection_not_saved', cause);

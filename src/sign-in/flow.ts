@@ -43,7 +43,7 @@ export interface FlowParts {
   apps: CurrentApps;
   provider: ProviderClient;
   connections: Connections;
-  users: Pick<UserStore, 'find' | 'prefetch' | 'noteSignIn' | 'isDisabled' | 'admit'>;
+  users: Pick<UserStore, 'find' | 'prefetch' | 'signInSteps' | 'admit'>;
   recorder: AttemptRecorder;
   transactions: Transactions;
   states: StateSigner;

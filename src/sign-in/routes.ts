@@ -110,11 +110,18 @@ export function signInRoutes(parts: {
   };
 
   const beginSession = async (req: Request, res: Response, session: NewSession, pendingUnder: string) => {
-    await browser.begin(req, session);
-    const { current } = browser.readBrowserSecrets(req) ?? {};
-    // Where they differ, another tab has signed this user in meanwhile, and the cookie already holds a newer secret.
-    if (pendingUnder === current)
-      browser.setBrowserSecrets(res, { current: newBrowserSecret(), earlier: pendingUnder });
+    const { list, save, drop } = await browser.begin(req, session);
+    return {
+      list,
+      drop,
+      async save() {
+        await save();
+        const { current } = browser.readBrowserSecrets(req) ?? {};
+        // Where they differ, another tab has signed this user in meanwhile, and the cookie already holds a newer secret.
+        if (pendingUnder === current)
+          browser.setBrowserSecrets(res, { current: newBrowserSecret(), earlier: pendingUnder });
+      },
+    };
   };
 
   const signOut =
@@ -200,7 +207,7 @@ export function signInRoutes(parts: {
         userId: req.context.session?.user.id,
         signInApp: req.context.session?.app,
         info: { ...requestInfo(req), browserSecret: secrets?.current, earlierBrowserSecret: secrets?.earlier },
-        session: { begin: (...given) => beginSession(req, res, ...given), end: () => browser.end(req, res) },
+        session: { begin: (...given) => beginSession(req, res, ...given) },
       });
       return returnTo === undefined ? res.redirect(303, site.home) : seeOther(res, returnTo);
     }),

@@ -79,10 +79,8 @@ export function createStart(parts: FlowParts, fail: Fail) {
         throw fail(providerFailure(cause), { ...about, cause });
       });
     log.passed('sent', seen);
-    await Promise.all([
-      transactions.put(info.browserSecret, state, transaction, request.isNewBrowser),
-      log.started({ state, startedAt: transaction.startedAt, redirectUri }),
-    ]);
+    const record = log.beginSteps({ state, startedAt: transaction.startedAt, redirectUri });
+    await transactions.put(info.browserSecret, state, transaction, { isNewBrowser: request.isNewBrowser, record });
     events.signInStarted({ app: app.id, purpose, userId: user?.id });
     return url;
   };

@@ -4,7 +4,7 @@ import { registrationOf } from '../connected-apps/registration.ts';
 import { CONNECT_LINK_PREFIX } from '../grants/connect-links.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
-import type { Store } from '../storage/store.ts';
+import type { Store, Write } from '../storage/store.ts';
 
 export type Transaction = {
   appId: string;
@@ -74,26 +74,32 @@ export function createTransactions(parts: { store: Store; sealedJson: SealedJson
     return { pending: Object.fromEntries(alive), version: record.version };
   };
 
-  const save = (key: string, pending: Pending, ifVersion: number) =>
+  const stepOf = (key: string, pending: Pending, ifVersion: number): Write =>
     Object.keys(pending).length === 0
-      ? store.write([{ delete: key, ifVersion }])
-      : store.write([{ put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: TRANSACTION_SECONDS }]);
+      ? { delete: key, ifVersion }
+      : { put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: TRANSACTION_SECONDS };
 
   return {
     /**
      * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
-     * @param isNew the browser received its secret just now, so nothing is stored under it
+     * @param options `isNewBrowser`: the browser received its secret just now, so nothing is stored under it. `record`: the steps
+     *   of its sign-in record, for the same write
      */
-    async put(browserSecret: string, state: string, transaction: Transaction, isNew = false): Promise<void> {
+    async put(
+      browserSecret: string,
+      state: string,
+      transaction: Transaction,
+      { isNewBrowser = false, record = [] }: { isNewBrowser?: boolean; record?: readonly Write[] } = {},
+    ): Promise<void> {
       const key = keys.transactions(browserSecret);
       const stored = await seal(transaction, key);
       for (let first = true; ; first = false) {
-        const { pending, version } = isNew && first ? { pending: {}, version: 0 } : await load(key);
+        const { pending, version } = isNewBrowser && first ? { pending: {}, version: 0 } : await load(key);
         const newest = Object.entries(pending)
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
           .slice(0, MAX_PENDING - 1);
         const next = { ...Object.fromEntries(newest), [nameOf(state)]: stored };
-        if (await save(key, next, version)) return;
+        if (await store.write([stepOf(key, next, version), ...record])) return;
       }
     },
 
@@ -105,7 +111,7 @@ export function createTransactions(parts: { store: Store; sealedJson: SealedJson
         const { [nameOf(state)]: taken, ...rest } = pending;
         if (!taken) return undefined;
         // A caller that loses the race reads again and finds no transaction.
-        if (await save(key, rest, version)) return open(taken, key);
+        if (await store.write([stepOf(key, rest, version)])) return open(taken, key);
       }
     },
   };

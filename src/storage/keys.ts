@@ -22,7 +22,7 @@
  * | `problem:{REFERENCE}` | the failure behind the reference on an error page: time, code, route, user id, class of the cause | 30 days |
  * | `flash:{HASH}` | a notice or a new secret (sealed) for the page after a redirect, by session and redirect | 60 s, or until read |
  * | `submission:{HASH}` | the result of a submitted form, by session, form and values; empty while it is under way | 60 s |
- * | `transactions:{BROWSER_HASH}` | the browser's pending authorization requests, at most 10; paths with the secret of a connect link are sealed | 600 s |
+ * | `transactions:{sign-ins}:BROWSER_HASH` | the browser's pending authorization requests, at most 10; paths with the secret of a connect link are sealed | 600 s |
  * | `grant:{USER}:APP` | one grant (sealed whole): token set, journal of its refresh, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last sign of life |
@@ -52,7 +52,7 @@
  * | index `erasures` | users whose deletion has begun, by its time | until it is finished |
  * | index `users:{users}` | ids of all users by last sign-in | with them |
  * | index `user-names:{users}` | the same by search terms: name, its words, address, id, subject | with them |
- * | index `live-sessions` | hashes of the ids of all sessions by start | until soon after the sessions |
+ * | index `live-sessions:{users}` | hashes of the ids of all sessions by start | until soon after the sessions |
  * | index `connections:{connections}`, `connections:{connections}:app:APP`, `connections:{connections}:state:STATE` | user and app of all grants by time of connecting: of all, of one app, in one state, and of those that may lack scopes of their app | with the grants |
  * | `revocation:{USER}:ID` | a token (sealed) whose revocation the provider has not confirmed; USER is `nobody` if the user is deleted | until confirmed, 7 days at most |
  * | index `revocations-of:{USER}`, `revocations` | their ids: of one user by time, and of all by time of the next attempt | with them |
@@ -206,7 +206,7 @@ export const keys = {
   flash: (hash: string) => `flash:{${hash}}`,
   submission: (hash: string) => `submission:{${hash}}`,
   problem: (reference: string) => `problem:{${reference.toLowerCase()}}`,
-  transactions: (browserSecret: string) => `transactions:{${hashOf(browserSecret)}}`,
+  transactions: (browserSecret: string) => `transactions:{sign-ins}:${hashOf(browserSecret)}`,
   grant: (userId: string, appId: string) => `grant:{${userId}}:${appId}`,
   lastUse: (userId: string, appId: string) => `last-use:{${userId}}:${appId}`,
   refreshLease: (userId: string, appId: string) => `refresh-lease:{${userId}}:${appId}`,
@@ -230,7 +230,7 @@ export const keys = {
   erasures: 'erasures',
   users: 'users:{users}',
   userNames: 'user-names:{users}',
-  liveSessions: 'live-sessions',
+  liveSessions: 'live-sessions:{users}',
   connections: (which: 'all' | 'app' | 'state', value = '') =>
     which === 'all' ? 'connections:{connections}' : `connections:{connections}:${which}:${value}`,
   revocation: (userId: string, id: string) => `revocation:{${userId}}:${id}`,

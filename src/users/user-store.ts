@@ -21,8 +21,13 @@ export interface User {
   erasingAt?: number | undefined;
 }
 
-/** The version of a user's record after a sign-in, or why there is none: `gone` where the user was deleted since it began. */
-export type NotedSignIn = { version: number } | 'disabled' | 'gone';
+type Identity = Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>;
+
+/** `writes` lie in the user's slot. `lists` lie elsewhere and may be written early: readers leave out entries without a user. */
+export interface SignInSteps {
+  writes: readonly Write[];
+  lists: readonly Write[];
+}
 
 type UserState = 'active' | 'disabled' | 'unknown';
 
@@ -67,49 +72,57 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     return state;
   };
 
-  /**
-   * Repeats the read and the change if the record was changed in between.
-   * @param beside runs at the same time as the write, so it can take effect although the write does not
-   */
-  const change = async (
-    id: string,
-    next: (user: User | undefined) => User | undefined,
-    {
-      beside,
-      prefetched,
-      conditions = [],
-    }: {
-      beside?: (after: User, before: User | undefined) => Promise<void>;
-      prefetched?: UserReading | undefined;
-      conditions?: readonly Write[];
-    } = {},
-  ) => {
-    for (let first = true; ; first = false) {
-      const { user, version: ifVersion } = await load(id, first ? prefetched : undefined);
+  /** Repeats the read and the change if the record was changed in between. @returns undefined where `next` changes nothing */
+  const change = async (id: string, next: (user: User | undefined) => User | undefined): Promise<User | undefined> => {
+    for (;;) {
+      const { user, version: ifVersion } = await load(id);
       const changed = next(user);
-      if (!changed) return { before: user, after: undefined };
-      const value = JSON.stringify(changed);
-      const [version] = await Promise.all([
-        store.write([{ put: keys.user(id), value, ifVersion }, ...conditions]),
-        beside?.(changed, user),
-      ]);
-      if (version !== undefined) return { before: user, after: changed, version };
-      // A condition that no longer holds is the caller's to read again.
-      if (conditions.length > 0 && (await load(id)).version === ifVersion) return { before: user, after: undefined };
+      if (!changed) return undefined;
+      if (await store.write([{ put: keys.user(id), value: JSON.stringify(changed), ifVersion }])) return changed;
     }
   };
 
-  /** When a user without a record was deleted, if that was within 15 minutes; the condition demands that it stays so. */
-  const erasure = async (id: string): Promise<{ at: number | undefined; condition: Write }> => {
+  /**
+   * `gone` if the user was deleted since then, within the last 15 minutes, also one who has signed in again; otherwise the
+   * condition that demands that it stays so.
+   */
+  const erasureSince = async (user: User | undefined, id: string, since: number): Promise<'gone' | Write[]> => {
+    // The record would be younger.
+    if (user && user.firstSignInAt <= since) return [];
     const key = keys.erasedUser(id);
     const stored = await store.get(key);
-    return stored
-      ? { at: Number(stored.value), condition: { exists: key, version: stored.version } }
-      : { at: undefined, condition: { delete: key, ifVersion: 0 } };
+    if (stored && Number(stored.value) >= since) return 'gone';
+    return [stored ? { exists: key, version: stored.version } : { delete: key, ifVersion: 0 }];
   };
 
-  const index = async (user: User, before: User | undefined) => {
-    await store.write([{ index: keys.users, add: user.id, score: user.lastSignInAt }, ...termChanges(before, user)]);
+  const listSteps = (user: User, before: User | undefined): Write[] => [
+    { index: keys.users, add: user.id, score: user.lastSignInAt },
+    ...termChanges(before, user),
+  ];
+
+  /**
+   * What a sign-in writes of the user, by the identity that the provider reports. Read again where the write is refused.
+   * @param since when the sign-in began: a user who was deleted or signed out everywhere after that is `gone`
+   * @param prefetched used only if it is a reading of this user
+   */
+  const signInSteps = async (
+    identity: Identity,
+    since: number,
+    prefetched?: UserReading,
+  ): Promise<SignInSteps | 'disabled' | 'gone'> => {
+    const { id } = identity;
+    const { user, version: ifVersion } = await load(id, prefetched);
+    const refusal = user && refusalOf(user, since);
+    if (refusal) return refusal;
+    const erased = await erasureSince(user, id, since);
+    if (erased === 'gone') return 'gone';
+    const now = clock();
+    const { firstSignInAt = now } = user ?? {};
+    const signedIn = { ...user, name: undefined, email: undefined, ...identity, firstSignInAt, lastSignInAt: now };
+    return {
+      writes: [{ put: keys.user(id), value: JSON.stringify(signedIn), ifVersion }, ...erased],
+      lists: listSteps(signedIn, user),
+    };
   };
 
   const search = createUserSearch(store, find);
@@ -117,10 +130,9 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   return {
     find,
     stateOf,
-    isDisabled: async (id: string, prefetched?: UserReading): Promise<boolean> =>
-      stateIn(await read(id, prefetched)) === 'disabled',
+    isDisabled: async (id: string): Promise<boolean> => stateIn(await read(id)) === 'disabled',
 
-    /** Starts the read that `isDisabled` and `noteSignIn` need. */
+    /** Starts the read that `signInSteps` needs. */
     prefetch(id: string): UserReading {
       const record = store.get(keys.user(id));
       // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
@@ -128,37 +140,15 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return { id, record };
     },
 
-    /**
-     * Stores the identity that the provider reports at a sign-in. The record of a user who may not sign in is not changed.
-     * @param since when the sign-in began: a user who was deleted or signed out everywhere after that is not stored
-     * @param prefetched used only if it is a reading of this user
-     */
-    async noteSignIn(
-      identity: Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>,
-      since: number = clock(),
-      prefetched?: UserReading,
-    ): Promise<NotedSignIn> {
-      const { id } = identity;
-      for (let reading = prefetched; ; reading = undefined) {
-        const now = clock();
-        // Only a user without a record can have been deleted.
-        const isKnown = (await read(id, reading)) !== undefined;
-        const erased = isKnown ? undefined : await erasure(id);
-        if (erased?.at !== undefined && erased.at >= since) return 'gone';
-        const { before, after, version } = await change(
-          id,
-          (user) => {
-            // Created or deleted in between: whether it may be stored is asked again.
-            if ((user !== undefined) !== isKnown || (user && refusalOf(user, since))) return undefined;
-            const { firstSignInAt = now } = user ?? {};
-            return { ...user, name: undefined, email: undefined, ...identity, firstSignInAt, lastSignInAt: now };
-          },
-          // Writing the index early is safe: lists and searches leave out entries without a matching user.
-          { beside: index, prefetched: reading, conditions: erased ? [erased.condition] : [] },
-        );
-        if (after && version !== undefined) return { version };
-        const refusal = before && refusalOf(before, since);
-        if (refusal) return refusal;
+    signInSteps,
+
+    /** Stores the identity that the provider reports at a sign-in, and nothing beside it. */
+    async noteSignIn(identity: Identity): Promise<'noted' | 'disabled' | 'gone'> {
+      for (;;) {
+        const steps = await signInSteps(identity, clock());
+        if (typeof steps === 'string') return steps;
+        const [version] = await Promise.all([store.write(steps.writes), store.write(steps.lists)]);
+        if (version !== undefined) return 'noted';
       }
     },
 
@@ -168,21 +158,21 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
      * @returns undefined where nothing may be made: the user is disabled, being deleted, not known, or was deleted or signed out
      * everywhere since
      */
-    async admit(id: string, since: number, { isSigningIn = false } = {}): Promise<Write | undefined> {
+    async admit(id: string, since: number): Promise<Write | undefined> {
       const { user, version } = await load(id);
       if (!user || refusalOf(user, since)) return undefined;
       // A user who connected before the first sign-in was deleted in between.
-      if (!isSigningIn && user.firstSignInAt > since) return undefined;
+      if (user.firstSignInAt > since) return undefined;
       return { exists: keys.user(id), version };
     },
 
     /** As `admit`, for an import, whose users may never have signed in: a record that comes meanwhile refuses the write. */
     async admitImport(id: string, since: number): Promise<readonly Write[] | undefined> {
       const { user, version } = await load(id);
-      if (user) return refusalOf(user, since) ? undefined : [{ exists: keys.user(id), version }];
-      const erased = await erasure(id);
-      if (erased.at !== undefined && erased.at >= since) return undefined;
-      return [{ delete: keys.user(id), ifVersion: 0 }, erased.condition];
+      if (user && refusalOf(user, since)) return undefined;
+      const condition: Write = user ? { exists: keys.user(id), version } : { delete: keys.user(id), ifVersion: 0 };
+      const erased = await erasureSince(user, id, since);
+      return erased === 'gone' ? undefined : [condition, ...erased];
     },
 
     /** Notes that the user signed out everywhere: before the sessions end, so that nothing that is under way outlives them. */
@@ -205,13 +195,12 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
     /** Returns the changed user, or undefined if there is no user with this id. */
     async setDisabled(id: string, disabled: boolean): Promise<User | undefined> {
-      const { after } = await change(id, (user) => {
+      return change(id, (user) => {
         if (!user) return undefined;
         const { disabledAt, ...rest } = user;
         // Nothing that began before is made once the user is enabled again.
         return disabled ? { ...rest, disabledAt: disabledAt ?? clock(), signedOutAt: clock() } : rest;
       });
-      return after;
     },
 
     /**
@@ -226,7 +215,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
         if (user.erasingAt === undefined) return false;
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
-          await index(anonymous, user);
+          await store.write(listSteps(anonymous, user));
           const value = JSON.stringify(anonymous);
           if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return true;
           continue;

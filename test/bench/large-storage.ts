@@ -138,7 +138,8 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
     const state = `state-${n}`;
     const reference = n.toString(16).padStart(8, '0');
     const [startedAt, address] = [clock(), addressOf(n)];
-    await signIns.begin({ reference, state, app, purpose: 'sign_in', startedAt, address, steps: [], facts: {} });
+    const begun = { reference, state, app, purpose: 'sign_in', startedAt, address, steps: [], facts: {} } as const;
+    await store.write(signIns.beginSteps({ ...begun, steps: [] }));
     const isFailed = n % EVERY.failed === 0;
     await signIns.add(state, {
       reference,
@@ -225,7 +226,7 @@ function createDraft(target: Store): { store: Store; take(): KeptItem[] } {
       return version;
     },
     // A start has written to the log already, and the ids of a copy come before all others.
-    append: (log, entry, at, indexes) => retryWhileUnavailable(() => target.append(log, entry, at, indexes)),
+    append: (log, entries) => retryWhileUnavailable(() => target.append(log, entries)),
     subscribe: async () => async () => undefined,
     publish: async () => undefined,
   };

@@ -170,7 +170,7 @@ describe('making one', () => {
         scopes: ['openid'],
         account: { subject: 's1' },
         origin: { ip: '192.0.2.1' } as never,
-        admit: async () => CONDITION,
+        admit: async () => ({ steps: [CONDITION] }),
       },
       ...changes,
     });
@@ -188,7 +188,7 @@ describe('making one', () => {
     expect(await make()).toBe('made');
     await make({ response: { ...response, scopes: ['mail'] } });
     expect(events).toEqual([MADE, made(expect.anything(), { scopes: ['mail'] })]);
-    expect(saved[0]?.slice(1)).toEqual([0, { conditions: [CONDITION] }]);
+    expect(saved[0]?.slice(1)).toEqual([0, { steps: [CONDITION], beside: [] }]);
   });
 
   test('is a recovery where the earlier one was broken, with the same origin', async () => {
@@ -232,7 +232,7 @@ describe('making one', () => {
   test('by a connect link uses the link up, and stores nothing where it was used before', async () => {
     expect(await make({ link: 'l1' })).toBe('made');
     const ticket = keys.connectTicket('u1', 'l1');
-    expect(saved[0]?.[2]).toEqual({ conditions: [CONDITION, { exists: ticket }, { delete: ticket }] });
+    expect(saved[0]?.[2]).toEqual({ steps: [CONDITION, { exists: ticket }, { delete: ticket }], beside: [] });
     expect(events).toEqual([made(expect.anything(), { link: 'l1' })]);
     [writes, isOpen] = [[false], false];
     expect(await make({ link: 'l1' })).toBe('link_ended');
@@ -245,7 +245,7 @@ describe('making one', () => {
     expect(await make({ admit: async () => undefined })).toBe('user_gone');
     expect(saved).toEqual([]);
     writes = [false];
-    const admit = async (first: boolean) => (first ? CONDITION : undefined);
+    const admit = async (first: boolean) => (first ? { steps: [CONDITION] } : undefined);
     expect(await make({ admit })).toBe('user_gone');
     expect([saved.length, events]).toEqual([1, []]);
   });
@@ -261,7 +261,7 @@ describe('making one', () => {
     writes = [true, false, true];
     const admit = async () => {
       store({}, 11);
-      return CONDITION;
+      return { steps: [CONDITION] };
     };
     expect(await make({ admit })).toBe('app_gone');
     expect(removed).toEqual([

@@ -67,7 +67,7 @@ describe('a refresh token', () => {
           refresh: undefined,
         },
         0,
-        { conditions: CONDITIONS },
+        { steps: CONDITIONS },
       ],
     ]);
     expect(onNew.mock.calls).toEqual([[save.mock.calls[0]?.[0].id]]);

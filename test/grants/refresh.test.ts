@@ -111,7 +111,7 @@ const revocationsOf = (of: GrantStore) =>
     random: () => 0.5,
   });
 /** Of a user who was never deleted. */
-const admit = async () => ({ delete: keys.erasedUser('u1'), ifVersion: 0 });
+const admit = async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] });
 const isRegistered = async () => true;
 const NO_LINKS = { isOpen: async () => false };
 const connectionsOf = (of: GrantStore) =>

@@ -109,7 +109,7 @@ const connect = (refreshToken: string | undefined, subject: string | null = 's1'
     response: { accessToken: `at-${refreshToken}`, refreshToken } as unknown as TokenResponse,
     scopes: ['openid'],
     account: subject === null ? {} : { subject },
-    admit: async () => ({ delete: keys.erasedUser('u1'), ifVersion: 0 }),
+    admit: async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] }),
   });
 const retryAfter = async (milliseconds: number) => {
   now += milliseconds;

@@ -31,7 +31,7 @@ const REQUEST: RequestInfo = {
   origin: { address: '192.0.2.7' },
 };
 
-let begun: Parameters<RecordStore['begin']>[0][];
+let begun: Parameters<RecordStore['beginSteps']>[0][];
 let added: SignInChanges[];
 /** Of each change: the state and the pending attempt by which its record is found. */
 let changed: { state: string | undefined; attempt: unknown }[];
@@ -43,7 +43,10 @@ beforeEach(() => {
 
 const READING: RecordReading = Promise.resolve(undefined);
 const records = {
-  begin: async (attempt) => void begun.push(attempt),
+  beginSteps(attempt) {
+    begun.push(attempt);
+    return [];
+  },
   add: async (state, changes, attempt) => {
     added.push(changes);
     changed.push({ state, attempt });
@@ -266,7 +269,7 @@ describe('the start', () => {
       log.passed('started', 'platform');
       log.learn({ purpose: 'connect', user: ADA, trial: true });
       log.passed('sent');
-      await log.started({ state: 's1', startedAt: NOW - 5, redirectUri: 'https://gatehouse.test/callback' });
+      log.beginSteps({ state: 's1', startedAt: NOW - 5, redirectUri: 'https://gatehouse.test/callback' });
     });
     expect(begun).toMatchObject([
       {
@@ -285,7 +288,7 @@ describe('the start', () => {
 
   test('is stored also where purpose and browser are unknown', async () => {
     const start = { state: 's1', startedAt: NOW, redirectUri: 'https://gatehouse.test/callback' };
-    await recorder.record('platform', { reference: 'REF1' }, (log) => log.started(start));
+    await recorder.record('platform', { reference: 'REF1' }, async (log) => log.beginSteps(start));
     expect(begun).toMatchObject([{ purpose: 'unknown', facts: { redirectUri: start.redirectUri } }]);
     expect([begun[0]?.browserHash, begun[0]?.address]).toEqual([undefined, undefined]);
   });

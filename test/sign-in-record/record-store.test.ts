@@ -28,15 +28,19 @@ afterEach(async () => {
 });
 
 const begin = (n: number) =>
-  records.begin({
-    ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
-    ...{ reference: `r${String(n).padStart(7, '0')}`, state: `state-${n}` },
-  });
+  store.write(
+    records.beginSteps({
+      ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
+      ...{ reference: `r${String(n).padStart(7, '0')}`, state: `state-${n}` },
+    }),
+  );
 const beginFrom = (address: string, id: string, into: RecordStore) =>
-  into.begin({
-    ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
-    ...{ reference: id, state: `state-${id}`, address },
-  });
+  store.write(
+    into.beginSteps({
+      ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
+      ...{ reference: id, state: `state-${id}`, address },
+    }),
+  );
 const open = () => store.count(keys.signIns('open'));
 
 test('R54 R6: starts of one address are bounded by the minute, and all of them in number', async () => {

@@ -62,20 +62,31 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   const records = quiet({
     byState: async () => undefined,
     add: async (_state: string, one: SignInChanges) => void added.push(one),
-    begin: async (one: object) => void begun.push(one),
+    beginSteps(one: object) {
+      begun.push(one);
+      return [LISTED];
+    },
   });
   const recorder = createAttemptRecorder({
     ...{ records, events: { signInEnded: ended }, clock },
   } as unknown as Parameters<typeof createAttemptRecorder>[0]);
-  const make = vi.fn(async (): Promise<MakeResult> => 'made');
+  const make = vi.fn(
+    async ({ admit }: { admit: (first: boolean) => Promise<object | undefined> }): Promise<MakeResult> =>
+      (await admit(true)) ? 'made' : 'user_gone',
+  );
   const discard = vi.fn(async () => undefined);
   const exchangeCode = vi.fn(async () => TOKENS as object);
-  const session = { begin: vi.fn(async () => undefined), end: vi.fn(async () => undefined) };
+  const beginning = {
+    list: vi.fn(async () => ({ ofUser: LISTED, live: LISTED })),
+    save: vi.fn(async () => undefined),
+    drop: vi.fn(() => undefined),
+  };
+  const session = { begin: vi.fn(async () => beginning), ...beginning };
   const flow = createSignInFlow({
     apps: { find: (id: string) => (id === APP.id ? app : undefined) },
     provider: quiet({ exchangeCode, authorizationUrl, ...changes.provider }),
     connections: quiet({ make, discard, ...changes.connections }),
-    users: quiet(users),
+    users: quiet({ admit: async () => LISTED, ...users }),
     recorder,
     transactions: { take: async () => transaction, put },
     states: { madeAt: () => NOW, create: () => 'state-1' },
@@ -112,44 +123,35 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   return { ...parts, start, finish, outcomes, added, begun, steps };
 }
 
-const ENABLED = { noteSignIn: async () => ({ version: 1 }), isDisabled: async () => false };
+const STEPS = { writes: [], lists: [] };
+const LISTED = { index: 'sessions', add: 's1', score: 0 };
+const ENABLED = { signInSteps: async () => STEPS };
 
 test('R56 disabled before the sign-in: nothing is made', async () => {
-  const { finish, make, session } = flowWith({
-    noteSignIn: async () => 'disabled',
-    isDisabled: async () => true,
-  });
+  const { finish, make, session } = flowWith({ signInSteps: async () => 'disabled' });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
   expect([make.mock.calls.length, session.begin.mock.calls.length]).toEqual([0, 0]);
 });
 
-test('R56 disabled while the session is made: it is ended, no grant is replaced, and the record says why', async () => {
+test('R56 disabled while the session is made: nothing is written, and the record says why', async () => {
   let disabled = false;
-  const { finish, outcomes, make, session } = flowWith({
-    noteSignIn: async () => (disabled ? 'disabled' : { version: 1 }),
-    isDisabled: async () => disabled,
-  });
-  session.begin.mockImplementation(async () => {
+  const { finish, outcomes, make, session } = flowWith({ signInSteps: async () => (disabled ? 'disabled' : STEPS) });
+  // The first write is refused, since the record of the user has changed.
+  make.mockImplementation(async ({ admit }) => {
+    await admit(true);
     disabled = true;
-    return undefined;
+    return (await admit(false)) ? 'made' : 'user_gone';
   });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
-  expect([session.end.mock.calls.length, make.mock.calls.length]).toEqual([1, 0]);
+  expect([session.save.mock.calls.length, session.drop.mock.calls.length]).toEqual([0, 1]);
   expect(outcomes()).toEqual(['refused']);
-});
-
-test('a session that cannot be ended hides no failure', async () => {
-  const { finish, make, session } = flowWith(ENABLED);
-  make.mockRejectedValue(new TypeError('a bug of ours'));
-  session.end.mockRejectedValue(new Error('store away'));
-  await expect(finish()).rejects.toThrow('a bug of ours');
 });
 
 test('a user who is not disabled signs in, and that is recorded once', async () => {
   const { finish, outcomes, session } = flowWith(ENABLED);
   expect(await finish()).toBe('/');
   expect(outcomes()).toEqual(['signed_in']);
-  expect([session.begin.mock.calls.length, session.end.mock.calls.length]).toEqual([1, 0]);
+  expect([session.save.mock.calls.length, session.drop.mock.calls.length]).toEqual([1, 0]);
 });
 
 test('the record of a sign-in has every step of the callback, and names the user', async () => {
@@ -304,25 +306,32 @@ describe('what cannot be saved', () => {
   const unsaved = { retryAfterSeconds: 7, cause: away };
 
   test('a session, because the storage is away or the provider has ended it', async () => {
-    const { finish, session, make } = flowWith(ENABLED);
-    session.begin.mockRejectedValueOnce(away);
+    const { finish, session, steps } = flowWith(ENABLED);
+    session.save.mockRejectedValueOnce(away);
     await expect(finish()).rejects.toMatchObject({
       ...{ failure: 'session_not_saved', logDetail: 'session_not_saved: disk full', ...unsaved },
     });
-    session.begin.mockRejectedValueOnce(new AppError('sign_in_required', { logDetail: 'signed out' }));
-    await expect(finish()).rejects.toMatchObject({
-      ...{ failure: 'ended_by_provider', logDetail: 'ended_by_provider: signed out' },
-    });
+    expect(steps()?.at(-1)).toBe('not session');
+    for (const step of [session.list, session.save]) {
+      step.mockRejectedValueOnce(new AppError('sign_in_required', { logDetail: 'signed out' }));
+      await expect(finish()).rejects.toMatchObject({
+        ...{ failure: 'ended_by_provider', logDetail: 'ended_by_provider: signed out' },
+      });
+    }
     session.begin.mockRejectedValueOnce(new TypeError('a bug of ours'));
     await expect(finish()).rejects.toThrow('a bug of ours');
-    expect([make.mock.calls.length, session.end.mock.calls.length]).toEqual([0, 0]);
+    expect(session.drop).toHaveBeenCalledTimes(3);
   });
 
-  test('the connection of a sign-in: its session is ended', async () => {
+  test('the connection of a sign-in: no session is written', async () => {
     const { finish, session, make, steps } = flowWith(ENABLED);
     make.mockRejectedValue(away);
     await expect(finish()).rejects.toMatchObject({ failure: 'connection_not_saved', ...unsaved });
-    expect([session.end.mock.calls.length, steps()?.at(-1)]).toEqual([1, 'not connection']);
+    expect([session.save.mock.calls.length, session.drop.mock.calls.length, steps()?.at(-1)]).toEqual([
+      0,
+      1,
+      'not connection',
+    ]);
   });
 });
 
@@ -522,7 +531,8 @@ describe('a start', () => {
   ])('of %s is pending under the secret of its browser', async (_what, request, transaction) => {
     const { start, put } = flowWith({});
     expect(await start(request)).toBe('https://provider.test/authorize');
-    expect(put.mock.calls).toEqual([['b1', 'state-1', { ...pending, ...transaction }, true]]);
+    const options = { isNewBrowser: true, record: [LISTED] };
+    expect(put.mock.calls).toEqual([['b1', 'state-1', { ...pending, ...transaction }, options]]);
   });
 
   test('is recorded with its two steps, and its event names the app, the purpose and the user', async () => {

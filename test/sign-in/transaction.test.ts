@@ -89,7 +89,7 @@ test('R6 the newest ten stay also where the clock was set back between them', as
 });
 
 test('R64 two starts at once of a browser that has just received its secret are both stored', async () => {
-  const start = (n: number) => transactions.put('new', `state-${n}`, transaction(n), true);
+  const start = (n: number) => transactions.put('new', `state-${n}`, transaction(n), { isNewBrowser: true });
   await Promise.all([start(1), start(2)]);
   await start(3);
   for (const n of [1, 2, 3]) expect(await take(n, 'new')).toMatchObject({ returnTo: `/${n}` });

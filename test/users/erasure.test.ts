@@ -93,14 +93,17 @@ async function makeUser(user: typeof USER): Promise<void> {
   await users.noteSignIn(user);
   for (const app of APPS) {
     const response = { accessToken: `at-${app.id}`, refreshToken: `rt-${app.id}` };
-    const admit = () => users.admit(user.id, now + 1);
+    const admit = async () => {
+      const condition = await users.admit(user.id, now + 1);
+      return condition && { steps: [condition] };
+    };
     const consent = { userId: user.id, app, response, scopes: ['openid'], account: { subject: user.subject } };
     expect(await connections.make({ ...consent, admit } as never)).toBe('made');
   }
   await store.write([{ put: `session-of:{${user.id}}`, value: user.id }]);
   const reference = user === OTHER ? 'AAAA1111' : 'BBBB2222';
   const begun = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
-  await signIns.begin({ ...begun, userId: user.id, reference, state: reference });
+  await store.write(signIns.beginSteps({ ...begun, userId: user.id, reference, state: reference }));
   const link = { userId: user.id, app: 'one', scopes: [], returnUrl: undefined, relayToken: { id: 't', name: 't' } };
   await links.create(link);
 }
@@ -161,8 +164,31 @@ test('R117 what began before a user was disabled is not made once the user is en
   await lifecycle.disable(USER.id);
   await lifecycle.enable(USER.id);
   expect(await users.admit(USER.id, begun)).toBeUndefined();
-  expect(await users.noteSignIn(USER, begun)).toBe('gone');
+  expect(await users.signInSteps(USER, begun)).toBe('gone');
   expect(await users.admit(USER.id, now + 1)).toBeDefined();
+});
+
+test('R117 what began before a deletion is not made for the user who signed in again since', async () => {
+  await makeUser(USER);
+  const { lifecycle, users } = rooms();
+  const begun = now;
+  now += 1;
+  await users.beginErasure(USER.id);
+  await lifecycle.erase(USER.id, {});
+  now += 1;
+  const back = now;
+  expect(await users.noteSignIn(USER)).toBe('noted');
+  expect([await users.signInSteps(USER, begun), await users.admitImport(USER.id, begun)]).toEqual(['gone', undefined]);
+  expect(await users.signInSteps(USER, back)).toMatchObject({ writes: expect.any(Array) });
+  expect(await users.admitImport(USER.id, back)).toBeDefined();
+});
+
+test('R117 the second of two first sign-ins of a user is made', async () => {
+  const { users } = rooms();
+  const begun = now;
+  now += 1;
+  expect(await users.noteSignIn(USER)).toBe('noted');
+  expect(await users.signInSteps(USER, begun)).toMatchObject({ writes: expect.any(Array) });
 });
 
 describe('R117 a deletion that the storage interrupts', () => {
@@ -174,7 +200,7 @@ describe('R117 a deletion that the storage interrupts', () => {
     expect([await itemsOf(USER), erased]).toEqual([[TOMBSTONE], [USER.id]]);
     // Pending for as long as it may be, and then held up by a slow provider.
     now += TRANSACTION_SECONDS * 1_000 + 2 * MINUTE;
-    expect(await rooms().users.noteSignIn(USER, startedAt)).toBe('gone');
+    expect(await rooms().users.signInSteps(USER, startedAt)).toBe('gone');
     now += 5 * MINUTE;
     expect(await itemsOf(USER)).toEqual([]);
   });
