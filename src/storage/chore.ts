@@ -8,8 +8,16 @@ export interface Chore {
   everyMilliseconds: number;
   /** Asked before the lease is taken, which is a write, for work that is rarely due. */
   isDue?: () => Promise<boolean>;
-  /** If it fails, it is repeated at the next interval. */
-  work: () => Promise<unknown>;
+  /**
+   * If it fails, it is repeated at the next interval.
+   * @param turn once it is over, nothing more is started
+   */
+  work: (turn: ChoreTurn) => Promise<unknown>;
+}
+
+export interface ChoreTurn {
+  /** True once this process stops, or has lost the lease. */
+  isOver(): boolean;
 }
 
 const LEASE_MS = 30_000;
@@ -26,7 +34,8 @@ export function startChores(parts: { store: Store; random: () => number; chores:
   let stopped = false;
 
   const run = async ({ name, isDue, work }: Chore): Promise<void> => {
-    if (!isDue || (await isDue())) await leases.hold(keys.choreLease(name), work);
+    if (isDue && !(await isDue())) return;
+    await leases.hold(keys.choreLease(name), ({ isLost }) => work({ isOver: () => stopped || isLost() }));
   };
 
   const plan = (chore: Chore, milliseconds: number): void => {

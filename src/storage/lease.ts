@@ -8,6 +8,11 @@ export interface Fence {
   number: number;
 }
 
+interface HeldLease extends Fence {
+  /** True once a renewal has found that the lease has ended: another owner may hold it. */
+  isLost(): boolean;
+}
+
 export type Leases = ReturnType<typeof createLeases>;
 
 const RELEASE_PAUSE_MS = 200;
@@ -32,18 +37,20 @@ export function createLeases(parts: {
      * Does the work if the lease is free; returns undefined, with nothing done, while another owner holds it. A holder that
      * dies loses the lease after `milliseconds`. One that was only paused may continue, and the fence then refuses its writes.
      */
-    async hold<T>(lease: string, work: (fence: Fence) => Promise<T>): Promise<{ value: T } | undefined> {
+    async hold<T>(lease: string, work: (held: HeldLease) => Promise<T>): Promise<{ value: T } | undefined> {
       const owner = randomUUID();
       let number: number | undefined;
+      let isLost = false;
+      const renew = async () => {
+        const isHeld = await store.renewLease(lease, owner, milliseconds);
+        isLost ||= number !== undefined && !isHeld;
+      };
       // Started before the lease is acquired, because the store's response may come late. A failed renewal is repeated at the
       // next interval, and the fence protects what the work writes.
-      const renewal = setInterval(
-        () => void store.renewLease(lease, owner, milliseconds).catch(() => undefined),
-        milliseconds / 3,
-      );
+      const renewal = setInterval(() => void renew().catch(() => undefined), milliseconds / 3);
       try {
         number = await store.acquireLease(lease, owner, milliseconds);
-        return number === undefined ? undefined : { value: await work({ lease, number }) };
+        return number === undefined ? undefined : { value: await work({ lease, number, isLost: () => isLost }) };
       } finally {
         clearInterval(renewal);
         if (number !== undefined) await release(lease, owner);

@@ -6,6 +6,7 @@ import { memberOf } from '../../src/grants/connection-index.ts';
 import type { GrantStore } from '../../src/grants/grant-store.ts';
 import { createMovedApps } from '../../src/grants/moved-apps.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { TURN } from '../support/chore-turn.ts';
 
 const appOf = (issuer: string, apiBaseUrl?: string) =>
   ({ id: 'files', name: 'Files', issuer, clientId: 'c1', apiBaseUrl }) as ConnectedApp;
@@ -38,7 +39,7 @@ test('R116 a second change of a moved app announces only those that it sets asid
   });
   const changeTo = async (changed: ConnectedApp) => {
     app = changed;
-    await chore.work();
+    await chore.work(TURN);
   };
 
   registrations.set('ann', home()).set('bob', home());

@@ -9,6 +9,7 @@ import { createSignInRecords } from '../../src/sign-in-record/sign-in-record.ts'
 import { keys } from '../../src/storage/keys.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { TURN } from '../support/chore-turn.ts';
 
 const DAY = 86_400_000;
 
@@ -192,7 +193,7 @@ test('the trim is a chore that runs at least once an hour', async () => {
     expect(name).toMatch(/^[a-z-]+$/);
     expect(everyMilliseconds).toBeGreaterThanOrEqual(60_000);
     expect(everyMilliseconds).toBeLessThanOrEqual(3_600_000);
-    await work();
+    await work(TURN);
   }
   expect(await find('r0000001')).toBeUndefined();
 });
