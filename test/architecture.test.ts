@@ -32,7 +32,7 @@ const LINES: string[][] = [
   ['config'],
   // By itself, since the sandbox imports this file alone of `config`.
   ['config/networks.ts'],
-  ['remembered.ts', 'once.ts', 'time.ts', 'text.ts', 'json.ts', 'version.ts'],
+  ['fair-pool.ts', 'remembered.ts', 'once.ts', 'time.ts', 'text.ts', 'json.ts', 'version.ts'],
 ];
 
 /** A room, and those of its own line that it may import. */

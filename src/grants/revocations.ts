@@ -5,6 +5,7 @@ import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import type { ProviderReply, RevocationOutcome } from '../connected-apps/provider-reply.ts';
 import { isIssuedFor, type Registration, registrationOf } from '../connected-apps/registration.ts';
 import type { Events } from '../observability/events.ts';
+import { createDueWork } from '../storage/due-work.ts';
 import { keys } from '../storage/keys.ts';
 import { allMembers } from '../storage/paging.ts';
 import type { Sealer } from '../storage/sealed.ts';
@@ -58,7 +59,6 @@ interface AttemptResult {
 const MIN_PAUSE_MS = 30_000;
 const MAX_PAUSE_MS = HOUR_MS;
 const MAX_AGE_MS = 7 * DAY_MS;
-const BATCH = 50;
 /** Each has to be opened to know its app. */
 const MAX_COUNTED = 1_000;
 const NOBODY = 'nobody';
@@ -182,19 +182,32 @@ export function createRevocations(parts: {
     }
   };
 
-  const retry = async (userId: string, id: string): Promise<void> => {
+  /** Resolves with whether the provider confirmed the revocation, if it was called. */
+  const retry = async (userId: string, id: string): Promise<boolean> => {
+    const done = () => drop(userId, id).then(() => true);
     const stored = await load(userId, id);
-    if (!stored) return drop(userId, id);
+    if (!stored) return done();
     const { revocation } = stored;
+    if (revocation && revocation.nextAt > clock()) return true;
     const app = revocation && findApp(revocation.appId);
     if (!app || clock() - revocation.since > MAX_AGE_MS) {
       const { appId = 'unknown', connection } = revocation ?? {};
       events.revocationEnded({ userId, app: appId, connection, outcome: 'abandoned' });
-      return drop(userId, id);
+      return done();
     }
-    if (!(await finishRemoval(userId, id))) return drop(userId, id);
-    noteEnd(userId, app, await call(app, userId, id));
+    if (!(await finishRemoval(userId, id))) return done();
+    const result = await call(app, userId, id);
+    noteEnd(userId, app, result);
+    return result.outcome !== 'pending';
   };
+
+  const due = createDueWork({
+    store,
+    index: keys.revocations,
+    clock,
+    receiverOf: async (member) => (await load(...placeOf(member)))?.revocation?.appId ?? '',
+    work: (member) => retry(...placeOf(member)),
+  });
 
   const pending = async (userId: string, id: string): Promise<PendingRevocation[]> => {
     const { revocation } = (await load(userId, id)) ?? {};
@@ -230,12 +243,8 @@ export function createRevocations(parts: {
       return { items: pages.flat(), next };
     },
 
-    async retryDue(): Promise<void> {
-      const { items } = await store.page(keys.revocations, { limit: BATCH });
-      const due = items.filter(({ score }) => score <= clock());
-      // A slow provider must not delay the others.
-      await Promise.allSettled(due.map(({ member }) => retry(...placeOf(member))));
-    },
+    /** Calls the providers of revocations that are due. Call it in one process at a time. */
+    retryDue: due.work,
   };
 }
 

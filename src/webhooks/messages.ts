@@ -1,6 +1,7 @@
 /** Messages to webhooks: stored, sent up to 8 times with growing pauses, and sent again by administrators. */
 import type { AuditNotes } from '../audit/notes.ts';
 import type { Outbound } from '../outbound/outbound.ts';
+import { createDueWork } from '../storage/due-work.ts';
 import { keys } from '../storage/keys.ts';
 import { type MatchingPage, matchingPage } from '../storage/matching-page.ts';
 import { newOpaqueTokenId } from '../storage/opaque-token.ts';
@@ -24,8 +25,6 @@ import type { Webhook, WebhookEvent, WebhookStore } from './webhook-store.ts';
 type Data = Readonly<Record<string, string | readonly string[] | null | undefined>>;
 
 const LIFETIME_SECONDS = 30 * DAY_SECONDS;
-/** Large enough that messages to a receiver that hangs do not hold up the others. */
-const MAX_CONCURRENT = 50;
 const MAX_LISTED = 200;
 
 export type WebhookMessages = ReturnType<typeof createWebhookMessages>;
@@ -102,17 +101,23 @@ export function createWebhookMessages(parts: {
     }
   };
 
-  const attempt = async (id: string): Promise<void> => {
-    const stored = await load(id);
-    if (stored?.message.state !== 'waiting') {
+  /** Resolves with whether the receiver took the message, if it was sent. */
+  const attempt = async (id: string): Promise<boolean> => {
+    const { message } = (await load(id)) ?? {};
+    if (message?.state !== 'waiting') {
       await store.write([{ index: keys.webhookDue, remove: id }]);
-      return;
+      return true;
     }
-    const outcome = await send(stored.message, false);
+    if ((message.nextAt ?? 0) > clock()) return true;
+    const outcome = await send(message, false);
+    const { isDelivered = false, isUnsent = false } = outcome;
     const next = await record(id, outcome, false);
-    if (next?.state !== 'given_up') return;
-    const { webhook, event, tries } = next;
-    const facts = { message: id, event, tries: tries.length, answer: outcome.answer };
+    if (next?.state === 'given_up') noteFailed(next, outcome);
+    return isDelivered || isUnsent;
+  };
+
+  const noteFailed = ({ id, webhook, event, tries }: WebhookMessage, { answer }: Outcome): void => {
+    const facts = { message: id, event, tries: tries.length, answer };
     audit.note({
       event: 'webhook.given_up',
       actor: { kind: 'system' },
@@ -120,6 +125,14 @@ export function createWebhookMessages(parts: {
       facts,
     });
   };
+
+  const due = createDueWork({
+    store,
+    index: keys.webhookDue,
+    clock,
+    receiverOf: async (id) => (await load(id))?.message.webhook ?? '',
+    work: attempt,
+  });
 
   const find = async (webhook: string, id: string): Promise<WebhookMessage | undefined> => {
     const message = isMessageId(id) ? (await load(id))?.message : undefined;
@@ -137,16 +150,9 @@ export function createWebhookMessages(parts: {
         for (const message of messages) await save(message, 0);
       });
     },
-    async isDue(): Promise<boolean> {
-      const { items } = await store.page(keys.webhookDue, { limit: 1 });
-      return items.some(({ score }) => score <= clock());
-    },
+    isDue: due.isDue,
     /** Sends the messages that are due. Call it in one process at a time. */
-    async deliver(): Promise<void> {
-      const { items } = await store.page(keys.webhookDue, { limit: MAX_CONCURRENT });
-      const due = items.filter(({ score }) => score <= clock());
-      await Promise.all(due.map(({ member }) => attempt(member)));
-    },
+    deliver: due.work,
 
     /** Sends a test message, once, also to a webhook that is disabled. The result has the attempt. */
     async test(webhook: string): Promise<WebhookMessage> {

@@ -20,6 +20,8 @@ import { PLATFORM } from '../support/apps.ts';
 import { until } from '../support/until.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
+/** An app whose provider does not respond until `hanging` is resolved. */
+const HANGING = { ...APP, id: 'hanging' } as ConnectedApp;
 const OF_APP = { appId: APP.id, registration: registrationOf(APP) };
 const MINUTE = 60_000;
 const ID = expect.stringMatching(/^cn/);
@@ -34,6 +36,7 @@ let outcome: RevocationOutcome;
 let status: number | undefined;
 let asked: string[];
 let told: string[];
+let hanging: Promise<void>;
 /** The apps of this moment. */
 let apps: ConnectedApp[];
 /** The connection of each revocation that ended later. */
@@ -80,8 +83,9 @@ const revocations = () =>
       findApp,
     },
     provider: {
-      async revoke(_app: ConnectedApp, token: string) {
+      async revoke(app: ConnectedApp, token: string) {
         asked.push(token);
+        if (app.id === HANGING.id) await hanging;
         keptWhenAsked = (await store.page(keys.revocations, { limit: 9 })).items.length;
         return { outcome, ...(status === undefined ? {} : { said: { status } }) };
       },
@@ -352,6 +356,34 @@ test('R116, R52: a revocation of an earlier registration is given up after a wee
   expect(told).toEqual(['pending']);
   await retryAfter(2 * 60 * MINUTE);
   expect(told).toEqual(['pending', 'abandoned']);
+});
+
+test('R132, R52: revocations at a provider that hangs delay no other, however many they are', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hanging = promise;
+  apps = [APP, HANGING];
+  const plan = (app: ConnectedApp, at: number) =>
+    revocations().plan({
+      ...{ userId: `u${at}`, appId: app.id, registration: registrationOf(app) },
+      ...{ token: `${app.id} ${at}`, hint: 'refresh_token' as const },
+    });
+  for (let at = 0; at < 30; at += 1) await plan(APP, at);
+  now += 1;
+  // More than a part of the list that is read at a time.
+  await Promise.all(Array.from({ length: 210 }, (_none, at) => plan(HANGING, at)));
+  now += 31_000;
+  outcome = 'revoked';
+  let isOver = false;
+  const turn = revocations().retryDue({ isOver: () => isOver });
+  await until(() => told.length === 30);
+  expect(asked.filter((token) => token.startsWith(HANGING.id))).toHaveLength(1);
+  // Those that come due meanwhile do not wait either.
+  await plan(APP, 31);
+  now += 31_000;
+  await until(() => told.length === 31);
+  isOver = true;
+  resolve();
+  await turn;
 });
 
 test('R52: the revocations of an app are counted, among the next 1,000', async () => {
