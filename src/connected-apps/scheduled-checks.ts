@@ -1,6 +1,8 @@
 /** The doctor on a schedule: checks each enabled app at an interval, and keeps the last result of every check. */
+
+import { createFairPool } from '../fair-pool.ts';
 import type { Events } from '../observability/events.ts';
-import type { Chore } from '../storage/chore.ts';
+import type { Chore, ChoreTurn } from '../storage/chore.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_SECONDS } from '../time.ts';
@@ -22,8 +24,8 @@ const DUE = 0.75;
 /** After a start, providers are left alone for so long. */
 const MAX_FIRST_MS = 600_000;
 const PAUSE_MS = { min: 1_000, max: 60_000 };
-/** A shutdown waits for the chore, so it starts no further check after this time. */
-const MAX_WORK_MS = 5_000;
+/** Apps that are checked at a time. */
+const PLACES = 4;
 /** Longer than the longest interval. */
 const KEPT_SECONDS = 60 * DAY_SECONDS;
 
@@ -63,13 +65,17 @@ export function createScheduledChecks(parts: {
     events?.appCheckChanged({ app: app.id, name: app.name, problems });
   };
 
-  const work = async (): Promise<void> => {
+  const work = async (turn: ChoreTurn): Promise<void> => {
     if (clock() < firstAt) return;
-    const endsAt = performance.now() + MAX_WORK_MS;
+    const pool = createFairPool({ places: PLACES, share: 1 });
     for (const app of apps.list().filter(({ disabled }) => !disabled)) {
-      if (performance.now() >= endsAt) return;
-      await runIfDue(app);
+      pool.add(app.id, async () => {
+        // A shutdown waits for the chore.
+        if (!turn.isOver()) await runIfDue(app);
+        return true;
+      });
     }
+    await pool.idle();
   };
 
   const everyMilliseconds = Math.max(PAUSE_MS.min, Math.min(PAUSE_MS.max, intervalMs / 8));

@@ -1,8 +1,10 @@
 /** Checks idle connections: refreshes each grant that was not refreshed for an interval, so that a revoked one is found. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { AppError } from '../errors.ts';
-import type { Chore } from '../storage/chore.ts';
+import { createFairPool } from '../fair-pool.ts';
+import type { Chore, ChoreTurn } from '../storage/chore.ts';
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_MS, DAY_SECONDS } from '../time.ts';
@@ -33,6 +35,10 @@ interface Place {
   countedAt: number;
 }
 
+interface Turn extends ChoreTurn {
+  options: Options;
+}
+
 /** `left_out`: the app's budget is spent. `failed`: the provider is away, or it limits all calls or refuses the app (`ofApp`). */
 type Result = 'not_due' | 'left_out' | 'answered' | { failed: Grant; ofApp: boolean };
 
@@ -40,9 +46,12 @@ type Result = 'not_due' | 'left_out' | 'answered' | { failed: Grant; ofApp: bool
 const DUE = 0.75;
 const ROUNDS = 6;
 const PAUSE_MS = { min: 1_000, max: 10_000 };
+/** Of one app. */
 const MAX_CONCURRENT = 16;
+/** Apps that are checked at a time, each by itself. */
+const PLACES = 16;
 const MAX_BATCH = 1_000;
-/** A shutdown waits for the chore, so it starts no further check after this time. */
+/** How far an app's list was read is stored at least so often. */
 const MAX_WORK_MS = 5_000;
 /** A connection that was not used for longer is left to expire. */
 const MAX_UNUSED_MS = 90 * DAY_MS;
@@ -124,7 +133,7 @@ export function createConnectionCheck(parts: {
   };
 
   /** Checks the next part of an app's list: as much of it as the time since the last part is of a round. */
-  const checkNext = async (app: ConnectedApp, place: Place, options: Options, endsAt: number): Promise<void> => {
+  const checkNext = async (app: ConnectedApp, place: Place, { options, isOver }: Turn): Promise<void> => {
     const { size } = place;
     if (size === 0) return;
     const owed = Math.min(size, place.owed + (size * Math.max(0, clock() - place.at)) / roundMs);
@@ -132,7 +141,7 @@ export function createConnectionCheck(parts: {
     let { after, again } = place;
     let read = 0;
     // One at first, then more, so that a provider that is away gets one call.
-    for (let limit = 1; performance.now() < endsAt && !isAway(app.id); limit = Math.min(MAX_CONCURRENT, 2 * limit)) {
+    for (let limit = 1; !isOver() && !isAway(app.id); limit = Math.min(MAX_CONCURRENT, 2 * limit)) {
       let some = again.slice(0, limit);
       again = again.slice(limit);
       if (some.length === 0) {
@@ -157,34 +166,66 @@ export function createConnectionCheck(parts: {
     ]);
   };
 
+  /** Checks these connections of one app, whose refresh failed, so that the end of an outage is noticed soon. */
+  const checkFailed = async (some: readonly ListedConnection[], { options, isOver }: Turn): Promise<void> => {
+    let done = 0;
+    for (let limit = 1; done < some.length && !isOver(); limit = Math.min(MAX_CONCURRENT, 2 * limit)) {
+      const next = some.slice(done, done + limit).filter(({ appId }) => !isAway(appId));
+      await checkAll(next, options, true);
+      done += limit;
+    }
+  };
+
   /** The place in the list of connections in doubt. */
   let doubtsAfter: string | undefined;
 
-  /** Checks the next part of the connections whose refresh failed, so that the end of an outage is noticed soon. */
-  const checkFailed = async (options: Options, endsAt: number): Promise<void> => {
+  /** The next part of the connections whose refresh failed, by app. What is not checked now is met again in the next round. */
+  const nextFailed = async (): Promise<Map<string, ListedConnection[]>> => {
     const index = keys.connections('state', 'in_doubt');
-    let read = 0;
-    for (let limit = 1; read < MAX_BATCH && performance.now() < endsAt; limit = Math.min(MAX_CONCURRENT, 2 * limit)) {
-      const page = await store.page(index, doubtsAfter === undefined ? { limit } : { limit, after: doubtsAfter });
-      const some = page.items.map(({ member }) => connectionOf(member)).filter(({ appId }) => !isAway(appId));
-      await checkAll(some, options, true);
-      doubtsAfter = page.next;
-      read += limit;
-      if (doubtsAfter === undefined) break;
-    }
+    const options = { limit: MAX_BATCH, ...(doubtsAfter !== undefined && { after: doubtsAfter }) };
+    const { items, next } = await store.page(index, options);
+    doubtsAfter = next;
+    const near = items.map(({ member }) => connectionOf(member)).filter(({ appId }) => !isAway(appId));
+    return Map.groupBy(near, ({ appId }) => appId);
   };
 
-  const work = async (options: Options): Promise<void> => {
-    const endsAt = performance.now() + MAX_WORK_MS;
-    const near = apps.list().filter(({ id, disabled }) => !disabled && !isAway(id));
-    const places = await Promise.all(near.map(async (app) => ({ app, place: await placeOf(app.id) })));
-    // The app that has waited longest comes first, so that a slow provider holds up no other app.
-    for (const { app, place } of places.toSorted((one, other) => one.place.at - other.place.at)) {
-      if (performance.now() < endsAt) await checkNext(app, place, options, endsAt);
+  const work = async (options: Options, turn: ChoreTurn): Promise<void> => {
+    const pool = createFairPool({ places: PLACES, share: 1 });
+    let failure: unknown;
+    const checkApp = async (app: ConnectedApp, place: Place, inDoubt: readonly ListedConnection[]): Promise<void> => {
+      const endsAt = performance.now() + MAX_WORK_MS;
+      const its: Turn = { options, isOver: () => turn.isOver() || performance.now() >= endsAt };
+      try {
+        await checkNext(app, place, its);
+        await checkFailed(inDoubt, its);
+      } catch (error) {
+        failure = error;
+      }
+    };
+    try {
+      // While the provider of one app is slow, the others are checked at their times.
+      while (!turn.isOver() && failure === undefined) {
+        const near = apps.list().filter(({ id, disabled }) => !disabled && !isAway(id) && pool.load(id) === 0);
+        const places = await Promise.all(near.map(async (app) => ({ app, place: await placeOf(app.id) })));
+        const inDoubt = await nextFailed();
+        // The app that has waited longest comes first.
+        for (const { app, place } of places.toSorted((one, other) => one.place.at - other.place.at)) {
+          pool.add(app.id, async () => {
+            await checkApp(app, place, inDoubt.get(app.id) ?? []);
+            return true;
+          });
+        }
+        await Promise.race([pool.idle(), sleep(pauseMs, undefined, { ref: false })]);
+        if (pool.isIdle()) break;
+      }
+    } finally {
+      await pool.stop();
     }
-    await checkFailed(options, endsAt);
+    if (failure !== undefined) throw failure;
   };
 
   return (options: Options): Chore[] =>
-    seconds === 0 ? [] : [{ name: 'check-connections', everyMilliseconds: pauseMs, work: () => work(options) }];
+    seconds === 0
+      ? []
+      : [{ name: 'check-connections', everyMilliseconds: pauseMs, work: (turn) => work(options, turn) }];
 }

@@ -111,9 +111,9 @@ export function createDisconnectEveryone(parts: {
       return job && progressOf(job);
     },
 
-    /** Resumes the jobs of processes that ended. */
+    /** Resumes the jobs of processes that ended, in the background: each has a lease of its own, and none waits for another. */
     async resume(): Promise<void> {
-      await Promise.all((await allMembers(store, keys.disconnectJobs)).map(work));
+      for (const appId of await allMembers(store, keys.disconnectJobs)) if (!stopping) void work(appId);
     },
 
     /** Stops, and resolves once no batch is running in this process. */

@@ -4,6 +4,8 @@ import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { Finding } from '../../src/connected-apps/finding.ts';
 import { createScheduledChecks } from '../../src/connected-apps/scheduled-checks.ts';
 import type { Store } from '../../src/storage/store.ts';
+import { TURN } from '../support/chore-turn.ts';
+import { until } from '../support/until.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -16,6 +18,7 @@ let announced: unknown[];
 let problems: Finding['check'][];
 let changedAt: number;
 let apps: ConnectedApp[];
+let hanging: Promise<void>;
 let kept: Map<string, { value: string; lifetimeSeconds: number }>;
 beforeEach(() => {
   [now, checked, announced, problems, changedAt] = [START, [], [], [], 0];
@@ -45,6 +48,7 @@ function scheduled(seconds = 86_400) {
     check: {
       async run({ id }) {
         checked.push(id);
+        if (id === 'hanging') await hanging;
         return findings();
       },
     },
@@ -54,7 +58,7 @@ function scheduled(seconds = 86_400) {
     clock: () => now,
   });
 }
-const work = (checks: ReturnType<typeof scheduled>) => checks.chores[0]?.work();
+const work = (checks: ReturnType<typeof scheduled>) => checks.chores[0]?.work(TURN);
 
 describe('the chore', () => {
   test.each([
@@ -79,6 +83,19 @@ describe('the chore', () => {
     await work(checks);
     expect(checked).toEqual(['a']);
   });
+});
+
+test('R132 an app whose provider hangs delays the checks of no other', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hanging = promise;
+  apps = ['hanging', 'a', 'b', 'c', 'd', 'e'].map((id) => appOf(id));
+  const checks = scheduled();
+  now += HOUR;
+  const turn = work(checks);
+  await until(() => kept.size === 5);
+  resolve();
+  await turn;
+  expect(kept.size).toBe(6);
 });
 
 describe('an app', () => {

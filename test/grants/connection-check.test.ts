@@ -26,8 +26,11 @@ import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 import { DAY_MS } from '../../src/time.ts';
 import { PLATFORM } from '../support/apps.ts';
+import { TURN } from '../support/chore-turn.ts';
+import { until } from '../support/until.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
+const OF_APP = keys.connections('app', APP.id);
 const START = 1_800_000_000_000;
 const SECONDS = 400;
 /** The time between two calls of the chore. A sixth of the interval is a round. */
@@ -87,7 +90,7 @@ describe('R113', () => {
   } as unknown as Events;
 
   /** The chore of one process. */
-  const processOf = (over: Store = store): (() => Promise<unknown>) => {
+  const processOf = (over: Store = store, seconds = SECONDS): (() => Promise<unknown>) => {
     const clock = () => now;
     const refresher = createRefresher({
       ...{ grants, provider, events, clock, random: () => 0.5, times: refreshTimes(300) },
@@ -97,7 +100,7 @@ describe('R113', () => {
     const index = createConnectionIndex({ store, clock });
     const missing = createMissingScopes({ grants, index, events });
     const chores = createConnectionCheck({
-      ...{ store: over, grants, refresher, missing, seconds: SECONDS, clock },
+      ...{ store: over, grants, refresher, missing, seconds, clock },
       apps: { list: () => apps, find: (id) => apps.find((app) => app.id === id) },
     });
     const [chore] = chores({
@@ -105,7 +108,7 @@ describe('R113', () => {
       charge: async (app) => (app.id === APP.id && left-- <= 0 ? 60 : undefined),
     });
     if (!chore) throw new Error('There is no chore.');
-    return chore.work;
+    return () => chore.work(TURN);
   };
 
   const connect = async (userId: string, changes: Partial<Grant> = {}) => {
@@ -333,14 +336,38 @@ describe('R113', () => {
     expect(used.toSorted()).toEqual(firstTokens(users(3)));
   });
 
+  test('R132 a provider that is slow delays the checks of its own app only', async () => {
+    const other = { ...APP, id: 'other' } as ConnectedApp;
+    apps = [APP, other];
+    await connect('slow', { obtainedAt: now - DAY_MS });
+    await connect('good', { appId: other.id, registration: registrationOf(other), obtainedAt: now - DAY_MS });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    vi.spyOn(provider, 'refresh').mockImplementation(async ({ id }, { refreshToken }) => {
+      used.push(refreshToken);
+      if (id === APP.id) await promise;
+      return outcomeOf(refreshToken);
+    });
+    now += STEP_MS;
+    const turn = processOf(store, 4)();
+    // It comes due while the other one is still waited for.
+    await until(() => used.length === 2);
+    await connect('late', { appId: other.id, registration: registrationOf(other), obtainedAt: now - DAY_MS });
+    now += 2_000;
+    await until(() => used.includes('rt-late'));
+    resolve();
+    await turn;
+    vi.restoreAllMocks();
+    expect(used.filter((token) => token === 'rt-slow')).toHaveLength(1);
+  });
+
   test('what a slow provider leaves of a part is checked with the next one', async () => {
     for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
     const { now: elapsed } = performance;
     let waited = 0;
     const spy = vi.spyOn(performance, 'now').mockImplementation(() => elapsed.call(performance) + waited);
-    const page: Store['page'] = (...given) => {
-      waited += 3_000;
-      return store.page(...given);
+    const page: Store['page'] = (index, ...given) => {
+      if (index === OF_APP) waited += 3_000;
+      return store.page(index, ...given);
     };
     await pass(SECONDS * 400, [processOf({ ...store, page })]).finally(() => spy.mockRestore());
     expect(used.toSorted()).toEqual(firstTokens(users(30)));
@@ -348,8 +375,12 @@ describe('R113', () => {
 
   test('a process that ends in the middle loses nothing: the next one repeats its part, and refreshes none twice', async () => {
     for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
-    const killed = { ...store, page: vi.fn(store.page), write: () => Promise.reject(new Error('killed')) };
-    killed.page.mockImplementationOnce(store.page).mockRejectedValueOnce(new Error('killed'));
+    let pages = 0;
+    const page: Store['page'] = async (index, ...given) => {
+      if (index === OF_APP && ++pages > 1) throw new Error('killed');
+      return store.page(index, ...given);
+    };
+    const killed = { ...store, page, write: () => Promise.reject(new Error('killed')) };
     await processOf()();
     now += SECONDS * 200;
     await expect(processOf(killed)()).rejects.toThrow('killed');

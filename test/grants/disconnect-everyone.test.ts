@@ -75,7 +75,9 @@ test('where it fails for all it stops, and is gone on with later', async () => {
   beside = async () => undefined;
   const next = everyone();
   await next.resume();
+  await until(async () => (await next.progress('platform'))?.finishedAt !== undefined);
   expect(await next.progress('platform')).toMatchObject({ done: 25, finishedAt: NOW });
+  await next.settle();
 });
 
 test('a process that was stopped for long does not write over what another has done', async () => {
