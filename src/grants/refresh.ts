@@ -5,6 +5,7 @@ import { isSameIssuer, issuerOf } from '../connected-apps/issuer.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
 import type { RefreshOutcome } from '../connected-apps/token-refresh.ts';
+import { workOnEach } from '../fair-pool.ts';
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence, Leases } from '../storage/lease.ts';
@@ -35,6 +36,7 @@ interface InFlight {
 }
 
 const RELOAD_PAUSE_MS = 100;
+/** Of one app: a provider that hangs keeps no other waiting. */
 const MAX_CONCURRENT_SETTLEMENTS = 8;
 /** A process that waited longer than this for the lease checks again that the store can take the response. */
 const WRITABLE_CHECK_VALID_MS = 500;
@@ -177,11 +179,8 @@ export function createRefresher(parts: {
       if (isSettled(stored)) await grants.noteClosed(userId, appId);
     };
     // A grant whose lease is taken, or whose refresh fails, must not keep the others waiting.
-    const settleInTurn = async () => {
-      for (let next = open.shift(); next && !stopping; next = open.shift())
-        await settleOne(next).catch(() => undefined);
-    };
-    await Promise.all(Array.from({ length: MAX_CONCURRENT_SETTLEMENTS }, settleInTurn));
+    const keyed = { keyOf: ({ appId }: { appId: string }) => appId, atOnce: MAX_CONCURRENT_SETTLEMENTS };
+    await workOnEach(open, keyed, (one) => (stopping ? undefined : settleOne(one).catch(() => undefined)));
   };
 
   return {

@@ -5,6 +5,7 @@ import { ADVICE, inputFaults } from '../config/input-faults.ts';
 import { type ConnectedApp, isOpenIdApp } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { acceptedIssuers } from '../connected-apps/issuer.ts';
+import { workOnEach } from '../fair-pool.ts';
 import type { Grant } from '../grants/grant.ts';
 import type { GrantImports, ImportedGrant, ImportOutcome } from '../grants/imported-grant.ts';
 import {
@@ -41,6 +42,7 @@ interface SealedEntry extends ImportedGrant {
   line: number;
 }
 
+/** Entries that are sealed at a time, and tokens of one app that are tried. */
 const CONCURRENCY = 8;
 /** For one token, while others of its app may succeed. */
 const MAX_CALLS = 5;
@@ -172,11 +174,12 @@ export function startImport(parts: ImportParts) {
     /** Seals all entries of a batch, then checks them. @throws AppError `storage_unavailable`; what is sealed stays */
     async take(items: readonly ImportItem[]): Promise<void> {
       const sealed: SealedEntry[] = [];
-      await inTurn(items, async (item) => {
+      await workOnEach(items, { keyOf: () => 'storage', atOnce: CONCURRENCY }, async (item) => {
         const one = await seal(item);
         if (one) sealed.push(one);
       });
-      await inTurn(sealed, check);
+      // A provider that hangs, or limits its calls, keeps the tokens of no other app waiting.
+      await workOnEach(sealed, { keyOf: ({ app }) => app.id, atOnce: CONCURRENCY }, check);
       report.failures.sort((one, other) => one.line - other.line);
     },
   };
@@ -190,13 +193,3 @@ function pauseOf({ cause, retryAt }: ImportOutcome & { kind: 'unchecked' }): num
 
 const isLimited = (outcome: ImportOutcome) =>
   outcome.kind === 'unchecked' && outcome.reason?.startsWith('status_429') === true;
-
-/** At most `CONCURRENCY` at a time. */
-async function inTurn<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const left = items.values();
-  await Promise.all(
-    Array.from({ length: CONCURRENCY }, async () => {
-      for (const item of left) await work(item);
-    }),
-  );
-}

@@ -8,6 +8,8 @@ import type { User, UserStore } from './user-store.ts';
 
 type EndedConnection = { app: string } & Disconnected;
 
+/** For the providers of all connections that are to be revoked. What they have not confirmed by then is pending. */
+const MAX_WAIT_MS = 10_000;
 /** A deletion that takes longer than this was interrupted. */
 const RESUME_AFTER_MS = 60_000;
 
@@ -36,8 +38,14 @@ export function createUserLifecycle(parts: {
   /**
    * Stops where the user has signed in again, because another process has finished the deletion meanwhile.
    * @param left what is still to be deleted, kept up to date
+   * @param patience as in `Connections.end`
    */
-  const erase = async (userId: string, by: EndedBy, left: string[]): Promise<EndedConnection[]> => {
+  const erase = async (
+    userId: string,
+    by: EndedBy,
+    left: string[],
+    patience = AbortSignal.timeout(MAX_WAIT_MS),
+  ): Promise<EndedConnection[]> => {
     const ended: EndedConnection[] = [];
     const connected = await connections.list(userId);
     const noteLeft = () => left.splice(0, 1, connectionsOf(connected.length - ended.length));
@@ -48,7 +56,7 @@ export function createUserLifecycle(parts: {
     for (const { id, app } of connected) {
       noteLeft();
       if (await isBack(userId)) return ended;
-      ended.push({ app, ...((await connections.end(userId, app, by)) ?? { id, revocation: 'unconfirmed' }) });
+      ended.push({ app, ...((await connections.end(userId, app, by, patience)) ?? { id, revocation: 'unconfirmed' }) });
     }
     left.shift();
     if (await isBack(userId)) return ended;
@@ -102,12 +110,13 @@ export function createUserLifecycle(parts: {
 
     /** Finishes the deletions that a failure or the end of a process has interrupted. */
     async finishErasures(): Promise<void> {
+      const patience = AbortSignal.timeout(MAX_WAIT_MS);
       for (const userId of await users.erasures(clock() - RESUME_AFTER_MS)) {
         const user = await users.find(userId);
         // One that was never marked, or who has signed in again since the record was deleted, is not deleted.
         if (user && user.erasingAt === undefined) await users.endErasure(userId);
-        // One that fails does not keep the others waiting: it is repeated.
-        else await erase(userId, { by: { kind: 'system' } }, []).catch(() => undefined);
+        // One that fails does not keep the others waiting, since it is repeated, nor does a provider that hangs.
+        else await erase(userId, { by: { kind: 'system' } }, [], patience).catch(() => undefined);
       }
     },
   };

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import type { GrantImports, ImportOutcome } from '../../src/grants/imported-grant.ts';
 import { type ImportParts, startImport } from '../../src/users/connection-import.ts';
+import { until } from '../support/until.ts';
 
 const ISSUER = 'https://login.example';
 const APP = {
@@ -111,6 +112,38 @@ test('nothing waits after the last call for a token', async () => {
   );
   expect([calls, report.unchecked]).toEqual([5, 1]);
   expect(Date.now() - startedAt).toBeLessThan(1_500);
+});
+
+test('R132 a provider that hangs delays the tokens of no other app', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const tried: string[] = [];
+  const other = { ...APP, id: 'other' } as ConnectedApp;
+  const { report, take } = startImport({
+    apps: { find: (id) => (id === other.id ? other : APP), signInApps: () => [APP] },
+    users: { find: async () => undefined, admitImport: async () => [] },
+    imports: {
+      seal: async () => undefined,
+      async check({ app }) {
+        if (app.id === APP.id) await promise;
+        tried.push(app.id);
+        return { kind: 'imported' };
+      },
+    },
+    ...{ charge: async () => undefined, audit: async () => undefined, clock: Date.now },
+    patience: { milliseconds: 20_000, sinceSuccess: false },
+  });
+  const entries = [APP, other].flatMap(({ id }, of) =>
+    Array.from({ length: COUNT }, (_none, at) => ({
+      line: of * COUNT + at + 1,
+      entry: { user: { subject: `user-${at}` }, app: id, refreshToken: `token-${id}-${at}` },
+    })),
+  );
+  const importing = take(entries);
+  await until(() => tried.length === COUNT);
+  expect(new Set(tried)).toEqual(new Set([other.id]));
+  resolve();
+  await importing;
+  expect(report.imported).toBe(2 * COUNT);
 });
 
 test('a token that the provider refuses without a reason holds up no other', async () => {
