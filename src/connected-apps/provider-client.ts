@@ -54,6 +54,8 @@ export interface ProviderClient {
 }
 
 const LIMITS = { deadlineMilliseconds: 15_000, maxBytes: 512 * 1024 };
+/** A 200 confirms a revocation, whatever its body is (RFC 7009 section 2.2). */
+const REVOCATION_LIMITS = { ...LIMITS, statusDecides: true };
 /** A signed userinfo response needs no `iat` or `exp` (OpenID Connect Core section 5.3.2). */
 const USERINFO: JwtRules = { requiredClaims: ['sub'], algorithms: 'userinfo_signing_alg_values_supported' };
 
@@ -74,11 +76,20 @@ export function createProviderClient(parts: {
   /** By issuer: that of the provider, or those of the tenants that the app names. */
   const configurations = new WeakMap<ProviderMetadata, Map<string, client.Configuration>>();
 
-  const cappedFetch = async (url: string, options: client.CustomFetchOptions, app: string, isPush: boolean) => {
+  const cappedFetch = async (
+    url: string,
+    options: client.CustomFetchOptions,
+    app: string,
+    { isPush, isRevocation }: { isPush: boolean; isRevocation: boolean },
+  ) => {
     const body = options.body === undefined || options.body === null ? undefined : String(options.body);
     const { method, headers } = options;
     const anonymous = isPush ? 'pushed request' : undefined;
-    const response = await outbound.fetch(url, { app, method, headers, body, anonymous }, LIMITS);
+    const response = await outbound.fetch(
+      url,
+      { app, method, headers, body, anonymous },
+      isRevocation ? REVOCATION_LIMITS : LIMITS,
+    );
     const captured = captures.getStore();
     return captured && options.method === 'POST' ? captureResponse(response, captured) : response;
   };
@@ -92,10 +103,14 @@ export function createProviderClient(parts: {
       clientAuthentication(app, ownKeys),
     );
     const pushUrl = hrefOf(server.pushed_authorization_request_endpoint);
+    const revocationUrl = hrefOf(server.revocation_endpoint);
     configuration[client.customFetch] = async (url, options) => {
       const captured = captures.getStore();
       if (captured?.isReadAgain && captured.response) return captured.response;
-      const response = await cappedFetch(url, options, app.id, url === pushUrl);
+      const response = await cappedFetch(url, options, app.id, {
+        isPush: url === pushUrl,
+        isRevocation: url === revocationUrl,
+      });
       if (captured && isIssuerTemplate(app.issuer)) captured.response = response.clone();
       const isSigned = response.headers.get('content-type')?.split(';')[0] === 'application/jwt';
       return isSigned ? Response.json(await jwts.verify(app, await response.text(), USERINFO)) : response;

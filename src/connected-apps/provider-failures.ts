@@ -1,7 +1,7 @@
 /** Turns errors of openid-client into `ProviderError`. */
 import * as client from 'openid-client';
 import { isClientRefusal, oauthErrorOf } from './oauth-error.ts';
-import { ProviderError } from './provider-error.ts';
+import { failedCall, ProviderError } from './provider-error.ts';
 import type { ProviderReply } from './provider-reply.ts';
 import type { CapturedResponse } from './token-response.ts';
 
@@ -69,8 +69,8 @@ export function replyOf(error: unknown, token: string): ProviderReply {
   if (error instanceof client.WWWAuthenticateChallengeError) return { status: error.status };
   const cause = causeOf(error);
   if (cause instanceof Response) return { status: cause.status };
-  const { reason, facts } = callError(error, 'unreadable_answer');
-  return { status: facts.status, error: reason };
+  const failure = callError(error, 'unreadable_answer');
+  return { status: failure.facts.status, error: failure.reason, words: failedCall(failure)?.message };
 }
 
 export function userinfoError(error: unknown): ProviderError {

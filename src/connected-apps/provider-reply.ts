@@ -5,6 +5,8 @@ export interface ProviderReply {
   status?: number | undefined;
   /** The OAuth error code of the response, or a fixed word for why there was none. */
   error?: string | undefined;
+  /** Why there was no response, with the host; for administrators. */
+  words?: string | undefined;
 }
 
 /** `unsupported`: the provider has no revocation endpoint. `unconfirmed`: it did not confirm the revocation. */
@@ -16,9 +18,9 @@ export interface RevocationResult {
   said?: ProviderReply | undefined;
 }
 
-/** Such as "status 400, invalid_client" or "no response: timeout". */
-export function describeReply({ status, error }: ProviderReply = {}): string {
-  const why = error?.replaceAll('_', ' ');
+/** Such as "status 400, invalid_client" or "no response: idp.example:443 refused the connection". */
+export function describeReply({ status, error, words }: ProviderReply = {}): string {
+  const why = words ?? error?.replaceAll('_', ' ');
   if (status === undefined) return why === undefined ? 'no response' : `no response: ${why}`;
   return error === undefined ? `status ${status}` : `status ${status}, ${error}`;
 }

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { grantedApiBaseUrl } from '../connected-apps/api-base-url.ts';
 import { type ConnectedApp, isUsable } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import type { ProviderReply } from '../connected-apps/provider-reply.ts';
 import type { ConnectionView } from '../pages/page-data.ts';
 import { isoOrNull, isoTime } from '../time.ts';
 import type { Connection, Connections, Disconnected } from './connections.ts';
@@ -33,8 +34,12 @@ export const disconnectedFields = {
   provider: providerReplySchema,
 };
 
+export function providerReplyJson(said: ProviderReply | undefined): z.output<typeof providerReplySchema> {
+  return said ? { status: said.status, error: said.error } : null;
+}
+
 export function disconnectedJson({ id, revocation, said }: Disconnected) {
-  return { id: id ?? null, revocation, provider: said ?? null };
+  return { id: id ?? null, revocation, provider: providerReplyJson(said) };
 }
 
 /** A connection in `GET /session` and `GET /connections`. */

@@ -93,6 +93,20 @@ function connectionFailure(host: string, code: string, isProxied: boolean): Fail
         `the certificate of ${host} is for another name`,
         'Use the name that it is for, or have one issued for this name.',
       ];
+    case 'ECONNRESET':
+    case 'EPIPE':
+    case 'UND_ERR_SOCKET':
+      return [
+        `${host} closed the connection before its response was complete`,
+        'Check the log of that server, and of any proxy before it.',
+      ];
+    case 'EHOSTUNREACH':
+    case 'ENETUNREACH':
+      return [`no route leads to ${host}`, reachAdvice(isProxied)];
+    case 'EPROTO':
+    case 'ERR_SSL_WRONG_VERSION_NUMBER':
+    case 'ERR_SSL_PACKET_LENGTH_TOO_LONG':
+      return [`${host} did not respond with TLS`, 'Check the port, and whether the service speaks https there.'];
     case 'ECONNREFUSED':
       return [`${host} refused the connection`, 'Check the port, whether the service runs, and the firewall.'];
     default:

@@ -17,12 +17,15 @@ export { asOutboundError, OutboundError } from './outbound-error.ts';
 export interface CallLimits {
   /** For the whole call: connecting, headers and body. */
   deadlineMilliseconds: number;
+  /** Of the body. */
   maxBytes: number;
+  /** The status says all that the caller needs: the body is kept as far as it comes within a second. */
+  statusDecides?: boolean;
 }
 
 export interface Outbound {
   /**
-   * Makes one call and reads its whole response. Redirects are not followed.
+   * Makes one call and reads its whole response; of one that is no success, as far as its body comes. Redirects are not followed.
    * @throws OutboundError
    */
   fetch(url: string, init: OutboundRequest, limits: CallLimits): Promise<Response>;
@@ -148,7 +151,10 @@ export function createOutbound(parts: {
     return parsed;
   };
 
-  const send = async (call: OutboundRequest & Target & { signal: AbortSignal }, maxBytes: number) => {
+  const send = async (
+    call: OutboundRequest & Target & { signal: AbortSignal },
+    limits: Pick<CallLimits, 'maxBytes' | 'statusDecides'>,
+  ) => {
     const { origin, path, method, body = null, signal } = call;
     const headers = { ...call.headers, 'accept-encoding': 'identity' };
     assertSendable(Object.entries(headers).flat());
@@ -162,7 +168,7 @@ export function createOutbound(parts: {
       signal,
     });
     response.then((head) => head.body.once('close', leave), leave);
-    return wholeResponse(response, { maxBytes, signal });
+    return wholeResponse(response, { ...limits, signal });
   };
 
   return {
@@ -207,7 +213,7 @@ export function createOutbound(parts: {
         return { response: Promise.reject(error), destroy: () => undefined };
       }
     },
-    async fetch(url, request, { maxBytes, deadlineMilliseconds }) {
+    async fetch(url, request, { deadlineMilliseconds, ...bodyLimits }) {
       assertAllowed(url);
       const startedAt = performance.now();
       const end = (outcome: CallOutcome) => {
@@ -218,7 +224,7 @@ export function createOutbound(parts: {
       const span = beginCall?.({ method: request.method ?? 'GET', origin });
       const headers = { ...request.headers, ...(!request.untraced && span?.headers) };
       const signal = AbortSignal.timeout(deadlineMilliseconds);
-      const call = () => send({ ...request, origin, path: pathname + search, headers, signal }, maxBytes);
+      const call = () => send({ ...request, origin, path: pathname + search, headers, signal }, bodyLimits);
       try {
         const response = await (request.anonymous
           ? beforeAbort(signal, gate.shareAnonymous(request.anonymous, origin, signal, call))

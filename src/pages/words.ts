@@ -84,16 +84,6 @@ const WEBHOOK_EVENT_TEXTS: ReadonlyMap<string, string> = new Map([
   ['webhook.test', 'Test message'],
 ]);
 
-/** The reasons of `OutboundError`, and of messages that were not sent. */
-const WEBHOOK_ANSWER_TEXTS: ReadonlyMap<string, string> = new Map([
-  ['address', 'Address not allowed'],
-  ['busy', 'Too many calls to this host'],
-  ['connection', 'No connection'],
-  ['encoding', 'Response compressed'],
-  ['timeout', 'No response in time'],
-  ['too_large', 'Response too large'],
-]);
-
 /** Of connections, the best first. */
 export const HEALTHS: readonly ConnectionHealth[] = ['active', 'expiring', 'in_doubt', 'reconnect_needed'];
 export const healthText = (health: ConnectionHealth | 'not_connected'): HealthText => HEALTH_TEXTS[health];
@@ -103,5 +93,7 @@ export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[o
 /** Undefined for a scope of a provider that we do not know. */
 export const scopeText = (scope: string): string | undefined => SCOPE_TEXTS.get(scope);
 /** @param answer the status of a response, or why there was none */
-export const webhookAnswerText = (answer: string): string => WEBHOOK_ANSWER_TEXTS.get(answer) ?? capitalised(answer);
+export const webhookAnswerText = (answer: string): string =>
+  // One that begins with a host name stays as it is.
+  /^[a-z]+ /.test(answer) ? capitalised(answer) : answer;
 export const webhookEventText = (event: string): string => WEBHOOK_EVENT_TEXTS.get(event) ?? event;

@@ -7,7 +7,8 @@ import { OutboundError } from '../outbound/outbound.ts';
 import type { Outcome, WebhookMessage } from './message.ts';
 import type { WebhookStore, WebhookTarget } from './webhook-store.ts';
 
-const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024 };
+/** Any 2xx delivers a message, whatever its body is. */
+const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024, statusDecides: true };
 /** Enough for an error message of the receiver. */
 const MAX_BODY_CHARACTERS = 1_000;
 /** Are searched for secrets, since one may begin before the end of what is kept and be recognised only further on. */
@@ -43,7 +44,7 @@ export function createDelivery(parts: {
         isFinal: status === 410,
       };
     } catch (error) {
-      return { answer: error instanceof OutboundError ? error.reason : 'connection' };
+      return { answer: error instanceof OutboundError ? error.message : 'the call failed' };
     }
   };
 

@@ -150,7 +150,7 @@ describe('the reply to a revocation', () => {
   });
 
   test('says why there was none', () => {
-    expect(replyOf(wrapped(TIMEOUT), 'rt-1')).toEqual({ status: undefined, error: 'timeout' });
+    expect(replyOf(wrapped(TIMEOUT), 'rt-1')).toEqual({ error: 'timeout', words: TIMEOUT.message });
     expect(replyOf(new TypeError('of a library'), 'rt-1')).toEqual({ status: undefined, error: 'unreadable_answer' });
     const failed = new ProviderError('unavailable', 'discovery_failed', { status: 503 });
     expect(replyOf(failed, 'rt-1')).toEqual({ status: 503, error: 'discovery_failed' });
@@ -159,6 +159,7 @@ describe('the reply to a revocation', () => {
   test.each([
     [undefined, 'no response'],
     [{ error: 'too_large' }, 'no response: too large'],
+    [{ error: 'connection', words: 'idp:443 refused it' }, 'no response: idp:443 refused it'],
     [{ status: 400 }, 'status 400'],
     [{ status: 400, error: 'invalid_client' }, 'status 400, invalid_client'],
   ])('%o in words: %s', (reply, words) => expect(describeReply(reply)).toBe(words));

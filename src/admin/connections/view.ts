@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import { describeReply } from '../../connected-apps/provider-reply.ts';
-import { accountName, connectionSchema, providerReplySchema } from '../../grants/connection-view.ts';
+import { accountName, connectionSchema, providerReplyJson, providerReplySchema } from '../../grants/connection-view.ts';
 import type { Connection } from '../../grants/connections.ts';
 import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
 import { FAILURE_WORDS } from '../../grants/grant.ts';
@@ -87,7 +87,7 @@ export function revocationView(revocation: PendingRevocation): RevocationView {
     since: isoTime(since),
     attempts,
     nextAt: isoTime(nextAt),
-    provider: said ?? null,
+    provider: providerReplyJson(said),
     providerWords: said ? describeReply(said) : null,
   };
 }
