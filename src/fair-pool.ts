@@ -94,7 +94,7 @@ export function createFairPool({ places, share }: { places: number; share: numbe
 }
 
 /** Works on each item, at most `atOnce` of each key at a time, whatever the others do. Rejects with the first failure. */
-export async function workOnEach<T>(
+export async function workByKey<T>(
   items: readonly T[],
   { keyOf, atOnce }: { keyOf: (item: T) => string; atOnce: number },
   work: (item: T) => Promise<unknown> | undefined,

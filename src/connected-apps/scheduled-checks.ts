@@ -1,5 +1,4 @@
 /** The doctor on a schedule: checks each enabled app at an interval, and keeps the last result of every check. */
-
 import { createFairPool } from '../fair-pool.ts';
 import type { Events } from '../observability/events.ts';
 import type { Chore, ChoreTurn } from '../storage/chore.ts';

@@ -5,7 +5,7 @@ import { isSameIssuer, issuerOf } from '../connected-apps/issuer.ts';
 import type { ProviderClient } from '../connected-apps/provider-client.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
 import type { RefreshOutcome } from '../connected-apps/token-refresh.ts';
-import { workOnEach } from '../fair-pool.ts';
+import { workByKey } from '../fair-pool.ts';
 import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence, Leases } from '../storage/lease.ts';
@@ -180,7 +180,7 @@ export function createRefresher(parts: {
     };
     // A grant whose lease is taken, or whose refresh fails, must not keep the others waiting.
     const keyed = { keyOf: ({ appId }: { appId: string }) => appId, atOnce: MAX_CONCURRENT_SETTLEMENTS };
-    await workOnEach(open, keyed, (one) => (stopping ? undefined : settleOne(one).catch(() => undefined)));
+    await workByKey(open, keyed, (one) => (stopping ? undefined : settleOne(one).catch(() => undefined)));
   };
 
   return {

@@ -5,7 +5,7 @@ import { ADVICE, inputFaults } from '../config/input-faults.ts';
 import { type ConnectedApp, isOpenIdApp } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { acceptedIssuers } from '../connected-apps/issuer.ts';
-import { workOnEach } from '../fair-pool.ts';
+import { workByKey } from '../fair-pool.ts';
 import type { Grant } from '../grants/grant.ts';
 import type { GrantImports, ImportedGrant, ImportOutcome } from '../grants/imported-grant.ts';
 import {
@@ -174,12 +174,12 @@ export function startImport(parts: ImportParts) {
     /** Seals all entries of a batch, then checks them. @throws AppError `storage_unavailable`; what is sealed stays */
     async take(items: readonly ImportItem[]): Promise<void> {
       const sealed: SealedEntry[] = [];
-      await workOnEach(items, { keyOf: () => 'storage', atOnce: CONCURRENCY }, async (item) => {
+      await workByKey(items, { keyOf: () => 'storage', atOnce: CONCURRENCY }, async (item) => {
         const one = await seal(item);
         if (one) sealed.push(one);
       });
       // A provider that hangs, or limits its calls, keeps the tokens of no other app waiting.
-      await workOnEach(sealed, { keyOf: ({ app }) => app.id, atOnce: CONCURRENCY }, check);
+      await workByKey(sealed, { keyOf: ({ app }) => app.id, atOnce: CONCURRENCY }, check);
       report.failures.sort((one, other) => one.line - other.line);
     },
   };
