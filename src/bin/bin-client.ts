@@ -33,7 +33,7 @@ export interface BinClient {
   /**
    * Looks up one BIN. Nothing is sent while the service's `Retry-After` runs or after several failures in a row.
    * `reserve` is called right before sending. If no connection is made, the call is tried once more, and then the
-   * reservation is released. Rejects only if the store fails.
+   * reservation is released, as it is where the call was refused here. Rejects only if the store fails.
    */
   lookUp(bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult>;
   /** The failure that `lookUp` would return without sending anything, if there is one. */
@@ -101,7 +101,7 @@ export function createBinClient(parts: BinClientParts): BinClient {
       });
     } catch (error) {
       if (!(error instanceof OutboundError)) throw error;
-      if (isUnsent(error) || error.reason === 'address') await reservation?.release();
+      if (isUnsent(error) || error.reason === 'address' || error.reason === 'busy') await reservation?.release();
       return { outcome: 'unavailable', reason: reasonOf(error) };
     }
   };

@@ -189,9 +189,10 @@ export function createOutbound(parts: {
       };
       const span = beginCall?.({ method: 'GET', origin });
       const headers = span ? [...ownHeaders, ...Object.entries(span.headers).flat()] : ownHeaders;
+      let leave: (() => void) | undefined;
       try {
         assertSendable(headers);
-        const leave = gate.enter(origin);
+        leave = gate.enter(origin);
         return openStream(
           pools,
           { origin, path, method: 'GET', headers },
@@ -201,13 +202,14 @@ export function createOutbound(parts: {
               span?.responded(status);
             },
             ended(failure) {
-              leave();
+              leave?.();
               end(failure);
               span?.end(failure && failureCode(failure));
             },
           },
         );
       } catch (error) {
+        leave?.();
         end(error as Error);
         span?.end(failureCode(error));
         return { response: Promise.reject(error), destroy: () => undefined };

@@ -35,7 +35,10 @@ export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, ref
       const others = calls.get(origin) ?? 0;
       if (others >= concurrency + waiting) throw refuse();
       calls.set(origin, others + 1);
+      let hasLeft = false;
       return () => {
+        if (hasLeft) return;
+        hasLeft = true;
         const left = (calls.get(origin) ?? 1) - 1;
         if (left > 0) calls.set(origin, left);
         else calls.delete(origin);

@@ -161,6 +161,21 @@ describe('a service that cannot be reached', () => {
     expect([fetches.length, back]).toEqual([3, 1]);
   });
 
+  test('R87: a call for which there is no room at the host spends nothing', async () => {
+    const full = createOutbound({
+      policy: createAddressPolicy(['127.0.0.1']),
+      limits: { concurrency: 1, waiting: 0 },
+    });
+    let back = 0;
+    const reserve = async () => ({ granted: true as const, release: async () => void back++ });
+    service.answerWith(() => undefined);
+    const one = client({ fetch: full.fetch, deadlineMilliseconds: 500 });
+    const results = await Promise.all([one.lookUp(NUMBER, reserve), one.lookUp(NUMBER, reserve)]);
+    expect(results).toMatchObject([{ reason: 'timeout' }, { reason: 'connection' }]);
+    expect([service.hits.length, back]).toEqual([1, 1]);
+    await full.close();
+  });
+
   test('F20: after failures in a row nothing is sent or reserved for a while, then one call tries', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'performance'] });
     service.answerWith((response) => response.writeHead(500).end());
