@@ -207,7 +207,7 @@ export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp):
     return [cannotTell('platform', `Each token response names its host in ${app.apiBaseUrlFrom.member}.`)];
   const url = `${app.apiBaseUrl.replace(/\/$/, '')}${app.threadPath}`;
   try {
-    const { status } = await fetchDocument(outbound, url, app.id, { peer: 'platform' });
+    const { status } = await fetchDocument(outbound, url, app.id, { peer: 'platform', statusDecides: true });
     return [platformFinding(status)];
   } catch (error) {
     return [

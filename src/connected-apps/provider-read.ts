@@ -8,17 +8,17 @@ const LIMITS = { deadlineMilliseconds: 5_000, maxBytes: 512 * 1024 };
 /**
  * GETs without authentication.
  * @param app id of the connected app, where it is known
- * @param anonymous where an anonymous request can cause it
+ * @param options `anonymous`: where an anonymous request can cause it. `statusDecides`: as in `CallLimits`
  * @throws OutboundError
  */
 export function fetchDocument(
   outbound: Outbound,
   url: string,
   app: string | undefined,
-  options: { accept?: string; anonymous?: AnonymousCall; peer?: Peer } = {},
+  options: { accept?: string; anonymous?: AnonymousCall; peer?: Peer; statusDecides?: boolean } = {},
 ): Promise<Response> {
-  const { accept = 'application/json', anonymous, peer } = options;
-  return outbound.fetch(url, { peer, app, headers: { accept }, anonymous }, LIMITS);
+  const { accept = 'application/json', anonymous, peer, statusDecides = false } = options;
+  return outbound.fetch(url, { peer, app, headers: { accept }, anonymous }, { ...LIMITS, statusDecides });
 }
 
 export interface ReadTimes {

@@ -10,7 +10,7 @@ import { createDelivery } from '../../src/webhooks/delivery.ts';
 import type { WebhookMessage } from '../../src/webhooks/message.ts';
 import { until } from '../support/until.ts';
 
-const LIMITS = { deadlineMilliseconds: 1_000, maxBytes: 1_000 };
+const LIMITS = { deadlineMilliseconds: 500, maxBytes: 1_000 };
 const PATIENT = { deadlineMilliseconds: 120_000 };
 const WORDS = 'begins with these words. ';
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
