@@ -1,8 +1,6 @@
 /** Makes the audit trail, its queue of entries, and the tallies of the overview. */
 import type { EventSource } from '../observability/events.ts';
 import type { Chore } from '../storage/chore.ts';
-import { refoundIfEmpty } from '../storage/key-check.ts';
-import type { Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 import { HOUR_MS } from '../time.ts';
 import { auditedEvents } from './audited-events.ts';
@@ -16,30 +14,21 @@ export type Audit = Awaited<ReturnType<typeof createAudit>>;
 
 /** @param parts `wasEmpty`: the store was empty when this process started. @throws AppError `storage_unavailable` */
 export async function createAudit(parts: {
-  storage: { store: Store; sealer: Sealer; wasEmpty: boolean };
+  storage: { store: Store; wasEmpty: boolean };
   events: EventSource;
   days: number;
   clock: () => number;
 }) {
   const { storage, events, days, clock } = parts;
-  const { store, sealer } = storage;
+  const { store } = storage;
   const onStored = (audit: AuditRecord) => events.audited({ audit });
   const trail = createAuditTrail({ store, clock, days, onStored });
   const notes = createAuditNotes({ trail, clock, onStored, lost: (entries) => events.auditLost({ entries }) });
   const tallies = createTallies({ store, clock, lost: (counts) => events.countsLost({ of: 'overview', counts }) });
   events.listen(auditedEvents(notes.note));
   events.listen(talliedEvents(tallies));
-  const noteEmpty = () => trail.append({ event: 'storage.found_empty', actor: { kind: 'system' } });
-  if (storage.wasEmpty) await noteEmpty();
-  const chores: readonly Chore[] = [
-    {
-      // A Redis without persistence can come back empty: users sign in again, and the trail says why (F5).
-      name: 'watch-storage',
-      everyMilliseconds: 15_000,
-      work: async () => (await refoundIfEmpty(store, sealer)) && (await noteEmpty()),
-    },
-    { name: 'trim-audit', everyMilliseconds: HOUR_MS, work: trail.trim },
-  ];
+  if (storage.wasEmpty) await trail.append({ event: 'storage.found_empty', actor: { kind: 'system' } });
+  const chores: readonly Chore[] = [{ name: 'trim-audit', everyMilliseconds: HOUR_MS, work: trail.trim }];
   return {
     trail,
     note: notes.note,

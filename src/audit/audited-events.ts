@@ -1,5 +1,6 @@
 /** Turns events into entries of the audit trail. */
 import type { EventListener, Events, Origin } from '../observability/events.ts';
+import { STORAGE_REFUSALS } from '../observability/storage-watch.ts';
 import type { AuditActor, AuditEntry } from './kinds.ts';
 
 export function auditedEvents(note: (entry: AuditEntry) => void): EventListener {
@@ -75,6 +76,11 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       const target = { kind: 'connected_app', id, name };
       const outcome = problems.length > 0 ? 'failed' : 'passed';
       note({ event: 'connected_app.checked', actor: SYSTEM, target, outcome, facts: { problems } });
+    },
+    storageLost({ reason, detail }) {
+      // Written once the storage is back. Of a storage that only does not respond, nobody has to read here.
+      if (STORAGE_REFUSALS.some((one) => one === reason))
+        note({ event: 'storage.refused', actor: SYSTEM, outcome: reason, facts: { detail } });
     },
     connectionBroken(facts) {
       const { connection, cause } = facts;

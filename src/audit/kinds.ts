@@ -68,6 +68,7 @@ export const AUDIT_EVENTS = {
   'signing_key.rotated': 'Next signing key published',
   'key.retired': 'Encryption key given up',
   'storage.found_empty': 'Storage found empty',
+  'storage.refused': 'Storage refused by a running process',
   'storage.backed_up': 'Backup made',
   'storage.restored': 'Storage restored from a backup',
   'storage.moved': 'Storage moved to another place',

@@ -12,6 +12,7 @@ import type { OnRefused } from '../http/problem-document.ts';
 import { refuseUnreadable } from '../http/protocol.ts';
 import type { LogDestination } from '../observability/logger.ts';
 import { trustAuthorities } from '../outbound/authorities.ts';
+import { identifyStore } from '../storage/identified-store.ts';
 import { agreeOnSchema } from '../storage/schema-version.ts';
 import { openStore, redisAddressFaults } from '../storage/storage.ts';
 import type { Store } from '../storage/store.ts';
@@ -87,10 +88,15 @@ export function readBinServiceSettings(env: Environment): BinServiceSettings {
 /** @throws StartRefused */
 export async function openBinServiceStore(settings: BinServiceSettings): Promise<Store> {
   trustAuthorities(settings.authorities);
-  const store = await openStore({ config: settings, clock: Date.now, random: Math.random, keyPrefix: 'bin-service:' });
+  let onReconnect = () => {};
+  const store = await openStore({
+    ...{ config: settings, clock: Date.now, random: Math.random, keyPrefix: 'bin-service:' },
+    onReconnect: () => onReconnect(),
+  });
   try {
-    await agreeOnSchema(store);
-    return store;
+    const identified = identifyStore({ store, identity: await agreeOnSchema(store), onFailover: () => undefined });
+    onReconnect = identified.reconnected;
+    return identified.store;
   } catch (error) {
     await store.close();
     throw error;

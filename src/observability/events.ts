@@ -142,7 +142,11 @@ export interface Events {
   /** @param text names it and never its value */
   settingIgnored(text: string): void;
   redisUnprotected(): void;
-  /** The storage takes no writes. */
+  /** At the start: a failover of the storage loses the last writes before it. */
+  failoverLosesWrites(kind: 'sentinels' | 'cluster'): void;
+  /** Another server of the storage took over, which may lack the last writes before that. */
+  storageFailedOver(facts: { storage: string }): void;
+  /** The storage takes no writes, or is refused. */
   storageLost(facts: StorageFault): void;
   /** The storage takes writes again. `seconds`: for how long it did not. */
   storageBack(facts: { storage: string; seconds: number }): void;
@@ -294,6 +298,14 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     redisUnprotected() {
       logger.warn('Redis is reached without TLS beyond this machine: use rediss://, or a network that is yours alone');
     },
+    failoverLosesWrites(kind) {
+      logger.warn(
+        kind === 'sentinels'
+          ? 'A failover loses the last writes, since REDIS_DURABILITY is aof: a refresh token that was just renewed may be lost. Behind sentinels, set it to replicas'
+          : 'A failover of a master of the Redis cluster loses its last writes: a refresh token that was just renewed may be lost',
+      );
+    },
+    storageFailedOver: line('warn', 'storage failed over'),
     settingsReloaded: (facts) => line(facts.restartNeeded ? 'warn' : 'info', 'settings read again')(facts),
     reloadRefused: failure('error', 'settings not read again: nothing has changed'),
     recordRefused: line('warn', 'stored record refused'),

@@ -20,14 +20,14 @@ export function readinessBody(why?: NotReady): string {
  * @param parts `headers`: those of every response; names and values alternate
  */
 export function createHealth(parts: {
-  storage: Pick<StorageWatch, 'check' | 'isUp'>;
+  storage: Pick<StorageWatch, 'check' | 'fault'>;
   metrics: Pick<Metrics, 'registry' | 'watchReadiness'>;
   headers: readonly string[];
 }) {
   const { storage, metrics, headers } = parts;
   const { registry } = metrics;
   let draining = false;
-  metrics.watchReadiness(() => ({ ready: !draining && storage.isUp(), storageUp: storage.isUp() }));
+  metrics.watchReadiness(() => ({ ready: !draining && !storage.fault(), storageFault: storage.fault()?.reason }));
 
   const send = (response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') => {
     response.writeHead(status, [...headers, 'Content-Type', type]);

@@ -4,13 +4,14 @@ import { VERSION } from '../version.ts';
 import { createAppSeries } from './app-series.ts';
 import { createHistogram } from './histogram.ts';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from './prom-client.ts';
+import { STORAGE_REFUSALS, type StorageFault } from './storage-watch.ts';
 import { createStoredGauges } from './stored-gauges.ts';
 
 /** The values of each counter's label. */
 export const LABEL_VALUES = {
   signIns: ['signed_in', 'connected', 'refused', 'failed'],
   refreshes: ['refreshed', 'refused', 'doubtful', 'unavailable', 'unusable', 'app_fault'],
-  connectionsBroken: ['grant_refused', 'answer_lost', 'access_ended'],
+  connectionsBroken: ['grant_refused', 'lost_in_failover', 'answer_lost', 'access_ended'],
   binLookups: [
     ...(['dataset', 'service', 'cache', 'rules'] as const),
     ...(['bin_not_found', 'bin_quota_exhausted', 'bin_user_quota_exhausted', 'bin_service_unavailable'] as const),
@@ -27,6 +28,12 @@ export const LABEL_VALUES = {
 
 /** Gauges of prom-client with the suffix of counters. Each is the sum of one that has the label `type`. */
 const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
+
+/** `storageFault`: undefined if the storage took the last write of the probe. */
+interface Readiness {
+  ready: boolean;
+  storageFault: StorageFault['reason'] | undefined;
+}
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -60,7 +67,7 @@ export function createMetrics(droppedLines: () => number = () => 0) {
     labelNames: ['version', 'node'],
     registers,
   }).set({ version: VERSION, node: process.versions.node }, 1);
-  let readiness = () => ({ ready: false, storageUp: false });
+  let readiness = (): Readiness => ({ ready: false, storageFault: 'storage' });
   const flag = (name: string, help: string, isSet: () => boolean) =>
     new Gauge({
       name: `gatehouse_${name}`,
@@ -71,7 +78,16 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       },
     });
   flag('ready', '1 if the process takes requests, as /readyz says.', () => readiness().ready);
-  flag('storage_up', '1 if the storage took the last write of the probe.', () => readiness().storageUp);
+  flag('storage_up', '1 if the storage took the last write of the probe.', () => !readiness().storageFault);
+  new Gauge({
+    name: 'gatehouse_storage_refused',
+    help: 'By reason, 1 if the process refuses the storage: it is another one than at the start, or may not be used as it is.',
+    labelNames: ['reason'],
+    registers,
+    collect() {
+      for (const reason of STORAGE_REFUSALS) this.set({ reason }, Number(readiness().storageFault === reason));
+    },
+  });
   const { watchApps, ...ofApps } = createAppSeries(registers);
   const outcomes = (values: readonly string[]) => values.map((outcome) => [outcome]);
   const peers = { ofApps: ['provider', 'platform'], withoutApp: ['webhook', 'bin_service'] };
@@ -183,7 +199,7 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       'Calls refused because too many to the same host were running and waiting.',
     ),
     /** Sets where each scrape reads whether the process is ready and its storage is up. */
-    watchReadiness(read: () => { ready: boolean; storageUp: boolean }) {
+    watchReadiness(read: () => Readiness) {
       readiness = read;
     },
     /** Sets where each scrape reads the number of running and waiting calls. */

@@ -1,13 +1,17 @@
 /** Watches whether the storage takes writes: at intervals, without any request, and whenever `/readyz` asks. */
 import type { Events } from './events.ts';
 
-const PROBE_MS = 10_000;
+/** A storage that was replaced is to be noticed within ten seconds, the time of the probe included. */
+const PROBE_MS = 9_000;
 /** While the storage is lost, so that its return is noticed soon. */
 const LOST_PROBE_MS = 1_000;
 
+/** Why this process refuses a storage that responds: it is not the one of the start, or a start would be refused. */
+export const STORAGE_REFUSALS = ['replaced', 'unfit'] as const;
+
 /** Why the storage takes no writes. `disk`: the data directory is full or cannot be written. */
 export type StorageFault = {
-  reason: 'storage' | 'disk';
+  reason: 'storage' | 'disk' | (typeof STORAGE_REFUSALS)[number];
   /** The address or the file, without credentials. */
   storage: string;
   /** For the log and `/readyz`: names a code, and repeats no text of another program. */
@@ -17,7 +21,7 @@ export type StorageFault = {
 export type StorageWatch = ReturnType<typeof watchStorage>;
 
 /**
- * Logs one line when the storage is lost and one when it is back. The first probe starts at once; until it ends, the storage
+ * Logs one line when the storage is lost, one more if the reason becomes another, and one when it is back. The first probe starts at once; until it ends, the storage
  * counts as up, because the process has just opened it.
  * @param parts `probe`: returns why the storage takes no writes, or undefined if it does. Must not reject
  */
@@ -34,10 +38,9 @@ export function watchStorage(parts: {
   let stopped = false;
 
   const note = (fault: StorageFault | undefined): void => {
-    if (fault && lost) lost.fault = fault;
-    else if (fault) {
-      lost = { fault, since: monotonicClock() };
-      events.storageLost(fault);
+    if (fault) {
+      if (fault.reason !== lost?.fault.reason) events.storageLost(fault);
+      lost = { fault, since: lost?.since ?? monotonicClock() };
     } else if (lost) {
       const seconds = Math.round((monotonicClock() - lost.since) / 1_000);
       events.storageBack({ storage: lost.fault.storage, seconds });
@@ -62,7 +65,8 @@ export function watchStorage(parts: {
   void check();
   return {
     check,
-    isUp: () => lost === undefined,
+    /** Undefined if the storage took the last write. */
+    fault: () => lost?.fault,
     async close(): Promise<void> {
       stopped = true;
       clearTimeout(timer);

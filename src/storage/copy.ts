@@ -1,10 +1,11 @@
-/** Copies that every kind of store can load: log entries are numbered, and the out-of-service note of the source is left out. */
+/** Copies that every kind of store can load: log entries are numbered, and what belongs to the source alone is left out. */
 import { keys, kindOf, LOG_OF_INDEX } from './keys.ts';
 import { retryWhileUnavailable } from './retry.ts';
+import { withoutIdentity } from './schema-version.ts';
 import type { KeptItem, Store } from './store.ts';
 
 /**
- * What the store holds, except the note that it is out of service. The id of a log entry is its place among all entries of
+ * What the store holds, except its identity and the note that it is out of service. The id of a log entry is its place among all entries of
  * the copy, from 1 on. Members of indexes that are ids of log entries are places, too; those without an entry are left out.
  */
 export async function* copyOut(store: Store): AsyncGenerator<KeptItem[]> {
@@ -20,7 +21,9 @@ export async function* copyOut(store: Store): AsyncGenerator<KeptItem[]> {
       const place = places.get(`${log} ${item.member}`);
       return place === undefined ? [] : [{ ...item, member: String(place) }];
     }
-    return 'record' in item && item.record === keys.outOfService ? [] : [item];
+    if (!('record' in item)) return [item];
+    if (item.record === keys.schema) return [{ ...item, value: withoutIdentity(item.value) }];
+    return item.record === keys.outOfService ? [] : [item];
   };
   for await (const items of store.dump()) {
     const copied = items.flatMap(placed);

@@ -2,7 +2,6 @@
 import { keys } from './keys.ts';
 import { allMembers } from './paging.ts';
 import { StorageRefused } from './refused.ts';
-import { agreeOnSchema } from './schema-version.ts';
 import { SealError, type Sealer, type SealReason } from './sealed.ts';
 import { countSealed, sumOf } from './sealed-records.ts';
 import type { Store } from './store.ts';
@@ -44,14 +43,6 @@ async function check(store: Store, sealer: Sealer, lost: readonly string[], read
 /** True for a store that Gatehouse has never opened, or that has lost everything. */
 export async function isEmpty(store: Store): Promise<boolean> {
   return (await store.get(STORE_SENTINEL)) === undefined;
-}
-
-/** Sets up a store that has come back empty. Returns false if there was nothing to do. */
-export async function refoundIfEmpty(store: Store, sealer: Sealer): Promise<boolean> {
-  if (!(await isEmpty(store))) return false;
-  await checkKeyRing(store, sealer);
-  await agreeOnSchema(store);
-  return true;
 }
 
 /** The ids of keys that may still seal something. A start without one of them is refused. */

@@ -6,7 +6,7 @@
  * | --- | --- | --- |
  * | `key-check` | a known text, sealed: shows at the start that the keys fit the data | for ever |
  * | `key-check:KID` | the same, sealed by that key: reveals two different keys with one id | until that key is dropped |
- * | `schema` | the schema version of the storage, and that of the oldest program that can read it | for ever |
+ * | `schema` | the schema version of the storage, that of the oldest program that can read it, and the identity of the storage, which no copy has | for ever |
  * | `key-rotation` | the last rotation that an administrator started: key, progress, result | 30 days |
  * | lease `key-rotation-lease` | which process works on it | 15 s after its holder's last sign of life |
  * | index `keys-in-use` | ids of the keys that may seal something, by their first use | until a key is dropped |

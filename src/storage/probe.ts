@@ -2,6 +2,7 @@
 import type { StorageConfig } from '../config/config.ts';
 import { AppError } from '../errors.ts';
 import { storageName } from './name.ts';
+import { StorageReplaced, StorageUnfit } from './replaced.ts';
 import { isDiskFault } from './sqlite/faults.ts';
 import type { Store } from './store.ts';
 
@@ -16,8 +17,13 @@ export function storageProbe(store: Pick<Store, 'ready'>, config: PlaceConfig) {
       return undefined;
     } catch (error) {
       const known = error instanceof AppError ? error : undefined;
-      const reason = isDiskFault(known?.cause) ? ('disk' as const) : ('storage' as const);
-      return { reason, storage, detail: known?.logDetail ?? 'The probe failed unexpectedly' };
+      return { reason: reasonOf(known), storage, detail: known?.logDetail ?? 'The probe failed unexpectedly' };
     }
   };
+}
+
+function reasonOf(error: AppError | undefined) {
+  if (error instanceof StorageReplaced) return 'replaced' as const;
+  if (error instanceof StorageUnfit) return 'unfit' as const;
+  return isDiskFault(error?.cause) ? ('disk' as const) : ('storage' as const);
 }

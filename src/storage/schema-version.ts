@@ -1,4 +1,8 @@
-/** The schema version of the storage: a program that is too old or too new for it, or too new for the running processes, refuses to start. */
+/**
+ * The schema record of the storage: its identity, and its schema version. A program that is too old or too new for it, or too
+ * new for the running processes, refuses to start.
+ */
+import { randomUUID } from 'node:crypto';
 import { callKeyRoll } from './key-roll-call.ts';
 import { keys, OLDEST_READABLE, SCHEMA, type SchemaVersion } from './keys.ts';
 import { fromCandidate, StorageRefused } from './refused.ts';
@@ -16,20 +20,37 @@ export function assertReadable(text: string | undefined, own = SCHEMA): void {
 }
 
 /**
- * Notes this program's schema version in the storage.
+ * Notes this program's schema version in the storage, and gives it an identity if it has none: it is new, or was restored.
+ * @returns the identity
  * @throws StorageRefused if the program cannot read the storage, or a running process could not read what this one writes
  */
-export async function agreeOnSchema(store: Store, own = SCHEMA): Promise<void> {
+export async function agreeOnSchema(store: Store, own = SCHEMA): Promise<string> {
   for (;;) {
     const stored = await store.get(keys.schema);
     assertReadable(stored?.value, own);
-    const { version, oldestReader, ...rest } = schemaOf(stored?.value);
-    if (version >= own.version) return;
+    const { version, oldestReader, identity, ...rest } = schemaOf(stored?.value);
+    if (version >= own.version && identity !== undefined) return identity;
     if (stored && oldestReader < own.oldestReader) await assertNoOlderProcess(store, own);
-    const next = { ...rest, version: own.version, oldestReader: Math.max(oldestReader, own.oldestReader) };
+    const next = {
+      ...rest,
+      version: Math.max(version, own.version),
+      oldestReader: Math.max(oldestReader, own.oldestReader),
+      identity: identity ?? randomUUID(),
+    };
     const put = { put: keys.schema, value: JSON.stringify(next), ifVersion: stored?.version ?? 0 };
-    if (await store.write([put])) return;
+    if (await store.write([put])) return next.identity;
   }
+}
+
+/** Undefined where the storage has none. @param text of the schema record */
+export function identityOf(text: string | undefined): string | undefined {
+  return schemaOf(text).identity;
+}
+
+/** The schema record as a copy has it: what is made of the copy is another storage. */
+export function withoutIdentity(text: string): string {
+  const { identity: _, ...rest } = schemaOf(text);
+  return JSON.stringify(rest);
 }
 
 async function assertNoOlderProcess(store: Store, own: SchemaVersion): Promise<void> {
@@ -39,6 +60,11 @@ async function assertNoOlderProcess(store: Store, own: SchemaVersion): Promise<v
   );
 }
 
-function schemaOf(text: string | undefined): SchemaVersion {
-  return text === undefined ? { version: 0, oldestReader: 0 } : (JSON.parse(text) as SchemaVersion);
+interface SchemaRecord extends SchemaVersion {
+  /** Random; made with the storage. */
+  identity?: string;
+}
+
+function schemaOf(text: string | undefined): SchemaRecord {
+  return text === undefined ? { version: 0, oldestReader: 0 } : (JSON.parse(text) as SchemaRecord);
 }

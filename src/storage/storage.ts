@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import type { StorageConfig } from '../config/config.ts';
 import { isLoopbackHost } from '../config/rules.ts';
 import { codeOf, StartRefused } from '../errors.ts';
+import { identifyStore } from './identified-store.ts';
 import { checkKeyRing, isEmpty } from './key-check.ts';
 import { type EncryptionKey, parseEncryptionKeys } from './key-ring.ts';
 import { answerKeyRollCall } from './key-roll-call.ts';
@@ -30,6 +31,8 @@ const START_RETRY_MS = 5_000;
 export interface OpenedStorage {
   store: Store;
   sealer: Sealer;
+  /** Of the storage; a restored or moved one has another. */
+  identity: string;
   /** The storage held nothing: this is the first start, or everything is lost. */
   wasEmpty: boolean;
   /** How long a command may take. */
@@ -49,6 +52,8 @@ export interface OpenParts {
   encryptionKeys: readonly EncryptionKey[];
   clock: () => number;
   random: () => number;
+  /** Called in the moment in which a connection that was lost is there again, before a command is sent on it. */
+  onReconnect?: () => void;
 }
 
 /**
@@ -66,11 +71,11 @@ export async function openStorage(
     const sealer = createStorageSealer(encryptionKeys);
     await retry(() => assertInService(store));
     if (mustExist) await retry(() => assertNotEmpty(store, config));
-    await retry(() => agreeOnSchema(store));
+    const identity = await retry(() => agreeOnSchema(store));
     const wasEmpty = await retry(() => isEmpty(store));
     await retry(() => checkKeyRing(store, sealer, lostKeys));
     const deadlineMilliseconds = config.redis?.deadlineMilliseconds ?? DEADLINE_MILLISECONDS;
-    return { store, sealer, wasEmpty, deadlineMilliseconds };
+    return { store, sealer, identity, wasEmpty, deadlineMilliseconds };
   } catch (error) {
     await store.close();
     throw error;
@@ -96,24 +101,48 @@ export type Storage = Awaited<ReturnType<typeof createStorage>>;
 /** Opens the storage, and tells other processes which keys this one has while it is open. @throws as `openStorage` */
 export async function createStorage(
   parts: OpenParts & {
-    events: { recordRefused(facts: { kind: string; reason: string }): void; redisUnprotected(): void };
+    events: {
+      recordRefused(facts: { kind: string; reason: string }): void;
+      redisUnprotected(): void;
+      failoverLosesWrites(kind: 'sentinels' | 'cluster'): void;
+      storageFailedOver(facts: { storage: string }): void;
+    };
     /** Returns where the times of a command go. */
     timesOf: Parameters<typeof timedStore>[1];
   },
 ) {
-  const { events, config, timesOf } = parts;
-  const opened = await openStorage(parts);
-  const store = timedStore(opened.store, timesOf);
+  const { events, config, timesOf, clock } = parts;
+  let onReconnect = () => {};
+  const opened = await openStorage({ ...parts, onReconnect: () => onReconnect() });
+  let failedOverAt: number | undefined;
+  const { store, reconnected } = identifyStore({
+    store: timedStore(opened.store, timesOf),
+    identity: opened.identity,
+    onFailover() {
+      failedOverAt = clock();
+      events.storageFailedOver({ storage: storageName(config) });
+    },
+  });
+  onReconnect = reconnected;
   const sealer = createReplaceableSealer(opened.sealer);
   try {
-    await answerKeyRollCall(store, sealer);
+    // Past the gate: a process that refuses the storage still uses it, as long as it runs.
+    await answerKeyRollCall(opened.store, sealer);
   } catch (error) {
     await store.close();
     throw error;
   }
   if (isUnprotected(config)) events.redisUnprotected();
+  const lossy = lossyFailover(config);
+  if (lossy) events.failoverLosesWrites(lossy);
   const sealedJson = createSealedJson(sealer, events.recordRefused);
-  return { ...opened, store, sealer, sealedJson, probe: storageProbe(store, config), close: () => store.close() };
+  return {
+    ...{ ...opened, store, sealer, sealedJson },
+    probe: storageProbe(store, config),
+    /** When the last failover was noticed that may have lost writes (milliseconds since the epoch). */
+    failedOverAt: () => failedOverAt,
+    close: () => store.close(),
+  };
 }
 
 type PlaceConfig = Pick<StorageConfig, 'redis' | 'dataDirectory'>;
@@ -123,14 +152,20 @@ export async function openStore(parts: {
   config: PlaceConfig;
   clock: () => number;
   random: () => number;
+  onReconnect?: (() => void) | undefined;
   /** Stands before every key in a Redis that several programs use. */
   keyPrefix?: string;
 }): Promise<Store> {
-  const { config, clock, random, keyPrefix } = parts;
+  const { config, clock, random, onReconnect, keyPrefix } = parts;
   if (config.redis) {
     // Imported only here, so that a start with SQLite need not load the Redis driver.
     const { createRedisStore } = await import('./redis/store.ts');
-    return createRedisStore({ ...config.redis, random, ...(keyPrefix === undefined ? {} : { keyPrefix }) });
+    return createRedisStore({
+      ...config.redis,
+      random,
+      onReconnect,
+      ...(keyPrefix === undefined ? {} : { keyPrefix }),
+    });
   }
   try {
     prepareDataDirectory(resolve(config.dataDirectory));
@@ -158,6 +193,13 @@ export function isUnprotected({ redis }: Pick<StorageConfig, 'redis'>): boolean 
   if (!redis) return false;
   const { addresses, credentials } = readTarget(redis);
   return credentials.tls === undefined && addresses.some(({ host }) => !isLoopbackHost(host));
+}
+
+/** Which kind of failover loses the last writes; undefined where none does. */
+function lossyFailover({ redis }: Pick<StorageConfig, 'redis'>): 'sentinels' | 'cluster' | undefined {
+  if (!redis || redis.durability === 'none' || 'url' in redis) return undefined;
+  if ('cluster' in redis) return 'cluster';
+  return redis.durability === 'aof' ? 'sentinels' : undefined;
 }
 
 /** @throws Error of the system if the folder cannot be created or used */

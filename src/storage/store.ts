@@ -69,6 +69,11 @@ export type KeptItem =
   | { counter: string; value: number; expiresAt: number }
   | { log: string; id: string; at: number; entry: string };
 
+/** `failedOver`: since the last check another server took over, which may lack the last writes before that. */
+export interface Admitted {
+  failedOver: boolean;
+}
+
 /**
  * Every method rejects with `AppError('storage_unavailable')` if the store cannot answer in time. The result of a write that
  * was rejected in this way is unknown: read again before you decide.
@@ -169,6 +174,12 @@ export interface Store {
 
   /** Deletes everything that `dump` would return, except one record. Only for a store that no other process uses. */
   clear(spared: string): Promise<void>;
+
+  /**
+   * Checks again what was checked when the store was opened.
+   * @throws StorageRefused if a start would now be refused, StorageReplaced if a part of the data is gone
+   */
+  admit(): Promise<Admitted>;
 
   /**
    * Rejects if the store cannot take a write now, or has no room for the writes to come.

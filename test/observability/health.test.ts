@@ -8,7 +8,7 @@ import type { StorageFault } from '../../src/observability/storage-watch.ts';
 const FAULT: StorageFault = { reason: 'storage', storage: 'Redis at redis:6379', detail: 'Redis responded MISCONF' };
 
 function healthWith(fault?: StorageFault) {
-  const storage = { check: async () => fault, isUp: () => fault === undefined };
+  const storage = { check: async () => fault, fault: () => fault };
   const metrics = createMetrics();
   return createHealth({ storage, metrics, headers: ['Cache-Control', 'no-store', 'X-Other', 'kept'] });
 }

@@ -127,9 +127,9 @@ describe('the watch', () => {
     await watch.check();
     endFirst(LOST);
     await first;
-    expect([watch.isUp(), seen]).toEqual([true, []]);
+    expect([watch.fault(), seen]).toEqual([undefined, []]);
     await watch.check();
-    expect(watch.isUp()).toBe(false);
+    expect(watch.fault()).toEqual(LOST);
     pass(61_400);
     await watch.check();
     expect(seen).toEqual([LOST, { storage: 'a', seconds: 61 }]);

@@ -51,8 +51,15 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  const stored = () =>
-    place.look(async (store) => JSON.parse((await store.get(keys.schema))?.value ?? '{}') as SchemaVersion);
+  const record = () =>
+    place.look(
+      async (store) =>
+        JSON.parse((await store.get(keys.schema))?.value ?? '{}') as SchemaVersion & { identity?: string },
+    );
+  const stored = async () => {
+    const { identity: _, ...rest } = await record();
+    return rest;
+  };
   const put = (schema: object) =>
     place.look((store) => store.write([{ put: keys.schema, value: JSON.stringify(schema) }]));
   /** In this process: that a refused start ends a process with 78 is shown once. */
@@ -65,6 +72,16 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     const before = await version();
     await startAndStop();
     expect(await version()).toBe(before);
+  });
+
+  test('R126 a first start gives the storage an identity, which stays, and which no copy has', async () => {
+    const { identity } = await record();
+    expect(identity).toMatch(/^[\w-]{36}$/);
+    await startAndStop();
+    expect((await record()).identity).toBe(identity);
+    const items = await place.look(async (store) => (await Array.fromAsync(copyOut(store))).flat());
+    expect(items.some((item) => 'record' in item && item.record === keys.schema)).toBe(true);
+    expect(JSON.stringify(items)).not.toContain(identity);
   });
 
   test('an older program ends with 78, says why, and leaves everything as it is', async () => {
@@ -94,7 +111,14 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     const [backup, target] = [join(directory, 'backup'), join(directory, 'target')];
     const seal = (digest: string) => sealerOf(env).seal(digest, keys.backupSeal);
     await place.look((store) =>
-      writeBackup({ file: backup, replace: false, items: copyOut(store), seal, advance: () => undefined }),
+      writeBackup({
+        file: backup,
+        replace: false,
+        storage: 'some',
+        items: copyOut(store),
+        seal,
+        advance: () => undefined,
+      }),
     );
     const commands = [
       ['backup', join(directory, 'file')],

@@ -19,6 +19,8 @@ export interface ConnectionParts {
   place: RedisPlace;
   deadlineMilliseconds: number;
   random: RandomNumber;
+  /** Called in the moment in which a connection to a server is there again, before a command is sent on it. */
+  onReconnect?: (() => void) | undefined;
 }
 
 const OPEN_MS = 5_000;
@@ -33,6 +35,7 @@ export async function openRedisConnection(parts: ConnectionParts) {
   const fault = watchFaults(client);
   const isOpen = client instanceof Cluster ? watchCluster(client) : watchServer(client);
   await untilReady(client, place);
+  if (parts.onReconnect) watchReconnects(client, parts.onReconnect);
   const silence = watchSilence(
     () => (client instanceof Cluster ? client.nodes('all') : [client]),
     deadlineMilliseconds,
@@ -140,6 +143,14 @@ function watchCluster(client: Cluster): () => boolean {
   });
   client.on('ready', connectAll);
   return () => client.status === 'ready';
+}
+
+/** Of a cluster, each server counts: one alone may have lost its data. */
+function watchReconnects(client: RedisClient, onReconnect: () => void): void {
+  client.on('ready', onReconnect);
+  if (!(client instanceof Cluster)) return;
+  for (const node of client.nodes('all')) node.on('ready', onReconnect);
+  client.on('+node', (node: Redis) => node.on('ready', onReconnect));
 }
 
 /** If the client is not connected within five seconds, ends it and rejects with the error of `startFault`. */

@@ -25,5 +25,7 @@ export function createRedisNames(prefix: string) {
     floorOf: (key: string): string => `${prefix}~floor:{${keyTag(`${prefix}${key}`)}}`,
     /** Written to check that writing is possible. */
     probes: PROBE_TAGS.map((tag) => `${prefix}~probe:{${tag}}`),
+    /** Show that no master of a cluster has lost its data. */
+    marks: PROBE_TAGS.map((tag) => `${prefix}~mark:{${tag}}`),
   };
 }

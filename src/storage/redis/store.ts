@@ -1,7 +1,7 @@
 /** The shared store: one Redis, a Redis behind sentinels, or a Redis cluster. */
 import { once } from '../../once.ts';
 import { MIN_ROOM_BYTES, type Store } from '../store.ts';
-import { admitRedis, type RedisDurability } from './admission.ts';
+import { createAdmission, type RedisDurability } from './admission.ts';
 import type { RandomNumber } from './clients.ts';
 import { openRedisConnection, type RedisConnection } from './connection.ts';
 import { redisCopies } from './copies.ts';
@@ -30,6 +30,8 @@ export type RedisStoreOptions = RedisTarget & {
   deadlineMilliseconds?: number;
   /** Between 0 and 1; spreads the reconnects of processes. */
   random?: RandomNumber;
+  /** Called in the moment in which a connection that was lost is there again, before a command is sent on it. */
+  onReconnect?: (() => void) | undefined;
 };
 
 const DEADLINE_MS = 2_000;
@@ -39,7 +41,7 @@ const DEADLINE_MS = 2_000;
  *   the target cannot be parsed
  */
 export async function createRedisStore(options: RedisStoreOptions): Promise<Store> {
-  const { durability, keyPrefix = '', deadlineMilliseconds = DEADLINE_MS, random = Math.random } = options;
+  const { durability, keyPrefix = '', deadlineMilliseconds = DEADLINE_MS, random = Math.random, onReconnect } = options;
   const place = readTarget(options);
   const names = createRedisNames(keyPrefix);
   const closers: (() => void | Promise<void>)[] = [];
@@ -47,14 +49,15 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Stor
     await Promise.all(closers.map((close) => close()));
   });
   const open = async (): Promise<RedisConnection> => {
-    const connection = await openRedisConnection({ place, deadlineMilliseconds, random });
+    const connection = await openRedisConnection({ place, deadlineMilliseconds, random, onReconnect });
     closers.push(connection.close);
     return connection;
   };
 
   try {
     const connection = await open();
-    await admitRedis(connection.client, durability);
+    const admission = createAdmission({ connection, place, durability, names });
+    await admission.atStart();
     // Redis Cluster has no way to wait for the replica of the node that wrote.
     const waits = durability === 'replicas' && place.kind !== 'cluster';
     const runWrite = waits ? createDurableWrites(await open(), deadlineMilliseconds) : connection.run;
@@ -71,6 +74,7 @@ export async function createRedisStore(options: RedisStoreOptions): Promise<Stor
       ...redisCopies(parts),
       publish: notices.publish,
       subscribe: notices.subscribe,
+      admit: admission.again,
       ready: createProbe(place, runWrite, names),
       close: closeAll,
     };

@@ -61,6 +61,8 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
     ...sqliteCopies(parts, file),
     publish: notices.publish,
     subscribe: notices.subscribe,
+    // The settings of a database file are those of this program.
+    admit: async () => ({ failedOver: false }),
     ready: probe.ready,
     close: once(async () => {
       stopSweep();
