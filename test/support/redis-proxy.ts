@@ -1,4 +1,4 @@
-/** A way to Redis that can hold back what is on it, as a network does that delivers late. */
+/** Ways to Redis that hold back what is on them, as a network does that delivers late. */
 
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
@@ -62,4 +62,45 @@ export async function startHoldingProxy(serverPort: number): Promise<HoldingProx
       proxy.close();
     },
   };
+}
+
+export interface DelayingProxy {
+  port: number;
+  /** How long each packet of the server is held back. */
+  delayMilliseconds: number;
+  /** Ends the open connections, as a network does. */
+  cut(): void;
+  close(): Promise<void>;
+}
+
+export async function startDelayingProxy(serverPort: number, delayMilliseconds: number): Promise<DelayingProxy> {
+  const open = new Set<Socket>();
+  const proxy: DelayingProxy = {
+    port: 0,
+    delayMilliseconds,
+    cut() {
+      for (const socket of open) socket.destroy();
+    },
+    async close() {
+      proxy.cut();
+      listener.close();
+    },
+  };
+  const listener = createServer((client) => {
+    const server = connect(serverPort, '127.0.0.1');
+    open.add(client);
+    client.on('data', (bytes) => void server.write(bytes));
+    server.on('data', (bytes) => setTimeout(() => client.writable && client.write(bytes), proxy.delayMilliseconds));
+    client.on('close', () => {
+      open.delete(client);
+      server.destroy();
+    });
+    server.on('close', () => client.destroy());
+    for (const socket of [client, server]) socket.on('error', () => {});
+  }).listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const address = listener.address();
+  if (address === null || typeof address === 'string') throw new Error('The system gave no port.');
+  proxy.port = address.port;
+  return proxy;
 }

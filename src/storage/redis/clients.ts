@@ -7,8 +7,6 @@ import type { RedisAddress, RedisPlace } from './target.ts';
 /** Between 0 and 1. */
 export type RandomNumber = () => number;
 
-const CONNECT_MS = 1_000;
-const SENTINEL_MS = 500;
 const MAX_PAUSE_MS = 200;
 const TOPOLOGY_MS = 10_000;
 
@@ -22,11 +20,19 @@ subscribe('net.client.socket', (message) => {
   if (socket instanceof TLSSocket) socket.on('error', () => {});
 });
 
+export interface ClientParts {
+  place: RedisPlace;
+  /** How long to wait for each response, also while a connection is made. */
+  deadlineMilliseconds: number;
+  random: RandomNumber;
+}
+
 /** A client of the whole target. ioredis begins to connect at once. */
-export function createClient(place: RedisPlace, random: RandomNumber): Redis | Cluster {
-  if (place.kind === 'cluster') return createCluster(place, random);
+export function createClient(parts: ClientParts): Redis | Cluster {
+  const { place, deadlineMilliseconds, random } = parts;
+  if (place.kind === 'cluster') return createCluster(parts);
   const { addresses, sentinelName, sentinelCredentials: { username, password } = {} } = place;
-  const base = { ...nodeOptions(place, random), db: place.database };
+  const base = { ...nodeOptions(parts), db: place.database };
   if (place.kind === 'single') return new Redis({ ...base, ...addresses[0] });
   return new Redis({
     ...base,
@@ -38,23 +44,24 @@ export function createClient(place: RedisPlace, random: RandomNumber): Redis | C
     ...(place.credentials.tls ? { enableTLSForSentinelMode: true, sentinelTLS: place.credentials.tls } : {}),
     // If ioredis 6 hears of a failover while it looks for the master, it stops for good. Silence and READONLY reveal one, too.
     failoverDetector: false,
-    sentinelCommandTimeout: SENTINEL_MS,
+    sentinelCommandTimeout: deadlineMilliseconds,
     sentinelRetryStrategy: (times: number) => pauseMilliseconds(times, random),
   });
 }
 
 /** A client of one server, which does not reconnect. */
-export function createNodeClient(place: RedisPlace, address: RedisAddress, random: RandomNumber): Redis {
-  return new Redis({ ...nodeOptions(place, random), ...address, retryStrategy: () => null });
+export function createNodeClient(parts: ClientParts, address: RedisAddress): Redis {
+  return new Redis({ ...nodeOptions(parts), ...address, retryStrategy: () => null });
 }
 
-function createCluster(place: RedisPlace, random: RandomNumber): Cluster {
-  const { retryStrategy: _, enableOfflineQueue, ...redisOptions } = nodeOptions(place, random);
+function createCluster(parts: ClientParts): Cluster {
+  const { place, deadlineMilliseconds, random } = parts;
+  const { retryStrategy: _, enableOfflineQueue, ...redisOptions } = nodeOptions(parts);
   return new Cluster(place.addresses, {
     enableOfflineQueue: false,
     redisOptions,
     clusterRetryStrategy: (times: number) => pauseMilliseconds(times, random),
-    slotsRefreshTimeout: SENTINEL_MS,
+    slotsRefreshTimeout: deadlineMilliseconds,
     slotsRefreshInterval: TOPOLOGY_MS,
     // A command whose connection broke may have been executed: the caller decides whether to repeat it.
     retryDelayOnFailover: 0,
@@ -64,7 +71,7 @@ function createCluster(place: RedisPlace, random: RandomNumber): Cluster {
   });
 }
 
-function nodeOptions({ credentials }: RedisPlace, random: RandomNumber) {
+function nodeOptions({ place: { credentials }, deadlineMilliseconds, random }: ClientParts) {
   return {
     ...credentials,
     protocol: 2 as const,
@@ -72,7 +79,7 @@ function nodeOptions({ credentials }: RedisPlace, random: RandomNumber) {
     autoResendUnfulfilledCommands: false,
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
-    connectTimeout: CONNECT_MS,
+    connectTimeout: deadlineMilliseconds,
     disconnectTimeout: 100,
     keepAlive: 5_000,
     maxLoadingRetryTime: 200,

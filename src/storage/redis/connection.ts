@@ -2,39 +2,38 @@
 import { Cluster, type Redis } from 'ioredis';
 import { storeClosed, unavailable } from '../unavailable.ts';
 import { fenceConnections } from './barrier.ts';
-import { createClient, type RandomNumber } from './clients.ts';
+import { type ClientParts, createClient } from './clients.ts';
 import { withDeadline } from './deadlines.ts';
 import { causeCode, toStoreError } from './faults.ts';
 import { defineScripts } from './scripts.ts';
 import { cutStuckHandshakes, watchSilence } from './silence.ts';
-import { startFault } from './start-fault.ts';
-import type { RedisPlace } from './target.ts';
+import { isWrongDatabase, startFault } from './start-fault.ts';
 import { createTurn } from './turn.ts';
 
 type RedisClient = Redis | Cluster;
 
 export type RedisConnection = Awaited<ReturnType<typeof openRedisConnection>>;
 
-export interface ConnectionParts {
-  place: RedisPlace;
-  deadlineMilliseconds: number;
-  random: RandomNumber;
+export interface ConnectionParts extends ClientParts {
   /** Called in the moment in which a connection to a server is there again, before a command is sent on it. */
   onReconnect?: (() => void) | undefined;
 }
 
-const OPEN_MS = 5_000;
+/** A start waits so long for a connection, or as long as its first responses may take. */
+const MIN_OPEN_MS = 5_000;
+const FIRST_RESPONSES = 4;
 /** Beyond this, a command gets at once the error that it would get at the deadline. A read counts as one command. */
 const MAX_UNDER_WAY = 8_192;
 
-/** Rejects with the error of `startFault` if there is no connection within five seconds. */
+/** Rejects with the error of `startFault` if there is no connection in time. */
 export async function openRedisConnection(parts: ConnectionParts) {
-  const { place, deadlineMilliseconds } = parts;
-  const client = createClient(place, parts.random);
+  const { deadlineMilliseconds } = parts;
+  const client = createClient(parts);
   defineScripts(client);
   const fault = watchFaults(client);
-  const isOpen = client instanceof Cluster ? watchCluster(client) : watchServer(client);
-  await untilReady(client, place);
+  const isOpen =
+    client instanceof Cluster ? watchCluster(client, deadlineMilliseconds) : watchServer(client, deadlineMilliseconds);
+  await untilReady(client, parts);
   if (parts.onReconnect) watchReconnects(client, parts.onReconnect);
   const silence = watchSilence(
     () => (client instanceof Cluster ? client.nodes('all') : [client]),
@@ -94,7 +93,8 @@ export async function openRedisConnection(parts: ConnectionParts) {
 
 function notConnected(cause: unknown) {
   const code = causeCode(cause);
-  return unavailable(`There is no connection to Redis${code === undefined ? '' : `: ${code}`}`, { cause });
+  const slow = code === 'ETIMEDOUT' ? ', it responds too slowly or not at all' : '';
+  return unavailable(`There is no connection to Redis${code === undefined ? '' : `: ${code}${slow}`}`, { cause });
 }
 
 /**
@@ -116,9 +116,9 @@ function watchFaults(client: RedisClient): () => unknown {
 }
 
 /** Returns whether the connection is open. */
-function watchServer(client: Redis): () => boolean {
+function watchServer(client: Redis, deadlineMilliseconds: number): () => boolean {
   fenceConnections(client);
-  cutStuckHandshakes(client);
+  cutStuckHandshakes(client, deadlineMilliseconds);
   let open = false;
   // Registered after the barrier's listener, so that the barrier sends the first command.
   client.on('ready', () => {
@@ -131,14 +131,14 @@ function watchServer(client: Redis): () => boolean {
 }
 
 /** ioredis connects to a node only at its first command, and refuses all further commands until it has. */
-function watchCluster(client: Cluster): () => boolean {
+function watchCluster(client: Cluster, deadlineMilliseconds: number): () => boolean {
   const connectAll = () => {
     if (client.status !== 'ready') return;
     for (const node of client.nodes('all')) if (node.status === 'wait') node.connect().catch(() => undefined);
   };
   client.on('+node', (node: Redis) => {
     fenceConnections(node);
-    cutStuckHandshakes(node);
+    cutStuckHandshakes(node, deadlineMilliseconds);
     connectAll();
   });
   client.on('ready', connectAll);
@@ -153,8 +153,8 @@ function watchReconnects(client: RedisClient, onReconnect: () => void): void {
   client.on('+node', (node: Redis) => node.on('ready', onReconnect));
 }
 
-/** If the client is not connected within five seconds, ends it and rejects with the error of `startFault`. */
-export async function untilReady(client: RedisClient, place: RedisPlace): Promise<void> {
+/** If the client is not connected in time, ends it and rejects with the error of `startFault`. */
+export async function untilReady(client: RedisClient, parts: Omit<ClientParts, 'random'>): Promise<void> {
   let fault: unknown;
   const note = (error: unknown) => {
     fault = error;
@@ -165,10 +165,12 @@ export async function untilReady(client: RedisClient, place: RedisPlace): Promis
     if (client instanceof Cluster) await untilNodesReady(client);
   };
   try {
-    await withDeadline(ready(), OPEN_MS);
+    await withDeadline(ready(), Math.max(MIN_OPEN_MS, FIRST_RESPONSES * parts.deadlineMilliseconds));
+    // ioredis only reports that SELECT has failed, and would go on in database 0.
+    if (isWrongDatabase(fault)) throw fault;
   } catch {
     client.disconnect();
-    throw await startFault(place, fault);
+    throw await startFault(parts, fault);
   } finally {
     client.off('error', note).off('node error', note);
   }

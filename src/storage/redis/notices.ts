@@ -22,7 +22,7 @@ const NEXT_NODE_MS = 100;
 export async function openRedisNotices(
   parts: RedisNoticesParts,
 ): Promise<Pick<Store, 'publish' | 'subscribe'> & { close(): void }> {
-  const { connection, names, place, deadlineMilliseconds } = parts;
+  const { connection, names, deadlineMilliseconds } = parts;
   const listeners = createListeners();
   let closed = false;
   let timer: NodeJS.Timeout | undefined;
@@ -35,7 +35,7 @@ export async function openRedisNotices(
     client.disconnect();
     listeners.clear();
   };
-  await untilReady(client, place).catch((error: unknown) => {
+  await untilReady(client, parts).catch((error: unknown) => {
     close();
     throw error;
   });
@@ -43,7 +43,7 @@ export async function openRedisNotices(
   function connect(): Redis {
     const next = createListeningClient(parts);
     next.on('error', () => {});
-    cutStuckHandshakes(next);
+    cutStuckHandshakes(next, deadlineMilliseconds);
     next.on('ready', () => {
       const channels = listeners.channels();
       if (channels.length > 0) next.subscribe(...channels).catch(() => undefined);
@@ -85,10 +85,11 @@ export async function openRedisNotices(
 }
 
 /** On a cluster, every node passes on all messages. */
-function createListeningClient({ place, connection, random }: RedisNoticesParts): Redis {
-  if (!(connection.client instanceof Cluster)) return createClient(place, random) as Redis;
+function createListeningClient(parts: RedisNoticesParts): Redis {
+  const { place, connection, random } = parts;
+  if (!(connection.client instanceof Cluster)) return createClient(parts) as Redis;
   const nodes = connection.client.nodes('all').filter((node) => node.status === 'ready');
   const { host, port } = nodes[Math.floor(random() * nodes.length)]?.options ?? {};
   const [known] = place.addresses;
-  return createNodeClient(place, { host: host ?? known?.host ?? '', port: port ?? known?.port ?? 0 }, random);
+  return createNodeClient(parts, { host: host ?? known?.host ?? '', port: port ?? known?.port ?? 0 });
 }

@@ -4,8 +4,6 @@ import { withDeadline } from './deadlines.ts';
 
 const HEARTBEAT_MS = 1_000;
 const CHECK_MS = 50;
-/** A frozen server may accept the connection and respond to nothing. The next attempt may reach another server. */
-const HANDSHAKE_MS = 1_000;
 
 /**
  * The connection is the circuit breaker. When it ends, the commands under way on it fail, and the store refuses all others
@@ -43,13 +41,21 @@ export function watchSilence(nodes: () => readonly Redis[], deadlineMilliseconds
   };
 }
 
-/** Ends a connection whose server does not respond to the first commands. These have no deadline of their own. */
-export function cutStuckHandshakes(client: Redis): void {
+/**
+ * Ends a connection whose server does not respond to one of the first commands, which have no deadline of their own. A frozen
+ * server may accept the connection and respond to nothing, and the next attempt may reach another server.
+ * @param milliseconds for each response
+ */
+export function cutStuckHandshakes(client: Redis, milliseconds: number): void {
   let timer: NodeJS.Timeout | undefined;
-  client.on('connect', () => {
-    const { stream } = client;
+  const end = () => timer && client.stream.destroy(tooLate());
+  const wait = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => setImmediate(() => timer && stream.destroy()), HANDSHAKE_MS);
+    timer = setTimeout(() => setImmediate(end), milliseconds);
+  };
+  client.on('connect', () => {
+    wait();
+    client.stream.on('data', () => timer && wait());
   });
   for (const event of ['ready', 'close'] as const) {
     client.on(event, () => {
@@ -57,4 +63,8 @@ export function cutStuckHandshakes(client: Redis): void {
       timer = undefined;
     });
   }
+}
+
+function tooLate(): Error {
+  return Object.assign(new Error('Redis did not respond to the handshake in time'), { code: 'ETIMEDOUT' });
 }

@@ -4,16 +4,19 @@ import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { codeOf } from '../../errors.ts';
 import { StorageRefused } from '../refused.ts';
 import { unavailable } from '../unavailable.ts';
-import { hostsOf, type RedisAddress, type RedisPlace } from './target.ts';
+import type { ClientParts } from './clients.ts';
+import { hostsOf, type RedisAddress } from './target.ts';
 
 const SETTINGS = { single: 'REDIS_URL', cluster: 'REDIS_CLUSTER', sentinel: 'REDIS_SENTINELS' } as const;
-const PROBE_MILLISECONDS = 500;
 /** How ioredis begins what it says of sentinels; what follows is the last error of one of them. */
 const FROM_SENTINEL = 'All sentinels are unreachable';
+/** The longest `REDIS_TIMEOUT_MS`, for the first packet and the response. */
+const MAX_RESPONSE_MS = 6_000;
 const CLIENT_CERTIFICATE = 'Set REDIS_CERT_FILE and REDIS_KEY_FILE to one that it accepts.';
 
 /** The error to throw: `StorageRefused` if the settings are wrong, otherwise `storage_unavailable`. */
-export async function startFault(place: RedisPlace, error: unknown): Promise<Error> {
+export async function startFault(parts: Omit<ClientParts, 'random'>, error: unknown): Promise<Error> {
+  const { place, deadlineMilliseconds } = parts;
   const { code, text } = read(error);
   const setting = SETTINGS[place.kind];
   const name = `Redis at ${hostsOf(place)} (${setting})`;
@@ -25,17 +28,35 @@ export async function startFault(place: RedisPlace, error: unknown): Promise<Err
     const whose = isSentinel ? 'REDIS_SENTINEL_PASSWORD, and in REDIS_SENTINEL_USERNAME if they have users' : setting;
     return refuse(`refuses the user or the password (${credentials}). Correct them in ${whose}.`);
   }
-  const certificate = isUnreached(code) ? undefined : certificateFault((await tlsFault(place)) ?? code);
+  const certificate = isUnreached(code) ? undefined : certificateFault((await tlsFault(parts)) ?? code);
   if (certificate) return refuse(certificate);
   if (text.includes('cluster support disabled')) return refuse('is not a cluster. Set REDIS_URL instead.');
   if (/unknown command .sentinel/i.test(text))
     return refuse('is not a sentinel. Set REDIS_URL or REDIS_CLUSTER instead.');
   if (text.includes('No such master')) return refuse('knows no master of that name. Correct REDIS_SENTINEL_NAME.');
+  if (text.startsWith('DENIED'))
+    return refuse('is in protected mode: it accepts only connections from its own machine. Give its users a password.');
+  if (isWrongDatabase(error)) return refuse(`has no database of that number. Correct ${setting}.`);
   const isSecure = place.credentials.tls !== undefined;
-  if (!isUnreached(code) && (await someRespond(place.addresses, !isSecure))) {
+  const responses = async (secure: boolean, milliseconds: number) =>
+    (await Promise.all(place.addresses.map((address) => firstResponse(address, secure, milliseconds)))).join('');
+  if (!isUnreached(code) && (await responses(!isSecure, deadlineMilliseconds)) !== '') {
     return refuse(isSecure ? 'does not speak TLS. Write redis:// instead.' : 'speaks TLS. Write rediss:// instead.');
   }
+  const late = isUnreached(code) ? '' : await responses(isSecure, MAX_RESPONSE_MS);
+  if (late.includes('-LOADING')) return unavailable(`${name} is still loading its data`, { cause: error });
+  if (late.includes('-ERR max number of clients'))
+    return unavailable(`${name} has as many clients as its maxclients allows`, { cause: error });
+  if (late !== '')
+    return unavailable(`${name} responded too slowly. Set a longer REDIS_TIMEOUT_MS than ${deadlineMilliseconds}`, {
+      cause: error,
+    });
   return unavailable(`${name} cannot be reached: ${code ?? 'no response'}`, { cause: error });
+}
+
+/** The response to `SELECT` with a number that Redis does not have. */
+export function isWrongDatabase(error: unknown): boolean {
+  return read(error).text.includes('DB index is out of range');
 }
 
 /** ioredis gives the cause as text, and for a cluster in the error of its last node. */
@@ -61,21 +82,25 @@ function certificateFault(code: string | undefined): string | undefined {
  * The code with which TLS to one of the addresses fails; undefined without TLS. ioredis tells no code of a sentinel, and of
  * a server that refuses the client certificate only that the connection broke.
  */
-async function tlsFault({ addresses, credentials: { tls } }: RedisPlace): Promise<string | undefined> {
+async function tlsFault({ place, deadlineMilliseconds }: Omit<ClientParts, 'random'>): Promise<string | undefined> {
+  const { addresses } = place;
+  const { tls } = place.credentials;
   if (!tls) return undefined;
-  const codes = await Promise.all(addresses.map((address) => handshakeFault({ ...tls, ...address })));
+  const codes = await Promise.all(
+    addresses.map((address) => handshakeFault({ ...tls, ...address }, deadlineMilliseconds)),
+  );
   return codes.find((code) => code !== undefined);
 }
 
 /** Sends nothing: data that the server does not read would turn its alert into a reset. */
-function handshakeFault(options: ConnectionOptions): Promise<string | undefined> {
+function handshakeFault(options: ConnectionOptions, milliseconds: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = connectTls(options).resume();
     const end = (code?: string) => {
       socket.destroy();
       resolve(code);
     };
-    socket.setTimeout(PROBE_MILLISECONDS, end);
+    socket.setTimeout(milliseconds, end);
     socket.on('error', (error) => end(codeOf(error)));
     socket.on('close', () => end());
   });
@@ -85,22 +110,20 @@ function isUnreached(code: string | undefined): boolean {
   return code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EAI_AGAIN';
 }
 
-async function someRespond(addresses: readonly RedisAddress[], isSecure: boolean): Promise<boolean> {
-  const responses = await Promise.all(addresses.map((address) => respondsToPing(address, isSecure)));
-  return responses.includes(true);
-}
-
-/** Sends no credentials, because it may be a server of another kind. */
-function respondsToPing({ host, port }: RedisAddress, isSecure: boolean): Promise<boolean> {
+/**
+ * The response to a `PING`, or nothing if there is none of Redis in that time. Sends no credentials, because it may be a
+ * server of another kind.
+ */
+function firstResponse({ host, port }: RedisAddress, isSecure: boolean, milliseconds: number): Promise<string> {
   return new Promise((resolve) => {
     const socket = isSecure ? connectTls({ host, port, rejectUnauthorized: false }) : connect({ host, port });
-    const end = (responds: boolean) => {
+    const end = (response = '') => {
       socket.destroy();
-      resolve(responds);
+      resolve(/^[+-]/.test(response) ? response : '');
     };
-    socket.setTimeout(PROBE_MILLISECONDS, () => end(false));
-    socket.on('error', () => end(false));
-    socket.on('data', (bytes) => end(/^[+-]/.test(bytes.toString('latin1'))));
+    socket.setTimeout(milliseconds, () => end());
+    socket.on('error', () => end());
+    socket.on('data', (bytes) => end(bytes.toString('latin1')));
     socket.write('PING\r\n');
   });
 }

@@ -21,6 +21,7 @@ let open: RedisServer;
 let guarded: RedisServer;
 let node: RedisServer;
 let sentinel: RedisServer;
+let replica: RedisServer;
 let tlsPort: number;
 let closedPort: number;
 
@@ -38,9 +39,10 @@ beforeAll(async () => {
   guarded.ask('CONFIG', 'SET', 'requirepass', PASSWORD);
   node = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]);
   sentinel = await startSentinel('gatehouse', open.port);
+  replica = await startRedis(['--replicaof', '127.0.0.1', String(open.port)]);
 });
 afterAll(async () => {
-  for (const server of [open, guarded, node, sentinel]) await server?.dispose();
+  for (const server of [open, guarded, node, sentinel, replica]) await server?.dispose();
   rmSync(directory, { recursive: true });
 });
 
@@ -107,6 +109,18 @@ describe.concurrent('a start', () => {
       EX_CONFIG,
       () => ({ REDIS_URL: `redis://127.0.0.1:${sentinel.port}` }),
       /is a sentinel\. Set REDIS_SENTINELS/,
+    ],
+    [
+      'R127 with a replica as a single server',
+      EX_CONFIG,
+      () => ({ REDIS_URL: `redis://127.0.0.1:${replica.port}` }),
+      /is a replica, which takes no writes\. Name its master in REDIS_URL: 127\.0\.0\.1:\d+\./,
+    ],
+    [
+      'R127 with a database that Redis does not have',
+      EX_CONFIG,
+      () => ({ REDIS_URL: `redis://127.0.0.1:${open.port}/99` }),
+      /\(REDIS_URL\) has no database of that number\. Correct REDIS_URL/,
     ],
     [
       'with the wrong name of the master',
