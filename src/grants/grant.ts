@@ -24,6 +24,7 @@ export interface RefreshFailure {
 
 export type FailureCause =
   | 'grant_refused'
+  | 'lost_in_failover'
   | 'answer_lost'
   | 'access_ended'
   | 'access_token_refused'
@@ -38,6 +39,7 @@ export type FailureCause =
 /** The causes in words. */
 export const FAILURE_WORDS: Record<FailureCause, string> = {
   grant_refused: 'The provider has ended this connection.',
+  lost_in_failover: 'The storage failed over, and has probably lost the last renewal of the access.',
   answer_lost: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
   access_ended: 'The access has expired, and the provider issued no refresh token.',
   access_token_refused: 'The platform no longer accepts the access that was granted.',
@@ -54,6 +56,7 @@ const RECONNECT = 'Reconnect to use it again.';
 const RETRY_OR_RECONNECT = 'Try again shortly, or reconnect.';
 const FAILURE_ADVICE: Record<FailureCause, string> = {
   grant_refused: RECONNECT,
+  lost_in_failover: RECONNECT,
   answer_lost: RECONNECT,
   access_ended: RECONNECT,
   access_token_refused: RETRY_OR_RECONNECT,

@@ -7,6 +7,7 @@ import type { Chore } from '../storage/chore.ts';
 import { createLeases } from '../storage/lease.ts';
 import type { Sealer } from '../storage/sealed.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
+import type { Storage } from '../storage/storage.ts';
 import type { Store } from '../storage/store.ts';
 import { createAuthorizedFetch } from './authorized-fetch.ts';
 import { createConnectLinks } from './connect-links.ts';
@@ -35,7 +36,9 @@ export type Grants = ReturnType<typeof createGrants>;
  * processes settle one when it is next due.
  */
 export function createGrants(parts: {
-  storage: { store: Store; sealer: Sealer; sealedJson: SealedJson; deadlineMilliseconds: number };
+  storage: { store: Store; sealer: Sealer; sealedJson: SealedJson; deadlineMilliseconds: number } & Partial<
+    Pick<Storage, 'failedOverAt'>
+  >;
   connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'registry'>;
   outbound: Outbound;
   config: { connectionCheckSeconds: number };
@@ -62,6 +65,7 @@ export function createGrants(parts: {
   const refresher = createRefresher({
     ...{ grants, provider, times, events, clock, random },
     revokeUnowned: revocations.revokeUnowned,
+    failedOverAt: storage.failedOverAt,
     leases: createLeases({ store, milliseconds: times.leaseMilliseconds }),
   });
   const missing = createMissingScopes({ grants, index, events });

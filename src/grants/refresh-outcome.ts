@@ -35,6 +35,9 @@ export const OTHER_SUBJECT = 'other_subject';
 const SAVE_RETRY_TIMEOUT_MS = 20_000;
 const SAVE_RETRY_PAUSE_MS = 200;
 
+/** A refusal is put down to a failover of the storage for so long after it. Then a user in use has had the next refresh. */
+const FAILOVER_MS = 15 * 60_000;
+
 type SaveResult = { saved: true; stored: ReadableGrant } | { saved: false; stored: StoredGrant | undefined };
 
 export function createRefreshOutcomes(parts: {
@@ -44,8 +47,10 @@ export function createRefreshOutcomes(parts: {
   events: Events;
   clock: () => number;
   random: () => number;
+  /** When the storage last failed over (milliseconds since the epoch). */
+  failedOverAt?: (() => number | undefined) | undefined;
 }) {
-  const { grants, revokeUnowned, events, clock, random } = parts;
+  const { grants, revokeUnowned, events, clock, random, failedOverAt = () => undefined } = parts;
 
   const failedGrant = (
     { rejected, reason }: RefreshCall,
@@ -163,7 +168,8 @@ export function createRefreshOutcomes(parts: {
     const isReplaced = refreshToken !== call.grant.refreshToken || accessToken !== call.grant.accessToken;
     // Of two refused calls, the first has already marked the grant and sent the event.
     if (isReplaced || failure?.kind === 'reconnect_needed') return closeEntry(call, stored);
-    const cause = call.lostEntry ? 'answer_lost' : 'grant_refused';
+    const lost = isLostInFailover(stored.grant, failedOverAt(), clock()) ? 'lost_in_failover' : undefined;
+    const cause = call.lostEntry ? 'answer_lost' : (lost ?? 'grant_refused');
     const ended = failedGrant(call, withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
     return (await saveOrLoad(stored, ended, call.fence)).stored;
   };
@@ -237,6 +243,11 @@ export function createRefreshOutcomes(parts: {
 /** True where the provider refused the requested scopes or resource, which says nothing about the grant. */
 export function isNarrowingRefusal(outcome: RefreshOutcome): boolean {
   return outcome.kind === 'doubtful' && NARROWING_REFUSALS.has(outcome.reason);
+}
+
+/** True where the refused tokens were stored before a recent failover, which may have lost newer ones. */
+function isLostInFailover({ obtainedAt }: Grant, failedOverAt: number | undefined, now: number): boolean {
+  return failedOverAt !== undefined && obtainedAt <= failedOverAt && now - failedOverAt < FAILOVER_MS;
 }
 
 function isSame(grant: Grant, other: Grant): boolean {

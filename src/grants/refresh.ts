@@ -56,6 +56,8 @@ export function createRefresher(parts: {
   events: Events;
   clock: () => number;
   random: () => number;
+  /** When the storage last failed over (milliseconds since the epoch). */
+  failedOverAt?: (() => number | undefined) | undefined;
 }) {
   const { grants, provider, leases, times, events, clock, random } = parts;
   const openEntry = createOpenEntry(grants, clock);

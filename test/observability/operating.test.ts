@@ -14,6 +14,7 @@ import type { RefreshCall } from '../../src/grants/refresh-journal.ts';
 import { createRefreshOutcomes } from '../../src/grants/refresh-outcome.ts';
 import type { Events } from '../../src/observability/events.ts';
 import { LABEL_VALUES } from '../../src/observability/metrics.ts';
+import { STORAGE_REFUSALS } from '../../src/observability/storage-watch.ts';
 import type { createTracing } from '../../src/observability/tracing.ts';
 import type { CallOutcome, Peer } from '../../src/outbound/outbound.ts';
 import type { UpstreamLoad } from '../../src/outbound/upstream-gate.ts';
@@ -79,6 +80,7 @@ const VALUES_OF = {
   gatehouse_connections_broken_total: LABEL_VALUES.connectionsBroken,
   gatehouse_bin_lookups_total: LABEL_VALUES.binLookups,
   gatehouse_bin_service_failures_total: LABEL_VALUES.binServiceFailures,
+  gatehouse_storage_refused: [...STORAGE_REFUSALS],
   gatehouse_outbound_calls: every<keyof UpstreamLoad>({ running: true, waiting: true }),
   gatehouse_spans_total: LABEL_VALUES.spans,
   gatehouse_connections: every<Health>({ active: true, expiring: true, in_doubt: true, reconnect_needed: true }),
@@ -184,6 +186,16 @@ describe('causes for which a connection fails', () => {
     const told = (await refreshesThatFail()).flatMap(({ counted }) => counted);
     expect([...new Set(told)].toSorted()).toEqual(LABEL_VALUES.connectionsBroken.toSorted());
   });
+});
+
+test.each([
+  ['before the tokens were stored', 61_000],
+  ['more than a quarter of an hour ago', 16 * 60_000],
+])('a refusal is not put down to a failover that was %s', async (_when, ago) => {
+  const { failure } = await failureAfter(({ settle }, call) => settle(call, { kind: 'refused' }), {
+    failedOverAt: () => NOW - ago,
+  });
+  expect(failure.cause).toBe('grant_refused');
 });
 
 describe('alert rules and dashboard', () => {
@@ -299,6 +311,8 @@ test('every problem code is explained with its status, and no other', () => {
   );
 });
 
+const NOW = 1_800_000_000_000;
+
 /** Every way in which a refresh can fail, at a store and a provider made by hand: what the grant then says, and what was counted. */
 async function refreshesThatFail(): Promise<{ failure: RefreshFailure; counted: string[] }[]> {
   const outcomes: Exclude<RefreshOutcome, { kind: 'tokens' }>[] = [
@@ -308,8 +322,11 @@ async function refreshesThatFail(): Promise<{ failure: RefreshFailure; counted: 
     { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: undefined },
     { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined },
   ];
+  const refused = ({ settle }: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) =>
+    settle(call, { kind: 'refused' });
   return Promise.all([
     ...outcomes.map((outcome) => failureAfter(({ settle }, call) => settle(call, outcome))),
+    failureAfter(refused, { failedOverAt: () => NOW - 1_000 }),
     failureAfter(({ settle }, call) =>
       settle({ ...call, lostEntry: { startedAt: 1, received: undefined } }, { kind: 'refused' }),
     ),
@@ -320,9 +337,17 @@ async function refreshesThatFail(): Promise<{ failure: RefreshFailure; counted: 
 
 async function failureAfter(
   work: (outcomes: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) => Promise<unknown>,
+  more: { failedOverAt?: () => number } = {},
 ): Promise<{ failure: RefreshFailure; counted: string[] }> {
   const answer: TokenResponse = { accessToken: 'access', refreshToken: 'refresh' } as TokenResponse;
-  let grant = { ...answer, userId: 'user', appId: 'platform', scopes: [], account: {} } as unknown as Grant;
+  let grant = {
+    ...answer,
+    userId: 'user',
+    appId: 'platform',
+    scopes: [],
+    account: {},
+    obtainedAt: NOW - 60_000,
+  } as unknown as Grant;
   const counted: string[] = [];
   const outcomes = createRefreshOutcomes({
     grants: {
@@ -334,8 +359,9 @@ async function failureAfter(
     } as unknown as GrantStore,
     revokeUnowned: async () => ({ outcome: 'revoked' }),
     events: { connectionBroken: ({ cause }: { cause: string }) => void counted.push(cause) } as unknown as Events,
-    clock: () => 1_800_000_000_000,
+    clock: () => NOW,
     random: () => 0.5,
+    ...more,
   });
   const app = { id: 'platform', name: 'Platform' } as ConnectedApp;
   await work(outcomes, { app, grant, version: 1, fence: undefined, lostEntry: undefined });
