@@ -1,6 +1,7 @@
 /** The backup file: a head line, a line for each item, and an end line that proves that the file is complete. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
 import { AppError, codeOf } from '../errors.ts';
 import { fileFault } from '../file-fault.ts';
@@ -23,9 +24,17 @@ const ITEM = z.union([
   z.strictObject({ counter: text.min(1), value: whole, expiresAt: whole }),
   z.strictObject({ log: text.min(1), id: text.regex(/^[1-9]\d{0,14}$/), at: whole, entry: text }),
 ]);
-const HEAD = z.looseObject({ format: z.literal(FORMAT), version: whole, made: z.iso.datetime() });
+/** `storage`: the identity of the storage, which no restored one has. Earlier releases leave it out. */
+const HEAD = z.looseObject({
+  format: z.literal(FORMAT),
+  version: whole,
+  made: z.iso.datetime(),
+  storage: text.optional(),
+});
 const KINDS = z.record(text, whole);
 const END = z.strictObject({ items: whole, kinds: KINDS, sha256: text.length(64), seal: text });
+
+const END_LINE = z.strictObject({ end: END });
 
 /** The last line. `sha256` covers the bytes of all lines before it, and `seal` is that digest, sealed. */
 type BackupEnd = z.infer<typeof END>;
@@ -40,11 +49,13 @@ export type WrittenBackup = Awaited<ReturnType<typeof writeBackup>>;
 export async function writeBackup(parts: {
   file: string;
   replace: boolean;
+  /** The identity of the storage. */
+  storage: string;
   items: AsyncIterable<KeptItem[]>;
   seal: (digest: string) => Promise<string>;
   advance: (done: number) => void;
 }) {
-  const { file, replace, items, seal, advance } = parts;
+  const { file, replace, storage, items, seal, advance } = parts;
   const digest = createHash('sha256');
   const tally = createCopyTally();
   const made = new Date().toISOString();
@@ -58,7 +69,7 @@ export async function writeBackup(parts: {
       digest.update(lines);
       return writeCounted(lines);
     };
-    await writeDigested(`${JSON.stringify({ format: FORMAT, version: VERSION, made })}\n`);
+    await writeDigested(`${JSON.stringify({ format: FORMAT, version: VERSION, made, storage })}\n`);
     for await (const batch of items) {
       tally.add(batch);
       await writeDigested(batch.map((item) => `${lineOf(item)}\n`).join(''));
@@ -111,6 +122,29 @@ export async function* readBackup(
   return { made, end };
 }
 
+export interface BackupSummary {
+  made: string;
+  storage: string | undefined;
+  /** The number of items of each kind. */
+  kinds: Readonly<Record<string, number>>;
+}
+
+/** Longer than the first line, and than the last, which has a count for each kind. */
+const EDGE_BYTES = 65_536;
+
+/** Reads the first and the last line alone. Undefined if the file is no complete backup. */
+export async function readSummary(file: FileHandle): Promise<BackupSummary | undefined> {
+  const { size } = await file.stat();
+  const linesAt = async (position: number): Promise<string[]> => {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(EDGE_BYTES), 0, EDGE_BYTES, position);
+    return buffer.toString('utf8', 0, bytesRead).split('\n');
+  };
+  const head = HEAD.safeParse(parseJson((await linesAt(0))[0] ?? ''));
+  if (!head.success) return undefined;
+  const end = END_LINE.safeParse(parseJson((await linesAt(Math.max(0, size - EDGE_BYTES))).at(-2) ?? ''));
+  return end.success ? { made: head.data.made, storage: head.data.storage, kinds: end.data.end.kinds } : undefined;
+}
+
 function readHead(file: string, line: string): string {
   const head = HEAD.safeParse(parseJson(line));
   if (!head.success) throw notABackup(file);
@@ -120,7 +154,7 @@ function readHead(file: string, line: string): string {
 }
 
 function readEnd(file: string, line: string): BackupEnd {
-  const end = z.strictObject({ end: END }).safeParse(parseJson(line));
+  const end = END_LINE.safeParse(parseJson(line));
   if (!end.success) throw broken(file, 'its last line cannot be read');
   return end.data.end;
 }

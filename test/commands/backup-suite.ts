@@ -255,12 +255,15 @@ export function testBackups(kind: StoreKind): void {
       // On a busy machine it may be done before it is caught: then it is tried again.
       do {
         rmSync(large, { force: true });
-        const making = startProgram(['node', 'src/cli.ts', 'backup', large], { ...fleet.env, ...source.env });
+        const making = startProgram(['node', 'src/cli.ts', 'backup', '--new-storage', large], {
+          ...fleet.env,
+          ...source.env,
+        });
         await until(() => !isRunning(making.pid) || readdirSync(folder).some((name) => name.endsWith('.part')));
         if (isRunning(making.pid)) making.signal('SIGKILL');
         await making.ended;
       } while (existsSync(large));
-      expect((await runCommand(['backup', large], { ...fleet.env, ...source.env })).status).toBe(0);
+      expect((await runCommand(['backup', '--new-storage', large], { ...fleet.env, ...source.env })).status).toBe(0);
 
       const place = await newPlace(kind);
       const env = { ...fleet.env, ...place.env };
