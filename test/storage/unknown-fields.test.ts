@@ -285,7 +285,7 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
         const index = { oldest: async () => [], count: async () => 0 } as unknown as ConnectionIndex;
         const everyone = createDisconnectEveryone({ store, clock, index, connections });
         await everyone.resume();
-        expect((await everyone.progress(APP.id))?.finishedAt).toBeDefined();
+        await expect.poll(async () => (await everyone.progress(APP.id))?.finishedAt).toBeDefined();
       },
     },
     'key-rotation': {
