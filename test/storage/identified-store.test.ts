@@ -51,7 +51,7 @@ function made() {
     },
     acquireLease: note('acquireLease', 1),
     increment: note('increment', 1),
-    append: note('append', '1'),
+    append: note('append', ['1']),
     publish: note('publish', undefined),
     async *walk() {
       yield [{ key: 'one', value: 'v', version: 1 }];
@@ -72,7 +72,7 @@ const uses = (store: Store): Promise<unknown>[] => [
   store.get('there'),
   store.acquireLease('l', 'o', 1),
   store.increment('c', 1, { lifetimeSeconds: 1 }),
-  store.append('log', 'entry', 1),
+  store.append('log', [{ entry: 'entry', at: 1 }]),
   store.publish('channel', 'message'),
   store.ready(64),
   Array.fromAsync(store.walk()),
