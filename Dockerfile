@@ -9,6 +9,8 @@ RUN npm ci --omit=dev --omit=optional
 
 FROM node:26.10.0-slim@sha256:ec7758ee051e457b468b32bde57b0879010b325bb9862718e9615225ce4aaae1
 ENV NODE_ENV=production HOST=0.0.0.0 MANAGEMENT_HOST=0.0.0.0 DATA_DIR=/data NODE_COMPILE_CACHE=/var/cache/gatehouse
+# As in src/with-node.sh.
+ENV UV_THREADPOOL_SIZE=64
 WORKDIR /app
 RUN install -d -o node -g node -m 700 /data /var/cache/gatehouse
 COPY --from=dependencies /app/node_modules node_modules

@@ -19,6 +19,8 @@ export interface ReadSettings {
   encryptionKeys: readonly EncryptionKey[];
   /** The apps of `CONNECTED_APPS_FILE`. */
   fromFile: readonly ConnectedApp[];
+  /** Of Node's pool, where its variable `UV_THREADPOOL_SIZE` says so. */
+  threads: number | undefined;
   /** Sentences about names in the environment that nothing reads. */
   warnings: readonly string[];
 }
@@ -62,6 +64,7 @@ function readAll(source: ConfigSource) {
         secrets,
         encryptionKeys: storage.encryptionKeys,
         fromFile: apps.apps,
+        threads: Number.parseInt(source.env.UV_THREADPOOL_SIZE ?? '', 10) || undefined,
         warnings,
       }
     : undefined;

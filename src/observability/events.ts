@@ -158,6 +158,8 @@ export interface Events {
     appsChanged?: readonly string[] | undefined;
     appsRemoved?: readonly string[] | undefined;
   }): void;
+  /** A lookup of a host name takes longer than a second. `again`: not logged, because that name was within a minute. */
+  nameSlow(facts: { host: string; again?: true | undefined }): void;
   /** A reload that changed nothing. Each fault says what to do and holds no secret. */
   reloadRefused(facts: { faults: readonly string[]; cause?: unknown }): void;
   /** A sealed record cannot be opened and is treated as absent. `kind`: the prefix of its key. */
@@ -308,6 +310,10 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     storageFailedOver: line('warn', 'storage failed over'),
     settingsReloaded: (facts) => line(facts.restartNeeded ? 'warn' : 'info', 'settings read again')(facts),
     reloadRefused: failure('error', 'settings not read again: nothing has changed'),
+    nameSlow({ host, again }) {
+      metrics.slowNames.inc();
+      if (!again) line('warn', 'host name slow to resolve')({ host });
+    },
     recordRefused: line('warn', 'stored record refused'),
     clockJumped: line('warn', 'the clock jumped: sessions and tokens end by it'),
     requestEnded: ({ seconds, ...facts }) => trail.info({ ...facts, seconds: Number(seconds.toFixed(4)) }, 'request'),

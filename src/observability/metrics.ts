@@ -198,6 +198,7 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       'outbound_refused',
       'Calls refused because too many to the same host were running and waiting.',
     ),
+    slowNames: counter('slow_name_lookups', 'Lookups of host names that took longer than a second.'),
     /** Sets where each scrape reads whether the process is ready and its storage is up. */
     watchReadiness(read: () => Readiness) {
       readiness = read;

@@ -1,7 +1,8 @@
 /** Checks host names by the addresses that they resolve to at the time of the call. */
-import type { LookupAddress, lookup as systemLookup } from 'node:dns';
+import type { LookupAddress } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
+import type { HostNames } from './host-names.ts';
 
 export class RefusedAddress extends Error {
   readonly rule: AddressRule;
@@ -11,43 +12,53 @@ export class RefusedAddress extends Error {
   }
 }
 
-const LOOKUP_TIMEOUT_MS = 3_000;
-
 /**
  * Returns the error where a host must not be called: one of its addresses breaks a rule, or its name cannot be resolved
  * here and is not in `INTERNAL_HOSTS`.
  */
-export function examineName(
+export async function examineName(
   policy: AddressPolicy,
-  lookup: typeof systemLookup,
+  names: HostNames,
   hostname: string,
 ): Promise<Error | undefined> {
   // `checkUrl` has checked an address as it is written.
-  if (isIP(hostname.replace(/^\[|\]$/g, ''))) return Promise.resolve(undefined);
-  return new Promise((resolve) => {
-    const unresolved = (error: Error) => resolve(policy.isNamed(hostname) ? undefined : error);
-    const timer = setTimeout(() => {
-      // The code of getaddrinfo where the resolver does not respond.
-      unresolved(Object.assign(new Error('The name was not resolved in time.'), { code: 'EAI_AGAIN' }));
-    }, LOOKUP_TIMEOUT_MS);
-    lookup(hostname, { all: true }, (error, addresses) => {
-      clearTimeout(timer);
-      if (error) unresolved(error);
-      else resolve(refusalOf(policy, hostname, addresses));
-    });
-  });
+  if (isIP(hostname.replace(/^\[|\]$/g, ''))) return undefined;
+  try {
+    return refusalOf(policy, hostname, await names.resolve(hostname));
+  } catch (error) {
+    return policy.isNamed(hostname) ? undefined : (error as Error);
+  }
 }
 
-/** Resolves and checks in one step, so that the address cannot change before the connection is made (DNS rebinding). */
-export function judgedLookup(policy: AddressPolicy, lookup: typeof systemLookup): LookupFunction {
+/**
+ * Judges the addresses at each use, also those that several calls share, and connects to no others, so that an address
+ * cannot change between check and connection (DNS rebinding).
+ */
+export function judgedLookup(policy: AddressPolicy, names: HostNames): LookupFunction {
+  return lookupOf(names, (hostname, addresses) => refusalOf(policy, hostname, addresses));
+}
+
+/** For the operator's own proxy, whose address no rule restricts. */
+export function unjudgedLookup(names: HostNames): LookupFunction {
+  return lookupOf(names, () => undefined);
+}
+
+function lookupOf(
+  names: HostNames,
+  judge: (hostname: string, addresses: readonly LookupAddress[]) => Error | undefined,
+): LookupFunction {
   return (hostname, options, callback) => {
-    lookup(hostname, { ...options, all: true }, (error, addresses) => {
-      const refusal = error ?? refusalOf(policy, hostname, addresses);
+    const done = (error: Error | undefined, addresses: readonly LookupAddress[] = []) => {
+      const refusal = error ?? judge(hostname, addresses);
       if (refusal) return callback(refusal, '', 0);
-      if (options.all) return callback(null, addresses);
+      if (options.all) return callback(null, [...addresses]);
       const [first] = addresses;
       return callback(null, first?.address ?? '', first?.family ?? 0);
-    });
+    };
+    names.resolve(hostname, options).then(
+      (addresses) => done(undefined, addresses),
+      (error: Error) => done(error),
+    );
   };
 }
 

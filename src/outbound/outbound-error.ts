@@ -3,6 +3,7 @@ import { codeOf } from '../errors.ts';
 import { capitalised } from '../text.ts';
 import { ADDRESS_ADVICE, type AddressRule } from './address-policy.ts';
 import { ProxyFailure } from './dispatcher.ts';
+import { UnresolvedName } from './host-names.ts';
 import { RefusedAddress } from './judged-lookup.ts';
 
 /** `busy`: the limits of calls that run and wait for the host are reached. */
@@ -13,11 +14,19 @@ export class OutboundError extends Error {
   readonly reason: OutboundFailure;
   /** What an administrator can do; the message says why the call failed. */
   readonly advice: string | undefined;
-  constructor(reason: OutboundFailure, message: string, advice?: string, options?: ErrorOptions) {
+  /** False where no byte of the request was sent. */
+  readonly sent: boolean;
+  constructor(
+    reason: OutboundFailure,
+    message: string,
+    advice?: string,
+    options: ErrorOptions & { sent?: boolean } = {},
+  ) {
     super(message, options);
     this.name = 'OutboundError';
     this.reason = reason;
     this.advice = advice;
+    this.sent = options.sent ?? (reason !== 'address' && reason !== 'busy');
   }
 }
 
@@ -43,20 +52,31 @@ export function addressError(url: string, rule: AddressRule): OutboundError {
   return new OutboundError('address', words, capitalised(ADDRESS_ADVICE[rule]));
 }
 
-/** @param call `aborted`: the deadline of the whole call has passed; `isProxied`: `HTTPS_PROXY` is set */
+/**
+ * @param call `aborted`: the deadline of the whole call has passed; `isProxied`: `HTTPS_PROXY` is set; `sent`: false where
+ *   no byte of the request was sent
+ */
 export function asOutboundError(
   error: unknown,
   url: string,
-  { aborted, isProxied = false }: { aborted: boolean; isProxied?: boolean },
+  { aborted, isProxied = false, sent = true }: { aborted: boolean; isProxied?: boolean; sent?: boolean },
 ): OutboundError {
   if (error instanceof OutboundError) return error;
   if (error instanceof RefusedAddress) return addressError(url, error.rule);
+  const options = { cause: error, sent };
   const host = hostOf(url);
+  if (error instanceof UnresolvedName)
+    return new OutboundError('timeout', ...unresolved(error), { ...options, sent: false });
   const code = codeOf(error) ?? '';
+  if (error instanceof ProxyFailure) {
+    const [words, advice] = proxyFailure(host);
+    const message = `${words}${code === '' ? '' : ` (${code})`}`;
+    return new OutboundError(isTimeout(code) ? 'timeout' : 'connection', message, advice, { ...options, sent: false });
+  }
   if (aborted || isTimeout(code))
-    return new OutboundError('timeout', `${host} did not respond in time`, reachAdvice(isProxied), { cause: error });
-  const [words, advice] = error instanceof ProxyFailure ? proxyFailure(host) : connectionFailure(host, code, isProxied);
-  return new OutboundError('connection', `${words}${code === '' ? '' : ` (${code})`}`, advice, { cause: error });
+    return new OutboundError('timeout', `${host} did not respond in time`, reachAdvice(isProxied), options);
+  const [words, advice] = connectionFailure(host, code, isProxied);
+  return new OutboundError('connection', `${words}${code === '' ? '' : ` (${code})`}`, advice, options);
 }
 
 type Failure = [words: string, advice: string];
@@ -66,6 +86,15 @@ const UNKNOWN_AUTHORITY_CODES: ReadonlySet<string> = new Set([
   ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_GET_ISSUER_CERT'],
   ...['UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'CERT_UNTRUSTED'],
 ]);
+
+function unresolved({ hostname, refused }: UnresolvedName): Failure {
+  return [
+    refused
+      ? `the name ${hostname} was not looked up: it was slow to resolve, and so are others that are being looked up`
+      : `the name ${hostname} was not resolved in time`,
+    'Check the DNS of this server, and the name servers of this name.',
+  ];
+}
 
 const RENEW = 'Have it renewed there. If it is valid, set the clock of this server.';
 

@@ -5,8 +5,9 @@ import type { Dispatcher } from 'undici';
 import { codeOf } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
-import { createDispatcher, type OutboundProxy } from './dispatcher.ts';
-import { examineName, judgedLookup, RefusedAddress } from './judged-lookup.ts';
+import { createPools, type OutboundProxy } from './dispatcher.ts';
+import { createHostNames, type OnSlowName, UnresolvedName } from './host-names.ts';
+import { examineName, judgedLookup, RefusedAddress, unjudgedLookup } from './judged-lookup.ts';
 import { addressError, asOutboundError, type CallFailure, callFailure, OutboundError } from './outbound-error.ts';
 import { openStream, type StreamedCall } from './streamed-response.ts';
 import { type AnonymousCall, createUpstreamGate, type UpstreamLimits, type UpstreamLoad } from './upstream-gate.ts';
@@ -103,7 +104,8 @@ const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
 
 /**
  * @param parts `lookup`: the system's where left out. `onBusy`: called for each call that is refused as `busy`.
- *   `onEnded`: called for each call once it has ended. `beginCall`: left out where tracing is off
+ *   `onEnded`: called for each call once it has ended. `beginCall`: left out where tracing is off. `onSlowName`: called for
+ *   each lookup of a host name that takes longer than a second
  */
 export function createOutbound(parts: {
   policy: AddressPolicy;
@@ -112,6 +114,9 @@ export function createOutbound(parts: {
   onBusy?: () => void;
   onEnded?: (call: EndedCall) => void;
   beginCall?: BeginCall | undefined;
+  onSlowName?: OnSlowName;
+  /** Of Node's pool (`UV_THREADPOOL_SIZE`). */
+  threads?: number | undefined;
   lookup?: typeof systemLookup;
 }): Outbound {
   const { policy, lookup = systemLookup, limits = DEFAULT_LIMITS, beginCall, onEnded } = parts;
@@ -119,20 +124,13 @@ export function createOutbound(parts: {
     parts.onBusy?.();
     return new OutboundError('busy', 'too many calls to this host run and wait already');
   });
-  const pools = createDispatcher({
-    options: {
-      connect: { lookup: judgedLookup(policy, lookup), timeout: 5_000 },
-      connections: limits.concurrency,
-      pipelining: 1,
-      headersTimeout: 30_000,
-      bodyTimeout: 30_000,
-      keepAliveTimeout: 4_000,
-      // A pool ends with its last connection. Token responses can name many hosts, which may ask for a longer time.
-      keepAliveMaxTimeout: 10_000,
-      maxHeaderSize: 32 * 1024,
-    },
+  const names = createHostNames({ lookup, onSlow: parts.onSlowName, threads: parts.threads });
+  const pools = createPools({
+    connections: limits.concurrency,
     proxy: parts.proxy,
-    judge: (hostname) => examineName(policy, lookup, hostname),
+    lookup: judgedLookup(policy, names),
+    proxyLookup: unjudgedLookup(names),
+    judge: (hostname) => examineName(policy, names, hostname),
   });
 
   const assertAllowed = (url: string): void => {
@@ -151,24 +149,11 @@ export function createOutbound(parts: {
     return parsed;
   };
 
-  const send = async (
-    call: OutboundRequest & Target & { signal: AbortSignal },
-    limits: Pick<CallLimits, 'maxBytes' | 'statusDecides'>,
-  ) => {
-    const { origin, path, method, body = null, signal } = call;
-    const headers = { ...call.headers, 'accept-encoding': 'identity' };
-    assertSendable(Object.entries(headers).flat());
-    const leave = gate.enter(origin);
-    const response = pools.request({
-      origin,
-      path,
-      method: (method ?? 'GET') as Dispatcher.HttpMethod,
-      headers,
-      body,
-      signal,
-    });
-    response.then((head) => head.body.once('close', leave), leave);
-    return wholeResponse(response, { ...limits, signal });
+  const send = ({ origin, path, method, body, ...request }: OutboundRequest & Target): StreamedCall => {
+    const headers = Object.entries({ ...request.headers, 'accept-encoding': 'identity' }).flat();
+    assertSendable(headers);
+    const options = { origin, path, method: (method ?? 'GET') as Dispatcher.HttpMethod, headers, body: body ?? null };
+    return openStream({ pools, place: gate.enter(origin) }, options, { ended: () => undefined });
   };
 
   return {
@@ -176,7 +161,7 @@ export function createOutbound(parts: {
     async examine(url) {
       const rule = policy.checkUrl(url);
       if (rule) return rule;
-      const refusal = await examineName(policy, lookup, new URL(url).hostname);
+      const refusal = await examineName(policy, names, new URL(url).hostname);
       return refusal instanceof RefusedAddress ? refusal.rule : undefined;
     },
     target,
@@ -189,12 +174,10 @@ export function createOutbound(parts: {
       };
       const span = beginCall?.({ method: 'GET', origin });
       const headers = span ? [...ownHeaders, ...Object.entries(span.headers).flat()] : ownHeaders;
-      let leave: (() => void) | undefined;
       try {
         assertSendable(headers);
-        leave = gate.enter(origin);
         return openStream(
-          pools,
+          { pools, place: gate.enter(origin) },
           { origin, path, method: 'GET', headers },
           {
             responded(status) {
@@ -202,17 +185,15 @@ export function createOutbound(parts: {
               span?.responded(status);
             },
             ended(failure) {
-              leave?.();
               end(failure);
               span?.end(failure && failureCode(failure));
             },
           },
         );
       } catch (error) {
-        leave?.();
         end(error as Error);
         span?.end(failureCode(error));
-        return { response: Promise.reject(error), destroy: () => undefined };
+        return { response: Promise.reject(error), destroy: () => undefined, wasSent: () => false };
       }
     },
     async fetch(url, request, { deadlineMilliseconds, ...bodyLimits }) {
@@ -222,11 +203,15 @@ export function createOutbound(parts: {
         const { peer = 'provider', app } = request;
         onEnded?.({ peer, app, outcome, seconds: secondsSince(startedAt) });
       };
-      const { origin, pathname, search } = new URL(url);
+      const { origin, hostname, pathname, search } = new URL(url);
       const span = beginCall?.({ method: request.method ?? 'GET', origin });
       const headers = { ...request.headers, ...(!request.untraced && span?.headers) };
       const signal = AbortSignal.timeout(deadlineMilliseconds);
-      const call = () => send({ ...request, origin, path: pathname + search, headers, signal }, bodyLimits);
+      let sending: StreamedCall | undefined;
+      const call = () => {
+        sending = send({ ...request, origin, path: pathname + search, headers });
+        return wholeResponse(sending, { ...bodyLimits, signal });
+      };
       try {
         const response = await (request.anonymous
           ? beforeAbort(signal, gate.shareAnonymous(request.anonymous, origin, signal, call))
@@ -236,14 +221,20 @@ export function createOutbound(parts: {
         span?.end();
         return response;
       } catch (error) {
-        const failure = asOutboundError(error, url, { aborted: signal.aborted, isProxied: parts.proxy !== undefined });
+        const sent = sending?.wasSent() ?? false;
+        const isUnresolved = signal.aborted && !sent && names.isUnderWay(hostname);
+        const failure = asOutboundError(isUnresolved ? new UnresolvedName(hostname, false) : error, url, {
+          aborted: signal.aborted,
+          isProxied: parts.proxy !== undefined,
+          sent,
+        });
         end(failure.reason);
         span?.end(failure.reason);
         throw failure;
       }
     },
     load: gate.load,
-    close: () => pools.destroy(),
+    close: async () => void (await Promise.all([pools.kept.destroy(), pools.fresh.destroy()])),
   };
 }
 

@@ -2,6 +2,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { isClosed, type Pools, wasUsed } from './dispatcher.ts';
+import type { Place } from './upstream-gate.ts';
 
 export interface StreamedResponse {
   statusCode: number;
@@ -31,6 +33,8 @@ export interface StreamedCall {
   /** Rejects with an error of undici, or with that of `destroy`. */
   response: Promise<StreamedResponse>;
   destroy(error: Error): void;
+  /** False where no byte of the request has been sent so far. */
+  wasSent(): boolean;
 }
 
 /** Follows a call without reading its body. */
@@ -43,9 +47,15 @@ interface CallObserver {
 /** How much of a body is buffered until it has a sink; then the connection is paused. */
 const MAX_BUFFERED_BYTES = 65_536;
 
-/** Uses undici's `dispatch`, which costs a third of `request`: that makes a Node stream and a signal for each body. */
+/**
+ * Makes a call once it is its turn. A GET uses a kept connection, and is sent once more on a new one where the other side
+ * closed a used connection before the first byte of the response (RFC 9110 section 9.2.2). Another request has a new
+ * connection of its own, and is sent once. A connection that is reset before anything was sent is tried again once.
+ *
+ * Uses undici's `dispatch`, which costs a third of `request`: that makes a Node stream and a signal for each body.
+ */
 export function openStream(
-  dispatcher: Dispatcher,
+  { pools, place }: { pools: Pools; place: Place },
   options: Dispatcher.DispatchOptions,
   observer: CallObserver,
 ): StreamedCall {
@@ -57,7 +67,17 @@ export function openStream(
   let ended = false;
   let failure: Error | undefined;
   let isDropped = false;
+  /** No longer waits for its turn. */
+  let begun = false;
+  let isSent = false;
+  let hasResponded = false;
+  let isSecond = false;
+  const isRepeatable = options.method === 'GET';
 
+  const leave = (error?: Error): void => {
+    place.leave();
+    observer.ended(error);
+  };
   const fail = (error: Error): void => {
     if (ended || failure) return;
     failure = error;
@@ -65,9 +85,10 @@ export function openStream(
     sink?.fail(error);
   };
   const destroy = (error: Error): void => {
-    if (ended) return;
+    if (ended || failure) return;
     fail(error);
-    controller?.abort(error);
+    if (begun) controller?.abort(error);
+    else leave(isDropped ? undefined : error);
   };
   const body: StreamedBody = {
     whole: () => (ended && !sink ? takeBuffered() : undefined),
@@ -96,6 +117,10 @@ export function openStream(
     onRequestStart(started) {
       controller = started;
       if (failure) started.abort(failure);
+      else isSent = true;
+    },
+    onResponseStarted() {
+      hasResponded = true;
     },
     onResponseStart(_controller, statusCode, headers) {
       // An interim response (1xx) precedes the final one.
@@ -114,16 +139,27 @@ export function openStream(
     },
     onResponseEnd() {
       ended = true;
-      observer.ended();
+      leave();
       sink?.end();
     },
     onResponseError(_controller, error) {
-      observer.ended(isDropped ? undefined : error);
+      if (isWorthASecond(error)) {
+        isSecond = true;
+        controller = undefined;
+        pools.fresh.dispatch(options, handler);
+        return;
+      }
+      leave(isDropped ? undefined : error);
       fail(error);
     },
   };
-  dispatcher.dispatch(options, handler);
-  return { response: promise, destroy };
+  const isWorthASecond = (error: Error): boolean =>
+    !isSecond && !failure && !hasResponded && isClosed(error) && (isSent ? isRepeatable && wasUsed(error) : true);
+  place.begin(() => {
+    begun = true;
+    (isRepeatable ? pools.kept : pools.fresh).dispatch(options, handler);
+  });
+  return { response: promise, destroy, wasSent: () => isSent };
 }
 
 /** The body as a Node stream. */

@@ -4,7 +4,7 @@ import { type BulkheadPolicy, BulkheadRejectedError, bulkhead } from 'cockatiel'
 export interface UpstreamLimits {
   /** Calls to one host at a time. */
   concurrency: number;
-  /** Calls to one host that wait for a connection. */
+  /** Calls to one host that wait for their turn. */
   waiting: number;
 }
 
@@ -17,31 +17,54 @@ export interface UpstreamLoad {
   waiting: number;
 }
 
+/** The place of one call. */
+export interface Place {
+  /** Begins the call now, or once enough of those before it have left. */
+  begin(start: () => void): void;
+  /** To call once the call has ended, also if it never began. */
+  leave(): void;
+}
+
+interface Host {
+  running: number;
+  /** In the order in which they begin. */
+  waiting: Set<() => void>;
+}
+
 /** @param refuse makes the error of a call for which there is no room */
 export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, refuse: () => Error) {
-  const calls = new Map<string, number>();
+  const hosts = new Map<string, Host>();
   // At most two entries for each origin that registered apps name, so nothing is ever removed.
   const shares = new Map<string, BulkheadPolicy>();
   const slots = Math.max(1, Math.floor(concurrency / 4));
   const places = Math.floor(waiting / 4);
 
   return {
-    /**
-     * Only counts: each pool has `concurrency` connections, so further calls wait in the pool.
-     * @returns a function to call once the call has ended
-     * @throws the error of `refuse`
-     */
-    enter(origin: string): () => void {
-      const others = calls.get(origin) ?? 0;
-      if (others >= concurrency + waiting) throw refuse();
-      calls.set(origin, others + 1);
-      let hasLeft = false;
-      return () => {
-        if (hasLeft) return;
-        hasLeft = true;
-        const left = (calls.get(origin) ?? 1) - 1;
-        if (left > 0) calls.set(origin, left);
-        else calls.delete(origin);
+    /** @throws the error of `refuse` */
+    enter(origin: string): Place {
+      const host = hosts.get(origin) ?? { running: 0, waiting: new Set() };
+      if (host.running + host.waiting.size >= concurrency + waiting) throw refuse();
+      hosts.set(origin, host);
+      let run: (() => void) | undefined;
+      return {
+        begin(start) {
+          run = start;
+          if (host.running >= concurrency) {
+            host.waiting.add(start);
+            return;
+          }
+          host.running += 1;
+          start();
+        },
+        leave() {
+          if (run && !host.waiting.delete(run)) host.running -= 1;
+          const [next] = host.waiting;
+          if (next && host.running < concurrency) {
+            host.waiting.delete(next);
+            host.running += 1;
+            next();
+          } else if (host.running === 0) hosts.delete(origin);
+        },
       };
     },
 
@@ -67,10 +90,12 @@ export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, ref
     },
 
     load(): UpstreamLoad {
-      const all = [...calls.values()];
-      const running = all.reduce((sum, count) => sum + Math.min(count, concurrency), 0);
+      const all = [...hosts.values()];
       const queued = [...shares.values()].reduce((sum, share) => sum + places - share.queueSlots, 0);
-      return { running, waiting: all.reduce((sum, count) => sum + count, 0) - running + queued };
+      return {
+        running: all.reduce((sum, host) => sum + host.running, 0),
+        waiting: all.reduce((sum, host) => sum + host.waiting.size, 0) + queued,
+      };
     },
   };
 }

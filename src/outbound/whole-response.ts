@@ -1,8 +1,7 @@
 /** Makes one call and reads its response, limited in bytes and by a signal: the whole one, where the body decides anything. */
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Readable } from 'node:stream';
-import type { Dispatcher } from 'undici';
 import { OutboundError } from './outbound-error.ts';
+import type { StreamedBody, StreamedCall } from './streamed-response.ts';
 
 /** How long a body may take of a response whose status decides. */
 const BEGINNING_MS = 1_000;
@@ -14,24 +13,27 @@ const BEGINNING_MS = 1_000;
  * @param limits `statusDecides`: no body decides anything, and none is waited for longer than a second
  */
 export async function wholeResponse(
-  request: Promise<Dispatcher.ResponseData>,
+  call: StreamedCall,
   { maxBytes, signal, statusDecides = false }: { maxBytes: number; signal: AbortSignal; statusDecides?: boolean },
 ): Promise<Response> {
-  const { statusCode, headers, body } = await beforeAbort(signal, request);
-  if (statusDecides || (statusCode >= 300 && statusCode !== 400)) {
-    const bytes = isEncoded(headers) ? undefined : await beginningOf(body, maxBytes, statusDecides);
-    body.on('error', () => undefined).destroy();
-    return responseOf(statusCode, headers, bytes);
-  }
+  const stop = () => call.destroy(signal.reason);
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
   try {
-    if (isEncoded(headers)) {
-      throw new OutboundError('encoding', 'the response is compressed, although no compression was requested');
+    const { statusCode, headers, body } = await call.response;
+    if (statusDecides || (statusCode >= 300 && statusCode !== 400)) {
+      const bytes = isEncoded(headers) ? undefined : await beginningOf(body, maxBytes, statusDecides);
+      body.destroy(new Error('The rest of the response is not read.'));
+      return responseOf(statusCode, headers, bytes);
     }
-    const bytes = await readCapped(body, maxBytes);
-    return responseOf(statusCode, headers, bytes);
-  } catch (error) {
-    body.on('error', () => undefined).destroy();
-    throw error;
+    if (isEncoded(headers)) {
+      const error = new OutboundError('encoding', 'the response is compressed, although no compression was requested');
+      body.destroy(error);
+      throw error;
+    }
+    return responseOf(statusCode, headers, await readCapped(body, maxBytes));
+  } finally {
+    signal.removeEventListener('abort', stop);
   }
 }
 
@@ -41,7 +43,7 @@ export function isEncoded({ 'content-encoding': encoding }: IncomingHttpHeaders)
   return encoding !== undefined && !/^(identity|[\s,])*$/i.test(String(encoding));
 }
 
-/** Rejects on abort also while the call waits: undici watches the signal only once it sends the request. */
+/** Rejects on abort also while the call waits for its share. */
 export function beforeAbort<T>(signal: AbortSignal, response: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -49,34 +51,47 @@ export function beforeAbort<T>(signal: AbortSignal, response: Promise<T>): Promi
   });
 }
 
-async function readCapped(body: AsyncIterable<Buffer>, maxBytes: number): Promise<Buffer<ArrayBuffer>> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > maxBytes) throw new OutboundError('too_large', `the response is larger than ${maxBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
+function readCapped(body: StreamedBody, maxBytes: number): Promise<Buffer<ArrayBuffer>> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const tooLarge = () => new OutboundError('too_large', `the response is larger than ${maxBytes} bytes`);
+    body.take({
+      write(chunk) {
+        size += chunk.length;
+        if (size <= maxBytes) chunks.push(chunk);
+        else body.destroy(tooLarge());
+        return size <= maxBytes;
+      },
+      // `destroy` does not reach the sink of a body that had arrived whole.
+      end: () => (size > maxBytes ? reject(tooLarge()) : resolve(Buffer.concat(chunks))),
+      fail: reject,
+    });
+  });
 }
 
-/** What came of the body until its end, its failure, the limit or the deadline. Never rejects. */
-async function beginningOf(body: Readable, maxBytes: number, isBrief: boolean): Promise<Buffer<ArrayBuffer>> {
-  const chunks: Buffer[] = [];
-  let room = maxBytes;
-  const timer = isBrief ? setTimeout(() => body.destroy(), BEGINNING_MS) : undefined;
-  try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
-      chunks.push(chunk.subarray(0, room));
-      room -= chunk.length;
-      if (room <= 0) break;
-    }
-  } catch {
-    // It broke off, or the deadline of the call has passed: the status is there.
-  } finally {
-    clearTimeout(timer);
-  }
-  return Buffer.concat(chunks);
+/** What came of the body until its end, its failure, the limit or the deadline. */
+function beginningOf(body: StreamedBody, maxBytes: number, isBrief: boolean): Promise<Buffer<ArrayBuffer>> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let room = maxBytes;
+    const done = () => {
+      clearTimeout(timer);
+      resolve(Buffer.concat(chunks));
+    };
+    const timer = isBrief ? setTimeout(done, BEGINNING_MS) : undefined;
+    body.take({
+      write(chunk) {
+        if (room > 0) chunks.push(chunk.subarray(0, room));
+        room -= chunk.length;
+        if (room <= 0) done();
+        return room > 0;
+      },
+      end: done,
+      // It broke off, or the deadline of the call has passed: the status is there.
+      fail: done,
+    });
+  });
 }
 
 function responseOf(status: number, headers: IncomingHttpHeaders, bytes: Buffer<ArrayBuffer> | undefined): Response {

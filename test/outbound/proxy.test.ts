@@ -27,7 +27,8 @@ let proxyUrl: string;
 
 /** All names lie on this machine, but for one that lies where nobody may go and one that is not known here. */
 const lookup = ((name: string, options: object, done: (error: Error | null, ...rest: unknown[]) => void) => {
-  if (name === 'unknown.example.com') return done(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }));
+  if (name === 'unknown.example.com' || name === 'proxy.invalid')
+    return done(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }));
   return systemLookup(name === 'rebound.example.com' ? '169.254.169.254' : '127.0.0.1', options, done as never);
 }) as unknown as typeof systemLookup;
 

@@ -1,0 +1,15 @@
+/* getaddrinfo as glibc has it for a zone whose name servers do not respond: 10 s for names that begin with "dead". */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netdb.h>
+#include <string.h>
+#include <unistd.h>
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **result) {
+  int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **) = dlsym(RTLD_NEXT, "getaddrinfo");
+  if (node != NULL && strncmp(node, "dead", 4) == 0) {
+    sleep(10);
+    return EAI_AGAIN;
+  }
+  return real(node != NULL && strstr(node, ".localhost") != NULL ? "localhost" : node, service, hints, result);
+}
