@@ -80,6 +80,8 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
       onBusy: () => metrics.outboundRefused.inc(),
       onEnded: metrics.outboundEnded,
       beginCall: tracing?.beginCall,
+      onSlowName: events.nameSlow,
+      threads: parts.threads,
     }),
   );
   metrics.watchOutbound(outbound.load);
@@ -131,6 +133,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
       bins.useApiKey(next.bin.service?.apiKey);
       tracing?.useHeaders(next.tracing?.headers ?? {});
       connectedApps.registry.useFile(apps);
+      connectedApps.readMetadataAgain();
     },
   });
   const opened = rooms.move();

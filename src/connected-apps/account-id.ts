@@ -1,7 +1,7 @@
 /** The id of a user's account at a provider that does not name it in an ID token: a member of a response of its API. */
 import * as client from 'openid-client';
 import { parseJson } from '../json.ts';
-import { ProviderError } from './provider-error.ts';
+import { limitOf, ProviderError } from './provider-error.ts';
 import { callError } from './provider-failures.ts';
 import { dpopOptions, type ProviderConnection } from './token-request.ts';
 import type { TokenResponse } from './token-response.ts';
@@ -32,7 +32,7 @@ export async function readAccountId(
 }
 
 function unreadable(failure: 'unavailable' | 'invalid', status: number): ProviderError {
-  return new ProviderError(failure, 'account_unreadable', { status });
+  return new ProviderError(failure, 'account_unreadable', { status, ...limitOf({ status }) });
 }
 
 /** @param path names of members with dots between them */

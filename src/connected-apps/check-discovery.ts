@@ -2,7 +2,7 @@
 import type { Outbound } from '../outbound/outbound.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { cannotTell, type Finding, fine, problem } from './finding.ts';
-import { describeFailure, failedCall } from './provider-error.ts';
+import { describeFailure, failedCall, isLimit } from './provider-error.ts';
 import { discoveryUrlOf, hasDiscovery, isMetadata } from './provider-metadata.ts';
 import { fetchDocument } from './provider-read.ts';
 
@@ -29,7 +29,7 @@ export async function checkDiscovery(
     const response = await fetchDocument(outbound, url, app.id);
     const body: unknown = await response.json().catch(() => undefined);
     const issuer = isMetadata(body) ? { issuer: body.issuer } : {};
-    const discovery = discoveryFinding(response.status, isMetadata(body), pointer);
+    const discovery = isLimit(response) ? LIMITED : discoveryFinding(response.status, isMetadata(body), pointer);
     return { findings: [discovery, protection(url), clockDifference(response, clock())], ...issuer };
   } catch (error) {
     const advice = failedCall(error)?.advice ?? 'Check the issuer, and that its host can be reached from here.';
@@ -38,6 +38,8 @@ export async function checkDiscovery(
     };
   }
 }
+
+const LIMITED = cannotTell('discovery', 'The provider limits the rate of our calls (429). Check again later.');
 
 function discoveryFinding(status: number, isProviderMetadata: boolean, pointer: string): Finding {
   if (status === 200 && isProviderMetadata) return fine('discovery', 'The provider describes itself.');

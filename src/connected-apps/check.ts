@@ -38,6 +38,8 @@ export function createAppCheck(parts: AppCheckParts) {
       const own = ownCallback(app, parts.publicHref);
       const discovery = await checkDiscovery(parts, app);
       const loaded = await parts.metadata.load(app).catch((error: unknown) => ProviderError.from(error));
+      // Sign-ins use what the doctor has just seen, too.
+      parts.metadata.doubt(registered);
       const [observation, platform] = await Promise.all([parts.observations.read(app.id), checkPlatform(parts, app)]);
       const provider =
         loaded instanceof ProviderError

@@ -64,6 +64,8 @@ export async function createConnectedApps(
     checks,
     chores: checks.chores,
     readProviderFacts: createProviderFacts({ metadata, examine: outbound.examine }),
+    /** Has the metadata of every provider read again before its next use. */
+    readMetadataAgain: metadata.doubtAll,
     registration: createDynamicRegistration({ outbound }),
     close: registry.close,
   };

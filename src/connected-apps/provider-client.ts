@@ -1,13 +1,14 @@
 /** The client for identity providers (OAuth 2.0, OpenID Connect), on openid-client. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import * as client from 'openid-client';
-import type { Outbound } from '../outbound/outbound.ts';
+import { type Outbound, OutboundError } from '../outbound/outbound.ts';
 import { readAccountId } from './account-id.ts';
 import { type AuthorizationRequest, authorizationParameters, isPushed } from './authorization-request.ts';
 import { clientAuthentication } from './client-credentials.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { firstIssuer, isIssuerTemplate } from './issuer.ts';
 import type { OwnKeys } from './own-keys.ts';
+import { isGone, isGoneStatus } from './provider-error.ts';
 import { callError, exchangeError, pushError, replyOf, userinfoError } from './provider-failures.ts';
 import type { JwtRules, ProviderJwts } from './provider-jwt.ts';
 import type { ProviderMetadata, ProviderMetadataSource } from './provider-metadata.ts';
@@ -85,13 +86,36 @@ export function createProviderClient(parts: {
     const body = options.body === undefined || options.body === null ? undefined : String(options.body);
     const { method, headers } = options;
     const anonymous = isPush ? 'pushed request' : undefined;
-    const response = await outbound.fetch(
-      url,
-      { app, method, headers, body, anonymous },
-      isRevocation ? REVOCATION_LIMITS : LIMITS,
-    );
-    const captured = captures.getStore();
-    return captured && options.method === 'POST' ? captureResponse(response, captured) : response;
+    const captured = method === 'POST' ? captures.getStore() : undefined;
+    // The second request with a DPoP nonce counts, also where it gets no response.
+    if (captured) Object.assign(captured, { status: undefined, isSent: true });
+    try {
+      const limits = isRevocation ? REVOCATION_LIMITS : LIMITS;
+      const response = await outbound.fetch(url, { app, method, headers, body, anonymous }, limits);
+      return captured ? await captureResponse(response, captured) : response;
+    } catch (error) {
+      if (captured && error instanceof OutboundError) captured.isSent = error.sent;
+      throw error;
+    }
+  };
+
+  /** Has discovery read again where an endpoint that it named is gone. */
+  const watchEndpoints = async (
+    app: ConnectedApp,
+    server: ProviderMetadata,
+    { url, call }: { url: string; call: () => Promise<Response> },
+  ): Promise<Response> => {
+    const doubt = () => {
+      if (Object.values(server).some((value) => hrefOf(value) === url)) metadata.doubt(app);
+    };
+    try {
+      const response = await call();
+      if (isGoneStatus(response.status)) doubt();
+      return response;
+    } catch (error) {
+      if (isGone(error)) doubt();
+      throw error;
+    }
   };
 
   const configure = (app: ConnectedApp, server: ProviderMetadata): client.Configuration => {
@@ -107,10 +131,9 @@ export function createProviderClient(parts: {
     configuration[client.customFetch] = async (url, options) => {
       const captured = captures.getStore();
       if (captured?.isReadAgain && captured.response) return captured.response;
-      const response = await cappedFetch(url, options, app.id, {
-        isPush: url === pushUrl,
-        isRevocation: url === revocationUrl,
-      });
+      const kind = { isPush: url === pushUrl, isRevocation: url === revocationUrl };
+      const call = () => cappedFetch(url, options, app.id, kind);
+      const response = await watchEndpoints(app, server, { url, call });
       if (captured && isIssuerTemplate(app.issuer)) captured.response = response.clone();
       const isSigned = response.headers.get('content-type')?.split(';')[0] === 'application/jwt';
       return isSigned ? Response.json(await jwts.verify(app, await response.text(), USERINFO)) : response;

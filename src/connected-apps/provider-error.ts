@@ -19,6 +19,8 @@ export interface ProviderErrorFacts {
   /** What the provider calls itself, where that is not the issuer that is set; for administrators alone. */
   issuer?: string;
   retryAfterSeconds?: number | undefined;
+  /** The provider responded that it limits the rate of our calls. */
+  limited?: boolean | undefined;
   cause?: unknown;
 }
 
@@ -57,6 +59,28 @@ export function failedCall(error: unknown): OutboundError | undefined {
   return cause instanceof OutboundError ? cause : undefined;
 }
 
+/** True where the provider limits the rate of our calls (RFC 6585 section 4). */
+export const isLimit = ({ status }: Pick<Response, 'status'>): boolean => status === 429;
+
+/** For the facts of an error. */
+export const limitOf = (response: Pick<Response, 'status'>): { limited?: true } =>
+  isLimit(response) ? { limited: true } : {};
+
+/**
+ * True where an endpoint is not there: it could not be connected to, or the host responds that it has none there. A redirect
+ * counts, since none is followed.
+ */
+export function isGone(error: unknown): boolean {
+  const call = failedCall(error);
+  if (call) return !call.sent && (call.reason === 'connection' || call.reason === 'timeout');
+  return error instanceof ProviderError && isGoneStatus(error.facts.status);
+}
+
+/** RFC 9110 sections 15.4, 15.5.5, 15.5.6 and 15.5.11. */
+export function isGoneStatus(status = 0): boolean {
+  return (status >= 300 && status < 400) || [404, 405, 410].includes(status);
+}
+
 /** Sentences for an administrator: the cause with host and port, and what to do about it. */
 export function failedCallWords({ message, advice }: OutboundError): string {
   return `The provider cannot be called: ${message}.${advice === undefined ? '' : ` ${advice}`}`;
@@ -67,8 +91,9 @@ export function describeFailure(error: unknown): string {
   const failed = failedCall(error);
   if (failed) return failed.message;
   if (error instanceof ProviderError) {
-    const { status, oauthError, member, host } = error.facts;
-    const parts = [error.reason.replaceAll('_', ' '), status && `status ${status}`, oauthError, member, host];
+    const { status, oauthError, member, host, limited } = error.facts;
+    const words = limited ? 'the provider limits the rate of our calls' : error.reason.replaceAll('_', ' ');
+    const parts = [words, status && `status ${status}`, oauthError, member, host];
     return parts.filter(Boolean).join(', ');
   }
   return 'unknown failure';

@@ -41,7 +41,7 @@ export type ReadProviderFacts = (at: {
 }) => Promise<FactsRead>;
 
 export function createProviderFacts(parts: {
-  metadata: ProviderMetadataSource;
+  metadata: Pick<ProviderMetadataSource, 'load'>;
   examine: Outbound['examine'];
 }): ReadProviderFacts {
   const { metadata, examine } = parts;

@@ -1,7 +1,7 @@
 /** Turns errors of openid-client into `ProviderError`. */
 import * as client from 'openid-client';
 import { isClientRefusal, oauthErrorOf } from './oauth-error.ts';
-import { failedCall, ProviderError } from './provider-error.ts';
+import { failedCall, limitOf, ProviderError } from './provider-error.ts';
 import type { ProviderReply } from './provider-reply.ts';
 import type { CapturedResponse } from './token-response.ts';
 
@@ -44,8 +44,11 @@ function refusesClient({ status, error }: CapturedResponse): boolean {
 
 const isTemporary = (status: number) => status === 429 || status >= 500;
 
-function factsOf({ status = 0, error: oauthError, retryAfterSeconds: seconds }: CapturedResponse, cause: unknown) {
-  return { status, oauthError, retryAfterSeconds: isTemporary(status) ? seconds : undefined, cause };
+function factsOf(
+  { status = 0, error: oauthError, retryAfterSeconds: seconds, limited }: CapturedResponse,
+  cause: unknown,
+) {
+  return { status, oauthError, retryAfterSeconds: isTemporary(status) ? seconds : undefined, limited, cause };
 }
 
 /** The error that the library wrapped. */
@@ -75,8 +78,12 @@ export function replyOf(error: unknown, token: string): ProviderReply {
 
 export function userinfoError(error: unknown): ProviderError {
   const cause = causeOf(error);
-  const status = cause instanceof Response ? cause.status : 0;
-  return isTemporary(status)
-    ? new ProviderError('unavailable', 'userinfo_failed', { status, cause: error })
+  const response = cause instanceof Response ? cause : undefined;
+  return response && isTemporary(response.status)
+    ? new ProviderError('unavailable', 'userinfo_failed', {
+        status: response.status,
+        ...limitOf(response),
+        cause: error,
+      })
     : callError(error, 'userinfo_invalid');
 }

@@ -2,6 +2,7 @@
 import { errors, type JWK, type JWTHeaderParameters, type JWTPayload, jwtVerify } from 'jose';
 import type { ConnectedApp } from './connected-app.ts';
 import { acceptedIssuers, isIssuerTemplate, issuerOfTenant } from './issuer.ts';
+import { isGone } from './provider-error.ts';
 import type { ProviderMetadataSource } from './provider-metadata.ts';
 import { type SigningKeys, signingAlgorithms } from './signing-keys.ts';
 import type { Claims } from './token-response.ts';
@@ -42,7 +43,7 @@ export const JWT_TOLERANCE_SECONDS = 30;
 export const MAX_IAT_AHEAD_SECONDS = 60;
 
 export function createProviderJwts(parts: {
-  metadata: ProviderMetadataSource;
+  metadata: Pick<ProviderMetadataSource, 'load' | 'doubt'>;
   signingKeys: SigningKeys;
   clock: () => number;
 }) {
@@ -57,7 +58,11 @@ export function createProviderJwts(parts: {
     async verify(app: ConnectedApp, token: string, rules: JwtRules): Promise<JWTPayload> {
       const provider = await metadata.load(app);
       if (!provider.jwks_uri) throw new RefusedJwt({});
-      const keySet = await signingKeys.load(new URL(provider.jwks_uri).href, app.id);
+      const jwksUrl = new URL(provider.jwks_uri).href;
+      const keySet = await signingKeys.load(jwksUrl, app.id).finally(() => {
+        // Also where the last keys are still used.
+        if (isGone(signingKeys.failure(jwksUrl))) metadata.doubt(app);
+      });
       const now = Math.floor(clock() / 1000);
       // A key that cannot be imported makes other errors than those of the library.
       const { protectedHeader, payload } = await jwtVerify(token, keySet, {

@@ -4,7 +4,7 @@ import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { DAY_MS, HOUR_MS } from '../time.ts';
 import { type ConnectedApp, PROTOCOL_PARAMETERS } from './connected-app.ts';
-import { ProviderError } from './provider-error.ts';
+import { limitOf, ProviderError } from './provider-error.ts';
 import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
 
 /** The members of metadata that name an endpoint, by their names in `endpoints` of a connected app. */
@@ -29,7 +29,18 @@ export type ProviderPlace = Pick<ConnectedApp, 'issuer' | 'discoveryUrl' | 'endp
   id?: string;
 };
 
-export type ProviderMetadataSource = ReturnType<typeof createProviderMetadata>;
+export interface ProviderMetadataSource {
+  /**
+   * The provider's metadata, at most an hour old, or up to a day old while it cannot be read again.
+   * Returns the same object until there is newer metadata.
+   * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
+   */
+  load(app: ProviderPlace): Promise<ProviderMetadata>;
+  /** Has discovery read again before the next call: an endpoint that it named is gone. At most once in 10 seconds. */
+  doubt(app: ProviderPlace): void;
+  /** Has the discovery of every app read again before its next call. */
+  doubtAll(): void;
+}
 
 const MAX_PAUSE_MS = 15_000;
 
@@ -41,7 +52,7 @@ export function createProviderMetadata(parts: {
   outbound: Outbound;
   monotonicClock: () => number;
   random: () => number;
-}) {
+}): ProviderMetadataSource {
   const { outbound, monotonicClock, random } = parts;
   const times: ReadTimes = {
     freshMs: HOUR_MS,
@@ -49,14 +60,7 @@ export function createProviderMetadata(parts: {
     pauseMs: (failures) => Math.min(MAX_PAUSE_MS, 1_000 * 2 ** failures) * (0.75 + random() / 2),
   };
   const read = (app: ProviderPlace) => readMetadata(outbound, app);
-  return {
-    /**
-     * The provider's metadata, at most an hour old, or up to a day old while it cannot be read again.
-     * Returns the same object until there is newer metadata.
-     * @throws ProviderError `unavailable` (with `retryAfterSeconds`) or `misconfigured`
-     */
-    load: cachedReads(new WeakMap(), read, times, monotonicClock),
-  };
+  return cachedReads(new WeakMap(), read, times, monotonicClock);
 }
 
 async function readMetadata(outbound: Outbound, app: ProviderPlace): Promise<ProviderMetadata> {
@@ -85,7 +89,8 @@ export function discoveryUrlOf(app: Pick<ProviderPlace, 'issuer' | 'discoveryUrl
 
 async function discover(outbound: Outbound, app: ProviderPlace): Promise<ProviderMetadata> {
   const response = await fetchDocument(outbound, discoveryUrlOf(app), app.id, { anonymous: 'discovery' });
-  if (response.status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status: response.status });
+  const { status } = response;
+  if (status !== 200) throw new ProviderError('unavailable', 'discovery_failed', { status, ...limitOf(response) });
   const body: unknown = await response.json().catch(() => undefined);
   if (!isMetadata(body)) throw new ProviderError('unavailable', 'discovery_not_json');
   // Exact comparison (OpenID Connect Discovery section 4.3): a trailing slash makes another issuer.

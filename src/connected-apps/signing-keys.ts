@@ -3,12 +3,22 @@ import { createLocalJWKSet, type JWK } from 'jose';
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { HOUR_MS } from '../time.ts';
-import { ProviderError } from './provider-error.ts';
+import { limitOf, ProviderError } from './provider-error.ts';
 import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
 
 type KeySet = ReturnType<typeof createLocalJWKSet>;
 
-export type SigningKeys = ReturnType<typeof createSigningKeys>;
+export interface SigningKeys {
+  /**
+   * The keys of the set at this URL (RFC 7517 section 5), at most 10 seconds old, so that a key which the provider
+   * has just started to use is found; up to an hour old while the set cannot be read.
+   * @param app id of the connected app for which it is read
+   * @throws ProviderError `unavailable`, or `misconfigured` where the address policy refuses the URL
+   */
+  load(url: string, app?: string): Promise<KeySet>;
+  /** Why the last read of this URL failed; undefined where it did not. */
+  failure(url: string): ProviderError | undefined;
+}
 
 /** With less than these 10 seconds, each token with an invented key id would cause a call to the provider. */
 const TIMES: ReadTimes = { freshMs: 10_000, usableMs: HOUR_MS, pauseMs: () => 5_000 };
@@ -27,21 +37,18 @@ export function signingAlgorithms(advertised: unknown): string[] {
 }
 
 /** @param parts `monotonicClock`: milliseconds, independent of the system's time */
-export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: () => number }) {
+export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: () => number }): SigningKeys {
   const { outbound, monotonicClock } = parts;
-  return {
-    /**
-     * The keys of the set at this URL (RFC 7517 section 5), at most 10 seconds old, so that a key which the provider
-     * has just started to use is found; up to an hour old while the set cannot be read.
-     * @throws ProviderError `unavailable`, or `misconfigured` where the address policy refuses the URL
-     */
-    load: cachedReads(new Map(), (url: string, app) => readKeys(outbound, url, app), TIMES, monotonicClock),
-  };
+  const read = (url: string, app: string | undefined) => readKeys(outbound, url, app);
+  return cachedReads(new Map(), read, TIMES, monotonicClock);
 }
 
 async function readKeys(outbound: Outbound, url: string, app: string | undefined): Promise<KeySet> {
   const response = await fetchDocument(outbound, url, app);
-  const unusable = new ProviderError('unavailable', 'keys_unavailable', { status: response.status });
+  const unusable = new ProviderError('unavailable', 'keys_unavailable', {
+    status: response.status,
+    ...limitOf(response),
+  });
   if (response.status !== 200) throw unusable;
   const body: unknown = await response.json().catch(() => undefined);
   if (!isObject(body) || !Array.isArray(body.keys)) throw unusable;

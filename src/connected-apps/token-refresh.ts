@@ -23,7 +23,17 @@ export type RefreshOutcome =
   | { kind: 'app_fault'; reason: string }
   | { kind: 'doubtful'; reason: string }
   | { kind: 'unusable'; reason: string; refreshToken: string | undefined }
-  | { kind: 'unavailable'; reason: string; retryAfterSeconds: number | undefined };
+  | Unavailable;
+
+interface Unavailable {
+  kind: 'unavailable';
+  reason: string;
+  retryAfterSeconds: number | undefined;
+  /** The provider has received nothing of the refresh token. */
+  unsent?: true;
+  /** The provider responded that it limits the rate of our calls. */
+  limited?: true;
+}
 
 /**
  * Classified by status and `error` only: the library reports a body that timed out as one that cannot be parsed (R40).
@@ -33,7 +43,12 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
   const { status, error: oauthError } = captured;
   if (status === undefined) {
     if (failure.failure === 'misconfigured') return { kind: 'app_fault', reason: failure.reason };
-    return { kind: 'unavailable', reason: failure.reason, retryAfterSeconds: failure.facts.retryAfterSeconds };
+    const { retryAfterSeconds, limited } = failure.facts;
+    return {
+      ...{ kind: 'unavailable', reason: failure.reason, retryAfterSeconds },
+      ...(!captured.isSent && { unsent: true }),
+      ...(limited && { limited }),
+    };
   }
   const isSuccess = status >= 200 && status < 300;
   // Some providers send a refusal with a status of success. It never counts as the clear one that ends a grant.
@@ -53,7 +68,8 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
   if (isRefusal && isAppFault(status, oauthError)) return { kind: 'app_fault', reason: oauthError ?? 'client_refused' };
   if (isRefusal && (isJson || oauthError)) return { kind: 'doubtful', reason: oauthError ?? `status_${status}` };
   const reason = [`status_${status}`, oauthError].filter(Boolean).join(' ');
-  return { kind: 'unavailable', reason, retryAfterSeconds: captured.retryAfterSeconds };
+  const { retryAfterSeconds, limited } = captured;
+  return { kind: 'unavailable', reason, retryAfterSeconds, ...(limited && { limited }) };
 }
 
 /**

@@ -3,6 +3,7 @@ import { parseObject } from '../json.ts';
 import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import type { DpopKey } from './dpop.ts';
 import { oauthErrorOf } from './oauth-error.ts';
+import { isLimit } from './provider-error.ts';
 import { readTokens, responseMembers } from './token-members.ts';
 
 /** A verified token response (RFC 6749 section 5.1). */
@@ -31,7 +32,9 @@ export interface CapturedResponse {
   app?: ConnectedApp;
   /** That the request holds: the provider must not make us show them. */
   secrets?: readonly (string | undefined)[];
-  status?: number;
+  status?: number | undefined;
+  /** Something of the request may have reached the provider. */
+  isSent?: boolean;
   /** The `error` member (RFC 6749 section 5.2), where it looks like a code. */
   error?: string | undefined;
   /** The member for which a token response is refused. */
@@ -41,6 +44,8 @@ export interface CapturedResponse {
   /** False for a body that is not JSON; an empty body counts as JSON without members. */
   json?: boolean;
   retryAfterSeconds?: number;
+  /** The provider limits the rate of our calls. */
+  limited?: boolean;
   /** Saves a new refresh token; awaited before the library gets the response. Must not reject. */
   keep?: ((refreshToken: string) => Promise<void>) | undefined;
   /** As the library got it, for an issuer template alone. */
@@ -58,6 +63,7 @@ export async function captureResponse(response: Response, captured: CapturedResp
   const { status, headers } = response;
   const members = responseMembers(text, headers.get('content-type'));
   captured.status = status;
+  captured.limited = isLimit(response);
   captured.json = parseObject(text) !== undefined || text.trim() === '';
   // The provider may require a second call with a DPoP nonce (RFC 9449 section 8): the later response counts.
   captured.error = oauthErrorOf(members?.error, captured.secrets);

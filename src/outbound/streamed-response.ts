@@ -157,7 +157,12 @@ export function openStream(
     !isSecond && !failure && !hasResponded && isClosed(error) && (isSent ? isRepeatable && wasUsed(error) : true);
   place.begin(() => {
     begun = true;
-    (isRepeatable ? pools.kept : pools.fresh).dispatch(options, handler);
+    try {
+      (isRepeatable ? pools.kept : pools.fresh).dispatch(options, handler);
+    } catch (error) {
+      leave(error as Error);
+      fail(error as Error);
+    }
   });
   return { response: promise, destroy, wasSent: () => isSent };
 }

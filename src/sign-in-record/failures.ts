@@ -240,6 +240,15 @@ const FAILURES = {
     field: 'issuer',
     variants: [{ when: ({ call }) => call !== undefined, words: CALL_WORDS }],
   },
+  provider_limited: {
+    code: 'provider_unavailable',
+    whose: 'provider',
+    failedAt: 'token_endpoint',
+    detail: 'The identity provider limits how often it may be called, and takes no more calls for the moment.',
+    page: { title: 'The sign-in provider is busy' },
+    words: ({ status, reason }) => `The provider limits the rate of our calls${inBrackets(status, reason)}.`,
+    advice: 'Wait for as long as it says. If it happens often, ask the provider for a higher limit for this client.',
+  },
   code_refused: {
     code: 'upstream_error',
     whose: 'provider',

@@ -63,7 +63,7 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
 /** The named failure of an error of the provider client. */
 export function providerFailure(cause: unknown): SignInFailure {
   if (!(cause instanceof ProviderError)) return 'token_answer_refused';
-  if (cause.failure === 'unavailable') return 'provider_unavailable';
+  if (cause.failure === 'unavailable') return cause.facts.limited ? 'provider_limited' : 'provider_unavailable';
   if (cause.failure === 'misconfigured') return 'misconfigured';
   if (cause.reason === 'authorization_refused') {
     return ['access_denied', 'consent_required'].includes(cause.facts.oauthError ?? '')

@@ -108,7 +108,7 @@ describe('R98 the verifier', () => {
     at.provider.set({ jwks: () => keyMembers.map((members) => ({ ...jwk, ...members })) });
     const provider: ProviderMetadata = { issuer: app.issuer, jwks_uri: `${at.provider.issuer}/jwks` };
     return createProviderJwts({
-      metadata: { load: async () => provider },
+      metadata: { load: async () => provider, doubt: () => undefined },
       signingKeys: createSigningKeys({ outbound: at.outbound, monotonicClock: () => 0 }),
       clock: () => NOW * 1000,
     });

@@ -131,7 +131,7 @@ test('an unknown error of a call gets the reason of that call', () => {
 });
 
 test.each([
-  [429, ['unavailable', 'userinfo_failed', { status: 429 }]],
+  [429, ['unavailable', 'userinfo_failed', { status: 429, limited: true }]],
   [500, ['unavailable', 'userinfo_failed', { status: 500 }]],
   [401, ['invalid', 'userinfo_invalid', {}]],
   [499, ['invalid', 'userinfo_invalid', {}]],

@@ -229,3 +229,42 @@ test.each([
 ])('an app with %j is described by its provider: %s', (app, isDescribed) => {
   expect(hasDiscovery(app as Parameters<typeof hasDiscovery>[0])).toBe(isDescribed);
 });
+
+describe('R131 metadata whose endpoints are gone', () => {
+  test('is read again before the next call, at most once in 10 s', async () => {
+    const app = appOf();
+    const first = await source.load(app);
+    source.doubt(app);
+    source.doubt(app);
+    const second = await source.load(app);
+    expect(second).not.toBe(first);
+    expect(discoveries()).toBe(2);
+    now += 9_999;
+    source.doubt(app);
+    expect(await source.load(app)).toBe(second);
+    now += 1;
+    source.doubt(app);
+    await source.load(app);
+    expect(discoveries()).toBe(3);
+  });
+
+  test('stays in use while it cannot be read again', async () => {
+    const app = appOf();
+    const first = await source.load(app);
+    provider.set('discovery-status-503');
+    source.doubt(app);
+    expect([await source.load(app), await source.load(app)]).toEqual([first, first]);
+    expect(discoveries()).toBe(2);
+  });
+
+  test('is read again for every app after a reload of the settings', async () => {
+    const [one, two] = [appOf(), appOf()];
+    await Promise.all([source.load(one), source.load(two)]);
+    now += 1;
+    source.doubtAll();
+    now += 1;
+    await Promise.all([source.load(one), source.load(two)]);
+    await Promise.all([source.load(one), source.load(two)]);
+    expect(discoveries()).toBe(4);
+  });
+});

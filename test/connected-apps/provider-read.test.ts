@@ -1,12 +1,13 @@
 /** The cache of what a provider publishes: how long a value is used, and how often a failed read is repeated. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import { ProviderError } from '../../src/connected-apps/provider-error.ts';
-import { cachedReads } from '../../src/connected-apps/provider-read.ts';
+import { type CachedReads, cachedReads } from '../../src/connected-apps/provider-read.ts';
 
 let now: number;
 let reads: [key: string, app: string | undefined][];
 let results: (string | Error | Promise<string>)[];
 let failuresBefore: number[];
+let cache: CachedReads<string, string>;
 let load: (key: string, app?: string) => Promise<string>;
 beforeEach(() => {
   [now, reads, results, failuresBefore] = [5_000, [], [], []];
@@ -24,7 +25,8 @@ beforeEach(() => {
       return 1_500;
     },
   };
-  load = cachedReads(new Map(), read, times, () => now);
+  cache = cachedReads(new Map(), read, times, () => now);
+  load = cache.load;
 });
 
 const down = () => new ProviderError('unavailable', 'timeout', { status: 503 });
