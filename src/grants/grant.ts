@@ -31,6 +31,7 @@ export type FailureCause =
   | 'unclear_refusal'
   | 'unusable_answer'
   | 'provider_unavailable'
+  | 'provider_limited'
   | 'app_refused'
   | 'not_checked'
   | 'registration_changed'
@@ -45,7 +46,8 @@ export const FAILURE_WORDS: Record<FailureCause, string> = {
   access_token_refused: 'The platform no longer accepts the access that was granted.',
   unclear_refusal: 'The provider refused to renew the access and did not say clearly why.',
   unusable_answer: 'The provider sent a response that cannot be used.',
-  provider_unavailable: 'The provider could not be reached.',
+  provider_unavailable: 'The provider is not available.',
+  provider_limited: 'The provider limits how often it may be called.',
   app_refused: 'The provider does not accept the registration of this app at the moment.',
   not_checked: 'The connection was imported, and its refresh token has not been tried yet.',
   registration_changed: 'The connection was made before this app moved to another provider, platform or client ID.',
@@ -63,6 +65,7 @@ const FAILURE_ADVICE: Record<FailureCause, string> = {
   unclear_refusal: RETRY_OR_RECONNECT,
   unusable_answer: RETRY_OR_RECONNECT,
   provider_unavailable: 'Try again shortly. If it lasts, reconnect.',
+  provider_limited: 'Try again shortly.',
   app_refused: 'Try again later: an administrator has to correct this first.',
   not_checked: RETRY_OR_RECONNECT,
   registration_changed: RECONNECT,

@@ -22,7 +22,7 @@ import type { Revocations } from './revocations.ts';
 /** The tokens of a response; they are revoked where the grant was disconnected meanwhile (R43). */
 type ReceivedTokens = Partial<Pick<TokenResponse, 'accessToken' | 'refreshToken'>>;
 
-/** Failures without a complete response: the call may have reached the provider, and may have spent the refresh token. */
+/** Failures without a complete response: a call that was sent may have reached the provider, and may have spent the refresh token. */
 const NO_RESPONSE: ReadonlySet<string> = new Set(['timeout', 'connection', 'too_large', 'encoding', 'no_answer']);
 
 /** Of the scopes (RFC 6749 section 5.2) or the resource (RFC 8707 section 2). */
@@ -222,8 +222,9 @@ export function createRefreshOutcomes(parts: {
         case 'app_fault':
           return saveFailure(call, 'passing', 'app_refused');
         case 'unavailable': {
-          const { reason, retryAfterSeconds } = outcome;
-          if (!NO_RESPONSE.has(reason)) return saveFailure(call, 'passing', 'provider_unavailable', retryAfterSeconds);
+          const { reason, retryAfterSeconds, unsent, limited } = outcome;
+          const cause = limited ? 'provider_limited' : 'provider_unavailable';
+          if (unsent || !NO_RESPONSE.has(reason)) return saveFailure(call, 'passing', cause, retryAfterSeconds);
           // Without a response the journal entry stays open: the provider may have spent the refresh token.
           const grant = failedGrant(call, call.grant, 'passing', 'provider_unavailable', retryAfterSeconds);
           return (await saveOrLoad(call, grant, call.fence)).stored;

@@ -141,7 +141,7 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
   },
   provider_unavailable: {
     title: 'The sign-in provider does not answer',
-    meaning: 'The service that confirms who you are cannot be reached at the moment. Your connection is not lost.',
+    meaning: 'The service that confirms who you are is not available at the moment. Your connection is not lost.',
     whose: 'provider',
     nextStep: 'Try again in {wait}.',
     step: RETRY,

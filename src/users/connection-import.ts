@@ -188,7 +188,7 @@ export function startImport(parts: ImportParts) {
 /** Until when no token of the app need be tried; undefined where only this one failed. */
 function pauseOf({ cause, retryAt }: ImportOutcome & { kind: 'unchecked' }): number | undefined {
   if (cause === 'app_refused') return Number.POSITIVE_INFINITY;
-  return cause === 'provider_unavailable' ? retryAt : undefined;
+  return cause === 'provider_unavailable' || cause === 'provider_limited' ? retryAt : undefined;
 }
 
 const isLimited = (outcome: ImportOutcome) =>

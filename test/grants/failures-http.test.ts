@@ -43,8 +43,8 @@ const NOT_TERMINAL: [string, FaultKind, string][] = [
   ['503 with JSON', { kind: 'unavailable' }, 'provider_unavailable'],
   ['500 that says invalid_grant', answer(500, { error: 'invalid_grant' }), 'provider_unavailable'],
   ['502 that says invalid_grant', answer(502, { error: 'invalid_grant' }), 'provider_unavailable'],
-  ['429', answer(429, { error: 'slow_down' }, { 'Retry-After': '40' }), 'provider_unavailable'],
-  ['429 that says invalid_grant', answer(429, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['429', answer(429, { error: 'slow_down' }, { 'Retry-After': '40' }), 'provider_limited'],
+  ['429 that says invalid_grant', answer(429, { error: 'invalid_grant' }), 'provider_limited'],
   ['408 that says invalid_grant', answer(408, { error: 'invalid_grant' }), 'provider_unavailable'],
   ['400 with HTML', answer(400, '<h1>Bad request</h1>', HTML), 'provider_unavailable'],
   [

@@ -613,6 +613,25 @@ test('R38: a refresh whose response never came stays in the list of open ones, a
   expect(await grants.listOpen()).toEqual([]);
 });
 
+test('R130 a refresh that was not sent leaves no open entry, so that a refusal of the next one is one of the grant', async () => {
+  await stored();
+  answer = async () => ({ kind: 'unavailable', reason: 'connection', retryAfterSeconds: undefined, unsent: true });
+  await token();
+  expect((await read()).refresh).toBeUndefined();
+  expect(await grants.listOpen()).toEqual([]);
+  now += 120_000;
+  answer = async () => ({ kind: 'refused' });
+  await token();
+  expect(broken).toEqual(['grant_refused']);
+});
+
+test('a provider that limits the rate is not told as one that could not be reached', async () => {
+  await stored();
+  answer = async () => ({ kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 45, limited: true });
+  await token();
+  expect((await read()).failure).toMatchObject({ kind: 'passing', cause: 'provider_limited', reason: 'status_429' });
+});
+
 describe('the log says of a call to the provider', () => {
   const facts = { userId: 'u1', app: APP.id, connection: 'c-u1', host: 'idp.test', seconds: expect.any(Number) };
   const failed = { kind: 'passing', cause: 'provider_unavailable', since: 1, failures: 1, retryAt: 1 } as const;

@@ -215,6 +215,7 @@ const QUIET: Record<string, Scenario> = {
       platformCalls('second', '4xx', once()),
       counted('connections_broken', { cause: 'grant_refused' }, once()),
       counted('outbound_refused', {}, once()),
+      counted('slow_name_lookups', {}, once()),
       counted('bin_service_failures', { reason: 'timeout' }, once()),
       counted('bin_lookups', { source: 'bin_quota_exhausted' }, once()),
       counted('spans', { outcome: 'lost' }, once()),
@@ -415,6 +416,10 @@ const LOUD: Record<string, Scenario> = {
   'calls to one host that are refused': {
     changes: [counted('outbound_refused', {}, rises(10, HOUR / 2))],
     fires: ['GatehouseUpstreamFull'],
+  },
+  'names that do not resolve': {
+    changes: [counted('slow_name_lookups', {}, rises(30, HOUR / 2))],
+    fires: ['GatehouseNamesSlow'],
   },
   'a BIN lookup service that fails': {
     changes: [counted('bin_service_failures', { reason: 'timeout' }, rises(1, HOUR / 2))],

@@ -321,6 +321,7 @@ async function refreshesThatFail(): Promise<{ failure: RefreshFailure; counted: 
     { kind: 'doubtful', reason: 'status_400' },
     { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: undefined },
     { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined },
+    { kind: 'unavailable', reason: 'status_429', retryAfterSeconds: undefined, limited: true },
   ];
   const refused = ({ settle }: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) =>
     settle(call, { kind: 'refused' });

@@ -50,7 +50,7 @@ describe('sentences', () => {
     ],
     ['Disconnected Wiki: the provider confirmed it', said('connection.removed', { outcome: 'revoked' })],
     [
-      'A refresh of the connection to Wiki failed: The provider could not be reached',
+      'A refresh of the connection to Wiki failed: The provider is not available',
       said('refresh.failed', { outcome: 'unavailable' }),
     ],
     ...[

@@ -167,7 +167,7 @@ test('a change of health is told once, whatever fails after it', async () => {
   await fail(true);
   const { items } = await timeline(`users/${userId}`, '?kind=connections');
   expect(items.filter(({ event }) => event === 'refresh.failed').map(({ text }) => text)).toEqual([
-    'A refresh of the connection to Collaboration platform failed: The provider could not be reached',
+    'A refresh of the connection to Collaboration platform failed: The provider is not available',
   ]);
   heal();
 });
