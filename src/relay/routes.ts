@@ -129,7 +129,13 @@ const CURRENT_THREAD: Operation = {
     'Gatehouse-User': z.string().optional().describe('a user id: for a relay token with assertUser'),
     'Gatehouse-Service-Account': z.string().optional().describe('id of a service account'),
   }),
-  responses: { 200: { '*/*': z.unknown().describe('the platform’s JSON, unchanged') } },
+  responses: {
+    200: {
+      '*/*': z
+        .unknown()
+        .describe('the platform’s JSON, unchanged: at most 32 MiB in 60 s, after at most 15 s to its head'),
+    },
+  },
 };
 
 const relayToken = (scope: RelayScope): Credentials => [{ relayToken: [scope] }];

@@ -11,7 +11,14 @@ import { asOutboundError } from '../outbound/outbound.ts';
 import { createStop, type StopSwitch } from '../outbound/stop.ts';
 import { readableOf, type StreamedBody, type StreamedResponse } from '../outbound/streamed-response.ts';
 import { isEncoded } from '../outbound/whole-response.ts';
-import { demandedScopes, isClaimsChallenge, passedHeaders, type RateLimit, rateLimitOf } from './upstream-response.ts';
+import {
+  announcesMore,
+  demandedScopes,
+  isClaimsChallenge,
+  passedHeaders,
+  type RateLimit,
+  rateLimitOf,
+} from './upstream-response.ts';
 
 interface ThreadRequest {
   /** Of the access token: the id of a user or of a service account. */
@@ -95,10 +102,12 @@ export function createThreadCall(parts: {
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;
       if (response.statusCode >= 300 || isEncoded(response.headers)) await assertPassedOn(request, response);
-      const { statusCode, headers, body } = response;
+      const { statusCode, body } = response;
+      // Refused now, since a response that has begun can only be cut off.
+      if (announcesMore(response, limits.maxBytes)) throw tooLarge(response);
       return {
         status: statusCode,
-        headers: passedHeaders(headers),
+        headers: passedHeaders(response),
         body: boundedBody(body, limits),
         call: () => platformCall(app, apiBaseUrl),
       };
@@ -219,6 +228,15 @@ async function refusalOf(
     return upstreamError('upstream_error', 'the response is compressed, although no compression was requested');
   const isPassedOn = statusCode >= 400 && statusCode < 500 && statusCode !== 401;
   return isPassedOn ? undefined : upstreamError('upstream_error', `the platform answered ${statusCode}`);
+}
+
+function tooLarge({ body }: StreamedResponse): AppError {
+  const error = new AppError('upstream_error', {
+    logDetail: 'the platform announced a response that is too large',
+    headers: proxyStatus('error=http_response_body_size'),
+  });
+  body.destroy(error);
+  return error;
 }
 
 /** An AppError, or a bug in this program: a TypeError without the `code` that Node's own carry. */

@@ -5,13 +5,20 @@ import { readableOf, type StreamedResponse } from '../outbound/streamed-response
 /** Other headers are dropped: cookies, CORS, server names, redirects (R76). */
 const PASSED = ['content-type', 'content-length', 'content-language', 'etag', 'last-modified'] as const;
 
-export function passedHeaders(headers: IncomingHttpHeaders): Record<string, string> {
+export function passedHeaders({ statusCode, headers }: StreamedResponse): Record<string, string> {
   const passed: Record<string, string> = {};
   for (const name of PASSED) {
     const value = headers[name];
     if (typeof value === 'string') passed[name] = value;
   }
+  // RFC 9110 section 8.6: never on a response without content.
+  if (statusCode === 204 || statusCode === 205) delete passed['content-length'];
   return passed;
+}
+
+/** True where the response announces more bytes than this. */
+export function announcesMore({ headers }: StreamedResponse, maxBytes: number): boolean {
+  return Number(headers['content-length']) > maxBytes;
 }
 
 /** True for a claims challenge: the token is valid, and the platform requires more of the user's sign-in than it shows. */

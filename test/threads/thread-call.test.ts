@@ -362,3 +362,29 @@ test('R115 a missing scope is named for a user, who can allow it; a service acco
   const passedOn = await current({ canConsent: false });
   expect([passedOn.status, await read(passedOn)]).toEqual([403, 'no']);
 });
+
+describe('R131 what a response announces', () => {
+  test.each([
+    ['10000', 200],
+    ['10001', 'upstream_error'],
+    ['1073741824', 'upstream_error'],
+  ])('a length of %s, where 10,000 bytes are allowed', async (length, expected) => {
+    platform.answer((socket) => socket.write(`${HEAD}Content-Length: ${length}\r\n\r\n`));
+    const call = current().then(
+      ({ status, body }) => {
+        body.on('error', () => undefined).destroy();
+        return status;
+      },
+      (error: unknown) => (error instanceof AppError ? error.code : error),
+    );
+    expect(await call).toBe(expected);
+    await until(() => platform.open() === 0);
+  });
+
+  test.each(['HTTP/1.1 204 No Content', 'HTTP/1.1 205 Reset Content'])('%s passes without a length', async (line) => {
+    platform.answer((socket) => socket.end(`${line}\r\nContent-Length: 5\r\nETag: "a"\r\n\r\n12345`));
+    const { headers, body } = await current();
+    body.on('error', () => undefined).destroy();
+    expect(headers).toEqual({ etag: '"a"' });
+  });
+});
