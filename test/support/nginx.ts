@@ -11,6 +11,8 @@ export const missingNginx = spawnSync('nginx', ['-v']).status === 0 ? undefined 
 export interface Nginx {
   /** Answers the text of all its logs, complete. */
   stop(): Promise<string>;
+  /** Reads its settings again: it closes idle connections. */
+  reload(): void;
 }
 
 /**
@@ -48,5 +50,5 @@ http { access_log logs/access.log; ${paths.join(' ')} ${settings.replaceAll('/va
     }
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
-  return { stop };
+  return { stop, reload: () => void nginx.kill('SIGHUP') };
 }
