@@ -160,3 +160,24 @@ describe('R40: refresh, classified by status and body', () => {
     expect(at.provider.trapped).toEqual([]);
   });
 });
+
+describe('R131 a token endpoint that is gone', () => {
+  test.each([301, 404, 405, 410])('with status %i has discovery read again before the next call', async (code) => {
+    const { refreshToken = '' } = await at.logIn();
+    const reads = () => at.provider.hitsOf('discovery').length;
+    const before = reads();
+    at.provider.set({ answers: { refresh: status(code, '') } });
+    await at.client.refresh(at.app, { refreshToken });
+    expect(reads()).toBe(before);
+    await at.client.refresh(at.app, { refreshToken });
+    await at.client.refresh(at.app, { refreshToken });
+    expect(reads()).toBe(before + 1);
+  });
+});
+
+test('R130 a refresh whose discovery fails was not sent', async () => {
+  const { refreshToken = '' } = await at.logIn();
+  at.provider.set('discovery-status-503');
+  const fresh = at.appOf();
+  expect(await at.client.refresh(fresh, { refreshToken })).toMatchObject({ kind: 'unavailable', unsent: true });
+});
