@@ -161,7 +161,7 @@ describe.each(['plain', 'tls'] as const)('R130 over %s', (kind) => {
     expect(await post(urls[kind])).toMatchObject({
       reason: 'connection',
       sent: true,
-      message: expect.stringContaining(`${host} closed the connection before it had responded`),
+      message: expect.stringContaining(`${host} closed the connection before its response was complete`),
     });
     expect(places()).toEqual(['POST 0']);
   });
