@@ -20,14 +20,19 @@ export interface Child {
 export interface ChildOptions {
   /** The largest file that the process may write, in blocks of the shell's `ulimit -f`: stands in for a full disk. */
   fileSizeBlocks?: number;
+  /** In addition to our own environment. */
+  env?: Record<string, string>;
 }
 
 /** `file` is relative to this folder. */
-export function startChild(file: string, args: readonly string[], { fileSizeBlocks }: ChildOptions = {}): Child {
+export function startChild(file: string, args: readonly string[], { fileSizeBlocks, env }: ChildOptions = {}): Child {
   const path = fileURLToPath(new URL(file, import.meta.url));
   const limit = fileSizeBlocks === undefined ? '' : `ulimit -f ${fileSizeBlocks} && `;
   const child = endWithUs(
-    spawn('sh', ['-c', `${limit}exec "$0" "$@"`, process.execPath, path, ...args], { stdio: ['pipe', 'pipe', 'pipe'] }),
+    spawn('sh', ['-c', `${limit}exec "$0" "$@"`, process.execPath, path, ...args], {
+      env: { ...process.env, ...env },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    }),
   );
   const lines: string[] = [];
   let errors = '';

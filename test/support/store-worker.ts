@@ -91,6 +91,28 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
     print((await store.get('first'))?.value ?? 'lost');
   },
 
+  /** Writes 24 MB and looks whether it is ready, after a line on its standard input; prints how often a write was refused. */
+  async grow(store) {
+    await store.ready();
+    print('ready');
+    await new Promise((resolve) => process.stdin.once('data', resolve));
+    process.stdin.pause();
+    let refused = 0;
+    const writer = async (of: number) => {
+      for (let n = 0; n < 200; n += 1) {
+        const write = store.write([{ put: `grant:{${of}}:${n}`, value: 'x'.repeat(30_000) }]);
+        await write.catch(() => {
+          refused += 1;
+        });
+        if (n % 50 === 0) await store.ready().catch(() => undefined);
+      }
+    };
+    await Promise.all([writer(0), writer(1), writer(2), writer(3)]);
+    print(refused);
+    await new Promise((resolve) => process.stdin.once('data', resolve).resume());
+    process.stdin.pause();
+  },
+
   /** Writes pairs under keys of the named kind for ever, and prints each number once its write was answered. */
   async storm(store) {
     for (let n = Number((await store.get(`${name}:{p}:left`))?.value ?? 0) + 1; ; n += 1) {

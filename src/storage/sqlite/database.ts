@@ -1,37 +1,27 @@
 /** The database file: created completely or not at all, refused if it is damaged or another program's, with durable settings. */
 import { randomUUID } from 'node:crypto';
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { codeOf } from '../../errors.ts';
 import { fromCandidate, StorageRefused } from '../refused.ts';
 import { takeCleanStop } from './clean-stop.ts';
-import { isDamage } from './faults.ts';
+import { isDamage, isForeign } from './faults.ts';
+import { assertOwnLog, beginUse, hasLog } from './log-state.ts';
 import { type RetryOptions, retryWhileBusy } from './retry.ts';
 import { APPLICATION_ID, createTables, readPragma, TABLES_VERSION } from './schema.ts';
 
-const HEADER = 'SQLite format 3\0';
 const RESTORE = 'Put a backup in its place, or move it away to start with nothing.';
 
 /**
- * `synchronous=FULL`: a confirmed write survives a power cut (writer.ts relaxes this for records that may be lost).
- * `secure_delete`: deleted content is overwritten. `temp_store`: nothing is written to a temporary folder.
+ * `synchronous=NORMAL`: a commit does not wait for the disk; log-flush.ts flushes the log before a write is confirmed.
+ * `wal_autocheckpoint=0`: checkpoints.ts has it done by a thread of its own. `secure_delete`: deleted content is overwritten. `temp_store`: nothing is written to a temporary folder.
  */
 const SETTINGS = `
   PRAGMA journal_mode = WAL;
-  PRAGMA synchronous = FULL;
+  PRAGMA synchronous = NORMAL;
+  PRAGMA wal_autocheckpoint = 0;
   PRAGMA fullfsync = ON;
   PRAGMA checkpoint_fullfsync = ON;
   PRAGMA secure_delete = ON;
@@ -41,23 +31,35 @@ const SETTINGS = `
   PRAGMA journal_size_limit = 67108864;
 `;
 
-/** Opens the file, or creates it. @throws StorageRefused, or AppError `storage_unavailable` */
-export function openDatabase(file: string, retry: RetryOptions): Promise<DatabaseSync> {
+/** No flush at all, and so no harm if the main thread copies the log. */
+const SETTINGS_IF_NOT_DURABLE = `
+  PRAGMA synchronous = OFF;
+  PRAGMA wal_autocheckpoint = 1000;
+`;
+
+/**
+ * Opens the file, or creates it.
+ * @param durable false for data that can be made again; then this process may have the file open already
+ * @throws StorageRefused, or AppError `storage_unavailable`
+ */
+export function openDatabase(file: string, retry: RetryOptions, durable = true): Promise<DatabaseSync> {
   return retryWhileBusy(() => {
     ensureFile(file);
-    checkHeader(file);
-    return openExisting(file);
+    return openExisting(file, durable);
   }, retry);
 }
 
 function ensureFile(file: string): void {
   // In the other order, a database that another process is creating would seem to be lost.
-  const hasLog = existsSync(`${file}-wal`);
+  const hadLog = hasLog(file);
   if (existsSync(file)) {
-    if (statSync(file).mode & 0o077) chmodSync(file, 0o600);
+    const { mode, size } = statSync(file);
+    // SQLite takes an empty file for a new database; here it can only be the remains of one.
+    if (size === 0) throw new StorageRefused(`The file ${file} is empty. ${RESTORE}`);
+    if (mode & 0o077) chmodSync(file, 0o600);
     return;
   }
-  if (hasLog) throw new StorageRefused(`The database ${file} is gone but its log ${file}-wal is there. ${RESTORE}`);
+  if (hadLog) throw new StorageRefused(`The database ${file} is gone but its log ${file}-wal is there. ${RESTORE}`);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   createFile(file);
 }
@@ -91,35 +93,29 @@ function linkIfAbsent(draft: string, file: string): void {
   closeSync(folder);
 }
 
-/** SQLite takes an empty file for a new database; here it can only be the remains of one. */
-function checkHeader(file: string): void {
-  const header = Buffer.alloc(HEADER.length);
-  const descriptor = openSync(file, 'r');
-  readSync(descriptor, header, 0, header.length, 0);
-  closeSync(descriptor);
-  if (header.toString('latin1') === HEADER) return;
-  const state = statSync(file).size === 0 ? 'is empty' : 'is not a database';
-  throw new StorageRefused(`The file ${file} ${state}. ${RESTORE}`);
-}
-
-/** Connects to a database that exists. There is no busy timeout: while SQLite waits for a lock, it blocks the event loop. */
-export function connect(file: string): DatabaseSync {
+/** Connects to a database that exists. By default there is no busy timeout: while SQLite waits for a lock, it blocks the thread. */
+export function connect(file: string, busyMilliseconds = 0): DatabaseSync {
   const url = pathToFileURL(file);
   url.searchParams.set('mode', 'rw');
-  return new DatabaseSync(url, { timeout: 0 });
+  return new DatabaseSync(url, { timeout: busyMilliseconds });
 }
 
-function openExisting(file: string): DatabaseSync {
+function openExisting(file: string, durable: boolean): DatabaseSync {
   // Before the file is opened, which makes a log.
   const wasClosed = takeCleanStop(file);
+  if (durable && !wasClosed) assertOwnLog(file);
   const database = connect(file);
   try {
     checkOwner(database, file);
     if (!wasClosed) checkIntegrity(database, file);
     database.exec(SETTINGS);
+    if (!durable) database.exec(SETTINGS_IF_NOT_DURABLE);
+    using reader = connect(file);
+    beginUse(database, reader);
     return database;
   } catch (error) {
     if (database.isOpen) database.close();
+    if (isForeign(error)) throw new StorageRefused(`The file ${file} is not a database. ${RESTORE}`, error);
     if (isDamage(error)) throw new StorageRefused(`The database ${file} is damaged. ${RESTORE}`, error);
     throw error;
   }

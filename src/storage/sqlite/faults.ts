@@ -4,6 +4,7 @@ import { unavailable } from '../unavailable.ts';
 /** Primary result codes (https://sqlite.org/rescode.html); the high bits of an extended code only refine them. */
 const BUSY = 5;
 const LOCKED = 6;
+const IOERR = 10;
 const CORRUPT = 11;
 const NOTADB = 26;
 const PRIMARY_MASK = 0xff;
@@ -16,7 +17,7 @@ const STORAGE_FAULTS: Readonly<Record<number, { name: string; retry: number; isD
   7: { name: 'NOMEM', retry: 5 },
   8: { name: 'READONLY', retry: 30, isDisk: true },
   9: { name: 'INTERRUPT', retry: 1 },
-  10: { name: 'IOERR', retry: 5, isDisk: true },
+  [IOERR]: { name: 'IOERR', retry: 5, isDisk: true },
   [CORRUPT]: { name: 'CORRUPT', retry: 60 },
   13: { name: 'FULL', retry: 30, isDisk: true },
   14: { name: 'CANTOPEN', retry: 30, isDisk: true },
@@ -24,9 +25,27 @@ const STORAGE_FAULTS: Readonly<Record<number, { name: string; retry: number; isD
   [NOTADB]: { name: 'NOTADB', retry: 60 },
 };
 
+/** A flush of the log failed, or takes too long. */
+export class FlushFault extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, { cause });
+    this.name = 'FlushFault';
+  }
+}
+
 export function isBusy(error: unknown): boolean {
   const code = primaryCode(error);
   return code === BUSY || code === LOCKED;
+}
+
+/** True if the device fails, and what was to be flushed may be lost. */
+export function isDeviceFault(error: unknown): boolean {
+  return primaryCode(error) === IOERR;
+}
+
+/** True if the file has no header of SQLite. */
+export function isForeign(error: unknown): boolean {
+  return primaryCode(error) === NOTADB;
 }
 
 export function isDamage(error: unknown): boolean {
@@ -39,9 +58,9 @@ export function isStorageFault(error: unknown): boolean {
   return storageFault(error) !== undefined;
 }
 
-/** True if the file system refuses: it is full or read-only, or the device fails. */
+/** True if the file system refuses: it is full or read-only, or the device fails or is too slow. */
 export function isDiskFault(error: unknown): boolean {
-  return storageFault(error)?.isDisk === true;
+  return error instanceof FlushFault || storageFault(error)?.isDisk === true;
 }
 
 /** The error to throw: `storage_unavailable` if the store is at fault, otherwise the error itself. */

@@ -1,7 +1,10 @@
 /** Shows that the embedded store can take a write, and reserves disk space for the writes that follow. */
 import { statfsSync, statSync } from 'node:fs';
 import { MIN_ROOM_BYTES, type Store } from '../store.ts';
+import { storeClosed } from '../unavailable.ts';
 import { connect } from './database.ts';
+import { rememberFiles } from './identity.ts';
+import { MARK_IN_USE, TOUCH } from './log-state.ts';
 import type { SqliteParts } from './parts.ts';
 import { type RetryOptions, retryWhileBusy } from './retry.ts';
 
@@ -17,6 +20,16 @@ const [LOG_HEADER_BYTES, FRAME_BYTES] = [32, 24 + 4_096];
 /** The unit in which `stat` counts what a file has on the disk. */
 const BLOCK_BYTES = 512;
 
+export interface ProbeOptions {
+  file: string;
+  retry: RetryOptions;
+  /** Resolves while the log is not about to begin anew: with its first write, this connection would wait for the disk. */
+  unpaused?: () => Promise<void>;
+  /** Called after the file was marked as in use, because another process had closed it. */
+  onMarked?: () => void;
+  onLogBytes?: ((bytes: number) => void) | undefined;
+}
+
 /**
  * `ready` commits a small write, then writes random bytes to the write-ahead log and rolls them back: the log keeps the
  * space, and the next commits overwrite it (https://sqlite.org/walformat.html). A commit would use up the space that it
@@ -26,9 +39,11 @@ const BLOCK_BYTES = 512;
  */
 export function sqliteProbe(
   { database, write }: Pick<SqliteParts, 'database' | 'write'>,
-  { file, retry }: { file: string; retry: RetryOptions },
+  { file, retry, unpaused, onMarked, onLogBytes }: ProbeOptions,
 ): Pick<Store, 'ready'> & { close(): void } {
-  const touch = database.prepare('UPDATE probe SET filler = randomblob(16) WHERE id = 1');
+  const checkFiles = rememberFiles(file, onLogBytes);
+  const touch = database.prepare(TOUCH);
+  const mark = database.prepare(`${MARK_IN_USE} WHERE in_use = 0`);
   const separate = connect(file);
   separate.exec('PRAGMA cache_size = 8');
   const logState = separate.prepare('PRAGMA wal_checkpoint(NOOP)');
@@ -63,8 +78,21 @@ export function sqliteProbe(
   };
   return {
     async ready(bytes = 0) {
+      if (!database.isOpen) throw storeClosed();
+      await checkFiles().catch((error: unknown) => {
+        // The last process that closes the database deletes the log.
+        throw database.isOpen ? error : storeClosed();
+      });
       const deadline = performance.now() + retry.deadlineMilliseconds;
-      await write(() => void touch.run());
+      const marked = await write(
+        () => {
+          touch.run();
+          return mark.run().changes === 1;
+        },
+        { isProbe: true },
+      );
+      if (marked) onMarked?.();
+      await unpaused?.();
       const deadlineMilliseconds = deadline - performance.now();
       await retryWhileBusy(() => reserve(missingRoom(MIN_ROOM_BYTES + bytes)), { ...retry, deadlineMilliseconds });
     },

@@ -5,7 +5,7 @@ import type { DatabaseSync } from 'node:sqlite';
 export const APPLICATION_ID = 0x47415445;
 
 /** Rises with each change of the tables. A program opens only files of its own version. */
-export const TABLES_VERSION = 3;
+export const TABLES_VERSION = 4;
 
 const TABLES = `
   CREATE TABLE sequence (value INTEGER NOT NULL) STRICT;
@@ -63,6 +63,15 @@ const TABLES = `
 
   CREATE TABLE probe (id INTEGER PRIMARY KEY CHECK (id = 1), filler BLOB NOT NULL) STRICT;
   INSERT INTO probe (id, filler) VALUES (1, zeroblob(0));
+
+  -- Whether the log belongs to the file: see log-state.ts.
+  CREATE TABLE log_state (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    in_use INTEGER NOT NULL,
+    generation BLOB NOT NULL,
+    previous BLOB NOT NULL
+  ) STRICT;
+  INSERT INTO log_state (id, in_use, generation, previous) VALUES (1, 0, randomblob(8), randomblob(8));
 
   -- Counting the members of a large index takes SQLite 50 ms for a million, during which the process serves no request.
   CREATE TABLE index_sizes (

@@ -1,20 +1,25 @@
 /** The embedded store: one database file that several processes may share. */
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
+import { AppError, codeOf } from '../../errors.ts';
 import { once } from '../../once.ts';
 import type { Store } from '../store.ts';
+import { unavailable } from '../unavailable.ts';
+import { type CheckpointObserver, type Checkpoints, createCheckpoints } from './checkpoints.ts';
 import { noteCleanStop } from './clean-stop.ts';
 import { sqliteCopies } from './copies.ts';
 import { sqliteCounters } from './counters.ts';
 import { openDatabase } from './database.ts';
-import { isStorageFault } from './faults.ts';
 import { sqliteIndexes } from './indexes.ts';
 import { sqliteLeases } from './leases.ts';
+import { createLogFlush, type FlushObserver, openLog } from './log-flush.ts';
+import { END_USE } from './log-state.ts';
 import { sqliteLogs } from './logs.ts';
 import { sqliteNotices } from './notices.ts';
 import { sqliteProbe } from './probe.ts';
 import { createSqliteReader } from './reader.ts';
 import { sqliteRecords } from './records.ts';
+import { type RetryOptions, retryWhileBusy } from './retry.ts';
 import { startSqliteSweep } from './sweep.ts';
 import { createSqliteWriter } from './writer.ts';
 
@@ -31,6 +36,13 @@ export interface SqliteStoreOptions {
   durable?: boolean;
   /** How often expired records are removed; they are invisible before. */
   sweepMilliseconds?: number;
+  /** What is worth a metric or a line of the log. */
+  observer?: SqliteObserver;
+}
+
+export interface SqliteObserver extends FlushObserver, CheckpointObserver {
+  /** The size of the log in bytes, at each look of the probe. */
+  logBytes(bytes: number): void;
 }
 
 export const DATABASE_FILE = 'gatehouse.sqlite';
@@ -43,13 +55,25 @@ const OPEN_DEADLINE_MS = 5_000;
 export async function createSqliteStore(options: SqliteStoreOptions): Promise<Store> {
   const { directory, clock = Date.now, random = Math.random, deadlineMilliseconds = DEADLINE_MILLISECONDS } = options;
   const file = join(directory, DATABASE_FILE);
-  const database = await openDatabase(file, { deadlineMilliseconds: OPEN_DEADLINE_MS, random });
+  const { durable = true, observer } = options;
   const retry = { deadlineMilliseconds, random };
+  const database = await openDatabase(file, { deadlineMilliseconds: OPEN_DEADLINE_MS, random }, durable);
+  const log = await openLog(file).catch((cause: unknown) => {
+    database.close();
+    throw unavailable(`The log of the database cannot be opened: ${codeOf(cause)}`, { cause });
+  });
+  const flush = durable ? createLogFlush({ file, sync: log.sync, observer }) : undefined;
+  let checkpoints: Checkpoints | undefined;
+  const writer = createSqliteWriter(database, retry, { flush, afterCommit: () => checkpoints?.consider() });
+  if (flush) checkpoints = createCheckpoints({ file, database, writer, flush, observer });
   const reader = createSqliteReader(database, retry);
-  const writer = createSqliteWriter(database, retry, options.durable);
   const parts = { database, clock, read: reader.run, readTogether: reader.runTogether, write: writer.run };
   const notices = sqliteNotices(parts);
-  const probe = sqliteProbe(parts, { file, retry });
+  const probe = sqliteProbe(parts, {
+    ...{ file, retry, unpaused: writer.unpaused },
+    onMarked: () => checkpoints?.begin(),
+    onLogBytes: observer?.logBytes,
+  });
   const stopSweep = startSqliteSweep(parts, options.sweepMilliseconds ?? 5_000);
 
   return {
@@ -68,21 +92,27 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
       stopSweep();
       reader.end();
       await writer.close();
+      await checkpoints?.close();
       notices.close();
       probe.close();
-      closeDatabase(database);
+      await log.close();
+      await closeDatabase(database, retry);
       // Without flushes, a power cut may undo any of it.
-      if (options.durable !== false) noteCleanStop(file);
+      if (durable) noteCleanStop(file);
     }),
   };
 }
 
-function closeDatabase(database: DatabaseSync): void {
+/** Here the main thread may wait for the disk. */
+async function closeDatabase(database: DatabaseSync, retry: RetryOptions): Promise<void> {
   try {
-    database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    await retryWhileBusy(() => {
+      database.exec(END_USE);
+      database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    }, retry);
   } catch (error) {
     // Nothing is lost: the log holds all of it for the next process that opens the file.
-    if (!isStorageFault(error)) throw error;
+    if (!(error instanceof AppError)) throw error;
   } finally {
     database.close();
   }

@@ -1,11 +1,13 @@
-/** Writes: one queue for each process. Waiting jobs share a transaction, and so one flush to the disk. */
+/** Writes: one queue for each process. Waiting jobs share a transaction, and transactions share a flush to the disk. */
 import type { DatabaseSync } from 'node:sqlite';
 import { storeClosed, unavailable } from '../unavailable.ts';
 import { isBusy, isStorageFault, toStoreError } from './faults.ts';
+import { type LogFlush, refusedBy } from './log-flush.ts';
 import { pauseMilliseconds, type RetryOptions, YIELD_MS } from './retry.ts';
 
 interface Job {
   relaxed: boolean;
+  isProbe: boolean;
   alone: boolean;
   deadline: number;
   /** Does the work and returns the function that settles it after the commit. */
@@ -20,12 +22,21 @@ const YIELD_AFTER_MS = 50;
 
 export type SqliteWriter = ReturnType<typeof createSqliteWriter>;
 
-/** @param durable false: no write waits for the disk */
-export function createSqliteWriter(database: DatabaseSync, retry: RetryOptions, durable = true) {
+/**
+ * @param parts `flush`: undefined if no write waits for the disk; `afterCommit`: called after each transaction, and after
+ *   each write that the flush refuses
+ */
+export function createSqliteWriter(
+  database: DatabaseSync,
+  retry: RetryOptions,
+  { flush, afterCommit }: { flush?: LogFlush | undefined; afterCommit?: (() => void) | undefined } = {},
+) {
   const waiting: Job[] = [];
-  const transaction = prepareTransaction(database, durable);
+  const transaction = prepareTransaction(database, flush);
   let heldMilliseconds = 0;
   let active = false;
+  /** Resolves when the pause ends. */
+  let pause: PromiseWithResolvers<void> | undefined;
   let whenIdle: (() => void) | undefined;
   let closed = false;
 
@@ -37,6 +48,10 @@ export function createSqliteWriter(database: DatabaseSync, retry: RetryOptions, 
       whenIdle?.();
       return;
     }
+    if (pause) {
+      void pause.promise.then(turn);
+      return;
+    }
     const startedAt = performance.now();
     if (transaction(batch) === 'busy') {
       // After the attempt: if this process was stalled, the database may still take what is overdue.
@@ -46,6 +61,7 @@ export function createSqliteWriter(database: DatabaseSync, retry: RetryOptions, 
       return;
     }
     waiting.splice(0, batch.length);
+    afterCommit?.();
     heldMilliseconds += performance.now() - startedAt;
     if (heldMilliseconds < YIELD_AFTER_MS) {
       setImmediate(turn);
@@ -59,15 +75,21 @@ export function createSqliteWriter(database: DatabaseSync, retry: RetryOptions, 
   return {
     /**
      * Runs synchronous work in an immediate transaction and resolves once it is on disk, or with `relaxed` once it is
-     * committed: a power cut may undo that, a kill does not. With `alone` no other job shares the transaction. An error undoes
-     * only this work.
+     * committed: a power cut may undo that, a kill does not. With `alone` no other job shares the transaction. With `isProbe`
+     * it rejects as soon as a flush takes so long that the store is not ready. An error undoes only this work.
      */
-    run<T>(work: () => T, { relaxed = false, alone = false } = {}): Promise<T> {
+    run<T>(work: () => T, { relaxed = false, alone = false, isProbe = false } = {}): Promise<T> {
       if (closed) return Promise.reject(storeClosed());
+      const fault = flush?.fault();
+      if (fault) {
+        afterCommit?.();
+        return Promise.reject(refusedBy(fault));
+      }
       return new Promise<T>((resolve, reject) => {
         waiting.push({
           relaxed,
           alone,
+          isProbe,
           deadline: performance.now() + retry.deadlineMilliseconds,
           start() {
             const result = work();
@@ -81,13 +103,27 @@ export function createSqliteWriter(database: DatabaseSync, retry: RetryOptions, 
         setImmediate(turn);
       });
     },
+    /** From now on jobs wait in the queue, until `resume` is called. No transaction is under way. */
+    pause(): void {
+      pause ??= Promise.withResolvers();
+    },
+    resume(): void {
+      pause?.resolve();
+      pause = undefined;
+    },
+    /** Resolves once there is no pause. */
+    async unpaused(): Promise<void> {
+      while (pause) await pause.promise;
+    },
     /** Takes no more work and resolves when the work that was taken is done. */
-    close(): Promise<void> {
+    async close(): Promise<void> {
       closed = true;
-      if (!active) return Promise.resolve();
-      return new Promise((resolve) => {
-        whenIdle = resolve;
-      });
+      if (active) {
+        await new Promise<void>((resolve) => {
+          whenIdle = resolve;
+        });
+      }
+      await flush?.idle();
     },
   };
 }
@@ -104,19 +140,24 @@ function failOverdue(waiting: Job[]): void {
     waiting.shift()?.fail(unavailable('The write did not get the lock of the database before the deadline'));
 }
 
-/** Returns `busy` if nothing was done; otherwise every job of the batch is settled. */
-function prepareTransaction(database: DatabaseSync, durable: boolean): (batch: readonly Job[]) => 'busy' | 'settled' {
+/** Returns `busy` if nothing was done; otherwise every job of the batch is settled, or waits for the flush. */
+function prepareTransaction(
+  database: DatabaseSync,
+  flush: LogFlush | undefined,
+): (batch: readonly Job[]) => 'busy' | 'settled' {
   const begin = database.prepare('BEGIN IMMEDIATE');
   const commit = database.prepare('COMMIT');
   const runJobs = prepareJobs(database);
-  const setFlushing = durable ? createFlushing(database) : neverFlush(database);
+  const settle = ({ relaxed, isProbe, fail }: Job, done: () => void) => {
+    if (relaxed || flush === undefined) done();
+    else flush.wait({ done, fail, isProbe });
+  };
   return (batch) => {
     try {
-      setFlushing(batch.some(({ relaxed }) => !relaxed));
       begin.run();
       const finish = runJobs(batch);
       commit.run();
-      for (const settle of finish) settle();
+      for (const [n, job] of batch.entries()) settle(job, finish[n] ?? (() => undefined));
     } catch (error) {
       if (database.isTransaction) database.exec('ROLLBACK');
       if (isBusy(error)) return 'busy';
@@ -124,21 +165,6 @@ function prepareTransaction(database: DatabaseSync, durable: boolean): (batch: r
     }
     return 'settled';
   };
-}
-
-/** Sets whether commits wait for the disk. A flush of SQLite's log includes all earlier commits. */
-function createFlushing(database: DatabaseSync): (flushed: boolean) => void {
-  let now: boolean | undefined;
-  return (flushed) => {
-    if (flushed === now) return;
-    database.exec(`PRAGMA synchronous = ${flushed ? 'FULL' : 'NORMAL'}`);
-    now = flushed;
-  };
-}
-
-function neverFlush(database: DatabaseSync): () => void {
-  database.exec('PRAGMA synchronous = OFF');
-  return () => undefined;
 }
 
 /** A mistake in one job does not undo the others; a fault of the storage ends the transaction for all of them. */

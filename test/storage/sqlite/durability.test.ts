@@ -2,19 +2,16 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { createRecordStore } from '../../../src/sign-in-record/record-store.ts';
 import { keys, RELAXED_KINDS } from '../../../src/storage/keys.ts';
 import { openDatabase } from '../../../src/storage/sqlite/database.ts';
 import { createSqliteStore } from '../../../src/storage/sqlite/store.ts';
-import { createSqliteWriter } from '../../../src/storage/sqlite/writer.ts';
 import type { Store } from '../../../src/storage/store.ts';
 import { createUserLifecycle } from '../../../src/users/user-lifecycle.ts';
 import { createUserStore } from '../../../src/users/user-store.ts';
 import { appendTo } from '../../support/append-to.ts';
 
-const [NORMAL, FULL] = [1, 2];
 const RETRY = { deadlineMilliseconds: 1_000, random: Math.random };
 
 let directory: string;
@@ -23,41 +20,34 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true }));
 
-const OFF = 0;
-
-test('a transaction waits for the disk unless all that is in it is relaxed', async () => {
-  const database = await openDatabase(join(directory, 'writer.sqlite'), RETRY);
-  const writer = createSqliteWriter(database, RETRY);
-  const level = () => database.prepare('PRAGMA synchronous').get()?.synchronous;
-  const write = (relaxed: boolean) => writer.run(level, { relaxed });
-  expect(await writer.run(level)).toBe(FULL);
-  expect(await Promise.all([write(true), write(true)])).toEqual([NORMAL, NORMAL]);
-  expect(await Promise.all([write(true), write(false), write(true)])).toEqual([FULL, FULL, FULL]);
-  expect(await write(true)).toBe(NORMAL);
-  expect(await write(false)).toBe(FULL);
-  await writer.close();
+test('a store of data that can be made again waits for the disk never', async () => {
+  const database = await openDatabase(join(directory, 'not-durable.sqlite'), RETRY, false);
+  expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 0 });
   database.close();
-});
-
-test('a writer of data that can be made again waits for the disk never', async () => {
-  const database = await openDatabase(join(directory, 'not-durable.sqlite'), RETRY);
-  const writer = createSqliteWriter(database, RETRY, false);
-  expect(await writer.run(() => database.prepare('PRAGMA synchronous').get()?.synchronous)).toBe(OFF);
-  await writer.close();
-  database.close();
+  const flushes = vi.fn();
+  const observer = { flushed: flushes, flushedSlowly: flushes, checkpointFailed: flushes, logBytes: () => undefined };
+  const store = await createSqliteStore({ directory: join(directory, 'not-durable'), durable: false, observer });
+  await store.write([{ put: keys.grant('u', 'app'), value: 'x' }]);
+  await store.close();
+  expect(flushes).not.toHaveBeenCalled();
 });
 
 describe('the store', () => {
   let store: Store;
+  let flushes = 0;
   beforeAll(async () => {
+    const nothing = () => undefined;
+    const observer = { flushedSlowly: nothing, checkpointFailed: nothing, logBytes: nothing };
+    const flushed = () => {
+      flushes += 1;
+    };
     // Removing what has expired is a write as well, and may be in the same transaction.
-    store = await createSqliteStore({ directory, sweepMilliseconds: 3_600_000 });
+    store = await createSqliteStore({ directory, sweepMilliseconds: 3_600_000, observer: { ...observer, flushed } });
   });
   afterAll(() => store.close());
 
-  /** How this write was committed, whatever came before it. */
+  /** `FULL` if the write waited for a flush, otherwise `NORMAL`, whatever came before it. */
   const levelOf = async (write: () => Promise<unknown>): Promise<string> => {
-    const exec = vi.spyOn(DatabaseSync.prototype, 'exec');
     const levels: string[] = [];
     const [durable, relaxed] = [keys.grant('u', 'app'), keys.lastUse('u', 'app')];
     for (const before of [
@@ -65,10 +55,9 @@ describe('the store', () => {
       [relaxed, durable],
     ]) {
       for (const put of before) await store.write([{ put, value: 'x' }]);
+      const flushesBefore = flushes;
       await write();
-      levels.push(
-        exec.mock.calls.flatMap(([sql]) => /^PRAGMA synchronous = (\w+)$/.exec(sql)?.[1] ?? []).at(-1) ?? 'none',
-      );
+      levels.push(flushes > flushesBefore ? 'FULL' : 'NORMAL');
     }
     expect(new Set(levels).size).toBe(1);
     return levels[0] ?? '';

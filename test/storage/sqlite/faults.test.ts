@@ -20,6 +20,7 @@ import { StorageRefused } from '../../../src/storage/refused.ts';
 import { noteCleanStop } from '../../../src/storage/sqlite/clean-stop.ts';
 import { openDatabase } from '../../../src/storage/sqlite/database.ts';
 import { isBusy, toStoreError } from '../../../src/storage/sqlite/faults.ts';
+import { END_USE } from '../../../src/storage/sqlite/log-state.ts';
 import { sqliteProbe } from '../../../src/storage/sqlite/probe.ts';
 import { createSqliteStore, DATABASE_FILE, type SqliteStoreOptions } from '../../../src/storage/sqlite/store.ts';
 import { MIN_ROOM_BYTES, type Store } from '../../../src/storage/store.ts';
@@ -187,11 +188,11 @@ describe('the file', () => {
     expect(readdirSync(nested).toSorted()).toEqual([DATABASE_FILE, `${DATABASE_FILE}-shm`, `${DATABASE_FILE}-wal`]);
   });
 
-  test('R51: is written through: WAL with synchronous FULL', async () => {
-    const { openDatabase } = await import('../../../src/storage/sqlite/database.ts');
+  test('has a log that no commit flushes, and that the main thread never copies', async () => {
     const database = await openDatabase(file, { deadlineMilliseconds: 100, random: Math.random });
     expect(database.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' });
-    expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 });
+    expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 1 });
+    expect(database.prepare('PRAGMA wal_autocheckpoint').get()).toEqual({ wal_autocheckpoint: 0 });
     expect(database.prepare('PRAGMA busy_timeout').get()).toEqual({ timeout: 0 });
     database.close();
   });
@@ -215,6 +216,7 @@ describe('the file', () => {
     };
     const opensUnchecked = async () => {
       const database = await openDatabase(file, { deadlineMilliseconds: 100, random: Math.random });
+      database.exec(END_USE);
       database.close();
     };
 

@@ -1,0 +1,34 @@
+/** A disk that is slow, or that fails: the flushes of a process that is started with `env`. Needs gcc. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export interface SlowFlush {
+  env: { LD_PRELOAD: string; FLUSH_SETTING: string; FLUSHES_ON_MAIN: string };
+  /** The milliseconds that each flush takes from now on, or `fail`. */
+  set(setting: number | 'fail'): void;
+  /** How many flushes the main threads of all these processes have done so far. */
+  onMain(): number;
+  dispose(): void;
+}
+
+export const missingCompiler = () =>
+  process.platform === 'linux' && spawnSync('gcc', ['--version']).status === 0 ? undefined : 'gcc';
+
+export function slowFlush(): SlowFlush {
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-slow-flush-'));
+  const path = (name: string) => join(directory, name);
+  const [library, setting, onMain] = [path('slow-flush.so'), path('setting'), path('on-main')];
+  const source = new URL('slow-flush.c', import.meta.url).pathname;
+  const { status, stderr } = spawnSync('gcc', ['-shared', '-fPIC', '-o', library, source, '-ldl']);
+  if (status !== 0) throw new Error(`gcc ended with ${status}: ${stderr}`);
+  const set = (value: number | 'fail') => writeFileSync(setting, String(value));
+  set(0);
+  return {
+    env: { LD_PRELOAD: library, FLUSH_SETTING: setting, FLUSHES_ON_MAIN: onMain },
+    set,
+    onMain: () => statSync(onMain, { throwIfNoEntry: false })?.size ?? 0,
+    dispose: () => rmSync(directory, { recursive: true }),
+  };
+}
