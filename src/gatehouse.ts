@@ -67,7 +67,10 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const { events, metrics, tracing } = observability;
   for (const warning of parts.warnings) events.settingIgnored(warning);
   const storage = room(
-    await createStorage({ config, encryptionKeys, events, timesOf: metrics.storageCommand, clock, random }),
+    await createStorage({
+      ...{ config, encryptionKeys, events, clock, random },
+      ...{ timesOf: metrics.storageCommand, onLogBytes: metrics.storageLogBytes },
+    }),
   );
   const { store } = storage;
   const storageWatch = room(observability.watchStorage(storage.probe));

@@ -150,6 +150,10 @@ export interface Events {
   storageLost(facts: StorageFault): void;
   /** The storage takes writes again. `seconds`: for how long it did not. */
   storageBack(facts: { storage: string; seconds: number }): void;
+  /** The disk took this long for a flush of the embedded database; at most once a minute. */
+  storageSlow(facts: { storage: string; milliseconds: number }): void;
+  /** The log of the embedded database could not be copied into its file; it is tried again once the log has grown. */
+  checkpointFailed(facts: { storage: string; cause: unknown }): void;
   /** After a reload, with the names of what has changed; undefined where nothing has. `restartNeeded`: not used until then. */
   settingsReloaded(facts: {
     settings?: readonly string[] | undefined;
@@ -296,6 +300,8 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     },
     storageLost: line('error', 'storage lost'),
     storageBack: line('warn', 'storage is back'),
+    storageSlow: line('warn', 'disk is slow'),
+    checkpointFailed: failure('error', 'checkpoint failed'),
     settingIgnored: (text) => logger.warn(text),
     redisUnprotected() {
       logger.warn('Redis is reached without TLS beyond this machine: use rediss://, or a network that is yours alone');

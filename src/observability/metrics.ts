@@ -104,8 +104,13 @@ export function createMetrics(droppedLines: () => number = () => 0) {
   });
   const storageDuration = createHistogram({
     name: 'gatehouse_storage_command_duration_seconds',
-    help: 'Time of the commands to the storage.',
+    help: 'Time of the commands to the storage, and of the flushes of SQLite.',
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+    registers,
+  });
+  const storageLog = new Gauge({
+    name: 'gatehouse_storage_log_bytes',
+    help: 'Size of the log of the SQLite database. It stays at 0 with Redis.',
     registers,
   });
   let outboundLoad = () => ({ running: 0, waiting: 0 });
@@ -153,6 +158,7 @@ export function createMetrics(droppedLines: () => number = () => 0) {
     watchStored: createStoredGauges(registers),
     /** The durations of one command to the storage. */
     storageCommand: (command: string) => storageDuration.labels({ command }),
+    storageLogBytes: (bytes: number) => storageLog.set(bytes),
     connectLinksUsed: counter('connect_links_used', 'Connect links with which a user connected an app.'),
     connectionsBroken: counter(
       'connections_broken',

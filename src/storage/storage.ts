@@ -18,9 +18,9 @@ import { retryWhileUnavailable } from './retry.ts';
 import { agreeOnSchema } from './schema-version.ts';
 import { createReplaceableSealer, createSealer, type Sealer } from './sealed.ts';
 import { createSealedJson } from './sealed-json.ts';
-import { createSqliteStore, DEADLINE_MILLISECONDS } from './sqlite/store.ts';
+import { createSqliteStore, DEADLINE_MILLISECONDS, type SqliteObserver } from './sqlite/store.ts';
 import type { Store } from './store.ts';
-import { timedStore } from './timed-store.ts';
+import { type TimedCommand, timedStore } from './timed-store.ts';
 
 const FORM_OF_ADDRESS =
   'redis://user:password@host:port (in lists also host:port), and percent-encode special characters of the password.';
@@ -54,6 +54,8 @@ export interface OpenParts {
   random: () => number;
   /** Called in the moment in which a connection that was lost is there again, before a command is sent on it. */
   onReconnect?: () => void;
+  /** Called if the storage is the embedded database. */
+  sqliteObserver?: () => SqliteObserver;
 }
 
 /**
@@ -106,14 +108,30 @@ export async function createStorage(
       redisUnprotected(): void;
       failoverLosesWrites(kind: 'sentinels' | 'cluster'): void;
       storageFailedOver(facts: { storage: string }): void;
+      storageSlow(facts: { storage: string; milliseconds: number }): void;
+      checkpointFailed(facts: { storage: string; cause: unknown }): void;
     };
-    /** Returns where the times of a command go. */
-    timesOf: Parameters<typeof timedStore>[1];
+    /** Returns where the times of a command go, and those of the flushes of the embedded database. */
+    timesOf: (command: TimedCommand | 'flush') => { observe(seconds: number): void };
+    /** Gets the size of the log of the embedded database, from time to time. */
+    onLogBytes: (bytes: number) => void;
   },
 ) {
-  const { events, config, timesOf, clock } = parts;
+  const { events, config, timesOf, onLogBytes, clock } = parts;
   let onReconnect = () => {};
-  const opened = await openStorage({ ...parts, onReconnect: () => onReconnect() });
+  const opened = await openStorage({
+    ...parts,
+    onReconnect: () => onReconnect(),
+    sqliteObserver: () => {
+      const flushes = timesOf('flush');
+      return {
+        flushed: (seconds) => flushes.observe(seconds),
+        flushedSlowly: ({ file, milliseconds }) => events.storageSlow({ storage: file, milliseconds }),
+        checkpointFailed: ({ file, cause }) => events.checkpointFailed({ storage: file, cause }),
+        logBytes: onLogBytes,
+      };
+    },
+  });
   let failedOverAt: number | undefined;
   const { store, reconnected } = identifyStore({
     store: timedStore(opened.store, timesOf),
@@ -155,8 +173,9 @@ export async function openStore(parts: {
   onReconnect?: (() => void) | undefined;
   /** Stands before every key in a Redis that several programs use. */
   keyPrefix?: string;
+  sqliteObserver?: () => SqliteObserver;
 }): Promise<Store> {
-  const { config, clock, random, onReconnect, keyPrefix } = parts;
+  const { config, clock, random, onReconnect, keyPrefix, sqliteObserver } = parts;
   if (config.redis) {
     // Imported only here, so that a start with SQLite need not load the Redis driver.
     const { createRedisStore } = await import('./redis/store.ts');
@@ -169,7 +188,8 @@ export async function openStore(parts: {
   }
   try {
     prepareDataDirectory(resolve(config.dataDirectory));
-    return await createSqliteStore({ directory: config.dataDirectory, clock, random });
+    const observer = sqliteObserver?.();
+    return await createSqliteStore({ directory: config.dataDirectory, clock, random, ...(observer && { observer }) });
   } catch (error) {
     // Only errors of the file system have a path.
     throw error instanceof Error && 'path' in error ? dataDirectoryRefused(error) : error;

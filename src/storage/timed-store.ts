@@ -6,7 +6,7 @@ const TIMED_COMMANDS = [
   ...(['get', 'getUnless', 'write', 'page', 'count', 'increment', 'counter'] as const),
   ...(['append', 'readLog', 'logEntries', 'removeEntries', 'acquireLease', 'renewLease', 'releaseLease'] as const),
 ] satisfies (keyof Store)[];
-type TimedCommand = (typeof TIMED_COMMANDS)[number];
+export type TimedCommand = (typeof TIMED_COMMANDS)[number];
 
 /** @param timesOf returns where the times of a command go, failed ones included */
 export function timedStore(

@@ -187,11 +187,30 @@ const sessions = (fast: Course, slow: Course): Change[] => [
   },
 ];
 
+/** Of the embedded database: all of them, or those within some seconds. */
+const flushes = (le: string | undefined, course: Course): Change => ({
+  metric: `gatehouse_storage_command_duration_seconds_${le === undefined ? 'count' : 'bucket'}`,
+  labels: { command: 'flush', ...(le !== undefined && { le }) },
+  instance: ONE,
+  course,
+});
+
 const QUIET: Record<string, Scenario> = {
   'a night without a request': { ...NIGHT, changes: [], fires: [] },
   'one 503 in a night, because a flush took long': {
     ...NIGHT,
     changes: [problems('storage_unavailable', once())],
+    fires: [],
+  },
+  'a log that grows to 200 MB during a backup': {
+    changes: [{ metric: 'gatehouse_storage_log_bytes', instance: ONE, course: dips(5e6, 2e8, HOUR / 2) }],
+    fires: [],
+  },
+  'a disk that is quick but for one minute': {
+    changes: [
+      flushes('0.5', rises(60)),
+      flushes(undefined, (seconds) => (rises(60)(seconds) ?? 0) + (once(5)(seconds) ?? 0)),
+    ],
     fires: [],
   },
   'one refresh in a night, which fails': {
@@ -325,6 +344,14 @@ const LOUD: Record<string, Scenario> = {
   'a storage that takes the probe, and refuses requests': {
     changes: [problems('storage_unavailable', rises(6, HOUR / 2))],
     fires: ['GatehouseStorageUnavailable'],
+  },
+  'a disk that takes a second for each write': {
+    changes: [flushes('0.5', once(0)), flushes(undefined, rises(6, HOUR / 2))],
+    fires: [`GatehouseDiskSlow of ${ONE}`],
+  },
+  'a log that a long reader keeps from becoming free': {
+    changes: [{ metric: 'gatehouse_storage_log_bytes', instance: ONE, course: dips(5e6, 3e8, HOUR / 2) }],
+    fires: [`GatehouseStorageLogGrows of ${ONE}`],
   },
   'a process that does not respond': {
     changes: [{ metric: 'up', instance: ONE, course: dips(1, 0, HOUR / 2) }],
