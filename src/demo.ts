@@ -10,6 +10,7 @@ import { DEMO_PID, demoFolder, demoSettingsFile } from './config/running-demo.ts
 import { clientOf, demoApps, entryOf } from './demo/apps.ts';
 import { checkApps } from './demo/checks.ts';
 import { createDemoToken } from './demo/demo-token.ts';
+import { readCommandLine, readEnvironment } from './demo/environment.ts';
 import { writeHistory } from './demo/history.ts';
 import { SEED } from './demo/people.ts';
 import { demoScreen } from './demo/screen.ts';
@@ -25,11 +26,8 @@ import { userIdOf } from './users/user-id.ts';
 
 const SERVICE_USER = 'user@example.test';
 
-// No other variable is read: the settings of a real Gatehouse in the same shell would give the demo real storage.
-const { PORT, MANAGEMENT_PORT, SANDBOX_PORT, LOG_LEVEL, NODE_ENV } = process.env;
-const port = PORT || '3000';
-const sandboxPort = SANDBOX_PORT || '3001';
-const publicUrl = `http://127.0.0.1:${port}`;
+readCommandLine(process.argv.slice(2));
+const { port, managementPort, sandboxPort, publicUrl, localUrl, isProxied, logLevel } = readOrExit();
 // Only one demo can listen on the port, so no other uses this folder.
 const directory = demoFolder(sandboxPort);
 const logFile = join(directory, 'demo.log');
@@ -51,11 +49,6 @@ const close = async () => {
 
 stopOnSignals(close);
 try {
-  if (NODE_ENV === 'production') {
-    throw new StartRefused([
-      'NODE_ENV is production: the demo has accounts with a known password. Run npm start, or unset NODE_ENV.',
-    ]);
-  }
   const tour = createTour();
   sandbox = await startSandbox({
     port: Number(sandboxPort),
@@ -70,7 +63,7 @@ try {
   const logs = openLogSink(openSync(logFile, 'a', 0o600));
   await binService.open(sandbox, {
     directory: join(directory, 'bin-service'),
-    logLevel: LOG_LEVEL,
+    logLevel,
     logDestination: logs,
   });
   const { values: config } = loadConfig(source);
@@ -83,12 +76,13 @@ try {
   });
   gatehouse = await startGatehouse(env, logs, { tourUrl: issuer + TOUR_PATH });
   const userId = userIdOf(issuer, accounts.find(({ login }) => login === SERVICE_USER)?.id ?? '');
-  tour.open({ sandbox, publicUrl, apps, userId, relayToken, adminToken });
-  const { host, port: managementPort } = gatehouse.config.management;
+  tour.open({ sandbox, publicUrl, localUrl, apps, userId, relayToken, adminToken });
+  const { management } = gatehouse.config;
   process.stdout.write(
     demoScreen({
       publicUrl,
-      managementUrl: `http://${host}:${managementPort}`,
+      localUrl: isProxied ? localUrl : undefined,
+      managementUrl: `http://${management.host}:${management.port}`,
       sandbox,
       apps,
       tourUrl: issuer + TOUR_PATH,
@@ -101,6 +95,18 @@ try {
   );
 } catch (error) {
   await close();
+  refuse(error);
+}
+
+function readOrExit() {
+  try {
+    return readEnvironment(process.env);
+  } catch (error) {
+    return refuse(error);
+  }
+}
+
+function refuse(error: unknown): never {
   const faults = error instanceof StartRefused ? error.faults : [failureText(error)];
   process.stderr.write(`The demo cannot start:\n${faults.map((fault) => `- ${fault}`).join('\n')}\n`);
   process.exit(1);
@@ -126,8 +132,10 @@ function prepare(sandbox: Sandbox): Environment {
     // Often enough to be seen, and seldom enough that hardly a check gets a new token just before the tour ends it.
     CONNECTION_CHECK_SECONDS: '600',
     DEMO_CLIENT_SECRET: apps.staff.clientSecret,
+    // Some proxies replace the Host header, and name the browser's in X-Forwarded-Host.
+    ...(isProxied && { TRUSTED_PROXIES: '127.0.0.1' }),
   };
   const lines = Object.entries({ ...settings, [DEMO_PID]: process.pid }).map(([name, value]) => `${name}=${value}\n`);
   writeFileSync(demoSettingsFile(sandboxPort), lines.join(''), { mode: 0o600 });
-  return { PORT: port, MANAGEMENT_PORT, LOG_LEVEL, ...settings };
+  return { PORT: port, MANAGEMENT_PORT: managementPort, LOG_LEVEL: logLevel, ...settings };
 }

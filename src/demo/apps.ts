@@ -54,7 +54,8 @@ export function clientOf({ name, clientId, clientSecret, callbackUrl }: DemoApp)
     clientSecret,
     name: `Gatehouse demo: ${name}`,
     redirectUris: [callbackUrl],
-    postLogoutRedirectUris: [new URL('/', callbackUrl).href],
+    // Gatehouse's start page: its callback URLs end with `/oauth/callback/ID`.
+    postLogoutRedirectUris: [new URL('../../', callbackUrl).href],
     settings: { requirePkce: true },
   };
 }

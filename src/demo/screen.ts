@@ -6,6 +6,8 @@ import { REFUSED_REFERENCE } from './visits.ts';
 
 export function demoScreen(parts: {
   publicUrl: string;
+  /** Where a front end passes requests on to, if one serves Gatehouse. */
+  localUrl: string | undefined;
   managementUrl: string;
   sandbox: Pick<Sandbox, 'accounts' | 'issuer' | 'binServiceUrl'>;
   apps: DemoApps;
@@ -18,7 +20,8 @@ export function demoScreen(parts: {
   /** The folder has a `.env`, whose settings commands use in place of the demo's. */
   hasOwnSettings: boolean;
 }): string {
-  const { publicUrl, managementUrl, sandbox, tourUrl, logFile, relayToken, user, userId, hasOwnSettings } = parts;
+  const { publicUrl, localUrl, managementUrl, sandbox, tourUrl, logFile, relayToken, user, userId, hasOwnSettings } =
+    parts;
   const { platform, staff } = parts.apps;
   const { issuer, binServiceUrl } = sandbox;
   const ofHistory = SEED.users.map(({ login }) => login);
@@ -31,7 +34,7 @@ export function demoScreen(parts: {
   const warning =
     'Commands (npm run gatehouse) use the .env of this folder, not the demo: run the demo elsewhere for those.\n';
   return `
-Gatehouse is ready at ${publicUrl}
+Gatehouse is ready at ${publicUrl}${localUrl === undefined ? '' : `\nYour front end has to pass it on to ${localUrl}, with this path`}
 
 Each account has the password ${accounts[0]?.password}:
 ${accountLines.join('\n')}

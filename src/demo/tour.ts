@@ -12,6 +12,8 @@ import { type Interval, type Line, linesOfAudit, linesOfHits } from './tour-line
 interface OpenedTour {
   sandbox: Sandbox;
   publicUrl: string;
+  /** Where the tour itself calls Gatehouse: a front end before it may not run. */
+  localUrl: string;
   apps: DemoApps;
   /** Of the visitor, once signed in. */
   userId: string;
@@ -116,7 +118,7 @@ export function createTour() {
   };
 }
 
-function openTour({ sandbox, publicUrl, apps, userId, relayToken, adminToken }: OpenedTour) {
+function openTour({ sandbox, publicUrl, localUrl, apps, userId, relayToken, adminToken }: OpenedTour) {
   const app = apps.platform;
   const accessOf = (login: string) => ({ login, clientId: app.clientId });
   const idOf = (login: string) =>
@@ -135,7 +137,7 @@ function openTour({ sandbox, publicUrl, apps, userId, relayToken, adminToken }: 
     /** Reads the user's thread as a back-end service does. @returns request and response in words */
     async call(login: string): Promise<string> {
       const headers = { authorization: `Bearer ${relayToken}`, 'gatehouse-user': idOf(login) };
-      const response = await fetch(`${publicUrl}/relay/threads/current?app=${app.id}`, { headers });
+      const response = await fetch(`${localUrl}/relay/threads/current?app=${app.id}`, { headers });
       const { code = '' } = (await response.json().catch(() => ({}))) as { code?: string };
       return `GET /relay/threads/current: ${response.status} ${code}`.trim();
     },
@@ -155,7 +157,7 @@ function openTour({ sandbox, publicUrl, apps, userId, relayToken, adminToken }: 
     ): Promise<Line[]> {
       const query = new URLSearchParams({ whom: idOf(user), from: new Date(at).toISOString(), limit: '50' });
       const headers = { authorization: `Bearer ${adminToken}` };
-      const response = await fetch(`${publicUrl}/admin/api/audit?${query}`, { headers });
+      const response = await fetch(`${localUrl}/admin/api/audit?${query}`, { headers });
       const audit = response.ok ? linesOfAudit(((await response.json()) as { items: never[] }).items) : [];
       const lines = [...own.kept, ...linesOfHits(sandbox.hits.requests(), own.calls, name === 'keys'), ...audit]
         .filter((line) => line.at >= at && line.at < until)

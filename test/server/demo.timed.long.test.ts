@@ -21,7 +21,6 @@ describe('a demo in the shell of a real Gatehouse', () => {
   beforeAll(async () => {
     elsewhere = mkdtempSync(join(tmpdir(), 'gatehouse-demo-test-'));
     demo = await startDemo({
-      PUBLIC_URL: 'https://gatehouse.example.com',
       HOST: '192.0.2.1',
       DATA_DIR: elsewhere,
       REDIS_URL: 'redis://127.0.0.1:1',
