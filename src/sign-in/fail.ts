@@ -16,6 +16,8 @@ interface FailureAbout {
   purpose?: Transaction['purpose'];
   /** Of the page of the connect link that is used. */
   linkPath?: string | undefined;
+  /** Where the browser was to go on, so that another attempt leads there, too. */
+  returnTo?: string | undefined;
   cause?: unknown;
   facts?: SignInFacts;
   /** Another user is signed in: the page offers to sign out. */
@@ -23,24 +25,34 @@ interface FailureAbout {
 }
 
 export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find'>; publicHref: string }): Fail {
-  const nextStep = (failure: SignInFailure, { appId, purpose, linkPath, signOutFirst }: FailureAbout) => {
+  const basePath = new URL(publicHref).pathname.replace(/\/$/, '');
+  const nextStep = (failure: SignInFailure, about: FailureAbout) => {
+    const { appId, purpose, linkPath, returnTo, signOutFirst } = about;
     const app = appId === undefined ? undefined : apps.find(appId);
-    const another = { label: 'Use another account', url: `${publicHref}/sign-in?app=${appId}&prompt=select_account` };
+    const usualPath = purpose === 'connect' ? `/connections/${appId}` : '/';
+    const onward = returnTo === basePath + usualPath ? undefined : returnTo;
+    const urlOf = (path: string, query: Record<string, string> = {}) => {
+      const all = new URLSearchParams({ ...query, ...(onward !== undefined && { return_to: onward }) });
+      return `${publicHref}${path}${all.size > 0 ? `?${all}` : ''}`;
+    };
+    const signInUrl = (query: Record<string, string>) => urlOf('/sign-in', query);
+    const label = 'Use another account';
+    const another = { label, url: signInUrl({ app: String(appId), prompt: 'select_account' }) };
     const other = app && failure === 'other_user_signed_in' ? another : undefined;
     if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true, other };
     if (!app || failure === 'link_ended') return { label: 'Go to the start page', url: `${publicHref}/` };
     if (linkPath !== undefined) {
       const { href } = new URL(linkPath, publicHref);
-      if (failure === 'link_other_account') return { ...another, url: `${href}?prompt=select_account` };
+      if (failure === 'link_other_account') return { label, url: `${href}?prompt=select_account` };
       return { label: 'Open the link again', url: href };
     }
-    if (purpose === 'connect') return { label: 'Try again', url: `${publicHref}/connections/${app.id}` };
+    if (purpose === 'connect') return { label: 'Try again', url: urlOf(`/connections/${app.id}`) };
     if (failure === 'not_permitted') return another;
-    const stepUp = SIGN_IN_FAILURES[failure].code === 'step_up_required' ? '&step_up=1' : '';
-    const again = { label: 'Try again', url: `${publicHref}/sign-in?app=${app.id}${stepUp}` };
+    const stepUp = SIGN_IN_FAILURES[failure].code === 'step_up_required' ? { step_up: '1' } : undefined;
+    const again = { label: 'Try again', url: signInUrl({ app: app.id, ...stepUp }) };
     if (failure !== 'access_denied') return again;
     // The account may be one of another app.
-    return { ...again, other: { ...another, url: `${publicHref}/sign-in?prompt=select_account` } };
+    return { ...again, other: { label, url: signInUrl({ prompt: 'select_account' }) } };
   };
 
   return (failure, about = {}) => {

@@ -64,7 +64,6 @@ export function createSignInFlow(parts: FlowParts) {
   const { apps, provider, connections, recorder, transactions, states, admin, clock, publicHref, recordUrl } = parts;
   const fail = createFail({ apps, publicHref });
   const startAttempt = createStart(parts, fail);
-  const complete = createCompletion(parts, fail);
 
   const stateOf = ({ searchParams }: URL): string => {
     const isDoubled = CALLBACK_PARAMETERS.some((name) => searchParams.getAll(name).length > 1);
@@ -96,7 +95,7 @@ export function createSignInFlow(parts: FlowParts) {
 
   /** The app, if neither its registration nor the user has changed since the start. @throws SignInError */
   const startedApp = (transaction: Transaction, { appId, userId }: CallbackRequest): ConnectedApp => {
-    const about = { appId: transaction.appId, ...purposeOf(transaction) };
+    const about = { appId: transaction.appId, ...aimOf(transaction) };
     if (transaction.appId !== appId) throw fail('other_app', about);
     const app = apps.find(appId);
     if (!app || fingerprintOf(app) !== transaction.appFingerprint) throw fail('registration_changed', about);
@@ -122,7 +121,7 @@ export function createSignInFlow(parts: FlowParts) {
     { callback, state, log }: { callback: URL; state: string; log: AttemptLog },
   ): Promise<Authorization> => {
     const { scopes = app.scopes } = transaction;
-    const about = { appId: app.id, ...purposeOf(transaction) };
+    const about = { appId: app.id, ...aimOf(transaction) };
     try {
       const proofs = deriveNonceAndVerifier(pendingUnder, state);
       const response = await provider.exchangeCode(app, callback, { scopes, ...proofs });
@@ -178,9 +177,11 @@ export function createSignInFlow(parts: FlowParts) {
     log.passed('redirect_uri', callback.href);
     callback.search = request.callback.search;
     const authorization = await authorize(app, pending, { callback, state, log });
+    const { returnTo } = transaction;
+    const complete = createCompletion(parts, (failure, about) => fail(failure, { returnTo, ...about }));
     if (transaction.purpose === 'sign_in') await complete.signIn(authorization, request, log);
     else await complete.connection(authorization, transaction, request, log);
-    return transaction.returnTo;
+    return returnTo;
   };
 
   return {
@@ -212,7 +213,7 @@ export function createSignInFlow(parts: FlowParts) {
   };
 }
 
-function purposeOf(transaction: Transaction) {
-  const linkPath = transaction.purpose === 'connect' ? transaction.linkPath : undefined;
-  return { purpose: transaction.purpose, linkPath };
+function aimOf(transaction: Transaction) {
+  const { purpose, returnTo } = transaction;
+  return { purpose, returnTo, linkPath: purpose === 'connect' ? transaction.linkPath : undefined };
 }

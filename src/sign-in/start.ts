@@ -40,7 +40,8 @@ export function createStart(parts: FlowParts, fail: Fail) {
     log.passed('started', app.id);
     const trial = request.purpose === 'connect' && request.trial ? true : undefined;
     log.learn({ purpose, user, trial });
-    const about = { appId: app.id, purpose, linkPath: 'linkPath' in request ? request.linkPath : undefined };
+    const linkPath = 'linkPath' in request ? request.linkPath : undefined;
+    const about = { appId: app.id, purpose, linkPath, returnTo: request.returnTo };
     if (app.disabled) throw fail('disabled_app', about);
     const redirectUri = callbackUrlOf(app.id, publicHref);
     const seen = describeRedirectUri(redirectUri, app.callbackUrls);

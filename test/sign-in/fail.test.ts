@@ -29,6 +29,11 @@ describe('the next step on the page', () => {
   const openLink = { label: 'Open the link again', url: `https://gatehouse.test${LINK_PATH}` };
   const signOut = { label: 'Sign out', url: `${HREF}/sign-out`, isForm: true };
 
+  const toBoard = ({ label, url }: { label: string; url: string }) => ({
+    label,
+    url: `${url}${url.includes('?') ? '&' : '?'}return_to=%2Fboard%3Fa%3D1%23b`,
+  });
+
   type About = Parameters<typeof fail>[1];
   const ofApp: About = { appId: 'platform' };
   const ofConnection: About = { ...ofApp, purpose: 'connect' };
@@ -53,6 +58,27 @@ describe('the next step on the page', () => {
     ['link_other_account', ofLink, { label: 'Use another account', url: `${openLink.url}?prompt=select_account` }],
     ['link_ended', ofLink, startPage],
     ['code_refused', { ...ofLink, appId: 'deleted' }, startPage],
+    ['code_refused', { ...ofApp, returnTo: '/board?a=1#b' }, toBoard(signInAgain)],
+    ['step_up_refused', { ...ofApp, returnTo: '/board?a=1#b' }, toBoard(stepUpAgain)],
+    ['not_permitted', { ...ofApp, returnTo: '/board?a=1#b' }, toBoard(anotherAccount)],
+    [
+      'access_denied',
+      { ...ofApp, returnTo: '/board?a=1#b' },
+      {
+        ...toBoard(signInAgain),
+        other: toBoard({ ...anotherAccount, url: `${HREF}/sign-in?prompt=select_account` }),
+      },
+    ],
+    [
+      'other_user_signed_in',
+      { ...ofApp, signOutFirst: true, returnTo: '/board?a=1#b' },
+      { ...signOut, other: toBoard(anotherAccount) },
+    ],
+    ['access_denied', { ...ofConnection, returnTo: '/board?a=1#b' }, toBoard(connectAgain)],
+    ['access_denied', { ...ofLink, returnTo: '/board?a=1#b' }, openLink],
+    // Where they lead without being told.
+    ['code_refused', { ...ofApp, returnTo: '/base/' }, signInAgain],
+    ['code_refused', { ...ofConnection, returnTo: '/base/connections/platform' }, connectAgain],
   ])('of %s with %j', (failure, about, step) => {
     expect(fail(failure, about).step).toEqual(step);
   });

@@ -1,7 +1,7 @@
 /** Hints in links and forms reach the provider and nothing else, and "Use another account" leads there. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
-import { createUserAgent, type UserAgent } from '../support/browserless.ts';
+import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { attempt, begin, csrfTokenOf, type HostileSite, startHostileSite, textOf } from './attempt.ts';
 
 const HINTS = { login_hint: 'private.hint+1@example.test', prompt: 'login', ui_locales: 'de-CH en' };
@@ -137,5 +137,33 @@ describe('select_account', () => {
     expect(textOf(other.body)).toContain('Another user is signed in');
     expect(other.body).toContain(link);
     await staff.close();
+  });
+});
+
+describe('an attempt after one that was denied', () => {
+  const BOARD = '/session?board=1';
+  const linkOf = ({ body }: Page, words: string) =>
+    new RegExp(`href="([^"]*)"[^>]*>${words}`).exec(body)?.[1]?.replaceAll('&amp;', '&') ?? '';
+
+  test('ends on the page that asked for the sign-in', async () => {
+    site.provider.set('callback-access-denied');
+    const { agent, page } = await attempt(site, { path: `/sign-in?return_to=${encodeURIComponent(BOARD)}` });
+    expect(page.status).toBe(403);
+    site.provider.reset();
+    const other = linkOf(page, 'Use another account');
+    const again = linkOf(page, 'Try again');
+    for (const link of [other, again]) expect((await agent.get(link)).url, link).toBe(site.url + BOARD);
+  });
+
+  test('ends on the page that asked for the connection', async () => {
+    const { agent } = await attempt(site);
+    const path = `${site.url}/connections/plain?return_to=${encodeURIComponent(BOARD)}`;
+    site.provider.set('callback-access-denied');
+    const denied = await agent.submit(await agent.get(path), { return_to: BOARD });
+    expect(denied.status).toBe(403);
+    site.provider.reset();
+    const form = await agent.get(linkOf(denied, 'Try again'));
+    expect(form.url).toBe(path);
+    expect((await agent.submit(form, { return_to: BOARD })).url).toBe(site.url + BOARD);
   });
 });
