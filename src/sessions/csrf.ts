@@ -5,18 +5,19 @@ import { AppError } from '../errors.ts';
 import { formField } from '../http/body.ts';
 import { requiring } from '../http/description.ts';
 
-const failed = (logDetail: string) =>
-  new AppError('csrf_failed', { detail: 'Open the page again and repeat what you did there.', logDetail });
+const failed = (logDetail: string, detail = 'Open the page again and repeat what you did there.') =>
+  new AppError('csrf_failed', { detail, logDetail });
 
 /** For state changes with a session; without one there is nothing to protect. Runs after the body is read. */
 export function csrfGuard(origin: string): RequestHandler {
+  const elsewhere = `The request came from another origin than ${origin}. Open the page there, and repeat it.`;
   return requiring<RequestHandler>([{ session: [], csrf: [] }], (req, _res, next) => {
     const { session } = req.context;
     if (!session) return next();
     const sentOrigin = req.get('origin');
-    if (sentOrigin !== undefined && sentOrigin !== origin) return next(failed('foreign Origin'));
+    if (sentOrigin !== undefined && sentOrigin !== origin) return next(failed('foreign Origin', elsewhere));
     const site = req.get('sec-fetch-site');
-    if (site !== undefined && site !== 'same-origin') return next(failed('foreign Sec-Fetch-Site'));
+    if (site !== undefined && site !== 'same-origin') return next(failed('foreign Sec-Fetch-Site', elsewhere));
     return isSame(tokenOf(req), session.csrfToken) ? next() : next(failed('wrong or missing token'));
   });
 }

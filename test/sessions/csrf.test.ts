@@ -77,7 +77,11 @@ describe('R66 state changes', () => {
       headers: { ...DATA, ...FORM, cookie, ...headers },
       body: '',
     });
-    expect(JSON.parse(body).detail).toBe('Open the page again and repeat what you did there.');
+    expect(JSON.parse(body).detail).toBe(
+      words.startsWith('foreign')
+        ? `The request came from another origin than ${site.url}. Open the page there, and repeat it.`
+        : 'Open the page again and repeat what you did there.',
+    );
     const lines = site.logs().filter((line) => line.includes(String(sent['x-request-id'])));
     expect(lines.map((line) => JSON.parse(line))).toContainEqual(
       expect.objectContaining({ code: 'csrf_failed', detail: words }),
