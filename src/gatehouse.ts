@@ -65,7 +65,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
 
   const observability = room(await createObservability({ config, logDestination, clock, monotonicClock }));
   const { events, metrics, tracing } = observability;
-  for (const warning of parts.warnings) events.settingIgnored(warning);
+  for (const warning of parts.warnings) events.settingWarned(warning);
   const storage = room(
     await createStorage({
       ...{ config, encryptionKeys, events, clock, random },

@@ -21,7 +21,7 @@ export interface ReadSettings {
   fromFile: readonly ConnectedApp[];
   /** Of Node's pool, where its variable `UV_THREADPOOL_SIZE` says so. */
   threads: number | undefined;
-  /** Sentences about names in the environment that nothing reads. */
+  /** Sentences about names in the environment that nothing reads, and about administrators that cannot be. */
   warnings: readonly string[];
 }
 
@@ -65,7 +65,7 @@ function readAll(source: ConfigSource) {
         encryptionKeys: storage.encryptionKeys,
         fromFile: apps.apps,
         threads: Number.parseInt(source.env.UV_THREADPOOL_SIZE ?? '', 10) || undefined,
-        warnings,
+        warnings: [...warnings, ...adminWarnings(values.admin, apps)],
       }
     : undefined;
   return { faults: [...new Set(all)], warnings, settings, datasetPath: values.bin.datasetFile };
@@ -106,6 +106,14 @@ function adminFaults({ app: named, acr }: Config['admin'], parsed: ParsedApps): 
     signInApps.length === 0
       ? 'ADMIN_ACR needs an app that administrators sign in with: give CONNECTED_APPS_FILE one that has signIn.'
       : `ADMIN_ACR needs to know which of ${signInApps.length} sign-in apps administrators come from: name it in ADMIN_APP.`,
+  ];
+}
+
+function adminWarnings({ app: named }: Config['admin'], { apps }: ParsedApps): string[] {
+  const ids = apps.filter(({ signIn }) => signIn !== undefined).map(({ id }) => id);
+  if (named !== undefined || ids.length < 2) return [];
+  return [
+    `no user is an administrator: set ADMIN_APP to the app that administrators sign in with (${ids.join(', ')}).`,
   ];
 }
 

@@ -1,5 +1,6 @@
 /** The command `config check`: checks the settings without starting anything. */
 import type { Command } from 'commander';
+import type { Config } from '../config/config.ts';
 import { EX_CONFIG, StartRefused } from '../errors.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
@@ -16,9 +17,9 @@ export function addConfigCommand(program: Command, terminal: Terminal): void {
     .option('--json', 'print {"ok", "faults", "warnings", "storage", "apps"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async ({ json = false }: { json?: boolean }) => {
-      const data = await checkConfig(terminal);
+      const { administrators, ...data } = await checkConfig(terminal);
       const { ok, storage, apps, faults, warnings } = data;
-      const valid = `The settings are valid. Storage: ${storage}. Apps of the file: ${apps.join(', ') || 'none'}.`;
+      const valid = `The settings are valid. Storage: ${storage}. Apps of the file: ${apps.join(', ') || 'none'}.${administrators}`;
       const text = [
         ...(ok ? [valid] : faults.map((fault) => `- ${fault}`)),
         ...warnings.map((one) => `Warning: ${one}`),
@@ -32,13 +33,24 @@ async function checkConfig({ source }: Terminal) {
   // Loaded only here, because it needs a part of the server.
   const { readSettingsAndDataset } = await import('../read-settings.ts');
   const { callbackWarnings } = await import('../connected-apps/connected-app.ts');
+  const { placeholderWarnings } = await import('../connected-apps/app-file.ts');
   const { storageName } = await import('../storage/name.ts');
   try {
     const { config, fromFile, ...settings } = await readSettingsAndDataset(source);
-    const warnings = [...settings.warnings, ...callbackWarnings(fromFile, config.publicUrl.href)];
-    return { ok: true, faults: [], warnings, storage: storageName(config), apps: fromFile.map(({ id }) => id) };
+    const warnings = [
+      ...settings.warnings,
+      ...callbackWarnings(fromFile, config.publicUrl.href),
+      ...placeholderWarnings(fromFile),
+    ];
+    const apps = fromFile.map(({ id }) => id);
+    const administrators = administratorsText(config.admin);
+    return { ok: true, faults: [], warnings, storage: storageName(config), apps, administrators };
   } catch (error) {
     if (!(error instanceof StartRefused)) throw error;
-    return { ok: false, faults: error.faults, warnings: [], storage: null, apps: [] };
+    return { ok: false, faults: error.faults, warnings: [], storage: null, apps: [], administrators: '' };
   }
+}
+
+function administratorsText({ app, claim, values }: Config['admin']): string {
+  return app === undefined ? '' : ` Administrators: users of "${app}" with ${values.join(' or ')} in ${claim}.`;
 }

@@ -119,18 +119,19 @@ function readSecret(
   const place = placeText(at);
   if ('env' in at) {
     const text = source.env[at.env];
-    return secretOr(`${place} is ${text === undefined ? 'not set' : 'empty'}.`, text);
+    return secretOr(place, text === undefined ? 'not set' : 'empty', text);
   }
   try {
-    return secretOr(`${place} is empty.`, source.readFile(at.file));
+    return secretOr(place, 'empty', source.readFile(at.file));
   } catch (error) {
     return { fault: fileFault(error, place) ?? `${place} cannot be read.` };
   }
 }
 
-function secretOr(fault: string, text = ''): { clientSecret: string } | { fault: string } {
+function secretOr(place: string, missing: string, text = ''): { clientSecret: string } | { fault: string } {
   const clientSecret = text.trim();
-  return clientSecret === '' ? { fault } : { clientSecret };
+  if (clientSecret === '') return { fault: `${place} is ${missing}.` };
+  return /[\r\n]/.test(clientSecret) ? { fault: `${place} has more than one line.` } : { clientSecret };
 }
 
 /** Names only what looks like a place: the secret itself may stand there by mistake (R22). */
@@ -144,3 +145,18 @@ function duplicateFaults(ids: readonly string[]): string[] {
     ids.indexOf(id) < position ? [`CONNECTED_APPS_FILE: the id "${id}" is used twice.`] : [],
   );
 }
+
+/** Where the examples of our documents stand for values of the provider. */
+const PLACEHOLDERS =
+  /^(the client ID|the consumer key|the-secret-that-the-provider-gave|the one that the provider gave)$/;
+
+/** Warnings for apps that still have values of an example in our documents. They name the fields and no value. */
+export const placeholderWarnings = (apps: readonly ConnectedApp[]): string[] =>
+  apps.flatMap(({ id, issuer, clientId, clientSecret = '', apiBaseUrl = '' }) => {
+    const fields = { issuer, clientId, clientSecret, apiBaseUrl };
+    const isExample = (value: string) => /(^|\.)example\.com$/.test(URL.parse(value)?.hostname ?? '');
+    const names = Object.entries(fields).flatMap(([name, value]) =>
+      PLACEHOLDERS.test(value) || isExample(value) ? [name] : [],
+    );
+    return names.length === 0 ? [] : [`the app "${id}" still has the example of the documents in ${names.join(', ')}.`];
+  });

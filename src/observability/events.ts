@@ -139,8 +139,8 @@ export interface Events {
   countsLost(facts: { of: (typeof LABEL_VALUES.countsLost)[number]; counts: number }): void;
   /** Once for each fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or named no address. */
   forwardedFault(fault: 'untrusted' | 'unreadable', peer: string): void;
-  /** @param text names it and never its value */
-  settingIgnored(text: string): void;
+  /** @param text names the setting and never its value */
+  settingWarned(text: string): void;
   redisUnprotected(): void;
   /** At the start: a failover of the storage loses the last writes before it. */
   failoverLosesWrites(kind: 'sentinels' | 'cluster'): void;
@@ -302,7 +302,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     storageBack: line('warn', 'storage is back'),
     storageSlow: line('warn', 'disk is slow'),
     checkpointFailed: failure('error', 'checkpoint failed'),
-    settingIgnored: (text) => logger.warn(text),
+    settingWarned: (text) => logger.warn(text),
     redisUnprotected() {
       logger.warn('Redis is reached without TLS beyond this machine: use rediss://, or a network that is yours alone');
     },

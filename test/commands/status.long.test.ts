@@ -92,7 +92,9 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     const { status, stdout } = await run(['config', 'check', '--json']);
     expect(status).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ ok: true, faults: [], apps: ['platform'] });
-    expect((await run(['config', 'check'])).stdout).toMatch(/^The settings are valid\. Storage: .*: platform\.\n$/);
+    expect((await run(['config', 'check'])).stdout).toMatch(
+      /^The settings are valid\. Storage: .*: platform\. Administrators: users of "platform" with gatehouse-admins in groups\.\n$/,
+    );
   });
 
   checkOnce('config check warns of names that nothing reads, and so does the log of a start', async () => {

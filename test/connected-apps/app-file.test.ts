@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
+import { parseConnectedApps, placeholderWarnings } from '../../src/connected-apps/app-file.ts';
 import { callbackUrlOf, isOpenIdApp, isUsable, PROTOCOL_PARAMETERS } from '../../src/connected-apps/connected-app.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 
@@ -36,6 +36,25 @@ function faultsUnder(internalHosts: string[], changes: Record<string, unknown>):
 
 const faultsOf = (changes: Record<string, unknown>) => parse([{ ...GOOD, ...changes }]).faults;
 const places = (faults: string[]) => faults.map((fault) => /, (\/[^:]*|whole entry):/.exec(fault)?.[1]);
+
+test('values that an example in the documents has are named', () => {
+  const warningsOf = (changes: object, secret = SECRET) =>
+    placeholderWarnings(
+      parseConnectedApps(JSON.stringify([{ ...GOOD, issuer: 'https://idp.test', ...changes }]), {
+        env: { PLATFORM_CLIENT_SECRET: secret },
+        readFile: missing,
+      }).apps,
+    );
+  expect(warningsOf({ apiBaseUrl: 'https://platform.test', clientId: 'the client' })).toEqual([]);
+  const changes = {
+    issuer: 'https://example.my.example.com',
+    clientId: 'the client ID',
+    apiBaseUrl: 'https://example.com/v1',
+  };
+  expect(warningsOf(changes, 'the-secret-that-the-provider-gave')).toEqual([
+    'the app "platform" still has the example of the documents in issuer, clientId, clientSecret, apiBaseUrl.',
+  ]);
+});
 
 test('of a file with a faulty entry the good ones are read, and the other is named', () => {
   const { apps, faults, faultyIds } = parse([GOOD, { ...GOOD, id: 'second', issuer: 'no address' }, 7]);
@@ -231,16 +250,19 @@ describe('faults', () => {
     [{ file: '/run/denied' }, '/run/denied: this user has no permission for it. Check its owner'],
     [{ file: '/run/none' }, '/run/none: there is no such file or folder.'],
     [{ file: '/run/empty' }, '/run/empty is empty.'],
+    [{ file: '/run/lines' }, '/run/lines has more than one line.'],
+    [{ env: 'LINES' }, 'the variable LINES has more than one line.'],
     [{ file: '/run/strange' }, '/run/strange cannot be read.'],
     [{ file: SECRET }, 'the file that it names: there is no such file or folder.'],
   ])('a client secret that cannot be read (%o) says where and why', (clientSecret, expected) => {
     const codes: Record<string, string> = { '/run/denied': 'EACCES', '/run/strange': 'ESTRANGE' };
     const readFile = (path: string) => {
       if (path === '/run/empty') return ' \n';
+      if (path === '/run/lines') return `${SECRET}\nas-gatehouse npm run\n`;
       throw Object.assign(new Error(path), { code: codes[path] ?? 'ENOENT' });
     };
     const { faults } = parseConnectedApps(JSON.stringify([{ ...GOOD, clientSecret }]), {
-      env: { EMPTY: ' ' },
+      env: { EMPTY: ' ', LINES: `${SECRET}\r\n${SECRET}` },
       readFile,
     });
     expect(faults[0]).toContain(`app 1 (platform), /clientSecret: ${expected}`);
