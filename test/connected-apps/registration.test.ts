@@ -181,7 +181,26 @@ describe('R116 tokens of an app', () => {
   });
 
   const WEIGHED = ['issuer', 'clientId', 'discoveryUrl', 'endpoints', 'apiBaseUrl', 'account', 'apiBaseUrlFrom'];
-  const OTHERS = Object.keys(connectedAppSchema.shape).filter((field) => !WEIGHED.includes(field));
+  const OTHERS = [
+    ...[
+      'id',
+      'name',
+      'tokenEndpointAuthMethod',
+      'callbackUrls',
+      'returnUrls',
+      'disabled',
+      'signIn',
+      'scopes',
+      'prompt',
+    ],
+    ...['parameters', 'tokenParameters', 'resources', 'tokenPath', 'threadPath', 'refresh', 'providerSignOut', 'par'],
+    ...['dpop', 'accessTokenLifetimeSeconds', 'rateLimit'],
+  ];
+
+  test('depend on a field, or do not: each new one is in one of the two lists, by where tokens go for it', () => {
+    expect([...WEIGHED, ...OTHERS].sort()).toEqual(Object.keys(connectedAppSchema.shape).sort());
+  });
+
   test.each(OTHERS)('do not depend on %s', (field) => {
     fc.assert(
       fc.property(app, fc.anything(), fc.anything(), (one, before, after) => {

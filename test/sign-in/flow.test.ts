@@ -594,7 +594,12 @@ describe('a start', () => {
 
   test.each<[string, object, object, object]>([
     ['a sign-in', {}, { url: `${HREF}/sign-in?app=platform&return_to=%2Fthreads` }, { purpose: 'sign_in' }],
-    ['a connection', connecting, { url: `${HREF}/connections/platform?return_to=%2Fthreads` }, { purpose: 'connect', userId: 'u1' }],
+    [
+      'a connection',
+      connecting,
+      { url: `${HREF}/connections/platform?return_to=%2Fthreads` },
+      { purpose: 'connect', userId: 'u1' },
+    ],
     ['a connection by a link', linked, { url: `${HREF}/connect/gthl_x` }, { purpose: 'connect', userId: 'u1' }],
   ])('of %s that fails is recorded, and its page offers to try again', async (_what, request, step, record) => {
     for (const [app, failure, failedStep] of [

@@ -1,5 +1,6 @@
 /** The form of a connected app shows every field of a registration, and gives it back as it was. */
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import { newAppForm, registrationOf, valuesOfApp } from '../../../src/admin/connected-apps/form.ts';
 import { connectedAppSchema } from '../../../src/connected-apps/connected-app.ts';
 
@@ -38,6 +39,20 @@ test.each([
   ).toEqual(app);
 });
 
-test('there is no field that is not tried here, but the one that has a button of its own', () => {
-  expect(Object.keys(connectedAppSchema.shape).filter((name) => !(name in FULL))).toEqual(['disabled']);
+/** Paths of the members that a value of this schema can have and this one lacks. */
+function untried(schema: z.core.$ZodType, value: unknown): string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault) return untried(schema.unwrap(), value);
+  if (schema instanceof z.ZodArray) return untried(schema.element, (value as unknown[])[0]);
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap((option) => untried(option, value));
+  if (!(schema instanceof z.ZodObject)) return [];
+  return Object.entries(schema.shape).flatMap(([name, member]) => {
+    if (typeof value !== 'object' || value === null || !(name in value)) return [name];
+    return untried(member, value[name as keyof typeof value]).map((path) => `${name}.${path}`);
+  });
+}
+
+test('there is no field or member that is not tried here, but the one that has a button of its own', () => {
+  expect(untried(connectedAppSchema, FULL)).toEqual(['disabled']);
+  const { perAppPerMinute: _, ...rateLimit } = FULL.rateLimit;
+  expect(untried(connectedAppSchema, { ...FULL, rateLimit })).toEqual(['rateLimit.perAppPerMinute', 'disabled']);
 });
