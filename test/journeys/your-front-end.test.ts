@@ -83,13 +83,16 @@ describe.each(SITES)('%s', (_name, heading, file, command) => {
   test('a page of the site signs users in, reads their thread, posts, connects again and signs out', async () => {
     const { site, url } = await start(heading, file, [...command]);
     const agent = createUserAgent();
-    const { callGatehouse, postToGatehouse } = functionsAt(`${url}/?board=1`, agent);
+    const { callGatehouse, postToGatehouse } = functionsAt(`${url}/?board=1#top`, agent);
 
     const signedOut = await callGatehouse('/threads/current').catch((error: unknown) => error);
-    expect(signedOut).toMatchObject({ message: 'Sign in first', code: 'sign_in_required' });
+    expect(signedOut).toMatchObject({
+      ...{ message: 'Sign in first', code: 'sign_in_required', status: 401, retryAfter: null },
+      detail: expect.stringContaining('Sign in and try again'),
+    });
     const { connectUrl } = signedOut as { connectUrl: string };
     const { page } = await signIn({ url: '' }, undefined, { agent, path: connectUrl });
-    expect([page.url, page.body]).toEqual([`${url}/?board=1`, expect.stringContaining('The site')]);
+    expect([page.url, page.body]).toEqual([`${url}/?board=1#top`, expect.stringContaining('The site')]);
     expect(page.visited).toContainEqual(expect.stringMatching(`^${url}/gatehouse/oauth/callback/platform`));
     // As Gatehouse writes its own address when it is ready.
     expect((await agent.get(`${url}/gatehouse`)).body).toContain('Sign out');
@@ -99,13 +102,14 @@ describe.each(SITES)('%s', (_name, heading, file, command) => {
     site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 404, body: {} });
     await expect(callGatehouse('/threads/current')).rejects.toMatchObject({
       message: 'Status 404',
+      status: 404,
       connectUrl: undefined,
     });
 
     await disconnect({ url: `${url}/gatehouse` }, agent);
     await expect(callGatehouse('/threads/current')).rejects.toMatchObject({
       code: 'not_connected',
-      connectUrl: `${url}/gatehouse/connections/platform?return_to=%2F%3Fboard%3D1`,
+      connectUrl: `${url}/gatehouse/connections/platform?return_to=%2F%3Fboard%3D1%23top`,
     });
 
     const { json } = await getJson(agent, `${url}/gatehouse/session`);
