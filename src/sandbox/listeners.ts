@@ -88,7 +88,7 @@ function listen(server: Server, host: string, port: number): Promise<void> {
 
 function reasonOf(cause: NodeJS.ErrnoException, port: number): string {
   if (cause.code === 'EADDRINUSE') {
-    return `Port ${port} is taken. The sandbox needs three consecutive ports: set SANDBOX_PORT to the first of three free ones.`;
+    return `Port ${port} is taken. The sandbox needs three consecutive ports: give the first of three free ones (SANDBOX_PORT, or --port of npm run sandbox).`;
   }
   return `The sandbox cannot listen on port ${port}: ${cause.code}`;
 }

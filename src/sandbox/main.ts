@@ -13,11 +13,11 @@ import { type ReadSeed, readSeed } from './seed.ts';
 import { createCommand, readSettings, type Settings } from './settings.ts';
 
 const HELP = `Secrets are read only from the environment, because command lines are visible to other users:
-  SANDBOX_CLIENT_SECRET         the demo app's client secret (default: a new one at each start, printed)
+  SANDBOX_CLIENT_SECRET         the client secret of the sandbox's own app (default: a new one at each start, printed)
   SANDBOX_INITIAL_ACCESS_TOKEN  lets apps register themselves at /register (default: a new one at each start, printed)
   SANDBOX_BIN_API_KEY           an API key of the BIN lookup service (default: a new one at each start, printed)
 
-The demo app is registered as ${DEMO_CLIENT_ID} and may ask for every scope that discovery lists. The second factor of
+The sandbox's own app is registered as ${DEMO_CLIENT_ID} and may ask for every scope that discovery lists. The second factor of
 admin@example.test has the secret ${ADMIN_TOTP_SECRET}; the identity provider's first page shows a
 current code. See docs/sandbox.md for more, with a seed file and example calls.`;
 
@@ -109,7 +109,7 @@ function demoClient(callbackUrl: string, clientSecret: string): SandboxClient {
   return {
     clientId: DEMO_CLIENT_ID,
     clientSecret,
-    name: 'Demo app',
+    name: 'Sandbox app',
     redirectUris: [callbackUrl],
     // Gatehouse's start page: its callback URLs end with `/oauth/callback/ID`.
     postLogoutRedirectUris: [new URL('../../', callbackUrl).href],

@@ -80,7 +80,7 @@ const OPTIONS: Record<keyof typeof shape, NamedOption> = {
     flag: '--callback-url <url>',
     env: 'SANDBOX_CALLBACK_URL',
     fallback: 'http://127.0.0.1:3000/oauth/callback/platform',
-    says: 'callback URL of the demo app',
+    says: 'callback URL of the sandbox’s own app',
   },
   accessTokenSeconds: {
     flag: '--access-token-seconds <n>',
