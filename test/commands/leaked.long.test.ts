@@ -107,7 +107,8 @@ test('the client secret of an app: the new one is used after a reload, and no co
   expect(await thread()).toBe('provider_unavailable');
   // The doctor compares the clocks.
   backToNow();
-  await follow('client-secret', { input: `${secret}\n` });
+  await follow('new-secret', { input: `${secret}\n` });
+  await follow('client-secret');
   expect((await doctor()).status).toBe(0);
   // After a failure, refreshes wait for half a minute.
   pass(150);
