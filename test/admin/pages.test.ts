@@ -68,6 +68,7 @@ connected-apps # Connected apps
 connected-apps/platform # Collaboration platform
   Defined in CONNECTED_APPS_FILE. To change it, edit the file, then send the process SIGHUP or restart it.
   Client secret: Set in the file / Who may sign in: All users of the provider
+  Client authentication: client_secret_basic / Path of the current thread: /1/threads/current
   Connections: 2 </admin/connections?app=platform>
   openid Know who you are when you sign in / profile See your name and the other public parts of your profile
   email See your e-mail address / offline_access Stay connected while you are away, until you disconnect

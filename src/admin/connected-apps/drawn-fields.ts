@@ -52,11 +52,22 @@ export const drawnInputs: object = Object.fromEntries(DRAWN_FIELDS.map(({ name, 
 
 /** What the form shows of an app. */
 export function drawnValues(app: object): object {
-  const memberAt = (name: string) =>
-    name.split('-').reduce<unknown>((value, member) => (isObject(value) ? value[member] : undefined), app);
-  return Object.fromEntries(
-    DRAWN_FIELDS.map(({ name, kind, initial }) => [name, KINDS[kind].toForm(memberAt(name) ?? initial)]),
-  );
+  return Object.fromEntries(DRAWN_FIELDS.map((field) => [field.name, shownValue(field, app)]));
+}
+
+/** Labels and values of the fields that differ from what they are without being set. */
+export function drawnSettings(app: object): [label: string, value: string][] {
+  return DRAWN_FIELDS.flatMap((field) => {
+    const value = shownValue(field, app);
+    if (value === KINDS[field.kind].toForm(field.initial)) return [];
+    const words = field.kind === 'tick' ? (value ? 'Yes' : 'No') : value.replaceAll('\n', ', ');
+    return [[field.label, words]];
+  });
+}
+
+function shownValue({ name, kind, initial }: DrawnField, app: object): string {
+  const member = name.split('-').reduce<unknown>((value, one) => (isObject(value) ? value[one] : undefined), app);
+  return KINDS[kind].toForm(member ?? initial);
 }
 
 /** The members of a registration that the form gives; groups without a member are left out. */

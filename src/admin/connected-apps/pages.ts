@@ -17,7 +17,7 @@ import { type SecretAge, secretAge } from '../secret-age.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import type { Timelines } from '../timeline/timeline.ts';
 import type { ConnectedAppChanges } from './changes.ts';
-import { DRAWN_FIELDS, type DrawnField } from './drawn-fields.ts';
+import { DRAWN_FIELDS, type DrawnField, drawnSettings } from './drawn-fields.ts';
 import type { ConnectedAppFacts } from './facts.ts';
 import { APP_FIELDS, changedAppForm, registrationOf, scopesOf, valuesOfApp } from './form.ts';
 import { lackingText, NOTICES } from './notices.ts';
@@ -33,6 +33,8 @@ declare module '../../pages/page-data.ts' {
       timeline: TimelineSection;
       form: ChangedForm;
       drawn: readonly DrawnField[];
+      /** Label and value, if it is set, of what an app of the file shows below its main settings. */
+      settings: readonly (readonly [label: string, value: string | undefined])[];
       provider: ProviderFacts | undefined;
       callbackPattern: string;
     };
@@ -104,6 +106,7 @@ export function connectedAppPages(parts: {
       timeline: await timelineSection(req, (query) => timelines.ofApp(app, query)),
       form,
       drawn: DRAWN_FIELDS,
+      settings: settingsOf(app),
       provider: await provider.shown(form),
       callbackPattern: app.callbackUrl,
     };
@@ -185,4 +188,13 @@ function withConfirmed({ scopes }: AppView, form: ChangedForm): ChangedForm {
     .join(' ');
   const shown = faults.map((fault) => (fault.field === 'confirmed' ? { ...fault, field: 'moreScopes' } : fault));
   return { ...form, values: { ...values, confirmed }, faults: shown };
+}
+
+function settingsOf(app: AppView): (readonly [label: string, value: string | undefined])[] {
+  return [
+    ['Client authentication', app.tokenEndpointAuthMethod],
+    ['Discovery URL', app.discoveryUrl],
+    ['Path of the current thread', app.threadPath],
+    ...drawnSettings(app),
+  ];
 }

@@ -1,6 +1,7 @@
 /** The form of a connected app shows every field of a registration, and gives it back as it was. */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import { DRAWN_FIELDS, drawnSettings } from '../../../src/admin/connected-apps/drawn-fields.ts';
 import { newAppForm, registrationOf, valuesOfApp } from '../../../src/admin/connected-apps/form.ts';
 import { connectedAppSchema } from '../../../src/connected-apps/connected-app.ts';
 
@@ -37,6 +38,14 @@ test.each([
       .extend({ clientSecret: connectedAppSchema.shape.name.optional() })
       .parse({ id, ...registrationOf(form, form.callbackUrl) }),
   ).toEqual(app);
+});
+
+test('an app of the file shows each field that is set, and none that is not', () => {
+  expect(drawnSettings(connectedAppSchema.parse(LEAST))).toEqual([]);
+  const shown = new Map(drawnSettings(connectedAppSchema.parse(FULL)));
+  expect([...shown.keys()]).toEqual(DRAWN_FIELDS.map(({ label }) => label));
+  expect(shown.get('Signing out here also signs out at the provider')).toBe('No');
+  expect(shown.get('Return URLs')).toBe(`${HOST}/1, ${HOST}/2`);
 });
 
 /** Paths of the members that a value of this schema can have and this one lacks. */
