@@ -1,7 +1,7 @@
 /** The three listeners of the sandbox, opened together or not at all. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, isIPv6 } from 'node:net';
-import { StartRefused } from '../errors.ts';
+import { codeOf, StartRefused } from '../errors.ts';
 
 const LISTENER_NAMES = ['identity-provider', 'platform', 'bin-service'] as const;
 export type ListenerName = (typeof LISTENER_NAMES)[number];
@@ -37,12 +37,16 @@ export async function openListeners({ host, port, beyondLoopback = false, public
   const handling = Promise.withResolvers<Readonly<Record<ListenerName, RequestListener>>>();
   const close = async () => void (await Promise.all([...servers.values()].map(closeServer)));
   try {
+    const failed: { port: number; code: string }[] = [];
     for (const [index, name] of LISTENER_NAMES.entries()) {
       // A request that arrives during the start waits for `serve`.
       const server = createServer((req, res) => void handling.promise.then((handlers) => handlers[name](req, res)));
-      await listen(server, host, port === 0 ? 0 : port + index);
-      servers.set(name, server);
+      const at = port === 0 ? 0 : port + index;
+      const code = await listen(server, host, at);
+      if (code === undefined) servers.set(name, server);
+      else failed.push({ port: at, code });
     }
+    if (failed.length > 0) throw new StartRefused([reasonOf(failed)]);
   } catch (error) {
     await close();
     throw error;
@@ -74,23 +78,25 @@ function isWildcard(host: string): boolean {
   return host === '0.0.0.0' || host === '::';
 }
 
-function listen(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', (cause: NodeJS.ErrnoException) =>
-      reject(new StartRefused([reasonOf(cause, port)], { cause })),
-    );
+/** @returns the code of the error, if it does not listen */
+function listen(server: Server, host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    server.once('error', (error) => resolve(codeOf(error) ?? 'unknown failure'));
     server.listen(port, host, () => {
       server.removeAllListeners('error');
-      resolve();
+      resolve(undefined);
     });
   });
 }
 
-function reasonOf(cause: NodeJS.ErrnoException, port: number): string {
-  if (cause.code === 'EADDRINUSE') {
-    return `Port ${port} is taken. The sandbox needs three consecutive ports: give the first of three free ones (SANDBOX_PORT, or --port of npm run sandbox).`;
-  }
-  return `The sandbox cannot listen on port ${port}: ${cause.code}`;
+function reasonOf(failed: readonly { port: number; code: string }[]): string {
+  const taken = failed.filter(({ code }) => code === 'EADDRINUSE').map(({ port }) => `Port ${port} is taken.`);
+  const other = failed.find(({ code }) => code !== 'EADDRINUSE');
+  if (other) return `The sandbox cannot listen on port ${other.port}: ${other.code}`;
+  return [
+    ...taken,
+    'The sandbox needs three consecutive ports: give the first of three free ones (SANDBOX_PORT, or --port of npm run sandbox).',
+  ].join(' ');
 }
 
 function originOf(host: string, server: Server): string {

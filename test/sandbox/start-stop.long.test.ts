@@ -51,6 +51,9 @@ describe('starting and stopping', () => {
     const ports = [sandbox.issuer, sandbox.platformUrl, sandbox.binServiceUrl].map((url) => Number(new URL(url).port));
     expect(ports).toEqual([port, port + 1, port + 2]);
     await expect(startSandbox({ ...parts, port: port - 2 })).rejects.toThrow(`Port ${port} is taken`);
+    await expect(startSandbox({ ...parts, port: port - 1 })).rejects.toThrow(
+      `Port ${port} is taken. Port ${port + 1} is taken. The sandbox needs`,
+    );
     await sandbox.close();
     const blocker = createServer().listen(port + 2, '127.0.0.1');
     await once(blocker, 'listening');
