@@ -19,7 +19,8 @@ export function addConfigCommand(program: Command, terminal: Terminal): void {
     .action(async ({ json = false }: { json?: boolean }) => {
       const { administrators, ...data } = await checkConfig(terminal);
       const { ok, storage, apps, faults, warnings } = data;
-      const valid = `The settings are valid. Storage: ${storage}. Apps of the file: ${apps.join(', ') || 'none'}.${administrators}`;
+      const named = `Apps of the file: ${apps.join(', ') || 'none'}.${administrators}`;
+      const valid = `The settings are valid. Storage: ${storage}. ${named}`;
       const text = [
         ...(ok ? [valid] : faults.map((fault) => `- ${fault}`)),
         ...warnings.map((one) => `Warning: ${one}`),

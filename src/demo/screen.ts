@@ -31,10 +31,11 @@ export function demoScreen(parts: {
     ({ login, name, groups }) =>
       `  ${login.padEnd(width)}  ${name}${groups.length > 0 ? ` (administrator, signs in with ${staff.name})` : ''}`,
   );
+  const passedOn = localUrl === undefined ? '' : `\nYour front end has to pass it on to ${localUrl}, with this path`;
   const warning =
     'Commands (npm run gatehouse) use the .env of this folder, not the demo: run the demo elsewhere for those.\n';
   return `
-Gatehouse is ready at ${publicUrl}${localUrl === undefined ? '' : `\nYour front end has to pass it on to ${localUrl}, with this path`}
+Gatehouse is ready at ${publicUrl}${passedOn}
 
 Each account has the password ${accounts[0]?.password}:
 ${accountLines.join('\n')}

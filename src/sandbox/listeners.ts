@@ -95,7 +95,8 @@ function reasonOf(failed: readonly { port: number; code: string }[]): string {
   if (other) return `The sandbox cannot listen on port ${other.port}: ${other.code}`;
   return [
     ...taken,
-    'The sandbox needs three consecutive ports: give the first of three free ones (SANDBOX_PORT, or --port of npm run sandbox).',
+    'The sandbox needs three consecutive ports: give the first of three free ones',
+    '(SANDBOX_PORT, or --port of npm run sandbox).',
   ].join(' ');
 }
 
