@@ -59,12 +59,13 @@ const READ_HERE: Readonly<Record<string, string>> = {
   'src/sign-in-record/failure-facts.ts': 'of OutboundError',
   'src/sign-in/fail.ts': 'of OutboundError',
   'src/connected-apps/provider-error.ts': 'of OutboundError',
+  'src/webhooks/delivery.ts': 'of OutboundError',
   'src/commands/run.ts': 'of AppError',
   'src/commands/run-status.ts': 'of AppError',
   'src/storage/redis/faults.ts': 'to classify',
   'src/storage/redis/start-fault.ts': 'to classify',
   'src/storage/redis/clients.ts': 'to classify',
-  'src/storage/redis/admission.ts': 'to classify',
+  'src/storage/identified-store.ts': 'of StorageRefused',
 };
 
 test('R120 no other file reads the message of an error', () => {
