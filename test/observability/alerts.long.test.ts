@@ -345,6 +345,17 @@ const LOUD: Record<string, Scenario> = {
     changes: [problems('storage_unavailable', rises(6, HOUR / 2))],
     fires: ['GatehouseStorageUnavailable'],
   },
+  'a process whose storage was replaced': {
+    changes: [
+      {
+        metric: 'gatehouse_storage_refused',
+        labels: { reason: 'replaced' },
+        instance: ONE,
+        course: dips(0, 1, HOUR / 2),
+      },
+    ],
+    fires: [`GatehouseStorageRefused of ${ONE}`],
+  },
   'a disk that takes a second for each write': {
     changes: [flushes('0.5', once(0)), flushes(undefined, rises(6, HOUR / 2))],
     fires: [`GatehouseDiskSlow of ${ONE}`],
@@ -524,7 +535,12 @@ test('each alert has something below its threshold, or fires at the first', () =
       );
     })
     .map(([, name]) => name);
-  expect(untried).toEqual(['GatehouseManyInternalErrors', 'GatehouseInternalErrors', 'GatehouseAuditLost']);
+  expect(untried).toEqual([
+    'GatehouseStorageRefused',
+    'GatehouseManyInternalErrors',
+    'GatehouseInternalErrors',
+    'GatehouseAuditLost',
+  ]);
 });
 
 test('each alert has something that fires it', () => {
