@@ -1,5 +1,6 @@
 /** What a sign-in costs the storage: what lies together is written together, and nothing is written twice. */
 import { expect, test } from 'vitest';
+import { ask } from '../support/ask.ts';
 import { signIn, startSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingRedis, type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -10,6 +11,8 @@ const SIGN_INS = 20;
  * end of the record; the audit entries.
  */
 const SCRIPTS = 7;
+/** As the scripts, without the audit entries. test/faults/slow-flush.timed.long.test.ts shows how often the disk is waited for. */
+const WRITES = 6;
 /** Of chores, and of audit entries that fall into two writes. */
 const BACKGROUND = 3;
 /** Those inside the scripts included: about 104. */
@@ -36,6 +39,24 @@ test('on Redis a sign-in takes seven scripts', async (context) => {
   } finally {
     await site.close();
     await redis.dispose();
+  }
+});
+
+test('on SQLite a sign-in takes six writes, two of which wait for the disk one after the other', async () => {
+  const site = await startSite();
+  const writes = async () => {
+    const { body } = await ask(`${site.managementUrl}/metrics`);
+    return Number(/^gatehouse_storage_command_duration_seconds_count\{command="write"\} (\d+)$/m.exec(body)?.[1]);
+  };
+  try {
+    await signIn(site);
+    const before = await writes();
+    for (let times = 0; times < SIGN_INS; times += 1) await signIn(site);
+    const each = ((await writes()) - before) / SIGN_INS;
+    expect(each).toBeGreaterThan(WRITES - 1);
+    expect(each).toBeLessThan(WRITES + BACKGROUND);
+  } finally {
+    await site.close();
   }
 });
 
