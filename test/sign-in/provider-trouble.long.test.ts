@@ -33,7 +33,7 @@ const TABLE: [ModeName, SignInFailure][] = [
   ['token-status-400', 'code_refused'],
   ['token-status-404', 'code_refused'],
   ['token-invalid-client', 'misconfigured'],
-  ['token-status-429', 'provider_unavailable'],
+  ['token-status-429', 'provider_limited'],
   ['token-status-500', 'provider_unavailable'],
   ['token-status-503', 'provider_unavailable'],
   ['token-huge', 'provider_unavailable'],
