@@ -115,8 +115,8 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
         throw unsaved('session_not_saved', cause);
       });
       try {
-        // User, list of sessions and grant are one write: who disables or deletes the user finds the session and the connection,
-        // or neither is made. The session comes last, so that no cookie opens one without them.
+        // User, list of sessions and grant are one write: disabling or deleting the user either ends both, or refuses this write.
+        // The session comes last, so that no cookie opens one without them.
         const made = await connections.make({
           userId: user.id,
           app,

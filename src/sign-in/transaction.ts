@@ -99,7 +99,10 @@ export function createTransactions(parts: { store: Store; sealedJson: SealedJson
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
           .slice(0, MAX_PENDING - 1);
         const next = { ...Object.fromEntries(newest), [nameOf(state)]: stored };
-        if (await store.write([stepOf(key, next, version), ...record])) return;
+        if (!(await store.write([stepOf(key, next, version), ...(first ? record : [])]))) continue;
+        // Apart, since the record may have been the reason: another request has the same reference. Then this one has none.
+        if (!first && record.length > 0) await store.write(record);
+        return;
       }
     },
 

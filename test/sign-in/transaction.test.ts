@@ -88,6 +88,12 @@ test('R6 the newest ten stay also where the clock was set back between them', as
   expect(await take(11)).toMatchObject({ returnTo: '/11' });
 });
 
+test('R6 a start is stored also where its sign-in record cannot be: another has the id', async () => {
+  const record = [{ put: 'sign-in:{sign-ins}:a', value: 'record', ifVersion: 0 }];
+  for (const n of [1, 2]) await transactions.put(`b${n}`, `state-${n}`, transaction(n), { isNewBrowser: true, record });
+  for (const n of [1, 2]) expect(await take(n, `b${n}`)).toMatchObject({ returnTo: `/${n}` });
+});
+
 test('R64 two starts at once of a browser that has just received its secret are both stored', async () => {
   const start = (n: number) => transactions.put('new', `state-${n}`, transaction(n), { isNewBrowser: true });
   await Promise.all([start(1), start(2)]);
