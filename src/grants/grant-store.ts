@@ -97,9 +97,7 @@ export function createGrantStore(parts: {
     prefetched?: GrantReading,
   ): Promise<StoredGrant | undefined> => {
     const stored = await open(userId, app.id, prefetched);
-    if (!stored || 'unreadable' in stored) return stored;
-    const grant = seenBy(app, stored.grant);
-    return grant === stored.grant ? stored : { grant, version: stored.version };
+    return storedAsSeenBy(app, stored);
   };
 
   /** After a write that was refused. An earlier attempt that timed out may have stored this very grant. */
@@ -232,6 +230,13 @@ export function createGrantStore(parts: {
       if (cached && !isSaved) cached.notedAt = 0;
     },
   };
+}
+
+/** The stored grant as this app may use it (`seenBy`). */
+export function storedAsSeenBy(app: ConnectedApp, stored: StoredGrant | undefined): StoredGrant | undefined {
+  if (!stored || 'unreadable' in stored) return stored;
+  const grant = seenBy(app, stored.grant);
+  return grant === stored.grant ? stored : { grant, version: stored.version };
 }
 
 /**

@@ -28,6 +28,8 @@ interface CachedToken {
   result: Extract<NarrowedResult, { kind: 'narrowed' }>;
   /** Many providers revoke the access token when this refresh token is used again. */
   refreshToken: string;
+  /** A later consent may have withdrawn a scope. */
+  consentedAt: number;
 }
 
 const MAX_CACHED = 1_000;
@@ -43,28 +45,29 @@ export function createNarrowedTokens(parts: { grants: GrantStore; refresher: Ref
   return {
     async accessToken(userId: string, app: ConnectedApp, { scopes, resource }: Narrowing): Promise<NarrowedResult> {
       const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
-      const refreshToken = refreshTokenOf(await grants.load(userId, app));
+      const current = workingGrant(await grants.load(userId, app));
       const cachedToken = cached.get(key);
       const isFresh =
         cachedToken?.result.expiresAt !== undefined && cachedToken.result.expiresAt - clock() > MIN_LIFETIME_MS;
-      if (isFresh && cachedToken.refreshToken === refreshToken) return cachedToken.result;
+      if (isFresh && current && isOf(current, cachedToken)) return cachedToken.result;
       const refreshed = await refresher.narrow({ userId, app, scopes, resource });
       const result = resultOf(refreshed, scopes, app, clock());
-      const newRefreshToken = refreshTokenOf(refreshed.stored);
-      if (result.kind === 'narrowed' && newRefreshToken !== undefined)
-        cached.set(key, { result, refreshToken: newRefreshToken });
+      const { refreshToken, consentedAt } = workingGrant(refreshed.stored) ?? {};
+      if (result.kind === 'narrowed' && refreshToken !== undefined && consentedAt !== undefined)
+        cached.set(key, { result, refreshToken, consentedAt });
       return result;
     },
   };
 }
 
 /** Undefined also where the grant is broken, so that access tokens of its refresh token are not returned from the cache. */
-function refreshTokenOf(stored: StoredGrant | undefined): string | undefined {
-  return isWorking(stored) ? stored.grant.refreshToken : undefined;
+function workingGrant(stored: StoredGrant | undefined): Grant | undefined {
+  const grant = stored && 'grant' in stored ? stored.grant : undefined;
+  return grant?.failure?.kind === 'reconnect_needed' ? undefined : grant;
 }
 
-function isWorking(stored: StoredGrant | undefined): stored is Extract<StoredGrant, { grant: Grant }> {
-  return stored !== undefined && 'grant' in stored && stored.grant.failure?.kind !== 'reconnect_needed';
+function isOf(grant: Grant, { refreshToken, consentedAt }: CachedToken): boolean {
+  return grant.refreshToken === refreshToken && grant.consentedAt === consentedAt;
 }
 
 function resultOf(
@@ -73,12 +76,13 @@ function resultOf(
   app: ConnectedApp,
   now: number,
 ): NarrowedResult {
-  if (!isWorking(stored)) return { kind: 'no_grant' };
-  const { refreshToken, failure } = stored.grant;
-  if (outcome?.kind === 'tokens') return narrowedBy(outcome.response, scopes ?? stored.grant.scopes, app, now);
+  const grant = workingGrant(stored);
+  if (!grant) return { kind: 'no_grant' };
+  const { refreshToken, failure } = grant;
+  if (outcome?.kind === 'tokens') return narrowedBy(outcome.response, scopes ?? grant.scopes, app, now);
   if (refreshToken === undefined || (outcome && isNarrowingRefusal(outcome))) return { kind: 'unsupported' };
   const retryAt = failure?.retryAt ?? 0;
-  const inDoubt = healthOf(stored.grant, now) === 'in_doubt';
+  const inDoubt = healthOf(grant, now) === 'in_doubt';
   return { kind: 'unavailable', inDoubt, retryAfterSeconds: Math.max(5, Math.ceil((retryAt - now) / 1000)) };
 }
 

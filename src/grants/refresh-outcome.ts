@@ -4,7 +4,7 @@ import type { TokenResponse } from '../connected-apps/token-response.ts';
 import type { Events } from '../observability/events.ts';
 import type { Fence } from '../storage/lease.ts';
 import { retryWhileUnavailable } from '../storage/retry.ts';
-import { accountAfter } from './consent.ts';
+import { accountAfter, isOtherAccount } from './consent.ts';
 import {
   type FailureCause,
   type Grant,
@@ -94,8 +94,9 @@ export function createRefreshOutcomes(parts: {
 
   /**
    * Saves received tokens. If another process wrote in between, they replace what it wrote only if that has the tokens that
-   * this call sent, or those of an earlier call: newer tokens of another call stay (R36). If the grant was disconnected
-   * meanwhile, the received tokens are revoked (R43).
+   * this call sent, or those of an earlier call: newer tokens of another call stay (R36). If the grant was disconnected or
+   * replaced by one of another account or client meanwhile, the received tokens are revoked (R43). Beside a new connection of
+   * the same account they are left to expire: to revoke one token of a user and client ends all of them at most providers.
    */
   const saveTokens = async (
     call: RefreshCall,
@@ -116,7 +117,7 @@ export function createRefreshOutcomes(parts: {
       // Unfenced: another process may hold the lease by now, but it works with older tokens than these.
       ({ saved, stored } = await save(stored, next));
     }
-    if (!saved && !stored) {
+    if (!saved && (!stored || isOfOther(stored, call))) {
       if (received.refreshToken) await revokeUnowned(call.app, received.refreshToken, 'refresh_token');
       else if (received.accessToken) await revokeUnowned(call.app, received.accessToken, 'access_token');
     }
@@ -258,6 +259,14 @@ function isSame(grant: Grant, other: Grant): boolean {
 /** True where the tokens of this grant are older than those that the call received. */
 function isOlder(grant: Grant, call: RefreshCall): boolean {
   return grant.refreshToken === call.grant.refreshToken || isOfEarlierCall(grant, call);
+}
+
+/** True where the stored grant does not end with the tokens of the call: it is of another account, or of another client. */
+function isOfOther(stored: StoredGrant, { app, grant }: RefreshCall): boolean {
+  if ('unreadable' in stored) return false;
+  const { issuer, clientId } = stored.grant.registration;
+  const isSameClient = issuer === app.issuer && clientId === app.clientId;
+  return !isSameClient || isOtherAccount(app, stored.grant, grant.account);
 }
 
 /** A process that lost its lease may save its response after the next holder has started with the same refresh token. */

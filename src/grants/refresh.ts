@@ -10,7 +10,7 @@ import type { Events } from '../observability/events.ts';
 import { keys } from '../storage/keys.ts';
 import type { Fence, Leases } from '../storage/lease.ts';
 import { type Grant, hasUsableToken } from './grant.ts';
-import type { GrantStore, StoredGrant } from './grant-store.ts';
+import { type GrantStore, type StoredGrant, storedAsSeenBy } from './grant-store.ts';
 import { createOpenEntry, type RefreshCall } from './refresh-journal.ts';
 import { createRefreshOutcomes, OTHER_SUBJECT } from './refresh-outcome.ts';
 import {
@@ -24,8 +24,9 @@ import {
 import type { Revocations } from './revocations.ts';
 
 export interface Refreshed {
+  /** As the app of the request may use it. */
   stored: StoredGrant | undefined;
-  /** How the call to the provider ended; undefined where this request made none. */
+  /** How the call to the provider ended; undefined where this request made none, or `stored` is of another connection or consent. */
   outcome?: RefreshOutcome;
 }
 
@@ -90,7 +91,7 @@ export function createRefresher(parts: {
     const stored = await outcomes.settle(call, outcome);
     // A stale entry in the list of open refreshes costs one read at the next start.
     if (isSettled(stored)) await grants.noteClosed(grant.userId, app.id).catch(() => undefined);
-    return { stored, outcome };
+    return isReplaced(grant, stored) ? { stored } : { stored, outcome };
   };
 
   /** Loads the grant, and waits while an earlier holder of the lease may still save the response that it received. */
@@ -151,7 +152,10 @@ export function createRefresher(parts: {
     const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
     const existing = inFlight.get(key);
     if (existing) return existing;
-    const result = refreshOrWait(request).finally(() => inFlight.delete(key));
+    // The user may have connected the app under another registration meanwhile.
+    const result = refreshOrWait(request)
+      .then((refreshed) => ({ ...refreshed, stored: storedAsSeenBy(app, refreshed.stored) }))
+      .finally(() => inFlight.delete(key));
     const started = { rejected: request.rejected, result };
     inFlight.set(key, started);
     return started;
@@ -212,6 +216,12 @@ export function createRefresher(parts: {
 /** True where no refresh of the grant is open. */
 function isSettled(stored: StoredGrant | undefined): boolean {
   return !stored || ('grant' in stored && !stored.grant.refresh);
+}
+
+/** True where the user has connected or consented anew since the call began: its tokens are of the grant before. */
+function isReplaced({ id, consentedAt }: Grant, stored: StoredGrant | undefined): boolean {
+  if (!stored || 'unreadable' in stored) return false;
+  return stored.grant.id !== id || stored.grant.consentedAt !== consentedAt;
 }
 
 /** Refuses a response whose ID token names another subject (OpenID Connect Core section 12.2). */

@@ -71,7 +71,7 @@ const tokens = (accessToken: string, refreshToken?: string, changes: object = {}
 async function stored(changes: Partial<Grant> = {}): Promise<void> {
   const fixed = { id: 'c1', userId: 'u1', appId: APP.id, registration: registrationOf(APP) };
   const own = { accessToken: 'at1', refreshToken: 'rt1' };
-  const times = { obtainedAt: now - 60_000, expiresAt: now + 3_600_000, connectedAt: now - 60_000 };
+  const times = { obtainedAt: now - 60_000, expiresAt: now + 3_600_000, connectedAt: now - 60_000, consentedAt: NOW };
   const rest = { scopes: APP.scopes, account: {}, failure: undefined, refresh: undefined };
   const version = (await grants.loadStored('u1', APP.id))?.version ?? 0;
   expect(await grants.save({ ...fixed, ...own, ...times, ...rest, ...changes } as Grant, version)).toBeDefined();
@@ -155,6 +155,31 @@ describe('a narrower token', () => {
     const results = await Promise.all(Array.from({ length: 20 }, () => token()));
     expect(new Set(results.map((one) => JSON.stringify(one))).size).toBe(1);
     expect(asked).toHaveLength(1);
+  });
+
+  test.each<[string, Partial<Grant>]>([
+    [
+      'connected another account',
+      { id: 'c2', accessToken: 'at9', refreshToken: 'rt9', account: { subject: 'mallory' } },
+    ],
+    ['consented anew', { accessToken: 'at9', consentedAt: NOW + 1 }],
+  ])('R118 is not that of the connection before, where the user has %s meanwhile', async (_what, changes) => {
+    await stored({ account: { subject: 'alice' } });
+    answer = async () => {
+      await stored({ account: { subject: 'alice' }, ...changes });
+      return tokens('of the connection before', undefined);
+    };
+    expect(await token()).toMatchObject({ kind: 'unavailable' });
+    answer = async () => tokens('narrow');
+    expect(await token()).toMatchObject({ kind: 'narrowed', accessToken: 'narrow' });
+  });
+
+  test('R118 is not given again once the user has consented anew, also where the refresh token stays', async () => {
+    await stored();
+    answer = async () => tokens(`narrow ${asked.length}`);
+    expect(await token()).toMatchObject({ accessToken: 'narrow 1' });
+    await stored({ consentedAt: NOW + 1 });
+    expect(await token()).toMatchObject({ accessToken: 'narrow 2' });
   });
 
   test('R101 is refused where its ID token is another subject’s, and the grant keeps its tokens', async () => {

@@ -576,6 +576,55 @@ describe('writes that come in between', () => {
     expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   });
 
+  test.each<[string, RefreshOutcome]>([
+    ['tokens', tokens('at2', 'rt2')],
+    ['a refusal', { kind: 'refused' }],
+    ['no response', { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined }],
+    ['a response of no use', { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' }],
+  ])(
+    'R116 a refresh that ends with %s gives its callers no grant that the app got under another registration',
+    async (_name, outcome) => {
+      const moved = { ...APP, issuer: 'https://elsewhere.test' };
+      await stored();
+      answer = async () => {
+        const other = { registration: registrationOf(moved), consentedAt: now, expiresAt: now + 60_000 };
+        await stored('u1', { id: 'c-other', accessToken: 'at-other', refreshToken: 'rt-other', ...other });
+        return outcome;
+      };
+      expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'registration_changed' });
+      expect(await read()).toMatchObject({ accessToken: 'at-other', refreshToken: 'rt-other', failure: undefined });
+    },
+  );
+
+  test.each<[string, Partial<Grant>, ConnectedApp]>([
+    ['another account', { account: { subject: 's2' } }, APP],
+    ['another provider', { account: { subject: 's1' } }, { ...APP, issuer: 'https://elsewhere.test' }],
+    ['another client', { account: { subject: 's1' } }, { ...APP, clientId: 'another' }],
+  ])('R43 a refresh that ends once %s is connected revokes the tokens that it brought', async (_name, changes, app) => {
+    await stored('u1', { account: { subject: 's1' } });
+    answer = async () => {
+      const registration = registrationOf(app);
+      await stored('u1', { id: 'c2', accessToken: 'at-other', refreshToken: 'rt-other', registration, ...changes });
+      return tokens('at2', 'rt2');
+    };
+    await token();
+    expect([revoked, (await read()).refreshToken]).toEqual([['rt2'], 'rt-other']);
+  });
+
+  test.each<[string, ConnectedApp]>([
+    ['the same account', APP],
+    ['the same account, with another place of the API', { ...APP, apiBaseUrl: 'https://api.elsewhere.test' }],
+  ])('R43 a refresh that ends once %s is connected again revokes nothing', async (_name, app) => {
+    await stored('u1', { account: { subject: 's1' } });
+    answer = async () => {
+      const [registration, account] = [registrationOf(app), { subject: 's1' }];
+      await stored('u1', { id: 'c2', accessToken: 'at-new', refreshToken: 'rt-new', registration, account });
+      return tokens('at2', 'rt2');
+    };
+    await token();
+    expect(revoked).toEqual([]);
+  });
+
   test('connecting again during a refresh: the new consent counts', async () => {
     await stored();
     const connections = connectionsOf(grants);
