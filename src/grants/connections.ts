@@ -70,6 +70,8 @@ export interface EndedBy {
   /** The audit trail has an entry for it already. */
   audited?: boolean | undefined;
   origin?: Origin | undefined;
+  /** Ends the connection with this id alone; undefined: one that cannot be read. */
+  only?: { id: string | undefined } | undefined;
 }
 
 interface MakeRequest extends Consent {
@@ -264,14 +266,15 @@ export function createConnections(parts: {
     },
 
     /**
-     * Deletes the grant and revokes it at the provider, if its app is still registered there. Undefined where there was no grant.
+     * Deletes the grant and revokes it at the provider, if its app is still registered there. Undefined where there was no grant,
+     * or none of the named connection.
      * @param patience as in `revocations.attempt`
      * @param app that is asked to revoke: given for one that was deleted just now
      */
     async end(
       userId: string,
       appId: string,
-      context: EndedBy = {},
+      { only, ...context }: EndedBy = {},
       patience?: AbortSignal,
       app = findApp(appId),
     ): Promise<Disconnected | undefined> {
@@ -282,6 +285,8 @@ export function createConnections(parts: {
         if (!stored) return undefined;
         const { version: grantVersion } = stored;
         const grant = 'grant' in stored ? stored.grant : undefined;
+        // The user has connected again meanwhile.
+        if (only && only.id !== grant?.id) return undefined;
         const planned =
           app && grant && isIssuedFor(grant.registration, app)
             ? await revocations.plan({

@@ -1,5 +1,5 @@
 /** A connection as it is read from its grant, and the events of making and ending one. */
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
 import { registrationOf } from '../../src/connected-apps/registration.ts';
 import type { TokenResponse } from '../../src/connected-apps/token-response.ts';
@@ -290,6 +290,25 @@ describe('ending one', () => {
     });
     expect(events).toEqual([['connectionRemoved', { ...REMOVED, by, audited: true }]]);
     expect(planned).toEqual([{ ...REVOCATION, grantVersion: 3 }]);
+  });
+
+  test.each([{ id: 'c2' }, { id: undefined }])('R118 named by id ends no other: %j', async (only) => {
+    store();
+    expect(await connections().end('u1', 'platform', { only })).toBeUndefined();
+    expect([removed, planned, events]).toEqual([[], [], []]);
+    expect(await connections().end('u1', 'platform', { only: { id: 'c1' } })).toMatchObject({ id: 'c1' });
+  });
+
+  test('R118 named by id ends none where another has replaced it meanwhile', async () => {
+    store();
+    const first = stored;
+    store({ id: 'c2' }, 4);
+    const loads = [first, stored];
+    vi.spyOn(grants, 'loadStored').mockImplementation(async () => loads.shift());
+    writes = [false];
+    expect(await connections().end('u1', 'platform', { only: { id: 'c1' } })).toBeUndefined();
+    expect([cancelled, events]).toEqual([['plan-1'], []]);
+    vi.restoreAllMocks();
   });
 
   test('R43: starts over where a refresh wrote first, and revokes the newer token', async () => {

@@ -53,7 +53,7 @@ export function disconnectionRoutes(parts: AdminParts) {
     const target = { kind: 'connection', id: `${userId}/${appId}` };
     const entry = { event: 'connection.removed', target, userId, facts: { connection: connection.id } } as const;
     const ended = await audited(audit, req, entry, () =>
-      connections.end(userId, appId, { by, origin, audited: true }, patience),
+      connections.end(userId, appId, { by, origin, audited: true, only: connection }, patience),
     );
     if (ended === undefined) throwGone();
     const { revocation, said } = ended;
