@@ -53,8 +53,10 @@ export function createUserSessions(parts: {
       return matching.length > 0;
     },
 
-    async endAll(userId: string): Promise<void> {
-      await endEach(await ofUser(userId));
+    /** @param isDue called once the sessions are read, and before they are ended: false ends none */
+    async endAll(userId: string, isDue: () => Promise<boolean> = async () => true): Promise<void> {
+      const hashes = await ofUser(userId);
+      if (await isDue()) await endEach(hashes);
     },
 
     /**

@@ -21,7 +21,7 @@ export function createUserLifecycle(parts: {
   connections: Pick<Connections, 'list' | 'dropIds' | 'end'>;
   links: Pick<ConnectLinks, 'revokeAll'>;
   /** Ends all sessions of a user. */
-  sessions: { endAll(userId: string): Promise<void> };
+  sessions: { endAll(userId: string, isDue?: () => Promise<boolean>): Promise<void> };
   /** Deletes the user's sign-in records. */
   signIns: { forgetUser(user: { id: string; email?: string | undefined }): Promise<void> };
   events: Pick<Events, 'userErased'>;
@@ -29,58 +29,66 @@ export function createUserLifecycle(parts: {
 }) {
   const { store, users, connections, links, sessions, signIns, events, clock } = parts;
 
-  /** Deleted by another process meanwhile, and signed in again. */
-  const isBack = async (userId: string): Promise<boolean> => {
-    const user = await users.find(userId);
-    return user !== undefined && user.erasingAt === undefined;
-  };
-
   /**
-   * Stops where the user has signed in again, because another process has finished the deletion meanwhile.
+   * Ends and deletes what it has read while the user was being deleted by this deletion, by its id, and stops where another
+   * process has finished it meanwhile and the user has signed in again: what is new stays, also where another deletion follows.
+   * @param mark undefined where the user was not being deleted any more
    * @param left what is still to be deleted, kept up to date
    * @param patience as in `Connections.end`
    */
   const erase = async (
     userId: string,
+    mark: number | undefined,
     by: EndedBy,
     left: string[],
     patience = AbortSignal.timeout(MAX_WAIT_MS),
   ): Promise<EndedConnection[]> => {
+    const isDue = async (): Promise<boolean> => {
+      const user = await users.find(userId);
+      return user === undefined || (mark !== undefined && user.erasingAt === mark);
+    };
     const ended: EndedConnection[] = [];
+    // First, since the rest may take as long as a provider does.
+    await sessions.endAll(userId, isDue);
+    left.shift();
     const connected = await connections.list(userId);
     const noteLeft = () => left.splice(0, 1, connectionsOf(connected.length - ended.length));
     noteLeft();
-    if (await isBack(userId)) return ended;
+    if (!(await isDue())) return ended;
     // Before the grants, without which nothing says which ids are left.
     await connections.dropIds(connected);
     for (const { id, app } of connected) {
       noteLeft();
-      if (await isBack(userId)) return ended;
-      ended.push({ app, ...((await connections.end(userId, app, by, patience)) ?? { id, revocation: 'unconfirmed' }) });
+      if (!(await isDue())) return ended;
+      const one = await connections.end(userId, app, { ...by, only: { id } }, patience);
+      ended.push({ app, ...(one ?? { id, revocation: 'unconfirmed' }) });
     }
     left.shift();
-    if (await isBack(userId)) return ended;
-    await Promise.all([sessions.endAll(userId), links.revokeAll({ userId })]);
-    left.shift();
+    if (!(await isDue())) return ended;
     const user = await users.find(userId);
     await signIns.forgetUser({ id: userId, email: user?.email });
     left.shift();
     // Sign-in records are deleted without a flush to disk. Flush before the user is deleted: if that fails, the user is still
     // there and the deletion can be repeated.
     await store.ready();
-    if (!(await users.remove(userId))) return ended;
+    await links.revokeAll({ userId });
+    if (!(await users.remove(userId, mark))) return ended;
     left.shift();
     // Those that were being created: a creation that has not listed its link by now finds no user, and fails.
     await links.revokeAll({ userId });
     events.userErased({ userId, by: by.by, origin: by.origin });
     // Everything is deleted. If this fails, a chore repeats it.
-    await users.endErasure(userId).catch(() => undefined);
+    if (mark !== undefined) await users.endErasure({ id: userId, mark }).catch(() => undefined);
     return ended;
   };
 
   return {
-    /** Marks the user first and then ends sessions and connect links: a sign-in in progress sees the mark, or its session is ended. */
+    /**
+     * Ends the sessions before and after it marks the user: a kill in between leaves no disabled user with a session, and a sign-in
+     * in progress sees the mark, or its session is ended.
+     */
     async disable(userId: string): Promise<User | undefined> {
+      await sessions.endAll(userId);
       const user = await users.setDisabled(userId, true);
       if (user) await Promise.all([sessions.endAll(userId), links.revokeAll({ userId })]);
       return user;
@@ -103,27 +111,34 @@ export function createUserLifecycle(parts: {
      */
     async erase(userId: string, by: EndedBy): Promise<EndedConnection[]> {
       const left = [...STAGES];
-      return erase(userId, by, left).catch((cause: unknown) => {
+      const user = await users.find(userId);
+      return erase(userId, user?.erasingAt, by, left).catch((cause: unknown) => {
         throw unfinished(cause, left);
       });
     },
 
     /** Finishes the deletions that a failure or the end of a process has interrupted. */
     async finishErasures(): Promise<void> {
+      const by = { kind: 'system' } as const;
       const patience = AbortSignal.timeout(MAX_WAIT_MS);
-      for (const userId of await users.erasures(clock() - RESUME_AFTER_MS)) {
+      for (const erasure of await users.erasures(clock() - RESUME_AFTER_MS)) {
+        const { id: userId, mark } = erasure;
         const user = await users.find(userId);
-        // One that was never marked, or who has signed in again since the record was deleted, is not deleted.
-        if (user && user.erasingAt === undefined) await users.endErasure(userId);
-        // One that fails does not keep the others waiting, since it is repeated, nor does a provider that hangs.
-        else await erase(userId, { by: { kind: 'system' } }, [], patience).catch(() => undefined);
+        if (user && user.erasingAt !== mark) {
+          // The record was deleted, and the user has signed in again since. Otherwise the deletion never marked the user.
+          if (user.firstSignInAt > mark) events.userErased({ userId, by });
+          await users.endErasure(erasure);
+        } else {
+          // One that fails does not keep the others waiting, since it is repeated, nor does a provider that hangs.
+          await erase(userId, mark, { by }, [], patience).catch(() => undefined);
+        }
       }
     },
   };
 }
 
 /** What a deletion deletes, in this order. */
-const STAGES = ['connections', 'sessions', 'sign-in records', 'name and e-mail address', 'connect links'];
+const STAGES = ['sessions', 'connections', 'sign-in records', 'name and e-mail address', 'connect links'];
 
 const connectionsOf = (count: number) => `${count} connection${count === 1 ? '' : 's'}`;
 

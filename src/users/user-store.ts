@@ -29,6 +29,12 @@ export interface SignInSteps {
   lists: readonly Write[];
 }
 
+/** The deletion of a user. `mark`: when it began, by which it differs from others of the same user. */
+export interface Erasure {
+  id: string;
+  mark: number;
+}
+
 type UserState = 'active' | 'disabled' | 'unknown';
 
 interface UserPage {
@@ -182,15 +188,20 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
     /** Marks the user: nothing is made for this user from then on. */
     async beginErasure(id: string): Promise<void> {
+      const mark = clock();
       // The list first: an entry without a mark is dropped later, but a mark without an entry is never found.
-      await store.write([{ index: keys.erasures, add: id, score: clock() }]);
-      await change(id, (user) => user && { ...user, erasingAt: user.erasingAt ?? clock() });
+      await store.write([{ index: keys.erasures, add: memberOf({ id, mark }), score: mark }]);
+      const isOwn = await change(id, (user) =>
+        user && user.erasingAt === undefined ? { ...user, erasingAt: mark } : undefined,
+      );
+      // The deletion that began before has an entry of its own.
+      if (!isOwn) await store.write([{ index: keys.erasures, remove: memberOf({ id, mark }) }]);
     },
 
-    /** Users whose deletion began by that time and is not finished, oldest first. */
-    async erasures(by: number): Promise<string[]> {
+    /** Deletions that began by that time and are not finished, oldest first. */
+    async erasures(by: number): Promise<Erasure[]> {
       const { items } = await store.page(keys.erasures, { limit: MAX_ERASURES });
-      return items.filter(({ score }) => score <= by).map(({ member }) => member);
+      return items.filter(({ score }) => score <= by).map(({ member }) => JSON.parse(member) as Erasure);
     },
 
     /** Returns the changed user, or undefined if there is no user with this id. */
@@ -206,13 +217,18 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     /**
      * Deletes the record. That of a disabled user stays, without name and address, so that they cannot sign in again as a new
      * user. For any other a note of the time stays for 15 minutes, so that a sign-in that began before makes nothing.
-     * @returns false if the user is there, and is not being deleted
+     * @param mark of the deletion
+     * @returns false if the user is there, and is not being deleted by it
      */
-    async remove(id: string): Promise<boolean> {
-      for (;;) {
+    async remove(id: string, mark: number | undefined): Promise<boolean> {
+      for (let isListed = true; ; isListed = false) {
         const { user, version } = await load(id);
         if (!user) return true;
-        if (user.erasingAt === undefined) return false;
+        if (user.erasingAt === undefined || user.erasingAt !== mark) {
+          // Another process was faster, and the user has signed in again: back into the lists.
+          if (!isListed) await store.write(listSteps(user, undefined));
+          return false;
+        }
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
           await store.write(listSteps(anonymous, user));
@@ -229,10 +245,10 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       }
     },
 
-    /** Ends an erasure: last, so that one that is interrupted before is repeated. */
-    async endErasure(id: string): Promise<void> {
-      await change(id, (user) => (user?.erasingAt === undefined ? undefined : { ...user, erasingAt: undefined }));
-      await store.write([{ index: keys.erasures, remove: id }]);
+    /** Ends an erasure: last, so that one that is interrupted before is repeated. The mark of a later one stays. */
+    async endErasure({ id, mark }: Erasure): Promise<void> {
+      await change(id, (user) => (user?.erasingAt === mark ? { ...user, erasingAt: undefined } : undefined));
+      await store.write([{ index: keys.erasures, remove: memberOf({ id, mark }) }]);
     },
 
     /** Users with a name, a word of a name, an address, an id or a subject that starts with `q`, in alphabetical order of that. */
@@ -263,6 +279,8 @@ function stateIn(record: StoredRecord | undefined): UserState {
   const { disabledAt, erasingAt } = JSON.parse(record.value) as User;
   return disabledAt === undefined && erasingAt === undefined ? 'active' : 'disabled';
 }
+
+const memberOf = ({ id, mark }: Erasure): string => JSON.stringify({ id, mark });
 
 /** Why nothing may be made for this user by what began at that time. */
 function refusalOf({ disabledAt, erasingAt, signedOutAt }: User, since: number): 'disabled' | 'gone' | undefined {

@@ -48,8 +48,14 @@ const [sealingKey] = [generateEncryptionKey(new Date())].map(parseEncryptionKeys
 if (!sealingKey || 'faults' in sealingKey) throw new Error('There is no key.');
 const sealer = createSealer(sealingKey.keys);
 
+/** What happens meanwhile, once, before a room carries out this method for a deletion. */
+interface Meanwhile {
+  before: 'end' | 'endAll' | 'list' | 'remove' | 'endErasure';
+  work: () => Promise<void>;
+}
+
 /** The rooms of one process, on a store that fails as `fault` says. */
-function rooms() {
+function rooms(meanwhile?: Meanwhile) {
   const clock = () => now;
   const faulty: Store = {
     ...store,
@@ -83,8 +89,32 @@ function rooms() {
   });
   const users = createUserStore({ store: faulty, clock });
   const signIns = createRecordStore({ store: faulty, clock });
-  const sessions = { endAll: (id: string) => faulty.write([{ delete: `session-of:{${id}}` }]).then(() => undefined) };
-  const lifecycle = createUserLifecycle({ store: faulty, users, connections, links, sessions, signIns, events, clock });
+  const sessions = {
+    async endAll(id: string, isDue = async () => true) {
+      const session = await store.get(`session-of:{${id}}`);
+      if ((await isDue()) && session)
+        await faulty.write([{ delete: `session-of:{${id}}`, ifVersion: session.version }]);
+    },
+  };
+  let isHeld = false;
+  const held = <T extends object>(room: T): T =>
+    new Proxy(room, {
+      get(known, name) {
+        const method = Reflect.get(known, name) as (...given: unknown[]) => unknown;
+        if (name !== meanwhile?.before) return method;
+        return async (...given: unknown[]) => {
+          if (!isHeld) {
+            isHeld = true;
+            await meanwhile.work();
+          }
+          return method(...given);
+        };
+      },
+    });
+  const lifecycle = createUserLifecycle({
+    ...{ store: faulty, users: held(users), connections: held(connections), sessions: held(sessions) },
+    ...{ links, signIns, events, clock },
+  });
   return { users, links, connections, signIns, revocations, lifecycle };
 }
 
@@ -154,6 +184,90 @@ test('R117 a deletion that another process has finished deletes nothing that is 
   const kept = await connections.list(USER.id);
   expect(kept.length).toBe(APPS.length);
   for (const { id = '' } of kept) expect(await connections.findById(id)).toBeDefined();
+});
+
+test.each(['endAll', 'list', 'end', 'remove', 'endErasure'] as const)(
+  'R117 a deletion that is slow before its %s deletes nothing of the user who has signed in again meanwhile',
+  async (before) => {
+    await makeUser(USER);
+    let made: string[] = [];
+    const work = async () => {
+      const other = rooms();
+      await other.lifecycle.beginErasure(USER.id);
+      await other.lifecycle.erase(USER.id, {});
+      now += 1;
+      await makeUser(USER);
+      made = await itemsOf(USER);
+    };
+    const slow = rooms({ before, work });
+    await slow.lifecycle.beginErasure(USER.id);
+    await slow.lifecycle.erase(USER.id, {});
+    expect((await itemsOf(USER)).filter((key) => key !== keys.erasures)).toEqual(
+      made.filter((key) => key !== keys.erasures),
+    );
+    const { items } = await store.page(keys.users, { limit: 10 });
+    expect(items.map(({ member }) => member)).toEqual([USER.id]);
+  },
+);
+
+test.each(['endAll', 'end', 'remove', 'endErasure'] as const)(
+  'R117 the end of a deletion that is slow before its %s leaves the mark of a later one',
+  async (before) => {
+    await makeUser(USER);
+    const later = rooms();
+    const work = async () => {
+      const other = rooms();
+      await other.lifecycle.beginErasure(USER.id);
+      await other.lifecycle.erase(USER.id, {});
+      now += 1;
+      await makeUser(USER);
+      now += 1;
+      await later.lifecycle.beginErasure(USER.id);
+    };
+    const slow = rooms({ before, work });
+    await slow.lifecycle.beginErasure(USER.id);
+    await slow.lifecycle.erase(USER.id, {});
+    expect((await later.users.find(USER.id))?.erasingAt).toBe(now);
+    expect((await later.lifecycle.erase(USER.id, {})).length).toBe(APPS.length);
+    expect([await itemsOf(USER), await later.users.erasures(now)]).toEqual([[TOMBSTONE], []]);
+  },
+);
+
+test('R117 a deletion ends the sessions first, so that a kill leaves none of them', async () => {
+  await makeUser(USER);
+  const killed = async () => Promise.reject(new Error('killed'));
+  const { lifecycle } = rooms({ before: 'list', work: killed });
+  await lifecycle.beginErasure(USER.id);
+  await expect(lifecycle.erase(USER.id, {})).rejects.toThrow('killed');
+  expect(await store.get(`session-of:{${USER.id}}`)).toBeUndefined();
+});
+
+test.each([1, 2, 3, 4, 5])(
+  'R56 no user is disabled whose sessions a failure at write %i has left',
+  async (writesLeft) => {
+    await makeUser(USER);
+    fault = { writesLeft, isMade: false };
+    await rooms()
+      .lifecycle.disable(USER.id)
+      .catch(() => undefined);
+    const isDisabled = (await rooms().users.find(USER.id))?.disabledAt !== undefined;
+    const hasSession = (await store.get(`session-of:{${USER.id}}`)) !== undefined;
+    expect(isDisabled && hasSession).toBe(false);
+  },
+);
+
+test('R117 a deletion that was killed before its entry is recorded, also where the user has signed in again', async () => {
+  await makeUser(USER);
+  const { lifecycle, users } = rooms({ before: 'endErasure', work: async () => Promise.reject(new Error('killed')) });
+  now += 1;
+  await lifecycle.beginErasure(USER.id);
+  await lifecycle.erase(USER.id, {});
+  now += 1;
+  await makeUser(USER);
+  erased = [];
+  await finishLater();
+  expect([erased, await users.erasures(now)]).toEqual([[USER.id], []]);
+  expect((await users.find(USER.id))?.name).toBe(USER.name);
 });
 
 test('R117 what began before a user was disabled is not made once the user is enabled again', async () => {
@@ -235,16 +349,16 @@ describe('R117 a deletion that the storage interrupts', () => {
         } else {
           // The caller got an error before anything was deleted, and the user is as before.
           expect(await users.admit(USER.id, now), `write ${at}`).toBeDefined();
-          expect(await users.erasures(now)).toEqual([]);
+          expect([await users.erasures(now), erased]).toEqual([[], []]);
         }
         now += 16 * MINUTE;
       }
       const NAME = 'name and e-mail address, connect links';
       expect(details).toEqual(
         [
-          `2 connections, sessions, sign-in records, ${NAME}`,
-          `1 connection, sessions, sign-in records, ${NAME}`,
-          `sessions, sign-in records, ${NAME}`,
+          `sessions, connections, sign-in records, ${NAME}`,
+          `2 connections, sign-in records, ${NAME}`,
+          `1 connection, sign-in records, ${NAME}`,
           `sign-in records, ${NAME}`,
           NAME,
         ].map(
@@ -267,7 +381,7 @@ describe('R117 a deletion that the storage interrupts', () => {
     await makeUser(USER);
     // The last write takes the user from the list of deletions.
     fault = { writesLeft: needed, isMade: false };
-    expect([await erase(), await rooms().users.erasures(now)]).toEqual([undefined, [USER.id]]);
+    expect([await erase(), await rooms().users.erasures(now)]).toMatchObject([undefined, [{ id: USER.id }]]);
     fault = undefined;
     now += MINUTE / 2;
     await makeUser(USER);
