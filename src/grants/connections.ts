@@ -19,7 +19,7 @@ import {
   revocationToken,
   seenBy,
 } from './grant.ts';
-import { type GrantReading, type GrantStore, removeWritten, type StoredGrant } from './grant-store.ts';
+import { type GrantReading, type GrantStore, type StoredGrant, undoWrite } from './grant-store.ts';
 import { checkedAtOf, notCheckedSince } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
 
@@ -207,10 +207,12 @@ export function createConnections(parts: {
       let connection = newId;
       let replaced: Grant | undefined;
       for (let first = true; ; first = false) {
-        const stored = await grants.load(userId, app, first ? prefetched : undefined);
-        replaced = stored && 'grant' in stored ? stored.grant : undefined;
+        const stored = await grants.loadStored(userId, app.id, first ? prefetched : undefined);
+        const before = stored && 'grant' in stored ? stored.grant : undefined;
         // Nothing of another registration is carried over, and the present provider is not asked to revoke its tokens.
-        if (replaced && !isIssuedFor(replaced.registration, app)) replaced = undefined;
+        replaced = before && isIssuedFor(before.registration, app) ? before : undefined;
+        // The app may have moved while the user was at its earlier provider, and the user may have connected it there since.
+        if (before && !replaced && !(await isRegistered(app))) return 'app_gone';
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         // A refresh may have written since: load again and replace its grant.
         const ifVersion = stored?.version ?? 0;
@@ -224,9 +226,8 @@ export function createConnections(parts: {
         if (version !== undefined) {
           // Its record lies elsewhere, so it is looked up after the write. A deletion of the app looks for connections after that.
           if (await isRegistered(app)) break;
-          // An app that left the file has its connections back once it returns.
-          if (!replaced || !(await grants.save(replaced, version)))
-            await removeWritten(grants, userId, app.id, version);
+          // An app that left the file has its connections back once it returns, and one that has moved keeps those made since.
+          await undoWrite(grants, made, stored, version);
           return 'app_gone';
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';

@@ -121,7 +121,7 @@ export function createGrantStore(parts: {
     load,
 
     /** The grant as it is stored: to end it, or to write it again. */
-    loadStored: (userId: string, appId: string) => open(userId, appId),
+    loadStored: open,
 
     /** Starts to read a grant that `load` will probably need, so that the store reads it together with the session. */
     prefetch(userId: string, appId: string): GrantReading {
@@ -258,13 +258,14 @@ function createWritableCheck(store: Store): (refreshes: number) => Promise<void>
   };
 }
 
-/** Deletes a grant that was written a moment ago, also if it was written again since. */
-export async function removeWritten(
-  grants: Pick<GrantStore, 'loadStored' | 'remove'>,
-  userId: string,
-  appId: string,
+/** Puts back the grant that was there before a write, or else deletes what was written, also if it was written again since. */
+export async function undoWrite(
+  grants: Pick<GrantStore, 'loadStored' | 'save' | 'remove'>,
+  { userId, appId }: Pick<Grant, 'userId' | 'appId'>,
+  before: StoredGrant | undefined,
   version: number,
 ): Promise<void> {
+  if (before && 'grant' in before && (await grants.save(before.grant, version))) return;
   let current: number | undefined = version;
   while (current !== undefined && !(await grants.remove(userId, appId, current))) {
     current = (await grants.loadStored(userId, appId))?.version;

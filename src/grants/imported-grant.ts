@@ -5,7 +5,7 @@ import type { Write } from '../storage/store.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { sameAccount } from './consent.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
-import { type GrantStore, removeWritten, type StoredGrant } from './grant-store.ts';
+import { type GrantStore, type StoredGrant, undoWrite } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { OTHER_SUBJECT } from './refresh-outcome.ts';
 
@@ -41,7 +41,8 @@ export function createGrantImports(parts: {
 
   return {
     /**
-     * Stores the refresh token, unless the user has a connection that may work, or that cannot be read because its key is missing.
+     * Stores the refresh token, unless the user has a connection that may work, if only by another registration of the app, or
+     * that cannot be read because its key is missing.
      * An interrupted import finds its own grant.
      * @param onNew called once before the write, with the id of the connection
      * @returns undefined where the grant is stored and has to be checked
@@ -50,7 +51,7 @@ export function createGrantImports(parts: {
       const { userId, app } = imported;
       const newId = newConnectionId();
       for (let isNoted = false; ; isNoted = true) {
-        const stored = await grants.load(userId, app);
+        const stored = await grants.loadStored(userId, app.id);
         const known = stored && outcomeOf(stored, imported, clock());
         if (known) return known === 'sealed' ? undefined : known;
         const id = keptId(stored, imported) ?? newId;
@@ -66,7 +67,7 @@ export function createGrantImports(parts: {
         if (version === undefined) continue;
         // As for a connection that a user makes (`connections.make`).
         if (await isRegistered(app)) return undefined;
-        await removeWritten(grants, userId, app.id, version);
+        await undoWrite(grants, unchecked, stored, version);
         return { kind: 'refused', cause: 'removed' };
       }
     },
@@ -86,10 +87,12 @@ export function createGrantImports(parts: {
 function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): ImportOutcome | 'sealed' | undefined {
   if ('unreadable' in stored) return { kind: 'invalid', cause: 'unreadable' };
   const { grant } = stored;
-  if (healthOf(grant, now) !== 'reconnect_needed') return isUnchecked(grant) ? 'sealed' : { kind: 'already_connected' };
-  // Refused before: a second call would get the same response. An app that has moved since makes it another call.
-  const isKnown = isUnchecked(grant) && grant.refreshToken === imported.refreshToken;
-  return isKnown && grant.failure?.cause !== 'registration_changed' ? failureOf(grant) : undefined;
+  const isBroken = healthOf(grant, now) === 'reconnect_needed';
+  if (!isBroken && !isUnchecked(grant)) return { kind: 'already_connected' };
+  if (!isIssuedFor(grant.registration, imported.app)) return undefined;
+  if (!isBroken) return 'sealed';
+  // Refused before: a second call would get the same response.
+  return isUnchecked(grant) && grant.refreshToken === imported.refreshToken ? failureOf(grant) : undefined;
 }
 
 /** The id of the connection that ended, where the import is of the same account and registration. */

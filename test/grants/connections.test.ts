@@ -276,6 +276,20 @@ describe('making one', () => {
     expect(await make({ response: { accessToken: 'at2', refreshToken: 'rt2' } })).toBe('app_gone');
     expect([removed, saved.at(-1)?.slice(0, 2), events]).toEqual([[], [grantOf(), 9], []]);
   });
+
+  test('R117 a callback for the registration before leaves a connection that was made since, also one made meanwhile', async () => {
+    const registration = registrationOf({ ...APP, issuer: 'https://elsewhere.test' });
+    store({ registration });
+    isRegistered = false;
+    expect([await make(), saved, removed, events]).toEqual(['app_gone', [], [], []]);
+    [isRegistered, writes] = [true, [true, true]];
+    const admit = async () => {
+      isRegistered = false;
+      return { steps: [CONDITION] };
+    };
+    expect(await make({ admit })).toBe('app_gone');
+    expect([removed, saved.at(-1)?.slice(0, 2), events]).toEqual([[], [grantOf({ registration }), 9], []]);
+  });
 });
 
 describe('ending one', () => {

@@ -15,6 +15,7 @@ const IMPORTED = {
   scopes: ['openid'],
   account: { subject: 's1' },
 };
+const MOVED = registrationOf({ ...PLATFORM, issuer: 'https://elsewhere.test' });
 const CONDITIONS = [{ exists: 'user' }];
 const UNREADABLE: StoredGrant = { unreadable: new Error('sealed') as never, version: 4 };
 
@@ -41,8 +42,8 @@ function imports(
   const noteOpen = vi.fn(async () => undefined);
   const save = vi.fn(async (_grant: Grant, _version: number) => (saved.shift() ? 1 : undefined));
   const remove = vi.fn(async () => true);
-  const load = async () => before.shift();
-  const grants = { load, save, remove, noteOpen } as unknown as GrantStore;
+  const loadStored = async () => before.shift();
+  const grants = { loadStored, save, remove, noteOpen } as unknown as GrantStore;
   const { seal } = createGrantImports({
     grants,
     isRegistered: async () => isRegistered,
@@ -78,6 +79,7 @@ describe('a refresh token', () => {
     ['cannot be read', UNREADABLE, { kind: 'invalid', cause: 'unreadable' }],
     ['works', stored(), { kind: 'already_connected' }],
     ['may work', stored({ failure: { ...passing, kind: 'in_doubt' } }), { kind: 'already_connected' }],
+    ['may work once the app is as it was', stored({ registration: MOVED }), { kind: 'already_connected' }],
     ['was sealed before', stored({ accessToken: '', failure: passing }), undefined],
     [
       'was refused with the same token',
@@ -93,6 +95,11 @@ describe('a refresh token', () => {
   test.each<[string, StoredGrant]>([
     ['has ended', stored({ failure: ended })],
     ['was refused with another token', stored({ accessToken: '', failure: ended })],
+    ['was sealed for another registration', stored({ accessToken: '', failure: passing, registration: MOVED })],
+    [
+      'was refused with the same token for another registration',
+      stored({ accessToken: '', refreshToken: 'rt-new', failure: ended, registration: MOVED }),
+    ],
     ['had the same token, and was used', stored({ refreshToken: 'rt-new', failure: ended })],
   ])('replaces a connection that %s', async (_words, before) => {
     const { seal, save } = imports([before]);
