@@ -5,6 +5,7 @@ import type { AuditEntry } from '../audit/kinds.ts';
 import { loadConfig } from '../config/config.ts';
 import { parseConnectedApps } from '../connected-apps/app-file.ts';
 import { type AppStep, applyApps, planApps } from '../connected-apps/apply.ts';
+import type { CountSetAside } from '../connected-apps/change-rules.ts';
 import { createConnectedApps } from '../connected-apps/connected-apps.ts';
 import { AppError, StartRefused } from '../errors.ts';
 import { createGrantStore } from '../grants/grant-store.ts';
@@ -48,18 +49,14 @@ export async function applyAppFile(
     const { apps, registry, close } = await createConnectedApps(parts);
     try {
       const grants = createGrantStore({ store, sealer, clock: Date.now });
-      const plan = await planApps(
-        {
-          registry,
-          apps: apps.list(),
-          examine: outbound.examine,
-          countSetAside: (after, before) => countSetAside(store, grants, after, before),
-        },
-        wanted.apps,
-      );
+      const moves = {
+        registry,
+        countSetAside: (...of: Parameters<CountSetAside>) => countSetAside(store, grants, ...of),
+      };
+      const plan = await planApps({ ...moves, apps: apps.list(), examine: outbound.examine }, wanted.apps);
       const steps = plan.steps.map(({ app: { id }, action, changed }) => ({ app: id, action, changed }));
       const isDone = plan.faults.length === 0 && !dryRun;
-      if (isDone) await applyAudited(store, plan.steps, (due) => applyApps(registry, due));
+      if (isDone) await applyAudited(store, plan.steps, (due) => applyApps(moves, due));
       return { applied: isDone, apps: steps, faults: plan.faults };
     } finally {
       await close();
@@ -78,7 +75,8 @@ async function applyAudited(
   await auditedByOperator(store, due.map(entryOf), async () => {
     if (await apply(due)) return;
     throw new AppError('version_conflict', {
-      detail: 'Someone changed one of these apps in the meantime. Nothing was changed: run this again.',
+      detail:
+        'Someone changed one of these apps, or connected one whose provider the file changes, in the meantime. Run this again.',
     });
   });
 }

@@ -72,16 +72,30 @@ export async function planApps(
   };
 }
 
-/** Returns false, with nothing changed, where one of the apps was changed or removed since the plan. */
-export function applyApps(registry: Pick<AppRegistry, 'putAll'>, steps: readonly AppStep[]): Promise<boolean> {
-  return registry.putAll(
-    steps
-      .filter(({ action }) => action !== 'leave')
-      .map(({ app: { clientSecret, ...registration }, before }) => {
-        const entered = clientSecret === before?.app.clientSecret ? undefined : clientSecret;
-        return { registration, before, secret: before ? secretAfter(registration, entered) : clientSecret };
-      }),
+/**
+ * Returns false where one of the apps was changed or removed since the plan, with nothing changed; also where a user has connected
+ * one that moves since, which is then as it was.
+ */
+export async function applyApps(
+  { registry, countSetAside }: { registry: Pick<AppRegistry, 'putAll' | 'find'>; countSetAside: CountSetAside },
+  steps: readonly AppStep[],
+): Promise<boolean> {
+  const due = steps.filter(({ action }) => action !== 'leave');
+  const isPut = await registry.putAll(
+    due.map(({ app: { clientSecret, ...registration }, before }) => {
+      const entered = clientSecret === before?.app.clientSecret ? undefined : clientSecret;
+      return { registration, before, secret: before ? secretAfter(registration, entered) : clientSecret };
+    }),
   );
+  if (!isPut) return false;
+  let isMoved = false;
+  for (const { app, before } of due) {
+    if (!before || (await movedFaults(before.app, app, countSetAside)).length === 0) continue;
+    isMoved = true;
+    const { version } = (await registry.find(app.id)) ?? before;
+    await registry.putAll([{ before: { ...before, version }, registration: before.app, secret: 'kept' }]);
+  }
+  return !isMoved;
 }
 
 function inWords(id: string, { pointer, detail }: InputFault): string {

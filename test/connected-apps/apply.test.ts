@@ -110,9 +110,9 @@ test('one write creates and changes the apps, and keeps the secrets that did not
   const step = (action: AppStep['action'], app: ConnectedApp, there?: ConnectedApp): AppStep => ({
     ...{ app, action, changed: [], before: there && before(there) },
   });
-  type Wanted = Parameters<Parameters<typeof applyApps>[0]['putAll']>[0];
+  type Wanted = Parameters<Parameters<typeof applyApps>[0]['registry']['putAll']>[0];
   const written: Wanted[] = [];
-  const registry = { putAll: async (wanted: Wanted) => written.push(wanted) > 0 };
+  const registry = { putAll: async (wanted: Wanted) => written.push(wanted) > 0, find: async () => undefined };
   const steps = [
     step('create', appOf('new')),
     step('leave', appOf('same'), appOf('same')),
@@ -120,7 +120,7 @@ test('one write creates and changes the apps, and keeps the secrets that did not
     step('change', appOf('keyed', { clientSecret: 's2' }), appOf('keyed')),
     step('change', appOf('open', { tokenEndpointAuthMethod: 'none', clientSecret: undefined }), appOf('open')),
   ];
-  expect(await applyApps(registry, steps)).toBe(true);
+  expect(await applyApps({ registry, countSetAside: async () => 0 }, steps)).toBe(true);
   expect(written).toEqual([
     [
       expect.objectContaining({

@@ -54,11 +54,14 @@ export function createConnectedAppChanges(parts: {
       ...sharedIssuerFaults(registration, apps.list()),
       ...others,
     ];
-    if (faults.length === 0) return;
-    throw new AppError('invalid_request', {
-      detail: 'This registration is not valid: "errors" says where and why.',
-      faults: faults.map((fault) => ({ ...fault, detail: capitalised(fault.detail) })),
-    });
+    refuseIf(faults);
+  };
+
+  const refuseConnected = async (id: string): Promise<void> => {
+    const count = await countConnections(id);
+    if (count === 0) return;
+    const detail = `${connectedUsers(count)} with this app: disconnect everyone first, which revokes their access at the provider.`;
+    throw new AppError('invalid_request', { detail, faults: [{ pointer: '#', rule: 'has_connections', detail }] });
   };
 
   const existing = async (id: string): Promise<RegisteredApp> => {
@@ -126,6 +129,10 @@ export function createConnectedAppChanges(parts: {
         async () => {
           const made = await registry.replace(before, registration, secretAfter(registration, clientSecret));
           if (!made) throw conflict();
+          // Once more: a callback may have stored a connection since they were counted. One that stores it later sees the change.
+          const faults = await movedFaults(before.app, registration, countSetAside);
+          if (faults.length > 0) await registry.replace({ ...before, version: made.version }, before.app, 'kept');
+          refuseIf(faults);
           return made;
         },
       );
@@ -139,11 +146,7 @@ export function createConnectedAppChanges(parts: {
       if (!registry.isFromFile(id) && (await removedUnreadable(req, id))) return {};
       const { app, version: current, management } = await existing(id);
       if (version !== undefined && version !== current) throw conflict();
-      const count = await countConnections(id);
-      if (count > 0) {
-        const detail = `${connectedUsers(count)} with this app: disconnect everyone first, which revokes their access at the provider.`;
-        throw new AppError('invalid_request', { detail, faults: [{ pointer: '#', rule: 'has_connections', detail }] });
-      }
+      await refuseConnected(id);
       const target = { kind: 'connected_app', id, name: app.name };
       await audited(audit, req, { event: 'connected_app.deleted', target }, async () => {
         if (!(await registry.remove(id, current))) throw conflict();
@@ -159,9 +162,10 @@ export function createConnectedAppChanges(parts: {
     },
   };
 
-  /** An app that cannot be opened, because its key is gone, can only be deleted. */
+  /** An app that cannot be opened, because its key is gone, can only be deleted. As for others, connections are ended before. */
   async function removedUnreadable(req: Request, id: string): Promise<boolean> {
     if (!(await registry.isUnreadable(id))) return false;
+    await refuseConnected(id);
     const entry = { event: 'connected_app.deleted', target: { kind: 'connected_app', id } } as const;
     const isRemoved = await audited(audit, req, entry, () => registry.removeUnreadable(id));
     await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
@@ -179,6 +183,15 @@ export function eventOfChange({ disabled }: ConnectedAppRegistration, changed: r
   if (only === 'clientSecret') return 'connected_app.secret_replaced';
   if (only === 'disabled') return disabled ? 'connected_app.disabled' : 'connected_app.enabled';
   return 'connected_app.changed';
+}
+
+/** @throws AppError `invalid_request` that names the faults */
+function refuseIf(faults: readonly InputFault[]): void {
+  if (faults.length === 0) return;
+  throw new AppError('invalid_request', {
+    detail: 'This registration is not valid: "errors" says where and why.',
+    faults: faults.map((fault) => ({ ...fault, detail: capitalised(fault.detail) })),
+  });
 }
 
 function conflict(): AppError {
