@@ -122,7 +122,10 @@ function planLink(scene: Scene, { address, ...relayToken }: { id: string; name: 
   const userId = userOf(scene, QUENTIN).id;
   const { id: app, scopes } = apps.team;
   timeline.at(now - LINK_AGE_MS, async () => {
-    const { link } = await rooms.connectLinks.create({ userId, app, scopes, returnUrl: undefined, relayToken });
+    const wanted = { userId, app, scopes, returnUrl: undefined, relayToken };
+    const created = await rooms.connectLinks.create(wanted, async () => []);
+    if (!created) return;
+    const { link } = created;
     const target = { kind: 'connect_link', id: link.id };
     const actor = { kind: 'relay_token', ...relayToken } as const;
     rooms.audit.note({ event: 'connect_link.created', actor, target, userId, address, facts: { app, scopes } });

@@ -4,7 +4,7 @@ import { hashOf, keys } from '../storage/keys.ts';
 import { createOpaqueToken, matchesHash, newOpaqueTokenId, parseOpaqueToken } from '../storage/opaque-token.ts';
 import { createRecords } from '../storage/records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
-import type { Store } from '../storage/store.ts';
+import type { Store, Write } from '../storage/store.ts';
 
 export interface ConnectLink {
   id: string;
@@ -76,18 +76,33 @@ export function createConnectLinks(parts: {
     find: records.find,
     isOpen,
 
-    /** @returns with the URL, which is shown only once */
+    /**
+     * @param admit called before each write: the conditions of the user (`UserStore.admitImport`), or undefined where nothing may
+     *   be made. Who disables or deletes the user then finds the link, or it is not made.
+     * @returns with the URL, which is shown only once; undefined where nothing was made
+     */
     async create(
       wanted: Omit<ConnectLink, 'id' | 'createdAt' | 'expiresAt'>,
-    ): Promise<{ link: ConnectLink; url: string }> {
+      admit: () => Promise<readonly Write[] | undefined>,
+    ): Promise<{ link: ConnectLink; url: string } | undefined> {
       await prune();
       const { id, secret, text } = createOpaqueToken(CONNECT_LINK_PREFIX, newOpaqueTokenId());
       const createdAt = clock();
       const times = { createdAt, expiresAt: createdAt + LIFETIME_SECONDS * 1000 };
       const link = await records.create({ ...wanted, ...times, id, hash: hashOf(secret) });
       const ticket = keys.connectTicket(link.userId, id);
-      await store.write([{ put: ticket, value: '', lifetimeSeconds: LIFETIME_SECONDS }]);
-      return { link, url: `${publicHref}/connect/${text}` };
+      for (;;) {
+        const conditions = await admit();
+        if (!conditions) {
+          await records.remove(id);
+          return undefined;
+        }
+        const isMade = await store.write([
+          { put: ticket, value: '', lifetimeSeconds: LIFETIME_SECONDS },
+          ...conditions,
+        ]);
+        if (isMade) return { link, url: `${publicHref}/connect/${text}` };
+      }
     },
 
     /**

@@ -7,6 +7,7 @@ import { AppError } from '../errors.ts';
 import type { ConnectLinks } from '../grants/connect-links.ts';
 import { operation } from '../http/operation.ts';
 import { isoTime } from '../time.ts';
+import type { UserStore } from '../users/user-store.ts';
 import type { RelayGate } from './gate.ts';
 import { SUBJECT_ID } from './policy.ts';
 import { callerOf, USER_ASSERTION } from './routes.ts';
@@ -30,9 +31,12 @@ export function relayConnectLinks(parts: {
   /** Whether the app is still there, and as it was. */
   isRegistered: (app: ConnectedApp) => Promise<boolean>;
   links: ConnectLinks;
+  /** The conditions of the user. */
+  admit: UserStore['admitImport'];
   audit: Pick<Audit, 'note'>;
+  clock: () => number;
 }) {
-  const { gate, apps, isRegistered, links, audit } = parts;
+  const { gate, apps, isRegistered, links, admit, audit, clock } = parts;
   return operation(
     {
       summary: 'Create a link with which one user connects one app, once, within 30 minutes',
@@ -42,6 +46,7 @@ export function relayConnectLinks(parts: {
       status: 201,
     },
     async ({ req, body: wanted }) => {
+      const startedAt = clock();
       const caller = callerOf(req);
       const route = 'connect_links:create';
       const named = await gate.readUser(req, caller, wanted.user, route);
@@ -62,16 +67,20 @@ export function relayConnectLinks(parts: {
       }
       const { token, address, requestId } = caller;
       const relayToken = { id: token.id, name: token.name };
-      const { link, url } = await links.create({ userId: subject.id, app: app.id, scopes, returnUrl, relayToken });
-      // To disable or delete the user, or to delete the app, revokes the links listed by then; this one may have been created later.
-      const stillAllowed = async () => {
+      const created = await links.create({ userId: subject.id, app: app.id, scopes, returnUrl, relayToken }, () =>
+        admit(subject.id, startedAt),
+      );
+      if (!created) {
+        // Says why, where the policy does.
         await authorized();
-        if (!(await isRegistered(app))) throw unknownApp();
-      };
-      await stillAllowed().catch(async (error: unknown) => {
+        throw new AppError('not_allowed', { detail: USER_CHANGED });
+      }
+      const { link, url } = created;
+      // To delete the app revokes the links listed by then; this one may have been created later.
+      if (!(await isRegistered(app))) {
         await links.revoke(link.id);
-        throw error;
-      });
+        throw unknownApp();
+      }
       audit.note({
         event: 'connect_link.created',
         actor: { kind: 'relay_token', ...relayToken },
@@ -86,6 +95,9 @@ export function relayConnectLinks(parts: {
     },
   );
 }
+
+const USER_CHANGED =
+  'The user was disabled, deleted or signed out everywhere meanwhile. Create another link if the user still needs it.';
 
 const unknownApp = () => new AppError('not_found', { detail: 'There is no connected app with this id.' });
 

@@ -85,7 +85,10 @@ export async function createRelay(parts: {
     checkApiToken: (app: ThreadApp, apiToken: string) => checkApiToken(app, apiToken, outbound),
     routes: relayRoutes({ gate, apps, grants, threads: { user: threads.service, serviceAccount } }),
     connections: relayConnections({ gate, apps, grants, publicHref }),
-    connectLinks: relayConnectLinks({ gate, apps, isRegistered: registry.isRegistered, links: grants.links, audit }),
+    connectLinks: relayConnectLinks({
+      ...{ gate, apps, isRegistered: registry.isRegistered, links: grants.links, audit, clock },
+      admit: users.store.admitImport,
+    }),
     tokenExchange: tokenExchangeRoute({ gate, exchange, audit }),
     assertions: assertionRoutes({ ownKeys, assertions }),
     async close(): Promise<void> {

@@ -8,7 +8,7 @@ import { CONNECT_LINK_PREFIX, type ConnectLinks, createConnectLinks } from '../.
 import { keys } from '../../src/storage/keys.ts';
 import { createSealedJson } from '../../src/storage/sealed-json.ts';
 import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
-import type { Store } from '../../src/storage/store.ts';
+import type { Store, Write } from '../../src/storage/store.ts';
 import { makeSealer } from '../support/encryption-keys.ts';
 
 const NOW = 1_800_000_000_000;
@@ -33,11 +33,13 @@ afterEach(async () => {
 });
 
 async function made(changes: Partial<Parameters<ConnectLinks['create']>[0]> = {}) {
-  const { link, url } = await links.create({
-    ...{ userId: 'u1', app: 'platform', scopes: ['openid'], returnUrl: undefined },
-    relayToken: { id: 't1', name: 'Nightly' },
-    ...changes,
-  });
+  const wanted = { userId: 'u1', app: 'platform', scopes: ['openid'], returnUrl: undefined };
+  const created = await links.create(
+    { ...wanted, relayToken: { id: 't1', name: 'Nightly' }, ...changes },
+    async () => [],
+  );
+  if (!created) throw new Error('No link was made.');
+  const { link, url } = created;
   return { link, url, text: url.slice(`${HREF}/connect/`.length) };
 }
 const refusal = (opening: Promise<unknown>) =>
@@ -59,6 +61,19 @@ describe('a link', () => {
     expect(await links.openFor('u1', text)).toMatchObject({ id: link.id, app: 'platform' });
     expect(await links.find(link.id)).toEqual(link);
     expect(await links.isOpen('u1', link.id)).toBe(true);
+  });
+
+  test('R114 is made only while its user is admitted, and otherwise leaves nothing', async () => {
+    const wanted = { userId: 'u1', app: 'platform', scopes: [], returnUrl: undefined };
+    const create = (admit: () => Promise<readonly Write[] | undefined>) =>
+      links.create({ ...wanted, relayToken: { id: 't1', name: 'Nightly' } }, admit);
+    const [condition] = [{ exists: keys.user('u1'), version: 999 }];
+    const conditions: (Write[] | undefined)[] = [[condition], undefined];
+    expect(await create(async () => conditions.shift())).toBeUndefined();
+    expect([(await links.page({ limit: 9 })).items, conditions]).toEqual([[], []]);
+    const again: Write[][] = [[condition], []];
+    const { link } = (await create(async () => again.shift())) ?? {};
+    expect(await links.isOpen('u1', link?.id ?? '')).toBe(true);
   });
 
   test('works for 30 minutes', async () => {
