@@ -4,7 +4,7 @@ import { remembered } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import { matchingPage } from '../storage/matching-page.ts';
 import { type MergedSource, unionPage } from '../storage/merged-page.ts';
-import { allMembers } from '../storage/paging.ts';
+import { allPages } from '../storage/paging.ts';
 import type { Store, StoredRecord, Write } from '../storage/store.ts';
 import { DAY_SECONDS } from '../time.ts';
 import { folded, listsOf, listWrites, merged, type SignInChanges, type SignInRecord } from './attempt.ts';
@@ -43,6 +43,7 @@ const MAX_RECORDS = { open: 2_000, all: 50_000 };
  * client can collect many.
  */
 const MAX_NEW_A_MINUTE = 300;
+const FORGET_BATCH = 200;
 const MAX_ADDRESSES = 20_000;
 
 export type RecordStore = ReturnType<typeof createRecordStore>;
@@ -183,14 +184,18 @@ export function createRecordStore(parts: {
       };
     },
 
-    /** Deletes every record of a user. */
-    async forgetUser({ id, email }: UserKeys): Promise<void> {
+    /** Deletes every record of a user, or those of attempts that began by that time. */
+    async forgetUser({ id, email }: UserKeys, begunBy = Number.POSITIVE_INFINITY): Promise<void> {
       for (const user of [id, ...(email === undefined ? [] : [folded(email)])]) {
         const index = keys.signIns('of', user);
+        const listed = async () => {
+          const ids: string[] = [];
+          for await (const items of allPages((options) => store.page(index, options), FORGET_BATCH))
+            ids.push(...items.filter(({ score }) => score <= begunBy).map(({ member }) => member));
+          return ids;
+        };
         // Again while there are records: a sign-in may have ended meanwhile.
-        for (let ids = await allMembers(store, index); ids.length > 0; ids = await allMembers(store, index)) {
-          await drop(index, ids);
-        }
+        for (let ids = await listed(); ids.length > 0; ids = await listed()) await drop(index, ids);
       }
     },
 

@@ -98,6 +98,9 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
       const grantReading = connections.prefetch(user.id, appId);
       const refuse = async (refusal: 'disabled' | 'gone'): Promise<never> => {
         await connections.discard(user.id, app, response).catch(() => undefined);
+        const stored = refusal === 'gone' ? await users.find(user.id) : user;
+        // The record must not name a user whose records have been deleted.
+        if (!stored || ('erasingAt' in stored && stored.erasingAt !== undefined)) log.learn({ user: undefined });
         throw refusal === 'gone'
           ? fail('user_gone', { appId })
           : fail('not_permitted', { appId, facts: { disabled: true } });

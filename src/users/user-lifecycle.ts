@@ -22,8 +22,8 @@ export function createUserLifecycle(parts: {
   links: Pick<ConnectLinks, 'revokeAll'>;
   /** Ends all sessions of a user. */
   sessions: { endAll(userId: string, isDue?: () => Promise<boolean>): Promise<void> };
-  /** Deletes the user's sign-in records. */
-  signIns: { forgetUser(user: { id: string; email?: string | undefined }): Promise<void> };
+  /** Deletes the records of the user's sign-ins: all, or those that began by that time. */
+  signIns: { forgetUser(user: { id: string; email?: string | undefined }, begunBy?: number): Promise<void> };
   events: Pick<Events, 'userErased'>;
   clock: () => number;
 }) {
@@ -66,16 +66,20 @@ export function createUserLifecycle(parts: {
     left.shift();
     if (!(await isDue())) return ended;
     const user = await users.find(userId);
-    await signIns.forgetUser({ id: userId, email: user?.email });
+    const named = { id: userId, email: user?.email };
+    const removedAfter = clock();
+    await signIns.forgetUser(named);
+    left.shift();
+    if (!(await isDue())) return ended;
+    await links.revokeAll({ userId });
     left.shift();
     // Sign-in records are deleted without a flush to disk. Flush before the user is deleted: if that fails, the user is still
     // there and the deletion can be repeated.
     await store.ready();
-    await links.revokeAll({ userId });
     if (!(await users.remove(userId, mark))) return ended;
     left.shift();
-    // Those that were being created: a creation that has not listed its link by now finds no user, and fails.
-    await links.revokeAll({ userId });
+    // A sign-in that ended meanwhile.
+    await signIns.forgetUser(named, removedAfter);
     events.userErased({ userId, by: by.by, origin: by.origin });
     // Everything is deleted. If this fails, a chore repeats it.
     if (mark !== undefined) await users.endErasure({ id: userId, mark }).catch(() => undefined);
@@ -138,7 +142,7 @@ export function createUserLifecycle(parts: {
 }
 
 /** What a deletion deletes, in this order. */
-const STAGES = ['sessions', 'connections', 'sign-in records', 'name and e-mail address', 'connect links'];
+const STAGES = ['sessions', 'connections', 'sign-in records', 'connect links', 'name and e-mail address'];
 
 const connectionsOf = (count: number) => `${count} connection${count === 1 ? '' : 's'}`;
 

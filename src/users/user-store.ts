@@ -172,7 +172,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return { exists: keys.user(id), version };
     },
 
-    /** As `admit`, for an import, whose users may never have signed in: a record that comes meanwhile refuses the write. */
+    /** As `admit`, for imports and connect links, whose users may never have signed in: a record that comes meanwhile refuses the write. */
     async admitImport(id: string, since: number): Promise<readonly Write[] | undefined> {
       const { user, version } = await load(id);
       if (user && refusalOf(user, since)) return undefined;

@@ -135,7 +135,7 @@ async function makeUser(user: typeof USER): Promise<void> {
   const begun = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
   await store.write(signIns.beginSteps({ ...begun, userId: user.id, reference, state: reference }));
   const link = { userId: user.id, app: 'one', scopes: [], returnUrl: undefined, relayToken: { id: 't', name: 't' } };
-  await links.create(link);
+  await links.create(link, async () => []);
 }
 
 /** Every item of the store that names the user, by its key or index; without the lists of connections, which may lag. */
@@ -232,6 +232,46 @@ test.each(['endAll', 'end', 'remove', 'endErasure'] as const)(
     expect([await itemsOf(USER), await later.users.erasures(now)]).toEqual([[TOMBSTONE], []]);
   },
 );
+
+test('R117 a deletion leaves no record of a sign-in that ended meanwhile, and that of a later one', async () => {
+  await makeUser(USER);
+  const begin = async (reference: string) => {
+    const about = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
+    const { id: userId, email } = USER;
+    await store.write(rooms().signIns.beginSteps({ ...about, userId, email, reference, state: reference }));
+  };
+  const { lifecycle } = rooms({ before: 'remove', work: () => begin('CCCC3333') });
+  await lifecycle.beginErasure(USER.id);
+  await lifecycle.erase(USER.id, {});
+  expect(await itemsOf(USER)).toEqual([TOMBSTONE]);
+});
+
+test.each<[string, (lifecycle: ReturnType<typeof rooms>['lifecycle']) => Promise<unknown>]>([
+  ['disabled and enabled', (lifecycle) => lifecycle.disable(USER.id).then(() => lifecycle.enable(USER.id))],
+  [
+    'deleted, and is back',
+    async (lifecycle) => {
+      await lifecycle.beginErasure(USER.id);
+      await lifecycle.erase(USER.id, {});
+      now += 1;
+      await makeUser(USER);
+    },
+  ],
+])('R114 a link that is being created is none once its user has been %s', async (_words, change) => {
+  await makeUser(USER);
+  const { lifecycle, users, links } = rooms();
+  const startedAt = now;
+  now += 1;
+  let isFirst = true;
+  const admit = async () => {
+    const conditions = await users.admitImport(USER.id, startedAt);
+    if (isFirst) await change(lifecycle);
+    isFirst = false;
+    return conditions;
+  };
+  const wanted = { userId: USER.id, app: 'one', scopes: [], returnUrl: undefined, relayToken: { id: 't', name: 't' } };
+  expect(await links.create(wanted, admit)).toBeUndefined();
+});
 
 test('R117 a deletion ends the sessions first, so that a kill leaves none of them', async () => {
   await makeUser(USER);
@@ -353,13 +393,14 @@ describe('R117 a deletion that the storage interrupts', () => {
         }
         now += 16 * MINUTE;
       }
-      const NAME = 'name and e-mail address, connect links';
+      const NAME = 'name and e-mail address';
       expect(details).toEqual(
         [
-          `sessions, connections, sign-in records, ${NAME}`,
-          `2 connections, sign-in records, ${NAME}`,
-          `1 connection, sign-in records, ${NAME}`,
-          `sign-in records, ${NAME}`,
+          `sessions, connections, sign-in records, connect links, ${NAME}`,
+          `2 connections, sign-in records, connect links, ${NAME}`,
+          `1 connection, sign-in records, connect links, ${NAME}`,
+          `sign-in records, connect links, ${NAME}`,
+          `connect links, ${NAME}`,
           NAME,
         ].map(
           (left) =>
