@@ -49,7 +49,7 @@
  * | index `admin-tokens:{admin-tokens}` | their ids by time of creation | with them |
  * | `user:{USER}` | one user: issuer, subject, name, address, first and last sign-in, whether disabled or being deleted, last sign-out everywhere | until deleted |
  * | `erased-user:{USER}` | when that user was deleted: a sign-in that began before makes nothing | 15 minutes |
- * | index `erasures` | users whose deletion has begun, by its time | until it is finished |
+ * | index `erasures` | deletions of users that have begun: user and time, by that time | until they are finished |
  * | index `users:{users}` | ids of all users by last sign-in | with them |
  * | index `user-names:{users}` | the same by search terms: name, its words, address, id, subject | with them |
  * | index `live-sessions:{users}` | hashes of the ids of all sessions by start | until soon after the sessions |
