@@ -122,7 +122,9 @@ export function adminConnectionRoutes({ grants, users, connectedApps, audit, pag
       await sendCsv(req, res, { trail: audit.trail, name: 'connections', columns: COLUMNS, values, read });
       return undefined;
     }
-    const app = apps.find(values.app);
+    const registered = apps.find(values.app);
+    // One that cannot be opened may have connections, too.
+    const app = registered ?? (values.app ? { id: values.app, name: values.app } : undefined);
     const [{ items, next }, total, count, progress, pending] = await Promise.all([
       listed({ ...query, ...narrowing }),
       query.q || narrowing.scopes
@@ -139,11 +141,10 @@ export function adminConnectionRoutes({ grants, users, connectedApps, audit, pag
       revocations: await Promise.all(pending.items.map(named)),
       areMorePending: pending.next !== undefined,
       apps: apps.list().map(({ id, name }) => ({ id, name })),
-      everyone: app && {
-        app: { id: app.id, name: app.name },
-        count,
-        progress: progress && progressView(progress),
-      },
+      everyone:
+        app && (registered || count > 0)
+          ? { app: { id: app.id, name: app.name }, count, progress: progress && progressView(progress) }
+          : undefined,
     };
   });
 

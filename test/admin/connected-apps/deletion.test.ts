@@ -72,3 +72,24 @@ test('R52 revocations that still wait are counted in the question, and given up 
   const pending = (await admin.call('GET', '/revocations')).json.items;
   expect(pending).toMatchObject([{ app: 'other' }]);
 });
+
+test('R117 an app that cannot be opened is deleted once everyone has been disconnected on the page of its connections', async () => {
+  await register('lost');
+  site.provider.reset();
+  site.provider.signInAs({ sub: 'kept' });
+  const user = createUserAgent();
+  await attempt(site, { agent: user });
+  await user.submit(await user.get(`${site.url}/connections/lost`), {}, { button: 'Connect' });
+  await desk.store.write([
+    { put: keys.connectedApp('lost'), value: 'damaged' },
+    { put: keys.connectedAppsChange, value: '1' },
+  ]);
+  const remove = () => admin.call('DELETE', '/connected-apps/lost');
+  await until(async () => (await user.get(`${site.url}/connections/lost`)).status === 404);
+  expect(await remove()).toMatchObject({ status: 400, json: { errors: [{ rule: 'has_connections' }] } });
+  const page = await agent.get(`${site.url}/admin/connections?app=lost`);
+  expect(page.body).toContain('/admin/connected-apps/lost/disconnect-everyone');
+  const question = await agent.get(`${site.url}/admin/connected-apps/lost/disconnect-everyone`);
+  await agent.submit(question, { typed: 'lost' }, { button: 'Disconnect all 1' });
+  await until(async () => (await remove()).status === 204);
+});
