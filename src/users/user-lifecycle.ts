@@ -64,8 +64,8 @@ export function createUserLifecycle(parts: {
       ended.push({ app, ...(one ?? { id, revocation: 'unconfirmed' }) });
     }
     left.shift();
-    if (!(await isDue())) return ended;
     const user = await users.find(userId);
+    if (!(await isDue())) return ended;
     const named = { id: userId, email: user?.email };
     const removedAfter = clock();
     await signIns.forgetUser(named);
@@ -77,9 +77,10 @@ export function createUserLifecycle(parts: {
     // there and the deletion can be repeated.
     await store.ready();
     if (!(await users.remove(userId, mark))) return ended;
-    left.shift();
-    // A sign-in that ended meanwhile.
+    // Those of sign-ins that ended meanwhile.
+    left.splice(0, 1, SIGN_IN_RECORDS);
     await signIns.forgetUser(named, removedAfter);
+    left.shift();
     events.userErased({ userId, by: by.by, origin: by.origin });
     // Everything is deleted. If this fails, a chore repeats it.
     if (mark !== undefined) await users.endErasure({ id: userId, mark }).catch(() => undefined);
@@ -141,8 +142,9 @@ export function createUserLifecycle(parts: {
   };
 }
 
+const SIGN_IN_RECORDS = 'sign-in records';
 /** What a deletion deletes, in this order. */
-const STAGES = ['sessions', 'connections', 'sign-in records', 'connect links', 'name and e-mail address'];
+const STAGES = ['sessions', 'connections', SIGN_IN_RECORDS, 'connect links', 'name and e-mail address'];
 
 const connectionsOf = (count: number) => `${count} connection${count === 1 ? '' : 's'}`;
 
