@@ -1,9 +1,12 @@
 /** Watches whether the storage takes writes: at intervals, without any request, and whenever `/readyz` asks. */
 import type { Events } from './events.ts';
 
-/** A storage that was replaced is to be noticed within ten seconds, the time of the probe included. */
+/**
+ * From the start of a probe to that of the next, so that a storage that was replaced is noticed within ten seconds, even if the probe
+ * takes seconds.
+ */
 const PROBE_MS = 9_000;
-/** While the storage is lost, so that its return is noticed soon. */
+/** After the end of a probe while the storage is lost, so that its return is noticed soon. */
 const LOST_PROBE_MS = 1_000;
 
 /** Why this process refuses a storage that responds: it is not the one of the start, or a start would be refused. */
@@ -52,13 +55,15 @@ export function watchStorage(parts: {
   const check = async (): Promise<StorageFault | undefined> => {
     started += 1;
     const turn = started;
+    const startedAt = monotonicClock();
     const fault = await probe();
     // A probe that ends after a later one says nothing new.
     if (stopped || turn < newest) return fault;
     newest = turn;
     note(fault);
     clearTimeout(timer);
-    timer = setTimeout(check, lost ? LOST_PROBE_MS : PROBE_MS).unref();
+    const rest = startedAt + PROBE_MS - monotonicClock();
+    timer = setTimeout(check, lost ? LOST_PROBE_MS : Math.max(rest, LOST_PROBE_MS)).unref();
     return fault;
   };
 

@@ -1,5 +1,5 @@
 /** Readiness without traffic: the storage of a running Gatehouse is lost and comes back, and only metrics and log are looked at. */
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { watchStorage } from '../../src/observability/storage-watch.ts';
 import { storageProbe } from '../../src/storage/probe.ts';
 import { ask } from '../support/ask.ts';
@@ -140,6 +140,23 @@ describe('the watch', () => {
     await watch.close();
     await watch.check();
     expect(seen).toEqual([]);
+  });
+
+  test('R126 probes every nine seconds, however long a probe takes', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const startedAt: number[] = [];
+    const probe = async () => {
+      startedAt.push(Math.round(performance.now() - begun));
+      await new Promise((resolve) => setTimeout(resolve, 4_000));
+      return undefined;
+    };
+    const begun = performance.now();
+    const events = { storageLost: () => undefined, storageBack: () => undefined };
+    const watch = watchStorage({ probe, events, monotonicClock: () => performance.now() });
+    await vi.advanceTimersByTimeAsync(20_000);
+    await watch.close();
+    expect(startedAt).toEqual([0, 9_000, 18_000]);
   });
 
   test('takes any error for a storage that is lost', async () => {
