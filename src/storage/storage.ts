@@ -112,7 +112,7 @@ export async function createStorage(
       checkpointFailed(facts: { storage: string; cause: unknown }): void;
     };
     /** Returns where the times of a command go, and those of the flushes of the embedded database. */
-    timesOf: (command: TimedCommand | 'flush') => { observe(seconds: number): void };
+    timesOf: (command: TimedCommand | 'flush' | 'checkpoint') => { observe(seconds: number): void };
     /** Gets the size of the log of the embedded database, from time to time. */
     onLogBytes: (bytes: number) => void;
   },
@@ -123,9 +123,9 @@ export async function createStorage(
     ...parts,
     onReconnect: () => onReconnect(),
     sqliteObserver: () => {
-      const flushes = timesOf('flush');
+      const times = { flush: timesOf('flush'), checkpoint: timesOf('checkpoint') };
       return {
-        flushed: (seconds) => flushes.observe(seconds),
+        flushed: (seconds, by) => times[by].observe(seconds),
         flushedSlowly: ({ file, milliseconds }) => events.storageSlow({ storage: file, milliseconds }),
         checkpointFailed: ({ file, cause }) => events.checkpointFailed({ storage: file, cause }),
         logBytes: onLogBytes,

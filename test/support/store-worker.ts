@@ -5,10 +5,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../src/errors.ts';
 import { createRedisStore } from '../../src/storage/redis/store.ts';
-import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
+import { createSqliteStore, DEADLINE_MILLISECONDS, type SqliteObserver } from '../../src/storage/sqlite/store.ts';
 import type { Store } from '../../src/storage/store.ts';
 
 const [place = '', task = '', name = '', startAt = '0'] = process.argv.slice(2);
+/** Of each step of a checkpoint. */
+const checkpointSeconds: number[] = [];
+const observer: SqliteObserver = {
+  flushed(seconds, by) {
+    if (by === 'checkpoint') checkpointSeconds.push(seconds);
+  },
+  flushedSlowly: () => undefined,
+  checkpointFailed: () => undefined,
+  logBytes: () => undefined,
+};
 const print = (line: string | number) => void process.stdout.write(`${line}\n`);
 
 const TASKS: Record<string, (store: Store) => Promise<void>> = {
@@ -113,6 +123,36 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
     process.stdin.pause();
   },
 
+  /**
+   * Fills the log up to a checkpoint, and then, after a line on its standard input, writes and probes for 12 s. Prints the longest
+   * milliseconds of a write and of a probe, and the seconds of all steps of checkpoints.
+   */
+  async outlast(store) {
+    const fill = (n: number) => store.write([{ put: `grant:{fill}:${n}`, value: 'x'.repeat(200_000) }]);
+    for (let n = 0; n < 18; n += 1) await fill(n);
+    print('ready');
+    await new Promise((resolve) => process.stdin.once('data', resolve));
+    process.stdin.pause();
+    const timeOf = async (work: Promise<unknown>) => {
+      const startedAt = performance.now();
+      await work.catch(() => undefined);
+      return performance.now() - startedAt;
+    };
+    const writes = [0, 1, 2, 3, 4, 5].map((n) => timeOf(fill(n)));
+    const probes: Promise<number>[] = [];
+    for (let n = 0; n < 24; n += 1) {
+      await sleep(500);
+      writes.push(timeOf(store.write([{ put: `grant:{small}:${n}`, value: 'x' }])));
+      probes.push(timeOf(store.ready()));
+    }
+    const longest = async (times: Promise<number>[]) => Math.round(Math.max(...(await Promise.all(times))));
+    print(
+      JSON.stringify({ writes: await longest(writes), probes: await longest(probes), checkpoints: checkpointSeconds }),
+    );
+    await new Promise((resolve) => process.stdin.once('data', resolve).resume());
+    process.stdin.pause();
+  },
+
   /** Writes pairs under keys of the named kind for ever, and prints each number once its write was answered. */
   async storm(store) {
     for (let n = Number((await store.get(`${name}:{p}:left`))?.value ?? 0) + 1; ; n += 1) {
@@ -134,9 +174,10 @@ function codeOf(error: unknown): string {
 
 // Until then the process only waits, so that several open the database at the same moment.
 while (Date.now() < Number(startAt)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.2);
-const deadlineMilliseconds = 10_000;
+// That of a server for the task that measures it.
+const deadlineMilliseconds = task === 'outlast' ? DEADLINE_MILLISECONDS : 10_000;
 const store = place.startsWith('redis:')
   ? await createRedisStore({ url: place, durability: 'none', deadlineMilliseconds })
-  : await createSqliteStore({ directory: place, deadlineMilliseconds });
+  : await createSqliteStore({ directory: place, deadlineMilliseconds, observer });
 await TASKS[task]?.(store);
 await store.close();

@@ -6,8 +6,11 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { connect } from './database.ts';
 import { BEGIN_GENERATION, TOUCH } from './log-state.ts';
 
-export type CheckpointStep = 'copy' | 'copyRest' | 'restart' | 'close';
-export type CheckpointReply = { result: boolean } | { message: string; errcode: number | undefined };
+export type CheckpointStep = 'copy' | 'restart' | 'close';
+export type CheckpointReply = { milliseconds: number } & (
+  | { result: boolean }
+  | { message: string; errcode: number | undefined }
+);
 
 /** Long enough for a reader of the main thread to end, short enough for the writers that wait meanwhile. */
 const BUSY_MS = 50;
@@ -22,20 +25,24 @@ database.exec(`
   PRAGMA wal_autocheckpoint = 0;
 `);
 const checkpoint = (mode: 'NOOP' | 'PASSIVE' | 'RESTART') => {
-  const { busy, log } = database.prepare(`PRAGMA wal_checkpoint(${mode})`).get() ?? {};
-  return { busy: Number(busy), frames: Number(log) };
+  const { busy, log, checkpointed } = database.prepare(`PRAGMA wal_checkpoint(${mode})`).get() ?? {};
+  return { busy: Number(busy), frames: Number(log), copied: Number(checkpointed) };
 };
 
 const STEPS: Record<CheckpointStep, () => boolean> = {
-  /** While it copies, writers go on. A log that was copied completely would be begun anew by the next of them; the reader prevents that. */
+  /**
+   * Copies what is in the log now. Writers may go on, meanwhile and after it. The next of them would begin a log anew that was
+   * copied completely; the reader prevents that until `restart`.
+   */
   copy() {
-    if (!reader.isTransaction) reader.exec('BEGIN');
+    if (reader.isTransaction) {
+      const { frames, copied } = checkpoint('NOOP');
+      // A reader that began now would read the file alone, and prevent nothing.
+      if (frames === copied) return true;
+      reader.exec('COMMIT');
+    }
+    reader.exec('BEGIN');
     reader.prepare('SELECT in_use FROM log_state').get();
-    checkpoint('PASSIVE');
-    return true;
-  },
-  copyRest() {
-    if (reader.isTransaction) reader.exec('COMMIT');
     checkpoint('PASSIVE');
     return true;
   },
@@ -44,6 +51,7 @@ const STEPS: Record<CheckpointStep, () => boolean> = {
    * it writes all the same, since it may be prevented no longer when the next one writes.
    */
   restart() {
+    if (reader.isTransaction) reader.exec('COMMIT');
     const { busy, frames } = checkpoint('RESTART');
     database.exec(busy === 0 ? BEGIN_GENERATION : TOUCH);
     return checkpoint('NOOP').frames <= frames;
@@ -57,13 +65,16 @@ const STEPS: Record<CheckpointStep, () => boolean> = {
 };
 
 parentPort?.on('message', (step: CheckpointStep) => {
+  const startedAt = performance.now();
+  const milliseconds = () => performance.now() - startedAt;
   let reply: CheckpointReply;
   try {
-    reply = { result: STEPS[step]() };
+    const result = STEPS[step]();
+    reply = { result, milliseconds: milliseconds() };
   } catch (error) {
     if (reader.isOpen && reader.isTransaction) reader.exec('ROLLBACK');
     const { message, errcode } = error as Error & { errcode?: number };
-    reply = { message, errcode };
+    reply = { message, errcode, milliseconds: milliseconds() };
   }
   parentPort?.postMessage(reply);
 });

@@ -5,14 +5,16 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 import type { CheckpointReply, CheckpointStep } from './checkpoint-worker.ts';
-import { isDeviceFault } from './faults.ts';
+import { FlushFault, isDeviceFault } from './faults.ts';
 import type { LogFlush } from './log-flush.ts';
 import type { SqliteWriter } from './writer.ts';
 
 /** About 4 MB. The log stays as long, and is written from its beginning again. */
 const FRAMES = 1_000;
-/** How long writes may wait for each of the two steps that need a pause. On a good disk they take milliseconds. */
-const MAX_PAUSE_MS = 10_000;
+/** How long writes may wait while the rest of the log is copied. On a good disk that takes milliseconds. */
+const MAX_PAUSE_MS = 1_000;
+/** About 64 MB. A longer log is copied however long writes wait, so that a slow disk does not become a full one. */
+const MAX_FRAMES = 16_000;
 const MIN_INTERVAL_MS = 1_000;
 const REPORT_INTERVAL_MS = 60_000;
 
@@ -66,25 +68,34 @@ export function createCheckpoints(parts: {
 
   const copyLog = async () => {
     const failure = flush.failure();
-    worker ??= startThread(file, (cause) => {
-      worker = undefined;
-      // During a round, its caller reports it.
-      if (!round && !closed) report(cause);
+    worker ??= startThread(file, {
+      onStep: flush.checkpointed,
+      onEnd(cause) {
+        worker = undefined;
+        // During a round, its caller reports it.
+        if (!round && !closed) report(cause);
+      },
     });
     const { ask } = worker;
     await ask('copy');
-    writer.pause();
+    const isUrgent = failure !== undefined || framesInLog() > MAX_FRAMES;
+    writer.pause(new FlushFault(`A checkpoint of ${file} takes longer than a write may wait`));
     let isNew = false;
     try {
-      const rest = ask('copyRest');
-      if (await endsWithin(rest, MAX_PAUSE_MS)) {
-        const restarted = ask('restart');
-        isNew = (await endsWithin(restarted, MAX_PAUSE_MS)) && (await restarted);
+      const rest = ask('copy');
+      if (isUrgent || (await endsWithin(rest, MAX_PAUSE_MS))) {
+        await rest;
+        // Without a limit: meanwhile, a write of the main thread could be the one that has to flush the header of the new log.
+        isNew = await ask('restart');
+      } else {
+        // Safe for the main thread: it adds to the log, since the reader of the other thread stays until the next round.
+        writer.resume();
+        await rest;
       }
     } finally {
       writer.resume();
     }
-    // After a long reader, the next attempt waits until the log has grown as much again.
+    // After a long reader, or on a slow disk, the next attempt waits until the log has grown as much again.
     threshold = FRAMES + (isNew ? 0 : framesInLog());
     if (isNew && failure) flush.restored(failure);
   };
@@ -124,8 +135,11 @@ interface CheckpointThread {
   close(): Promise<void>;
 }
 
-/** @param onEnd called when it has ended, expected or not */
-function startThread(file: string, onEnd: (error: Error) => void): CheckpointThread {
+/** @param handlers `onStep`: called after each step; `onEnd`: when the thread has ended, expected or not */
+function startThread(
+  file: string,
+  { onStep, onEnd }: { onStep: (milliseconds: number) => void; onEnd: (error: Error) => void },
+): CheckpointThread {
   const thread = new Worker(new URL('./checkpoint-worker.ts', import.meta.url), { workerData: file });
   // While it works, a write or a close waits for it, and keeps the process alive.
   thread.unref();
@@ -139,6 +153,7 @@ function startThread(file: string, onEnd: (error: Error) => void): CheckpointThr
   };
   thread.on('message', (reply: CheckpointReply) => {
     const first = asked.shift();
+    onStep(reply.milliseconds);
     if ('result' in reply) first?.resolve(reply.result);
     else first?.reject(Object.assign(new Error(reply.message), { errcode: reply.errcode }));
   });

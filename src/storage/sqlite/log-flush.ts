@@ -7,27 +7,27 @@ import { FlushFault } from './faults.ts';
 /** A flush that takes longer is reported. */
 const SLOW_MS = 500;
 const SLOW_REPORT_INTERVAL_MS = 60_000;
-/** While a flush takes longer than this, the storage is not ready. */
-const NOT_READY_MS = 2_000;
-/** Once a flush has taken this long, the writes that wait for it are rejected. Their result is unknown. */
-const MAX_FLUSH_MS = 10_000;
+/** How long the readiness probe waits for flushes. A waiter may come during a flush, and then waits for the next one, too. */
+const MAX_PROBE_WAIT_MS = 2_000;
+/** How long each other write waits for flushes. Then it is rejected, and its result is unknown. */
+const MAX_WAIT_MS = 10_000;
 
 export interface FlushObserver {
-  /** After each flush, a failed one included. */
-  flushed(seconds: number): void;
-  /** After a flush of more than half a second, at most once a minute. */
+  /** After each flush of the log, and after each step of a checkpoint, which flushes up to twice; failed ones included. */
+  flushed(seconds: number, by: 'flush' | 'checkpoint'): void;
+  /** After a flush, or a step of a checkpoint, of more than half a second. At most once a minute. */
   flushedSlowly(facts: { file: string; milliseconds: number }): void;
 }
 
 export interface FlushWaiter {
   done(): void;
   fail(error: unknown): void;
-  /** Of the readiness probe, which fails as soon as a flush takes longer than `NOT_READY_MS`. */
+  /** Of the readiness probe, which waits 2 s and not 10 s. */
   isProbe?: boolean;
 }
 
 export interface LogFlush {
-  /** Calls `done` once everything that was committed before this call is on the disk. */
+  /** Calls `done` once everything that was committed before this call is on the disk, or `fail`, at the latest after 10 s. */
   wait(waiter: FlushWaiter): void;
   /** Why no write may be acknowledged now. */
   fault(): FlushFault | undefined;
@@ -37,8 +37,15 @@ export interface LogFlush {
   fail(error: unknown): void;
   /** The whole log has been copied into the database file, flushed there, and begun anew, all since this fault. */
   restored(fault: FlushFault): void;
+  /** Takes the time of a step of a checkpoint, which has flushes of its own. */
+  checkpointed(milliseconds: number): void;
   /** Resolves once no write waits for a flush. */
   idle(): Promise<void>;
+}
+
+interface TimedWaiter {
+  waiter: FlushWaiter;
+  timer: NodeJS.Timeout;
 }
 
 /** @param parts `file`: the database; `sync`: flushes its log */
@@ -48,18 +55,20 @@ export function createLogFlush(parts: {
   observer?: FlushObserver | undefined;
 }): LogFlush {
   const { file, sync, observer } = parts;
-  let waiting: FlushWaiter[] = [];
-  let underWay: FlushWaiter[] = [];
+  let waiting = new Set<TimedWaiter>();
+  let underWay = new Set<TimedWaiter>();
   let running: Promise<void> | undefined;
   let failed: FlushFault | undefined;
+  /** After a write has waited too long, until the flush of that moment ends: the next writes would wait even longer. */
   let overdue: FlushFault | undefined;
   let reportedAt = Number.NEGATIVE_INFINITY;
 
-  const reject = (fault: FlushFault, isConcerned: (waiter: FlushWaiter) => boolean = () => true) => {
-    const concerned = [...underWay, ...waiting].filter(isConcerned);
-    underWay = underWay.filter((waiter) => !isConcerned(waiter));
-    waiting = waiting.filter((waiter) => !isConcerned(waiter));
-    for (const waiter of concerned) waiter.fail(refusedBy(fault));
+  const settle = (waiters: Iterable<TimedWaiter>, refusal?: FlushFault) => {
+    for (const { waiter, timer } of waiters) {
+      clearTimeout(timer);
+      if (refusal) waiter.fail(refusedBy(refusal));
+      else waiter.done();
+    }
   };
 
   /**
@@ -68,11 +77,27 @@ export function createLogFlush(parts: {
    */
   const fail = (error: unknown) => {
     failed = new FlushFault(`A flush of ${file}-wal failed`, error);
-    reject(failed);
+    const rejected = [...underWay, ...waiting];
+    underWay = new Set();
+    waiting = new Set();
+    settle(rejected, failed);
   };
 
-  const report = (milliseconds: number) => {
-    observer?.flushed(milliseconds / 1_000);
+  const startTimer = (waiter: FlushWaiter): TimedWaiter => {
+    const limit = waiter.isProbe ? MAX_PROBE_WAIT_MS : MAX_WAIT_MS;
+    const expire = () => {
+      waiting.delete(timed);
+      underWay.delete(timed);
+      const fault = new FlushFault(`A write has waited more than ${limit} ms for flushes of ${file}-wal`);
+      if (!waiter.isProbe) overdue = fault;
+      waiter.fail(refusedBy(fault));
+    };
+    const timed = { waiter, timer: setTimeout(expire, limit) };
+    return timed;
+  };
+
+  const report = (milliseconds: number, by: 'flush' | 'checkpoint') => {
+    observer?.flushed(milliseconds / 1_000, by);
     if (milliseconds < SLOW_MS || performance.now() - reportedAt < SLOW_REPORT_INTERVAL_MS) return;
     reportedAt = performance.now();
     observer?.flushedSlowly({ file, milliseconds: Math.round(milliseconds) });
@@ -80,32 +105,23 @@ export function createLogFlush(parts: {
 
   const flushOnce = async () => {
     const startedAt = performance.now();
-    const tooLong = (limit: number) => new FlushFault(`A flush of ${file}-wal has taken more than ${limit} ms`);
-    let timer = setTimeout(() => {
-      reject(tooLong(NOT_READY_MS), ({ isProbe }) => isProbe === true);
-      timer = setTimeout(() => {
-        overdue = tooLong(MAX_FLUSH_MS);
-        reject(overdue);
-      }, MAX_FLUSH_MS - NOT_READY_MS);
-    }, NOT_READY_MS);
     try {
       await sync();
     } catch (error) {
       fail(error);
     } finally {
-      clearTimeout(timer);
       overdue = undefined;
-      report(performance.now() - startedAt);
+      report(performance.now() - startedAt, 'flush');
     }
   };
 
   const run = async () => {
-    while (waiting.length > 0) {
-      [underWay, waiting] = [waiting, []];
+    while (waiting.size > 0) {
+      [underWay, waiting] = [waiting, new Set()];
       await flushOnce();
       const flushed = underWay;
-      underWay = [];
-      for (const waiter of flushed) waiter.done();
+      underWay = new Set();
+      settle(flushed);
     }
     running = undefined;
   };
@@ -115,7 +131,7 @@ export function createLogFlush(parts: {
     wait(waiter) {
       const refusal = fault();
       if (refusal) return waiter.fail(refusedBy(refusal));
-      waiting.push(waiter);
+      waiting.add(startTimer(waiter));
       running ??= run();
     },
     fault,
@@ -124,6 +140,7 @@ export function createLogFlush(parts: {
     restored(past) {
       if (failed === past) failed = undefined;
     },
+    checkpointed: (milliseconds) => report(milliseconds, 'checkpoint'),
     idle: () => running ?? Promise.resolve(),
   };
 }

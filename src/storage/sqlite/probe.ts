@@ -24,7 +24,7 @@ export interface ProbeOptions {
   file: string;
   retry: RetryOptions;
   /** Resolves while the log is not about to begin anew: with its first write, this connection would wait for the disk. */
-  unpaused?: () => Promise<void>;
+  unpaused?: (deadline: number) => Promise<void>;
   /** Called after the file was marked as in use, because another process had closed it. */
   onMarked?: () => void;
   onLogBytes?: ((bytes: number) => void) | undefined;
@@ -92,7 +92,7 @@ export function sqliteProbe(
         { isProbe: true },
       );
       if (marked) onMarked?.();
-      await unpaused?.();
+      await unpaused?.(deadline);
       const deadlineMilliseconds = deadline - performance.now();
       await retryWhileBusy(() => reserve(missingRoom(MIN_ROOM_BYTES + bytes)), { ...retry, deadlineMilliseconds });
     },

@@ -1,7 +1,8 @@
 /** Writes: one queue for each process. Waiting jobs share a transaction, and transactions share a flush to the disk. */
 import type { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { storeClosed, unavailable } from '../unavailable.ts';
-import { isBusy, isStorageFault, toStoreError } from './faults.ts';
+import { type FlushFault, isBusy, isStorageFault, toStoreError } from './faults.ts';
 import { type LogFlush, refusedBy } from './log-flush.ts';
 import { pauseMilliseconds, type RetryOptions, YIELD_MS } from './retry.ts';
 
@@ -35,8 +36,8 @@ export function createSqliteWriter(
   const transaction = prepareTransaction(database, flush);
   let heldMilliseconds = 0;
   let active = false;
-  /** Resolves when the pause ends. */
-  let pause: PromiseWithResolvers<void> | undefined;
+  /** Why no transaction begins now. */
+  let pause: FlushFault | undefined;
   let whenIdle: (() => void) | undefined;
   let closed = false;
 
@@ -48,14 +49,10 @@ export function createSqliteWriter(
       whenIdle?.();
       return;
     }
-    if (pause) {
-      void pause.promise.then(turn);
-      return;
-    }
     const startedAt = performance.now();
-    if (transaction(batch) === 'busy') {
+    if (pause || transaction(batch) === 'busy') {
       // After the attempt: if this process was stalled, the database may still take what is overdue.
-      failOverdue(waiting);
+      failOverdue(waiting, pause);
       heldMilliseconds = 0;
       setTimeout(turn, pauseMilliseconds(retry));
       return;
@@ -75,8 +72,9 @@ export function createSqliteWriter(
   return {
     /**
      * Runs synchronous work in an immediate transaction and resolves once it is on disk, or with `relaxed` once it is
-     * committed: a power cut may undo that, a kill does not. With `alone` no other job shares the transaction. With `isProbe`
-     * it rejects as soon as a flush takes so long that the store is not ready. An error undoes only this work.
+     * committed: a power cut may undo that, a kill does not. With `alone` no other job shares the transaction. A job
+     * rejects if it has not begun at its deadline, and then again if it waits more than 10 s for flushes, or 2 s with
+     * `isProbe`. An error undoes only this work.
      */
     run<T>(work: () => T, { relaxed = false, alone = false, isProbe = false } = {}): Promise<T> {
       if (closed) return Promise.reject(storeClosed());
@@ -103,17 +101,22 @@ export function createSqliteWriter(
         setImmediate(turn);
       });
     },
-    /** From now on jobs wait in the queue, until `resume` is called. No transaction is under way. */
-    pause(): void {
-      pause ??= Promise.withResolvers();
+    /**
+     * From now on jobs wait in the queue, each until its deadline, until `resume` is called. No transaction is under way.
+     * @param reason what is wrong if the pause lasts beyond a deadline
+     */
+    pause(reason: FlushFault): void {
+      pause = reason;
     },
     resume(): void {
-      pause?.resolve();
       pause = undefined;
     },
-    /** Resolves once there is no pause. */
-    async unpaused(): Promise<void> {
-      while (pause) await pause.promise;
+    /** Resolves once there is no pause. @throws AppError `storage_unavailable` at the deadline, by `performance.now()` */
+    async unpaused(deadline: number): Promise<void> {
+      while (pause) {
+        if (performance.now() >= deadline) throw refusedBy(pause);
+        await sleep(pauseMilliseconds(retry));
+      }
     },
     /** Takes no more work and resolves when the work that was taken is done. */
     async close(): Promise<void> {
@@ -134,10 +137,12 @@ function nextBatch(waiting: readonly Job[]): Job[] {
   return apart === -1 ? batch : batch.slice(0, Math.max(apart, 1));
 }
 
-function failOverdue(waiting: Job[]): void {
+function failOverdue(waiting: Job[], pause: FlushFault | undefined): void {
   const now = performance.now();
-  while (waiting[0] !== undefined && waiting[0].deadline <= now)
-    waiting.shift()?.fail(unavailable('The write did not get the lock of the database before the deadline'));
+  while (waiting[0] !== undefined && waiting[0].deadline <= now) {
+    const busy = () => unavailable('The write did not get the lock of the database before the deadline');
+    waiting.shift()?.fail(pause ? refusedBy(pause) : busy());
+  }
 }
 
 /** Returns `busy` if nothing was done; otherwise every job of the batch is settled, or waits for the flush. */

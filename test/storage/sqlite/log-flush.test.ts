@@ -8,8 +8,9 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createCheckpoints } from '../../../src/storage/sqlite/checkpoints.ts';
 import { openDatabase } from '../../../src/storage/sqlite/database.ts';
-import { isDiskFault } from '../../../src/storage/sqlite/faults.ts';
+import { FlushFault, isDiskFault } from '../../../src/storage/sqlite/faults.ts';
 import { createLogFlush, type FlushWaiter } from '../../../src/storage/sqlite/log-flush.ts';
+import { sqliteProbe } from '../../../src/storage/sqlite/probe.ts';
 import { createSqliteWriter } from '../../../src/storage/sqlite/writer.ts';
 
 const RETRY = { deadlineMilliseconds: 1_000, random: Math.random };
@@ -168,7 +169,7 @@ describe('a flush that fails', () => {
     reader.prepare('SELECT count(*) FROM records').get();
     flush.fail(new Error('EIO'));
     checkpoints.begin();
-    await writer.unpaused();
+    await writer.unpaused(Number.POSITIVE_INFINITY);
     await turn();
     expect(flush.failure()).toBeDefined();
     reader.exec('COMMIT');
@@ -194,7 +195,7 @@ describe('a flush that takes long', () => {
     await vi.advanceTimersByTimeAsync(1_900);
     expect(probe.fail).not.toHaveBeenCalled();
     await vi.advanceTimersByTimeAsync(200);
-    expect(probe.fail).toHaveBeenCalledWith(expect.objectContaining(unavailableBy(/gatehouse\.sqlite-wal .*2000 ms/)));
+    expect(probe.fail).toHaveBeenCalledWith(expect.objectContaining(unavailableBy(/2000 ms .*gatehouse\.sqlite-wal/)));
     const [error] = vi.mocked(probe.fail).mock.calls[0] ?? [];
     expect(error instanceof Error && isDiskFault(error.cause)).toBe(true);
     await vi.advanceTimersByTimeAsync(7_800);
@@ -214,6 +215,34 @@ describe('a flush that takes long', () => {
     expect(next.done).toHaveBeenCalled();
   });
 
+  test('R124 lets each write wait 10 s and each probe 2 s, from when it began to wait, however long one flush takes', async () => {
+    const { held, flush } = heldFlushes();
+    flush.wait(waiter());
+    await vi.advanceTimersByTimeAsync(1_000);
+    const [write, probe, late] = [waiter(), waiter(true), waiter()];
+    flush.wait(write);
+    await vi.advanceTimersByTimeAsync(7_000);
+    flush.wait(probe);
+    flush.wait(late);
+    await vi.advanceTimersByTimeAsync(1_000);
+    held[0]?.resolve();
+    await vi.advanceTimersByTimeAsync(900);
+    expect(held).toHaveLength(2);
+    expect(probe.fail).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(200);
+    expect(probe.fail).toHaveBeenCalledOnce();
+    await vi.advanceTimersByTimeAsync(800);
+    expect(write.fail).not.toHaveBeenCalled();
+    await vi.advanceTimersByTimeAsync(200);
+    expect(write.fail).toHaveBeenCalledWith(expect.objectContaining(unavailableBy(/10000 ms/)));
+    expect(late.fail).not.toHaveBeenCalled();
+    held[1]?.resolve();
+    await flush.idle();
+    expect(late.done).toHaveBeenCalledOnce();
+    for (const { done } of [write, probe]) expect(done).not.toHaveBeenCalled();
+    expect([flush.fault(), vi.getTimerCount()]).toEqual([undefined, 0]);
+  });
+
   test('R124 is told with its milliseconds and its file, at most once a minute; each is measured', async () => {
     const observer = { flushed: vi.fn(), flushedSlowly: vi.fn() };
     const sync = () => new Promise<void>((resolve) => setTimeout(resolve, 700));
@@ -227,6 +256,49 @@ describe('a flush that takes long', () => {
       [{ file: FILE, milliseconds: 700 }],
     ]);
     expect(observer.flushed).toHaveBeenCalledTimes(90);
-    expect(observer.flushed).toHaveBeenLastCalledWith(0.7);
+    expect(observer.flushed).toHaveBeenLastCalledWith(0.7, 'flush');
+  });
+});
+
+describe('a checkpoint that takes long', () => {
+  const setUp = () => {
+    const file = join(directory, 'some.sqlite');
+    const writer = createSqliteWriter(database, { ...RETRY, deadlineMilliseconds: 100 });
+    const reason = new FlushFault(`A checkpoint of ${file} takes longer than a write may wait`);
+    const probe = sqliteProbe({ database, write: writer.run }, { file, retry: RETRY, unpaused: writer.unpaused });
+    onTestFinished(() => probe.close());
+    return { writer, reason, probe };
+  };
+
+  test('R124 fails each job at its deadline, the probe included, while the writer is paused', async () => {
+    const { writer, reason, probe } = setUp();
+    writer.pause(reason);
+    const refused = expect.objectContaining({ code: 'storage_unavailable', cause: reason });
+    await expect(writer.run(() => 1)).rejects.toEqual(refused);
+    await expect(probe.ready()).rejects.toEqual(refused);
+    await expect(writer.unpaused(performance.now() + 50)).rejects.toEqual(refused);
+    writer.resume();
+    expect(await writer.run(() => 2)).toBe(2);
+    await probe.ready();
+    writer.pause(reason);
+    const last = expect(writer.run(() => 3)).rejects.toEqual(refused);
+    await writer.close();
+    await last;
+  });
+
+  test('R124 is measured in each step, and told like a slow flush', async () => {
+    const file = join(directory, 'some.sqlite');
+    const observer = { flushed: vi.fn(), flushedSlowly: vi.fn() };
+    const flush = createLogFlush({ file, sync: async () => undefined, observer });
+    const writer = createSqliteWriter(database, RETRY, { flush });
+    const checkpoints = createCheckpoints({ file, database, writer, flush });
+    checkpoints.begin();
+    await checkpoints.close();
+    expect(observer.flushed.mock.calls.length).toBeGreaterThan(2);
+    expect(new Set(observer.flushed.mock.calls.map(([, by]) => by))).toEqual(new Set(['checkpoint']));
+    observer.flushedSlowly.mockClear();
+    createLogFlush({ file, sync: async () => undefined, observer }).checkpointed(700);
+    expect(observer.flushed).toHaveBeenLastCalledWith(0.7, 'checkpoint');
+    expect(observer.flushedSlowly.mock.calls).toEqual([[{ file, milliseconds: 700 }]]);
   });
 });
