@@ -1,4 +1,4 @@
-/** Looks up host names: one lookup at a time for each name, shared by all its callers, and never every thread for slow names. */
+/** Looks up host names: one lookup of a name at a time, shared by its callers; no kind of name takes every thread. */
 import type { LookupAddress, LookupOptions, lookup as systemLookup } from 'node:dns';
 import { remembered } from '../remembered.ts';
 
@@ -17,12 +17,12 @@ export class UnresolvedName extends Error {
 
 export interface HostNames {
   /**
-   * All addresses of a name, at most 5 s old. They are not judged.
-   * @throws UnresolvedName after 3 s; the error of the resolver, at most 1 s old
+   * All addresses of a name, not judged. At most 5 s old; after a second without a result, those of the last minute.
+   * @throws UnresolvedName after 3 s without any; the error of the resolver, at most 1 s old
    */
   resolve(hostname: string, options?: LookupOptions): Promise<readonly LookupAddress[]>;
-  /** True while the name is being looked up. */
-  isUnderWay(hostname: string): boolean;
+  /** True while calls wait for the lookup of the name, since there are no addresses of the last minute. */
+  isAwaited(hostname: string): boolean;
 }
 
 /** @param again the name was reported within the last minute */
@@ -31,6 +31,8 @@ export type OnSlowName = (slow: { host: string; again?: true | undefined }) => v
 const SHARED_MS = 5_000;
 const SHARED_FAILURE_MS = 1_000;
 const SLOW_MS = 1_000;
+/** How long the addresses of a name are used where it is not resolved again. */
+const LAST_GOOD_MS = 60_000;
 /** How long a name that was slow counts as slow. */
 const SLOW_FOR_MS = 60_000;
 /** For each caller. Less than the timeout for a connection, which would blame the host. */
@@ -39,6 +41,8 @@ const MAX_NAMES = 1_000;
 
 interface Lookup {
   result: Promise<readonly LookupAddress[]>;
+  /** Of this lookup or an earlier one. */
+  lastGood?: { addresses: readonly LookupAddress[]; until: number } | undefined;
   startedAt: number;
   /** Until when its result is shared; undefined while it is under way. */
   sharedUntil?: number;
@@ -46,8 +50,9 @@ interface Lookup {
 
 /** What is known of a name from earlier lookups. Times by `performance.now()`. */
 interface Name {
-  /** Its last lookup took less than a second. */
+  /** Its last lookup ended within a second, and one that is under way has taken no longer so far. */
   isQuick: boolean;
+  goodUntil?: number;
   slowAt?: number;
   reportedAt?: number;
   underWay: number;
@@ -56,7 +61,7 @@ interface Name {
 /** Node's default. */
 const DEFAULT_THREADS = 4;
 
-/** @param parts `threads`: of Node's pool. libuv uses at most half of them for lookups, also for those of others, such as ioredis */
+/** @param parts `threads`: of Node's pool. libuv uses at most half of them for all lookups, also those of ioredis */
 export function createHostNames(parts: {
   lookup: typeof systemLookup;
   onSlow?: OnSlowName | undefined;
@@ -67,10 +72,11 @@ export function createHostNames(parts: {
   const lookups = remembered<Lookup>(MAX_NAMES);
   const names = remembered<Name>(MAX_NAMES);
   const maxSlow = Math.max(1, Math.floor(slots / 4));
-  const maxWithNew = Math.max(2, slots - maxSlow);
-  /** Lookups of names without a result so far, which may all turn out to be slow. */
-  const queue: (() => void)[] = [];
-  let running = 0;
+  const maxOfKind = Math.max(1, slots - maxSlow);
+  /** Names whose zone has stopped to resolve are here at first. */
+  const quickNames = createLine(maxOfKind);
+  /** New names, which may all turn out to be slow, and slow ones. */
+  const otherNames = createLine(maxOfKind);
   let slow = 0;
 
   const isSlow = ({ slowAt }: Name) => slowAt !== undefined && performance.now() - slowAt < SLOW_FOR_MS;
@@ -85,7 +91,6 @@ export function createHostNames(parts: {
   /** Calls the resolver. A lookup that takes longer than a second counts as slow while it runs. */
   const run = (hostname: string, name: Name, options: LookupOptions): Promise<readonly LookupAddress[]> =>
     new Promise((resolve, reject) => {
-      running += 1;
       let countsAsSlow = isSlow(name);
       if (countsAsSlow) slow += 1;
       let tookLong = false;
@@ -93,35 +98,42 @@ export function createHostNames(parts: {
         tookLong = true;
         if (!countsAsSlow) slow += 1;
         countsAsSlow = true;
+        name.isQuick = false;
         name.slowAt = performance.now();
         reportSlow(hostname, name);
       }, SLOW_MS);
       timer.unref();
       lookup(hostname, { ...options, all: true }, (error, addresses) => {
         clearTimeout(timer);
-        running -= 1;
         if (countsAsSlow) slow -= 1;
         name.isQuick = !tookLong;
         if (tookLong) name.slowAt = performance.now();
         else delete name.slowAt;
         if (error) reject(error);
         else resolve(addresses);
-        if (running < maxWithNew) queue.shift()?.();
       });
     });
 
   const start = (key: string, hostname: string, name: Name, options: LookupOptions): Lookup => {
-    const started = performance.now();
-    const mustWait = !name.isQuick && running >= maxWithNew;
-    const turn = mustWait ? new Promise<void>((resolve) => queue.push(resolve)) : undefined;
-    const result = turn ? turn.then(() => run(hostname, name, options)) : run(hostname, name, options);
-    const one: Lookup = { result, startedAt: started };
+    const line = name.isQuick ? quickNames : otherNames;
+    const one: Lookup = {
+      startedAt: performance.now(),
+      result: line.run(() => run(hostname, name, options)),
+      lastGood: lookups.peek(key)?.lastGood,
+    };
     name.underWay += 1;
-    const end = (sharedMs: number) => () => {
+    const end = (sharedMs: number) => {
       name.underWay -= 1;
       one.sharedUntil = performance.now() + sharedMs;
     };
-    result.then(end(SHARED_MS), end(SHARED_FAILURE_MS));
+    one.result.then(
+      (addresses) => {
+        end(SHARED_MS);
+        name.goodUntil = performance.now() + LAST_GOOD_MS;
+        one.lastGood = { addresses, until: name.goodUntil };
+      },
+      () => end(SHARED_FAILURE_MS),
+    );
     lookups.set(key, one);
     return one;
   };
@@ -135,19 +147,53 @@ export function createHostNames(parts: {
       if (isShared) return inTime(hostname, earlier);
       const name = names.get(hostname) ?? { isQuick: false, underWay: 0 };
       names.set(hostname, name);
-      if (isSlow(name) && slow >= maxSlow) throw new UnresolvedName(hostname, true);
+      if (isSlow(name) && slow >= maxSlow) {
+        const lastGood = addressesOf(earlier);
+        if (lastGood) return lastGood;
+        throw new UnresolvedName(hostname, true);
+      }
       return inTime(hostname, start(key, hostname, name, options));
     },
-    isUnderWay: (hostname) => (names.peek(hostname)?.underWay ?? 0) > 0,
+    isAwaited(hostname) {
+      const { underWay, goodUntil = 0 } = names.peek(hostname) ?? { underWay: 0 };
+      return underWay > 0 && goodUntil <= performance.now();
+    },
   };
 }
 
+/** The addresses of the last minute, if there are any. */
+function addressesOf({ lastGood }: Pick<Lookup, 'lastGood'> = {}): readonly LookupAddress[] | undefined {
+  return lastGood && performance.now() < lastGood.until ? lastGood.addresses : undefined;
+}
+
 /** @throws UnresolvedName where the lookup takes longer than a caller waits */
-function inTime(hostname: string, { result, startedAt, sharedUntil }: Lookup): Promise<readonly LookupAddress[]> {
+function inTime(hostname: string, lookup: Lookup): Promise<readonly LookupAddress[]> {
+  const { result, startedAt, sharedUntil } = lookup;
   if (sharedUntil !== undefined) return result;
   return new Promise((resolve, reject) => {
-    const left = Math.max(0, startedAt + WAIT_MS - performance.now());
-    const timer = setTimeout(() => reject(new UnresolvedName(hostname, false)), left);
+    const lastGood = addressesOf(lookup);
+    const left = Math.max(0, startedAt + (lastGood ? SLOW_MS : WAIT_MS) - performance.now());
+    const timer = setTimeout(() => (lastGood ? resolve(lastGood) : reject(new UnresolvedName(hostname, false))), left);
     result.then(resolve, reject).finally(() => clearTimeout(timer));
   });
+}
+
+/** Runs at most so many at a time; the others in their order. */
+function createLine(max: number) {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return {
+    async run<T>(work: () => Promise<T>): Promise<T> {
+      if (running >= max) await new Promise<void>((resolve) => waiting.push(resolve));
+      else running += 1;
+      try {
+        return await work();
+      } finally {
+        // The place passes to the next one.
+        const next = waiting.shift();
+        if (next) next();
+        else running -= 1;
+      }
+    },
+  };
 }

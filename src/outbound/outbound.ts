@@ -222,7 +222,7 @@ export function createOutbound(parts: {
         return response;
       } catch (error) {
         const sent = sending?.wasSent() ?? false;
-        const isUnresolved = signal.aborted && !sent && names.isUnderWay(hostname);
+        const isUnresolved = signal.aborted && !sent && names.isAwaited(hostname);
         const failure = asOutboundError(isUnresolved ? new UnresolvedName(hostname, false) : error, url, {
           aborted: signal.aborted,
           isProxied: parts.proxy !== undefined,

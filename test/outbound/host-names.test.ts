@@ -39,6 +39,24 @@ const pass = (seconds: number) => vi.advanceTimersByTimeAsync(seconds * 1000);
 const TOO_LATE = 'The host name was not resolved in time.';
 const REFUSED = 'Too many slow host names are being looked up.';
 
+/** As libuv runs lookups: so many at a time, the others after them. */
+function onThreads(count: number): typeof systemLookup {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  return ((name: string, options: object, done: Done) => {
+    const start = () => {
+      running += 1;
+      (lookup as unknown as (name: string, options: object, done: Done) => void)(name, options, (...result) => {
+        running -= 1;
+        done(...result);
+        waiting.shift()?.();
+      });
+    };
+    if (running < count) start();
+    else waiting.push(start);
+  }) as unknown as typeof systemLookup;
+}
+
 /** Ends a lookup as the system does, after its own timeout. */
 const giveUp = (name: string) => open.get(name)?.(Object.assign(new Error('no response'), { code: 'EAI_AGAIN' }));
 
@@ -48,7 +66,7 @@ describe('R129 one name', () => {
     await pass(3);
     expect(new Set(await Promise.all(waiting))).toEqual(new Set([TOO_LATE]));
     expect(asked).toEqual(['dead.example']);
-    expect(names.isUnderWay('dead.example')).toBe(true);
+    expect(names.isAwaited('dead.example')).toBe(true);
     // A later call does not wait for a lookup that has been under way for so long already.
     const later = wordsOf('dead.example');
     await pass(0.01);
@@ -133,6 +151,47 @@ describe('R129 names that do not resolve', () => {
     for (const name of [...open.keys()]) giveUp(name);
     await pass(0);
     expect(asked.filter((name) => name.endsWith('dead.example')).length).toBeGreaterThan(6);
+  });
+
+  test('hold up no other name where all of them have resolved until now', async () => {
+    isDead = () => false;
+    await Promise.all([...dead(20), 'old.example'].map(wordsOf));
+    isDead = (name) => name.endsWith('dead.example');
+    await pass(6);
+    asked = [];
+    const first = dead(20).map(wordsOf);
+    const old = wordsOf('old.example');
+    await pass(0);
+    expect(asked).toEqual(dead(6));
+    expect(await wordsOf('new.example')).toBe('93.184.216.34');
+    // They and the name behind them go on with their last addresses.
+    await pass(1);
+    expect(new Set(await Promise.all([...first, old]))).toEqual(new Set(['93.184.216.34']));
+    const again = wordsOf('0.dead.example');
+    await pass(0.01);
+    expect([await again, names.isAwaited('0.dead.example')]).toEqual(['93.184.216.34', false]);
+    // Each is slow now: also one that is not looked up keeps its addresses for a minute from its last result.
+    await pass(9);
+    for (const name of dead(6)) giveUp(name);
+    await pass(2);
+    const later = dead(20).map(wordsOf);
+    await pass(0.01);
+    expect(new Set(await Promise.all(later))).toEqual(new Set(['93.184.216.34']));
+    await pass(43);
+    const late = dead(20).map(wordsOf);
+    await pass(3);
+    expect(new Set(await Promise.all(late))).toEqual(new Set([REFUSED, TOO_LATE]));
+    expect(names.isAwaited('6.dead.example')).toBe(true);
+  });
+
+  test.each([4, 2])('leave a pool of %i threads to a name that has resolved', async (threads) => {
+    names = createHostNames({ lookup: onThreads(Math.ceil(threads / 2)), threads });
+    await wordsOf('old.example');
+    await pass(6);
+    for (const name of dead(2)) void wordsOf(name);
+    const old = wordsOf('old.example');
+    await pass(1);
+    expect(await old).toBe('93.184.216.34');
   });
 
   test('count as any others again once they resolve in time', async () => {
