@@ -1,5 +1,6 @@
 /** Token responses: captures status, error code and refresh token before the library checks the rest. */
 import { parseObject } from '../json.ts';
+import { isWhole } from '../outbound/whole-response.ts';
 import { type ConnectedApp, isOpenIdApp } from './connected-app.ts';
 import type { DpopKey } from './dpop.ts';
 import { oauthErrorOf } from './oauth-error.ts';
@@ -41,7 +42,7 @@ export interface CapturedResponse {
   fault?: string | undefined;
   /** Saved before anything else is checked: once it is issued, the old one may be spent (R32). */
   refreshToken?: string;
-  /** False for a body that is not JSON; an empty body counts as JSON without members. */
+  /** False for a body that is not JSON, or not whole; an empty body counts as JSON without members. */
   json?: boolean;
   retryAfterSeconds?: number;
   /** The provider limits the rate of our calls. */
@@ -64,7 +65,7 @@ export async function captureResponse(response: Response, captured: CapturedResp
   const members = responseMembers(text, headers.get('content-type'));
   captured.status = status;
   captured.limited = isLimit(response);
-  captured.json = parseObject(text) !== undefined || text.trim() === '';
+  captured.json = isWhole(response) && (parseObject(text) !== undefined || text.trim() === '');
   // The provider may require a second call with a DPoP nonce (RFC 9449 section 8): the later response counts.
   captured.error = oauthErrorOf(members?.error, captured.secrets);
   const retryAfter = Number(headers.get('retry-after'));

@@ -3,6 +3,12 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { OutboundError } from './outbound-error.ts';
 import type { StreamedBody, StreamedCall } from './streamed-response.ts';
 
+/** Responses without their body, or with a part of it. */
+const incomplete = new WeakSet<Response>();
+
+/** False where a body was compressed, cut off, late or too long: what is left of it says nothing. */
+export const isWhole = (response: Response): boolean => !incomplete.has(response);
+
 /** How long a body may take of a response whose status decides. */
 const BEGINNING_MS = 1_000;
 
@@ -22,9 +28,11 @@ export async function wholeResponse(
   try {
     const { statusCode, headers, body } = await call.response;
     if (statusDecides || (statusCode >= 300 && statusCode !== 400)) {
-      const bytes = isEncoded(headers) ? undefined : await beginningOf(body, maxBytes, statusDecides);
+      const beginning = isEncoded(headers) ? undefined : await beginningOf(body, maxBytes, statusDecides);
       body.destroy(new Error('The rest of the response is not read.'));
-      return responseOf(statusCode, headers, bytes);
+      const response = responseOf(statusCode, headers, beginning?.bytes);
+      if (!beginning?.isAll) incomplete.add(response);
+      return response;
     }
     if (isEncoded(headers)) {
       const error = new OutboundError('encoding', 'the response is compressed, although no compression was requested');
@@ -70,26 +78,31 @@ function readCapped(body: StreamedBody, maxBytes: number): Promise<Buffer<ArrayB
   });
 }
 
+interface Beginning {
+  bytes: Buffer<ArrayBuffer>;
+  isAll: boolean;
+}
+
 /** What came of the body until its end, its failure, the limit or the deadline. */
-function beginningOf(body: StreamedBody, maxBytes: number, isBrief: boolean): Promise<Buffer<ArrayBuffer>> {
+function beginningOf(body: StreamedBody, maxBytes: number, isBrief: boolean): Promise<Beginning> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let room = maxBytes;
-    const done = () => {
+    const done = (isAll: boolean) => {
       clearTimeout(timer);
-      resolve(Buffer.concat(chunks));
+      resolve({ bytes: Buffer.concat(chunks), isAll });
     };
-    const timer = isBrief ? setTimeout(done, BEGINNING_MS) : undefined;
+    const timer = isBrief ? setTimeout(done, BEGINNING_MS, false) : undefined;
     body.take({
       write(chunk) {
         if (room > 0) chunks.push(chunk.subarray(0, room));
         room -= chunk.length;
-        if (room <= 0) done();
-        return room > 0;
+        if (room < 0) done(false);
+        return room >= 0;
       },
-      end: done,
+      end: () => done(true),
       // It broke off, or the deadline of the call has passed: the status is there.
-      fail: done,
+      fail: () => done(false),
     });
   });
 }

@@ -4,8 +4,12 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ProviderError } from '../../src/connected-apps/provider-error.ts';
+import { refreshFailure } from '../../src/connected-apps/token-refresh.ts';
+import { type CapturedResponse, captureResponse } from '../../src/connected-apps/token-response.ts';
 import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
 import { createOutbound, type EndedCall, type Outbound, OutboundError } from '../../src/outbound/outbound.ts';
+import { isWhole } from '../../src/outbound/whole-response.ts';
 import { createDelivery } from '../../src/webhooks/delivery.ts';
 import type { WebhookMessage } from '../../src/webhooks/message.ts';
 import { until } from '../support/until.ts';
@@ -15,7 +19,7 @@ const PATIENT = { deadlineMilliseconds: 120_000 };
 const WORDS = 'begins with these words. ';
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 
-/** Bodies that no limit of `LIMITS` lets through. */
+/** Bodies that no limit of `LIMITS` lets through, under `KINDS`, and others. */
 const BODIES: Record<string, (res: ServerResponse) => void> = {
   'of 100 KB': (res) => res.end(WORDS.repeat(4_000)),
   'that a CDN has compressed': (res) => res.setHeader('content-encoding', 'gzip').end(gzipSync(WORDS)),
@@ -29,6 +33,10 @@ const BODIES: Record<string, (res: ServerResponse) => void> = {
   'that is announced and not sent': (res) => res.setHeader('content-length', '100').flushHeaders(),
 };
 const KINDS = Object.keys(BODIES);
+Object.assign(BODIES, {
+  empty: (res: ServerResponse) => res.end(),
+  'of 1,000 bytes': (res: ServerResponse) => res.end('a'.repeat(LIMITS.maxBytes)),
+});
 
 let url: string;
 let outbound: Outbound;
@@ -82,8 +90,26 @@ test('R133 a body is kept as far as it came, and never turns the status into a f
 
 test('R133 a body hides no status that is no success', async () => {
   const statuses = [302, 401, 404, 429, 503];
-  const calls = statuses.flatMap((status) => KINDS.map(async (kind) => (await fetch(status, kind, {})).status));
-  expect(await Promise.all(calls)).toEqual(statuses.flatMap((status) => KINDS.map(() => status)));
+  const responses = await Promise.all(statuses.flatMap((status) => KINDS.map((kind) => fetch(status, kind, {}))));
+  expect(responses.map(({ status }) => status)).toEqual(statuses.flatMap((status) => KINDS.map(() => status)));
+  // What is left of it is known as a part.
+  expect(responses.filter(isWhole)).toEqual([]);
+});
+
+test.each(['empty', 'of 1,000 bytes'])('R133 a body that is %s is whole', async (kind) => {
+  expect(isWhole(await fetch(403, kind, {}))).toBe(true);
+});
+
+test('R133 a refresh that is refused with an error page is not refused by the provider, whatever came of the page', async () => {
+  const outcomes = [403, 404].flatMap((status) =>
+    [...KINDS, 'empty'].map(async (kind) => {
+      const captured: CapturedResponse = {};
+      await captureResponse(await fetch(status, kind, {}), captured);
+      return refreshFailure(captured, new ProviderError('invalid', 'no_answer')).kind;
+    }),
+  );
+  const expected = [...KINDS.map(() => 'unavailable'), 'doubtful'];
+  expect(await Promise.all(outcomes)).toEqual([...expected, ...expected]);
 });
 
 test('R28 a success, or a 400, whose body decides fails with it', async () => {
