@@ -67,12 +67,12 @@ export const limitOf = (response: Pick<Response, 'status'>): { limited?: true } 
   isLimit(response) ? { limited: true } : {};
 
 /**
- * True where an endpoint is not there: it could not be connected to, or the host responds that it has none there. A redirect
- * counts, since none is followed.
+ * True where an endpoint is not there: it could not be connected to, or the host responds that it has none there. A
+ * redirect counts, since none is followed. A timeout does not: calls would wait a second time for a host that hangs.
  */
 export function isGone(error: unknown): boolean {
   const call = failedCall(error);
-  if (call) return !call.sent && (call.reason === 'connection' || call.reason === 'timeout');
+  if (call) return !call.sent && call.reason === 'connection';
   return error instanceof ProviderError && isGoneStatus(error.facts.status);
 }
 
