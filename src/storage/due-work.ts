@@ -25,12 +25,12 @@ const BATCH = 200;
 const MAX_KNOWN = 10_000;
 /** The pauses between two readings of the list: after one that found work, and after another one. */
 const PAUSE_MS = { found: 50, nothing: 250 };
-/** For entries that are still due after their work, such as while the storage refuses writes, or in a list that was read before. */
+/** An entry rests after its work, since it may still be due: the storage refused the write, or the list was read before. */
 const REST_MS = 1_000;
 
 /**
  * @param parts `index`: entries by the time when they are due, in milliseconds since the epoch. `receiverOf`: a key of the
- *   receiver. `work`: removes the entry or gives it a later time, and resolves with whether the receiver did as it should. It
+ *   receiver. `work`: removes the entry or gives it a later time. It resolves with whether the receiver did as it should. It
  *   checks the time of the entry again, since another attempt may have ended after the list was read
  */
 export function createDueWork(parts: {
@@ -44,7 +44,7 @@ export function createDueWork(parts: {
   const receivers = remembered<string>(MAX_KNOWN);
   /** Entries that wait or run. */
   const taken = new Set<string>();
-  /** Until when. */
+  /** Until when, by `performance.now()`. */
   const resting = new Map<string, number>();
   let walkedTo: string | undefined;
 
@@ -61,7 +61,7 @@ export function createDueWork(parts: {
       return await work(member);
     } finally {
       taken.delete(member);
-      resting.set(member, clock() + REST_MS);
+      resting.set(member, performance.now() + REST_MS);
     }
   };
 
@@ -86,7 +86,7 @@ export function createDueWork(parts: {
    */
   const read = async (): Promise<number> => {
     const now = clock();
-    for (const [member, until] of resting) if (until <= now) resting.delete(member);
+    for (const [member, until] of resting) if (until <= performance.now()) resting.delete(member);
     const after = encodeCursor({ score: now + 1, member: '' });
     const newest = await store.page(index, { limit: BATCH, order: 'descending', after });
     const dueOf = (items: typeof newest.items) => items.filter(({ score }) => score <= now).map(({ member }) => member);
