@@ -13,13 +13,11 @@ interface Share {
 /** Work that takes longer leaves its place to others, and goes on. */
 const PROMPT_MS = 2_000;
 
-export type FairPool = ReturnType<typeof createFairPool>;
-
 /**
- * Places become free as work ends, and are given to the keys in turn. The first work of a key runs alone. Each success doubles
- * what may run at a time for this key, up to its share; a failure sets it back to one. So a receiver that hangs has one call at
- * a time, which keeps a place for two seconds. Work must end by itself, at its deadline: pending work beyond the places is
- * bounded by that.
+ * Places become free as work ends, and are given to the keys in turn. The first work of a key runs alone. Each success
+ * doubles what may run at a time for this key, up to its share; a failure sets it back to one. So a receiver that hangs
+ * has one call at a time, which keeps a place for two seconds. Work must end by itself, at its deadline: this bounds the
+ * work that goes on beyond the places.
  * @param options `places`: work that runs at a time; `share`: the part of a key
  */
 export function createFairPool({ places, share }: { places: number; share: number }) {
@@ -93,7 +91,7 @@ export function createFairPool({ places, share }: { places: number; share: numbe
   };
 }
 
-/** Works on each item, at most `atOnce` of each key at a time, whatever the others do. Rejects with the first failure. */
+/** Works on each item, at most `atOnce` of each key at a time, whatever others do. Rejects with the first failure. */
 export async function workByKey<T>(
   items: readonly T[],
   { keyOf, atOnce }: { keyOf: (item: T) => string; atOnce: number },

@@ -78,7 +78,7 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       note({ event: 'connected_app.checked', actor: SYSTEM, target, outcome, facts: { problems } });
     },
     storageLost({ reason, detail }) {
-      // Written once the storage is back. Of a storage that only does not respond, nobody has to read here.
+      // Written once the storage is back. An outage gets no entry.
       if (STORAGE_REFUSALS.some((one) => one === reason))
         note({ event: 'storage.refused', actor: SYSTEM, outcome: reason, facts: { detail } });
     },

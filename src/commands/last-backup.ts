@@ -1,4 +1,4 @@
-/** Compares the storage with the last backup in a folder, so that a backup of a lost storage does not replace the good ones. */
+/** Compares the storage with the last backup in a folder: a backup of a lost storage must not replace the good ones. */
 import { open, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { AppError } from '../errors.ts';
@@ -8,8 +8,8 @@ import { type BackupSummary, readSummary } from './backup-file.ts';
 
 /**
  * @param file the backup that is to be made
- * @throws AppError `version_conflict` if the last backup beside that file holds users, and the storage is another one, or
- *   holds no user
+ * @throws AppError `version_conflict` if the last backup beside that file holds users, and the storage is another one or
+ *   holds none
  */
 export async function assertFollowsLast(
   file: string,

@@ -8,7 +8,7 @@ import { withStorage } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 
-/** @param options `replace`: overwrite an existing file; `newStorage`: the last backup beside the file may be of another storage */
+/** @param options `replace`: overwrite an existing file; `newStorage`: the last backup may be of another storage */
 export function backUp(
   terminal: Terminal,
   file: string,

@@ -28,7 +28,7 @@ const PLACES = 4;
 /** Longer than the longest interval. */
 const KEPT_SECONDS = 60 * DAY_SECONDS;
 
-/** @param parts `seconds`: the interval; 0 for none. `changedAt`: when the registration changed, in ms since the epoch */
+/** @param parts `seconds`: the interval; 0 for none. `changedAt`: of the registration, in ms since the epoch */
 export function createScheduledChecks(parts: {
   store: Store;
   apps: Pick<CurrentApps, 'list'>;

@@ -1,4 +1,4 @@
-/** Checks idle connections: refreshes each grant that was not refreshed for an interval, so that a revoked one is found. */
+/** Checks idle connections: refreshes each grant that was not refreshed for an interval, to find revoked ones. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectedApp } from '../connected-apps/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
@@ -39,10 +39,10 @@ interface Turn extends ChoreTurn {
   options: Options;
 }
 
-/** `left_out`: the app's budget is spent. `failed`: the provider is away, or it limits all calls or refuses the app (`ofApp`). */
+/** `left_out`: the app's budget is spent. `failed`: the provider is away, limits calls or refuses the app (`ofApp`). */
 type Result = 'not_due' | 'left_out' | 'answered' | { failed: Grant; ofApp: boolean };
 
-/** A grant is due after this part of the interval, and a round reads a list once in a sixth of it: the rest is for delays. */
+/** A grant is due after this part of the interval. A round reads a list once in a sixth; the rest is for delays. */
 const DUE = 0.75;
 const ROUNDS = 6;
 const PAUSE_MS = { min: 1_000, max: 10_000 };
@@ -179,7 +179,7 @@ export function createConnectionCheck(parts: {
   /** The place in the list of connections in doubt. */
   let doubtsAfter: string | undefined;
 
-  /** The next part of the connections whose refresh failed, by app. What is not checked now is met again in the next round. */
+  /** The next part of the connections whose refresh failed, by app. The next round meets what is not checked now. */
   const nextFailed = async (): Promise<Map<string, ListedConnection[]>> => {
     const index = keys.connections('state', 'in_doubt');
     const options = { limit: MAX_BATCH, ...(doubtsAfter !== undefined && { after: doubtsAfter }) };

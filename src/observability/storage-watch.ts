@@ -24,8 +24,8 @@ export type StorageFault = {
 export type StorageWatch = ReturnType<typeof watchStorage>;
 
 /**
- * Logs one line when the storage is lost, one more if the reason becomes another, and one when it is back. The first probe starts at once; until it ends, the storage
- * counts as up, because the process has just opened it.
+ * Logs one line when the storage is lost, one more if the reason becomes another, and one when it is back. The first
+ * probe starts at once; until it ends, the storage counts as up, because the process has just opened it.
  * @param parts `probe`: returns why the storage takes no writes, or undefined if it does. Must not reject
  */
 export function watchStorage(parts: {

@@ -23,7 +23,7 @@ export class ProxyFailure extends Error {
 export interface Pools {
   /** Connections stay open for a while and carry further requests. For requests that may be sent again. */
   kept: Dispatcher;
-  /** Each request has a new connection, which nobody else closes as idle. */
+  /** Each request has a new connection, so the server cannot have closed it as idle. */
   fresh: Dispatcher;
 }
 

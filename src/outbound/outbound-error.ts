@@ -33,7 +33,7 @@ export class OutboundError extends Error {
 /** `stopped`: the caller of Gatehouse has disconnected. */
 export type CallFailure = OutboundFailure | 'stopped';
 
-/** @param error of a call that was streamed: it has no deadline of its own, and is stopped by whoever reads it */
+/** @param error of a call that was streamed: it has no deadline of its own, and its reader can stop it */
 export function callFailure(error: Error): CallFailure {
   if (error instanceof OutboundError) return error.reason;
   if (error instanceof RefusedAddress) return 'address';

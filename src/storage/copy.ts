@@ -1,12 +1,13 @@
-/** Copies that every kind of store can load: log entries are numbered, and what belongs to the source alone is left out. */
+/** Copies that each kind of store can load: log entries are numbered, and what belongs to the source is left out. */
 import { keys, kindOf, LOG_OF_INDEX } from './keys.ts';
 import { retryWhileUnavailable } from './retry.ts';
 import { withoutIdentity } from './schema-version.ts';
 import type { KeptItem, Store } from './store.ts';
 
 /**
- * What the store holds, except its identity and the note that it is out of service. The id of a log entry is its place among all entries of
- * the copy, from 1 on. Members of indexes that are ids of log entries are places, too; those without an entry are left out.
+ * What the store holds, except its identity and the note that it is out of service. The id of a log entry is its place
+ * among all entries of the copy, from 1 on. Members of indexes that are ids of log entries are places, too; those without
+ * an entry are left out.
  */
 export async function* copyOut(store: Store): AsyncGenerator<KeptItem[]> {
   const places = new Map<string, number>();

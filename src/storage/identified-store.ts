@@ -8,7 +8,7 @@ import type { Store } from './store.ts';
 const WHAT_TO_DO =
   'Bring that one back, and this process goes on. After a restore, restart every Gatehouse process instead.';
 
-/** Where the store has lost its data, these return nothing: then its identity is read before that is believed. */
+/** An empty result of these may mean that the data is lost, so the identity is read first. */
 const CONFIRMED: ReadonlySet<string> = new Set(['get', 'getUnless', 'write'] satisfies (keyof Store)[]);
 
 export interface IdentifiedStore {

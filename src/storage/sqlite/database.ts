@@ -1,4 +1,4 @@
-/** The database file: created completely or not at all, refused if it is damaged or another program's, with durable settings. */
+/** The database file: created whole or not at all, with durable settings; refused if damaged or another program's. */
 import { randomUUID } from 'node:crypto';
 import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -16,7 +16,8 @@ const RESTORE = 'Put a backup in its place, or move it away to start with nothin
 
 /**
  * `synchronous=NORMAL`: a commit does not wait for the disk; log-flush.ts flushes the log before a write is confirmed.
- * `wal_autocheckpoint=0`: checkpoints.ts has it done by a thread of its own. `secure_delete`: deleted content is overwritten. `temp_store`: nothing is written to a temporary folder.
+ * `wal_autocheckpoint=0`: checkpoints.ts has it done by a thread of its own. `secure_delete`: deleted content is
+ * overwritten. `temp_store`: nothing is written to a temporary folder.
  */
 const SETTINGS = `
   PRAGMA journal_mode = WAL;
