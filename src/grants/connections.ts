@@ -244,6 +244,7 @@ export function createConnections(parts: {
      * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
      * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
      * (RFC 7009 section 2.1).
+     * @param options `isErased`: the user is being deleted, and so is that connection
      * @param account the one that the tokens are for, if it is known. `id`: the user to whom it belongs, whose connection must not end either
      */
     async discard(
@@ -251,10 +252,11 @@ export function createConnections(parts: {
       app: ConnectedApp,
       response: TokenResponse,
       account: Grant['account'] & { id?: string } = {},
+      { isErased = false }: { isErased?: boolean } = {},
     ): Promise<void> {
       for (const user of new Set([userId, account.id ?? userId])) {
         const stored = await grants.loadStored(user, app.id);
-        if (!stored) continue;
+        if (!stored || (isErased && user === userId)) continue;
         if ('unreadable' in stored) return;
         // Tokens of another registration or account do not end with these.
         const { grant } = stored;

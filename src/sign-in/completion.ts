@@ -43,6 +43,12 @@ export interface SessionPort {
 export function createCompletion(parts: FlowParts, fail: Fail) {
   const { apps, provider, connections, users, admin, clock } = parts;
 
+  /** True for a user who was deleted, or is being deleted. */
+  const isErasedUser = async (id: string): Promise<boolean> => {
+    const user = await users.find(id);
+    return user === undefined || user.erasingAt !== undefined;
+  };
+
   /** Names the failure if the store was down or the provider has signed the user out; returns other errors as they are. */
   const unsaved = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
     if (cause instanceof SignInError) return cause;
@@ -97,10 +103,10 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
       const userReading = users.prefetch(user.id);
       const grantReading = connections.prefetch(user.id, appId);
       const refuse = async (refusal: 'disabled' | 'gone'): Promise<never> => {
-        await connections.discard(user.id, app, response).catch(() => undefined);
-        const stored = refusal === 'gone' ? await users.find(user.id) : user;
+        const isErased = refusal === 'gone' && (await isErasedUser(user.id));
+        await connections.discard(user.id, app, response, {}, { isErased }).catch(() => undefined);
         // The record must not name a user whose records have been deleted.
-        if (!stored || ('erasingAt' in stored && stored.erasingAt !== undefined)) log.learn({ user: undefined });
+        if (isErased) log.learn({ user: undefined });
         throw refusal === 'gone'
           ? fail('user_gone', { appId })
           : fail('not_permitted', { appId, facts: { disabled: true } });
@@ -196,7 +202,8 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
           throw unsaved('connection_not_saved', cause);
         });
       if (made !== 'made') {
-        await discard();
+        const isErased = made === 'user_gone' && (await isErasedUser(userId));
+        await connections.discard(userId, app, response, account, { isErased });
         throw fail(UNMADE[made], about);
       }
       log.passed('connection');

@@ -452,7 +452,8 @@ describe('a connection', () => {
     const { finish, make, discard } = flowOf(byLink);
     make.mockResolvedValue(result);
     await expect(finish()).rejects.toMatchObject(refusal);
-    expect(discard.mock.calls).toEqual([['u1', app, tokens, { accountId: undefined }]]);
+    const options = { isErased: result === 'user_gone' };
+    expect(discard.mock.calls).toEqual([['u1', app, tokens, { accountId: undefined }, options]]);
   });
 
   test('of another user than the one who began it offers to sign out, if a user is signed in', async () => {
