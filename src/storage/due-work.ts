@@ -44,7 +44,7 @@ export function createDueWork(parts: {
   const receivers = remembered<string>(MAX_KNOWN);
   /** Entries that wait or run. */
   const taken = new Set<string>();
-  /** Until when, by `performance.now()`. */
+  /** Until when. */
   const resting = new Map<string, number>();
   let walkedTo: string | undefined;
 
@@ -61,7 +61,7 @@ export function createDueWork(parts: {
       return await work(member);
     } finally {
       taken.delete(member);
-      resting.set(member, performance.now() + REST_MS);
+      resting.set(member, clock() + REST_MS);
     }
   };
 
@@ -86,7 +86,8 @@ export function createDueWork(parts: {
    */
   const read = async (): Promise<number> => {
     const now = clock();
-    for (const [member, until] of resting) if (until <= performance.now()) resting.delete(member);
+    // A clock that was set back lets nothing rest for longer.
+    for (const [member, until] of resting) if (until <= now || until > now + REST_MS) resting.delete(member);
     const after = encodeCursor({ score: now + 1, member: '' });
     const newest = await store.page(index, { limit: BATCH, order: 'descending', after });
     const dueOf = (items: typeof newest.items) => items.filter(({ score }) => score <= now).map(({ member }) => member);
