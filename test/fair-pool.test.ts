@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { createFairPool, workByKey } from '../src/fair-pool.ts';
 import { until } from './support/until.ts';
 
-/** Work that ends when it is told to. */
+/** Work that ends when the test ends it. */
 function work() {
   const running: ((isGood: boolean) => void)[] = [];
   return { running, start: () => new Promise<boolean>((resolve) => void running.push(resolve)) };

@@ -78,7 +78,7 @@ export function createConnectLinks(parts: {
 
     /**
      * @param admit called before each write: the conditions of the user (`UserStore.admitImport`), or undefined where nothing may
-     *   be made. Who disables or deletes the user then finds the link, or it is not made.
+     *   be made. Disabling or deleting the user then ends the link, or it is not made.
      * @returns with the URL, which is shown only once; undefined where nothing was made
      */
     async create(

@@ -244,8 +244,9 @@ export function createConnections(parts: {
      * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
      * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
      * (RFC 7009 section 2.1).
+     * @param account the one that the tokens are for, if it is known. `id`: the user to whom it belongs, whose connection must
+     *   not end either
      * @param options `isErased`: the user is being deleted, and so is that connection
-     * @param account the one that the tokens are for, if it is known. `id`: the user to whom it belongs, whose connection must not end either
      */
     async discard(
       userId: string,

@@ -48,7 +48,7 @@ test('R128 a first backup, one of the same storage, and those of a storage witho
     expect(await backUp(from, into)).toEqual({ status: 0, stderr: '' });
 });
 
-test('R128 a storage without users is refused where the last backup had some, unless told that it is a new one', async () => {
+test('R128 a storage without users is refused where the last backup had some, unless --new-storage is given', async () => {
   const data = await newData();
   const refused = await backUp(data, backups);
   expect(refused.status).toBe(1);

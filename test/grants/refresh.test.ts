@@ -674,7 +674,7 @@ test('R130 a refresh that was not sent leaves no open entry, so that a refusal o
   expect(broken).toEqual(['grant_refused']);
 });
 
-test('a provider that limits the rate is not told as one that could not be reached', async () => {
+test('a provider that limits the rate is not reported as one that could not be reached', async () => {
   await stored();
   answer = async () => ({ kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 45, limited: true });
   await token();

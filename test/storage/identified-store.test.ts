@@ -144,7 +144,7 @@ test('R126 a check that ends after a later one does not open the gate', async ()
   await expect(store.get('there')).rejects.toMatchObject(REPLACED);
 });
 
-test('a failover is told once', async () => {
+test('a failover is logged once', async () => {
   const { store } = made();
   failedOver = true;
   await store.ready();

@@ -180,7 +180,7 @@ describe('what the provider says', () => {
     await Promise.all([here.close(), there.close()]);
   });
 
-  test('a window is one for all processes, wherever the seconds left that each is told put its end', async () => {
+  test('a window is one for all processes, wherever the seconds left that each receives put its end', async () => {
     const left = { ...headers(49), 'x-ratelimit-reset': '30' };
     const begin = Math.ceil(now / 60_000) * 60_000;
     for (let offset = 0; offset < 5_000; offset += 250) {

@@ -243,7 +243,7 @@ describe('a flush that takes long', () => {
     expect([flush.fault(), vi.getTimerCount()]).toEqual([undefined, 0]);
   });
 
-  test('R124 is told with its milliseconds and its file, at most once a minute; each is measured', async () => {
+  test('R124 is logged with its milliseconds and its file, at most once a minute; each is measured', async () => {
     const observer = { flushed: vi.fn(), flushedSlowly: vi.fn() };
     const sync = () => new Promise<void>((resolve) => setTimeout(resolve, 700));
     const flush = createLogFlush({ file: FILE, sync, observer });
@@ -286,7 +286,7 @@ describe('a checkpoint that takes long', () => {
     await last;
   });
 
-  test('R124 is measured in each step, and told like a slow flush', async () => {
+  test('R124 is measured in each step, and logged like a slow flush', async () => {
     const file = join(directory, 'some.sqlite');
     const observer = { flushed: vi.fn(), flushedSlowly: vi.fn() };
     const flush = createLogFlush({ file, sync: async () => undefined, observer });
