@@ -40,7 +40,9 @@ const [url, count] = process.argv.slice(-2);
 const dead = Array.from({ length: Number(count) }, (_, index) => \`dead-\${index}.example.com\`);
 const host = new URL(url).hostname;
 const slow = new Set();
-const outbound = createOutbound({ policy: createAddressPolicy([host, '127.0.0.1', '::1']), onSlowName: (one) => slow.add(one.host) });
+const policy = createAddressPolicy([host, '127.0.0.1', '::1']);
+const threads = Number(process.env.UV_THREADPOOL_SIZE);
+const outbound = createOutbound({ policy, threads, onSlowName: (one) => slow.add(one.host) });
 const words = new Set();
 const call = (to, limit) => outbound.fetch(to, {}, { deadlineMilliseconds: limit, maxBytes: 1000 });
 const callDead = () => {
