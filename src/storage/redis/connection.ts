@@ -4,7 +4,7 @@ import { storeClosed, unavailable } from '../unavailable.ts';
 import { fenceConnections } from './barrier.ts';
 import { type ClientParts, createClient } from './clients.ts';
 import { withDeadline } from './deadlines.ts';
-import { causeCode, toStoreError } from './faults.ts';
+import { causeCode, isOfWholeCluster, toStoreError } from './faults.ts';
 import { defineScripts } from './scripts.ts';
 import { cutStuckHandshakes, watchSilence } from './silence.ts';
 import { isWrongDatabase, startFault } from './start-fault.ts';
@@ -94,7 +94,8 @@ export async function openRedisConnection(parts: ConnectionParts) {
 function notConnected(cause: unknown) {
   const code = causeCode(cause);
   const slow = code === 'ETIMEDOUT' ? ', it responds too slowly or not at all' : '';
-  return unavailable(`There is no connection to Redis${code === undefined ? '' : `: ${code}${slow}`}`, { cause });
+  const reason = code === undefined ? isOfWholeCluster(cause) && 'no node of the cluster responds' : `${code}${slow}`;
+  return unavailable(`There is no connection to Redis${reason ? `: ${reason}` : ''}`, { cause });
 }
 
 /**
@@ -104,8 +105,8 @@ function notConnected(cause: unknown) {
 function watchFaults(client: RedisClient): () => unknown {
   let fault: unknown;
   const note = (error: unknown) => {
-    // A cluster client follows the errors of its nodes with one of its own, which has no code.
-    if (fault === undefined || causeCode(error) !== undefined) fault = error;
+    // A cluster client follows the errors of its nodes with one of its own, which often has no code.
+    if (causeCode(fault) === undefined || causeCode(error) !== undefined) fault = error;
   };
   client.on('error', note);
   client.on('node error', note);

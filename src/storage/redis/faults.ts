@@ -36,8 +36,13 @@ export function refusesSeveralKeys(error: unknown): boolean {
 export function causeCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   // A cluster client gives the cause in the error of its last node.
-  if ('lastNodeError' in error) return causeCode(error.lastNodeError);
+  if (isOfWholeCluster(error)) return causeCode(error.lastNodeError);
   return codeOf(error) ?? replyCode(error);
+}
+
+/** True for the error of a cluster client that reached no node. */
+export function isOfWholeCluster(error: unknown): error is Error & { lastNodeError: unknown } {
+  return error instanceof Error && 'lastNodeError' in error;
 }
 
 function replyCode(error: unknown): string | undefined {

@@ -5,6 +5,7 @@ import { codeOf } from '../../errors.ts';
 import { StorageRefused } from '../refused.ts';
 import { unavailable } from '../unavailable.ts';
 import type { ClientParts } from './clients.ts';
+import { isOfWholeCluster } from './faults.ts';
 import { hostsOf, type RedisAddress } from './target.ts';
 
 const SETTINGS = { single: 'REDIS_URL', cluster: 'REDIS_CLUSTER', sentinel: 'REDIS_SENTINELS' } as const;
@@ -62,7 +63,7 @@ export function isWrongDatabase(error: unknown): boolean {
 /** ioredis gives the cause as text, and for a cluster in the error of its last node. */
 function read(error: unknown): { code: string | undefined; text: string } {
   if (!(error instanceof Error)) return { code: undefined, text: '' };
-  if ('lastNodeError' in error) return read(error.lastNodeError);
+  if (isOfWholeCluster(error)) return read(error.lastNodeError);
   return { code: 'code' in error ? String(error.code) : undefined, text: error.message };
 }
 
