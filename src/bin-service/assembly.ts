@@ -5,7 +5,7 @@ import { builtInDataset } from '../bin/built-in-dataset.ts';
 import type { DatasetFile } from '../bin/dataset-file.ts';
 import { testCards } from '../bin/test-cards.ts';
 import { isInNetworks } from '../config/networks.ts';
-import { createProvider } from '../connected-apps/connected-apps.ts';
+import { createProvider } from '../connected-apps/provider.ts';
 import { clientAddress } from '../http/client-address.ts';
 import { refusalReporter } from '../http/problem.ts';
 import type { OnRefused } from '../http/problem-document.ts';

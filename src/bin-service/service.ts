@@ -7,9 +7,8 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { builtInDataset } from '../bin/built-in-dataset.ts';
 import type { Dataset } from '../bin/dataset.ts';
 import { type DatasetSources, findInDataset, findLocalFacts } from '../bin/local-facts.ts';
-import { withAge } from '../bin/lookup-result.ts';
+import { recordHeaders, withAge } from '../bin/lookup-result.ts';
 import { type Bin, parseBin } from '../bin/parse-bin.ts';
-import { recordHeaders } from '../bin/requests.ts';
 import { AppError } from '../errors.ts';
 import { type ClientAddress, clientAddress } from '../http/client-address.ts';
 import { PROBLEM_TYPE } from '../http/problem-document.ts';

@@ -6,8 +6,9 @@ import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_SECONDS, isoTime } from '../time.ts';
 import { createBreaker } from './breaker.ts';
+import type { BinBudget } from './lookup-result.ts';
 import type { Bin } from './parse-bin.ts';
-import type { BinBudget, Reservation } from './quota.ts';
+import type { Reservation } from './quota.ts';
 import { type BinRecord, isEmptyRecord } from './record.ts';
 import { recordFromResponse } from './response.ts';
 

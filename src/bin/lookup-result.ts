@@ -2,7 +2,6 @@
 
 import { z } from 'zod';
 import { DAY_MS } from '../time.ts';
-import type { BinBudget } from './quota.ts';
 import type { BinRecord } from './record.ts';
 
 export const sourceSchema = z.enum(['dataset', 'service', 'cache', 'rules']);
@@ -23,6 +22,9 @@ export interface LookupFound {
   problem?: never;
 }
 
+/** A budget of calls to the service. `unreserved`: the part of the month's calls that is not kept for users. */
+export type BinBudget = 'user' | 'relay_token' | 'unreserved' | 'month';
+
 /** `retryAfterSeconds`: whole seconds, absent for `bin_not_found`. `spent`: the budget that is used up, if any. */
 export interface LookupProblem {
   problem: 'bin_not_found' | 'bin_quota_exhausted' | 'bin_service_unavailable';
@@ -41,3 +43,17 @@ export function withAge(found: LookupFound, now: number): LookupFound {
 
 /** True for facts of more than two years ago. @param asOf ISO 8601 date */
 export const isOutdated = (asOf: string, now: number): boolean => Date.parse(asOf) < now - TWO_YEARS_MS;
+
+/** Response headers that say where the record comes from. `Retry-After`: the service may know more then. */
+export function recordHeaders(found: LookupFound): Record<string, string> {
+  const { source, asOf, digitsMatched, outdated, testData, unasked } = found;
+  const headers: Record<string, string> = {
+    'Gatehouse-Source': source,
+    'Gatehouse-As-Of': asOf,
+    'Gatehouse-Digits-Matched': String(digitsMatched),
+  };
+  if (outdated) headers['Gatehouse-Outdated'] = 'true';
+  if (testData) headers['Gatehouse-Test-Data'] = 'true';
+  if (unasked?.retryAfterSeconds !== undefined) headers['Retry-After'] = String(unasked.retryAfterSeconds);
+  return headers;
+}

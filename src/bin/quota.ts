@@ -2,15 +2,13 @@
 import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 import { DAY_SECONDS, isoTime } from '../time.ts';
+import type { BinBudget } from './lookup-result.ts';
 
 /** The caller whose budget pays for a look-up. `callsPerMonth`: null if the relay token has no limit of its own. */
 export type BinCaller =
   | { kind: 'user'; id: string }
   | { kind: 'relay_token'; id: string; callsPerMonth: number | null }
   | { kind: 'operator' };
-
-/** `unreserved`: the part of the month's calls that is not kept for users. */
-export type BinBudget = 'user' | 'relay_token' | 'unreserved' | 'month';
 
 /** `release`: for a call that was never sent. `secondsLeft`: until the spent budget is full again. */
 export type Reservation =

@@ -3,9 +3,15 @@ import { z } from 'zod';
 import { AppError, PROBLEMS } from '../errors.ts';
 import { isObject } from '../json.ts';
 import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
-import { type LookupFound, type LookupProblem, type LookupResult, sourceSchema } from './lookup-result.ts';
+import {
+  type BinBudget,
+  type LookupFound,
+  type LookupProblem,
+  type LookupResult,
+  sourceSchema,
+} from './lookup-result.ts';
 import { type Bin, parseBin } from './parse-bin.ts';
-import type { BinBudget, BinCaller } from './quota.ts';
+import type { BinCaller } from './quota.ts';
 import { recordSchema } from './record.ts';
 
 /** The problem of one item of a bulk request: the same as for a request of its own. */
@@ -52,20 +58,6 @@ export async function lookUpOne(lookup: BinLookup, value: unknown, caller: BinCa
   const result = await lookup.lookUp(bin, caller);
   if (result.problem !== undefined) throw lookupError(result);
   return result;
-}
-
-/** Response headers that say where the record comes from. `Retry-After`: the service may know more then. */
-export function recordHeaders(found: LookupFound): Record<string, string> {
-  const { source, asOf, digitsMatched, outdated, testData, unasked } = found;
-  const headers: Record<string, string> = {
-    'Gatehouse-Source': source,
-    'Gatehouse-As-Of': asOf,
-    'Gatehouse-Digits-Matched': String(digitsMatched),
-  };
-  if (outdated) headers['Gatehouse-Outdated'] = 'true';
-  if (testData) headers['Gatehouse-Test-Data'] = 'true';
-  if (unasked?.retryAfterSeconds !== undefined) headers['Retry-After'] = String(unasked.retryAfterSeconds);
-  return headers;
 }
 
 /**

@@ -14,18 +14,11 @@ import type { Pages } from '../pages/pages.ts';
 import type { ProblemReferences } from '../pages/problem-references.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import type { BinLookup } from './lookup.ts';
+import { recordHeaders } from './lookup-result.ts';
 import { parseBin } from './parse-bin.ts';
 import type { BinCaller } from './quota.ts';
 import { type BinRecord, factRows, recordSchema } from './record.ts';
-import {
-  batchSchema,
-  invalidBin,
-  lookUpBody,
-  lookUpOne,
-  lookupError,
-  recordHeaders,
-  resultsSchema,
-} from './requests.ts';
+import { batchSchema, invalidBin, lookUpBody, lookUpOne, lookupError, resultsSchema } from './requests.ts';
 
 declare module '../pages/page-data.ts' {
   interface BinResult {

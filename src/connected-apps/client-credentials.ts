@@ -1,9 +1,14 @@
 /** Client authentication: by a secret (RFC 6749 section 2.3.1) or by our signature (RFC 7523). */
+import type { JWTPayload } from 'jose';
 import * as client from 'openid-client';
 import type { ConnectedApp } from './connected-app.ts';
 import { isIssuerTemplate } from './issuer.ts';
-import type { OwnKeys } from './own-keys.ts';
 import { ProviderError } from './provider-error.ts';
+
+/** Signs JWTs with our own keys. */
+export interface AssertionSigner {
+  sign(claims: JWTPayload, header: { typ: string; seconds: number }): Promise<string>;
+}
 
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer';
 const ASSERTION_SECONDS = 60;
@@ -12,7 +17,7 @@ const ASSERTION_SECONDS = 60;
  * Client authentication as registered (RFC 6749 section 2.3.1, OpenID Connect Core section 9).
  * @throws ProviderError where `private_key_jwt` is registered and there are no keys
  */
-export function clientAuthentication(app: ConnectedApp, ownKeys: Pick<OwnKeys, 'sign'> | undefined): client.ClientAuth {
+export function clientAuthentication(app: ConnectedApp, ownKeys: AssertionSigner | undefined): client.ClientAuth {
   const secret = app.clientSecret ?? '';
   if (app.tokenEndpointAuthMethod === 'none') return client.None();
   if (app.tokenEndpointAuthMethod === 'private_key_jwt') {
@@ -28,7 +33,7 @@ export function clientAuthentication(app: ConnectedApp, ownKeys: Pick<OwnKeys, '
 }
 
 /** For one use at this provider (RFC 7523 sections 2.2 and 3). @param audience the issuer, or the token endpoint of many */
-function clientAssertion(ownKeys: Pick<OwnKeys, 'sign'>, clientId: string, audience: string): Promise<string> {
+function clientAssertion(ownKeys: AssertionSigner, clientId: string, audience: string): Promise<string> {
   return ownKeys.sign({ iss: clientId, sub: clientId, aud: audience }, { typ: 'JWT', seconds: ASSERTION_SECONDS });
 }
 

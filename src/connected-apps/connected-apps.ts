@@ -1,6 +1,5 @@
-/** Makes the registry of connected apps and the client for their providers. */
+/** Makes the registry of connected apps, their checks, and the client of their providers. */
 import type { Events } from '../observability/events.ts';
-import type { Outbound } from '../outbound/outbound.ts';
 import type { Sealer } from '../storage/sealed.ts';
 import type { Store } from '../storage/store.ts';
 import { createAppRegistry } from './app-registry.ts';
@@ -10,24 +9,12 @@ import { createCurrentApps } from './current-apps.ts';
 import { createDynamicRegistration } from './dynamic-registration.ts';
 import { verifyLogoutToken } from './logout-token.ts';
 import { createObservations } from './observations.ts';
-import { createOwnKeys, type OwnKeys } from './own-keys.ts';
-import { createProviderClient, type OnTokens } from './provider-client.ts';
+import { createOwnKeys } from './own-keys.ts';
+import { createProvider, type ProviderParts } from './provider.ts';
 import { createProviderFacts } from './provider-facts.ts';
-import { createProviderJwts } from './provider-jwt.ts';
-import { createProviderMetadata } from './provider-metadata.ts';
 import { createScheduledChecks } from './scheduled-checks.ts';
-import { createSigningKeys } from './signing-keys.ts';
 
 export type ConnectedApps = Awaited<ReturnType<typeof createConnectedApps>>;
-
-interface ProviderParts {
-  outbound: Outbound;
-  /** Milliseconds since the epoch. */
-  clock: () => number;
-  /** Milliseconds, independent of the system's time. */
-  monotonicClock: () => number;
-  random: () => number;
-}
 
 /** @param parts `fromFile`: the apps of `CONNECTED_APPS_FILE`. @throws AppError `storage_unavailable` */
 export async function createConnectedApps(
@@ -69,12 +56,4 @@ export async function createConnectedApps(
     registration: createDynamicRegistration({ outbound }),
     close: registry.close,
   };
-}
-
-/** For a program whose only app is in its settings. @param parts `ownKeys`: for private_key_jwt */
-export function createProvider(parts: ProviderParts & { ownKeys?: Pick<OwnKeys, 'sign'>; onTokens?: OnTokens }) {
-  const { outbound, clock, monotonicClock, random, ownKeys, onTokens } = parts;
-  const metadata = createProviderMetadata({ outbound, monotonicClock, random });
-  const jwts = createProviderJwts({ metadata, signingKeys: createSigningKeys({ outbound, monotonicClock }), clock });
-  return { metadata, jwts, provider: createProviderClient({ outbound, metadata, jwts, ownKeys, onTokens }) };
 }

@@ -4,10 +4,9 @@ import * as client from 'openid-client';
 import { type Outbound, OutboundError } from '../outbound/outbound.ts';
 import { readAccountId } from './account-id.ts';
 import { type AuthorizationRequest, authorizationParameters, isPushed } from './authorization-request.ts';
-import { clientAuthentication } from './client-credentials.ts';
+import { type AssertionSigner, clientAuthentication } from './client-credentials.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { firstIssuer, isIssuerTemplate } from './issuer.ts';
-import type { OwnKeys } from './own-keys.ts';
 import { isGone, isGoneStatus } from './provider-error.ts';
 import { callError, exchangeError, pushError, replyOf, userinfoError } from './provider-failures.ts';
 import type { JwtRules, ProviderJwts } from './provider-jwt.ts';
@@ -68,7 +67,7 @@ export function createProviderClient(parts: {
   metadata: ProviderMetadataSource;
   jwts: ProviderJwts;
   /** Left out where no app authenticates by private_key_jwt. */
-  ownKeys?: Pick<OwnKeys, 'sign'> | undefined;
+  ownKeys?: AssertionSigner | undefined;
   onTokens?: OnTokens | undefined;
 }): ProviderClient {
   const { outbound, metadata, jwts, ownKeys, onTokens } = parts;

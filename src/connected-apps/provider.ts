@@ -1,0 +1,24 @@
+/** Makes the client of all providers, with what it reads of them. */
+import type { Outbound } from '../outbound/outbound.ts';
+import type { AssertionSigner } from './client-credentials.ts';
+import { createProviderClient, type OnTokens } from './provider-client.ts';
+import { createProviderJwts } from './provider-jwt.ts';
+import { createProviderMetadata } from './provider-metadata.ts';
+import { createSigningKeys } from './signing-keys.ts';
+
+export interface ProviderParts {
+  outbound: Outbound;
+  /** Milliseconds since the epoch. */
+  clock: () => number;
+  /** Milliseconds, independent of the system's time. */
+  monotonicClock: () => number;
+  random: () => number;
+}
+
+/** @param parts `ownKeys`: for private_key_jwt */
+export function createProvider(parts: ProviderParts & { ownKeys?: AssertionSigner; onTokens?: OnTokens }) {
+  const { outbound, clock, monotonicClock, random, ownKeys, onTokens } = parts;
+  const metadata = createProviderMetadata({ outbound, monotonicClock, random });
+  const jwts = createProviderJwts({ metadata, signingKeys: createSigningKeys({ outbound, monotonicClock }), clock });
+  return { metadata, jwts, provider: createProviderClient({ outbound, metadata, jwts, ownKeys, onTokens }) };
+}
