@@ -19,7 +19,7 @@ COPY src src
 COPY views views
 USER node
 # Compiles what a start loads. Node writes it to NODE_COMPILE_CACHE when this process ends, in a folder for this user.
-RUN node -e 'for (const file of ["start", "ready-text", "observability/announce", "storage/redis/store"]) import(`./src/${file}.ts`)'
+RUN node -e 'for (const file of ["gatehouse/start", "gatehouse/ready-text", "shared/observability/announce", "shared/storage/redis/store"]) import(`./src/${file}.ts`)'
 VOLUME /data
 EXPOSE 3000 3009
 # Alive is not ready: a container whose Redis is gone must not be restarted. Who routes to it asks /readyz.

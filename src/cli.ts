@@ -1,9 +1,9 @@
 /** Runs `npm run gatehouse -- COMMAND`: what an operator does from a terminal. */
 import './node-version.cjs';
 import { existsSync, readFileSync } from 'node:fs';
-import { runCommandLine } from './commands/run.ts';
-import { settingsOfDemo } from './config/running-demo.ts';
-import type { ConfigSource } from './config/setting.ts';
+import { runCommandLine } from './gatehouse/commands/run.ts';
+import { settingsOfDemo } from './shared/config/running-demo.ts';
+import type { ConfigSource } from './shared/config/setting.ts';
 
 // The reader of the output may stop early (`| head`).
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

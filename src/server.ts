@@ -1,20 +1,20 @@
 /** Runs `npm start`: Gatehouse with the settings of the environment, until a signal ends it. */
 import './node-version.cjs';
 import { existsSync } from 'node:fs';
-import { EX_CONFIG, failureText, StartRefused } from './errors.ts';
-import { reloadOnSignal, stopOnSignals } from './http/signals.ts';
-import { openLogSink } from './observability/log-sink.ts';
+import { EX_CONFIG, failureText, StartRefused } from './shared/errors.ts';
+import { reloadOnSignal, stopOnSignals } from './shared/http/signals.ts';
+import { openLogSink } from './shared/observability/log-sink.ts';
 
 if (existsSync('.env')) process.loadEnvFile('.env');
 const logs = openLogSink(process.stdout.fd);
 // Loaded after the signal handlers are set, because loading takes most of the start.
-const starting = import('./start.ts').then(({ startGatehouse }) => startGatehouse(process.env, logs));
+const starting = import('./gatehouse/start.ts').then(({ startGatehouse }) => startGatehouse(process.env, logs));
 stopOnSignals(async (signal) => {
   const since = performance.now();
   // A signal during the start waits until everything is open, and then closes it in order.
   await (await starting).close().finally(() => logs.flush());
   const seconds = Math.round(performance.now() - since) / 1_000;
-  const { announce } = await import('./observability/announce.ts');
+  const { announce } = await import('./shared/observability/announce.ts');
   const msg = 'Gatehouse has stopped';
   await announce({ text: `${msg}.\n`, msg, facts: { signal, seconds } }, process.stdout, logs);
 });
@@ -28,8 +28,8 @@ reloadOnSignal(() =>
 try {
   const { config, apps } = await starting;
   const [{ readyText }, { announce }] = await Promise.all([
-    import('./ready-text.ts'),
-    import('./observability/announce.ts'),
+    import('./gatehouse/ready-text.ts'),
+    import('./shared/observability/announce.ts'),
   ]);
   await announce(readyText(config, apps()), process.stdout, logs);
 } catch (error) {

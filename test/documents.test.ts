@@ -3,12 +3,12 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import { createProgram } from '../src/commands/program.ts';
-import { loadConfig } from '../src/config/config.ts';
-import { SETTINGS } from '../src/config/settings.ts';
-import { parseConnectedApps } from '../src/connected-apps/app-file.ts';
-import { connectedAppSchema } from '../src/connected-apps/connected-app.ts';
-import { generateEncryptionKey } from '../src/storage/key-ring.ts';
+import { createProgram } from '../src/gatehouse/commands/program.ts';
+import { parseConnectedApps } from '../src/gatehouse/connected-apps/app-file.ts';
+import { loadConfig } from '../src/shared/config/config.ts';
+import { SETTINGS } from '../src/shared/config/settings.ts';
+import { connectedAppSchema } from '../src/shared/provider/connected-app.ts';
+import { generateEncryptionKey } from '../src/shared/storage/key-ring.ts';
 import { exampleFile, isRequired } from './support/example-file.ts';
 import { selfSigned } from './support/self-signed.ts';
 
@@ -109,7 +109,7 @@ describe('npm scripts', () => {
     const files = [
       ...documents.map((name) => `docs/${name}`),
       // Not the changelog, whose releases name scripts that are gone.
-      ...['README.md', 'CONTRIBUTING.md', '.env.example', '.env.bin-service.example', 'compose.yaml', '.ci/run'],
+      ...['README.md', 'CONTRIBUTING.md', '.env.example', 'docs/bin-service.env.example', 'compose.yaml', '.ci/run'],
       '.github/workflows/ci.yml',
     ];
     const named = files.flatMap((file) =>
@@ -190,7 +190,7 @@ describe('releases', () => {
     ['docs/upgrading.md', /^VERSION=v(.+)$/gm, 1],
     ['docs/upgrading.md', /annotated tag \(`v([^`]+)`\)/g, 1],
     ['docs/kubernetes.md', /\/gatehouse:(\S+) /g, 2],
-    ['kubernetes.yaml', /\/gatehouse:(\S+)$/gm, 1],
+    ['docs/kubernetes.yaml', /\/gatehouse:(\S+)$/gm, 1],
   ])('%s names the release of package.json, and not what main has become since', (path, named, count) => {
     const [release] = version.split('.dev');
     expect([...read(path).matchAll(named)].map(([, name]) => name)).toEqual(Array(count).fill(release));
@@ -199,7 +199,7 @@ describe('releases', () => {
   test('docs/upgrading.md quotes each refusal as the program words it', () => {
     const quoted = [...read('docs/upgrading.md').matchAll(/^\| `([^`]+)` \|/gm)].map(([, text = '']) => text);
     expect(quoted).toHaveLength(4);
-    const files = ['schema-version.ts', 'refused.ts', 'sqlite/database.ts'].map((name) => `src/storage/${name}`);
+    const files = ['schema-version.ts', 'refused.ts', 'sqlite/database.ts'].map((name) => `src/shared/storage/${name}`);
     const sources = files.map(read).join('\n');
     for (const text of quoted) {
       // Values stand where the source has placeholders.

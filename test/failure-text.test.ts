@@ -3,8 +3,8 @@ import { globSync, readFileSync } from 'node:fs';
 import { parse } from 'csv-parse/sync';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { AppError, failureText, StartRefused } from '../src/errors.ts';
-import { createLogger } from '../src/observability/logger.ts';
+import { AppError, failureText, StartRefused } from '../src/shared/errors.ts';
+import { createLogger } from '../src/shared/observability/logger.ts';
 
 const MARK = 'zq-marked-zq';
 
@@ -49,23 +49,23 @@ test('our own words are said', () => {
 
 /** Where a message is read: to classify an error, or because it is our own. */
 const READ_HERE: Readonly<Record<string, string>> = {
-  'src/errors.ts': 'our own, and to cut it out of a stack',
-  'src/config/input-faults.ts': 'of schemas, whose messages are ours (`ADVICE`)',
-  'src/http/provider-hints.ts': 'of schemas with messages of ours',
-  'src/relay/token-routes.ts': 'of schemas with messages of ours',
-  'src/commands/bin.ts': 'of a schema with messages of ours',
+  'src/shared/errors.ts': 'our own, and to cut it out of a stack',
+  'src/shared/config/input-faults.ts': 'of schemas, whose messages are ours (`ADVICE`)',
+  'src/shared/http/provider-hints.ts': 'of schemas with messages of ours',
+  'src/gatehouse/relay/token-routes.ts': 'of schemas with messages of ours',
+  'src/gatehouse/commands/bin.ts': 'of a schema with messages of ours',
   'src/sandbox/response-changes.ts': 'for a connection that ends with it',
   'src/sandbox/seed.ts': 'of schemas; values are not in them',
-  'src/sign-in-record/failure-facts.ts': 'of OutboundError',
-  'src/sign-in/fail.ts': 'of OutboundError',
-  'src/connected-apps/provider-error.ts': 'of OutboundError',
-  'src/webhooks/delivery.ts': 'of OutboundError',
-  'src/commands/run.ts': 'of AppError',
-  'src/commands/run-status.ts': 'of AppError',
-  'src/storage/redis/faults.ts': 'to classify',
-  'src/storage/redis/start-fault.ts': 'to classify',
-  'src/storage/redis/clients.ts': 'to classify',
-  'src/storage/identified-store.ts': 'of StorageRefused',
+  'src/gatehouse/sign-in-record/failure-facts.ts': 'of OutboundError',
+  'src/gatehouse/sign-in/fail.ts': 'of OutboundError',
+  'src/shared/provider/provider-error.ts': 'of OutboundError',
+  'src/gatehouse/webhooks/delivery.ts': 'of OutboundError',
+  'src/gatehouse/commands/run.ts': 'of AppError',
+  'src/gatehouse/commands/run-status.ts': 'of AppError',
+  'src/shared/storage/redis/faults.ts': 'to classify',
+  'src/shared/storage/redis/start-fault.ts': 'to classify',
+  'src/shared/storage/redis/clients.ts': 'to classify',
+  'src/shared/storage/identified-store.ts': 'of StorageRefused',
 };
 
 test('R120 no other file reads the message of an error', () => {

@@ -1,16 +1,16 @@
 /** The Express application of the account pages: middleware in order, and every route with its guard. */
 import express, { type Express, type RequestHandler } from 'express';
-import type { PublicUrl } from '../config/rules.ts';
-import { readBody, requireContentLength } from '../http/body.ts';
-import { enterExpress } from '../http/fast-path.ts';
-import { notFound } from '../http/problem.ts';
-import { plainHttp } from '../http/protocol.ts';
-import { publicHost } from '../http/public-host.ts';
-import type { BeginRequest } from '../http/request-context.ts';
-import { getOnly, routeTable } from '../http/route-table.ts';
-import { assets } from '../pages/assets.ts';
-import { type ProblemParts, problemHandler } from '../pages/problem-handler.ts';
-import { crossSiteGuard, csrfGuard } from '../sessions/csrf.ts';
+import type { PublicUrl } from '../shared/config/rules.ts';
+import { readBody, requireContentLength } from '../shared/http/body.ts';
+import { enterExpress } from '../shared/http/fast-path.ts';
+import { notFound } from '../shared/http/problem.ts';
+import { plainHttp } from '../shared/http/protocol.ts';
+import { publicHost } from '../shared/http/public-host.ts';
+import type { BeginRequest } from '../shared/http/request-context.ts';
+import { getOnly, routeTable } from '../shared/http/route-table.ts';
+import { assets } from '../shared/pages/assets.ts';
+import { type ProblemParts, problemHandler } from '../shared/pages/problem-handler.ts';
+import { crossSiteGuard, csrfGuard } from '../shared/sessions/csrf.ts';
 import type { AccountRoutes } from './account-routes.ts';
 import type { Browsers } from './browser.ts';
 

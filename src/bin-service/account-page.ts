@@ -1,8 +1,8 @@
 /** The data of the account page, from the account, its usage and the result of the last action. */
-import type { FormView } from '../pages/form.ts';
-import type { MadeSecret, Notice, PageFrame } from '../pages/page-data.ts';
-import { capitalised } from '../text.ts';
-import { isoTime } from '../time.ts';
+import type { FormView } from '../shared/pages/form.ts';
+import type { MadeSecret, Notice, PageFrame } from '../shared/pages/page-data.ts';
+import { capitalised } from '../shared/text.ts';
+import { isoTime } from '../shared/time.ts';
 import type { Account } from './accounts.ts';
 import type { addressesForm, keyForm } from './key-forms.ts';
 import { type Month, monthOf } from './month.ts';
@@ -63,7 +63,7 @@ export interface BinAccountPage {
   notice?: Notice | undefined;
 }
 
-declare module '../pages/page-data.ts' {
+declare module '../shared/pages/page-data.ts' {
   interface PageData {
     'bin-service/account': BinAccountPage;
   }

@@ -1,13 +1,13 @@
 /** Handlers of the account pages: registration, plan, keys and their addresses. */
 import type { Request, RequestHandler, Response } from 'express';
-import { AppError } from '../errors.ts';
-import { formField } from '../http/body.ts';
-import type { RateLimits } from '../http/rate-limit.ts';
-import type { Flash } from '../pages/flash.ts';
-import { faultsOfRow, formHandler } from '../pages/form.ts';
-import type { Pages } from '../pages/pages.ts';
-import { isFromOtherSite } from '../sessions/csrf.ts';
-import { sessionOf } from '../sessions/guards.ts';
+import { AppError } from '../shared/errors.ts';
+import { formField } from '../shared/http/body.ts';
+import type { RateLimits } from '../shared/http/rate-limit.ts';
+import type { Flash } from '../shared/pages/flash.ts';
+import { faultsOfRow, formHandler } from '../shared/pages/form.ts';
+import type { Pages } from '../shared/pages/pages.ts';
+import { isFromOtherSite } from '../shared/sessions/csrf.ts';
+import { sessionOf } from '../shared/sessions/guards.ts';
 import { accountPage, type BinAccountPage } from './account-page.ts';
 import { type Account, type Accounts, MAX_KEYS } from './accounts.ts';
 import { accountSubject, freeSubject } from './admission.ts';

@@ -1,11 +1,11 @@
 /** Stores accounts: the registered user, their plan, and the hashes of their API keys. */
-import { isAllowedFrom } from '../config/networks.ts';
-import type { Events } from '../observability/events.ts';
-import { remembered } from '../remembered.ts';
-import { hashOf, keys } from '../storage/keys.ts';
-import { allPages } from '../storage/paging.ts';
-import type { Store } from '../storage/store.ts';
-import { HOUR_MS } from '../time.ts';
+import { isAllowedFrom } from '../shared/config/networks.ts';
+import type { Events } from '../shared/observability/events.ts';
+import { remembered } from '../shared/remembered.ts';
+import { hashOf, keys } from '../shared/storage/keys.ts';
+import { allPages } from '../shared/storage/paging.ts';
+import type { Store } from '../shared/storage/store.ts';
+import { HOUR_MS } from '../shared/time.ts';
 import { isApiKey, keyHint, makeApiKey } from './api-key.ts';
 import type { Plan } from './plans.ts';
 

@@ -1,9 +1,9 @@
 /** Decides whether a look-up is allowed: API key, allowed addresses, bans, the minute's rate, and the month's quota. */
 import type { IncomingMessage } from 'node:http';
-import { callerNetwork } from '../config/networks.ts';
-import { AppError } from '../errors.ts';
-import type { ClientAddress } from '../http/client-address.ts';
-import type { RateLimits } from '../http/rate-limit.ts';
+import { callerNetwork } from '../shared/config/networks.ts';
+import { AppError } from '../shared/errors.ts';
+import type { ClientAddress } from '../shared/http/client-address.ts';
+import type { RateLimits } from '../shared/http/rate-limit.ts';
 import type { Accounts, KeyAccess } from './accounts.ts';
 import type { Bans } from './bans.ts';
 import { readCredentials } from './credentials.ts';

@@ -1,6 +1,6 @@
 /** Temporary bans of callers who continue after refusals, counted for all processes together. */
-import { remembered } from '../remembered.ts';
-import { keys } from '../storage/keys.ts';
+import { remembered } from '../shared/remembered.ts';
+import { keys } from '../shared/storage/keys.ts';
 import type { Counters } from './counters.ts';
 
 export interface Bans {

@@ -3,10 +3,10 @@ import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
 import type { CookieOptions, RequestHandler, Response } from 'express';
 import type { SessionData } from 'express-session';
-import { AppError } from '../errors.ts';
-import { describeBrowser } from '../http/describe-browser.ts';
-import type { Session } from '../sessions/session.ts';
-import type { SessionRecords } from '../sessions/session-record.ts';
+import { AppError } from '../shared/errors.ts';
+import { describeBrowser } from '../shared/http/describe-browser.ts';
+import type { Session } from '../shared/sessions/session.ts';
+import type { SessionRecords } from '../shared/sessions/session-record.ts';
 import type { Account } from './accounts.ts';
 
 export interface Browsers {

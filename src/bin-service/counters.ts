@@ -1,5 +1,5 @@
 /** The counters that quotas and bans need, and an in-memory version for the sandbox. */
-import type { Store } from '../storage/store.ts';
+import type { Store } from '../shared/storage/store.ts';
 
 export type Counters = Pick<Store, 'increment' | 'counter'>;
 

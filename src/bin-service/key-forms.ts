@@ -1,7 +1,7 @@
 /** Forms to make an API key and to change its allowed addresses. */
 import { z } from 'zod';
-import { networkFault } from '../config/networks.ts';
-import { words } from '../pages/form.ts';
+import { networkFault } from '../shared/config/networks.ts';
+import { words } from '../shared/pages/form.ts';
 
 const MAX_NETWORKS = 50;
 

@@ -2,10 +2,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import { AppError } from '../errors.ts';
-import { bearerOf } from '../http/bearer.ts';
-import type { RateLimits } from '../http/rate-limit.ts';
-import { isoTime } from '../time.ts';
+import { AppError } from '../shared/errors.ts';
+import { bearerOf } from '../shared/http/bearer.ts';
+import type { RateLimits } from '../shared/http/rate-limit.ts';
+import { isoTime } from '../shared/time.ts';
 import type { Accounts } from './accounts.ts';
 
 const bodySchema = z.strictObject({

@@ -1,5 +1,5 @@
 /** Refusals of a look-up: codes, details, and the problem document (RFC 9457). */
-import { PROBLEMS } from '../errors.ts';
+import { PROBLEMS } from '../shared/errors.ts';
 
 /** The codes shared with Gatehouse, and one for API keys. */
 const CODES = {

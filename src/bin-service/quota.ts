@@ -2,8 +2,8 @@
  * Counts a month's requests exactly, for all processes together. The requests of a caller that arrive during a write
  * share the next one.
  */
-import { remembered } from '../remembered.ts';
-import { keys } from '../storage/keys.ts';
+import { remembered } from '../shared/remembered.ts';
+import { keys } from '../shared/storage/keys.ts';
 import type { Counters } from './counters.ts';
 import { type Month, monthAt, monthOf, secondsLeft } from './month.ts';
 

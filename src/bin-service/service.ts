@@ -4,16 +4,16 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { builtInDataset } from '../bin/built-in-dataset.ts';
-import type { Dataset } from '../bin/dataset.ts';
-import { type DatasetSources, findInDataset, findLocalFacts } from '../bin/local-facts.ts';
-import { recordHeaders, withAge } from '../bin/lookup-result.ts';
-import { type Bin, parseBin } from '../bin/parse-bin.ts';
-import { AppError } from '../errors.ts';
-import { type ClientAddress, clientAddress } from '../http/client-address.ts';
-import { PROBLEM_TYPE } from '../http/problem-document.ts';
-import type { RateLimits } from '../http/rate-limit.ts';
-import { flatDataHeaders, securityHeaders } from '../http/security-headers.ts';
+import { builtInDataset } from '../shared/bin/built-in-dataset.ts';
+import type { Dataset } from '../shared/bin/dataset.ts';
+import { type DatasetSources, findInDataset, findLocalFacts } from '../shared/bin/local-facts.ts';
+import { recordHeaders, withAge } from '../shared/bin/lookup-result.ts';
+import { type Bin, parseBin } from '../shared/bin/parse-bin.ts';
+import { AppError } from '../shared/errors.ts';
+import { type ClientAddress, clientAddress } from '../shared/http/client-address.ts';
+import { PROBLEM_TYPE } from '../shared/http/problem-document.ts';
+import type { RateLimits } from '../shared/http/rate-limit.ts';
+import { flatDataHeaders, securityHeaders } from '../shared/http/security-headers.ts';
 import type { Accounts } from './accounts.ts';
 import { type Admission, createAdmissions } from './admission.ts';
 import { type Bans, createBans } from './bans.ts';

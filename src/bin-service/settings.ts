@@ -8,11 +8,18 @@ import {
   toOutbound,
   toRedis,
   toServer,
-} from '../config/config.ts';
-import { isLoopbackHost, type PublicUrl, parsePublicUrl, weakSecretFault } from '../config/rules.ts';
-import { type ConfigSource, integer, list, readSettings, type SettingTable, type ValuesOf } from '../config/setting.ts';
-import { SETTINGS } from '../config/settings.ts';
-import { ADDRESS_ADVICE, createAddressPolicy } from '../outbound/address-policy.ts';
+} from '../shared/config/config.ts';
+import { isLoopbackHost, type PublicUrl, parsePublicUrl, weakSecretFault } from '../shared/config/rules.ts';
+import {
+  type ConfigSource,
+  integer,
+  list,
+  readSettings,
+  type SettingTable,
+  type ValuesOf,
+} from '../shared/config/setting.ts';
+import { SETTINGS } from '../shared/config/settings.ts';
+import { ADDRESS_ADVICE, createAddressPolicy } from '../shared/outbound/address-policy.ts';
 import { type FreeTier, type Plan, parsePlans } from './plans.ts';
 import { BAN_DEFAULTS, FREE_MONTHLY_REQUESTS, FREE_REQUESTS_PER_MINUTE } from './service.ts';
 
@@ -34,7 +41,7 @@ const paymentToken = z.string().superRefine((token, context) => {
   if (fault) context.addIssue({ code: 'custom', message: ` ${fault}; make one with: openssl rand -base64 48` });
 });
 
-/** `.env.bin-service.example` is generated from this table. */
+/** `docs/bin-service.env.example` is generated from this table. */
 export const BIN_SERVICE_SETTINGS = {
   PUBLIC_URL: {
     schema: SETTINGS.PUBLIC_URL.schema.optional(),

@@ -3,15 +3,15 @@
  * derived from the state and the random value in the browser's cookie.
  */
 
-import type { AuthorizationRequest } from '../connected-apps/authorization-request.ts';
-import { type ConnectedApp, connectedAppSchema } from '../connected-apps/connected-app.ts';
-import { deriveNonceAndVerifier } from '../connected-apps/nonce-and-verifier.ts';
-import type { ProviderClient } from '../connected-apps/provider-client.ts';
-import { ProviderError } from '../connected-apps/provider-error.ts';
-import type { Claims, TokenResponse } from '../connected-apps/token-response.ts';
-import { AppError, type AppErrorOptions } from '../errors.ts';
-import { hashOf, keys } from '../storage/keys.ts';
-import type { Store } from '../storage/store.ts';
+import { AppError, type AppErrorOptions } from '../shared/errors.ts';
+import type { AuthorizationRequest } from '../shared/provider/authorization-request.ts';
+import { type ConnectedApp, connectedAppSchema } from '../shared/provider/connected-app.ts';
+import { deriveNonceAndVerifier } from '../shared/provider/nonce-and-verifier.ts';
+import type { ProviderClient } from '../shared/provider/provider-client.ts';
+import { ProviderError } from '../shared/provider/provider-error.ts';
+import type { Claims, TokenResponse } from '../shared/provider/token-response.ts';
+import { hashOf, keys } from '../shared/storage/keys.ts';
+import type { Store } from '../shared/storage/store.ts';
 import type { Identity } from './accounts.ts';
 import type { SignInSettings } from './settings.ts';
 

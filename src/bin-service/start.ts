@@ -3,19 +3,19 @@
  * storage.
  */
 import { readFileSync } from 'node:fs';
-import { type DatasetFile, readDatasetFile } from '../bin/dataset-file.ts';
-import type { ConfigSource } from '../config/setting.ts';
-import { StartRefused } from '../errors.ts';
-import { createEventLoopMonitor, enforceRequestLimits, LISTENER_LIMITS } from '../http/limits.ts';
-import { AT_ONCE, bindPorts, closeServer } from '../http/listeners.ts';
-import type { OnRefused } from '../http/problem-document.ts';
-import { refuseUnreadable } from '../http/protocol.ts';
-import type { LogDestination } from '../observability/logger.ts';
-import { trustAuthorities } from '../outbound/authorities.ts';
-import { identifyStore } from '../storage/identified-store.ts';
-import { agreeOnSchema } from '../storage/schema-version.ts';
-import { openStore, redisAddressFaults } from '../storage/storage.ts';
-import type { Store } from '../storage/store.ts';
+import { type DatasetFile, readDatasetFile } from '../shared/bin/dataset-file.ts';
+import type { ConfigSource } from '../shared/config/setting.ts';
+import { StartRefused } from '../shared/errors.ts';
+import { createEventLoopMonitor, enforceRequestLimits, LISTENER_LIMITS } from '../shared/http/limits.ts';
+import { AT_ONCE, bindPorts, closeServer } from '../shared/http/listeners.ts';
+import type { OnRefused } from '../shared/http/problem-document.ts';
+import { refuseUnreadable } from '../shared/http/protocol.ts';
+import type { LogDestination } from '../shared/observability/logger.ts';
+import { trustAuthorities } from '../shared/outbound/authorities.ts';
+import { identifyStore } from '../shared/storage/identified-store.ts';
+import { agreeOnSchema } from '../shared/storage/schema-version.ts';
+import { openStore, redisAddressFaults } from '../shared/storage/storage.ts';
+import type { Store } from '../shared/storage/store.ts';
 import { assembleBinService, type BinServiceAssembly } from './assembly.ts';
 import { type BinServiceSettings, loadBinServiceSettings } from './settings.ts';
 

@@ -1,11 +1,11 @@
 /** What the administrator of the demo's history set up and changed, with the entries that the administration writes. */
-import type { AuditEntry } from '../audit/kinds.ts';
-import type { RegistrationExtras } from '../connected-apps/app-registry.ts';
-import { newServiceAccountId } from '../relay/service-account.ts';
-import { newOpaqueTokenId } from '../storage/opaque-token.ts';
-import { DAY_MS, HOUR_MS, isoTime } from '../time.ts';
-import { PAUSES_SECONDS } from '../webhooks/message.ts';
-import { newWebhookId, WEBHOOK_EVENTS } from '../webhooks/webhook-store.ts';
+import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
+import type { RegistrationExtras } from '../gatehouse/connected-apps/app-registry.ts';
+import { newServiceAccountId } from '../gatehouse/relay/service-account.ts';
+import { PAUSES_SECONDS } from '../gatehouse/webhooks/message.ts';
+import { newWebhookId, WEBHOOK_EVENTS } from '../gatehouse/webhooks/webhook-store.ts';
+import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
+import { DAY_MS, HOUR_MS, isoTime } from '../shared/time.ts';
 import { type DemoApp, registrationOf } from './apps.ts';
 import { DAYS, startOfDay } from './calendar.ts';
 import type { Scene } from './history.ts';

@@ -1,9 +1,9 @@
 /** The connected apps of the demo: two that administrators can change, and that of the file, which administrators sign in with. */
 import { randomBytes } from 'node:crypto';
-import { type ConnectedAppRegistration, connectedAppSchema } from '../connected-apps/connected-app.ts';
 import { ADMIN_GROUP } from '../sandbox/accounts.ts';
 import type { SandboxClient } from '../sandbox/clients.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
+import { type ConnectedAppRegistration, connectedAppSchema } from '../shared/provider/connected-app.ts';
 
 export interface DemoApp {
   id: string;

@@ -1,5 +1,5 @@
 /** Days and working hours of the demo's history, in UTC. */
-import { DAY_MS, HOUR_MS } from '../time.ts';
+import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 
 /** How far the history goes back. */
 export const DAYS = 30;

@@ -1,11 +1,11 @@
 /** Checks the demo's apps as the administration does, so that the first visitor sees the results. */
-import { readFileApps } from '../commands/run-doctor.ts';
-import type { Config } from '../config/config.ts';
-import type { ConfigSource } from '../config/setting.ts';
-import { createConnectedApps } from '../connected-apps/connected-apps.ts';
-import { createAddressPolicy } from '../outbound/address-policy.ts';
-import { createOutbound } from '../outbound/outbound.ts';
-import type { OpenedStorage } from '../storage/storage.ts';
+import { readFileApps } from '../gatehouse/commands/run-doctor.ts';
+import { createConnectedApps } from '../gatehouse/connected-apps/connected-apps.ts';
+import type { Config } from '../shared/config/config.ts';
+import type { ConfigSource } from '../shared/config/setting.ts';
+import { createAddressPolicy } from '../shared/outbound/address-policy.ts';
+import { createOutbound } from '../shared/outbound/outbound.ts';
+import type { OpenedStorage } from '../shared/storage/storage.ts';
 
 export async function checkApps(parts: {
   source: ConfigSource;

@@ -1,9 +1,9 @@
 /** The relay token that the demo's greeting shows. */
-import { createRelayTokens } from '../relay/relay-token.ts';
-import { newOpaqueTokenId } from '../storage/opaque-token.ts';
-import { createSealedJson } from '../storage/sealed-json.ts';
-import type { OpenedStorage } from '../storage/storage.ts';
-import { DAY_MS } from '../time.ts';
+import { createRelayTokens } from '../gatehouse/relay/relay-token.ts';
+import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
+import { createSealedJson } from '../shared/storage/sealed-json.ts';
+import type { OpenedStorage } from '../shared/storage/storage.ts';
+import { DAY_MS } from '../shared/time.ts';
 
 /** The settings of a relay token that the demo's tokens leave alone. */
 export const BARE_POLICY = {

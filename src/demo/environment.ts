@@ -1,8 +1,8 @@
 /** What `npm run demo` reads: its help, and the variables of the environment. */
 import { Command } from 'commander';
-import { isLoopbackHost, parsePublicUrl } from '../config/rules.ts';
-import type { ConfigSource } from '../config/setting.ts';
-import { StartRefused } from '../errors.ts';
+import { isLoopbackHost, parsePublicUrl } from '../shared/config/rules.ts';
+import type { ConfigSource } from '../shared/config/setting.ts';
+import { StartRefused } from '../shared/errors.ts';
 
 const HELP = `It has no options. Of the environment it reads:
   PORT             of Gatehouse (default: 3000)

@@ -2,11 +2,12 @@
  * The demo's history: 30 days of people, services and administration, written by the same rooms that write it in Gatehouse, on
  * a clock that moves through these days. It is the same at every start, apart from keys and ids that are drawn by the system.
  */
-import type { Config } from '../config/config.ts';
+
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { createSqliteStore } from '../storage/sqlite/store.ts';
-import type { OpenedStorage } from '../storage/storage.ts';
-import { DAY_MS, HOUR_MS } from '../time.ts';
+import type { Config } from '../shared/config/config.ts';
+import { createSqliteStore } from '../shared/storage/sqlite/store.ts';
+import type { OpenedStorage } from '../shared/storage/storage.ts';
+import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 import { planAdministration } from './administration.ts';
 import type { DemoApps } from './apps.ts';
 import { DAYS, isWeekend, isWorkingHour, startOfDay, startOfHour } from './calendar.ts';

@@ -1,7 +1,7 @@
 /** The relay tokens of the demo's history, the calls that services made with them, and a connect link. */
-import type { UseResult } from '../relay/stored-uses.ts';
-import { newOpaqueTokenId } from '../storage/opaque-token.ts';
-import { DAY_MS, HOUR_MS, isoTime } from '../time.ts';
+import type { UseResult } from '../gatehouse/relay/stored-uses.ts';
+import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
+import { DAY_MS, HOUR_MS, isoTime } from '../shared/time.ts';
 import { changesOf } from './administration.ts';
 import { hourOf, isWeekend, startOfHour } from './calendar.ts';
 import { BARE_POLICY } from './demo-token.ts';

@@ -1,5 +1,5 @@
 /** What the tour shows of calls to the sandbox and of the audit trail. Pure. */
-import { AUDIT_EVENTS, type AuditEvent } from '../audit/kinds.ts';
+import { AUDIT_EVENTS, type AuditEvent } from '../gatehouse/audit/kinds.ts';
 import type { Hit } from '../sandbox/hits.ts';
 
 export interface Line {

@@ -1,9 +1,9 @@
 /** The tour: a page with fault switches, and beside each what happened after it was pressed. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import express, { type Request, type Response } from 'express';
+import { userIdOf } from '../gatehouse/users/user-id.ts';
 import { createPages } from '../sandbox/pages.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import { userIdOf } from '../users/user-id.ts';
 import type { DemoApps } from './apps.ts';
 import { createFaultSwitches, isSwitch, RELEASE, SWITCHES, type SwitchName } from './fault-switches.ts';
 import { createReceivers } from './receivers.ts';

@@ -1,14 +1,14 @@
 /** The sign-ins of the demo's history, with failures of several causes, and the connections that came of them. */
 import type { SessionData } from 'express-session';
-import { registrationOf as issuedFor } from '../connected-apps/registration.ts';
-import { newConnectionId } from '../grants/connection-ids.ts';
-import { type Grant, withFailure } from '../grants/grant.ts';
-import type { SessionUser } from '../sessions/session.ts';
-import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
-import type { SignInFacts, SignInFailure } from '../sign-in-record/failures.ts';
-import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import { DAY_MS, HOUR_MS } from '../time.ts';
-import { userIdOf } from '../users/user-id.ts';
+import { registrationOf as issuedFor } from '../gatehouse/connected-apps/registration.ts';
+import { newConnectionId } from '../gatehouse/grants/connection-ids.ts';
+import { type Grant, withFailure } from '../gatehouse/grants/grant.ts';
+import type { AttemptLog } from '../gatehouse/sign-in-record/attempt-log.ts';
+import type { SignInFacts, SignInFailure } from '../gatehouse/sign-in-record/failures.ts';
+import { SignInError } from '../gatehouse/sign-in-record/sign-in-error.ts';
+import { userIdOf } from '../gatehouse/users/user-id.ts';
+import type { SessionUser } from '../shared/sessions/session.ts';
+import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 import { type DemoApp, registrationOf } from './apps.ts';
 import { isWeekend, startOfDay } from './calendar.ts';
 import type { Scene } from './history.ts';

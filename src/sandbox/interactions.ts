@@ -1,7 +1,7 @@
 /** The sign-in, second factor and consent pages of the identity provider. */
 import express, { type Request, type Response } from 'express';
 import type { Grant, InteractionDetails, Provider } from 'oidc-provider/lib/provider.js';
-import { isAllowedFrom } from '../config/networks.ts';
+import { isAllowedFrom } from '../shared/config/networks.ts';
 import type { Account, Accounts } from './accounts.ts';
 import type { Approvals } from './approvals.ts';
 import { fields } from './form-fields.ts';

@@ -1,7 +1,7 @@
 /** The three listeners of the sandbox, opened together or not at all. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, isIPv6 } from 'node:net';
-import { codeOf, StartRefused } from '../errors.ts';
+import { codeOf, StartRefused } from '../shared/errors.ts';
 
 const LISTENER_NAMES = ['identity-provider', 'platform', 'bin-service'] as const;
 export type ListenerName = (typeof LISTENER_NAMES)[number];

@@ -1,7 +1,7 @@
 /** When the identity provider asks for sign-in despite a session: step-up, address limits and disabled accounts. */
 import { base, Check, Prompt } from 'oidc-provider/lib/helpers/interaction_policy/index.js';
 import type { AuthorizationContext } from 'oidc-provider/lib/provider.js';
-import { isAllowedFrom } from '../config/networks.ts';
+import { isAllowedFrom } from '../shared/config/networks.ts';
 import type { Account, Accounts } from './accounts.ts';
 import { SECOND_FACTOR_ACR } from './second-factor.ts';
 

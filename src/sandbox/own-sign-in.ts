@@ -2,7 +2,7 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import type { AuthorizationContext, Provider } from 'oidc-provider/lib/provider.js';
-import { isAllowedFrom } from '../config/networks.ts';
+import { isAllowedFrom } from '../shared/config/networks.ts';
 import { type Account, type Accounts, ADMIN_GROUP } from './accounts.ts';
 import { PAGES_CLIENT_ID } from './clients.ts';
 import { fields } from './form-fields.ts';

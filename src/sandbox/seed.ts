@@ -1,6 +1,6 @@
 /** The seed file: users, apps, API tokens and threads that exist at every start, validated as a whole. */
 import { z } from 'zod';
-import { networkFault } from '../config/networks.ts';
+import { networkFault } from '../shared/config/networks.ts';
 import { createAccounts } from './accounts.ts';
 import { isApiToken } from './api-tokens.ts';
 import { appSettingsSchema } from './app-settings.ts';

@@ -1,5 +1,5 @@
 /** Whether a token may be used from an address: its user's networks count if the app or the account says so. */
-import { isAllowedFrom } from '../config/networks.ts';
+import { isAllowedFrom } from '../shared/config/networks.ts';
 import type { Account } from './accounts.ts';
 import type { AppSettings } from './app-settings.ts';
 

@@ -1,6 +1,6 @@
 /** The requests that the benchmark of the administration times. */
-import { encodeCursor } from '../../src/storage/paging.ts';
-import { DAY_MS, isoTime } from '../../src/time.ts';
+import { encodeCursor } from '../../src/shared/storage/paging.ts';
+import { DAY_MS, isoTime } from '../../src/shared/time.ts';
 import { personOf } from './large-storage.ts';
 
 /** Of each list: the first page, one in the middle, each filter, and what a search finds often, once or never. */

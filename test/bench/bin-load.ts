@@ -1,9 +1,9 @@
 /** The process that loads the stored data set and measures time, memory, single and bulk look-ups. Prints JSON. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { createBins } from '../../src/bin/bin.ts';
-import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';
-import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
+import { createBins } from '../../src/gatehouse/bin/bin.ts';
+import { type Bin, parseBin } from '../../src/shared/bin/parse-bin.ts';
+import { createSqliteStore } from '../../src/shared/storage/sqlite/store.ts';
 
 const [directory = '', first = '', rows = ''] = process.argv.slice(2);
 setFlagsFromString('--expose-gc');

@@ -3,27 +3,27 @@
  * store in memory, batch by batch, and each batch is loaded as a restore loads a backup.
  */
 import { Cookie, type SessionData } from 'express-session';
-import { createAuditTrail } from '../../src/audit/trail.ts';
-import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
-import { registrationOf } from '../../src/connected-apps/registration.ts';
-import { newConnectionId } from '../../src/grants/connection-ids.ts';
-import { createConnectionIndex } from '../../src/grants/connection-index.ts';
-import type { Grant, RefreshFailure } from '../../src/grants/grant.ts';
-import { createGrantStore } from '../../src/grants/grant-store.ts';
-import { relayPolicySchema } from '../../src/relay/policy.ts';
-import { createRelayTokens } from '../../src/relay/relay-token.ts';
-import { createSessionLists } from '../../src/sessions/session-lists.ts';
-import { createSessionRecords } from '../../src/sessions/session-record.ts';
-import { createRecordStore } from '../../src/sign-in-record/record-store.ts';
-import { newOpaqueTokenId } from '../../src/storage/opaque-token.ts';
-import { retryWhileUnavailable } from '../../src/storage/retry.ts';
-import type { Sealer } from '../../src/storage/sealed.ts';
-import { createSealedJson } from '../../src/storage/sealed-json.ts';
-import type { KeptItem, Store, StoredRecord, Write } from '../../src/storage/store.ts';
-import { HOUR_MS } from '../../src/time.ts';
-import { userIdOf } from '../../src/users/user-id.ts';
-import { createUserStore } from '../../src/users/user-store.ts';
-import { createWebhookStore } from '../../src/webhooks/webhook-store.ts';
+import { createAuditTrail } from '../../src/gatehouse/audit/trail.ts';
+import { registrationOf } from '../../src/gatehouse/connected-apps/registration.ts';
+import { newConnectionId } from '../../src/gatehouse/grants/connection-ids.ts';
+import { createConnectionIndex } from '../../src/gatehouse/grants/connection-index.ts';
+import type { Grant, RefreshFailure } from '../../src/gatehouse/grants/grant.ts';
+import { createGrantStore } from '../../src/gatehouse/grants/grant-store.ts';
+import { relayPolicySchema } from '../../src/gatehouse/relay/policy.ts';
+import { createRelayTokens } from '../../src/gatehouse/relay/relay-token.ts';
+import { createRecordStore } from '../../src/gatehouse/sign-in-record/record-store.ts';
+import { userIdOf } from '../../src/gatehouse/users/user-id.ts';
+import { createUserStore } from '../../src/gatehouse/users/user-store.ts';
+import { createWebhookStore } from '../../src/gatehouse/webhooks/webhook-store.ts';
+import type { ConnectedApp } from '../../src/shared/provider/connected-app.ts';
+import { createSessionLists } from '../../src/shared/sessions/session-lists.ts';
+import { createSessionRecords } from '../../src/shared/sessions/session-record.ts';
+import { newOpaqueTokenId } from '../../src/shared/storage/opaque-token.ts';
+import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
+import type { Sealer } from '../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
+import type { KeptItem, Store, StoredRecord, Write } from '../../src/shared/storage/store.ts';
+import { HOUR_MS } from '../../src/shared/time.ts';
 
 export const ISSUER = 'https://idp.bench.example';
 /** Long enough that no session ends during the measurement. */

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { CLIENT_SECRET, signIn as signInSite } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
 import { APPEND_ONLY_EACH_SECOND, type RedisServer, startRedis } from '../support/redis-server.ts';

@@ -1,8 +1,8 @@
 /** Benchmark of a storage with very many users: its size, the start, a backup, a restore and a rotation of the encryption keys. */
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
+import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
+import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { type Effort, say } from './effort.ts';
 import { type Finding, tellFindings } from './findings.ts';

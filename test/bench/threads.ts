@@ -1,7 +1,7 @@
 /** The main benchmark: an authenticated GET of the current thread through Gatehouse, its peers, and a bare proxy. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { administratorOf } from '../relay/service.ts';
+import { administratorOf } from '../gatehouse/relay/service.ts';
 import { openVault } from '../support/fleet.ts';
 import { missingRedis, type RedisServer } from '../support/redis-server.ts';
 import { APACHE_PEERS, apacheIsInstalled, startApache } from './apache.ts';

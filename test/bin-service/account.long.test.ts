@@ -8,8 +8,8 @@ import { type Account, createAccounts } from '../../src/bin-service/accounts.ts'
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
 import { createOwnBinService } from '../../src/sandbox/own-bin-service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
-import { keys } from '../../src/storage/keys.ts';
-import type { Store } from '../../src/storage/store.ts';
+import { keys } from '../../src/shared/storage/keys.ts';
+import type { Store } from '../../src/shared/storage/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../support/browserless.ts';
 import { signIn } from '../support/gatehouse.ts';
 import { watchedLog } from '../support/log-watch.ts';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAccounts } from '../../src/bin-service/accounts.ts';
 import { keyHint } from '../../src/bin-service/api-key.ts';
 import { openBinServiceStore, readBinServiceSettings } from '../../src/bin-service/start.ts';
-import type { Store } from '../../src/storage/store.ts';
+import type { Store } from '../../src/shared/storage/store.ts';
 import { ask as send } from '../support/ask.ts';
 import { pass, passToNextMinute } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';

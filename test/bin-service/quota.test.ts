@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { createBans } from '../../src/bin-service/bans.ts';
 import { type Counters, createMemoryCounters } from '../../src/bin-service/counters.ts';
 import { createQuota, type Quota } from '../../src/bin-service/quota.ts';
-import { AppError } from '../../src/errors.ts';
+import { AppError } from '../../src/shared/errors.ts';
 
 const NOVEMBER = Date.UTC(2026, 10, 21, 12);
 let now = NOVEMBER;

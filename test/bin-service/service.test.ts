@@ -2,9 +2,9 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { testCards } from '../../src/bin/test-cards.ts';
 import { createBinService } from '../../src/bin-service/service.ts';
-import { AppError } from '../../src/errors.ts';
+import { testCards } from '../../src/shared/bin/test-cards.ts';
+import { AppError } from '../../src/shared/errors.ts';
 import { datasetOf } from '../support/bins.ts';
 
 let server: Server;

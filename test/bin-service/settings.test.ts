@@ -109,9 +109,9 @@ describe('documents', () => {
   const root = join(import.meta.dirname, '..', '..');
   const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
-  test('.env.bin-service.example is made from the table, with no setting uncommented and every secret empty', async () => {
+  test('docs/bin-service.env.example is made from the table, with no setting uncommented and every secret empty', async () => {
     const example = exampleFile(BIN_SERVICE_PREAMBLE, BIN_SERVICE_SETTINGS);
-    await expect(example).toMatchFileSnapshot(join(root, '.env.bin-service.example'));
+    await expect(example).toMatchFileSnapshot(join(root, 'docs', 'bin-service.env.example'));
     expect(example).not.toMatch(/^[A-Z]/m);
     for (const [name, facts] of Object.entries(BIN_SERVICE_SETTINGS))
       if ('secret' in facts) expect(example).toMatch(new RegExp(`^#${name}=$`, 'm'));

@@ -75,7 +75,7 @@ export async function startBinSiteWithAccounts(
 
 /** As a process of its own, ready to answer. */
 export async function startBinProcess(env: Record<string, string>) {
-  const program = startProgram(['node', 'src/bin-service/main.ts'], env);
+  const program = startProgram(['node', 'src/bin-service.ts'], env);
   await program.printed('is ready at');
   return { program, url: `http://127.0.0.1:${env.PORT}` };
 }
@@ -85,7 +85,7 @@ export async function command(
   env: Record<string, string>,
   ...args: string[]
 ): Promise<{ status: number | null; out: string; err: string }> {
-  const program = startProgram(['node', 'src/bin-service/main.ts', ...args], env);
+  const program = startProgram(['node', 'src/bin-service.ts', ...args], env);
   const { status } = await program.ended;
   return { status, out: program.stdout(), err: program.stderr() };
 }

@@ -1,7 +1,7 @@
 /** What `npm run demo` reads of its environment, and what it refuses. */
 import { expect, test } from 'vitest';
 import { readEnvironment } from '../../src/demo/environment.ts';
-import type { StartRefused } from '../../src/errors.ts';
+import type { StartRefused } from '../../src/shared/errors.ts';
 
 const faultsOf = (env: Record<string, string>): readonly string[] => {
   try {

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
+import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { limitFiles, limitOpenFiles, missingPrlimit } from '../support/fleet.ts';
 import { ANSWERS, type AnswerName } from '../support/hostile-answers.ts';
 import { sendJson } from '../support/scripted-bin-service.ts';

@@ -1,9 +1,9 @@
 /** What a campaign measures before its faults and after them: it has to stay flat. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
+import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { median } from '../bench/load.ts';
-import { relayThread } from '../relay/service.ts';
+import { relayThread } from '../gatehouse/relay/service.ts';
 import { ask } from '../support/ask.ts';
 import type { Journal } from './campaign-journal.ts';
 import type { CampaignSite } from './campaign-site.ts';

@@ -8,7 +8,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
-import { userIdOf } from '../../src/users/user-id.ts';
+import { userIdOf } from '../../src/gatehouse/users/user-id.ts';
 import type { Answer } from '../support/hostile-answers.ts';
 
 export const ENDPOINTS = ['discovery', 'jwks', 'token', 'refresh', 'revocation', 'platform'] as const;

@@ -1,6 +1,6 @@
 /** Runs a campaign: users at work while faults are drawn at random, and then a check of every promise. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { relayThread } from '../relay/service.ts';
+import { relayThread } from '../gatehouse/relay/service.ts';
 import type { StoreKind } from '../support/fleet.ts';
 import { until } from '../support/until.ts';
 import { alarmsIn } from './alarms.ts';

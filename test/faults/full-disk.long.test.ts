@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, afterEach, beforeAll, expect, type TestContext, test } from 'vitest';
-import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
+import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { type Crowd, startCrowd } from '../support/crowd.ts';
 import { skipWithout } from '../support/missing.ts';
 import { until } from '../support/until.ts';

@@ -1,7 +1,7 @@
 /** R89: a process that is spoken to as nobody should, by its callers and by the provider it calls: it answers, and it lives. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { csrfTokenOf } from '../sign-in/attempt.ts';
+import { csrfTokenOf } from '../gatehouse/sign-in/attempt.ts';
 import { ask, DATA } from '../support/ask.ts';
 import { ANSWERED_ENDPOINTS, type AnsweredEndpoint } from '../support/hostile-modes.ts';
 import { createChance } from './chance.ts';

@@ -3,7 +3,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test } from 'vitest';
-import { retryWhileUnavailable } from '../../src/storage/retry.ts';
+import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import { type Asked, ask } from '../support/ask.ts';
 import { type Crowd, type CrowdPerson, startCrowd } from '../support/crowd.ts';
 import type { Member } from '../support/fleet.ts';

@@ -1,8 +1,8 @@
 /** The change of keys of a whole deployment while its people make it refresh, with a kill amid it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { keys } from '../../src/storage/keys.ts';
+import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
+import { keys } from '../../src/shared/storage/keys.ts';
 import type { Crowd } from '../support/crowd.ts';
 import { type Member, openVault, type Vault } from '../support/fleet.ts';
 import { runCommandProcess, startProgram } from '../support/program.ts';

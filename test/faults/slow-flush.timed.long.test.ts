@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
-import { DATABASE_FILE } from '../../src/storage/sqlite/store.ts';
+import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
 import { ask } from '../support/ask.ts';
 import { startChild } from '../support/child.ts';
 import { type Fleet, LOGINS, type Person, startFleet } from '../support/fleet.ts';

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createBinService } from '../../src/bin-service/service.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { getJson, sandboxApp, signIn } from '../support/gatehouse.ts';
 import { freePort } from '../support/ports.ts';
 import { until } from '../support/until.ts';

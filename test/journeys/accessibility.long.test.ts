@@ -3,8 +3,8 @@
  * wide and on narrow screens.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf } from '../grants/vault-desk.ts';
-import { administratorOf, bearer } from '../relay/service.ts';
+import { openVaultDesk, sessionOf } from '../gatehouse/grants/vault-desk.ts';
+import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
 import { ask, JSON_BODY } from '../support/ask.ts';
 import { findingsAt, findingsOn } from '../support/axe.ts';
 import { useBrowser } from '../support/browser.ts';

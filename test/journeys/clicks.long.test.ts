@@ -5,8 +5,8 @@
  */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { leaveBy, signInBy } from '../support/journey.ts';

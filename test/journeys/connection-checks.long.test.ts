@@ -1,6 +1,6 @@
 /** A user takes access back at the provider and nobody calls: a check finds it, the service hears of it, the user reconnects. */
 import { afterEach, expect, test } from 'vitest';
-import { administratorOf, bearer } from '../relay/service.ts';
+import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
 import { ask } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
 import { openVault } from '../support/fleet.ts';

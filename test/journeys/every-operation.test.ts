@@ -1,7 +1,14 @@
 /** Users, services, a provider and an administrator call every documented operation: each status occurs, each response is as described. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, assertionOf, bearer, exchange, relayThread } from '../relay/service.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
+import {
+  type Administrator,
+  administratorOf,
+  assertionOf,
+  bearer,
+  exchange,
+  relayThread,
+} from '../gatehouse/relay/service.ts';
 import { type ApiContract, apiContract } from '../support/api-document.ts';
 import { ask, DATA, FORM, JSON_BODY } from '../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';

@@ -1,7 +1,7 @@
 /** Users reach the account that they want: by the hints that a service adds to a link, and by "Use another account". */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { administratorOf, bearer } from '../relay/service.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
+import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
 import { ask } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
 import { PASSWORD, signIn, type TestSite } from '../support/gatehouse.ts';

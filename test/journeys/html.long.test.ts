@@ -1,8 +1,8 @@
 /** Pages that follow a form or a mistake, and all of the sandbox, are valid HTML; `accessibility.long.test.ts` has those that links lead to. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBinSiteWithAccounts } from '../bin-service/site.ts';
-import { openVaultDesk, sessionOf } from '../grants/vault-desk.ts';
-import { ANYTHING, administratorOf, bearer } from '../relay/service.ts';
+import { openVaultDesk, sessionOf } from '../gatehouse/grants/vault-desk.ts';
+import { ANYTHING, administratorOf, bearer } from '../gatehouse/relay/service.ts';
 import { ask, JSON_BODY } from '../support/ask.ts';
 import { createUserAgent } from '../support/browserless.ts';
 import { crawl } from '../support/crawl.ts';

@@ -5,8 +5,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { administratorOf, relayThread } from '../relay/service.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
+import { administratorOf, relayThread } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { expectNoSideways, signInBy } from '../support/journey.ts';

@@ -1,6 +1,6 @@
 /** An app needs more than its users allowed: the connection works on, a service sees what it lacks, a user in a browser adds it. */
 import { afterEach, expect, test } from 'vitest';
-import { administratorOf, bearer, relayThread } from '../relay/service.ts';
+import { administratorOf, bearer, relayThread } from '../gatehouse/relay/service.ts';
 import { ask } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
 import { openVault } from '../support/fleet.ts';

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { PRESETS } from '../../src/connected-apps/presets.ts';
+import { PRESETS } from '../../src/gatehouse/connected-apps/presets.ts';
 import { JSON_BODY } from '../support/ask.ts';
 import type { Page, UserAgent } from '../support/browserless.ts';
 import { createUserAgent } from '../support/browserless.ts';

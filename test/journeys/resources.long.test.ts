@@ -1,7 +1,7 @@
 /** A user in a browser connects an app that declares resources, and a service gets a token for the one that it names, good there alone. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { administratorOf, exchange } from '../relay/service.ts';
+import { openVaultDesk, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
+import { administratorOf, exchange } from '../gatehouse/relay/service.ts';
 import { ask, DATA } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, startSite, type TestSite } from '../support/gatehouse.ts';

@@ -1,8 +1,8 @@
 /** Three jobs of an administrator in a real browser, each in three clicks from the overview, on a wide screen and a telephone, light and dark. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf } from '../relay/service.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../gatehouse/relay/service.ts';
 import { useBrowser } from '../support/browser.ts';
 import { signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { leaveBy, lookAround, signInBy } from '../support/journey.ts';

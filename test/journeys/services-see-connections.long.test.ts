@@ -1,7 +1,7 @@
 /** A service sees a connection work, break and work again, while its user, in a browser, takes access back and reconnects. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
-import { type Administrator, administratorOf, bearer, codeOf, relayThread } from '../relay/service.ts';
+import { openVaultDesk, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
+import { type Administrator, administratorOf, bearer, codeOf, relayThread } from '../gatehouse/relay/service.ts';
 import { ask } from '../support/ask.ts';
 import { useBrowser } from '../support/browser.ts';
 import type { TestSite } from '../support/gatehouse.ts';

@@ -2,8 +2,8 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { once } from '../../src/once.ts';
-import { disconnect } from '../grants/vault-desk.ts';
+import { once } from '../../src/shared/once.ts';
+import { disconnect } from '../gatehouse/grants/vault-desk.ts';
 import { emptyFolder, sectionOf } from '../server/shown-steps.ts';
 import { ask, DATA } from '../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../support/browserless.ts';

@@ -8,16 +8,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { codeOf } from '../../src/errors.ts';
 import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { createCommand, readSettings } from '../../src/sandbox/settings.ts';
+import { codeOf } from '../../src/shared/errors.ts';
 import { endWithUs } from '../support/left-running.ts';
 import { freePort } from '../support/ports.ts';
 import { createBrowser, PASSWORD, startForeignClient } from './foreign-client.ts';
 
 const parts = { clients: [], binService: (_req: unknown, res: { end(): unknown }) => void res.end() };
-const MAIN = fileURLToPath(new URL('../../src/sandbox/main.ts', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../src/sandbox.ts', import.meta.url));
 
 function run(env: Record<string, string>, ...args: string[]) {
   const child = endWithUs(spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } }));
@@ -91,7 +91,7 @@ describe('starting and stopping', () => {
   });
 });
 
-describe('node src/sandbox/main.ts', () => {
+describe('node src/sandbox.ts', () => {
   it('says where everything is, without warnings, and stops with status 0 on SIGTERM', async () => {
     const port = (await freePort(5)) + 2;
     const folder = mkdtempSync(join(tmpdir(), 'gatehouse-sandbox-test-'));

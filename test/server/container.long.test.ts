@@ -19,9 +19,9 @@ import { type AddressInfo, BlockList, connect } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { dirname, join, matchesGlob, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/config.ts';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { checkStorageConfig } from '../../src/storage/storage.ts';
+import { loadConfig } from '../../src/shared/config/config.ts';
+import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
+import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { LONG } from '../faults/report.ts';
 import { ask } from '../support/ask.ts';
 import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
@@ -86,7 +86,7 @@ describe('R90 the Dockerfile', () => {
     for (const path of copied) expect(existsSync(join(root, path)), path).toBe(true);
     const kept = [...read('.dockerignore').matchAll(/^!(.+)$/gm)].map(([, path]) => path);
     expect(kept.toSorted()).toEqual([...new Set(copied)].toSorted());
-    for (const path of ['src/sandbox/main.ts', 'views/sandbox/login.eta', 'src/demo.ts']) {
+    for (const path of ['src/sandbox.ts', 'views/sandbox/login.eta', 'src/demo.ts']) {
       expect([existsSync(join(root, path)), isLeftOut(path)], path).toEqual([true, true]);
     }
     expect(isLeftOut('src/server.ts')).toBe(false);

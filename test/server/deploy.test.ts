@@ -6,11 +6,11 @@ import { request } from 'node:https';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/config.ts';
-import { parseConnectedApps } from '../../src/connected-apps/app-file.ts';
-import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { checkStorageConfig } from '../../src/storage/storage.ts';
+import { parseConnectedApps } from '../../src/gatehouse/connected-apps/app-file.ts';
+import { loadConfig } from '../../src/shared/config/config.ts';
+import { createAddressPolicy } from '../../src/shared/outbound/address-policy.ts';
+import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
+import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { type Asked, ask } from '../support/ask.ts';
 import { askOverHttp2 } from '../support/ask-http2.ts';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
@@ -367,22 +367,22 @@ describe('the unit', () => {
     /** In seconds, as the source states it. */
     const stated = (path: string, name: string) =>
       Number(new RegExp(`\\b${name}(?::| =) ([\\d_]+)\\b`).exec(read(path))?.[1]?.replaceAll('_', '')) / 1000;
-    const providerCall = stated('src/connected-apps/provider-client.ts', 'deadlineMilliseconds');
+    const providerCall = stated('src/shared/provider/provider-client.ts', 'deadlineMilliseconds');
     const worst = [
-      stated('src/http/listeners.ts', 'LAST_REQUEST_MS'),
+      stated('src/shared/http/listeners.ts', 'LAST_REQUEST_MS'),
       Number(/^#SHUTDOWN_DELAY_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
       Number(/^#SHUTDOWN_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
       // A refresh that a last request began: it waits for another process, asks what it needs, and a second time with a nonce.
-      stated('src/grants/refresh.ts', 'maxMs'),
+      stated('src/gatehouse/grants/refresh.ts', 'maxMs'),
       // Metadata and keys.
-      2 * stated('src/connected-apps/provider-read.ts', 'deadlineMilliseconds'),
+      2 * stated('src/shared/provider/provider-read.ts', 'deadlineMilliseconds'),
       2 * providerCall,
-      stated('src/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
-      // What is told of it, and the rest of src/gatehouse.ts' close.
-      stated('src/webhooks/delivery.ts', 'deadlineMilliseconds'),
+      stated('src/gatehouse/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
+      // What is told of it, and the rest of src/gatehouse/gatehouse.ts' close.
+      stated('src/gatehouse/webhooks/delivery.ts', 'deadlineMilliseconds'),
       // The announcements of webhooks, and the audit trail.
-      2 * stated('src/storage/write-queue.ts', 'CLOSE_MS'),
-      stated('src/observability/tracing.ts', 'MAX_CLOSE_MS'),
+      2 * stated('src/shared/storage/write-queue.ts', 'CLOSE_MS'),
+      stated('src/shared/observability/tracing.ts', 'MAX_CLOSE_MS'),
     ].reduce((sum, seconds) => sum + seconds);
     expect(worst).toBeGreaterThan(100);
     expect(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])).toBeGreaterThan(worst);

@@ -1,13 +1,13 @@
-/** kubernetes.yaml and docs/kubernetes.md: settings that Gatehouse knows, references that meet, and no more rights than it needs. */
+/** docs/kubernetes.yaml and docs/kubernetes.md: settings that Gatehouse knows, references that meet, and no more rights than it needs. */
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/config.ts';
-import { SETTINGS } from '../../src/config/settings.ts';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { checkStorageConfig } from '../../src/storage/storage.ts';
+import { loadConfig } from '../../src/shared/config/config.ts';
+import { SETTINGS } from '../../src/shared/config/settings.ts';
+import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
+import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
 import { programsOf, stepsOf } from './shown-steps.ts';
@@ -15,7 +15,7 @@ import { programsOf, stepsOf } from './shown-steps.ts';
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 const text = read('docs/kubernetes.md');
-const yaml = parse('kubernetes.yaml');
+const yaml = parse('docs/kubernetes.yaml');
 const missingYaml = yaml === undefined ? 'python3-yaml' : undefined;
 
 /** Every document of a YAML file, or undefined without a reader. */

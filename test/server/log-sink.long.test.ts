@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
+import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { ask } from '../support/ask.ts';
 import { endWithUs } from '../support/left-running.ts';
 import { skipWithout } from '../support/missing.ts';
@@ -91,7 +91,7 @@ const PROGRAMS: Record<string, { file: string; env: (port: string) => Record<str
       ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     }),
   },
-  'bin-service': { file: 'src/bin-service/main.ts', env: (port) => ({ DATA_DIR: join(directory, port) }) },
+  'bin-service': { file: 'src/bin-service.ts', env: (port) => ({ DATA_DIR: join(directory, port) }) },
 };
 
 describe.each(SINKS)('F24: with %s as output', (sink) => {
@@ -120,7 +120,7 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
   test('the sandbox serves on, and ends with 0', async (context) => {
     skipWithout(context, missing());
     const port = await freePort(3);
-    child = startInto(sink, 'src/sandbox/main.ts', { SANDBOX_PORT: String(port) });
+    child = startInto(sink, 'src/sandbox.ts', { SANDBOX_PORT: String(port) });
     const ended = once(child, 'exit');
     await untilAnswers(`http://127.0.0.1:${port}/`);
     child.kill('SIGTERM');

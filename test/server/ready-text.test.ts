@@ -1,11 +1,11 @@
 /** What `npm start` says: where it listens, which storage and how many apps it has, and what is missing before users sign in. */
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { loadConfig } from '../../src/config/config.ts';
-import { type ConnectedApp, connectedAppSchema } from '../../src/connected-apps/connected-app.ts';
-import { announce } from '../../src/observability/announce.ts';
-import { readyText } from '../../src/ready-text.ts';
-import { VERSION } from '../../src/version.ts';
+import { readyText } from '../../src/gatehouse/ready-text.ts';
+import { loadConfig } from '../../src/shared/config/config.ts';
+import { announce } from '../../src/shared/observability/announce.ts';
+import { type ConnectedApp, connectedAppSchema } from '../../src/shared/provider/connected-app.ts';
+import { VERSION } from '../../src/shared/version.ts';
 
 const PUBLIC_URL = 'https://gatehouse.example.com';
 const CALLBACK_URL = `${PUBLIC_URL}/oauth/callback/platform`;

@@ -1,14 +1,14 @@
 /** A reload that fails at its audit entry takes nothing into use. */
 import { randomBytes } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
-import { AppError } from '../../src/errors.ts';
-import type { ReadSettings } from '../../src/read-settings.ts';
-import { createReload } from '../../src/reload.ts';
-import { checkKeyRing, keysInUse } from '../../src/storage/key-check.ts';
-import { generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
-import { keys } from '../../src/storage/keys.ts';
-import { createReplaceableSealer } from '../../src/storage/sealed.ts';
-import { createStorageSealer } from '../../src/storage/storage.ts';
+import type { ReadSettings } from '../../src/gatehouse/read-settings.ts';
+import { createReload } from '../../src/gatehouse/reload.ts';
+import { AppError } from '../../src/shared/errors.ts';
+import { checkKeyRing, keysInUse } from '../../src/shared/storage/key-check.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../src/shared/storage/key-ring.ts';
+import { keys } from '../../src/shared/storage/keys.ts';
+import { createReplaceableSealer } from '../../src/shared/storage/sealed.ts';
+import { createStorageSealer } from '../../src/shared/storage/storage.ts';
 import { emptyPlace } from '../support/places.ts';
 
 const old = generateEncryptionKey(new Date());

@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
-import { generateEncryptionKey } from '../../src/storage/key-ring.ts';
-import { administratorOf } from '../relay/service.ts';
+import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
+import { administratorOf } from '../gatehouse/relay/service.ts';
 import { ask } from '../support/ask.ts';
 import {
   createMember,

@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { createMetrics } from '../../src/observability/metrics.ts';
+import { createMetrics } from '../../src/shared/observability/metrics.ts';
 import { startProgram } from '../support/program.ts';
 
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8'));
 
-test.each(['src/cli.ts', 'src/bin-service/main.ts'])('%s --version prints it, without any setting', async (file) => {
+test.each(['src/cli.ts', 'src/bin-service.ts'])('%s --version prints it, without any setting', async (file) => {
   const program = startProgram(['node', file, '--version'], {});
   expect([(await program.ended).status, program.stdout(), program.stderr()]).toEqual([0, `${version}\n`, '']);
 });

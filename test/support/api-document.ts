@@ -1,6 +1,6 @@
 /** Compares responses with the OpenAPI document of the site that sent them. */
 import { z } from 'zod';
-import type { ApiDocument, ApiOperation } from '../../src/api-docs/document.ts';
+import type { ApiDocument, ApiOperation } from '../../src/gatehouse/api-docs/document.ts';
 import { ask } from './ask.ts';
 
 export interface SeenResponse {

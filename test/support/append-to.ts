@@ -1,5 +1,5 @@
 /** Appends one entry to a log of a store. */
-import type { Store } from '../../src/storage/store.ts';
+import type { Store } from '../../src/shared/storage/store.ts';
 
 /** @returns its id */
 export async function appendTo(

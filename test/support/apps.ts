@@ -1,6 +1,6 @@
 /** Connected apps whose registration a grant made by hand can have. */
 import { readFileSync } from 'node:fs';
-import type { ConnectedApp } from '../../src/connected-apps/connected-app.ts';
+import type { ConnectedApp } from '../../src/shared/provider/connected-app.ts';
 
 /** As much of an app as its grants need. */
 export const PLATFORM = { id: 'platform', issuer: 'https://idp.test', clientId: 'c1' } as ConnectedApp;

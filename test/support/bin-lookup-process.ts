@@ -3,13 +3,13 @@
  * printed as a line of JSON.
  */
 import { createInterface } from 'node:readline';
-import { createBinClient } from '../../src/bin/bin-client.ts';
-import { createBinLookup } from '../../src/bin/lookup.ts';
-import { createBinQuota } from '../../src/bin/quota.ts';
-import { createAddressPolicy } from '../../src/outbound/address-policy.ts';
-import { createOutbound } from '../../src/outbound/outbound.ts';
-import { createRedisStore } from '../../src/storage/redis/store.ts';
-import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
+import { createBinClient } from '../../src/gatehouse/bin/bin-client.ts';
+import { createBinLookup } from '../../src/gatehouse/bin/lookup.ts';
+import { createBinQuota } from '../../src/gatehouse/bin/quota.ts';
+import { createAddressPolicy } from '../../src/shared/outbound/address-policy.ts';
+import { createOutbound } from '../../src/shared/outbound/outbound.ts';
+import { createRedisStore } from '../../src/shared/storage/redis/store.ts';
+import { createSqliteStore } from '../../src/shared/storage/sqlite/store.ts';
 import { bin, datasetOf } from './bins.ts';
 
 export interface LookupTask {

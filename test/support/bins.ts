@@ -1,8 +1,8 @@
 /** What BIN tests share: checked BINs, card numbers with a valid Luhn digit, tiny data sets. */
 
-import type { Dataset } from '../../src/bin/dataset.ts';
-import { createDataset, type DatasetEntry } from '../../src/bin/dataset-builder.ts';
-import { type Bin, parseBin } from '../../src/bin/parse-bin.ts';
+import type { Dataset } from '../../src/shared/bin/dataset.ts';
+import { createDataset, type DatasetEntry } from '../../src/shared/bin/dataset-builder.ts';
+import { type Bin, parseBin } from '../../src/shared/bin/parse-bin.ts';
 
 export function bin(digits: string): Bin {
   const parsed = parseBin(digits);

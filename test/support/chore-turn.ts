@@ -1,4 +1,4 @@
 /** A turn of a chore that nothing ends. */
-import type { ChoreTurn } from '../../src/storage/chore.ts';
+import type { ChoreTurn } from '../../src/shared/storage/chore.ts';
 
 export const TURN: ChoreTurn = { isOver: () => false };

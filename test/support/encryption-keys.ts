@@ -1,7 +1,7 @@
 /** Makes sealers with fresh random keys for tests. */
 
-import { type EncryptionKey, generateEncryptionKey, parseEncryptionKeys } from '../../src/storage/key-ring.ts';
-import { createSealer, type Sealer } from '../../src/storage/sealed.ts';
+import { type EncryptionKey, generateEncryptionKey, parseEncryptionKeys } from '../../src/shared/storage/key-ring.ts';
+import { createSealer, type Sealer } from '../../src/shared/storage/sealed.ts';
 
 export function makeKey(kid: string): EncryptionKey {
   const [, material] = generateEncryptionKey(new Date()).split(':');

@@ -1,5 +1,5 @@
 /** Writes the example file of a table of settings: `.env.example`, and that of the BIN lookup service. */
-import type { Setting, SettingTable } from '../../src/config/setting.ts';
+import type { Setting, SettingTable } from '../../src/shared/config/setting.ts';
 
 /** True for a setting without a default. */
 export function isRequired({ schema }: Setting): boolean {

@@ -1,5 +1,5 @@
 /** Checks the logs of a test file: the lines of every Gatehouse in it, and the credentials that none of them may contain. */
-import { containsCardNumber } from '../../src/observability/card-numbers.ts';
+import { containsCardNumber } from '../../src/shared/observability/card-numbers.ts';
 import { credentialsIn, leaks, piecesOf } from './credentials.ts';
 
 const lines = new Set<string>();

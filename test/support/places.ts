@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createRedisStore } from '../../src/storage/redis/store.ts';
-import { retryWhileUnavailable } from '../../src/storage/retry.ts';
-import { createSqliteStore } from '../../src/storage/sqlite/store.ts';
-import type { KeptItem, Store } from '../../src/storage/store.ts';
+import { createRedisStore } from '../../src/shared/storage/redis/store.ts';
+import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
+import { createSqliteStore } from '../../src/shared/storage/sqlite/store.ts';
+import type { KeptItem, Store } from '../../src/shared/storage/store.ts';
 import type { StoreKind } from './fleet.ts';
 import { startRedis } from './redis-server.ts';
 import { until } from './until.ts';

@@ -1,5 +1,5 @@
 /** A plain reference for data sets: reads every entry for every number. */
-import type { DatasetEntry } from '../../src/bin/dataset-builder.ts';
+import type { DatasetEntry } from '../../src/shared/bin/dataset-builder.ts';
 
 /** Most digits first, then the narrowest range, then the last one listed. */
 export function findPlainly(entries: readonly DatasetEntry[], digits: string): DatasetEntry | undefined {

@@ -1,11 +1,11 @@
 /** Writes `docs/provider-presets.md` from the presets. */
-import { type Preset, type PresetFact, presetLimits } from '../../src/connected-apps/presets.ts';
+import { type Preset, type PresetFact, presetLimits } from '../../src/gatehouse/connected-apps/presets.ts';
 
 const PREAMBLE = `# Presets of providers
 
 Settings of a [connected app](connected-apps.md) for well-known providers, with the reasons and where each was read. "Register an app" under
 \`/admin/connected-apps\` begins with a list of them; \`doctor\` and \`apps check\` name the fields in which an app of such a
-provider differs. They are data, in \`src/connected-apps/presets.json\`, and Gatehouse behaves the same with and without them.
+provider differs. They are data, in \`src/gatehouse/connected-apps/presets.json\`, and Gatehouse behaves the same with and without them.
 [providers.md](providers.md#what-was-tried) shows what was tried with them. Providers change: their own documentation is right where it differs.
 
 Every app also needs \`id\`, \`name\`, \`clientId\`, \`clientSecret\` and \`callbackUrls\`.`;

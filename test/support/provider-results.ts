@@ -1,5 +1,5 @@
 /** The table of what was tried with simulated providers, in `docs/providers.md`. */
-import { PRESETS } from '../../src/connected-apps/presets.ts';
+import { PRESETS } from '../../src/gatehouse/connected-apps/presets.ts';
 
 export interface Result {
   /** Of the preset. */

@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text as textOf } from 'node:stream/consumers';
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
-import { PRESETS, type Preset, presetApp } from '../../src/connected-apps/presets.ts';
+import { PRESETS, type Preset, presetApp } from '../../src/gatehouse/connected-apps/presets.ts';
 import { documentAtLoopback, settingsAtLoopback } from './providers/loopback.ts';
 import type { Issued, Json, Profile, Reply } from './providers/profile.ts';
 

@@ -1,7 +1,7 @@
 /** Returns why a start is refused. A process reports the same and ends with 78, but takes far longer. */
 
-import { StartRefused } from '../../src/errors.ts';
-import { startGatehouse } from '../../src/start.ts';
+import { startGatehouse } from '../../src/gatehouse/start.ts';
+import { StartRefused } from '../../src/shared/errors.ts';
 
 /** What is told of it, and what was logged before. @throws Error where a server of these settings starts, or fails otherwise */
 export async function refusalOf(env: Record<string, string>): Promise<string> {

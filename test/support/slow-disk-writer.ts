@@ -6,10 +6,10 @@
  */
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError } from '../../src/errors.ts';
-import { openDatabase } from '../../src/storage/sqlite/database.ts';
-import { DEADLINE_MILLISECONDS } from '../../src/storage/sqlite/store.ts';
-import { createSqliteWriter } from '../../src/storage/sqlite/writer.ts';
+import { AppError } from '../../src/shared/errors.ts';
+import { openDatabase } from '../../src/shared/storage/sqlite/database.ts';
+import { DEADLINE_MILLISECONDS } from '../../src/shared/storage/sqlite/store.ts';
+import { createSqliteWriter } from '../../src/shared/storage/sqlite/writer.ts';
 
 const [file = '', name = '', milliseconds = ''] = process.argv.slice(2);
 const retry = { deadlineMilliseconds: DEADLINE_MILLISECONDS, random: Math.random };

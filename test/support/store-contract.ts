@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { test as baseTest, beforeEach, describe, expect, type TestAPI } from 'vitest';
-import type { KeptItem, Store } from '../../src/storage/store.ts';
+import type { KeptItem, Store } from '../../src/shared/storage/store.ts';
 import { appendTo } from './append-to.ts';
 import { skipWithout } from './missing.ts';
 

@@ -3,10 +3,14 @@
  * Arguments: a Redis URL or the directory of a database, the task, the name of this process, the time to start at.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError } from '../../src/errors.ts';
-import { createRedisStore } from '../../src/storage/redis/store.ts';
-import { createSqliteStore, DEADLINE_MILLISECONDS, type SqliteObserver } from '../../src/storage/sqlite/store.ts';
-import type { Store } from '../../src/storage/store.ts';
+import { AppError } from '../../src/shared/errors.ts';
+import { createRedisStore } from '../../src/shared/storage/redis/store.ts';
+import {
+  createSqliteStore,
+  DEADLINE_MILLISECONDS,
+  type SqliteObserver,
+} from '../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../src/shared/storage/store.ts';
 
 const [place = '', task = '', name = '', startAt = '0'] = process.argv.slice(2);
 /** Of each step of a checkpoint. */

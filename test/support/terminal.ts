@@ -1,7 +1,7 @@
 /** Runs operators' commands as a terminal does, in this process: a process of its own takes half a second more for each. */
 import { readFileSync } from 'node:fs';
 import { Writable } from 'node:stream';
-import { runCommandLine } from '../../src/commands/run.ts';
+import { runCommandLine } from '../../src/gatehouse/commands/run.ts';
 import type { CommandResult } from './program.ts';
 
 /** Does what `npm run gatehouse -- ARGS` does. */

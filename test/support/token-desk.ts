@@ -2,8 +2,8 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { userIdOf } from '../../src/gatehouse/users/user-id.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { userIdOf } from '../../src/users/user-id.ts';
 
 export interface Issued {
   userId: string;

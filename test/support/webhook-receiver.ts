@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { signatureOf } from '../../src/webhooks/delivery.ts';
+import { signatureOf } from '../../src/gatehouse/webhooks/delivery.ts';
 
 export interface Received {
   headers: IncomingHttpHeaders;

@@ -1,6 +1,6 @@
 /** The form for a connected app: fields, validation, and conversion to an app and back. */
 import { z } from 'zod';
-import { type FormValues, lines, ticked } from '../../pages/form.ts';
+import { type FormValues, lines, ticked } from '../../shared/pages/form.ts';
 import { appSettingsSchema } from '../app-settings.ts';
 import type { RegisteredApp } from '../apps.ts';
 import { AUTH_METHODS, type SandboxClient } from '../clients.ts';

@@ -1,6 +1,6 @@
 /** Console pages for connected apps: list, register, change, new secret, remove. */
 import express, { type Request, type Response } from 'express';
-import { type FormView, formHandler } from '../../pages/form.ts';
+import { type FormView, formHandler } from '../../shared/pages/form.ts';
 import type { RegisteredApp } from '../apps.ts';
 import { AUTH_METHODS } from '../clients.ts';
 import { fields } from '../form-fields.ts';

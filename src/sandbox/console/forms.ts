@@ -1,7 +1,7 @@
 /** Helpers for the console's forms: redirects without a flash, and faults of a field. */
 import type { z } from 'zod';
-import { AppError } from '../../errors.ts';
-import type { FormParts } from '../../pages/form.ts';
+import { AppError } from '../../shared/errors.ts';
+import type { FormParts } from '../../shared/pages/form.ts';
 
 export const FORM_PAGES: FormParts<z.ZodObject>['pages'] = {
   redirectAfter: async (_req, res, work) => res.redirect(303, (await work()).url),

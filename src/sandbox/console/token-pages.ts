@@ -1,7 +1,7 @@
 /** Console pages for API tokens: list, make, show once, revoke. */
 import express, { type Request, type Response } from 'express';
 import { z } from 'zod';
-import { type FormView, formHandler } from '../../pages/form.ts';
+import { type FormView, formHandler } from '../../shared/pages/form.ts';
 import { FULL_SCOPE, meaningsOf, READ_SCOPE } from '../scopes.ts';
 import { tokenScopesSchema } from '../seed.ts';
 import type { ResourceParts } from './console.ts';

@@ -1,7 +1,7 @@
 /** Console pages for users: list, add, change, second factor, disable, sign out everywhere. */
 import express, { type Request, type Response } from 'express';
 import { z } from 'zod';
-import { type FormView, formHandler, lines, ticked } from '../../pages/form.ts';
+import { type FormView, formHandler, lines, ticked } from '../../shared/pages/form.ts';
 import type { Account } from '../accounts.ts';
 import { userSchema } from '../seed.ts';
 import { newTotpSecret, otpauthUrl } from '../totp.ts';

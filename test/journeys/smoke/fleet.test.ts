@@ -1,7 +1,7 @@
 /** What only several processes show, once in each `npm test`: two of them on one SQLite database. The long suite has the rest. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type Administrator, administratorOf, endRelayToken, relayThread } from '../../relay/service.ts';
+import { type Administrator, administratorOf, endRelayToken, relayThread } from '../../gatehouse/relay/service.ts';
 import { type Fleet, type Person, startFleet } from '../../support/fleet.ts';
 import { repeatWhileStarved } from '../../support/starved.ts';
 import { until } from '../../support/until.ts';

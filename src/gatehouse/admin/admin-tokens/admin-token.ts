@@ -1,0 +1,84 @@
+/** Admin tokens: shown once, stored as a hash, and read from the store for each call, so that a revocation works at once. */
+
+import { hashOf, keys } from '../../../shared/storage/keys.ts';
+import { createOpaqueToken, matchesHash, parseOpaqueToken } from '../../../shared/storage/opaque-token.ts';
+import { createRecords, type Records, type Versioned } from '../../../shared/storage/records.ts';
+import type { SealedJson } from '../../../shared/storage/sealed-json.ts';
+import type { Store } from '../../../shared/storage/store.ts';
+import { createUseNotes } from '../../../shared/storage/use-notes.ts';
+
+export const ADMIN_TOKEN_PREFIX = 'gtha_';
+
+/** `write` includes reading. */
+export type AdminTokenScope = 'read' | 'write';
+
+/** Times in milliseconds since the epoch. */
+export interface AdminToken {
+  id: string;
+  name: string;
+  scope: AdminTokenScope;
+  createdAt: number;
+  expiresAt: number;
+}
+
+/** The stored record. */
+interface StoredToken extends AdminToken {
+  hash: string;
+}
+
+export interface AdminTokens extends Pick<Records<StoredToken, AdminToken>, 'find' | 'page' | 'count'> {
+  /** `text` is the token itself, which is shown only once. @param wanted `id`: from `newOpaqueTokenId` */
+  create(wanted: Omit<AdminToken, 'createdAt'>): Promise<{ token: AdminToken; text: string }>;
+  /** Records the use. Undefined for unknown, wrong, expired and revoked tokens alike (R84). */
+  verify(text: string): Promise<AdminToken | undefined>;
+  lastUse(id: string): Promise<number | undefined>;
+  /** @returns false if there is no such token */
+  revoke(id: string): Promise<boolean>;
+}
+
+export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson; clock: () => number }): AdminTokens {
+  const { store, sealedJson, clock } = parts;
+  const records = createRecords<StoredToken, AdminToken>({
+    store,
+    sealedJson,
+    index: keys.adminTokens,
+    keyOf: keys.adminToken,
+    noun: 'admin token',
+    toView: tokenOf,
+    beside: (id) => [keys.adminTokenUse(id)],
+  });
+  const uses = createUseNotes({ store, clock, keyOf: keys.adminToken, noteKeyOf: keys.adminTokenUse });
+
+  return {
+    async create({ id, name, scope, expiresAt }) {
+      const { secret, text } = createOpaqueToken(ADMIN_TOKEN_PREFIX, id);
+      const stored = { id, name, scope, createdAt: clock(), expiresAt, hash: hashOf(secret) };
+      return { token: await records.create(stored), text };
+    },
+
+    async verify(text) {
+      const parsed = parseOpaqueToken(ADMIN_TOKEN_PREFIX, text);
+      const record = parsed && (await records.read(parsed.id));
+      if (!parsed || !record) return undefined;
+      const { id, hash, expiresAt } = record.value;
+      if (!matchesHash(parsed.secret, hash) || expiresAt <= clock()) return undefined;
+      void uses.note(id, String(clock()));
+      return tokenOf(record);
+    },
+
+    find: records.find,
+    page: records.page,
+    count: records.count,
+
+    async lastUse(id) {
+      const text = await uses.last(id);
+      return text === undefined ? undefined : Number(text);
+    },
+
+    revoke: records.remove,
+  };
+}
+
+function tokenOf({ value: { hash: _, ...token } }: Versioned<StoredToken>): AdminToken {
+  return token;
+}

@@ -1,0 +1,158 @@
+/** Admin tokens in the administration: list, create and revoke, by page and by API. */
+import type { Request } from 'express';
+import { z } from 'zod';
+import { AppError } from '../../../shared/errors.ts';
+import { type FormView, formHandler, wholeNumber } from '../../../shared/pages/form.ts';
+import type { Notice } from '../../../shared/pages/page-data.ts';
+import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
+import { DAY_MS, isoOrNull, isoTime } from '../../../shared/time.ts';
+import type { AdminParts } from '../admin.ts';
+import type { Columns } from '../csv.ts';
+import { stateOf, TOKEN_STATES } from '../expiry.ts';
+import { givenName } from '../name.ts';
+import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
+import { createResource } from '../resource.ts';
+import { ADMIN_TOKEN_PREFIX } from './admin-token.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/admin-tokens': AdminPageOfList & { tokens: readonly TokenView[] };
+    'admin/admin-token-new': AdminPageData & { form: FormView<typeof tokenForm> };
+  }
+}
+
+const MAX_DAYS = 3650;
+const SCOPES = ['read', 'write'] as const;
+
+const tokenJson = z.object({
+  id: z.string(),
+  name: z.string(),
+  scope: z.enum(SCOPES).describe('"write" includes reading'),
+  createdAt: z.iso.datetime(),
+  expiresAt: z.iso.datetime(),
+  expired: z.boolean(),
+  state: z.enum(TOKEN_STATES).describe('"expiring": within two weeks'),
+  lastUsedAt: z.iso.datetime().nullable(),
+});
+
+type TokenView = z.output<typeof tokenJson>;
+
+const COLUMNS: Columns<TokenView> = {
+  Name: ({ name }) => name,
+  ID: ({ id }) => id,
+  Permissions: ({ scope }) => scope,
+  Created: ({ createdAt }) => createdAt,
+  'Last used': ({ lastUsedAt }) => lastUsedAt,
+  Expires: ({ expiresAt }) => expiresAt,
+  State: ({ state }) => state,
+};
+
+const newToken = z.strictObject({
+  name: givenName,
+  scope: z.enum(SCOPES),
+  expiresAt: z.iso.datetime({ offset: true, error: 'Give a time as in 2027-01-31T00:00:00Z.' }),
+});
+
+const tokenForm = z.object({
+  name: givenName,
+  scope: newToken.shape.scope,
+  days: wholeNumber(1, MAX_DAYS, `Enter a number of days from 1 to ${MAX_DAYS}.`),
+});
+
+const EMPTY_FORM: FormView<typeof tokenForm> = { values: { name: '', scope: 'read', days: '90' }, faults: [] };
+
+export function adminTokenRoutes(parts: AdminParts) {
+  const { tokens, pages, clock } = parts;
+
+  const resource = createResource(parts, {
+    name: 'admin token',
+    records: tokens,
+    nameOf: ({ name }) => name,
+    textsOf: ({ id, name }) => [`${ADMIN_TOKEN_PREFIX}${id}`, name],
+    filters: {
+      scope: { schema: z.enum(SCOPES), accepts: (token, scope) => token.scope === scope },
+      state: { schema: z.enum(TOKEN_STATES), accepts: (token, state) => stateOf(token, clock()) === state },
+    },
+    schema: tokenJson,
+    toJson: async (token) => ({
+      ...token,
+      createdAt: isoTime(token.createdAt),
+      expiresAt: isoTime(token.expiresAt),
+      expired: token.expiresAt <= clock(),
+      state: stateOf(token, clock()),
+      lastUsedAt: isoOrNull(await tokens.lastUse(token.id)),
+    }),
+  });
+
+  const expiryOf = (expiresAt: string): number => {
+    const time = Date.parse(expiresAt);
+    if (time > clock() && time <= clock() + MAX_DAYS * DAY_MS) return time;
+    const detail = 'Give a time in the future, at most ten years from now.';
+    throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/expiresAt', rule: 'invalid', detail }] });
+  };
+
+  const create = async (req: Request, wanted: z.output<typeof newToken>) => {
+    const { name, scope } = wanted;
+    const expiresAt = expiryOf(wanted.expiresAt);
+    const id = newOpaqueTokenId();
+    const facts = { scope, expiresAt: isoTime(expiresAt) };
+    const work = () => tokens.create({ id, name, scope, expiresAt });
+    const { token: item, text } = await resource.audited(req, 'admin_token.created', { id, name }, work, facts);
+    return { item, token: text };
+  };
+
+  const revocation = resource.removal({
+    summary: 'Revoke an admin token: every call with it is refused',
+    event: 'admin_token.revoked',
+    verb: 'Revoke',
+    consequences: ['Every further call is refused.'],
+    notice: (count) =>
+      count === 1
+        ? 'Admin token revoked. Every further call with it is refused.'
+        : `${count} admin tokens revoked. Every further call with them is refused.`,
+    work: tokens.revoke,
+  });
+
+  const list = pages.page('admin/admin-tokens', async ({ req, res }) => {
+    const found = await resource.pageFor(req, res, COLUMNS);
+    return found && { title: 'Admin tokens', tokens: found.items, list: found.list };
+  });
+
+  const newForm = pages.page(
+    'admin/admin-token-new',
+    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
+      return { title: 'Create admin token', faults: form.faults, form };
+    },
+  );
+
+  return {
+    page: list.handler,
+    newPage: newForm.handler,
+
+    createByForm: formHandler({
+      pages,
+      schema: tokenForm,
+      fieldOf: { expiresAt: 'days' },
+      async work(req, { name, scope, days }) {
+        const { token } = await create(req, { name, scope, expiresAt: isoTime(clock() + days * DAY_MS) });
+        return { url: resource.home, flash: { notice: CREATED, made: { name, text: token } } };
+      },
+      show: newForm.show,
+    }),
+
+    askRevoke: revocation.ask,
+    revokeByForm: revocation.byForm,
+
+    list: resource.list,
+    one: resource.one,
+    create: resource.create({
+      summary: 'Create an admin token; only this response contains it',
+      body: newToken,
+      added: { token: z.string() },
+      work: create,
+    }),
+    revoke: revocation.byApi,
+  };
+}
+
+const CREATED: Notice = { tone: 'success', text: 'Admin token created.' };

@@ -1,0 +1,165 @@
+/** The audit trail in the administration: searched page by page, and streamed whole as NDJSON. */
+import type { Request, Response } from 'express';
+import { z } from 'zod';
+import { listOf } from '../../../shared/http/list-schema.ts';
+import { operation } from '../../../shared/http/operation.ts';
+import { isoTime } from '../../../shared/time.ts';
+import type { AuditFilter } from '../../audit/facets.ts';
+import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
+import { endOf, startOf, TIME_ADVICE } from '../../audit/time-limits.ts';
+import type { AdminParts } from '../admin.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { sendExport } from '../export.ts';
+import { listPage } from '../list-page.ts';
+import { listQuery } from '../listing.ts';
+import type { AdminPageOfList } from '../page.ts';
+import { searchable } from '../search/typed.ts';
+import { withNamedIds } from './named.ts';
+import { type AuditRow, auditRows } from './view.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/audit': AdminPageOfList & {
+      entries: readonly AuditRow[];
+      events: readonly { name: string; words: string }[];
+      searchedTo: string | undefined;
+      /** A filter names more users than are searched for. */
+      tooManyUsers: boolean;
+    };
+  }
+}
+
+const COLUMNS: Columns<AuditRow> = {
+  Time: ({ at }) => at,
+  Event: ({ words }) => words,
+  Actor: ({ who }) => who,
+  'Actor ID': ({ whoId }) => whoId,
+  Target: ({ whom }) => whom,
+  'Target ID': ({ whomId }) => whomId,
+  User: ({ user }) => user?.name,
+  Outcome: ({ outcome }) => outcome,
+  Address: ({ from }) => from,
+  'Request ID': ({ requestId }) => requestId,
+  Details: ({ facts }) => facts.map(([name, value]) => `${name}: ${value}`).join('; '),
+};
+
+const FIELDS = ['text', 'event', 'who', 'whom', 'from', 'to'] as const;
+type AuditField = (typeof FIELDS)[number];
+
+const instant = z
+  .string()
+  .max(40)
+  .refine((text) => startOf(text) !== undefined, TIME_ADVICE);
+
+const auditQuery = listQuery.extend({
+  event: z.string().max(60).refine(isAuditEvent, 'There is no such event.').optional(),
+  who: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('the actor: id, or the beginning of the name or e-mail address of users'),
+  whom: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('the target or the user concerned: id, name, or the beginning of the name or e-mail address of users'),
+  from: instant.optional(),
+  to: instant.optional().describe('a date counts to its end'),
+  text: z
+    .string()
+    .max(200)
+    .optional()
+    .describe('any text of the entry, or of the name or e-mail address of its users; the same as q'),
+  format: z.enum(['json', 'ndjson']).default('json').describe('ndjson: every matching entry, oldest first'),
+});
+
+const entryJson = z.object({
+  id: z.string(),
+  at: z.iso.datetime(),
+  event: z.string(),
+  actor: z.object({ kind: z.string(), id: z.string().optional(), name: z.string().optional() }),
+  target: z.object({ kind: z.string(), id: z.string(), name: z.string().optional() }).optional(),
+  userId: z.string().optional().describe('the user concerned'),
+  address: z.string().optional(),
+  requestId: z.string().optional(),
+  outcome: z.string().optional(),
+  facts: z.record(z.string(), z.unknown()).optional(),
+});
+
+const listJson = listOf(entryJson).extend({
+  searchedTo: z.iso.datetime().optional().describe('a search may end early: go on with "next" to look further back'),
+});
+
+export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) {
+  const { trail } = audit;
+  const names = { users: users.store, apps: connectedApps.apps };
+
+  const stream = async (req: Request, res: Response, filter: AuditFilter) => {
+    const { filter: named } = await withNamedIds(filter, names);
+    const lines = async function* () {
+      for await (const record of trail.export(named)) yield `${JSON.stringify(record)}\n`;
+    };
+    const entry = { event: 'audit.exported', facts: factsOf(filter) } as const;
+    await sendExport(req, res, { trail, entry, name: 'audit.ndjson', type: 'application/x-ndjson', lines: lines() });
+  };
+
+  const list = pages.page('admin/audit', async ({ req, res }) => {
+    const { query, values, wantsCsv, view } = listPage(req, FIELDS);
+    const filter = filterOf({ ...values, event: isAuditEvent(values.event) ? values.event : '' });
+    const named = await withNamedIds(filter, names);
+    const rowsOf = async (place: { after?: string | undefined; limit: number }) => {
+      const { items, ...rest } = await trail.page({ ...place, filter: named.filter });
+      return { items: await auditRows(items, names), ...rest };
+    };
+    if (wantsCsv) {
+      await sendCsv(req, res, { trail, name: 'audit', columns: COLUMNS, values, read: rowsOf });
+      return undefined;
+    }
+    const { items, next, searchedTo } = await rowsOf({ after: query.after, limit: query.limit });
+    return {
+      title: 'Audit trail',
+      entries: items,
+      events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
+      list: view({ rows: items.length, next }),
+      searchedTo,
+      tooManyUsers: named.tooMany,
+    };
+  });
+
+  return {
+    page: list.handler,
+
+    list: operation(
+      {
+        summary: 'Search the audit trail, newest first, or stream it as NDJSON',
+        query: auditQuery,
+        response: listJson,
+        mediaType: 'application/x-ndjson',
+      },
+      async ({ req, res, query }) => {
+        const filter = filterOf({ ...query, text: query.text ?? query.q });
+        if (query.format === 'ndjson') return stream(req, res, filter);
+        const named = await withNamedIds(filter, names);
+        return trail.page({ after: query.after || undefined, limit: query.limit, filter: named.filter });
+      },
+    ),
+  };
+}
+
+function filterOf(fields: Partial<Record<AuditField, string | undefined>>): AuditFilter {
+  const { event, who, whom, from, to, text } = fields;
+  return {
+    event: event || undefined,
+    who: who || undefined,
+    whom: whom || undefined,
+    text: text || undefined,
+    from: startOf(from ?? ''),
+    to: endOf(to ?? ''),
+  };
+}
+
+function factsOf({ from, to, named: _, ...filter }: AuditFilter): Record<string, string | undefined> {
+  const { who, whom, text } = filter;
+  const clean = (typed: string | undefined) => typed && searchable(typed);
+  return { ...filter, who: clean(who), whom: clean(whom), text: clean(text), from: isoTime(from), to: isoTime(to) };
+}

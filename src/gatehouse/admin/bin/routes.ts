@@ -1,0 +1,81 @@
+/** BIN data in the administration: the data set in use, its coverage, the quota of calls, the lookup service and the cache. */
+import {
+  BUILT_IN_ABOUT,
+  BUILT_IN_ATTRIBUTION,
+  IMPORT_AS_OF,
+  IMPORT_COMMAND,
+  REAL_USE,
+} from '../../../shared/bin/built-in-dataset.ts';
+import { COUNTRY_ATTRIBUTION } from '../../../shared/bin/country.ts';
+import { isOutdated } from '../../../shared/bin/lookup-result.ts';
+import { operation } from '../../../shared/http/operation.ts';
+import { type BinOverview, binOverviewSchema, overviewOf, type Share } from '../../bin/overview.ts';
+import type { AdminParts } from '../admin.ts';
+import type { AdminPageData } from '../page.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/bin': AdminPageData & {
+      bins: BinOverview;
+      networks: ReturnType<typeof barsOf>;
+      countries: ReturnType<typeof barsOf>;
+      attribution: readonly string[];
+      /** What to know of the data set, and what to do, in sentences. */
+      advice: readonly string[];
+      /** Undefined where what it imports is no newer than the data set in use. */
+      importCommand: string | undefined;
+    };
+  }
+}
+
+const MAX_BARS = 12;
+const OLD = 'This data is more than two years old, and look-ups say so. Get newer data from its source.';
+
+export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
+  const page = pages.page('admin/bin', async () => {
+    const current = await overviewOf(bins);
+    const { origin, asOf } = current.dataset;
+    const isOld = isOutdated(asOf, clock());
+    const isNewerKnown = isOld && origin !== 'file' && asOf < IMPORT_AS_OF;
+    return {
+      title: 'BIN data',
+      bins: current,
+      networks: barsOf(current.networks, current.dataset.rows),
+      countries: barsOf(current.countries, current.dataset.rows),
+      attribution: [BUILT_IN_ATTRIBUTION, COUNTRY_ATTRIBUTION],
+      advice: origin === 'built_in' ? [BUILT_IN_ABOUT, REAL_USE] : isOld ? [OLD] : [],
+      importCommand: isNewerKnown ? IMPORT_COMMAND : undefined,
+    };
+  });
+
+  return {
+    page: page.handler,
+    overview: operation(
+      {
+        summary: 'BIN data: the data set, its coverage, the budget of calls, the service, the cache',
+        response: binOverviewSchema,
+      },
+      () => overviewOf(bins),
+    ),
+  };
+}
+
+/** The longest bars, and all others as one. `length`: percent of the longest. `percent`: the share of all rows, as text. */
+export function barsOf(shares: readonly Share[], rows: number) {
+  const most = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
+  const others = shares.slice(most);
+  const sum = others.reduce((total, one) => total + one.rows, 0);
+  const rest = others.length === 0 ? [] : [{ key: null, name: `${others.length} others`, rows: sum }];
+  const drawn = [...shares.slice(0, most), ...rest];
+  const longest = Math.max(...drawn.map((one) => one.rows), 1);
+  return drawn.map((one) => ({
+    ...one,
+    length: Math.max(1, Math.round((one.rows / longest) * 100)),
+    percent: percentOf(one.rows, rows),
+  }));
+}
+
+function percentOf(part: number, whole: number): string {
+  const percent = whole === 0 ? 0 : (part / whole) * 100;
+  return percent > 0 && percent < 0.1 ? '< 0.1 %' : `${percent.toFixed(1)} %`;
+}

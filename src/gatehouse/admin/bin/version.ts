@@ -1,0 +1,29 @@
+/** Stored BIN data sets as the administration shows them. */
+import { z } from 'zod';
+import type { Notice } from '../../../shared/pages/page-data.ts';
+import type { Bins } from '../../bin/bin.ts';
+import type { UsedDataset } from '../../bin/rollback.ts';
+
+export const versionJson = z.object({
+  id: z.string(),
+  source: z.string(),
+  asOf: z.string(),
+  licence: z.string(),
+  rows: z.int(),
+});
+
+export const versionView = ({ id, source, asOf, licence, size: rows }: UsedDataset) => ({
+  ...{ id, source, asOf, licence, rows },
+});
+
+/** True while `BIN_DATASET_FILE` is set: a stored data set is kept without being used. */
+export function isFileInUse({ dataset }: Pick<Bins, 'dataset'>): boolean {
+  return dataset.current() !== undefined && dataset.version() === undefined;
+}
+
+/** After a change of the stored data set. @param done a sentence */
+export function noticeOf(bins: Pick<Bins, 'dataset'>, done: string): Notice {
+  return isFileInUse(bins)
+    ? { tone: 'warning', text: `${done} BIN_DATASET_FILE takes precedence: unset it and restart to use this data.` }
+    : { tone: 'success', text: `${done} All instances use it within two seconds.` };
+}

@@ -1,0 +1,94 @@
+/** Connect links in the administration: list and revoke, by page and by API. */
+import { z } from 'zod';
+import { isoTime } from '../../../shared/time.ts';
+import { CONNECT_LINK_PREFIX } from '../../grants/connect-links.ts';
+import type { AdminParts } from '../admin.ts';
+import type { Columns } from '../csv.ts';
+import type { AdminPageOfList } from '../page.ts';
+import { createResource } from '../resource.ts';
+import { displayName } from '../users/view.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/connect-links': AdminPageOfList & {
+      links: readonly (LinkView & { appName: string; userName: string })[];
+    };
+  }
+}
+
+const linkJson = z.object({
+  id: z.string(),
+  user: z.string(),
+  app: z.string(),
+  scopes: z.array(z.string()).readonly(),
+  returnUrl: z.string().nullable(),
+  relayToken: z.object({ id: z.string(), name: z.string() }).describe('that created it'),
+  used: z.boolean(),
+  createdAt: z.iso.datetime(),
+  expiresAt: z.iso.datetime(),
+});
+
+type LinkView = z.output<typeof linkJson>;
+
+const COLUMNS: Columns<LinkView> = {
+  ID: ({ id }) => id,
+  App: ({ app }) => app,
+  'User ID': ({ user }) => user,
+  'Created by': ({ relayToken }) => relayToken.name,
+  Scopes: ({ scopes }) => scopes.join(' '),
+  State: ({ used }) => (used ? 'used' : 'open'),
+  Created: ({ createdAt }) => createdAt,
+  Expires: ({ expiresAt }) => expiresAt,
+};
+
+export function connectLinkRoutes(parts: AdminParts) {
+  const { pages, users } = parts;
+  const { apps } = parts.connectedApps;
+  const { links } = parts.grants;
+
+  const resource = createResource(parts, {
+    name: 'connect link',
+    records: links,
+    nameOf: ({ app, userId }) => `${app} for ${userId}`,
+    textsOf: ({ id, userId, app, relayToken }) => [`${CONNECT_LINK_PREFIX}${id}`, userId, app, relayToken.name],
+    schema: linkJson,
+    toJson: async ({ userId: user, returnUrl = null, createdAt, expiresAt, ...link }) => ({
+      ...link,
+      user,
+      returnUrl,
+      used: !(await links.isOpen(user, link.id)),
+      createdAt: isoTime(createdAt),
+      expiresAt: isoTime(expiresAt),
+    }),
+  });
+
+  const revocation = resource.removal({
+    summary: 'Revoke a connect link: nothing can be connected with it',
+    event: 'connect_link.revoked',
+    verb: 'Revoke',
+    consequences: ['Nothing can be connected with it. The service can create another one.'],
+    notice: (count) => `${count === 1 ? 'Connect link' : `${count} connect links`} revoked.`,
+    work: links.revoke,
+  });
+
+  const named = async (link: LinkView) => {
+    const user = await users.store.find(link.user);
+    const appName = apps.find(link.app)?.name ?? link.app;
+    return { ...link, appName, userName: displayName(user) ?? link.user };
+  };
+
+  const list = pages.page('admin/connect-links', async ({ req, res }) => {
+    const found = await resource.pageFor(req, res, COLUMNS);
+    if (!found) return undefined;
+    return { title: 'Connect links', links: await Promise.all(found.items.map(named)), list: found.list };
+  });
+
+  return {
+    page: list.handler,
+    askRevoke: revocation.ask,
+    revokeByForm: revocation.byForm,
+    list: resource.list,
+    one: resource.one,
+    revoke: revocation.byApi,
+  };
+}

@@ -1,0 +1,135 @@
+/** Connected apps in the API of the administration. */
+import type { Response } from 'express';
+import { z } from 'zod';
+import { listOf } from '../../../shared/http/list-schema.ts';
+import { operation } from '../../../shared/http/operation.ts';
+import { entriesOf } from '../../../shared/pages/form.ts';
+import { CALLBACK_URL_ADVICE, checkCallbackUrls, probablyMeant } from '../../../shared/provider/callback-url.ts';
+import { listQuery } from '../listing.ts';
+import type { ConnectedAppChanges } from './changes.ts';
+import type { ConnectedAppFacts } from './facts.ts';
+import { type RegisterAtProvider, wantedApp } from './provider-registration.ts';
+import { appJson, changedApp, newApp } from './view.ts';
+import { withdrawalWords } from './withdrawal.ts';
+
+const removedJson = z.object({
+  provider: z.object({
+    outcome: z.enum(['deleted', 'refused', 'unreachable']).describe('how deleting the registration there ended'),
+    status: z.int().optional().describe('of the refusal'),
+    detail: z.string(),
+  }),
+});
+
+export function connectedAppApi(parts: {
+  facts: ConnectedAppFacts;
+  changes: ConnectedAppChanges;
+  registerAtProvider: RegisterAtProvider;
+  publicHref: string;
+}) {
+  const { facts, changes, registerAtProvider, publicHref } = parts;
+
+  const created = async (res: Response, id: string) => {
+    res.set('Location', `${publicHref}/admin/api/connected-apps/${id}`);
+    return facts.one(id);
+  };
+
+  return {
+    list: operation(
+      {
+        summary: 'List connected apps, including those of CONNECTED_APPS_FILE',
+        query: listQuery,
+        response: listOf(appJson),
+      },
+      ({ query }) => facts.page(query),
+    ),
+
+    one: operation(
+      {
+        summary: 'Read a connected app, and how many of its connections would lack scopes that it is to get',
+        query: z.strictObject({
+          scopes: z.string().max(20_000).optional().describe('the scopes that the app is to have, separated by spaces'),
+        }),
+        response: appJson,
+      },
+      async ({ req, query: { scopes } }) => {
+        const app = await facts.one(String(req.params.id));
+        return scopes === undefined ? app : { ...app, lacking: await facts.lacking(app, entriesOf(scopes, /\s/)) };
+      },
+    ),
+
+    create: operation(
+      { summary: 'Register a connected app', body: newApp, response: appJson, status: 201 },
+      async ({ req, res, body }) => created(res, (await changes.create(req, body)).app.id),
+    ),
+
+    registerAtProvider: operation(
+      {
+        summary: 'Register an app at its provider and here, if the provider supports dynamic client registration',
+        body: wantedApp,
+        response: appJson,
+        status: 201,
+      },
+      async ({ req, res, body }) => created(res, (await registerAtProvider(req, body)).app.id),
+    ),
+
+    replace: operation(
+      {
+        summary: 'Replace the registration of a connected app; without a client secret, the stored one stays',
+        body: changedApp,
+        response: appJson,
+      },
+      async ({ req, body }) => {
+        const { app } = await changes.replace(req, String(req.params.id), body);
+        return facts.one(app.id);
+      },
+    ),
+
+    remove: operation(
+      {
+        summary:
+          'Delete a connected app without connections: 204, or 200 with the outcome at the provider if Gatehouse ' +
+          'had registered the app there',
+        query: z.strictObject({
+          version: z.coerce.number().int().optional().describe('the version that was read: a newer one is not deleted'),
+        }),
+        response: removedJson,
+        emptyStatus: 204,
+      },
+      async ({ req, res, query }) => {
+        const { withdrawal, clientId } = await changes.remove(req, String(req.params.id), query.version);
+        if (withdrawal) {
+          const { outcome } = withdrawal;
+          const status = outcome === 'refused' ? withdrawal.status : undefined;
+          return { provider: { outcome, status, detail: withdrawalWords(withdrawal, clientId) } };
+        }
+        res.status(204).end();
+      },
+    ),
+
+    checkCallbackUrls: operation(
+      {
+        summary: 'Check callback URLs against the rules, and for near misses of those here; nothing is stored',
+        body: z.strictObject({ urls: z.array(z.string().max(2000)).max(50) }),
+        response: z.object({
+          faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })),
+          nearMisses: z
+            .array(z.object({ position: z.int(), meant: z.string(), detail: z.string() }))
+            .describe('URLs that break no rule, but are not exactly the callback URL of an app here'),
+        }),
+      },
+      async ({ body }) => ({
+        faults: checkCallbackUrls(body.urls).map(({ position, rule }) => ({
+          position,
+          rule,
+          detail: CALLBACK_URL_ADVICE[rule],
+        })),
+        nearMisses: body.urls.flatMap((url, position) => {
+          const meant = probablyMeant(url, publicHref);
+          return meant
+            ? [{ position, meant, detail: `Providers compare every character. Did you mean ${meant}?` }]
+            : [];
+        }),
+      }),
+    ),
+  };
+}

@@ -1,0 +1,73 @@
+/** The doctor in the administration: checks an app before users sign in with it, by page and by API. */
+import type { Request } from 'express';
+import { z } from 'zod';
+import { queryField } from '../../../shared/http/body.ts';
+import { operation } from '../../../shared/http/operation.ts';
+import type { Notice } from '../../../shared/pages/page-data.ts';
+import type { ConnectedApp } from '../../../shared/provider/connected-app.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
+import type { AdminParts } from '../admin.ts';
+import { audited } from '../change.ts';
+import type { AdminPageData, AdminPages } from '../page.ts';
+import { throwUnknown } from '../resource.ts';
+import type { ConnectedAppFacts } from './facts.ts';
+import { type AppView, findingsJson, type LastCheckView, lastCheckView } from './view.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    /** `app`: with the findings of the last check. `isNew`: the last step of its registration. */
+    'admin/connected-app-check': AdminPageData & { app: AppView; isNew: boolean };
+  }
+}
+
+export type CheckNow = (req: Request, app: ConnectedApp) => Promise<Required<LastCheckView>>;
+
+/** Checks an app for an administrator, and keeps the result. */
+export function createCheckNow({ connectedApps, audit }: Pick<AdminParts, 'connectedApps' | 'audit'>): CheckNow {
+  return async (req, app) => {
+    const target = { kind: 'connected_app', id: app.id, name: app.name };
+    const run = () => connectedApps.checks.run(app);
+    return lastCheckView(await audited(audit, req, { event: 'connected_app.checked', target }, run));
+  };
+}
+
+export function connectedAppCheckRoutes(parts: {
+  facts: ConnectedAppFacts;
+  checkNow: CheckNow;
+  apps: Pick<CurrentApps, 'find'>;
+  pages: AdminPages;
+  basePath: string;
+}) {
+  const { facts, checkNow, apps, pages, basePath } = parts;
+  const appOf = (req: Request) => apps.find(String(req.params.id)) ?? throwUnknown('connected app');
+
+  const result = pages.page('admin/connected-app-check', async ({ req }) => {
+    const app = await facts.one(String(req.params.id));
+    return { title: `Check of ${app.name}`, app, isNew: queryField(req, 'registered') === 'yes' };
+  });
+
+  return {
+    page: result.handler,
+
+    checkByForm: pages.button(async (req) => {
+      const app = appOf(req);
+      await checkNow(req, app);
+      return { url: checkPage(basePath, app.id), flash: { notice: CHECKED } };
+    }),
+
+    check: operation(
+      {
+        summary: 'Check a connected app: make the calls of a sign-in without a user, and report a finding for each',
+        response: z.object({ ok: z.boolean(), findings: findingsJson }),
+      },
+      async ({ req }) => {
+        const { ok, findings } = await checkNow(req, appOf(req));
+        return { ok, findings };
+      },
+    ),
+  };
+}
+
+export const checkPage = (basePath: string, appId: string): string => `${basePath}/admin/connected-apps/${appId}/check`;
+
+const CHECKED: Notice = { tone: 'info', text: 'The app was checked just now.' };

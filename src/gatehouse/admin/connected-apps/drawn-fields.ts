@@ -1,0 +1,147 @@
+/** The fields of the form of an app that are drawn from `connectedAppSchema`: those with a title, which need no other code. */
+import { z } from 'zod';
+import { isObject } from '../../../shared/json.ts';
+import { lines, ticked } from '../../../shared/pages/form.ts';
+import { connectedAppSchema } from '../../../shared/provider/connected-app.ts';
+
+export interface DrawnField {
+  /** The member of a registration, or `GROUP-MEMBER`. */
+  name: string;
+  label: string;
+  help: string;
+  kind: keyof typeof KINDS;
+  isUrl: boolean;
+  /** The values of a `choice`, with their words. */
+  options: readonly (readonly [string, string])[];
+  /** The value where a registration has none. */
+  initial: unknown;
+}
+
+const text = z.string().trim();
+const plain = { input: text.transform((typed) => typed || undefined), toForm: (value: unknown) => String(value ?? '') };
+
+/** How the form takes each kind of field, and how its value stands in the form. */
+const KINDS = {
+  text: plain,
+  choice: plain,
+  words: {
+    input: text.transform((typed) => (typed === '' || typed === 'off' ? typed || undefined : typed.split(/\s+/))),
+    toForm: (value: unknown) => [value ?? ''].flat().join(' '),
+  },
+  number: { ...plain, input: text.transform(numberIn) },
+  lines: { input: lines.transform(listIn), toForm: (value: unknown) => (Array.isArray(value) ? value.join('\n') : '') },
+  pairs: { input: lines.transform(pairsIn), toForm: linesOf },
+  tick: { input: ticked, toForm: (value: unknown) => (value ? 'yes' : '') },
+} as const;
+
+const KIND_HELP: Readonly<Record<string, string>> = { lines: 'One a line.', pairs: 'One a line, as name=value.' };
+
+const CHOICE_WORDS: Readonly<Record<string, string>> = {
+  rotating: 'each is good for one use',
+  reusable: 'one can be used again and again',
+  auto: 'if the provider requires it',
+  required: 'always',
+  off: 'never',
+};
+
+/** In the order of the schema, which is that of the page. */
+export const DRAWN_FIELDS: readonly DrawnField[] = fieldsOf(connectedAppSchema);
+
+/** Typed as `object`, like the values: a record would give the form a field of every name. */
+export const drawnInputs: object = Object.fromEntries(DRAWN_FIELDS.map(({ name, kind }) => [name, KINDS[kind].input]));
+
+/** What the form shows of an app. */
+export function drawnValues(app: object): object {
+  return Object.fromEntries(DRAWN_FIELDS.map((field) => [field.name, shownValue(field, app)]));
+}
+
+/** Labels and values of the fields that differ from what they are without being set. */
+export function drawnSettings(app: object): [label: string, value: string][] {
+  return DRAWN_FIELDS.flatMap((field) => {
+    const value = shownValue(field, app);
+    if (value === KINDS[field.kind].toForm(field.initial)) return [];
+    const words = field.kind === 'tick' ? (value ? 'Yes' : 'No') : value.replaceAll('\n', ', ');
+    return [[field.label, words]];
+  });
+}
+
+function shownValue({ name, kind, initial }: DrawnField, app: object): string {
+  const member = name.split('-').reduce<unknown>((value, one) => (isObject(value) ? value[one] : undefined), app);
+  return KINDS[kind].toForm(member ?? initial);
+}
+
+/** The members of a registration that the form gives; groups without a member are left out. */
+export function drawnMembers(form: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const registration: Record<string, unknown> = {};
+  for (const { name } of DRAWN_FIELDS) {
+    const value = form[name];
+    const [member = '', inner] = name.split('-');
+    if (value === undefined) continue;
+    const group = registration[member];
+    registration[member] = inner === undefined ? value : { ...(isObject(group) && group), [inner]: value };
+  }
+  return registration;
+}
+
+function fieldsOf(schema: z.ZodObject, group = ''): DrawnField[] {
+  return Object.entries(schema.shape).flatMap(([member, field]) => {
+    const { title, description = '' } = z.globalRegistry.get(field) ?? {};
+    const type = unwrapped(field);
+    if (type instanceof z.ZodObject) return fieldsOf(type, `${member}-`);
+    if (title === undefined) return [];
+    const kind = kindOf(type);
+    const initial: unknown = field.safeParse(undefined).data;
+    return {
+      ...{ name: group + member, label: title, kind, initial },
+      help: `${description} ${KIND_HELP[kind] ?? ''}`.trim(),
+      isUrl: z.globalRegistry.get(type)?.format === 'uri',
+      options: type instanceof z.ZodEnum ? [...unset(field, initial), ...optionsOf(type)] : [],
+    };
+  });
+}
+
+function unwrapped(field: z.core.$ZodType): z.core.$ZodType {
+  return field instanceof z.ZodOptional || field instanceof z.ZodDefault ? unwrapped(field.unwrap()) : field;
+}
+
+function kindOf(type: z.core.$ZodType): DrawnField['kind'] {
+  if (type instanceof z.ZodEnum) return 'choice';
+  if (type instanceof z.ZodNumber) return 'number';
+  if (type instanceof z.ZodBoolean) return 'tick';
+  if (type instanceof z.ZodRecord) return 'pairs';
+  if (type instanceof z.ZodUnion) return 'words';
+  return type instanceof z.ZodArray ? 'lines' : 'text';
+}
+
+function optionsOf({ options }: z.ZodEnum): [string, string][] {
+  return options.map((value) => [String(value), CHOICE_WORDS[value] ?? String(value)]);
+}
+
+/** The choice of no value: for a field of its own, and for the first field of a group, without which there is no group. */
+function unset(field: z.core.$ZodType, initial: unknown): [string, string][] {
+  if (initial !== undefined) return [];
+  return [['', field instanceof z.ZodOptional ? 'detected automatically' : 'none']];
+}
+
+function listIn(typed: string[]): string[] | undefined {
+  return typed.length === 0 ? undefined : typed;
+}
+
+/** A text that is not a number stays as it was typed, so that the schema refuses it. */
+function numberIn(typed: string): unknown {
+  return /^\d+$/.test(typed) ? Number(typed) : typed || undefined;
+}
+
+function pairsIn(typed: string[]): Record<string, string> | undefined {
+  const pairs = typed.map((line) => {
+    const [name = '', ...value] = line.split('=');
+    return [name.trim(), value.join('=').trim()];
+  });
+  return pairs.length === 0 ? undefined : Object.fromEntries(pairs);
+}
+
+function linesOf(value: unknown): string {
+  return Object.entries(isObject(value) ? value : {})
+    .map(([name, inner]) => `${name}=${inner}`)
+    .join('\n');
+}

@@ -1,0 +1,47 @@
+/** The notices after a change of a connected app. */
+import type { Notice } from '../../../shared/pages/page-data.ts';
+import type { RemovedApp } from './changes.ts';
+import type { AppView } from './view.ts';
+import { withdrawalWords } from './withdrawal.ts';
+
+export const NOTICES = {
+  registered_there: {
+    tone: 'success',
+    text: 'The app is registered at the provider and here. This is its first check.',
+  },
+  registered: { tone: 'success', text: 'The app is registered. This is its first check.' },
+  registered_unusable: {
+    tone: 'info',
+    text: 'The app is registered, but it cannot be used yet: see below what to do.',
+  },
+  add_callback: {
+    tone: 'success',
+    text: 'The callback URL is added here. Make sure that the provider knows it too.',
+  },
+  saved: { tone: 'success', text: 'Saved. The change takes effect at once.' },
+  saved_callback: {
+    tone: 'success',
+    text: 'Saved. The change takes effect at once. Make sure that the provider knows each new callback URL too.',
+  },
+  disable: { tone: 'info', text: 'The app is disabled: no sign-in and no call uses it until you enable it again.' },
+  enable: { tone: 'success', text: 'The app is enabled again.' },
+  deleted: { tone: 'success', text: 'The app is deleted.' },
+} as const satisfies Record<string, Notice>;
+
+/** What saving added scopes means for the connections that there are. */
+export function lackingText({ scopes, connections, exact }: NonNullable<AppView['lacking']>): string {
+  const count = `${exact ? '' : 'At least '}${connections.toLocaleString('en-GB')}`;
+  const [them, one] = scopes.length === 1 ? ['it', ''] : ['them', 'some of '];
+  const isOne = connections === 1 && exact;
+  const lack = `${isOne ? 'One connection lacks' : `${count} connections lack`} ${one}${scopes.join(', ')}.`;
+  const meanwhile = isOne
+    ? `It keeps working without ${them} until its user allows ${them}.`
+    : `They keep working without ${them} until their users allow ${them}.`;
+  return `${lack} ${meanwhile} Save again to add ${them} to the app.`;
+}
+
+export function noticeOf({ withdrawal, clientId }: RemovedApp): Notice {
+  if (!withdrawal) return NOTICES.deleted;
+  const tone = withdrawal.outcome === 'deleted' ? 'success' : 'info';
+  return { tone, text: `The app is deleted here. ${withdrawalWords(withdrawal, clientId)}` };
+}

@@ -1,0 +1,148 @@
+/** The JSON of a connected app: what registers or changes one, and its view, which never holds the secret. */
+import { z } from 'zod';
+import { containsCardNumber } from '../../../shared/observability/card-numbers.ts';
+import { nearMiss } from '../../../shared/provider/callback-url.ts';
+import {
+  type ConnectedApp,
+  type ConnectedAppRegistration,
+  connectedAppSchema,
+  isUsable,
+  providerUrls,
+} from '../../../shared/provider/connected-app.ts';
+import { isoOrNull, isoTime } from '../../../shared/time.ts';
+import type { RegisteredApp } from '../../connected-apps/app-registry.ts';
+import { CHECKS, type CheckName, problemsIn, warningsIn } from '../../connected-apps/finding.ts';
+import type { LastCheck } from '../../connected-apps/scheduled-checks.ts';
+
+const clientSecret = z.string().min(1).max(2000).optional();
+/** Shown on pages, and sent to a provider that registers apps. */
+const name = connectedAppSchema.shape.name.refine((text) => !containsCardNumber(text), {
+  error: 'Leave the card number out.',
+  params: { rule: 'card_number' },
+});
+
+/** As in `CONNECTED_APPS_FILE`, with the secret itself. */
+export const newApp = connectedAppSchema.extend({ name, clientSecret: clientSecret.describe('write-only') });
+
+/** The same for a registered app. Without a secret, the stored one is kept. */
+export const changedApp = connectedAppSchema.extend({
+  id: connectedAppSchema.shape.id.optional().describe('the one in the path, or left out'),
+  name,
+  clientSecret: clientSecret.describe('write-only; left out: the stored one stays'),
+  version: z.int().describe('the version that was read: a newer one is not overwritten'),
+});
+
+export type NewApp = z.output<typeof newApp>;
+export type ChangedApp = z.output<typeof changedApp>;
+
+const findingJson = z.object({
+  check: z.enum(Object.keys(CHECKS) as [CheckName, ...CheckName[]]),
+  title: z.string(),
+  result: z.enum(['fine', 'problem', 'cannot_tell']),
+  detail: z.string(),
+  advice: z.string().optional(),
+  pointer: z.string().optional().describe('the field of the registration that causes it'),
+});
+
+export const findingsJson = z.array(findingJson);
+
+const lastCheckJson = z.object({
+  at: z.iso.datetime(),
+  ok: z.boolean(),
+  problems: z.int(),
+  problem: z.string().nullable().describe('the first problem in words'),
+  warnings: z.int().describe('checks that could not tell, and have advice'),
+  findings: findingsJson.optional().describe('only for a single app, not in lists'),
+});
+
+export type LastCheckView = z.output<typeof lastCheckJson>;
+
+const instant = z.iso.datetime().nullable();
+
+export const appJson = z.object({
+  ...connectedAppSchema.shape,
+  // Stored apps are shown as they are, even if the rules have become stricter since.
+  callbackUrls: z.array(z.string()),
+  returnUrls: z.array(z.string()),
+  source: z.enum(['file', 'administration']).describe('an app of the file cannot be changed here'),
+  version: z.int().nullable(),
+  hasClientSecret: z.boolean(),
+  clientSecretSetAt: instant,
+  clientSecretExpiresAt: instant.describe('when it expires, if the provider said so'),
+  createdAt: instant,
+  changedAt: instant,
+  callbackUrl: z.string().describe('to register at the provider'),
+  postLogoutRedirectUri: z.string().describe('to register at the provider'),
+  backchannelLogoutUri: z.string().describe('to register at the provider'),
+  usable: z.boolean(),
+  unusable: z.string().nullable().describe('why the app cannot be used'),
+  lastCheck: lastCheckJson.nullable().describe('the last check of this app, by schedule or by an administrator'),
+  connections: z.int().optional().describe('how many users are connected; only for a single app, not in lists'),
+  lacking: z
+    .object({
+      scopes: z.array(z.string()).describe('those that the app does not have yet'),
+      connections: z.int().describe('how many connections would lack one of them'),
+      exact: z
+        .boolean()
+        .describe('false if the app has more than 1,000 connections: only the newest 1,000 were counted'),
+    })
+    .optional()
+    .describe('only with `scopes` in the query'),
+});
+
+export type AppView = z.output<typeof appJson>;
+
+/** @param app of the file, or as it was registered */
+export function appView(
+  app: ConnectedApp,
+  registered: RegisteredApp | undefined,
+  publicHref: string,
+): Omit<AppView, 'lastCheck'> {
+  const { clientSecret: secret, ...registration } = app;
+  const usable = isUsable(app, publicHref);
+  const urls = providerUrls(app.id, publicHref);
+  return {
+    ...registration,
+    source: registered ? 'administration' : 'file',
+    version: registered?.version ?? null,
+    hasClientSecret: secret !== undefined,
+    clientSecretSetAt: isoOrNull(registered?.secretSetAt),
+    clientSecretExpiresAt: isoOrNull(registered?.secretExpiresAt),
+    createdAt: isoOrNull(registered?.createdAt),
+    changedAt: isoOrNull(registered?.changedAt),
+    callbackUrl: urls.callback,
+    postLogoutRedirectUri: urls.postLogout,
+    backchannelLogoutUri: urls.backchannelLogout,
+    usable,
+    unusable: usable
+      ? null
+      : app.disabled
+        ? DISABLED
+        : notRegistered(nearMiss(app.callbackUrls, urls.callback, publicHref)),
+  };
+}
+
+/** The members of a registration, without those that only the view has. */
+export function registrationIn(app: AppView): ConnectedAppRegistration {
+  const names = Object.keys(connectedAppSchema.shape);
+  return Object.fromEntries(Object.entries(app).filter(([name]) => names.includes(name))) as ConnectedAppRegistration;
+}
+
+export function lastCheckView({ at, findings }: LastCheck): Required<LastCheckView> {
+  const problems = problemsIn(findings);
+  return {
+    at: isoTime(at),
+    ok: problems.length === 0,
+    problems: problems.length,
+    problem: problems[0]?.detail ?? null,
+    warnings: warningsIn(findings).length,
+    findings: findings.map((finding) => ({ ...finding, title: CHECKS[finding.check] })),
+  };
+}
+
+const DISABLED = 'The app is disabled: no sign-in and no call uses it.';
+
+const notRegistered = (near: string | undefined): string =>
+  near === undefined
+    ? 'The callback URL of this Gatehouse is not among the callback URLs of the app: add it here and at the provider.'
+    : `${near} is not exactly the callback URL of this Gatehouse, and providers compare every character: correct it here and at the provider.`;

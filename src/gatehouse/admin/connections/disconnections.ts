@@ -1,0 +1,171 @@
+/** Disconnecting by an administrator: one connection, or all users of an app, by form and by API. */
+import type { Request } from 'express';
+import { z } from 'zod';
+import { AppError } from '../../../shared/errors.ts';
+import { operation } from '../../../shared/http/operation.ts';
+import type { Notice } from '../../../shared/pages/page-data.ts';
+import { actorOf } from '../../../shared/sessions/actor.ts';
+import { appendOrNote } from '../../audit/audit-change.ts';
+import type { AuditEvent } from '../../audit/kinds.ts';
+import { disconnectedFields, disconnectedJson } from '../../grants/connection-view.ts';
+import type { Disconnected, DisconnectResult } from '../../grants/connections.ts';
+import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
+import type { AdminParts } from '../admin.ts';
+import { audited } from '../change.ts';
+import { confirmation } from '../confirmation.ts';
+import { throwUnknown } from '../resource.ts';
+import { type Selection, selectionOf, workOnEach } from '../selection.ts';
+import { displayName } from '../users/view.ts';
+import { disconnectedNotice } from './disconnect-notice.ts';
+import { connectionFinder } from './find.ts';
+import { progressJson, progressView } from './view.ts';
+
+const endedJson = z.object(disconnectedFields);
+
+/** A connection as a question names it. */
+interface Named {
+  /** As the request names it. */
+  id: string;
+  user: string;
+  app: string;
+}
+
+export function disconnectionRoutes(parts: AdminParts) {
+  const { grants, users, connectedApps, audit, publicUrl } = parts;
+  const { index, connections, everyone } = grants;
+  const { apps } = connectedApps;
+  const { basePath } = publicUrl;
+
+  const find = connectionFinder(connections);
+
+  const named = async (id: string): Promise<Named | undefined> => {
+    const found = await find(id);
+    if (!found) return undefined;
+    const { userId, connection } = found;
+    const user = displayName(await users.store.find(userId)) ?? userId;
+    return { id, user, app: apps.find(connection.app)?.name ?? connection.app };
+  };
+
+  const end = async (req: Request, id: string, patience?: AbortSignal): Promise<Disconnected> => {
+    const { userId, connection } = (await find(id)) ?? throwGone();
+    const { actor: by, ...origin } = actorOf(req);
+    const { app: appId } = connection;
+    const target = { kind: 'connection', id: `${userId}/${appId}` };
+    const entry = { event: 'connection.removed', target, userId, facts: { connection: connection.id } } as const;
+    const ended = await audited(audit, req, entry, () =>
+      connections.end(userId, appId, { by, origin, audited: true, only: connection }, patience),
+    );
+    if (ended === undefined) throwGone();
+    const { revocation, said } = ended;
+    const event = REVOCATION_EVENTS[revocation];
+    const facts = { connection: ended.id, status: said?.status, error: said?.error };
+    if (event) await appendOrNote(audit, { event, target, userId, outcome: revocation, facts, ...actorOf(req) });
+    return ended;
+  };
+
+  const endAll = async (req: Request): Promise<DisconnectProgress> => {
+    const appId = String(req.params.id);
+    const app = apps.find(appId);
+    const count = await index.count(appId);
+    if (!app && count === 0) throwUnknown('connected app');
+    const target = { kind: 'connected_app', id: appId, name: app?.name };
+    const entry = { event: 'connection.everyone_removed', target, facts: { connections: count } } as const;
+    return audited(audit, req, entry, () => everyone.start(appId, actorOf(req).actor));
+  };
+
+  const ending = confirmation<Selection<Named>>(parts, {
+    menuPath: 'connections',
+    home: () => 'connections',
+    find: (req) => selectionOf(req, named, throwGone),
+    ask({ items: chosen }) {
+      const [first] = chosen;
+      const count = chosen.length;
+      return {
+        ...(count === 1 && first
+          ? { action: `Disconnect ${first.app} from`, name: first.user }
+          : { action: `Disconnect ${count} connections`, names: chosen.map(({ user, app }) => `${user}, ${app}`) }),
+        consequences: [
+          'The tokens are revoked at the provider and deleted here. This cannot be undone.',
+          'Services can no longer act for the user with this app, until the user connects again.',
+        ],
+        verb: count === 1 ? 'Disconnect' : `Disconnect ${count} connections`,
+      };
+    },
+    async work(req, selection) {
+      const patience = AbortSignal.timeout(MAX_WAIT_MS);
+      const result = await workOnEach(selection, ({ id }) => end(req, id, patience));
+      return { url: `${basePath}/admin/connections`, flash: { notice: disconnectedNotice(result) } };
+    },
+  });
+
+  const endingAll = confirmation(parts, {
+    menuPath: 'connections',
+    home: ({ id }) => `connections?app=${id}`,
+    async find(req) {
+      const id = String(req.params.id);
+      const count = await index.count(id);
+      const app = apps.find(id);
+      if (!app && count === 0) throwUnknown('connected app');
+      return { id, name: app?.name ?? id, count };
+    },
+    ask: ({ name, count }) => ({
+      action: 'Disconnect everyone from',
+      name,
+      consequences: [
+        `${count} connection${count === 1 ? '' : 's'} will be revoked at the provider and deleted here, in the background. This cannot be undone.`,
+        'To use the app again, every user must connect again.',
+      ],
+      verb: `Disconnect all ${count}`,
+      typed: name,
+    }),
+    async work(req) {
+      const { app } = await endAll(req);
+      return { url: `${basePath}/admin/connections?app=${app}`, flash: { notice: STARTED } };
+    },
+  });
+
+  return {
+    askEnd: ending.page,
+    endByForm: ending.form,
+    askEndAll: endingAll.page,
+    endAllByForm: endingAll.form,
+
+    end: operation(
+      {
+        summary: 'Disconnect, by id or as USER.APP: deleted here at once, revoked at the provider',
+        response: endedJson,
+      },
+      async ({ req }) => disconnectedJson(await end(req, String(req.params.id))),
+    ),
+    endAll: operation(
+      { summary: 'Disconnect all users from an app, in the background', response: progressJson, status: 202 },
+      async ({ req }) => progressView(await endAll(req)),
+    ),
+    progress: operation(
+      { summary: 'Progress of disconnecting all users from an app', response: progressJson },
+      async ({ req }) => {
+        const progress = await everyone.progress(String(req.params.id));
+        if (!progress)
+          throw new AppError('not_found', {
+            detail: 'This app has no such disconnection, or it was started more than 30 days ago.',
+          });
+        return progressView(progress);
+      },
+    ),
+  };
+}
+
+/** A form waits no longer for all of the providers; what they have not confirmed by then is pending. */
+const MAX_WAIT_MS = 5_000;
+
+const STARTED: Notice = { tone: 'info', text: 'Everyone is being disconnected. The progress is shown below the list.' };
+
+/** Written once the provider has responded. The disconnection itself has an entry of its own, before it. */
+const REVOCATION_EVENTS: Partial<Record<DisconnectResult, AuditEvent>> = {
+  revoked: 'revocation.confirmed',
+  pending: 'revocation.pending',
+};
+
+export function throwGone(): never {
+  throw new AppError('not_found', { detail: 'There is no such connection, or it has been ended.' });
+}

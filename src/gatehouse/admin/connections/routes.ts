@@ -1,0 +1,182 @@
+/** Connections in the administration: listed by app, health or user, with the revocations that are pending. */
+import { z } from 'zod';
+import { listOf } from '../../../shared/http/list-schema.ts';
+import { operation } from '../../../shared/http/operation.ts';
+import type { ListedConnection } from '../../grants/connection-index.ts';
+import type { PendingRevocation } from '../../grants/revocations.ts';
+import type { AdminParts } from '../admin.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { listPage } from '../list-page.ts';
+import { type ListQuery, listQuery, pageOptions } from '../listing.ts';
+import { pageOfMatchingUsers } from '../matching-users.ts';
+import type { AdminPageOfList } from '../page.ts';
+import { displayName } from '../users/view.ts';
+import { throwGone } from './disconnections.ts';
+import { connectionFinder } from './find.ts';
+import {
+  type ConnectionRow,
+  connectionJson,
+  connectionView,
+  type NamedRevocation,
+  type ProgressView,
+  progressView,
+  revocationJson,
+  revocationView,
+} from './view.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/connections': AdminPageOfList & {
+      connections: readonly ConnectionRow[];
+      revocations: readonly NamedRevocation[];
+      areMorePending: boolean;
+      apps: readonly { id: string; name: string }[];
+      /** Of the one app that the list is narrowed to. */
+      everyone: { app: { id: string; name: string }; count: number; progress: ProgressView | undefined } | undefined;
+    };
+  }
+}
+
+const MAX_PENDING_SHOWN = 20;
+const HEALTHS = ['in_doubt', 'reconnect_needed'] as const;
+
+const COLUMNS: Columns<ConnectionRow> = {
+  User: ({ user }) => user.name,
+  'E-mail address': ({ user }) => user.email,
+  'User ID': ({ user }) => user.id,
+  App: ({ appName }) => appName,
+  ID: ({ id }) => id,
+  Health: ({ health }) => health,
+  Cause: ({ cause }) => cause,
+  Account: ({ account }) => account,
+  Scopes: ({ scopes }) => scopes.join(' '),
+  'Missing scopes': ({ missingScopes }) => missingScopes.join(' '),
+  Connected: ({ connectedAt }) => connectedAt,
+  Checked: ({ checkedAt }) => checkedAt,
+  'Last used': ({ lastUsedAt }) => lastUsedAt,
+};
+
+const connectionQuery = listQuery.extend({
+  app: z.string().max(40).optional().describe('id of one connected app'),
+  health: z.enum(HEALTHS).optional(),
+  scopes: z
+    .enum(['missing'])
+    .optional()
+    .describe(
+      'only connections that lack a scope of their app, as far as a use or a check has found it; a page can hold fewer ' +
+        'items than the limit, where an app has since lost the scope',
+    ),
+  user: z.string().max(60).optional().describe('id of one user'),
+});
+
+export function adminConnectionRoutes({ grants, users, connectedApps, audit, pages }: AdminParts) {
+  const { index, connections, everyone, revocations } = grants;
+  const { apps } = connectedApps;
+  const find = connectionFinder(connections);
+
+  const viewsOf = async ({ userId, appId }: ListedConnection): Promise<ConnectionRow[]> => {
+    const [connection, user] = await Promise.all([connections.find(userId, appId), users.store.find(userId)]);
+    return connection ? [connectionView(connection, user ?? { id: userId }, apps)] : [];
+  };
+
+  const ofUser = async (userId: string): Promise<ConnectionRow[]> => {
+    const user = (await users.store.find(userId)) ?? { id: userId };
+    return (await connections.list(userId)).map((connection) => connectionView(connection, user, apps));
+  };
+
+  const named = async (revocation: PendingRevocation): Promise<NamedRevocation> => {
+    const user = await users.store.find(revocation.userId);
+    return { ...revocationView(revocation), appName: apps.find(revocation.app)?.name, who: displayName(user) };
+  };
+
+  const listed = async (
+    query: z.output<typeof connectionQuery>,
+  ): Promise<{ items: ConnectionRow[]; next?: string }> => {
+    const { after, limit, q, app, health, scopes, user } = query;
+    const isWanted = (view: ConnectionRow) =>
+      (!app || view.app === app) && (!health || view.health === health) && (!scopes || view.missingScopes.length > 0);
+    if (user !== undefined) return { items: (await ofUser(user)).filter(isWanted) };
+    if (q?.trim()) {
+      return pageOfMatchingUsers(users.store, { q, after, limit }, async ({ id }) =>
+        (await ofUser(id)).filter(isWanted),
+      );
+    }
+    const { items, ...rest } = await index.page({
+      after: after || undefined,
+      limit,
+      appId: app || undefined,
+      state: scopes ? 'lacking' : health,
+    });
+    return { items: (await Promise.all(items.map(viewsOf))).flat().filter(isWanted), ...rest };
+  };
+
+  const list = pages.page('admin/connections', async ({ req, res }) => {
+    const { query, values, wantsCsv, view } = listPage(req, ['q', 'app', 'health', 'scopes']);
+    const narrowing = {
+      app: values.app,
+      health: HEALTHS.find((health) => health === values.health),
+      scopes: values.scopes === 'missing' ? ('missing' as const) : undefined,
+    };
+    if (wantsCsv) {
+      const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ ...page, ...narrowing, q: query.q });
+      await sendCsv(req, res, { trail: audit.trail, name: 'connections', columns: COLUMNS, values, read });
+      return undefined;
+    }
+    const registered = apps.find(values.app);
+    // One that cannot be opened may have connections, too.
+    const app = registered ?? (values.app ? { id: values.app, name: values.app } : undefined);
+    const [{ items, next }, total, count, progress, pending] = await Promise.all([
+      listed({ ...query, ...narrowing }),
+      query.q || narrowing.scopes
+        ? undefined
+        : index.total({ appId: values.app || undefined, state: narrowing.health }),
+      app ? index.count(app.id) : 0,
+      app && everyone.progress(app.id),
+      revocations.page({ limit: MAX_PENDING_SHOWN }),
+    ]);
+    return {
+      title: 'Connections',
+      connections: items,
+      list: view({ rows: items.length, next, total }),
+      revocations: await Promise.all(pending.items.map(named)),
+      areMorePending: pending.next !== undefined,
+      apps: apps.list().map(({ id, name }) => ({ id, name })),
+      everyone:
+        app && (registered || count > 0)
+          ? { app: { id: app.id, name: app.name }, count, progress: progress && progressView(progress) }
+          : undefined,
+    };
+  });
+
+  return {
+    page: list.handler,
+
+    list: operation(
+      {
+        summary:
+          'List connections, newest first; with q those of the matching users, and no page splits those of one user',
+        query: connectionQuery,
+        response: listOf(connectionJson),
+      },
+      ({ query }) => listed(query),
+    ),
+    one: operation(
+      { summary: 'Read a connection, by its id or as USER.APP', response: connectionJson },
+      async ({ req }) => {
+        const { userId, connection } = (await find(String(req.params.id))) ?? throwGone();
+        return connectionView(connection, (await users.store.find(userId)) ?? { id: userId }, apps);
+      },
+    ),
+    revocations: operation(
+      {
+        summary: 'List revocations that a provider has not confirmed yet, by the time of the next attempt',
+        query: listQuery,
+        response: listOf(revocationJson),
+      },
+      async ({ query }) => {
+        const { items, ...rest } = await revocations.page(pageOptions(query));
+        return { items: items.map(revocationView), ...rest };
+      },
+    ),
+  };
+}

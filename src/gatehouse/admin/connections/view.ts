@@ -1,0 +1,105 @@
+/** The JSON of connections, of pending revocations, and of the progress of disconnecting everyone. */
+import { z } from 'zod';
+import { describeReply } from '../../../shared/provider/provider-reply.ts';
+import { isoOrNull, isoTime } from '../../../shared/time.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
+import { accountName, connectionSchema, providerReplyJson, providerReplySchema } from '../../grants/connection-view.ts';
+import type { Connection } from '../../grants/connections.ts';
+import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
+import { FAILURE_WORDS } from '../../grants/grant.ts';
+import { missingScopes } from '../../grants/missing-scopes.ts';
+import type { PendingRevocation } from '../../grants/revocations.ts';
+import { type Owner, ownerJson, ownerView } from '../users/view.ts';
+
+export const connectionJson = z.object({
+  id: connectionSchema.shape.id,
+  user: ownerJson,
+  app: z.string(),
+  appName: z.string(),
+  account: z.string().nullable(),
+  health: connectionSchema.shape.health,
+  cause: z.string().nullable(),
+  causeWords: z.string().nullable(),
+  reason: z.string().nullable().describe('of a failed refresh: the error code of the provider, or a fixed word'),
+  scopes: z.array(z.string()),
+  missingScopes: connectionSchema.shape.missingScopes,
+  connectedAt: z.iso.datetime().nullable(),
+  checkedAt: connectionSchema.shape.checkedAt,
+  notCheckedSince: connectionSchema.shape.notCheckedSince,
+  lastUsedAt: z.iso.datetime().nullable(),
+});
+
+export const revocationJson = z.object({
+  id: z.string(),
+  user: z.string(),
+  app: z.string(),
+  connection: z.string().nullable().describe('id of the connection that had the token; null where none had it'),
+  since: z.iso.datetime(),
+  attempts: z.number().int(),
+  nextAt: z.iso.datetime(),
+  provider: providerReplySchema,
+  providerWords: z.string().nullable(),
+});
+
+export const progressJson = z.object({
+  app: z.string(),
+  startedAt: z.iso.datetime(),
+  finishedAt: z.iso.datetime().nullable(),
+  total: z.number().int(),
+  done: z.number().int(),
+  answers: z.record(z.string(), z.number()).describe('how many revocations ended in each way'),
+});
+
+export type ConnectionRow = z.output<typeof connectionJson>;
+export type RevocationView = z.output<typeof revocationJson>;
+export type ProgressView = z.output<typeof progressJson>;
+/** For a page: with the names of the app and the user, where they are known. */
+export type NamedRevocation = RevocationView & { appName?: string | undefined; who?: string | undefined };
+
+export function connectionView(connection: Connection, user: Owner, apps: Pick<CurrentApps, 'find'>): ConnectionRow {
+  const { id, app, cause, reason, connectedAt, checkedAt, notCheckedSince, lastUsedAt, health, scopes } = connection;
+  return {
+    id: id ?? null,
+    user: ownerView(user),
+    app,
+    appName: apps.find(app)?.name ?? app,
+    account: accountName(connection) ?? null,
+    health,
+    cause: cause ?? null,
+    causeWords: cause ? FAILURE_WORDS[cause] : null,
+    reason: reason ?? null,
+    scopes: [...scopes],
+    missingScopes: missingScopes(apps.find(app), connection),
+    connectedAt: isoOrNull(connectedAt),
+    checkedAt: isoOrNull(checkedAt),
+    notCheckedSince: isoOrNull(notCheckedSince),
+    lastUsedAt: isoOrNull(lastUsedAt),
+  };
+}
+
+export function revocationView(revocation: PendingRevocation): RevocationView {
+  const { id, userId, app, connection, since, attempts, nextAt, said } = revocation;
+  return {
+    id,
+    user: userId,
+    app,
+    connection: connection ?? null,
+    since: isoTime(since),
+    attempts,
+    nextAt: isoTime(nextAt),
+    provider: providerReplyJson(said),
+    providerWords: said ? describeReply(said) : null,
+  };
+}
+
+export function progressView(progress: DisconnectProgress): ProgressView {
+  const { app, startedAt, finishedAt, total, done, answers } = progress;
+  return {
+    app,
+    startedAt: isoTime(startedAt),
+    finishedAt: isoOrNull(finishedAt),
+    total,
+    done,
+    answers: { ...answers },
+  };
+}

@@ -1,0 +1,27 @@
+/** Exports: a file that is streamed, and an entry in the audit trail before its first line. */
+import type { Request, Response } from 'express';
+import { AppError } from '../../shared/errors.ts';
+import { sendLines } from '../../shared/http/send-lines.ts';
+import { actorOf } from '../../shared/sessions/actor.ts';
+import { refuseOtherSites } from '../../shared/sessions/csrf.ts';
+import type { AuditEntry } from '../audit/kinds.ts';
+import type { AuditTrail } from '../audit/trail.ts';
+
+interface ExportedFile {
+  trail: Pick<AuditTrail, 'append'>;
+  entry: Pick<AuditEntry, 'event' | 'target' | 'facts'>;
+  /** With its extension, which gives the media type unless `type` does. */
+  name: string;
+  type?: string;
+  lines: AsyncIterable<string>;
+}
+
+/** @throws AppError `method_not_allowed` for HEAD, and `csrf_failed` for a link of another site: neither may write the entry */
+export async function sendExport(req: Request, res: Response, file: ExportedFile): Promise<void> {
+  const { trail, entry, name, type = name, lines } = file;
+  if (req.method === 'HEAD') throw new AppError('method_not_allowed', { headers: { Allow: 'GET' } });
+  refuseOtherSites(req);
+  await trail.append({ ...entry, ...actorOf(req) });
+  res.type(type).set('Content-Disposition', `attachment; filename="${name}"`);
+  await sendLines(res, lines);
+}

@@ -1,0 +1,151 @@
+/** Guards of the administration: an administrator's session or, for the API, an admin token in the header (R82, R88). */
+import type { IncomingMessage } from 'node:http';
+import type { Request, RequestHandler } from 'express';
+import type { PublicUrl } from '../../shared/config/rules.ts';
+import { AppError } from '../../shared/errors.ts';
+import { wantsData } from '../../shared/http/accept.ts';
+import { bearerOf } from '../../shared/http/bearer.ts';
+import { readLongBody } from '../../shared/http/body.ts';
+import { requiring } from '../../shared/http/description.ts';
+import type { RateLimits } from '../../shared/http/rate-limit.ts';
+import { readUpload } from '../../shared/http/upload.ts';
+import { actorOf } from '../../shared/sessions/actor.ts';
+import { csrfGuard } from '../../shared/sessions/csrf.ts';
+import { type SessionGuards, sessionOf } from '../../shared/sessions/guards.ts';
+import type { Session } from '../../shared/sessions/session.ts';
+import { isRecent } from '../../shared/sessions/step-up.ts';
+import { parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
+import type { AuditEntry } from '../audit/kinds.ts';
+import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from './admin-tokens/admin-token.ts';
+
+/** Of a file: the largest known BIN data set has 30 MB, or 4 MB gzipped. */
+export const MAX_UPLOAD_BYTES = 64 * 2 ** 20;
+
+export type AdminGuards = ReturnType<typeof createAdminGuards>;
+
+export function createAdminGuards(parts: {
+  sessions: SessionGuards;
+  tokens: Pick<AdminTokens, 'verify'>;
+  limits: Pick<RateLimits, 'take'>;
+  /** Writes to the audit trail later; never throws. */
+  note: (entry: AuditEntry) => void;
+  publicUrl: Pick<PublicUrl, 'origin' | 'href' | 'basePath'>;
+  /** The app whose sign-ins can make an administrator, if there is one. */
+  adminApp: () => string | undefined;
+  /** The `acr` that sessions need, and the address that leads to it. Undefined: any session will do. */
+  stepUp: { acr: string; href: () => string } | undefined;
+}) {
+  const { sessions, tokens, limits, note, publicUrl, adminApp, stepUp } = parts;
+  const { origin, href, basePath } = publicUrl;
+  const change = [...readLongBody, csrfGuard(origin)];
+
+  /** The check of an administrator for pages, forms and API. @param returnTo the page to return to after another sign-in */
+  const assertAdministrator = ({ user, acr, authTime, createdAt }: Session, returnTo?: string): void => {
+    if (!user.admin) {
+      throw new AppError('not_allowed', {
+        detail: 'Only administrators may see this.',
+        words: {
+          nextStep: 'Sign in with the account of an administrator, or ask the operator of this service for access.',
+        },
+        step: returnTo === undefined ? undefined : anotherAccount(returnTo),
+      });
+    }
+    if (!stepUp || (acr === stepUp.acr && isRecent(authTime, createdAt))) return;
+    throw new AppError('step_up_required', {
+      detail: 'The administration needs a stronger sign-in than the one you have now: sign in once more.',
+      connectUrl: `${stepUp.href()}&return_to=${encodeURIComponent(returnTo ?? `${basePath}/admin`)}`,
+    });
+  };
+
+  const anotherAccount = (returnTo: string) => ({
+    label: 'Use another account',
+    url: `${href}/sign-out?return_to=${encodeURIComponent(returnTo)}`,
+    isForm: true,
+  });
+
+  const requireAdministrator =
+    (isPage: boolean): RequestHandler =>
+    (req, res, next) => {
+      try {
+        assertAdministrator(sessionOf(req), isPage ? req.originalUrl : undefined);
+        next();
+      } catch (error) {
+        const leadsOn = isPage && error instanceof AppError && error.code === 'step_up_required' && !wantsData(req);
+        if (leadsOn && error.connectUrl !== undefined) return res.redirect(303, error.connectUrl);
+        next(noted(req, error));
+      }
+    };
+
+  /** Writes the refusal to the audit trail, unless the caller sent no credentials at all. */
+  const noted = (req: Request, error: unknown): unknown => {
+    const hasCredentials = req.context.session !== undefined || req.headers.authorization !== undefined;
+    if (hasCredentials && error instanceof AppError && error.status < 500)
+      note({ event: 'admin.refused', ...actorOf(req), outcome: error.code, facts: { route: req.context.route } });
+    return error;
+  };
+
+  /** With an `Authorization` header the cookie does not count, even if the token is refused. */
+  const authorize = async (req: IncomingMessage, scope: AdminTokenScope): Promise<void> => {
+    const { isSent, token: text } = bearerOf(req);
+    if (!isSent) {
+      assertAdministrator(await sessions.admitUser(req).catch(withChallenge));
+      return;
+    }
+    const token = text === undefined ? undefined : await tokens.verify(text);
+    if (!token) {
+      // Only a well-formed token can be a guess; guesses are limited for each address (R84).
+      if (text !== undefined && parseOpaqueToken(ADMIN_TOKEN_PREFIX, text)) limits.take('guess', req.context.address);
+      throw invalidToken();
+    }
+    if (scope === 'write' && token.scope !== 'write') throw missingScope(scope);
+    req.context.adminToken = { id: token.id, name: token.name };
+  };
+
+  const api = (scope: AdminTokenScope): RequestHandler =>
+    requiring<RequestHandler>(
+      [{ adminToken: [] }, { session: [] }],
+      (req, _res, next) =>
+        void authorize(req, scope).then(
+          () => next(),
+          (error: unknown) => next(noted(req, error)),
+        ),
+    );
+
+  return {
+    /** For pages: redirects to the sign-in if there is no session, and there to the app that makes administrators. */
+    page: [sessions.requireUserOfAppOrRedirect(adminApp), requireAdministrator(true)],
+    /** For the forms of pages. */
+    form: [sessions.requireUser, requireAdministrator(false), ...change],
+    /** For forms with a file. */
+    upload: [sessions.requireUser, requireAdministrator(false), readUpload(MAX_UPLOAD_BYTES), csrfGuard(origin)],
+    /** For calls of the API that change nothing. */
+    read: [api('read')],
+    /** For calls of the API that have a body, but change nothing. */
+    ask: [api('read'), ...change],
+    /** For calls of the API that change something: a session needs the CSRF token. */
+    write: [api('write'), ...change],
+  };
+}
+
+function withChallenge(error: unknown): never {
+  if (!(error instanceof AppError) || error.code !== 'sign_in_required') throw error;
+  throw new AppError('sign_in_required', {
+    detail: 'Send an admin token as "Authorization: Bearer gtha_…", or sign in as an administrator.',
+    headers: { 'WWW-Authenticate': 'Bearer' },
+  });
+}
+
+/** The same for unknown, expired, revoked and malformed tokens (R84). */
+function invalidToken(): AppError {
+  return new AppError('sign_in_required', {
+    detail: 'The admin token is not valid. Send a valid one, once, as "Authorization: Bearer gtha_…".',
+    headers: { 'WWW-Authenticate': 'Bearer error="invalid_token"' },
+  });
+}
+
+function missingScope(scope: AdminTokenScope): AppError {
+  return new AppError('insufficient_scope', {
+    detail: `This admin token may only read: make one with the scope "${scope}".`,
+    headers: { 'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${scope}"` },
+  });
+}

@@ -1,0 +1,82 @@
+/** Apps that cannot be used, whose check failed, or whose client secret ends. */
+
+import { relativeTime } from '../../../../shared/pages/relative-time.ts';
+import { callbackUrlOf, isUsable } from '../../../../shared/provider/connected-app.ts';
+import { isoOrNull } from '../../../../shared/time.ts';
+import { problemsIn } from '../../../connected-apps/finding.ts';
+import type { AdminParts } from '../../admin.ts';
+import { secretAge } from '../../secret-age.ts';
+import type { Attention } from './view.ts';
+
+export function appsIn({ connectedApps, publicUrl, clock }: Pick<AdminParts, 'connectedApps' | 'publicUrl' | 'clock'>) {
+  const { apps, registry, checks } = connectedApps;
+
+  const secretOf = (id: string, name: string, setAt: string | null, expiresAt: string | null): Attention[] => {
+    const age = secretAge({ setAt, expiresAt }, clock());
+    if (!age.ending && !age.isOld) return [];
+    const end = expiresAt === null ? '' : relativeTime(Date.parse(expiresAt), clock());
+    const words = age.ending
+      ? `${age.ending === 'over' ? 'expired' : 'expires'} ${end}`
+      : `is ${age.days?.toLocaleString('en-GB')} days old`;
+    return [
+      {
+        kind: 'client_secret',
+        severity: age.ending === 'over' ? 'bad' : 'notice',
+        text: `Client secret of ${name} ${words}`,
+        detail: 'Create a new one at the provider and enter it here.',
+        since: null,
+        path: `/connected-apps/${encodeURIComponent(id)}#clientSecret`,
+        action: 'Renew',
+      },
+    ];
+  };
+
+  const failedCheckOf = async ({ id, name }: { id: string; name: string }): Promise<Attention[]> => {
+    const last = await checks.read(id);
+    const [problem] = problemsIn(last?.findings ?? []);
+    if (!last || !problem) return [];
+    return [
+      {
+        kind: 'app_check_failed',
+        severity: 'bad',
+        text: `The check of ${name} failed ${relativeTime(last.at, clock())}`,
+        detail: problem.detail,
+        since: null,
+        path: `/connected-apps/${encodeURIComponent(id)}/check`,
+        action: 'Show',
+      },
+    ];
+  };
+
+  return async (): Promise<Attention[]> => {
+    const unusable = apps.list().filter((app) => !app.disabled && !isUsable(app, publicUrl.href));
+    const found: Attention[] = unusable.map(({ id, name }) => ({
+      kind: 'app_unusable',
+      severity: 'bad',
+      text: `${name} cannot be used: its callback URL is missing`,
+      detail: callbackUrlOf(id, publicUrl.href),
+      since: null,
+      path: `/connected-apps/${encodeURIComponent(id)}`,
+      action: 'Open',
+    }));
+    const usable = apps.list().filter((app) => !app.disabled && !unusable.includes(app));
+    found.push(...(await Promise.all(usable.map(failedCheckOf))).flat());
+    for (const one of await registry.list()) {
+      if ('unreadable' in one) {
+        found.push({
+          kind: 'app_unreadable',
+          severity: 'bad',
+          text: `The stored data of ${one.id} cannot be opened`,
+          detail: 'Its encryption key is missing.',
+          since: null,
+          path: '/connected-apps',
+          action: 'Show',
+        });
+      } else if (one.app.clientSecret !== undefined && !one.app.disabled) {
+        const { app, secretSetAt, secretExpiresAt } = one;
+        found.push(...secretOf(app.id, app.name, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
+      }
+    }
+    return found;
+  };
+}

@@ -1,0 +1,67 @@
+/** The BIN data with its service, and the encryption key. */
+import { BUILT_IN_AS_OF } from '../../../../shared/bin/built-in-dataset.ts';
+import { isOutdated } from '../../../../shared/bin/lookup-result.ts';
+import { relativeTime } from '../../../../shared/pages/relative-time.ts';
+import { DAY_MS } from '../../../../shared/time.ts';
+import { serviceStatusOf } from '../../../bin/overview.ts';
+import type { AdminParts } from '../../admin.ts';
+import type { Attention } from './view.ts';
+
+const QUOTA_SHARE = 0.8;
+const KEY_AGE_MS = 365 * DAY_MS;
+
+export function binsIn({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>) {
+  return async (): Promise<Attention[]> => {
+    const quota = await bins.quota?.status();
+    const service = quota && (await bins.tally.health());
+    const asOf = bins.dataset.current()?.asOf ?? BUILT_IN_AS_OF;
+    const common = { since: null, path: '/bin' };
+    const found: Attention[] = [];
+    if (quota && quota.used >= quota.limit * QUOTA_SHARE) {
+      found.push({
+        ...{ kind: 'bin_quota', severity: quota.used >= quota.limit ? 'bad' : 'notice' },
+        text: `${quota.used.toLocaleString('en-GB')} of ${quota.limit.toLocaleString('en-GB')} calls to the BIN lookup service are used`,
+        detail: `The quota resets ${relativeTime(Date.parse(quota.resetsAt), clock())}.`,
+        ...{ ...common, action: 'Show' },
+      });
+    }
+    const { lastFailureAt, lastFailure } = service ?? {};
+    const isRecent = Date.parse(lastFailureAt ?? '') > clock() - DAY_MS;
+    if (service && isRecent && serviceStatusOf(service) === 'failing') {
+      found.push({
+        ...{ kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service is failing' },
+        detail: lastFailure ? `Last failure: ${lastFailure}` : null,
+        ...{ ...common, action: 'Show' },
+      });
+    }
+    if (isOutdated(asOf, clock())) {
+      found.push({
+        ...{ kind: 'bin_data_old', severity: 'notice', text: `BIN data is from ${asOf}` },
+        detail: 'Import a current data set: look-ups are marked as outdated.',
+        ...{ ...common, action: 'Import' },
+      });
+    }
+    return found;
+  };
+}
+
+export function keysIn({ storage, clock }: Pick<AdminParts, 'storage' | 'clock'>) {
+  return async (): Promise<Attention[]> => {
+    const kid = storage.sealer.sealingKid;
+    const [, year, month, day] = /^k(\d{4})(\d\d)(\d\d)-/.exec(kid) ?? [];
+    const age = clock() - Date.parse(`${year}-${month}-${day}`);
+    // Only ids that `keys generate` made have a date.
+    if (!(age >= KEY_AGE_MS)) return [];
+    return [
+      {
+        kind: 'encryption_key_old',
+        severity: 'notice',
+        text: `Encryption key ${kid} is ${Math.floor(age / DAY_MS).toLocaleString('en-GB')} days old`,
+        detail: 'Put a new key first in ENCRYPTION_KEYS.',
+        since: null,
+        path: '/keys',
+        action: 'Show',
+      },
+    ];
+  };
+}

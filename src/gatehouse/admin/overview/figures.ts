@@ -1,0 +1,46 @@
+/** The counts of a range of time, and those of the same time before it. Pure. */
+
+import { HOUR_MS } from '../../../shared/time.ts';
+import type { TallySpan, TallyUnit } from '../../audit/tallies.ts';
+
+export const RANGES = {
+  hour: { unit: 'minutes', number: 12, words: 'Last hour', short: '1 h' },
+  day: { unit: 'hour', number: 24, words: 'Last 24 hours', short: '24 h' },
+  week: { unit: 'day', number: 7, words: 'Last 7 days', short: '7 d' },
+  month: { unit: 'day', number: 30, words: 'Last 30 days', short: '30 d' },
+} as const satisfies Record<string, { unit: TallyUnit; number: number; words: string; short: string }>;
+
+export type Range = keyof typeof RANGES;
+export type Counts = Record<string, number>;
+
+/**
+ * @param spans twice the range, oldest first; the last one is still under way
+ * @returns `before`: as long as the range is so far, so that an hour that has just begun does not look like a decline
+ */
+export function figuresOf(
+  spans: readonly TallySpan[],
+  range: Range,
+  now: number,
+): { spans: { at: string; counts: Counts }[]; total: Counts; before: Counts } {
+  const { number } = RANGES[range];
+  const current = spans.slice(-number).map(({ at, counts }) => ({ at, counts: { ...counts } as Counts }));
+  const [partial, ...whole] = spans.slice(-2 * number, -number);
+  const [first, second] = current;
+  const length = first && second ? Date.parse(second.at) - Date.parse(first.at) : HOUR_MS;
+  const begun = (now - Date.parse(current.at(-1)?.at ?? '')) / length;
+  return { spans: current, total: sumOf(current), before: sumOf(whole, partial && scaled(partial.counts, begun)) };
+}
+
+function sumOf(spans: readonly { counts: Partial<Counts> }[], start: Counts = {}): Counts {
+  const sum: Counts = { ...start };
+  for (const { counts } of spans) {
+    for (const [name, count = 0] of Object.entries(counts)) sum[name] = (sum[name] ?? 0) + count;
+  }
+  return sum;
+}
+
+/** The part of a span's counts that falls into its last part. */
+function scaled(counts: Partial<Counts>, part: number): Counts {
+  const share = Math.min(1, Math.max(0, part));
+  return Object.fromEntries(Object.entries(counts).map(([name, count = 0]) => [name, Math.round(count * share)]));
+}

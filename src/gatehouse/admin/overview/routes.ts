@@ -1,0 +1,143 @@
+/** The overview: what needs attention, figures with their change, charts, and the usual causes of failed sign-ins. */
+import { z } from 'zod';
+import { queryField } from '../../../shared/http/body.ts';
+import { operation } from '../../../shared/http/operation.ts';
+import { isoTime } from '../../../shared/time.ts';
+import type { AdminParts } from '../admin.ts';
+import type { AdminPageData } from '../page.ts';
+import { failureGroups } from '../sign-ins/groups.ts';
+import { signInView } from '../sign-ins/view.ts';
+import { createAttention } from './attention/attention.ts';
+import { attentionJson } from './attention/view.ts';
+import { CHART_SIZE, chartsOf } from './charts.ts';
+import { figuresOf, RANGES, type Range } from './figures.ts';
+import { type KeyFigure, keyFigures } from './key-figures.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/home': AdminPageData & {
+      overview: OverviewView;
+      ranges: typeof RANGES;
+      figures: readonly KeyFigure[];
+      charts: ReturnType<typeof chartsOf>;
+      chartSize: typeof CHART_SIZE;
+    };
+  }
+}
+
+const NAMES = Object.keys(RANGES) as [Range, ...Range[]];
+
+const overviewQuery = z.strictObject({
+  range: z
+    .enum(NAMES)
+    .default('day')
+    .describe('hour: by five minutes; day: 24 hours, by hour; week and month: 7 and 30 days, by day'),
+});
+
+const counts = z.record(z.string(), z.number());
+
+const overviewJson = z.object({
+  range: z.enum(NAMES),
+  from: z.iso.datetime().describe('the start of the range'),
+  users: z.int(),
+  sessions: z.int(),
+  connections: z.object({
+    total: z.int(),
+    active: z.int(),
+    expiring: z.int(),
+    in_doubt: z.int(),
+    reconnect_needed: z.int(),
+  }),
+  binQuota: z.object({ used: z.int(), limit: z.int(), resetsAt: z.iso.datetime() }).nullable(),
+  spans: z.array(z.object({ at: z.iso.datetime(), counts })),
+  total: counts.describe('of all spans'),
+  before: counts.describe('of the same time before the range, for comparison'),
+  causes: z
+    .array(
+      z.object({
+        cause: z.string(),
+        words: z.string(),
+        app: z.string(),
+        appName: z.string(),
+        count: z.int(),
+        lastAt: z.iso.datetime(),
+        signIn: z.string().describe('id of the latest'),
+      }),
+    )
+    .describe('the most frequent causes among the latest failed sign-ins of the range'),
+  attention: z.array(attentionJson),
+  checkedAt: z.iso.datetime().describe('when the attention list was made'),
+});
+
+type OverviewView = z.output<typeof overviewJson>;
+
+/** The latest failed sign-ins, whose causes are counted. */
+const MAX_FAILED = 200;
+const MAX_CAUSES = 5;
+
+export function overviewRoutes(parts: AdminParts) {
+  const { audit, grants, users, sessions, bins, signInRecords, connectedApps, pages, clock } = parts;
+  const { index } = grants;
+  const needsAttention = createAttention(parts);
+
+  const causesSince = async (from: string): Promise<OverviewView['causes']> => {
+    const { items } = await signInRecords.page({ limit: MAX_FAILED, failedOnly: true });
+    const viewParts = { records: signInRecords, apps: connectedApps.apps };
+    const failed = items.map((record) => signInView(record, viewParts)).filter(({ startedAt }) => startedAt >= from);
+    return failureGroups(failed)
+      .slice(0, MAX_CAUSES)
+      .map(({ field: _, id, ...group }) => ({ ...group, signIn: id }));
+  };
+
+  const overviewOf = async (range: Range): Promise<OverviewView> => {
+    const { unit, number } = RANGES[range];
+    const [tallied, userCount, sessionCount, total, health, quota, attention] = await Promise.all([
+      audit.tallies.read(unit, 2 * number),
+      users.store.count(),
+      sessions.ofUsers.count(),
+      index.count(),
+      index.countByHealth(),
+      bins.quota?.status(),
+      needsAttention(),
+    ]);
+    const figures = figuresOf(tallied, range, clock());
+    const from = figures.spans[0]?.at ?? isoTime(clock());
+    return {
+      range,
+      from,
+      users: userCount,
+      sessions: sessionCount,
+      connections: { total, ...health },
+      binQuota: quota ?? null,
+      ...figures,
+      causes: await causesSince(from),
+      attention,
+      checkedAt: isoTime(clock()),
+    };
+  };
+
+  const home = pages.page('admin/home', async ({ req }) => {
+    const wanted = queryField(req, 'range');
+    const overview = await overviewOf(NAMES.find((name) => name === wanted) ?? 'day');
+    return {
+      title: 'Overview',
+      overview,
+      ranges: RANGES,
+      figures: keyFigures(overview),
+      charts: chartsOf(overview.spans),
+      chartSize: CHART_SIZE,
+    };
+  });
+
+  return {
+    page: home.handler,
+    overview: operation(
+      {
+        summary: 'What needs attention, the counts of a range of time, and the health of connections',
+        query: overviewQuery,
+        response: overviewJson,
+      },
+      ({ query }) => overviewOf(query.range),
+    ),
+  };
+}

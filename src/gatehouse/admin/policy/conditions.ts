@@ -1,0 +1,47 @@
+/** What a relay call needs beside the policy: an enabled app, and a connection that works. */
+import type { ConnectedApp } from '../../../shared/provider/connected-app.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
+import type { Connections } from '../../grants/connections.ts';
+import type { RelayCall, RuleVerdict } from '../../relay/policy.ts';
+
+export type Condition = Omit<RuleVerdict, 'rule'>;
+
+const CONNECTED = 'The user has connected the app, and the connection works.';
+
+export async function conditionsOf(
+  { apps, connections }: { apps: Pick<CurrentApps, 'find'>; connections: Pick<Connections, 'find'> },
+  { route, app: appId, subject }: RelayCall,
+): Promise<Condition[]> {
+  const app = appId === undefined ? undefined : apps.find(appId);
+  const usesConnection = route === 'threads:read' || route === 'token:exchange';
+  const isConcerned = appId !== undefined && usesConnection && subject?.kind === 'user';
+  const connection = isConcerned ? await connections.find(subject.id, appId) : undefined;
+  return [
+    condition('The connected app exists and is enabled.', appId === undefined ? undefined : appFault(app)),
+    condition(
+      'The connected app serves threads.',
+      route === 'threads:read' && app
+        ? app.apiBaseUrl === undefined && 'The app has no API base URL, where threads are read.'
+        : undefined,
+    ),
+    condition(
+      CONNECTED,
+      !isConcerned
+        ? undefined
+        : !connection
+          ? 'The user has not connected this app.'
+          : connection.health === 'reconnect_needed' && 'The connection is broken: the user has to connect again.',
+    ),
+  ];
+}
+
+function appFault(app: ConnectedApp | undefined): string | false {
+  if (!app) return 'There is no connected app with this id.';
+  return app.disabled === true && 'An administrator has disabled this app.';
+}
+
+/** @param fault `false`: there is none. Undefined: the condition does not concern the call. */
+function condition(check: string, fault: string | false | undefined): Condition {
+  if (fault === undefined) return { check, verdict: 'not_applicable' };
+  return fault === false ? { check, verdict: 'passed' } : { check, verdict: 'failed', detail: fault };
+}

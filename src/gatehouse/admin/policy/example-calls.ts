@@ -1,0 +1,173 @@
+/** Ready calls of the relay in curl, TypeScript and Python. The relay token and proofs are environment variables. */
+
+import { sessionCookieName } from '../../../shared/sessions/browser-sessions.ts';
+import { shellQuoted } from '../../../shared/text.ts';
+import type { RelayScope } from '../../relay/policy.ts';
+import { EXCHANGE_GRANT_TYPE, SUBJECT_TOKEN_TYPES } from '../../relay/token-exchange.ts';
+
+/** What the call is for. The texts may come from a form: each language quotes them. */
+export interface ExampleCall {
+  route: RelayScope;
+  app: string | undefined;
+  user: string | undefined;
+  serviceAccount: string | undefined;
+  proof: 'assertion' | 'id_token' | 'none';
+  unnarrowed: boolean;
+}
+
+export interface Examples {
+  curl: string;
+  typescript: string;
+  python: string;
+  /** Where the call needs `ASSERTION`: how a shell gets it, with the session cookie of a browser. Needs curl 7.84. */
+  assertion?: { cookie: string; shell: string } | undefined;
+}
+
+/** A text, or the name of an environment variable, which may follow a text. */
+type Value = string | { text: string; env: string };
+type Fields = readonly (readonly [name: string, value: Value])[];
+
+interface ExampleRequest {
+  url: string;
+  headers: Fields;
+  /** Makes it a POST. */
+  form?: Fields;
+  json?: Readonly<Record<string, string>>;
+}
+
+const PROOF: Value = { text: '', env: 'ASSERTION' };
+const TOKEN_TYPES = {
+  assertion: SUBJECT_TOKEN_TYPES.assertion,
+  id_token: SUBJECT_TOKEN_TYPES.idToken,
+  none: SUBJECT_TOKEN_TYPES.user,
+};
+
+/** @param publicHref as in `PublicUrl` */
+export function exampleCalls(publicHref: string, call: ExampleCall): Examples {
+  const { url, headers, ...rest } = requestOf(call);
+  const token: Fields = [['Authorization', { text: 'Bearer ', env: 'RELAY_TOKEN' }]];
+  const type: Fields = rest.json ? [['Content-Type', 'application/json']] : [];
+  const request = { ...rest, url: publicHref + url, headers: [...token, ...headers, ...type] };
+  const isProven = [...headers, ...(rest.form ?? [])].some(([, value]) => value === PROOF);
+  return {
+    curl: curlOf(request),
+    typescript: typescriptOf(request),
+    python: pythonOf(request),
+    assertion: isProven ? assertionInShell(publicHref) : undefined,
+  };
+}
+
+function assertionInShell(publicHref: string) {
+  const cookie = sessionCookieName(publicHref.startsWith('https:'));
+  const options = `-o /dev/null -w '%header{gatehouse-user-assertion}' -b "${cookie}=$SESSION"`;
+  const call = `curl -sS ${options} ${shellQuoted(`${publicHref}/session/verify`)}`;
+  // `read -s` is not in POSIX: dash, the `sh` of Debian, refuses it.
+  const read = "printf 'Session cookie: ' >&2; stty -echo; IFS= read -r SESSION; stty echo; echo >&2";
+  return { cookie, shell: `${read}; export ASSERTION="$(${call})"` };
+}
+
+function requestOf(call: ExampleCall): ExampleRequest {
+  const { route, app, user, proof, serviceAccount, unnarrowed } = call;
+  const named = proof === 'none' ? user : undefined;
+  const assertion: Fields = [['Gatehouse-User-Assertion', PROOF]];
+  switch (route) {
+    case 'bin:read':
+      return { url: '/relay/bin/45717360', headers: [] };
+    case 'threads:read': {
+      const account: Fields = [['Gatehouse-Service-Account', serviceAccount ?? '']];
+      const subject: Fields = named === undefined ? assertion : [['Gatehouse-User', named]];
+      return { url: `/relay/threads/current${queryOf({ app })}`, headers: serviceAccount ? account : subject };
+    }
+    case 'connections:read': {
+      // Without a user it lists those of all users, for which there is no proof.
+      const isProven = user !== undefined && proof !== 'none';
+      return { url: `/relay/connections${queryOf({ user: named, app })}`, headers: isProven ? assertion : [] };
+    }
+    case 'connect_links:create': {
+      const json = { ...(app !== undefined && { app }), ...(named !== undefined && { user: named }) };
+      return { url: '/relay/connect-links', headers: named === undefined ? assertion : [], json };
+    }
+    case 'token:exchange': {
+      const proven: Value = proof === 'id_token' ? { text: '', env: 'ID_TOKEN' } : PROOF;
+      const form: Fields = [
+        ['grant_type', EXCHANGE_GRANT_TYPE],
+        ['subject_token', named ?? proven],
+        ['subject_token_type', TOKEN_TYPES[named === undefined && proof === 'none' ? 'assertion' : proof]],
+        ...(app === undefined ? [] : ([['audience', app]] as const)),
+        ...(unnarrowed ? ([['scope', 'openid']] as const) : []),
+      ];
+      return { url: '/relay/token', headers: [], form };
+    }
+  }
+}
+
+function queryOf(parameters: Readonly<Record<string, string | undefined>>): string {
+  const given = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+}
+
+function curlOf({ url, headers, form = [], json }: ExampleRequest): string {
+  const text = ([name, value]: Fields[number], joint: string) =>
+    typeof value === 'string' ? shellQuoted(name + joint + value) : `"${name}${joint}${value.text}$${value.env}"`;
+  const options = [
+    ...headers.map((header) => `-H ${text(header, ': ')}`),
+    ...form.map((field) => `--data-urlencode ${text(field, '=')}`),
+    ...(json ? [`-d ${shellQuoted(JSON.stringify(json))}`] : []),
+  ];
+  return [`curl -sS ${shellQuoted(url)}`, ...options].join(' \\\n  ');
+}
+
+/** JSON is a subset of the literals of TypeScript and, without `true`, `false` and `null`, of Python. */
+const literal = (value: unknown) => JSON.stringify(value);
+
+function typescriptOf({ url, headers, form, json }: ExampleRequest): string {
+  const text = (value: Value) => (typeof value === 'string' ? literal(value) : `\`${value.text}\${env.${value.env}}\``);
+  const members = (fields: Fields, indent: string) =>
+    fields.map(([name, value]) => `${indent}${literal(name)}: ${text(value)},\n`).join('');
+  const body = form
+    ? `  body: new URLSearchParams({\n${members(form, '    ')}  }),\n`
+    : json
+      ? `  body: JSON.stringify(${literal(json)}),\n`
+      : '';
+  return [
+    `import { env } from "node:process";\n`,
+    `const response = await fetch(${literal(url)}, {`,
+    ...(body ? ['  method: "POST",'] : []),
+    `  headers: {\n${members(headers, '    ')}  },\n${body}});`,
+    'console.log(response.status, await response.text());',
+  ].join('\n');
+}
+
+function pythonOf({ url, headers, form, json }: ExampleRequest): string {
+  const text = (value: Value) => {
+    if (typeof value === 'string') return literal(value);
+    const variable = `os.environ[${literal(value.env)}]`;
+    return value.text === '' ? variable : `${literal(value.text)} + ${variable}`;
+  };
+  const members = (fields: Fields) =>
+    fields.map(([name, value]) => `        ${literal(name)}: ${text(value)},\n`).join('');
+  const data = form
+    ? `    data=urllib.parse.urlencode({\n${members(form)}    }).encode(),\n`
+    : json
+      ? `    data=json.dumps(${literal(json)}).encode(),\n`
+      : '';
+  const modules = [
+    'os',
+    'urllib.error',
+    'urllib.request',
+    ...(form ? ['urllib.parse'] : []),
+    ...(json ? ['json'] : []),
+  ];
+  return [
+    modules
+      .sort()
+      .map((name) => `import ${name}\n`)
+      .join(''),
+    `request = urllib.request.Request(\n    ${literal(url)},\n    headers={\n${members(headers)}    },\n${data})`,
+    'try:',
+    '    with urllib.request.urlopen(request) as response:',
+    '        print(response.status, response.read().decode())',
+    'except urllib.error.HTTPError as refusal:',
+    '    print(refusal.code, refusal.read().decode())',
+  ].join('\n');
+}

@@ -1,0 +1,115 @@
+/** The forms that create and change a relay token. */
+import { z } from 'zod';
+import {
+  type FormValues,
+  type FormView,
+  recordVersion,
+  ticked,
+  wholeNumber,
+  words,
+} from '../../../shared/pages/form.ts';
+import { DAY_MS } from '../../../shared/time.ts';
+import { RELAY_FLAGS, type RelayFlag, type RelayScope } from '../../relay/policy.ts';
+import type { RelayToken, WantedRelayToken } from '../../relay/relay-token.ts';
+import type { rotationForm } from '../overlap.ts';
+import { wantedRelayToken } from './view.ts';
+
+const DAYS = 'Enter a number of days from 1 to 9999.';
+const BIN_CALLS = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
+
+const { name, scopes, apps, networks } = wantedRelayToken.shape;
+const days = wholeNumber(1, 9_999, DAYS);
+const unchanged = z.literal('').transform(() => undefined);
+/** In the order of the page: faults are listed in it. */
+const fields = {
+  name,
+  scopes: scopes.unwrap(),
+  apps: apps.unwrap().unwrap(),
+  users: z.enum(['none', 'listed', 'all'], 'Choose for which users.'),
+  /** E-mail addresses and ids. */
+  listed: words.pipe(z.array(z.string().max(320)).max(10_000)),
+  networks: words.pipe(networks.unwrap().unwrap()),
+  days,
+  ...forEachFlag(() => ticked),
+  binCallsPerMonth: z.union([z.literal('').transform(() => null), wholeNumber(0, 999_999_999, BIN_CALLS)], BIN_CALLS),
+};
+
+function forEachFlag<T>(value: (flag: RelayFlag) => T) {
+  return Object.fromEntries(RELAY_FLAGS.map((flag) => [flag, value(flag)])) as Record<RelayFlag, T>;
+}
+
+const hasUsers = ({ users, listed }: { users: string; listed: string[] }) => users !== 'listed' || listed.length > 0;
+const NO_USERS = { path: ['listed'], error: 'Enter at least one user, or choose other users.' };
+
+/** BIN look-ups need neither an app nor a user; the current thread can also be that of a service account. */
+const worksWithout = (needless: readonly RelayScope[], scopes: readonly RelayScope[]) =>
+  scopes.some((scope) => needless.includes(scope));
+const NO_APP = { path: ['apps'], error: 'Choose a connected app: without one, these scopes allow nothing.' };
+const NEEDED_USERS = { path: ['users'], error: 'Choose users: without any, these scopes allow nothing.' };
+
+export const newTokenForm = z
+  .object(fields)
+  .refine(({ scopes, apps }) => apps.length > 0 || worksWithout(['bin:read'], scopes), NO_APP)
+  .refine(({ scopes, users }) => users !== 'none' || worksWithout(['bin:read', 'threads:read'], scopes), NEEDED_USERS)
+  .refine(hasUsers, NO_USERS)
+  // The token would not have the users that were typed.
+  .refine(({ users, listed }) => users === 'listed' || listed.length === 0, {
+    path: ['listed'],
+    error: 'Choose “The users listed below”, or empty this list.',
+  });
+/** Without days the token keeps its end. */
+export const tokenForm = z
+  .object({ ...fields, days: z.union([unchanged, days], DAYS), version: recordVersion })
+  .refine(hasUsers, NO_USERS);
+
+/** The forms' field for each field of a token that has another name. */
+export const TOKEN_FIELDS = { expiresAt: 'days' } as const;
+
+export const EMPTY_FORM: FormView<typeof newTokenForm> = {
+  values: {
+    name: '',
+    scopes: ['threads:read'],
+    apps: [],
+    users: 'none',
+    listed: '',
+    networks: '',
+    days: '90',
+    ...forEachFlag(() => ''),
+    binCallsPerMonth: '',
+  },
+  faults: [],
+};
+
+export const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '1' }, faults: [] };
+
+/** @param listed the users of the token, as the form shows them */
+export function valuesOfToken(token: RelayToken, listed: readonly string[]): FormValues<typeof tokenForm> {
+  const { users, networks: cidrs, binCallsPerMonth } = token;
+  return {
+    name: token.name,
+    scopes: token.scopes,
+    apps: token.apps,
+    users: typeof users === 'string' ? users : 'listed',
+    listed: listed.join('\n'),
+    networks: cidrs.join('\n'),
+    days: '',
+    ...forEachFlag((flag) => (token[flag] ? 'yes' : '')),
+    binCallsPerMonth: binCallsPerMonth === null ? '' : String(binCallsPerMonth),
+    version: String(token.version),
+  };
+}
+
+type Typed = Omit<z.output<typeof tokenForm>, 'version'>;
+
+/** @param now milliseconds since the epoch: days count from it. @param expiresAt the end of a token that keeps it */
+export function inputOf(
+  { days: count, users, listed, ...typed }: Typed,
+  now: number,
+  expiresAt = now,
+): WantedRelayToken {
+  return {
+    ...typed,
+    users: users === 'listed' ? listed : users,
+    expiresAt: count === undefined ? expiresAt : now + count * DAY_MS,
+  };
+}

@@ -1,0 +1,263 @@
+/** Relay tokens in the administration: listed, created, changed, rotated and revoked, by page and by API. */
+import { z } from 'zod';
+import { type FormView, formHandler } from '../../../shared/pages/form.ts';
+import type { Notice } from '../../../shared/pages/page-data.ts';
+import { RELAY_SCOPES, RELAY_WORDS } from '../../relay/policy.ts';
+import { RELAY_TOKEN_PREFIX, type RelayToken } from '../../relay/relay-token.ts';
+import type { AdminParts } from '../admin.ts';
+import type { Columns } from '../csv.ts';
+import { stateOf, TOKEN_STATES } from '../expiry.ts';
+import { rotationForm } from '../overlap.ts';
+import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
+import { type Examples, exampleCalls } from '../policy/example-calls.ts';
+import { createResource } from '../resource.ts';
+import { type TimelineSection, timelineSection } from '../timeline/section.ts';
+import { createTimelines } from '../timeline/timeline.ts';
+import { relayTokenChanges } from './changes.ts';
+import { firstCallOf } from './first-call.ts';
+import { EMPTY_FORM, FIRST_ROTATION, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
+import { idleScopesOf } from './idle-scopes.ts';
+import { idsOfTyped, namedUsers, type ShownUser, typedOf } from './listed-users.ts';
+import {
+  changedRelayToken,
+  type RelayTokenView,
+  relayTokenJson,
+  relayTokenView,
+  rotation,
+  wantedRelayToken,
+} from './view.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/relay-tokens': AdminPageOfList & {
+      tokens: readonly (RelayTokenView & { appNames: readonly string[] })[];
+      apps: readonly { id: string; name: string }[];
+      words: typeof RELAY_WORDS;
+    };
+    'admin/relay-token-new': AdminPageData & {
+      apps: readonly { id: string; name: string }[];
+      words: typeof RELAY_WORDS;
+      form: FormView<typeof newTokenForm>;
+    };
+    'admin/relay-token': AdminPageData & {
+      token: RelayTokenView;
+      /** The first of the users that it lists. */
+      listed: readonly ShownUser[];
+      /** Shown beside a new secret; undefined if no call can be made. */
+      examples: Examples | undefined;
+      timeline: TimelineSection;
+      apps: readonly { id: string; name: string }[];
+      words: typeof RELAY_WORDS;
+    };
+    'admin/relay-token-edit': AdminPageData & {
+      token: RelayTokenView;
+      apps: readonly { id: string; name: string }[];
+      words: typeof RELAY_WORDS;
+      form: FormView<typeof tokenForm>;
+    };
+    'admin/relay-token-rotate': AdminPageData & { token: RelayTokenView; form: FormView<typeof rotationForm> };
+  }
+}
+
+const secret = { token: z.string().describe('only this response contains it') };
+
+export function relayTokenRoutes(parts: AdminParts) {
+  const { relay, connectedApps, grants, users, pages, publicUrl, clock } = parts;
+  const { tokens, accounts } = relay;
+  const timelines = createTimelines(parts);
+  const { apps } = connectedApps;
+
+  const resource = createResource(parts, {
+    name: 'relay token',
+    records: tokens,
+    nameOf: ({ name }) => name,
+    textsOf: ({ id, name }) => [`${RELAY_TOKEN_PREFIX}${id}`, name],
+    filters: {
+      app: {
+        schema: z.string().max(40).describe('id of a connected app that it may use'),
+        accepts: (token, app) => token.apps.includes(app),
+      },
+      scope: {
+        schema: z.enum(RELAY_SCOPES).describe('one that it has'),
+        accepts: (token, scope) => token.scopes.some((one) => one === scope),
+      },
+      state: { schema: z.enum(TOKEN_STATES), accepts: (token, state) => stateOf(token, clock()) === state },
+    },
+    schema: relayTokenJson,
+    async toJson(token: RelayToken) {
+      const idle = idleScopesOf({ apps, accounts, users: users.store }, token);
+      const [use, idleScopes] = await Promise.all([tokens.lastUse(token.id), idle]);
+      return relayTokenView(token, { use, idleScopes, now: clock() });
+    },
+  });
+  const { create, change, rotate } = relayTokenChanges({ resource, tokens, apps, clock });
+  const revocation = resource.removal({
+    summary: 'Revoke a relay token: every process refuses it within a second',
+    event: 'relay_token.revoked',
+    verb: 'Revoke',
+    consequences: [
+      'Every further call is refused, on all instances within a second. Connect links that earlier calls created no longer work.',
+    ],
+    notice: (count) =>
+      count === 1
+        ? 'Relay token revoked. Every further call with it is refused.'
+        : `${count} relay tokens revoked. Every further call with them is refused.`,
+    async work(id) {
+      const isRevoked = await tokens.revoke(id);
+      await grants.links.revokeAll({ relayTokenId: id });
+      return isRevoked;
+    },
+  });
+  const withIds = async <T extends { users: string; listed: string[] }>(typed: T): Promise<T> => ({
+    ...typed,
+    listed: typed.users === 'listed' ? await idsOfTyped(users.store, typed.listed) : [],
+  });
+  const savedForm = async (token: RelayToken, ids: readonly string[]): Promise<FormView<typeof tokenForm>> => ({
+    values: valuesOfToken(token, await typedOf(users.store, ids)),
+    faults: [],
+  });
+  const choices = () => apps.list().map(({ id, name }) => ({ id, name }));
+  const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.find(id)?.name ?? id);
+
+  const list = pages.page('admin/relay-tokens', async ({ req, res }) => {
+    const found = await resource.pageFor(req, res, columnsOf(namesOf));
+    if (!found) return undefined;
+    const tokens = found.items.map((token) => ({ ...token, appNames: namesOf(token) }));
+    return { title: 'Relay tokens', tokens, list: found.list, apps: choices(), words: RELAY_WORDS };
+  });
+
+  const newForm = pages.page(
+    'admin/relay-token-new',
+    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
+      return { title: 'Create relay token', faults: form.faults, apps: choices(), words: RELAY_WORDS, form };
+    },
+  );
+
+  const one = pages.page('admin/relay-token', async ({ req }) => {
+    const token = await resource.find(req);
+    const ids = typeof token.users === 'string' ? [] : token.users;
+    const view = await resource.toJson(token);
+    const call = await firstCallOf(accounts, token, view.idleScopes);
+    return {
+      title: token.name,
+      token: view,
+      listed: await namedUsers(users.store, ids),
+      examples: call && exampleCalls(publicUrl.href, call),
+      timeline: await timelineSection(req, (query) => timelines.ofToken(token, query)),
+      apps: choices(),
+      words: RELAY_WORDS,
+    };
+  });
+
+  const editing = pages.page(
+    'admin/relay-token-edit',
+    async ({ req, form: typed }: PageRequest<FormView<typeof tokenForm>>) => {
+      const token = await resource.find(req);
+      const form = typed ?? (await savedForm(token, typeof token.users === 'string' ? [] : token.users));
+      const view = await resource.toJson(token);
+      return {
+        title: `Edit ${token.name}`,
+        faults: form.faults,
+        token: view,
+        apps: choices(),
+        words: RELAY_WORDS,
+        form,
+      };
+    },
+  );
+
+  const rotating = pages.page(
+    'admin/relay-token-rotate',
+    async ({ req, form = FIRST_ROTATION }: PageRequest<FormView<typeof rotationForm>>) => {
+      const token = await resource.find(req);
+      const view = await resource.toJson(token);
+      return { title: `Rotate the secret of ${token.name}`, faults: form.faults, token: view, form };
+    },
+  );
+
+  return {
+    page: list.handler,
+    onePage: one.handler,
+    newPage: newForm.handler,
+    editPage: editing.handler,
+    rotatePage: rotating.handler,
+
+    createByForm: formHandler({
+      pages,
+      schema: newTokenForm,
+      fieldOf: TOKEN_FIELDS,
+      async work(req, typed) {
+        const { item, token } = await create(req, inputOf(await withIds(typed), clock()));
+        const made = { name: item.name, text: token };
+        return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, made } };
+      },
+      show: newForm.show,
+    }),
+
+    changeByForm: formHandler({
+      pages,
+      schema: tokenForm,
+      fieldOf: TOKEN_FIELDS,
+      async work(req, { version, ...typed }) {
+        const { id, expiresAt } = await resource.find(req);
+        await change(req, { ...inputOf(await withIds(typed), clock(), expiresAt), version });
+        return { url: `${resource.home}/${id}`, flash: { notice: CHANGED } };
+      },
+      show: editing.show,
+    }),
+
+    rotateByForm: formHandler({
+      pages,
+      schema: rotationForm,
+      async work(req, { overlapHours }) {
+        const { item, token } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
+        return {
+          url: `${resource.home}/${item.id}`,
+          flash: { notice: ROTATED, made: { name: item.name, text: token } },
+        };
+      },
+      show: rotating.show,
+    }),
+
+    askRevoke: revocation.ask,
+    revokeByForm: revocation.byForm,
+
+    list: resource.list,
+    one: resource.one,
+    create: resource.create({
+      summary: 'Create a relay token; only this response contains it',
+      body: wantedRelayToken,
+      added: secret,
+      work: create,
+    }),
+    replace: resource.change({
+      summary: 'Change what a relay token may do',
+      body: changedRelayToken,
+      work: change,
+    }),
+    rotate: resource.change({
+      summary: 'Give a relay token a new secret; only this response contains it',
+      body: rotation,
+      added: secret,
+      work: rotate,
+    }),
+    revoke: revocation.byApi,
+  };
+}
+
+const columnsOf = (namesOf: (token: RelayTokenView) => readonly string[]): Columns<RelayTokenView> => ({
+  Name: ({ name }) => name,
+  ID: ({ id }) => id,
+  Apps: (token) => namesOf(token).join(', '),
+  Scopes: ({ scopes }) => scopes.join(' '),
+  Users: ({ users }) => (typeof users === 'string' ? users : users.join(' ')),
+  'Last used': ({ lastUsedAt }) => lastUsedAt,
+  'Last used from': ({ lastUsedFrom }) => lastUsedFrom,
+  Expires: ({ expiresAt }) => expiresAt,
+  State: ({ state }) => state,
+  'Idle scopes': ({ idleScopes }) => idleScopes.map(({ scope }) => scope).join(' '),
+});
+
+const CREATED: Notice = { tone: 'success', text: 'Relay token created.' };
+const CHANGED: Notice = { tone: 'success', text: 'Saved. All processes use the change within a second.' };
+const ROTATED: Notice = { tone: 'success', text: 'The token has a new secret.' };

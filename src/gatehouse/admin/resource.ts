@@ -1,0 +1,207 @@
+/**
+ * What resources with stored records have in common: lookup by id, the list, audited changes, and the JSON calls. Admin
+ * tokens, relay tokens, service accounts and webhooks use it. Connected apps do not, since some stand in a file; nor do users,
+ * sessions, connections and sign-ins, which other rooms store and list by their own indexes.
+ */
+import type { Request, Response } from 'express';
+import type { z } from 'zod';
+import { AppError } from '../../shared/errors.ts';
+import { listOf } from '../../shared/http/list-schema.ts';
+import { operation } from '../../shared/http/operation.ts';
+import type { Records } from '../../shared/storage/records.ts';
+import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';
+import type { AdminParts } from './admin.ts';
+import { audited } from './change.ts';
+import { confirmation } from './confirmation.ts';
+import { type Columns, sendCsv } from './csv.ts';
+import { type ListView, listPage } from './list-page.ts';
+import { type ListQuery, listQuery, matches, pageOptions } from './listing.ts';
+import { type Selection, selectionOf, withGone, workOnEach } from './selection.ts';
+
+/** The item that a call created or changed, and members that only this response contains, such as a new secret. */
+type Changed<T, Added extends z.ZodRawShape> = { item: T } & z.output<z.ZodObject<Added>>;
+
+interface ChangeCall<T, Body extends z.ZodType, Added extends z.ZodRawShape> {
+  summary: string;
+  body: Body;
+  /** Members of the response beside those of the item. */
+  added?: Added;
+  work(req: Request, body: z.output<Body>): Promise<Changed<T, Added>>;
+}
+
+/** A parameter that narrows the list. `accepts` is asked about every item, so it suits short lists. */
+interface Filter<T> {
+  schema: z.ZodType<string, string>;
+  accepts(item: T, value: string): boolean;
+}
+
+interface RemovalCall {
+  summary: string;
+  event: AuditEvent;
+  /** On the button: "Revoke" or "Delete". */
+  verb: string;
+  /** Sentences for the question; that it cannot be undone follows. */
+  consequences: readonly string[];
+  /** Afterwards. */
+  notice(count: number): string;
+  /** Returns false if the item was already gone. */
+  work(id: string): Promise<boolean>;
+}
+
+export type Resource<T extends { id: string }, S extends z.ZodObject> = ReturnType<typeof createResource<T, S>>;
+
+export function createResource<T extends { id: string }, S extends z.ZodObject>(
+  parts: Pick<AdminParts, 'audit' | 'pages' | 'publicUrl'>,
+  about: {
+    /** Such as "relay token": `relay_token` in the audit trail, `relay-tokens` in paths. */
+    name: string;
+    records: Pick<Records<unknown, T>, 'find' | 'page'> & Partial<Pick<Records<unknown, T>, 'count'>>;
+    /** The name of an item in the audit trail. */
+    nameOf(item: T): string;
+    /** The name of an item in the question before it is removed; that of the audit trail unless given. */
+    shownAs?(item: T): string;
+    /** The texts that `q` is searched in. */
+    textsOf(item: T): readonly string[];
+    /** By parameter. */
+    filters?: Readonly<Record<string, Filter<T>>>;
+    schema: S;
+    toJson(item: T): z.output<S> | Promise<z.output<S>>;
+  },
+) {
+  const { audit, publicUrl } = parts;
+  const { name, records, nameOf, shownAs = nameOf, textsOf, filters = {}, schema, toJson } = about;
+  const path = `${name.replaceAll(' ', '-')}s`;
+  /** Of the page with the list. */
+  const home = `${publicUrl.basePath}/admin/${path}`;
+
+  /** The item that the path names. @throws AppError `not_found` */
+  const find = async (req: Request): Promise<T> => (await records.find(String(req.params.id))) ?? throwUnknown(name);
+
+  const listed = async (query: ListQuery, values: Readonly<Record<string, unknown>>) => {
+    const set = Object.entries(filters).flatMap(([key, { accepts }]) => {
+      const value = values[key];
+      return typeof value === 'string' && value !== '' ? [(item: T) => accepts(item, value)] : [];
+    });
+    const filter = (item: T) => matches(query.q, ...textsOf(item)) && set.every((accepts) => accepts(item));
+    const { items, ...rest } = await records.page({ ...pageOptions(query), filter });
+    return { items: await Promise.all(items.map(toJson)), ...rest };
+  };
+  const narrowing = Object.fromEntries(Object.entries(filters).map(([key, one]) => [key, one.schema.optional()]));
+  // TypeScript cannot tell that names which it does not know differ from those of every list.
+  const parameters = listQuery.extend(narrowing) as z.ZodType as z.ZodType<ListQuery>;
+
+  /**
+   * Writes the audit entry, then makes the change.
+   * @param change returns undefined if the item is gone
+   * @throws AppError `not_found`
+   */
+  const auditedChange = async <R>(
+    req: Request,
+    event: AuditEvent,
+    { id, name: label }: { id: string; name: string },
+    change: () => Promise<R | undefined>,
+    facts?: AuditEntry['facts'],
+  ): Promise<R> => {
+    const target = { kind: name.replaceAll(' ', '_'), id, name: label };
+    return audited(audit, req, { event, target, facts }, async () => (await change()) ?? throwUnknown(name));
+  };
+
+  const schemaWith = <A extends z.ZodRawShape>(added: A | undefined) => (added ? schema.extend(added) : schema);
+  const changedJson = async <A extends z.ZodRawShape>({ item, ...added }: Changed<T, A>) => ({
+    ...(await toJson(item)),
+    ...added,
+  });
+
+  return {
+    home,
+    find,
+    toJson,
+    audited: auditedChange,
+
+    /**
+     * The part of the list that the query of an HTML page asks for.
+     * @returns undefined if that was an export, which is sent
+     */
+    async pageFor(
+      req: Request,
+      res: Response,
+      columns: Columns<z.output<S>>,
+    ): Promise<{ items: z.output<S>[]; list: ListView } | undefined> {
+      const { query, values, wantsCsv, view } = listPage(req, ['q', ...Object.keys(filters)]);
+      if (wantsCsv) {
+        const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ q: query.q, ...page }, values);
+        await sendCsv(req, res, { trail: audit.trail, name: path, columns, values, read });
+        return undefined;
+      }
+      const isWhole = Object.values(values).every((value) => value === '');
+      const [{ items, next }, total] = await Promise.all([
+        listed(query, values),
+        isWhole ? records.count?.() : undefined,
+      ]);
+      return { items, list: view({ rows: items.length, next, total }) };
+    },
+
+    list: operation(
+      { summary: `List ${name}s, newest first`, query: parameters, response: listOf(schema) },
+      ({ query }) => listed(query, query),
+    ),
+
+    one: operation({ summary: `Read ${withArticle(name)}`, response: schema }, async ({ req }) =>
+      toJson(await find(req)),
+    ),
+
+    create<B extends z.ZodType, A extends z.ZodRawShape>({ summary, body, added, work }: ChangeCall<T, B, A>) {
+      return operation({ summary, body, response: schemaWith(added), status: 201 }, async (call) => {
+        const changed = await work(call.req, call.body);
+        call.res.set('Location', `${publicUrl.basePath}/admin/api/${path}/${changed.item.id}`);
+        return changedJson(changed);
+      });
+    },
+
+    change<B extends z.ZodType, A extends z.ZodRawShape>({ summary, body, added, work }: ChangeCall<T, B, A>) {
+      return operation({ summary, body, response: schemaWith(added) }, async (call) =>
+        changedJson(await work(call.req, call.body)),
+      );
+    },
+
+    /** Removes the item that the path names, or, on pages, those that were selected in the list. */
+    removal({ summary, event, verb, consequences, notice, work }: RemovalCall) {
+      const removeOne = (req: Request, item: T) =>
+        auditedChange(req, event, { id: item.id, name: nameOf(item) }, async () => (await work(item.id)) || undefined);
+      const { page, form } = confirmation<Selection<T>>(parts, {
+        menuPath: path,
+        find: (req) => selectionOf(req, records.find, () => throwUnknown(name)),
+        ask({ items }) {
+          const [first] = items;
+          const what = items.length === 1 ? `the ${name}` : `${items.length} ${name}s`;
+          return {
+            action: `${verb} ${what}`,
+            consequences: [...consequences, 'This cannot be undone.'],
+            ...(items.length === 1 && first ? { name: shownAs(first) } : { names: items.map(shownAs) }),
+            verb: `${verb} ${items.length === 1 ? name : what}`,
+          };
+        },
+        home: () => path,
+        async work(req, selection) {
+          const result = await workOnEach(selection, (item) => removeOne(req, item));
+          const text = withGone(result, () => notice(result.done.length));
+          return { url: home, flash: { notice: { tone: 'success', text } } };
+        },
+      });
+      return {
+        byApi: operation({ summary }, async ({ req }) => {
+          await removeOne(req, await find(req));
+        }),
+        ask: page,
+        byForm: form,
+      };
+    },
+  };
+}
+
+/** @throws AppError `not_found` */
+export function throwUnknown(name: string): never {
+  throw new AppError('not_found', { detail: `There is no ${name} with this id.` });
+}
+
+const withArticle = (name: string) => `${/^[aeiou]/.test(name) ? 'an' : 'a'} ${name}`;

@@ -1,0 +1,42 @@
+/** The JSON of sessions. */
+import type { Request } from 'express';
+import { z } from 'zod';
+import type { Session } from '../../../shared/sessions/session.ts';
+import { isoTime } from '../../../shared/time.ts';
+import { type Owner, ownerJson, ownerView } from '../users/view.ts';
+
+export const sessionJson = z.object({
+  id: z.string(),
+  user: ownerJson,
+  browser: z.string().nullable().describe('in words'),
+  address: z.string().nullable().describe('where it signed in from'),
+  app: z.string().nullable().describe('the connected app that signed the user in'),
+  startedAt: z.iso.datetime(),
+  lastSeenAt: z.iso.datetime().describe('to the minute'),
+});
+
+export type SessionRow = z.output<typeof sessionJson>;
+/** For a page. `own`: the session of the administrator who looks. */
+export type OwnedSession = SessionRow & { own: boolean; appName: string | null };
+
+export function isOwn({ context }: Request, { id }: SessionRow): boolean {
+  return context.session !== undefined && id === `${context.session.user.id}.${context.session.ref}`;
+}
+
+export function withOwn(req: Request, session: SessionRow, appName: string | null): OwnedSession {
+  return { ...session, own: isOwn(req, session), appName };
+}
+
+/** @param user as stored now; by default, as the session stored its user */
+export function sessionView(session: Session, user: Owner = session.user): SessionRow {
+  const { ref, browser, address, app, createdAt, seenAt } = session;
+  return {
+    id: `${user.id}.${ref}`,
+    user: ownerView(user),
+    browser: browser ?? null,
+    address: address ?? null,
+    app: app ?? null,
+    startedAt: isoTime(createdAt),
+    lastSeenAt: isoTime(seenAt),
+  };
+}

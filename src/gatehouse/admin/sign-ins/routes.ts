@@ -1,0 +1,163 @@
+/** Sign-ins in the administration: the search, failures grouped by cause, and each sign-in with its steps. */
+import type { Request } from 'express';
+import { z } from 'zod';
+import { AppError } from '../../../shared/errors.ts';
+import { listOf } from '../../../shared/http/list-schema.ts';
+import { operation } from '../../../shared/http/operation.ts';
+import type { SignInRecord } from '../../sign-in-record/attempt.ts';
+import type { AdminParts } from '../admin.ts';
+import { type Columns, sendCsv } from '../csv.ts';
+import { listPage } from '../list-page.ts';
+import { type ListQuery, listQuery } from '../listing.ts';
+import type { AdminPageData, AdminPageOfList } from '../page.ts';
+import { type FailureGroup, failureGroups } from './groups.ts';
+import {
+  type ProblemView,
+  problemJson,
+  problemView,
+  type SignInView,
+  type SignInWithSteps,
+  signInJson,
+  signInView,
+  signInWithSteps,
+  signInWithStepsJson,
+} from './view.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/sign-ins': AdminPageOfList & {
+      groups: readonly FailureGroup[];
+      records: readonly SignInView[];
+      problem: ProblemView | undefined;
+    };
+    'admin/sign-in': AdminPageData & {
+      record: SignInWithSteps;
+      /** Other sign-ins that failed for the same cause. */
+      similar: number;
+    };
+  }
+}
+
+const signInQuery = listQuery.extend({
+  q: z.string().max(200).optional().describe('the reference of an error page, or an e-mail address'),
+  failed: z.enum(['true', 'false']).default('false').describe('only those that failed'),
+});
+
+/** How many of the newest failures are grouped, and as many of the newest attempts without a result. */
+const MAX_GROUPED = 200;
+
+interface Found {
+  items: SignInRecord[];
+  next?: string;
+  problem?: ProblemView | undefined;
+}
+
+const COLUMNS: Columns<SignInView> = {
+  Reference: ({ reference }) => reference,
+  Started: ({ startedAt }) => startedAt,
+  Result: ({ outcome }) => outcome,
+  Cause: ({ cause }) => cause?.words,
+  App: ({ appName }) => appName,
+  'E-mail address': ({ user }) => user?.email,
+  'User ID': ({ user }) => user?.id,
+  Browser: ({ browser }) => browser,
+  Address: ({ address }) => address,
+};
+
+export function adminSignInRoutes(parts: AdminParts) {
+  const { signInRecords: records, references, connectedApps, audit, pages, publicUrl } = parts;
+  const { apps } = connectedApps;
+  const viewOf = (record: SignInRecord) => signInView(record, { records, apps });
+
+  const search = async (
+    q: string,
+    place: { after?: string | undefined; limit: number; failedOnly: boolean },
+  ): Promise<Found> => {
+    const wanted = q.trim();
+    if (wanted === '') return records.page(place);
+    if (wanted.includes('@')) return records.page({ ...place, email: wanted });
+    const record = await records.find(wanted);
+    if (record) return { items: [record] };
+    const problem = await references.find(wanted);
+    return { items: [], problem: problem && problemView(problem) };
+  };
+
+  const groups = async (): Promise<FailureGroup[]> => {
+    // A provider that does not know the callback URL keeps the user: such an attempt has failed without a result.
+    const [failed, open] = await Promise.all([
+      records.page({ limit: MAX_GROUPED, failedOnly: true }),
+      records.page({ limit: MAX_GROUPED, openOnly: true }),
+    ]);
+    return failureGroups([...failed.items, ...open.items].map(viewOf));
+  };
+
+  const withSteps = async (req: Request): Promise<SignInWithSteps> => {
+    const record = await records.find(String(req.params.id));
+    if (record) return signInWithSteps(record, { records, apps });
+    throw new AppError('not_found', {
+      detail: 'There is no sign-in with this reference. They are kept for 30 days.',
+    });
+  };
+
+  const list = pages.page('admin/sign-ins', async ({ req, res }) => {
+    const { query, values, wantsCsv, view } = listPage(req, ['q', 'failed']);
+    const q = query.q.trim();
+    const failedOnly = values.failed === 'true';
+    if (wantsCsv) {
+      const read = async (place: Pick<ListQuery, 'after' | 'limit'>) => {
+        const { items, next } = await search(q, { ...place, failedOnly });
+        return { items: items.map(viewOf), ...(next === undefined ? {} : { next }) };
+      };
+      await sendCsv(req, res, { trail: audit.trail, name: 'sign-ins', columns: COLUMNS, values, read });
+      return undefined;
+    }
+    const { items, next, problem } = await search(q, { after: query.after, limit: query.limit, failedOnly });
+    const [only] = items;
+    // A reference names one attempt.
+    if (only && q !== '' && !q.includes('@')) {
+      res.redirect(303, `${publicUrl.basePath}/admin/sign-ins/${encodeURIComponent(only.id)}`);
+      return undefined;
+    }
+    return {
+      title: 'Sign-ins',
+      groups: q === '' && query.after === undefined ? await groups() : [],
+      records: items.map(viewOf),
+      problem,
+      list: view({ rows: items.length, next }),
+    };
+  });
+
+  const one = pages.page('admin/sign-in', async ({ req }) => {
+    const record = await withSteps(req);
+    const { cause, app } = record;
+    const group = cause && (await groups()).find((each) => each.cause === cause.name && each.app === app);
+    return { title: `Sign-in ${record.reference}`, record, similar: Math.max(0, (group?.count ?? 1) - 1) };
+  });
+
+  return {
+    page: list.handler,
+    onePage: one.handler,
+
+    list: operation(
+      {
+        summary: 'List sign-ins, newest first; with q the one of a reference, or those of an e-mail address',
+        query: signInQuery,
+        response: listOf(signInJson).extend({
+          problem: problemJson.optional().describe('the failure, if q is the reference of another error page'),
+        }),
+      },
+      async ({ query }) => {
+        const place = { after: query.after || undefined, limit: query.limit, failedOnly: query.failed === 'true' };
+        const { items, ...rest } = await search(query.q ?? '', place);
+        return { items: items.map(viewOf), ...rest };
+      },
+    ),
+    one: operation(
+      {
+        summary: 'Read a sign-in with its steps, by its id or the reference of an error page',
+        response: signInWithStepsJson,
+      },
+      ({ req }) => withSteps(req),
+    ),
+  };
+}

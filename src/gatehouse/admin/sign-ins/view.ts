@@ -1,0 +1,118 @@
+/** The JSON of sign-ins, and of the other failures whose reference an error page shows. */
+import { z } from 'zod';
+import type { ProblemRecord } from '../../../shared/pages/problem-references.ts';
+import { isoOrNull, isoTime } from '../../../shared/time.ts';
+import type { CurrentApps } from '../../connected-apps/current-apps.ts';
+import type { SignInRecord } from '../../sign-in-record/attempt.ts';
+import type { SignInRecords } from '../../sign-in-record/sign-in-record.ts';
+
+const causeJson = z.object({
+  name: z.string(),
+  words: z.string(),
+  advice: z.string(),
+  field: z.string().nullable().describe('of the connected app: where to look first'),
+});
+
+/** As in a list. */
+export const signInJson = z.object({
+  id: z.string(),
+  reference: z.string().describe('the one that the user saw last; without an error page that of the start'),
+  app: z.string(),
+  appName: z.string(),
+  purpose: z.enum(['sign_in', 'connect', 'unknown']),
+  trial: z.boolean().describe('an administrator tried the app'),
+  startedAt: z.iso.datetime(),
+  endedAt: z.iso.datetime().nullable(),
+  outcome: z.enum(['signed_in', 'connected', 'refused', 'failed']).nullable().describe('null: nothing came back'),
+  cause: causeJson.nullable(),
+  user: z
+    .object({
+      id: z.string().nullable().describe('null: known by e-mail address alone'),
+      name: z.string().nullable(),
+      email: z.string().nullable(),
+      presumed: z.boolean().describe('not proven: the address is that of an ID token that was refused'),
+    })
+    .nullable(),
+  browser: z.string().nullable(),
+  address: z.string().nullable(),
+  references: z.array(z.string()).describe('those of error pages, and that of the start'),
+});
+
+export const signInWithStepsJson = signInJson.extend({
+  redirectUri: z.string().nullable().describe('the callback URL that was sent'),
+  steps: z.array(
+    z.object({
+      name: z.string(),
+      words: z.string(),
+      result: z.enum(['passed', 'failed', 'not_reached']),
+      at: z.iso.datetime().nullable(),
+      detail: z.string().nullable(),
+    }),
+  ),
+});
+
+export const problemJson = z.object({
+  reference: z.string(),
+  requestId: z.string(),
+  at: z.iso.datetime(),
+  code: z.string(),
+  status: z.number(),
+  route: z.string(),
+  userId: z.string().nullable().describe('null: no user was signed in'),
+  cause: z.string().nullable().describe('code or class of the error behind it'),
+});
+
+export type SignInView = z.output<typeof signInJson>;
+export type SignInWithSteps = z.output<typeof signInWithStepsJson>;
+export type ProblemView = z.output<typeof problemJson>;
+
+export interface ViewParts {
+  records: Pick<SignInRecords, 'causeOf' | 'stepsOf'>;
+  apps: Pick<CurrentApps, 'find'>;
+}
+
+/** Of the latest error page, which the user quotes; without one that of the start. */
+export function shownReference({ id, failure, references }: SignInRecord): string {
+  return failure === undefined ? id : (references.at(-1) ?? id);
+}
+
+export function signInView(record: SignInRecord, { records, apps }: ViewParts): SignInView {
+  const { id, app, purpose, trial, startedAt, endedAt, outcome, userId, name, email, presumed } = record;
+  const { browser, address, references } = record;
+  const cause = records.causeOf(record);
+  return {
+    id,
+    reference: shownReference(record),
+    app,
+    appName: apps.find(app)?.name ?? app,
+    purpose,
+    trial: trial === true,
+    startedAt: isoTime(startedAt),
+    endedAt: isoOrNull(endedAt),
+    outcome: outcome ?? null,
+    cause: cause ? { ...cause, field: cause.field ?? null } : null,
+    user:
+      userId === undefined && email === undefined
+        ? null
+        : { id: userId ?? null, name: name ?? null, email: email ?? null, presumed: presumed === true },
+    browser: browser ?? null,
+    address: address ?? null,
+    references,
+  };
+}
+
+export function signInWithSteps(record: SignInRecord, parts: ViewParts): SignInWithSteps {
+  return {
+    ...signInView(record, parts),
+    redirectUri: record.facts.redirectUri ?? null,
+    steps: parts.records.stepsOf(record).map(({ at, detail, ...step }) => ({
+      ...step,
+      at: isoOrNull(at),
+      detail: detail ?? null,
+    })),
+  };
+}
+
+export function problemView({ at, userId, cause, ...problem }: ProblemRecord): ProblemView {
+  return { ...problem, at: isoTime(at), userId: userId ?? null, cause: cause ?? null };
+}

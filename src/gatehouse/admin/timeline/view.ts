@@ -1,0 +1,47 @@
+/** The JSON of a timeline. */
+import { z } from 'zod';
+import { listOf, pageQuery } from '../../../shared/http/list-schema.ts';
+import { ACTIVITIES } from '../../audit/activity.ts';
+
+const named = z.object({ id: z.string(), name: z.string().nullable() });
+
+export const timelineQuery = pageQuery.extend({
+  kind: z
+    .enum(ACTIVITIES)
+    .optional()
+    .describe('only this kind; relay: sums by the hour; changes: actions of administrators'),
+});
+
+const timelineItemJson = z.object({
+  id: z.string().describe('unique within this timeline'),
+  at: z.iso.datetime(),
+  until: z.iso.datetime().nullable().describe('of a sum, which begins at the time above'),
+  kind: z.enum(ACTIVITIES),
+  event: z.string().describe('as in the audit trail; or relay.calls, relay.calls_refused: a sum; or sign_in.open'),
+  text: z.string().describe('what happened, as a sentence with names'),
+  actor: z
+    .object({
+      kind: z.string(),
+      id: z.string().nullable(),
+      name: z.string().nullable(),
+      path: z
+        .string()
+        .nullable()
+        .describe('of its page, below the public address; null if there is none, or no longer'),
+    })
+    .nullable(),
+  user: named.nullable().describe('the user concerned; the name is null once the user is deleted'),
+  app: named.nullable(),
+  address: z.string().nullable(),
+  calls: z.int().nullable().describe('of a sum: how many'),
+  signIn: z.string().nullable().describe('id or reference of the record of the sign-in, while it is kept'),
+  details: z.record(z.string(), z.string()),
+});
+
+export const timelineJson = listOf(timelineItemJson).extend({
+  searchedTo: z.iso.datetime().optional().describe('a search may end early: go on with "next" to look further back'),
+});
+
+export type TimelineItem = z.output<typeof timelineItemJson>;
+export type TimelinePage = z.output<typeof timelineJson>;
+export type TimelineQuery = z.output<typeof timelineQuery>;

@@ -1,0 +1,51 @@
+/** The JSON of users, and the ids of what belongs to a user. */
+import { z } from 'zod';
+import { isoOrNull, isoTime } from '../../../shared/time.ts';
+import type { User } from '../../users/user-store.ts';
+
+export const userJson = z.object({
+  id: z.string(),
+  issuer: z.string(),
+  subject: z.string(),
+  name: z.string().nullable(),
+  email: z.string().nullable(),
+  firstSignInAt: z.iso.datetime(),
+  lastSignInAt: z.iso.datetime(),
+  disabled: z.boolean().describe('signed out at the next request, and refused at sign-in'),
+  disabledAt: z.iso.datetime().nullable(),
+});
+
+/** The user of a session or a connection. */
+export const ownerJson = z.object({ id: z.string(), name: z.string().nullable(), email: z.string().nullable() });
+
+export type UserView = z.output<typeof userJson>;
+export type Owner = Pick<User, 'id' | 'name' | 'email'>;
+
+export function userView({ disabledAt, firstSignInAt, lastSignInAt, name, email, ...user }: User): UserView {
+  return {
+    ...user,
+    name: name ?? null,
+    email: email ?? null,
+    firstSignInAt: isoTime(firstSignInAt),
+    lastSignInAt: isoTime(lastSignInAt),
+    disabled: disabledAt !== undefined,
+    disabledAt: isoOrNull(disabledAt),
+  };
+}
+
+export function ownerView({ id, name, email }: Owner): z.output<typeof ownerJson> {
+  return { id, name: name ?? null, email: email ?? null };
+}
+
+/** What pages call a user; undefined where neither the name nor the address is known. */
+export function displayName(
+  user: { name?: string | null | undefined; email?: string | null | undefined } | undefined,
+): string | undefined {
+  return user?.name ?? user?.email ?? undefined;
+}
+
+/** The parts of `USER.REST`, the id of a session or a connection. Both are empty if it has another form. */
+export function splitId(id: string): { userId: string; rest: string } {
+  const at = id.indexOf('.');
+  return at === -1 ? { userId: '', rest: '' } : { userId: id.slice(0, at), rest: id.slice(at + 1) };
+}

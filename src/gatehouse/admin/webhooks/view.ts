@@ -1,0 +1,85 @@
+/** The JSON of webhooks and of their messages, and of what creates or changes a webhook. */
+import { z } from 'zod';
+import { pageQuery } from '../../../shared/http/list-schema.ts';
+import { DAY_SECONDS, isoOrNull, isoTime } from '../../../shared/time.ts';
+import { MESSAGE_STATES, TEST_EVENT, type WebhookMessage } from '../../webhooks/message.ts';
+import { WEBHOOK_EVENTS } from '../../webhooks/webhook-store.ts';
+import { rotationOf } from '../overlap.ts';
+import type { HealthyWebhook } from './with-health.ts';
+
+export const newWebhook = z.strictObject({
+  url: z.string().max(2_000),
+  events: z.array(z.enum(WEBHOOK_EVENTS)).min(1, 'Choose at least one event.'),
+  enabled: z.boolean().default(true),
+});
+export const changedWebhook = newWebhook.extend({ version: z.int() });
+
+/** A receiver needs the overlap to exchange the secret without refusing a message. */
+export const webhookRotation = rotationOf(DAY_SECONDS);
+
+const answer = z.string().describe('the status of the response, or why there was none');
+
+export const webhookJson = z.object({
+  id: z.string(),
+  version: z.int(),
+  url: z.string(),
+  events: z.array(z.enum(WEBHOOK_EVENTS)),
+  enabled: z.boolean(),
+  createdAt: z.iso.datetime(),
+  overlapEndsAt: z.iso.datetime().nullable().describe('until when the previous secret also signs messages'),
+  failingSince: z.iso.datetime().nullable().describe('since when every attempt has failed'),
+  lastResponse: z.object({ at: z.iso.datetime(), answer }).nullable(),
+});
+
+export const messageQuery = pageQuery.extend({ state: z.enum(MESSAGE_STATES).optional() });
+
+const attempt = z.object({
+  at: z.iso.datetime(),
+  answer,
+  manual: z.boolean().describe('by an administrator, beside the attempts that Gatehouse makes by itself'),
+});
+
+export const messageJson = z.object({
+  id: z.string(),
+  event: z.enum([...WEBHOOK_EVENTS, TEST_EVENT]),
+  state: z.enum(MESSAGE_STATES),
+  createdAt: z.iso.datetime(),
+  nextAt: z.iso.datetime().nullable(),
+  tries: z.array(attempt),
+});
+
+export const wholeMessageJson = messageJson.extend({
+  body: z.string().describe('the JSON that is sent'),
+  tries: z.array(
+    attempt.extend({ responseBody: z.string().nullable().describe('the first 1,000 characters of the response') }),
+  ),
+});
+
+export type WebhookView = z.output<typeof webhookJson>;
+export type MessageView = z.output<typeof wholeMessageJson>;
+
+export function webhookView({ createdAt, events, overlapEndsAt, health, ...webhook }: HealthyWebhook): WebhookView {
+  const { failingSince, last } = health;
+  return {
+    ...webhook,
+    events: [...events],
+    createdAt: isoTime(createdAt),
+    overlapEndsAt: isoOrNull(overlapEndsAt),
+    failingSince: isoOrNull(failingSince),
+    lastResponse: last ? { at: isoTime(last.at), answer: last.answer } : null,
+  };
+}
+
+export function messageView({ id, event, state, body, createdAt, nextAt, tries }: WebhookMessage): MessageView {
+  return {
+    ...{ id, event, state, body },
+    createdAt: isoTime(createdAt),
+    nextAt: isoOrNull(nextAt),
+    tries: tries.map(({ at, manual, responseBody, ...attempted }) => ({
+      ...attempted,
+      at: isoTime(at),
+      manual: manual === true,
+      responseBody: responseBody ?? null,
+    })),
+  };
+}

@@ -1,0 +1,42 @@
+/** Webhooks with their health, which is no part of their records: each attempt to send writes it. */
+import type { MatchingOptions } from '../../../shared/storage/matching-page.ts';
+import type { WebhookHealth } from '../../webhooks/health.ts';
+import type { Webhook } from '../../webhooks/webhook-store.ts';
+import type { Webhooks } from '../../webhooks/webhooks.ts';
+
+export interface HealthyWebhook extends Webhook {
+  health: WebhookHealth;
+}
+
+export const WEBHOOK_STATES = ['active', 'failing', 'disabled'] as const;
+
+export function stateOf({ enabled, health }: HealthyWebhook): (typeof WEBHOOK_STATES)[number] {
+  if (!enabled) return 'disabled';
+  return health.failingSince === undefined ? 'active' : 'failing';
+}
+
+export function webhooksWithHealth({ registered, healths }: Pick<Webhooks, 'registered' | 'healths'>) {
+  const withHealth = async (webhook: Webhook): Promise<HealthyWebhook> => ({
+    ...webhook,
+    health: await healths.of(webhook.id),
+  });
+  return {
+    withHealth,
+    count: registered.count,
+    async find(id: string): Promise<HealthyWebhook | undefined> {
+      const webhook = await registered.find(id);
+      return webhook && withHealth(webhook);
+    },
+    /** Reads the health of every webhook, since the filter may ask for it: there are few. */
+    async page({ filter = () => true, ...options }: MatchingOptions<HealthyWebhook>) {
+      const { items: all } = await registered.page({ limit: Number.POSITIVE_INFINITY });
+      const known = new Map((await Promise.all(all.map(withHealth))).map((webhook) => [webhook.id, webhook]));
+      const matches = ({ id }: Webhook) => {
+        const webhook = known.get(id);
+        return webhook !== undefined && filter(webhook);
+      };
+      const { items, ...rest } = await registered.page({ ...options, filter: matches });
+      return { items: items.flatMap(({ id }) => known.get(id) ?? []), ...rest };
+    },
+  };
+}

@@ -1,0 +1,131 @@
+/** Serves the description of the HTTP API as an OpenAPI document and as a page. */
+import type { RequestHandler } from 'express';
+import { z } from 'zod';
+import { described, json, type Operation, type SecurityScheme } from '../../shared/http/description.ts';
+import type { Route } from '../../shared/http/route-table.ts';
+import type { Pages } from '../../shared/pages/pages.ts';
+import { curlLine } from './curl.ts';
+import { type ApiDocument, type ApiOperation, apiDocument } from './document.ts';
+import { fieldsOf, type JsonSchema, type SchemaField, typeOf } from './schema-fields.ts';
+
+declare module '../../shared/pages/page-data.ts' {
+  interface PageData {
+    'docs/api': {
+      page: PageFrame;
+      about: string;
+      count: number;
+      groups: readonly { id: string; name: string; calls: readonly DocumentedCall[] }[];
+    };
+  }
+}
+
+/** A schema as a table of its fields. */
+interface SchemaTable {
+  type: string;
+  fields: readonly SchemaField[];
+}
+
+interface DocumentedCall {
+  /** Also the place of the call on the page. */
+  id: string;
+  method: string;
+  path: string;
+  summary: string;
+  by: string[];
+  curl: string;
+  parameters: readonly SchemaField[];
+  body: (SchemaTable & { mediaType: string }) | undefined;
+  status: string;
+  response: SchemaTable | undefined;
+}
+
+/** Both take the route table as a function, because the table contains them. */
+export interface ApiDocs {
+  document(routes: () => readonly Route[]): RequestHandler;
+  page(routes: () => readonly Route[]): RequestHandler;
+}
+
+const DOCUMENT: Operation = {
+  summary: 'This description',
+  responses: { 200: json(z.looseObject({ openapi: z.string() })) },
+};
+
+export function createApiDocs({ pages, publicHref }: { pages: Pages; publicHref: string }): ApiDocs {
+  let cached: { document: ApiDocument; groups: ReturnType<typeof groupsOf> } | undefined;
+  const describedOf = (routes: () => readonly Route[]) => {
+    if (!cached) {
+      const document = apiDocument(routes(), publicHref);
+      cached = { document, groups: groupsOf(document) };
+    }
+    return cached;
+  };
+
+  return {
+    document: (routes) =>
+      described<RequestHandler>(DOCUMENT, (_req, res) => void res.json(describedOf(routes).document)),
+    page: (routes) => (req, res) => {
+      const { document, groups } = describedOf(routes);
+      pages.send(res, 'docs/api', {
+        page: pages.frame(req, 'API reference'),
+        about: document.info.description,
+        count: groups.reduce((sum, { calls }) => sum + calls.length, 0),
+        groups,
+      });
+    },
+  };
+}
+
+/** Groups the operations by tag, in the order of their first occurrence. */
+function groupsOf({ paths, servers }: ApiDocument) {
+  const url = servers[0]?.url ?? '';
+  const calls = Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => ({
+      tag: operation.tags[0] ?? 'General',
+      call: callOf(method, path, operation, url),
+    })),
+  );
+  return [...Map.groupBy(calls, ({ tag }) => tag)].map(([name, ofTag]) => ({
+    id: name.toLowerCase().replace(/[^a-z]+/g, '-'),
+    name,
+    calls: ofTag.map(({ call }) => call),
+  }));
+}
+
+function callOf(method: string, path: string, operation: ApiOperation, url: string): DocumentedCall {
+  const { summary, operationId, parameters, requestBody, responses, security } = operation;
+  const statuses = Object.keys(responses).filter((status) => status !== 'default');
+  const [mediaType, body] = Object.entries(requestBody?.content ?? {})[0] ?? [];
+  const [, content] = Object.entries(responses[statuses[0] ?? '']?.content ?? {})[0] ?? [];
+  return {
+    id: operationId,
+    method: method.toUpperCase(),
+    path,
+    summary,
+    by: security.map((schemes) =>
+      Object.entries(schemes)
+        .map(([scheme, scopes]) => [SCHEME_NAMES[scheme as SecurityScheme], ...scopes].join(' with '))
+        .join(' and '),
+    ),
+    curl: curlLine(method, url, path, operation),
+    parameters: parameters.flatMap(({ name, in: place, required, description, schema }) =>
+      fieldsOf({
+        properties: { [name]: { ...(schema as JsonSchema), ...(description && { description }) } },
+        required: required ? [name] : [],
+      }).map((field) => ({ ...field, notes: [`in the ${place}`, ...field.notes] })),
+    ),
+    body: body && { mediaType: mediaType ?? '', ...tableOf(body.schema as JsonSchema) },
+    status: statuses.join(' or '),
+    response:
+      content && Object.keys(content.schema as object).length > 0 ? tableOf(content.schema as JsonSchema) : undefined,
+  };
+}
+
+const tableOf = (schema: JsonSchema): SchemaTable => ({ type: typeOf(schema), fields: fieldsOf(schema) });
+
+const SCHEME_NAMES: Readonly<Record<SecurityScheme, string>> = {
+  session: 'session cookie',
+  csrf: 'CSRF token',
+  relayToken: 'relay token',
+  relayTokenAsPassword: 'relay token as the password of its id',
+  adminToken: 'admin token',
+};

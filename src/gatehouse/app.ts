@@ -1,0 +1,117 @@
+/** The HTTP application: the middleware in order, then the routes of the table. */
+import type { IncomingMessage, RequestListener } from 'node:http';
+import express from 'express';
+import type { Config } from '../shared/config/config.ts';
+import { isInNetworks } from '../shared/config/networks.ts';
+import { readBody, requireContentLength } from '../shared/http/body.ts';
+import { cardNumberGuard } from '../shared/http/card-numbers.ts';
+import { clientAddress } from '../shared/http/client-address.ts';
+import { enterExpress, fastPath } from '../shared/http/fast-path.ts';
+import { notFound } from '../shared/http/problem.ts';
+import { plainHttp } from '../shared/http/protocol.ts';
+import { publicHost } from '../shared/http/public-host.ts';
+import type { RateLimits } from '../shared/http/rate-limit.ts';
+import { requestContext } from '../shared/http/request-context.ts';
+import { isDataPath, relayedPaths, routeTable, type TakeBudget } from '../shared/http/route-table.ts';
+import { securityHeaders } from '../shared/http/security-headers.ts';
+import type { Observability } from '../shared/observability/observability.ts';
+import { assets } from '../shared/pages/assets.ts';
+import type { Pages } from '../shared/pages/pages.ts';
+import { problemHandler } from '../shared/pages/problem-handler.ts';
+import type { ProblemReferences } from '../shared/pages/problem-references.ts';
+import { crossSiteGuard, csrfGuard } from '../shared/sessions/csrf.ts';
+import { sessionOf } from '../shared/sessions/guards.ts';
+import type { Sessions } from '../shared/sessions/sessions.ts';
+import type { Admin } from './admin/admin.ts';
+import type { ApiDocs } from './api-docs/api-docs.ts';
+import type { Bins } from './bin/bin.ts';
+import { binRoutes } from './bin/routes.ts';
+import type { ConnectedApps } from './connected-apps/connected-apps.ts';
+import type { Grants } from './grants/grants.ts';
+import { connectionRoutes } from './grants/routes.ts';
+import type { Home } from './home/home.ts';
+import type { Relay } from './relay/relay.ts';
+import { createRoutes } from './routes.ts';
+import type { SignIn } from './sign-in/sign-in.ts';
+import { threadRoutes } from './threads/routes.ts';
+import type { Threads } from './threads/threads.ts';
+
+export interface AppParts {
+  config: Pick<Config, 'publicUrl' | 'trustedProxies' | 'accessLog'>;
+  observability: Pick<Observability, 'events' | 'metrics' | 'beginRequest'>;
+  connectedApps: Pick<ConnectedApps, 'apps'>;
+  grants: Grants;
+  threads: Threads;
+  bins: Bins;
+  relay: Relay;
+  sessions: Sessions;
+  signIn: SignIn;
+  admin: Admin;
+  home: Home;
+  apiDocs: ApiDocs;
+  limits: RateLimits;
+  pages: Pages;
+  references: ProblemReferences;
+  clock: () => number;
+}
+
+export function createApp(parts: AppParts): RequestListener {
+  const { config, observability, sessions, limits, pages, references, relay } = parts;
+  const { publicUrl } = config;
+  const { basePath, href: publicHref } = publicUrl;
+  const { events, metrics } = observability;
+  const { apps } = parts.connectedApps;
+  const { connections, links } = parts.grants;
+  const threads = parts.threads.browser;
+  const handlers = {
+    ...parts.signIn.routes,
+    home: parts.home,
+    apiDocs: parts.apiDocs,
+    bin: binRoutes({ lookup: parts.bins.lookup, pages, events, references, publicHref }),
+    connections: connectionRoutes({ apps, connections, links, servicesOf: relay.uses.servicesOf, pages, publicHref }),
+    threads: threadRoutes({ apps, threads, sessions: sessions.browser, grants: parts.grants }),
+    relay: relay.routes,
+    relayConnections: relay.connections,
+    relayConnectLinks: relay.connectLinks,
+    tokenExchange: relay.tokenExchange,
+    assertions: relay.assertions,
+    admin: parts.admin.routes,
+  };
+  const isTrusted = (address: string) => isInNetworks(address, config.trustedProxies);
+  const addressOf = clientAddress(config.trustedProxies, events.forwardedFault);
+  const headers = securityHeaders(publicUrl.secure);
+  const begin = requestContext({
+    ...{ metrics, isTrusted, addressOf, headers },
+    onBegin: observability.beginRequest,
+    onEnd: config.accessLog ? events.requestEnded : undefined,
+  });
+  const { loadSession, requireUserOrRedirect } = sessions.guards;
+  const routes = createRoutes(handlers, {
+    ...sessions.guards,
+    // The CSRF token may be a field of the form, so the body is read first.
+    change: [readBody, csrfGuard(publicUrl.origin)],
+    browserSession: sessions.browser.middleware,
+  });
+  const take: TakeBudget = (budget, req) => limits.take(budget, sessionOf(req).ref);
+  const perAddress = (req: IncomingMessage) => void limits.take('address', req.context.address);
+
+  const app = express();
+  app.disable('x-powered-by').disable('etag').enable('case sensitive routing');
+  app.set('query parser', false);
+  app.use(enterExpress(begin), plainHttp, requireContentLength);
+  app.use((req, _res, next) => {
+    perAddress(req);
+    next();
+  });
+  app.use(`${basePath}/assets`, assets());
+  app.use(cardNumberGuard(publicUrl));
+  app.use(
+    publicHost({ publicUrl, isTrusted, isData: isDataPath(routes, [loadSession, requireUserOrRedirect]) }),
+    crossSiteGuard,
+  );
+  app.use(basePath || '/', routeTable(routes, take));
+  const problems = { pages, events, references, publicHref, basePath, clock: parts.clock };
+  app.use(notFound, problemHandler(problems, relayedPaths(routes)));
+  // On the fast path `admit` counts by address, in place of the middleware above: each request is counted once.
+  return fastPath({ app, begin, admit: perAddress, basePath, routes, take });
+}

@@ -1,0 +1,42 @@
+/** Makes the audit trail, its queue of entries, and the tallies of the overview. */
+import type { EventSource } from '../../shared/observability/events.ts';
+import type { Chore } from '../../shared/storage/chore.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { HOUR_MS } from '../../shared/time.ts';
+import { auditedEvents } from './audited-events.ts';
+import type { AuditRecord } from './kinds.ts';
+import { createAuditNotes } from './notes.ts';
+import { talliedEvents } from './tallied-events.ts';
+import { createTallies } from './tallies.ts';
+import { createAuditTrail } from './trail.ts';
+
+export type Audit = Awaited<ReturnType<typeof createAudit>>;
+
+/** @param parts `wasEmpty`: the store was empty when this process started. @throws AppError `storage_unavailable` */
+export async function createAudit(parts: {
+  storage: { store: Store; wasEmpty: boolean };
+  events: EventSource;
+  days: number;
+  clock: () => number;
+}) {
+  const { storage, events, days, clock } = parts;
+  const { store } = storage;
+  const onStored = (audit: AuditRecord) => events.audited({ audit });
+  const trail = createAuditTrail({ store, clock, days, onStored });
+  const notes = createAuditNotes({ trail, clock, onStored, lost: (entries) => events.auditLost({ entries }) });
+  const tallies = createTallies({ store, clock, lost: (counts) => events.countsLost({ of: 'overview', counts }) });
+  events.listen(auditedEvents(notes.note));
+  events.listen(talliedEvents(tallies));
+  if (storage.wasEmpty) await trail.append({ event: 'storage.found_empty', actor: { kind: 'system' } });
+  const chores: readonly Chore[] = [{ name: 'trim-audit', everyMilliseconds: HOUR_MS, work: trail.trim }];
+  return {
+    trail,
+    note: notes.note,
+    tallies,
+    chores,
+    /** Stores the queued entries and counts. */
+    async close(): Promise<void> {
+      await Promise.all([notes.settle(), tallies.close()]);
+    },
+  };
+}

@@ -1,0 +1,119 @@
+/** Turns events into entries of the audit trail. */
+import type { EventListener, Events, Origin } from '../../shared/observability/events.ts';
+import { STORAGE_REFUSALS } from '../../shared/observability/storage-watch.ts';
+import type { AuditActor, AuditEntry } from './kinds.ts';
+
+export function auditedEvents(note: (entry: AuditEntry) => void): EventListener {
+  return {
+    signInEnded(facts) {
+      if (facts.unsolicited) return;
+      const entry = signInEntry(facts);
+      note(entry);
+      if (facts.steppedUp) note({ ...entry, event: 'admin.stepped_up', facts: { acr: facts.steppedUp } });
+    },
+    signedOut(facts) {
+      const { userId, everywhere, session, by, origin } = facts;
+      note({
+        event: everywhere ? 'session.ended_everywhere' : session ? 'session.ended' : 'session.signed_out',
+        actor: by ?? { kind: 'user', id: userId },
+        target: session ? { kind: 'session', id: session } : { kind: 'user', id: userId },
+        userId,
+        ...from(origin),
+      });
+    },
+    providerSignedOut(facts) {
+      const { app, outcome, reason, sessions, userId, origin } = facts;
+      note({
+        event: outcome === 'ended' ? 'session.ended_by_provider' : 'session.end_refused',
+        // A refused request proves nothing about its sender.
+        actor: outcome === 'ended' ? { kind: 'provider', id: app } : { kind: 'anonymous' },
+        target: { kind: 'connected_app', id: app },
+        userId,
+        outcome,
+        facts: { reason, sessions },
+        ...from(origin),
+      });
+    },
+    refreshEnded(facts) {
+      const { connection, outcome, reason, again } = facts;
+      // Successful refreshes are frequent and tell an administrator nothing.
+      if (outcome === 'refreshed') return;
+      note({ event: 'refresh.failed', ...ofConnection(facts), outcome, facts: { connection, reason, again } });
+    },
+    connectionMade(facts) {
+      const { userId, app, connection, scopes, link, origin, audited } = facts;
+      if (audited) return;
+      const actor: AuditActor = { kind: 'user', id: userId };
+      note({ event: 'connection.made', ...ofConnection(facts), actor, facts: { connection, scopes }, ...from(origin) });
+      if (link === undefined) return;
+      const target = { kind: 'connect_link', id: link };
+      note({ event: 'connect_link.used', actor, target, facts: { app }, ...from(origin) });
+    },
+    connectionRemoved(facts) {
+      const { userId, connection, revocation, said, by, origin, audited } = facts;
+      if (audited) return;
+      const actor: AuditActor = by ?? { kind: 'user', id: userId };
+      const result = { outcome: revocation, facts: { connection, status: said?.status, error: said?.error } };
+      note({ event: 'connection.removed', ...ofConnection(facts), actor, ...result, ...from(origin) });
+    },
+    connectionRecovered(facts) {
+      const { connection, origin } = facts;
+      note({ event: 'connection.recovered', ...ofConnection(facts), facts: { connection }, ...from(origin) });
+    },
+    revocationEnded(facts) {
+      const { connection, outcome } = facts;
+      const event = outcome === 'confirmed' ? 'revocation.confirmed' : 'revocation.abandoned';
+      note({ event, ...ofConnection(facts), outcome, facts: { connection } });
+    },
+    userErased({ userId, by, origin }) {
+      note({ event: 'user.deleted', actor: by ?? SYSTEM, target: { kind: 'user', id: userId }, ...from(origin) });
+    },
+    connectionsSetAside({ app: id, name, count }) {
+      const target = { kind: 'connected_app', id, name };
+      note({ event: 'connected_app.connections_set_aside', actor: SYSTEM, target, facts: { count } });
+    },
+    appCheckChanged({ app: id, name, problems }) {
+      const target = { kind: 'connected_app', id, name };
+      const outcome = problems.length > 0 ? 'failed' : 'passed';
+      note({ event: 'connected_app.checked', actor: SYSTEM, target, outcome, facts: { problems } });
+    },
+    storageLost({ reason, detail }) {
+      // Written once the storage is back. An outage gets no entry.
+      if (STORAGE_REFUSALS.some((one) => one === reason))
+        note({ event: 'storage.refused', actor: SYSTEM, outcome: reason, facts: { detail } });
+    },
+    connectionBroken(facts) {
+      const { connection, cause } = facts;
+      note({ event: 'connection.broken', ...ofConnection(facts), facts: { connection, cause } });
+    },
+  };
+}
+
+function signInEntry(facts: Parameters<Events['signInEnded']>[0]): AuditEntry {
+  const { app, outcome, reason, providerError, userId, userName, reference, origin } = facts;
+  const succeeded = outcome === 'signed_in' || outcome === 'connected';
+  return {
+    event: succeeded ? 'sign_in.succeeded' : outcome === 'refused' ? 'sign_in.refused' : 'sign_in.failed',
+    actor: userId ? { kind: 'user', id: userId, name: userName } : { kind: 'anonymous', name: userName },
+    target: { kind: 'connected_app', id: app },
+    outcome,
+    facts: { reason, error: providerError, reference },
+    ...from(origin),
+  };
+}
+
+const SYSTEM: AuditActor = { kind: 'system' };
+
+function ofConnection({
+  userId,
+  app,
+}: {
+  userId: string;
+  app: string;
+}): Pick<AuditEntry, 'actor' | 'target' | 'userId'> {
+  return { actor: SYSTEM, target: { kind: 'connection', id: `${userId}/${app}` }, userId };
+}
+
+function from(origin: Origin | undefined): Origin {
+  return { address: origin?.address, requestId: origin?.requestId };
+}

@@ -1,0 +1,102 @@
+/** The indexes of the audit trail: one for each event, each actor, each user or object concerned, and each app's activity. Pure. */
+import { keys } from '../../shared/storage/keys.ts';
+import { type Activity, activityOf, appOf } from './activity.ts';
+import { type AuditEntry, isChange } from './kinds.ts';
+
+/** Ids of the users and apps whose names match the filter's texts; an entry with one of them matches too. */
+export interface NamedIds {
+  who: readonly string[];
+  whom: readonly string[];
+  text: readonly string[];
+}
+
+/** Names and ids match as a whole, in upper or lower case. */
+export interface AuditFilter {
+  event?: string | undefined;
+  /** Id, name or e-mail address of the actor. */
+  who?: string | undefined;
+  /** Id or name of the target or of the user concerned. */
+  whom?: string | undefined;
+  /** Milliseconds since the epoch; both ends are included. */
+  from?: number | undefined;
+  to?: number | undefined;
+  /** Any text in the entry. */
+  text?: string | undefined;
+  named?: NamedIds | undefined;
+}
+
+const folded = (text: string) => text.trim().toLowerCase();
+
+export const ALL_ENTRIES = keys.auditIndex('all', '');
+export const CHANGES = keys.auditIndex('changes', '');
+export const OTHERS = keys.auditIndex('others', '');
+
+const indexOf = {
+  event: (event: string) => keys.auditIndex('event', event),
+  who: (who: string) => keys.auditIndex('who', folded(who)),
+  whom: (whom: string) => keys.auditIndex('whom', folded(whom)),
+};
+
+/** Lists the entries about one connected app, by the part of its timeline. */
+export const appIndex = (app: string, activity: Activity) => keys.auditIndex('app', `${app} ${activity}`);
+
+/** These list the entries of one user: as actor, and as the user concerned. */
+export const userIndexes = (userId: string) => [indexOf.who(userId), indexOf.whom(userId)];
+
+/** Lists the entries about one object, such as a relay token. */
+export const targetIndex = indexOf.whom;
+
+/** Every index that lists the entry. */
+export function indexesOf(entry: AuditEntry): string[] {
+  const app = appOf(entry);
+  return [
+    ...new Set([
+      ALL_ENTRIES,
+      isChange(entry) ? CHANGES : OTHERS,
+      indexOf.event(entry.event),
+      ...whoOf(entry).map(indexOf.who),
+      ...whomOf(entry).map(indexOf.whom),
+      ...(app === undefined ? [] : [appIndex(app, activityOf(entry))]),
+    ]),
+  ];
+}
+
+/** For each facet of the filter the indexes that together list all matching entries; without one the index of all entries. */
+export function indexesFor({ event, who, whom, named }: AuditFilter): string[][] {
+  const facets = [
+    event ? [indexOf.event(event)] : [],
+    who ? [who, ...(named?.who ?? [])].map(indexOf.who) : [],
+    whom ? [whom, ...(named?.whom ?? [])].map(indexOf.whom) : [],
+  ].filter((indexes) => indexes.length > 0);
+  return facets.length === 0 ? [[ALL_ENTRIES]] : facets;
+}
+
+export function matches(entry: AuditEntry, { event, who, whom, named }: AuditFilter): boolean {
+  return (
+    (!event || entry.event === event) &&
+    (!who || isOneOf(whoOf(entry), [who, ...(named?.who ?? [])])) &&
+    (!whom || isOneOf(whomOf(entry), [whom, ...(named?.whom ?? [])]))
+  );
+}
+
+/** True if the entry is by or about one of these users, or about one of these apps. */
+export function concerns(entry: AuditEntry, ids: readonly string[]): boolean {
+  const app = appOf(entry);
+  return ids.length > 0 && isOneOf([...whoOf(entry), ...whomOf(entry), ...(app === undefined ? [] : [app])], ids);
+}
+
+function isOneOf(names: readonly string[], wanted: readonly string[]): boolean {
+  return names.some((name) => wanted.some((one) => folded(one) === folded(name)));
+}
+
+function whoOf({ actor }: AuditEntry): string[] {
+  return [actor.id, actor.name].filter(isGiven);
+}
+
+function whomOf({ target, userId }: AuditEntry): string[] {
+  return [target?.id, target?.name, userId].filter(isGiven);
+}
+
+function isGiven(text: string | undefined): text is string {
+  return text !== undefined && text !== '';
+}

@@ -1,0 +1,165 @@
+/** Counts of events by five minutes, hour and day: kept in memory, written together every few seconds, for all processes. */
+import { changeJson } from '../../shared/storage/change-json.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { DAY_MS, DAY_SECONDS, HOUR_MS, isoTime } from '../../shared/time.ts';
+
+const TALLIED = [
+  'sign_in.succeeded',
+  'sign_in.refused',
+  'sign_in.failed',
+  'refresh.done',
+  'refresh.failed',
+  'relay.answered',
+  'relay.failed',
+  'relay.refused',
+] as const;
+export type Tallied = (typeof TALLIED)[number];
+
+export interface TallySpan {
+  /** The start of the span, ISO 8601 in UTC. */
+  at: string;
+  counts: Partial<Record<Tallied, number>>;
+}
+
+const FLUSH_MS = 3_000;
+/** Each is kept for longer than twice what the overview shows of it, since it compares with the time before. */
+const UNITS = {
+  minutes: { milliseconds: 300_000, characters: 16, lifetimeSeconds: DAY_SECONDS },
+  hour: { milliseconds: HOUR_MS, characters: 13, lifetimeSeconds: 3 * DAY_SECONDS },
+  day: { milliseconds: DAY_MS, characters: 10, lifetimeSeconds: 62 * DAY_SECONDS },
+} as const;
+export type TallyUnit = keyof typeof UNITS;
+const UNIT_NAMES = Object.keys(UNITS) as TallyUnit[];
+/** Where the store is so slow that every read overlaps a write, the last read counts. */
+const MAX_READS = 3;
+
+type Counts = TallySpan['counts'];
+
+export type Tallies = ReturnType<typeof createTallies>;
+
+/** @param parts `lost`: called with the number of counts that could not be stored before the process stops */
+export function createTallies(parts: { store: Store; clock: () => number; lost?: (counts: number) => void }) {
+  const { store, clock, lost } = parts;
+  /** By unit and name of the span. */
+  let unwritten = new Map<string, { unit: TallyUnit; counts: Counts }>();
+  /** Those of the current five minutes, to which every relayed call adds. */
+  let current: { slot: number; counts: Counts } = { slot: 0, counts: {} };
+  let timer: NodeJS.Timeout | undefined;
+  let writing: Promise<void> = Promise.resolve();
+  let closed = false;
+
+  const nameOf = (unit: TallyUnit, at: number) => {
+    const { milliseconds, characters } = UNITS[unit];
+    return isoTime(Math.floor(at / milliseconds) * milliseconds).slice(0, characters);
+  };
+
+  const keep = (name: string, unit: TallyUnit, counts: Counts): void => {
+    unwritten.set(name, { unit, counts: added(unwritten.get(name)?.counts ?? {}, counts) });
+  };
+
+  /** Adds the current counts to those of each unit. */
+  const gather = (): void => {
+    const { slot, counts } = current;
+    if (Object.keys(counts).length === 0) return;
+    const at = slot * UNITS.minutes.milliseconds;
+    for (const unit of UNIT_NAMES) keep(nameOf(unit, at), unit, counts);
+    current = { slot, counts: {} };
+  };
+
+  const add = (name: string, unit: TallyUnit, counts: Counts): Promise<void> => {
+    const { lifetimeSeconds } = UNITS[unit];
+    return changeJson<Counts>(store, { key: keys.tally(name), lifetimeSeconds }, {}, (stored) => added(stored, counts));
+  };
+
+  const unwrittenOf = (unit: TallyUnit): number =>
+    [...unwritten.values()]
+      .filter((span) => span.unit === unit)
+      .flatMap(({ counts }) => Object.values(counts))
+      .reduce((sum, count) => sum + count, 0);
+
+  const flush = (): Promise<void> => {
+    timer = undefined;
+    gather();
+    const batch = unwritten;
+    unwritten = new Map();
+    writing = writing.then(async () => {
+      let isDown = false;
+      for (const [name, { unit, counts }] of batch) {
+        // Kept for the next flush; a long outage costs one entry in five minutes. After the first failure the rest would only wait
+        // for the deadlines of a store that is down, also while the process stops.
+        if (!isDown)
+          isDown = await add(name, unit, counts).then(
+            () => false,
+            () => true,
+          );
+        if (isDown) keep(name, unit, counts);
+      }
+      if (unwritten.size > 0) scheduleFlush();
+    });
+    return writing;
+  };
+
+  const scheduleFlush = (): void => {
+    if (!closed) timer ??= setTimeout(() => void flush(), FLUSH_MS).unref();
+  };
+
+  const readSpans = (unit: TallyUnit, number: number): Promise<TallySpan[]> => {
+    const { milliseconds } = UNITS[unit];
+    gather();
+    const last = Math.floor(clock() / milliseconds) * milliseconds;
+    const times = Array.from({ length: number }, (_one, place) => last - (number - 1 - place) * milliseconds);
+    return Promise.all(
+      times.map(async (at) => {
+        const name = nameOf(unit, at);
+        const stored = await store.get(keys.tally(name));
+        const counts = stored ? (JSON.parse(stored.value) as Counts) : {};
+        // Includes the counts that this process has not written yet.
+        return { at: isoTime(at), counts: added(counts, unwritten.get(name)?.counts ?? {}) };
+      }),
+    );
+  };
+
+  return {
+    /** Synchronous; never throws. */
+    count(event: Tallied): void {
+      const slot = Math.floor(clock() / UNITS.minutes.milliseconds);
+      if (slot !== current.slot) {
+        gather();
+        current = { slot, counts: {} };
+      }
+      current.counts[event] = (current.counts[event] ?? 0) + 1;
+      scheduleFlush();
+    },
+
+    /** The last spans including the current one, oldest first. */
+    async read(unit: TallyUnit, number: number): Promise<TallySpan[]> {
+      for (let reading = 1; ; reading += 1) {
+        const written = writing;
+        await written;
+        const spans = await readSpans(unit, number);
+        // A write that started during the read may be counted twice or not at all.
+        if (written === writing || reading === MAX_READS) return spans;
+      }
+    },
+
+    /** Writes the remaining counts and stops. */
+    async close(): Promise<void> {
+      closed = true;
+      clearTimeout(timer);
+      await flush();
+      // Each unit has every count, unless it was stored.
+      const left = Math.max(...UNIT_NAMES.map(unwrittenOf));
+      if (left > 0) lost?.(left);
+    },
+  };
+}
+
+function added(left: Counts, right: Counts): Counts {
+  const sum: Counts = { ...left };
+  for (const what of TALLIED) {
+    const more = right[what];
+    if (more !== undefined) sum[what] = (sum[what] ?? 0) + more;
+  }
+  return sum;
+}

@@ -1,0 +1,32 @@
+/** The limits of a search or an export of the audit trail: a date counts from its start to its end, in UTC. */
+import { DAY_MS, isoTime } from '../../shared/time.ts';
+
+export const TIME_ADVICE = 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.';
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+/** With its offset, since the time zone of the server is not that of the user. */
+const TIME = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
+
+/** In milliseconds since the epoch; undefined for any other text. */
+export function startOf(text: string): number | undefined {
+  return DATE.test(text) ? dayOf(text) : timeOf(text);
+}
+
+/** The last millisecond that counts; undefined for any other text. */
+export function endOf(text: string): number | undefined {
+  const day = DATE.test(text) ? dayOf(text) : undefined;
+  return day === undefined ? timeOf(text) : day + DAY_MS - 1;
+}
+
+/** Date.parse accepts 2026-02-31 as the third of March. */
+function dayOf(date: string): number | undefined {
+  const day = Date.parse(`${date}T00:00:00Z`);
+  return !Number.isNaN(day) && isoTime(day).startsWith(date) ? day : undefined;
+}
+
+function timeOf(text: string): number | undefined {
+  const [, date] = TIME.exec(text) ?? [];
+  if (date === undefined || dayOf(date) === undefined) return undefined;
+  const time = Date.parse(text);
+  return Number.isNaN(time) ? undefined : time;
+}

@@ -1,0 +1,211 @@
+/** The audit trail: appended to and never changed, found again by its facets, exported whole, and kept for a set time. */
+import { keys } from '../../shared/storage/keys.ts';
+import { type MergedSource, unionPage } from '../../shared/storage/merged-page.ts';
+import { encodeCursor } from '../../shared/storage/paging.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { DAY_MS, isoTime } from '../../shared/time.ts';
+import { ALL_ENTRIES, type AuditFilter, CHANGES, concerns, indexesFor, indexesOf, matches, OTHERS } from './facets.ts';
+import type { AuditEntry, AuditRecord } from './kinds.ts';
+import { cleanEntry, decodeEntry, recordOf, searchText, storedIdOf } from './record.ts';
+
+interface PageRequest {
+  after?: string | undefined;
+  limit: number;
+  filter?: AuditFilter;
+  /** How long the page may search: a rare text must not delay other requests. */
+  searchMs?: number;
+}
+
+interface AuditPage {
+  /** Newest first. May have fewer items than `limit`, even none, although there is a `next`: see `searchedTo`. */
+  items: AuditRecord[];
+  next?: string;
+  /** Set where the search ran out of time: entries since this time (ISO 8601) have been searched. */
+  searchedTo?: string;
+}
+
+export interface AuditTrailParts {
+  store: Store;
+  /** Milliseconds since the epoch. */
+  clock: () => number;
+  /** How long entries are kept. */
+  days?: number;
+  /** The maximum number of changes, and of other entries. */
+  maxEntries?: number;
+  /** Called with each stored entry, for log shippers. */
+  onStored?: (record: AuditRecord) => void;
+}
+
+interface DatedEntry {
+  entry: AuditEntry;
+  /** Milliseconds since the epoch. */
+  at: number;
+  stored?: ((record: AuditRecord) => void) | undefined;
+}
+
+const BATCH = 250;
+const SEARCH_MS = 40;
+/** Small enough for one write: an entry is in up to nine indexes. */
+const TRIM_BATCH = 50;
+/** The indexes that `trim` reads. */
+const TRIMMED = [ALL_ENTRIES, CHANGES, OTHERS];
+
+export type AuditTrail = ReturnType<typeof createAuditTrail>;
+
+export function createAuditTrail(parts: AuditTrailParts) {
+  const { store, clock, days = 365, maxEntries = 1_000_000, onStored } = parts;
+  const log = keys.auditLog;
+
+  /** By id. */
+  const entriesAt = async (items: readonly { member: string }[]): Promise<Map<string, AuditRecord>> => {
+    const entries = await store.logEntries(
+      log,
+      items.map(({ member }) => member),
+    );
+    return new Map(entries.map((entry) => [entry.id, decodeEntry(entry)]));
+  };
+
+  /** The indexes of the facet with the fewest entries, so that the fewest are read. */
+  const narrowest = async (filter: AuditFilter): Promise<string[]> => {
+    const facets = indexesFor(filter);
+    const sizeOf = async (indexes: readonly string[]) =>
+      (await Promise.all(indexes.map((index) => store.count(index)))).reduce((sum, count) => sum + count, 0);
+    const sizes = await Promise.all(facets.map((indexes) => (facets.length === 1 ? 0 : sizeOf(indexes))));
+    return facets[sizes.indexOf(Math.min(...sizes))] ?? [];
+  };
+
+  /** The trimmed indexes go last, so that `trim` finds the entry again after a kill. */
+  const remove = async (gone: readonly { id: string; record: AuditRecord | undefined }[]): Promise<void> => {
+    await store.write(
+      gone.flatMap(({ id, record }) =>
+        (record ? indexesOf(record) : [])
+          .filter((index) => !TRIMMED.includes(index))
+          .map((index) => ({ index, remove: id })),
+      ),
+    );
+    await store.removeEntries(
+      log,
+      gone.map(({ id }) => id),
+    );
+    await store.write(gone.flatMap(({ id }) => TRIMMED.map((index) => ({ index, remove: id }))));
+  };
+
+  /** @param limits `count`: at most so many entries. `until`: only those before this time */
+  const removeOldest = async (index: string, limits: { count?: number; until?: number }): Promise<number> => {
+    const { count = Infinity, until = Infinity } = limits;
+    let removed = 0;
+    while (removed < count) {
+      const { items } = await store.page(index, { limit: Math.min(TRIM_BATCH, count - removed) });
+      const gone = items.filter(({ score }) => score < until);
+      if (gone.length === 0) break;
+      const records = await entriesAt(gone);
+      await remove(gone.map(({ member }) => ({ id: member, record: records.get(member) })));
+      removed += gone.length;
+    }
+    return removed;
+  };
+
+  const appendAll = async (entries: readonly DatedEntry[]): Promise<void> => {
+    const cleaned = entries.map(({ entry, at, stored = onStored }) => ({ clean: cleanEntry(entry), at, stored }));
+    const ids = await store.append(
+      log,
+      cleaned.map(({ clean, at }) => ({ entry: JSON.stringify(clean), at, indexes: indexesOf(clean) })),
+    );
+    for (const [n, { clean, at, stored }] of cleaned.entries()) stored?.(recordOf(ids[n] ?? '', at, clean));
+  };
+
+  return {
+    /** Resolves once the entry is stored. `at`: milliseconds since the epoch. @throws AppError `storage_unavailable` */
+    append: (entry: AuditEntry, at = clock()): Promise<void> => appendAll([{ entry, at }]),
+
+    /** As `append`, all or none. `stored` is called with the record of each, by default `onStored`. */
+    appendAll,
+
+    /** By the id of its record. */
+    async find(id: string): Promise<AuditRecord | undefined> {
+      const [entry] = await store.logEntries(log, [storedIdOf(id)]);
+      return entry && decodeEntry(entry);
+    },
+
+    async page({ after, limit, filter = {}, searchMs = SEARCH_MS }: PageRequest): Promise<AuditPage> {
+      const indexes = await narrowest(filter);
+      const until = performance.now() + searchMs;
+      const items: AuditRecord[] = [];
+      let cursor = after ?? startOf(filter);
+      for (;;) {
+        const size = filter.text || indexesFor(filter).length > 1 ? BATCH : limit - items.length;
+        // One more than wanted shows whether others follow.
+        const positions = await unionPage(store, indexes, { after: cursor, limit: size + 1 });
+        const batch = positions.slice(0, size);
+        const isLast = batch.length === positions.length;
+        const records = await entriesAt(batch);
+        for (const { member, score } of batch) {
+          if (filter.from !== undefined && score < filter.from) return { items };
+          cursor = encodeCursor({ member, score });
+          const record = records.get(member);
+          if (record && passesFilter(record, filter)) items.push(record);
+          if (items.length === limit) {
+            return isLast && member === batch.at(-1)?.member ? { items } : { items, next: cursor };
+          }
+        }
+        if (isLast) return { items };
+        if (performance.now() > until) return { items, next: cursor ?? '', searchedTo: timeOf(batch.at(-1)) };
+      }
+    },
+
+    /** The entries of several indexes as one list, newest first. @param accepts the entries to list */
+    merged: (indexes: readonly string[], accepts: (record: AuditRecord) => boolean): MergedSource<AuditRecord> => ({
+      page: (options) => unionPage(store, indexes, options),
+      async load(positions) {
+        const records = await entriesAt(positions);
+        return positions.map(({ member }) => {
+          const record = records.get(member);
+          return record && accepts(record) ? record : undefined;
+        });
+      },
+    }),
+
+    /** Every matching entry, oldest first, read in batches. */
+    async *export(filter: AuditFilter = {}): AsyncIterable<AuditRecord> {
+      let after: string | undefined;
+      do {
+        const read = await store.readLog(log, { limit: BATCH, ...(after === undefined ? {} : { after }) });
+        for (const item of read.items) {
+          const record = decodeEntry(item);
+          if (isWithin(item.at, filter) && passesFilter(record, filter)) yield record;
+        }
+        after = read.next;
+      } while (after !== undefined);
+    },
+
+    /** Removes expired entries, and the oldest changes and other entries beyond their maximum. Returns how many. */
+    async trim(): Promise<number> {
+      let removed = await removeOldest(ALL_ENTRIES, { until: clock() - days * DAY_MS });
+      for (const index of [CHANGES, OTHERS]) {
+        removed += await removeOldest(index, { count: (await store.count(index)) - maxEntries });
+      }
+      return removed;
+    },
+  };
+}
+
+/** The cursor just after all entries of that time. */
+function startOf({ to }: AuditFilter): string | undefined {
+  return to === undefined ? undefined : encodeCursor({ score: to + 1, member: '' });
+}
+
+function passesFilter(record: AuditRecord, filter: AuditFilter): boolean {
+  return matches(record, filter) && (!filter.text || hasText(record, filter.text, filter.named?.text));
+}
+
+function hasText(record: AuditRecord, text: string, ids: readonly string[] = []): boolean {
+  return searchText(record).includes(text.trim().toLowerCase()) || concerns(record, ids);
+}
+
+function isWithin(at: number, { from = -Infinity, to = Infinity }: AuditFilter): boolean {
+  return at >= from && at <= to;
+}
+
+function timeOf(last: { score: number } | undefined): string {
+  return isoTime(last?.score ?? 0);
+}

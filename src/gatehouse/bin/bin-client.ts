@@ -1,0 +1,218 @@
+/** Calls the remote BIN lookup service: one request for one BIN, and a typed result whatever happens. */
+import { setTimeout } from 'node:timers/promises';
+import type { BinBudget } from '../../shared/bin/lookup-result.ts';
+import type { Bin } from '../../shared/bin/parse-bin.ts';
+import { type BinRecord, isEmptyRecord } from '../../shared/bin/record.ts';
+import { parseJson } from '../../shared/json.ts';
+import { type Outbound, OutboundError } from '../../shared/outbound/outbound.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
+import { createBreaker } from './breaker.ts';
+import type { Reservation } from './quota.ts';
+import { recordFromResponse } from './response.ts';
+
+/** `paused`: nothing was sent, because too many calls in a row had failed. */
+export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'answer' | 'key_refused' | 'paused';
+
+/**
+ * `asOf`: date of the facts, or of the response if the service does not say it (YYYY-MM-DD). `retryAfterSeconds` and
+ * `secondsLeft` are whole seconds, at least 1.
+ */
+export type RemoteResult =
+  | { outcome: 'found'; record: BinRecord; digitsMatched: number; asOf: string; testData?: true }
+  | { outcome: 'not_found' }
+  | { outcome: 'limited'; retryAfterSeconds: number }
+  | { outcome: 'unavailable'; reason: UnavailableReason; retryAfterSeconds?: number }
+  | { outcome: 'not_reserved'; secondsLeft: number; spent: BinBudget };
+
+export type RemoteFailure = Exclude<RemoteResult, { outcome: 'found' | 'not_found' }>;
+
+export interface BinClient {
+  /** For the calls to come. */
+  useApiKey(apiKey: string | undefined): void;
+  /**
+   * Looks up one BIN. Nothing is sent while the service's `Retry-After` runs or after several failures in a row.
+   * `reserve` is called right before sending. If no connection is made, the call is tried once more, and then the
+   * reservation is released, as it is where the call was refused here. Rejects only if the store fails.
+   */
+  lookUp(bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult>;
+  /** The failure that `lookUp` would return without sending anything, if there is one. */
+  refusal(): Promise<RemoteFailure | undefined>;
+}
+
+export interface BinClientParts {
+  /** Base URL, to which the BIN is added as the last path segment. */
+  url: string;
+  apiKey?: string | undefined;
+  auth: 'bearer' | 'query' | 'basic';
+  /** Follows no redirects, applies the address policy and the limits, and rejects with an OutboundError. */
+  fetch: Outbound['fetch'];
+  store: Store;
+  /** Milliseconds since the epoch. */
+  clock: () => number;
+  /** For the whole call; default 5,000. */
+  deadlineMilliseconds?: number;
+  /** Pauses for `openMilliseconds` after so many failures in a row; default 10,000 and 5. */
+  breaker?: { failures: number; openMilliseconds: number };
+}
+
+const MAX_BYTES = 64 * 1024;
+const DEFAULT_DEADLINE_MS = 5_000;
+const DEFAULT_PAUSE_SECONDS = 60;
+const MAX_PAUSE_SECONDS = 31 * DAY_SECONDS;
+const BREAKER = { failures: 5, openMilliseconds: 10_000 };
+const RETRY_MS = 200;
+
+/** Codes of undici and the system for a connection that was not made, so that nothing was sent. */
+const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+
+/** @throws TypeError if `url` is not a URL */
+export function createBinClient(parts: BinClientParts): BinClient {
+  const base = new URL(parts.url);
+  let { apiKey } = parts;
+  const pause = createPause(parts.store, parts.clock);
+  const limits = {
+    deadlineMilliseconds: parts.deadlineMilliseconds ?? DEFAULT_DEADLINE_MS,
+    maxBytes: MAX_BYTES,
+  };
+  const breaker = createBreaker<RemoteResult>({
+    ...(parts.breaker ?? BREAKER),
+    isFailure: ({ outcome }) => outcome === 'unavailable',
+  });
+  const call = async (bin: Bin): Promise<RemoteResult> => {
+    const { url, headers } = requestFor(base, { apiKey, auth: parts.auth }, bin);
+    // Trace ids can look like further digits of the card number (R86).
+    return readResponse(
+      await parts.fetch(url, { peer: 'bin_service', headers, untraced: true }, limits),
+      bin,
+      parts.clock(),
+    );
+  };
+  const callReserved = async (bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult> => {
+    const reservation = await reserve?.();
+    if (reservation?.granted === false) {
+      const { secondsLeft, spent } = reservation;
+      return { outcome: 'not_reserved', secondsLeft, spent };
+    }
+    try {
+      return await call(bin).catch((error: unknown) => {
+        if (!isUnsent(error)) throw error;
+        return setTimeout(RETRY_MS).then(() => call(bin));
+      });
+    } catch (error) {
+      if (!(error instanceof OutboundError)) throw error;
+      if (isUnsent(error) || error.reason === 'address' || error.reason === 'busy') await reservation?.release();
+      return { outcome: 'unavailable', reason: reasonOf(error) };
+    }
+  };
+  const pausedFor = (retryAfterSeconds: number): RemoteFailure => {
+    return { outcome: 'unavailable', reason: 'paused', retryAfterSeconds };
+  };
+  const refusal = async (): Promise<RemoteFailure | undefined> => {
+    const limited = await pause.secondsLeft();
+    if (limited) return { outcome: 'limited', retryAfterSeconds: limited };
+    const paused = breaker.secondsLeft();
+    return paused === undefined ? undefined : pausedFor(paused);
+  };
+  return {
+    useApiKey(replaced) {
+      apiKey = replaced;
+    },
+    refusal,
+    async lookUp(bin, reserve) {
+      const refused = await refusal();
+      if (refused) return refused;
+      const response = await breaker.run(() => callReserved(bin, reserve), pausedFor);
+      if (response.outcome === 'limited') await pause.begin(response.retryAfterSeconds);
+      return response;
+    },
+  };
+}
+
+/** Whether no connection was made, so that the service cannot have counted the call. */
+function isUnsent(error: unknown): boolean {
+  const cause = error instanceof OutboundError ? error.cause : undefined;
+  return cause instanceof Error && 'code' in cause && NOT_CONNECTED.has(String(cause.code));
+}
+
+function requestFor(
+  base: URL,
+  { apiKey, auth }: Pick<BinClientParts, 'apiKey' | 'auth'>,
+  bin: Bin,
+): { url: string; headers: Record<string, string> } {
+  const url = new URL(base);
+  url.pathname = `${url.pathname.replace(/\/+$/, '')}/${bin}`;
+  const headers: Record<string, string> = { accept: 'application/json', 'accept-version': '3' };
+  if (apiKey === undefined) return { url: url.href, headers };
+  if (auth === 'query') url.searchParams.set('apiKey', apiKey);
+  if (auth === 'bearer') headers.authorization = `Bearer ${apiKey}`;
+  if (auth === 'basic') headers.authorization = `Basic ${Buffer.from(`${apiKey}:`).toString('base64')}`;
+  return { url: url.href, headers };
+}
+
+async function readResponse(response: Response, bin: Bin, now: number): Promise<RemoteResult> {
+  const wait = retryAfter(response.headers.get('retry-after'), now);
+  const retry = wait === undefined ? {} : { retryAfterSeconds: wait };
+  if (response.ok) return readRecord(await response.text(), bin, response.headers, now);
+  switch (response.status) {
+    case 404:
+      return { outcome: 'not_found' };
+    case 429:
+      return { outcome: 'limited', retryAfterSeconds: wait ?? DEFAULT_PAUSE_SECONDS };
+    case 401:
+    case 403:
+      return { outcome: 'unavailable', reason: 'key_refused', ...retry };
+    default:
+      return { outcome: 'unavailable', reason: 'status', ...retry };
+  }
+}
+
+function readRecord(text: string, bin: Bin, headers: Headers, now: number): RemoteResult {
+  const record = recordFromResponse(parseJson(text));
+  if (!record) return { outcome: 'unavailable', reason: 'answer' };
+  // The source "rules" adds nothing: Gatehouse has the rules of the networks itself.
+  if (isEmptyRecord(record) || headers.get('gatehouse-source') === 'rules') return { outcome: 'not_found' };
+  // Most services do not say how many digits matched: then all digits of the request count.
+  const matched = headers.get('gatehouse-digits-matched') ?? '';
+  const digits = /^[5-8]$/.test(matched) ? Math.min(Number(matched), bin.length) : bin.length;
+  const asOf = dateOf(headers.get('gatehouse-as-of'), now);
+  const isTest = headers.get('gatehouse-test-data') === 'true';
+  return { outcome: 'found', record, digitsMatched: digits, asOf, ...(isTest && { testData: isTest }) };
+}
+
+/** The date that the service states for its facts; today if it states none, an invalid one, or one in the future. */
+function dateOf(header: string | null, now: number): string {
+  const today = isoTime(now).slice(0, 10);
+  const time = header !== null && /^\d{4}-\d\d-\d\d$/.test(header) ? Date.parse(header) : Number.NaN;
+  if (header === null || Number.isNaN(time)) return today;
+  // Date.parse accepts 2017-02-31 as the third of March.
+  return isoTime(time).slice(0, 10) === header && header < today ? header : today;
+}
+
+function reasonOf(error: OutboundError): UnavailableReason {
+  if (error.reason === 'timeout') return 'timeout';
+  return error.reason === 'too_large' || error.reason === 'encoding' ? 'answer' : 'connection';
+}
+
+/** Delay or HTTP date (RFC 9110, section 10.2.3), in seconds, limited to 1 s to 31 days. */
+function retryAfter(header: string | null, now: number): number | undefined {
+  const text = header?.trim() ?? '';
+  const seconds = /^\d{1,10}$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - now) / 1000);
+  return Number.isNaN(seconds) ? undefined : Math.min(Math.max(seconds, 1), MAX_PAUSE_SECONDS);
+}
+
+/** The `Retry-After` of the service, shared by all processes. */
+function createPause(store: Store, clock: () => number) {
+  return {
+    async secondsLeft(): Promise<number | undefined> {
+      const record = await store.get(keys.binServicePause);
+      const left = record ? Math.ceil((Number(record.value) - clock()) / 1000) : 0;
+      return left > 0 ? Math.min(left, MAX_PAUSE_SECONDS) : undefined;
+    },
+    async begin(seconds: number): Promise<void> {
+      const until = clock() + seconds * 1000;
+      await store.write([{ put: keys.binServicePause, value: String(until), lifetimeSeconds: seconds }]);
+    },
+  };
+}

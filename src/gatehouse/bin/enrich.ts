@@ -1,0 +1,167 @@
+/** Adds BIN facts to a CSV of any length: reads it as a stream and looks up a thousand rows at a time. */
+import { pipeline } from 'node:stream/promises';
+import { CsvError, type Info, parse } from 'csv-parse';
+import type { LookupResult } from '../../shared/bin/lookup-result.ts';
+import { parseBin } from '../../shared/bin/parse-bin.ts';
+import { AppError } from '../../shared/errors.ts';
+import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
+
+export interface EnrichParts {
+  /** The bytes of the CSV; its first line names the columns. */
+  input: NodeJS.ReadableStream;
+  /** Name of the column that holds BINs, in any case. */
+  column: string;
+  lookup: BinLookup;
+  /** Writes a batch of lines. The next batch is read when it resolves. */
+  write: (text: string) => Promise<void>;
+}
+
+export interface EnrichReport {
+  rows: number;
+  /** Rows by the source of their facts, or by their problem. */
+  outcomes: Record<string, number>;
+}
+
+/** Columns that are added to each row, in this order. */
+const ADDED = ['scheme', 'type', 'brand', 'prepaid', 'country', 'bank', 'source', 'as_of', 'digits_matched', 'problem'];
+const MAX_ROW_BYTES = 1024 * 1024;
+/** A value with more digits is taken for a card number, or part of one. */
+const MAX_DIGITS = 8;
+
+interface Row {
+  record: string[];
+  info: Info;
+}
+
+/**
+ * A value that is not a BIN gets a problem in its row. A value with more digits stops the work before its batch is
+ * looked up, because the column then holds card numbers (R85). The caller must then discard what has been written.
+ * @throws AppError `invalid_request` with the row and the column, never with the value
+ */
+export async function enrichCsv(parts: EnrichParts): Promise<EnrichReport> {
+  const work = createBatches(parts);
+  const parser = parse({ bom: true, info: true, relax_column_count: true, max_record_size: MAX_ROW_BYTES });
+  try {
+    await pipeline(parts.input, parser, async (rows: AsyncIterable<Row>) => {
+      for await (const row of rows) await work.take(row);
+    });
+  } catch (error) {
+    throw toRefusal(error, work.line());
+  }
+  return work.finish();
+}
+
+function createBatches({ column, lookup, write }: EnrichParts) {
+  const outcomes: Record<string, number> = {};
+  let at: number | undefined;
+  let width = 0;
+  let rows = 0;
+  let line = 1;
+  let batch: string[][] = [];
+
+  const flush = async (): Promise<void> => {
+    const parsed = batch.map((cells) => parseBin(cells[at ?? 0]?.trim()).bin);
+    const results = await lookup.lookUpMany(
+      parsed.filter((bin) => bin !== undefined),
+      { kind: 'operator' },
+    );
+    let next = 0;
+    const lines = batch.map((cells, index) => {
+      const result = parsed[index] === undefined ? undefined : results[next++];
+      const outcome = outcomeOf(result);
+      outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+      return lineOf([...padded(cells, width), ...factsOf(result)]);
+    });
+    rows += batch.length;
+    batch = [];
+    if (lines.length > 0) await write(lines.join(''));
+  };
+
+  const header = async (cells: readonly string[]): Promise<void> => {
+    at = columnIndex(cells, column);
+    width = cells.length;
+    await write(lineOf([...cells, ...ADDED.map((name) => `bin_${name}`)]));
+  };
+
+  return {
+    line: () => line,
+    async take({ record, info }: Row): Promise<void> {
+      line = info.lines;
+      if (at === undefined) return header(record);
+      if (digitsIn(record[at] ?? '') > MAX_DIGITS) throw cardNumbers(line, column);
+      if (record.slice(width).some((cell) => cell !== '')) throw tooManyCells(line);
+      batch.push(record);
+      if (batch.length === MAX_BULK_BINS) await flush();
+    },
+    async finish(): Promise<EnrichReport> {
+      if (at === undefined) throw refused('The file is empty: its first line must name the columns.');
+      await flush();
+      return { rows, outcomes };
+    },
+  };
+}
+
+function columnIndex(header: readonly string[], column: string): number {
+  // The operator gave a value instead of a name, so the message must not repeat it.
+  if (digitsIn(column) > MAX_DIGITS)
+    throw refused('The --column value looks like a card number: give the name of a column in the first line.');
+  const names = header.map((name) => name.trim().toLowerCase());
+  if (names.some((name) => ADDED.some((added) => name === `bin_${added}`)))
+    throw refused('The file already has columns of an earlier enrichment: remove them first.');
+  const matches = names.flatMap((name, index) => (name === column.trim().toLowerCase() ? [index] : []));
+  if (matches.length > 1) throw refused(`Several columns are named "${column}": give them different names.`);
+  if (matches[0] !== undefined) return matches[0];
+  throw refused(`No column is named "${column}": give a name from the first line with --column.`);
+}
+
+/** Counts digits of any script, also with other characters between them. */
+function digitsIn(text: string): number {
+  return text.match(/\p{Nd}/gu)?.length ?? 0;
+}
+
+function padded(cells: readonly string[], width: number): string[] {
+  return Array.from({ length: width }, (_, index) => cells[index] ?? '');
+}
+
+function outcomeOf(result: LookupResult | undefined): string {
+  if (!result || result.problem !== undefined) return result?.problem ?? 'invalid_bin';
+  return result.unasked?.problem ?? result.source;
+}
+
+function factsOf(result: LookupResult | undefined): string[] {
+  if (!result || result.problem !== undefined) return [...ADDED.slice(1).map(() => ''), outcomeOf(result)];
+  const { record, source, asOf, digitsMatched, unasked } = result;
+  const { scheme, type, brand, prepaid, country, bank } = record;
+  const facts = [scheme, type, brand, prepaid === undefined ? undefined : String(prepaid), country?.alpha2, bank?.name];
+  return [...facts.map(withoutFormula), source, asOf, String(digitsMatched), unasked?.problem ?? ''];
+}
+
+/** Prefixes text that a spreadsheet would run as a formula with an apostrophe. */
+function withoutFormula(text = ''): string {
+  return /^[=+\-@\t]/.test(text) ? `'${text}` : text;
+}
+
+function lineOf(cells: readonly string[]): string {
+  return `${cells.map((cell) => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell)).join(',')}\n`;
+}
+
+function cardNumbers(line: number, column: string): AppError {
+  return refused(
+    `Line ${line}, column "${column}": the value has more than 8 digits, so the column seems to hold card numbers. Reading has stopped. Give a file with only the first 6 to 8 digits.`,
+  );
+}
+
+/** Such a row would put the facts into the wrong columns, or lose cells. */
+function tooManyCells(line: number): AppError {
+  return refused(`Line ${line} has more cells than the first line: correct it and start again.`);
+}
+
+function toRefusal(error: unknown, line: number): unknown {
+  return error instanceof CsvError
+    ? refused(`The row after line ${line} cannot be read as CSV (${error.code}): correct it and start again.`)
+    : error;
+}
+
+function refused(detail: string): AppError {
+  return new AppError('invalid_request', { detail });
+}

@@ -1,0 +1,121 @@
+/** The BIN overview for administrators: data set and coverage, call quota, health of the service, and cache. */
+import { z } from 'zod';
+import { countryByAlpha2 } from '../../shared/bin/country.ts';
+import type { Coverage, DatasetAbout } from '../../shared/bin/dataset.ts';
+import type { Bins } from './bin.ts';
+import { type UsedDataset, usedDatasets } from './rollback.ts';
+import type { ServiceHealth } from './tally.ts';
+
+/** The rows of a network or a country. */
+const share = z.object({
+  key: z.string().nullable().describe('the network, or the alpha-2 code; null: none is named'),
+  name: z.string(),
+  rows: z.int(),
+});
+const about = { source: z.string(), asOf: z.string(), licence: z.string(), rows: z.int() };
+const instant = z.iso.datetime();
+
+/** As JSON, and for the page. */
+export const binOverviewSchema = z.object({
+  dataset: z.object({
+    origin: z
+      .enum(['file', 'import', 'built_in'])
+      .describe('file: that of BIN_DATASET_FILE, which wins over an import'),
+    ...about,
+    badRows: z.int().nullable().describe('rows left out; null: built in'),
+    faults: z.array(z.object({ line: z.int(), reason: z.string() })).describe('the first hundred of those rows'),
+    importedAt: instant.nullable(),
+  }),
+  previous: z
+    .object({ id: z.string(), ...about, importedAt: instant.nullable() })
+    .nullable()
+    .describe('what "bin rollback" would bring back; its id is built_in if that is the built-in data set'),
+  networks: z.array(share),
+  countries: z.array(share),
+  quota: z
+    .object({
+      used: z.int(),
+      limit: z.int(),
+      userReserve: z.int().describe('calls that only users may cause'),
+      userDailyQuota: z.int().describe('calls that one user may cause in a day (UTC)'),
+      resetsAt: instant,
+    })
+    .nullable()
+    .describe('calls to the BIN lookup service this month (UTC); null where none is set'),
+  service: z.object({
+    status: z.enum(['not_set', 'never_asked', 'answering', 'failing']),
+    lastAnswerAt: instant.optional(),
+    lastFailureAt: instant.optional(),
+    lastFailure: z.string().optional(),
+  }),
+  /** For this UTC month and all processes. */
+  lookups: z.object({ month: z.string(), outcomes: z.record(z.string(), z.int()) }),
+  /** `hitRate`: 0 to 1; null if the cache has not been used this month. */
+  cache: z.object({ hits: z.int(), misses: z.int(), hitRate: z.number().nullable() }),
+});
+
+export type BinOverview = z.output<typeof binOverviewSchema>;
+export type Share = z.output<typeof share>;
+
+/** @throws AppError `storage_unavailable` */
+export async function overviewOf(bins: Bins): Promise<BinOverview> {
+  const [versions, quota, tally] = await Promise.all([
+    bins.stored.versions(),
+    bins.quota?.status() ?? null,
+    bins.tally.report(),
+  ]);
+  const previous = usedDatasets(versions, bins.builtIn)?.previous;
+  const version = bins.dataset.version();
+  const dataset = bins.dataset.current();
+  const shown = dataset ?? bins.builtIn();
+  const report = bins.dataset.report();
+  const origin = dataset ? (version ? 'import' : 'file') : 'built_in';
+  const { month, outcomes, cache, service } = tally;
+  const lookUps = cache.hits + cache.misses;
+  return {
+    dataset: {
+      origin,
+      ...aboutOf(shown),
+      badRows: report?.skipped ?? null,
+      faults: [...(report?.faults ?? [])],
+      importedAt: version?.importedAt ?? null,
+    },
+    // While the file is used, a rollback would have no effect.
+    previous: previous && origin !== 'file' ? previousView(previous) : null,
+    ...coverageOf(shown.coverage),
+    quota,
+    service: { status: quota ? serviceStatusOf(service) : 'not_set', ...service },
+    lookups: { month, outcomes },
+    cache: { ...cache, hitRate: lookUps === 0 ? null : cache.hits / lookUps },
+  };
+}
+
+function aboutOf({ source, asOf, licence, size }: DatasetAbout & { size: number }) {
+  return { source, asOf, licence, rows: size };
+}
+
+function previousView(version: UsedDataset): BinOverview['previous'] {
+  return { id: version.id, ...aboutOf(version), importedAt: version.importedAt };
+}
+
+function coverageOf({ schemes, countries }: Coverage): { networks: Share[]; countries: Share[] } {
+  return {
+    networks: sharesOf(schemes, (scheme) => scheme || 'no network named'),
+    countries: sharesOf(countries, (alpha2) => countryByAlpha2(alpha2)?.name ?? alpha2),
+  };
+}
+
+function sharesOf(counts: Readonly<Record<string, number>>, nameOf: (key: string) => string): Share[] {
+  return Object.entries(counts)
+    .map(([key, rows]) => ({ key: key || null, name: nameOf(key), rows }))
+    .sort((one, other) => other.rows - one.rows || one.name.localeCompare(other.name));
+}
+
+/** What the last call to the service brought. */
+export function serviceStatusOf({
+  lastAnswerAt,
+  lastFailureAt,
+}: ServiceHealth): 'never_asked' | 'answering' | 'failing' {
+  if (lastAnswerAt === undefined && lastFailureAt === undefined) return 'never_asked';
+  return (lastAnswerAt ?? '') >= (lastFailureAt ?? '') ? 'answering' : 'failing';
+}

@@ -1,0 +1,22 @@
+/** What a rollback changes between: the last import, and what was used before it. */
+import type { Dataset, DatasetAbout } from '../../shared/bin/dataset.ts';
+import type { DatasetVersion, DatasetVersions } from './stored-dataset.ts';
+
+/** Stands for the built-in data set, which has no import. */
+export const BUILT_IN_ID = 'built_in';
+
+/** An import, or the built-in data set, described without loading it. */
+export type UsedDataset = DatasetVersion | (DatasetAbout & { id: string; size: number; importedAt: null });
+
+/** Undefined if nothing was ever imported, so that there is nothing to go back to. */
+export function usedDatasets(
+  versions: DatasetVersions | undefined,
+  builtIn: () => Dataset,
+): { current: UsedDataset; previous: UsedDataset } | undefined {
+  if (!versions) return undefined;
+  const described = () => {
+    const { source, asOf, licence, size } = builtIn();
+    return { id: BUILT_IN_ID, source, asOf, licence, size, importedAt: null };
+  };
+  return { current: versions.current ?? described(), previous: versions.previous ?? described() };
+}

@@ -1,0 +1,125 @@
+/** Serves `GET /bin/{bin}` and `POST /bin`. The guard against card numbers runs before these handlers. */
+import type { IncomingMessage } from 'node:http';
+import type { RequestHandler } from 'express';
+import { z } from 'zod';
+import { recordHeaders } from '../../shared/bin/lookup-result.ts';
+import { parseBin } from '../../shared/bin/parse-bin.ts';
+import { type BinRecord, factRows, recordSchema } from '../../shared/bin/record.ts';
+import type { AppError } from '../../shared/errors.ts';
+import { formField } from '../../shared/http/body.ts';
+import { described, json, type Operation, PAGE } from '../../shared/http/description.ts';
+import { report } from '../../shared/http/problem.ts';
+import { sendJson } from '../../shared/http/response-head.ts';
+import type { RelayedHandler } from '../../shared/http/route-table.ts';
+import type { Events } from '../../shared/observability/events.ts';
+import type { BinPanel } from '../../shared/pages/page-data.ts';
+import type { Pages } from '../../shared/pages/pages.ts';
+import type { ProblemReferences } from '../../shared/pages/problem-references.ts';
+import { sessionOf } from '../../shared/sessions/guards.ts';
+import type { BinLookup } from './lookup.ts';
+import type { BinCaller } from './quota.ts';
+import { batchSchema, invalidBin, lookUpBody, lookUpOne, lookupError, resultsSchema } from './requests.ts';
+
+declare module '../../shared/pages/page-data.ts' {
+  interface BinResult {
+    record: BinRecord;
+    rows: ReturnType<typeof factRows>;
+  }
+}
+
+export interface BinRoutes {
+  /** With or without Express. */
+  one: RelayedHandler;
+  /** JSON `{"bins": [...]}`, or the page's form field `bin`. */
+  many: RequestHandler;
+  /** JSON alone. */
+  manyAsJson: RequestHandler;
+  /** The empty form, for a browser that reloads the address of a result. */
+  form: RequestHandler;
+}
+
+const ONE: Operation = { summary: 'What is known of a BIN', responses: { 200: json(recordSchema) } };
+
+const MANY: Operation = {
+  summary: 'What is known of up to 1,000 BINs',
+  body: batchSchema,
+  responses: { 200: json(resultsSchema) },
+};
+
+const MANY_OR_PAGE: Operation = {
+  ...MANY,
+  form: z.object({ bin: z.string().describe('one BIN, for the page') }),
+  responses: { 200: { ...json(resultsSchema), ...PAGE } },
+};
+
+export function binRoutes(parts: {
+  lookup: BinLookup;
+  pages: Pages;
+  events: Events;
+  references: Pick<ProblemReferences, 'keep'>;
+  publicHref: string;
+}): BinRoutes {
+  const { lookup, pages, events, references, publicHref } = parts;
+
+  const sendPage: RequestHandler = async (req, res) => {
+    const panel = await lookUpPanel(lookup, formField(req.body, 'bin'), callerOf(req), async (error) => {
+      report(events, req, error);
+      return references.keep(req, error);
+    });
+    if (panel.status !== 200) res.status(panel.status);
+    if (panel.bin.error?.retryAfterSeconds !== undefined)
+      res.set('Retry-After', String(panel.bin.error.retryAfterSeconds));
+    pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN look-up'), bin: panel.bin });
+  };
+
+  const sendJsonResults: RequestHandler = async (req, res) => {
+    res.json(await lookUpBody(lookup, req.body, callerOf(req), publicHref));
+  };
+
+  return {
+    one: described<RelayedHandler>(ONE, async (req, res, bin) => {
+      const result = await lookUpOne(lookup, bin, callerOf(req));
+      sendJson(req, res, recordHeaders(result), result.record);
+    }),
+    many: described<RequestHandler>(MANY_OR_PAGE, (req, res, next) =>
+      (req.is('urlencoded') ? sendPage : sendJsonResults)(req, res, next),
+    ),
+    manyAsJson: described(MANY, sendJsonResults),
+    form: (req, res) => pages.send(res, 'bin/page', { page: pages.signedInFrame(req, 'BIN look-up'), bin: {} }),
+  };
+}
+
+/** The guard has authenticated either a relay token or a signed-in user. */
+function callerOf(req: IncomingMessage): BinCaller {
+  const relayToken = req.context.relayCaller?.token;
+  if (!relayToken) return { kind: 'user', id: sessionOf(req).user.id };
+  return { kind: 'relay_token', id: relayToken.id, callsPerMonth: relayToken.binCallsPerMonth };
+}
+
+/** The panel and the HTTP status for a look-up by the form. */
+async function lookUpPanel(
+  lookup: BinLookup,
+  typed: string | undefined,
+  caller: BinCaller,
+  reported: (error: AppError) => Promise<string | undefined>,
+): Promise<{ bin: BinPanel; status: number }> {
+  const { bin } = parseBin(typed);
+  const result = bin ? await lookup.lookUp(bin, caller) : undefined;
+  if (bin && result && result.problem === undefined) {
+    const { record, source, asOf, digitsMatched, outdated, testData } = result;
+    const about = { source, asOf, digitsMatched, outdated, testData, unasked: result.unasked !== undefined };
+    return { bin: { result: { bin, record, rows: factRows(record), ...about } }, status: 200 };
+  }
+  const error = result?.problem === undefined ? invalidBin() : lookupError(result);
+  return {
+    bin: {
+      error: {
+        code: error.code,
+        meaning: result && error.detail,
+        reference: await reported(error),
+        retryAfterSeconds: error.retryAfterSeconds,
+      },
+    },
+    status: error.status,
+  };
+}

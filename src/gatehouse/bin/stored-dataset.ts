@@ -1,0 +1,257 @@
+/** Stores the imported data sets: the current one and the one before it, which a rollback restores. */
+import { createHash, randomUUID } from 'node:crypto';
+import { type Dataset, type DatasetAbout, openDataset } from '../../shared/bin/dataset.ts';
+import type { FileReport } from '../../shared/bin/dataset-file.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import type { Store, Write } from '../../shared/storage/store.ts';
+import { HOUR_MS, isoTime } from '../../shared/time.ts';
+import type { DatasetChange } from './dataset-change.ts';
+import { decodeDataset, type EncodedDataset, encodeDataset } from './dataset-codec.ts';
+import { BUILT_IN_ID } from './rollback.ts';
+
+/** An imported data set, described without loading it. */
+export interface DatasetVersion extends DatasetAbout {
+  id: string;
+  /** Number of entries. */
+  size: number;
+  /** ISO 8601. */
+  importedAt: string;
+  report: FileReport;
+  /** Of the packed form: number of parts and bytes, and the SHA-256 in base64url. */
+  parts: number;
+  bytes: number;
+  digest: string;
+}
+
+/** Where one is missing, the built-in data set has its place. */
+export interface DatasetVersions {
+  current?: DatasetVersion | undefined;
+  previous?: DatasetVersion | undefined;
+}
+
+/** What an upload was compared with. */
+export interface Replaced extends Pick<Dataset, 'source' | 'asOf' | 'size'> {
+  /** Of the import that was the current one, or `BUILT_IN_ID`. */
+  id: string;
+}
+
+/** An uploaded data set that waits for an administrator to import it, and what that would change. */
+export interface StagedDataset {
+  version: DatasetVersion;
+  change: DatasetChange;
+  replaces: Replaced;
+  /** ISO 8601. */
+  expiresAt: string;
+}
+
+interface Checked extends Pick<StagedDataset, 'change' | 'replaces'> {
+  dataset: EncodedDataset;
+  report: FileReport;
+}
+
+export interface StoredDatasets {
+  /** The id of the current import, or `BUILT_IN_ID`. */
+  currentId(): Promise<string>;
+  versions(): Promise<DatasetVersions | undefined>;
+  /** Undefined if another import has removed it. Rejects if it is damaged, and with `storage_unavailable`. */
+  load(version: DatasetVersion): Promise<Dataset | undefined>;
+  /** Stores the data set completely before it becomes the current one. The current one becomes the previous. */
+  save(dataset: Dataset, report: FileReport, onPart?: (bytes: number) => void): Promise<DatasetVersion>;
+  /** Stores the data set for an hour, without using it. There is one at a time: it replaces an earlier one. */
+  stage(upload: Checked): Promise<StagedDataset>;
+  /** Undefined once it was imported, discarded or replaced, or has expired. */
+  staged(id: string): Promise<StagedDataset | undefined>;
+  /** Makes a staged data set the current one, as `save` does. Undefined as for `staged`, or if it `replaces` another one by now. */
+  importStaged(id: string): Promise<DatasetVersion | undefined>;
+  /** Returns false if it is gone already. */
+  discardStaged(id: string): Promise<boolean>;
+  /** Swaps the current and the previous data set; undefined if the previous one is not `to`, an id or `BUILT_IN_ID`. */
+  rollback(to: string): Promise<DatasetVersions | undefined>;
+  /** Calls the listener when another data set becomes current. Messages can be lost, so check from time to time too. */
+  onChange(listener: () => void): Promise<() => Promise<void>>;
+}
+
+interface SaveOptions {
+  lifetimeSeconds?: number;
+  onPart?: ((bytes: number) => void) | undefined;
+}
+
+const PART_BYTES = 192 * 1024;
+const CHANNEL = 'bin-dataset';
+/** No import takes as long: older parts that are not in use belong to an interrupted one. */
+const ABANDONED_MS = HOUR_MS;
+const MAX_VERSIONS = 100;
+/** An abandoned upload has expired when its place in the index is cleared. */
+const STAGED_SECONDS = ABANDONED_MS / 1000;
+
+export function createStoredDatasets(parts: { store: Store; clock: () => number }): StoredDatasets {
+  const { store, clock } = parts;
+
+  const read = async (): Promise<{ versions?: DatasetVersions; version: number }> => {
+    const record = await store.get(keys.binDataset);
+    return record ? { versions: JSON.parse(record.value), version: record.version } : { version: 0 };
+  };
+
+  /**
+   * Repeats the change if another import or rollback came in between.
+   * @param claim a step of the same write; undefined once it is no longer possible
+   */
+  const change = async (
+    next: (now: DatasetVersions | undefined) => DatasetVersions | undefined,
+    claim?: () => Promise<Write | undefined>,
+  ) => {
+    for (;;) {
+      const { versions, version } = await read();
+      const changed = next(versions);
+      const claimed = await claim?.();
+      if (!changed || (claim && !claimed)) return undefined;
+      const put: Write = { put: keys.binDataset, value: JSON.stringify(changed), ifVersion: version };
+      if (!(await store.write(claimed ? [put, claimed] : [put]))) continue;
+      await store.publish(CHANNEL, changed.current?.id ?? BUILT_IN_ID);
+      return changed;
+    }
+  };
+
+  const listVersion = (id: string) => store.write([{ index: keys.binDatasetVersions, add: id, score: clock() }]);
+
+  const saveParts = async (
+    { bytes: packed, ...about }: EncodedDataset,
+    report: FileReport,
+    options: SaveOptions = {},
+  ): Promise<DatasetVersion> => {
+    const id = randomUUID();
+    const lifetime = options.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: options.lifetimeSeconds };
+    await listVersion(id);
+    let part = 0;
+    for (let start = 0; start < packed.length; start += PART_BYTES, part++) {
+      const bytes = packed.subarray(start, start + PART_BYTES);
+      const value = Buffer.from(bytes).toString('base64');
+      await store.write([{ put: keys.binDatasetPart(id, part), value, ...lifetime }]);
+      options.onPart?.(bytes.length);
+    }
+    return {
+      ...{ ...about, id, report, digest: digestOf(packed), bytes: packed.length },
+      importedAt: isoTime(clock()),
+      parts: part,
+    };
+  };
+
+  /** Lets the parts of a staged data set last. Returns false if one is gone. */
+  const keepParts = async ({ id, parts: count }: DatasetVersion): Promise<boolean> => {
+    await listVersion(id);
+    for (let part = 0; part < count; part++) {
+      const put = keys.binDatasetPart(id, part);
+      const record = await store.get(put);
+      if (!record || !(await store.write([{ put, value: record.value, ifVersion: record.version }]))) return false;
+    }
+    return true;
+  };
+
+  const makeCurrent = async (
+    current: DatasetVersion,
+    replaces?: string,
+    claim?: () => Promise<Write | undefined>,
+  ): Promise<DatasetVersion | undefined> => {
+    let dropped: string | undefined;
+    const changed = await change((now) => {
+      if (replaces !== undefined && idIn(now) !== replaces) return undefined;
+      dropped = now?.previous?.id;
+      return { ...now, current, ...(now && { previous: now.current }) };
+    }, claim);
+    if (!changed) return undefined;
+    await removeUnused(dropped);
+    return current;
+  };
+
+  const readStaged = async (): Promise<{ staged?: StagedDataset; version: number }> => {
+    const record = await store.get(keys.binDatasetUpload);
+    return record ? { staged: JSON.parse(record.value), version: record.version } : { version: 0 };
+  };
+  const stagedOf = async (id: string) => {
+    const { staged, version } = await readStaged();
+    return staged?.version.id === id ? { staged, version } : undefined;
+  };
+
+  const removeParts = async (id: string): Promise<void> => {
+    let part = 0;
+    while (await store.get(keys.binDatasetPart(id, part))) part++;
+    // Last part first, so that an interrupted removal leaves parts that the next one finds.
+    while (part-- > 0) await store.write([{ delete: keys.binDatasetPart(id, part) }]);
+    await store.write([{ index: keys.binDatasetVersions, remove: id }]);
+  };
+
+  const removeUnused = async (dropped: string | undefined): Promise<void> => {
+    const { versions } = await read();
+    const used = [versions?.current?.id, versions?.previous?.id];
+    const { items } = await store.page(keys.binDatasetVersions, { limit: MAX_VERSIONS });
+    for (const { member, score } of items) {
+      const isAbandoned = member === dropped || score < clock() - ABANDONED_MS;
+      if (isAbandoned && !used.includes(member)) await removeParts(member);
+    }
+  };
+
+  return {
+    currentId: async () => idIn((await read()).versions),
+    versions: async () => (await read()).versions,
+    load: (version) => loadParts(store, version),
+    async save(dataset, report, onPart) {
+      const version = await saveParts(await encodeDataset(dataset.packed), report, { onPart });
+      await makeCurrent(version);
+      return version;
+    },
+    async stage({ dataset, report, change, replaces }) {
+      const version = await saveParts(dataset, report, { lifetimeSeconds: STAGED_SECONDS });
+      const staged: StagedDataset = { version, change, replaces, expiresAt: isoTime(clock() + STAGED_SECONDS * 1000) };
+      const value = JSON.stringify(staged);
+      for (;;) {
+        const { staged: earlier, version: ifVersion } = await readStaged();
+        const put = { put: keys.binDatasetUpload, value, lifetimeSeconds: STAGED_SECONDS, ifVersion };
+        if (!(await store.write([put]))) continue;
+        if (earlier) await removeParts(earlier.version.id);
+        return staged;
+      }
+    },
+    staged: async (id) => (await stagedOf(id))?.staged,
+    async importStaged(id) {
+      const found = await stagedOf(id);
+      if (!found || !(await keepParts(found.staged.version))) return undefined;
+      const current = { ...found.staged.version, importedAt: isoTime(clock()) };
+      // In the same write, since another process that replaces or discards the upload deletes its parts.
+      return makeCurrent(current, found.staged.replaces.id, async () => {
+        const upload = await stagedOf(id);
+        return upload && { delete: keys.binDatasetUpload, ifVersion: upload.version };
+      });
+    },
+    async discardStaged(id) {
+      const found = await stagedOf(id);
+      if (!found || !(await store.write([{ delete: keys.binDatasetUpload, ifVersion: found.version }]))) return false;
+      await removeParts(id);
+      return true;
+    },
+    rollback: (to) =>
+      change((now) =>
+        now && (now.previous?.id ?? BUILT_IN_ID) === to
+          ? { ...now, current: now.previous, previous: now.current }
+          : undefined,
+      ),
+    onChange: (listener) => store.subscribe(CHANNEL, listener),
+  };
+}
+
+async function loadParts(store: Store, { id, parts, digest }: DatasetVersion): Promise<Dataset | undefined> {
+  const packed: Buffer[] = [];
+  for (let part = 0; part < parts; part++) {
+    const record = await store.get(keys.binDatasetPart(id, part));
+    if (!record) return undefined;
+    packed.push(Buffer.from(record.value, 'base64'));
+  }
+  const whole = Buffer.concat(packed);
+  if (digestOf(whole) !== digest) throw new TypeError('The stored BIN data set is damaged: import it again.');
+  return openDataset(await decodeDataset(whole));
+}
+
+const idIn = (versions: DatasetVersions | undefined): string => versions?.current?.id ?? BUILT_IN_ID;
+
+function digestOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('base64url');
+}

@@ -1,0 +1,28 @@
+/** The command `audit export`: writes the whole audit trail as NDJSON. */
+import type { Command } from 'commander';
+import { AppError } from '../../shared/errors.ts';
+import { endOf, startOf, TIME_ADVICE } from '../audit/time-limits.ts';
+import type { Terminal } from './terminal.ts';
+
+export function addAuditCommands(program: Command, terminal: Terminal): void {
+  program
+    .command('audit')
+    .description('audit trail')
+    .command('export')
+    .description('write every entry as a line of JSON (NDJSON), oldest first')
+    .option('--from <time>', 'from this time on, such as 2026-11-21 or 2026-11-21T08:00:00Z')
+    .option('--to <time>', 'up to this time; a date counts to its end')
+    .option('--json', 'as without it: the entries are JSON in any case')
+    .addHelpText('after', '\nUse npm run -s, so that only the entries are written.')
+    .action(async ({ from, to }: { from?: string; to?: string }) => {
+      const filter = { from: limitOf(from, startOf), to: limitOf(to, endOf) };
+      const { exportTrail } = await import('./run-audit.ts');
+      await exportTrail(terminal, filter, { from, to });
+    });
+}
+
+function limitOf(text: string | undefined, read: (text: string) => number | undefined): number | undefined {
+  const limit = text === undefined ? undefined : read(text);
+  if (text !== undefined && limit === undefined) throw new AppError('invalid_request', { detail: TIME_ADVICE });
+  return limit;
+}

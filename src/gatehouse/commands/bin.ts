@@ -1,0 +1,120 @@
+/** The commands `bin import` and `bin rollback` for BIN data sets, and `bin enrich` for files of BINs. */
+import { createRequire } from 'node:module';
+import { type Command, InvalidArgumentError } from 'commander';
+import type { RowFault } from '../../shared/bin/dataset-file.ts';
+import type { FileColumns } from '../../shared/bin/record.ts';
+import { isoTime } from '../../shared/time.ts';
+import type { UsedDataset } from '../bin/rollback.ts';
+import type { DatasetVersion } from '../bin/stored-dataset.ts';
+import { addEnrichCommand } from './bin-enrich.ts';
+import type { ImportOptions } from './run-bin.ts';
+import { printResult, type Terminal } from './terminal.ts';
+
+// Commander does not wait for the help and the values of options, so `import()` is too late for these.
+const require = createRequire(import.meta.url);
+
+const shapesHelp = () => `
+The header decides which shape the file has: binlist ranges (iin_start, iin_end, …), bin-list-data (BIN, Brand, …, isoCode2, …),
+binlist-data (bin, brand, …, alpha_2, …) or Mastercard account ranges (ACCOUNT_RANGE_FROM, ACCOUNT_RANGE_TO, …). For any other
+header, --columns says which column holds what: ${columnNames().join(', ')}.
+Running processes switch to the new data set without a restart.`;
+
+export function addBinCommands(program: Command, terminal: Terminal): void {
+  const bin = program.command('bin').description('BIN data sets, and files of BINs');
+
+  bin
+    .command('import')
+    .description('check a data set (CSV, may be gzipped) row by row, store it, and use it in every process')
+    .argument('<file>', 'the CSV file')
+    .option('--source <text>', 'where it comes from; default: the name of the file')
+    .option('--date <date>', 'the date of the facts, such as 2026-11-21; default: the date of the file', dateOf)
+    .option('--licence <text>', 'its licence, shown on pages')
+    .option('--columns <list>', 'columns of a file of another shape, such as start=LOW,end=HIGH,country=ISO', columnsOf)
+    .option('--bad-rows <file>', 'write line and reason of every skipped row there, never its digits')
+    .option('--json', 'print {"id", "source", "rows", "badRows", …} (use npm run -s)')
+    .addHelpText('after', shapesHelp)
+    .action(async (file: string, options: ImportOptions & { json?: boolean }) => {
+      const { importFile } = await import('./run-bin.ts');
+      const version = await importFile(terminal, file, options);
+      const text = importText(version, options, fileNote(terminal));
+      printResult(terminal, { json: options.json === true, data: dataOf(version), text });
+    });
+
+  bin
+    .command('rollback')
+    .description('use what was used before the last import again: an earlier import, or the built-in data set')
+    .option('--json', 'print the data set that is used now (use npm run -s)')
+    .action(async ({ json = false }: { json?: boolean }) => {
+      const { rollback } = await import('./run-bin.ts');
+      const version = await rollback(terminal);
+      printResult(terminal, { json, data: dataOf(version), text: inUseText(version, fileNote(terminal)) });
+    });
+
+  addEnrichCommand(bin, terminal);
+}
+
+function columnNames(): readonly string[] {
+  const { COLUMN_NAMES }: typeof import('../../shared/bin/record.ts') = require('../../shared/bin/record.ts');
+  return COLUMN_NAMES;
+}
+
+function columnsOf(text: string): FileColumns {
+  const { fileColumns }: typeof import('../bin/file-columns.ts') = require('../bin/file-columns.ts');
+  const { data, error } = fileColumns.safeParse(text);
+  if (error) throw new InvalidArgumentError(error.issues[0]?.message ?? '');
+  return data;
+}
+
+function dateOf(text: string): string {
+  const time = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  // Date.parse accepts 2026-02-31 as the third of March.
+  if (Number.isNaN(time) || isoTime(time).slice(0, 10) !== text)
+    throw new InvalidArgumentError('Give a date such as 2026-11-21.');
+  return text;
+}
+
+function dataOf(used: UsedDataset) {
+  const { id, source, asOf, licence, importedAt } = used;
+  if (!('report' in used)) return { id, source, asOf, licence, rows: used.size, importedAt };
+  const { report, bytes } = used;
+  const { shape, taken: rows, skipped: badRows, faults } = report;
+  return { id, source, asOf, licence, shape, rows, badRows, faults, importedAt, bytes };
+}
+
+/** A warning if BIN_DATASET_FILE takes precedence over imports, according to the settings of this command. */
+function fileNote({ source }: Terminal): string | undefined {
+  return source.env.BIN_DATASET_FILE?.trim()
+    ? 'BIN_DATASET_FILE is set and takes precedence: unset it and restart Gatehouse to use this data set.'
+    : undefined;
+}
+
+function inUseText({ source, asOf, licence, size }: UsedDataset, note: string | undefined): string {
+  const described = `${source}, as of ${asOf}, ${inRows(size)} (${licence.replace(/\.$/, '')}).`;
+  return note === undefined ? `Now in use: ${described}` : `Stored: ${described}\n${note}`;
+}
+
+function inRows(count: number, kind = ''): string {
+  return `${count.toLocaleString('en-GB')} ${kind}${count === 1 ? 'row' : 'rows'}`;
+}
+
+function importText(version: DatasetVersion, { badRows }: ImportOptions, note: string | undefined): string {
+  const { taken, skipped, faults, shape } = version.report;
+  const lines = [`Imported ${inRows(taken)} of the shape ${shape}. ${inUseText(version, note)}`];
+  if (skipped > 0) lines.push(`Skipped ${inRows(skipped, 'bad ')}:`);
+  for (const { line, reason } of faults) lines.push(`  line ${line}: ${REASONS[reason]}`);
+  const more = skipped - faults.length;
+  if (more > 0)
+    lines.push(
+      `  and ${more.toLocaleString('en-GB')} more: ${badRows ? `see ${badRows}` : 'use --bad-rows FILE to list them all'}`,
+    );
+  return lines.join('\n');
+}
+
+const REASONS: Readonly<Record<RowFault['reason'], string>> = {
+  not_6_to_11_digits: 'the range does not start and end with 6 to 11 digits (longer ones filled up with 0 and 9)',
+  range_reversed: 'the range ends before it begins',
+  country_missing: 'the country is missing',
+  country_unknown: 'the country is not in ISO 3166-1',
+  not_csv: 'the line is not valid CSV: a quote is not closed, or it is longer than 64 KB',
+  too_few_columns: 'it has fewer columns than the header',
+};

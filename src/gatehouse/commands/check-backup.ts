@@ -1,0 +1,28 @@
+/** Reads a whole backup and checks it: complete, unaltered, and sealed with keys that are at hand. Writes nothing. */
+import { statSync } from 'node:fs';
+import type { Sealer } from '../../shared/storage/sealed.ts';
+import { type ReadBackup, readBackup } from './backup-file.ts';
+import { createBackupKeys } from './restore-keys.ts';
+import { type Terminal, withProgress } from './terminal.ts';
+
+/**
+ * @param sealer without it neither the seal nor the keys are checked
+ * @param lostKeys ids of keys that may be missing
+ * @throws AppError that says what is wrong with the file, or which keys are missing
+ */
+export async function checkBackup(
+  terminal: Terminal,
+  file: string,
+  { sealer, lostKeys = [] }: { sealer: Sealer | undefined; lostKeys?: readonly string[] },
+): Promise<ReadBackup> {
+  const keys = sealer && createBackupKeys(sealer);
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  const backup = await withProgress(terminal, 'Checking', size, async (advance) => {
+    const reading = readBackup(file, advance);
+    let step = await reading.next();
+    for (; !step.done; step = await reading.next()) keys?.scan(step.value);
+    return step.value;
+  });
+  await keys?.check(backup, lostKeys);
+  return backup;
+}

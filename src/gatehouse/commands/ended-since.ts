@@ -1,0 +1,238 @@
+/** Reads an audit export, and words a command for everything that was ended since a backup and is in the restored storage again. */
+import { z } from 'zod';
+import { AppError } from '../../shared/errors.ts';
+import { fileFault } from '../../shared/file-fault.ts';
+import { type ConnectedApp, connectedAppSchema } from '../../shared/provider/connected-app.ts';
+import type { UserSessions } from '../../shared/sessions/user-sessions.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { isOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
+import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { shellQuoted } from '../../shared/text.ts';
+import type { AuditEvent } from '../audit/kinds.ts';
+import { notDoneWords } from '../audit/outcome.ts';
+import type { User } from '../users/user-store.ts';
+import { readEntries } from './json-entries.ts';
+
+/** Something that was ended, and the command that ends it again. */
+export interface EndedAgain {
+  /** When it was ended (ISO 8601, UTC). */
+  at: string;
+  event: AuditEvent;
+  line: string;
+}
+
+/** The storage after the restore. */
+export interface RestoredStorage {
+  store: Pick<Store, 'get' | 'count'>;
+  sealer: Pick<Sealer, 'open'>;
+  sessions: Pick<UserSessions, 'count' | 'list'>;
+}
+
+interface Step {
+  /** What the entry is about. */
+  about: string;
+  /** The line, if the storage has it again; undefined for an entry that says that it was enabled. */
+  find?: ((restored: RestoredStorage) => Promise<string | undefined>) | undefined;
+  /** Larger things whose line ends this one, too. */
+  parts?: readonly string[];
+}
+
+type ReadStep = Step & { at: string; event: AuditEvent; requestId: string | undefined };
+
+const ENTRY = z.looseObject({
+  id: z.string(),
+  at: z.iso.datetime(),
+  event: z.string(),
+  actor: z.looseObject({ kind: z.string() }),
+  target: z.looseObject({ kind: z.string(), id: z.string() }).optional(),
+  userId: z.string().optional(),
+  requestId: z.string().optional(),
+  outcome: z.string().optional(),
+});
+
+type Entry = z.infer<typeof ENTRY>;
+
+/** Every id that Gatehouse gives has this form. Nothing else of an export becomes part of a line. */
+const ID = /^[A-Za-z0-9_-]{1,64}$/;
+
+/**
+ * @param since in milliseconds since the epoch: earlier entries are left out
+ * @throws AppError if the file is no export of the audit trail
+ */
+export async function readEnded(file: string, since: number) {
+  const steps = new Map<string, ReadStep[]>();
+  let count = 0;
+  try {
+    for await (const { line, entry } of readEntries(file, () => undefined)) {
+      const parsed = ENTRY.safeParse(entry);
+      if (!parsed.success) throw notAnExport(file, `line ${line} is not an entry`);
+      count += 1;
+      if (Date.parse(parsed.data.at) >= since) add(steps, parsed.data);
+    }
+  } catch (error) {
+    const detail = error instanceof AppError ? undefined : fileFault(error, file);
+    throw detail === undefined ? error : new AppError('invalid_request', { detail, cause: error });
+  }
+  if (count === 0) throw notAnExport(file, 'it has no entry');
+  const last = [...steps.values()].flatMap((list) => list.at(-1) ?? []);
+  return last.filter(({ find }) => find !== undefined).sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+}
+
+/** Those that the storage has again, in the order in which they were ended. */
+export async function endedAgain(
+  ended: Awaited<ReturnType<typeof readEnded>>,
+  restored: RestoredStorage,
+): Promise<EndedAgain[]> {
+  const found: (EndedAgain & Step)[] = [];
+  for (const step of ended) {
+    const line = await step.find?.(restored);
+    if (line !== undefined) found.push({ ...step, line });
+  }
+  const about = new Set(found.map((step) => step.about));
+  return found
+    .filter(({ parts = [] }) => !parts.some((part) => about.has(part)))
+    .map(({ at, event, line }) => ({ at, event, line }));
+}
+
+function add(steps: Map<string, ReadStep[]>, entry: Entry): void {
+  const { at, event, requestId, outcome } = entry;
+  const step = Object.hasOwn(STEPS, event) ? STEPS[event as AuditEvent]?.(entry) : undefined;
+  if (!step) return;
+  const known = steps.get(step.about) ?? [];
+  // The entry before it announced a change that was then not made.
+  const announced = known.findLastIndex((one) => one.requestId === requestId);
+  const isNotDone = notDoneWords(outcome) !== undefined;
+  if (isNotDone && announced !== -1) steps.set(step.about, known.toSpliced(announced, 1));
+  // Only the last one counts, and the one before it if that was not made.
+  else if (!isNotDone)
+    steps.set(step.about, [...known.slice(-1), { ...step, at, event: event as AuditEvent, requestId }]);
+}
+
+/** A record with this key, and the line that deletes it. */
+const deletion =
+  (key: string, ...path: string[]): Step['find'] =>
+  async ({ store }) =>
+    (await store.get(key)) ? curl('DELETE', path) : undefined;
+
+const signOut = (userId: string | undefined): Step | undefined =>
+  isId(userId)
+    ? {
+        about: `sessions of ${userId}`,
+        find: async ({ sessions }) =>
+          (await sessions.list(userId)).length > 0 ? curl('POST', ['users', userId, 'sign-out']) : undefined,
+        parts: ['sessions', `user ${userId}`],
+      }
+    : undefined;
+
+const stored =
+  (key: (id: string) => string, path: string) =>
+  ({ target }: Entry): Step | undefined =>
+    isId(target?.id) ? { about: `${path} ${target.id}`, find: deletion(key(target.id), path, target.id) } : undefined;
+
+const user = ({ target }: Entry): Step | undefined =>
+  isId(target?.id)
+    ? { about: `user ${target.id}`, find: deletion(keys.user(target.id), 'users', target.id) }
+    : undefined;
+
+const STEPS: Partial<Record<AuditEvent, (entry: Entry) => Step | undefined>> = {
+  'user.deletion_begun': user,
+  'user.deleted': user,
+  'user.disabled': ({ target }) => {
+    const id = target?.id;
+    if (!isId(id)) return undefined;
+    const find: Step['find'] = async ({ store }) => {
+      const record = await store.get(keys.user(id));
+      const isEnabled = record && (JSON.parse(record.value) as User).disabledAt === undefined;
+      return isEnabled ? curl('POST', ['users', id, 'disable']) : undefined;
+    };
+    return { about: `state of user ${id}`, find };
+  },
+  'user.enabled': ({ target }) => ({ about: `state of user ${target?.id}` }),
+
+  'session.signed_out': ({ target }) => signOut(target?.id),
+  'session.ended_everywhere': ({ target }) => signOut(target?.id),
+  'session.ended_by_provider': ({ userId }) => signOut(userId),
+  'session.ended': ({ target, userId }) => {
+    const ref = target?.id.split('.').at(-1);
+    if (!isId(ref) || !isId(userId)) return undefined;
+    const find: Step['find'] = async ({ sessions }) =>
+      (await sessions.list(userId)).some((session) => session.ref === ref)
+        ? curl('DELETE', ['sessions', `${userId}.${ref}`])
+        : undefined;
+    return { about: `session ${userId}.${ref}`, find, parts: ['sessions', `user ${userId}`, `sessions of ${userId}`] };
+  },
+  'session.everyone_ended': () => ({
+    about: 'sessions',
+    find: async ({ sessions }) => ((await sessions.count()) > 0 ? command('sessions end --all') : undefined),
+  }),
+
+  'connection.removed': ({ target }) => {
+    const [userId, app] = target?.id.split('/') ?? [];
+    if (!isId(userId) || !isId(app)) return undefined;
+    const find = deletion(keys.grant(userId, app), 'connections', `${userId}.${app}`);
+    return { about: `connection ${userId}.${app}`, find, parts: [`user ${userId}`, `connections of ${app}`] };
+  },
+  'connection.everyone_removed': ({ target }) => {
+    const app = target?.id;
+    if (!isId(app)) return undefined;
+    const find: Step['find'] = async ({ store }) =>
+      (await store.count(keys.connections('app', app))) > 0
+        ? curl('POST', ['connected-apps', app, 'disconnect-everyone'])
+        : undefined;
+    return { about: `connections of ${app}`, find };
+  },
+
+  'connect_link.revoked': stored(keys.connectLink, 'connect-links'),
+  'connect_link.used': stored(keys.connectLink, 'connect-links'),
+  'relay_token.revoked': stored(keys.relayToken, 'relay-tokens'),
+  'service_account.deleted': stored(keys.serviceAccount, 'service-accounts'),
+  'webhook.deleted': stored(keys.webhook, 'webhooks'),
+  'admin_token.revoked': ({ target }) => {
+    const id = target?.id ?? '';
+    if (!isOpaqueTokenId(id)) return undefined;
+    const find: Step['find'] = async ({ store }) =>
+      (await store.get(keys.adminToken(id))) ? command(`admin-token revoke ${id}`) : undefined;
+    return { about: `admin-tokens ${id}`, find };
+  },
+
+  'connected_app.deleted': stored(keys.connectedApp, 'connected-apps'),
+  'connected_app.disabled': ({ target }) => {
+    const id = target?.id;
+    return isId(id) ? { about: `state of app ${id}`, find: (restored) => disabling(id, restored) } : undefined;
+  },
+  'connected_app.enabled': ({ target }) => ({ about: `state of app ${target?.id}` }),
+};
+
+/** The API takes a whole registration. An app that cannot be opened cannot be used either. */
+async function disabling(id: string, { store, sealer }: RestoredStorage): Promise<string | undefined> {
+  const key = keys.connectedApp(id);
+  const record = await store.get(key);
+  if (!record) return undefined;
+  const opened = await sealer.open(record.value, key).catch((error: unknown) => {
+    if (error instanceof SealError) return undefined;
+    throw error;
+  });
+  if (opened === undefined) return undefined;
+  const { app } = JSON.parse(opened) as { app: ConnectedApp };
+  if (app.disabled) return undefined;
+  const registration = Object.entries(app).filter(([name]) => name in connectedAppSchema.shape);
+  const body = { ...Object.fromEntries(registration), disabled: true, version: record.version };
+  return curl('PUT', ['connected-apps', id], body);
+}
+
+function isId(text: string | undefined): text is string {
+  return text !== undefined && ID.test(text);
+}
+
+const command = (words: string): string => `npm run -s gatehouse -- ${words}`;
+
+function curl(method: string, path: readonly string[], body?: object): string {
+  const data = body ? ` -H 'Content-Type: application/json' -d ${shellQuoted(JSON.stringify(body))}` : '';
+  return `curl -fsS -X ${method} -H "Authorization: Bearer $ADMIN_TOKEN" "$GATEHOUSE/admin/api/${path.join('/')}"${data}`;
+}
+
+function notAnExport(file: string, why: string): AppError {
+  const detail = `${file} is no export of the audit trail: ${why}. Make one with: npm run -s gatehouse -- audit export`;
+  return new AppError('invalid_request', { detail });
+}

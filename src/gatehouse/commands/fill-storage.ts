@@ -1,0 +1,121 @@
+/**
+ * Fills an empty storage from a copy and compares the result. The storage is out of service until that has succeeded.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AppError } from '../../shared/errors.ts';
+import { copyIn, copyOut } from '../../shared/storage/copy.ts';
+import { type CopyTally, createCopyTally, differences } from '../../shared/storage/copy-tally.ts';
+import { callKeyRoll } from '../../shared/storage/key-roll-call.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { createLeases } from '../../shared/storage/lease.ts';
+import { outOfService, putIntoService, takeOutOfService } from '../../shared/storage/out-of-service.ts';
+import type { KeptItem, Store } from '../../shared/storage/store.ts';
+import { type Terminal, withProgress } from './terminal.ts';
+
+export interface Filled {
+  items: number;
+  /** Items that were skipped because they had expired. */
+  expired: number;
+}
+
+const LEASE_MS = 10_000;
+/** Items that expire this soon are not compared: they may expire while one copy is read, and clocks may differ. */
+const MARGIN_MS = 120_000;
+
+/**
+ * Takes the storage out of service, deletes the remains of an unfinished attempt, fills the storage and compares the
+ * result with the source. If interrupted, the next attempt starts from the beginning.
+ * @param parts `count`: number of items, for the progress bar; `replace`: delete what the storage holds; `remedy`:
+ *   what to do if it is not empty; `finish`: called before the storage goes into service
+ * @throws AppError if the storage is in use, not empty, or differs from the source afterwards
+ */
+export async function fillStorage(parts: {
+  store: Store;
+  terminal: Terminal;
+  count: number;
+  replace: boolean;
+  remedy: string;
+  items: () => AsyncIterable<KeptItem[]>;
+  finish: () => Promise<void>;
+}): Promise<Filled> {
+  const { store, terminal, count, replace, remedy, items, finish } = parts;
+  return withCopyLease(store, async () => {
+    if ((await outOfService(store))?.state !== 'filling') await assertFree(store, { replace, remedy });
+    await takeOutOfService(store, 'filling');
+    await store.clear(keys.outOfService);
+    const written = createCopyTally();
+    let expired = 0;
+    await withProgress(terminal, 'Writing', count, async (advance) => {
+      for await (const batch of items()) {
+        const valid = batch.filter((item) => !('expiresAt' in item) || (item.expiresAt ?? Infinity) > Date.now());
+        expired += batch.length - valid.length;
+        await copyIn(store, valid);
+        written.add(valid);
+        advance(batch.length);
+      }
+    });
+    const stored = await withProgress(terminal, 'Comparing', written.count(), (advance) => tallyOf(store, advance));
+    assertSame(written, stored);
+    await finish();
+    await putIntoService(store);
+    return { items: written.count(), expired };
+  });
+}
+
+/**
+ * Does the work while no other such command runs on this storage. Waits until the lease of a killed one has expired.
+ */
+export async function withCopyLease<T>(store: Store, work: () => Promise<T>): Promise<T> {
+  const leases = createLeases({ store, milliseconds: LEASE_MS });
+  const until = performance.now() + LEASE_MS * 1.2;
+  for (;;) {
+    const done = await leases.hold(keys.storageCopy, work);
+    if (done) return done.value;
+    if (performance.now() > until)
+      throw conflict('Another restore or migration is running on this storage. Wait until it has ended.');
+    await sleep(500);
+  }
+}
+
+/** Reads the whole storage. */
+export async function tallyOf(store: Store, advance: (done: number) => void = () => undefined): Promise<CopyTally> {
+  const tally = createCopyTally();
+  for await (const batch of copyOut(store)) {
+    tally.add(batch);
+    advance(batch.length);
+  }
+  return tally;
+}
+
+/** @throws AppError with the kinds that differ, in number or content */
+export function assertSame(expected: CopyTally, actual: CopyTally): void {
+  const horizon = Date.now() + MARGIN_MS;
+  const different = differences(expected, actual, horizon);
+  if (different.length === 0) return;
+  throw conflict(
+    `The two storages differ (${different.join('; ')}). Another process has written to one of them. Stop every process and run this again.`,
+  );
+}
+
+/** @throws AppError while a process uses this storage */
+export async function assertUnused(store: Store, which: string): Promise<void> {
+  const { length } = await callKeyRoll(store);
+  if (length === 0) return;
+  const who = length === 1 ? 'A running process uses' : `${length} running processes use`;
+  throw conflict(`${who} the storage ${which}. Stop every Gatehouse, then run this again.`);
+}
+
+async function assertFree(store: Store, { replace, remedy }: { replace: boolean; remedy: string }): Promise<void> {
+  await assertUnused(store, 'that is to be filled');
+  if (replace) return;
+  const tally = await tallyOf(store);
+  if (tally.count() === 0) return;
+  const kinds = Object.entries(tally.counts()).map(([kind, count]) => `${kind}: ${count}`);
+  throw conflict(
+    `The target storage is not empty: it holds ${tally.count().toLocaleString('en-GB')} items (${kinds.join(', ')}). ${remedy}`,
+  );
+}
+
+function conflict(detail: string): AppError {
+  return new AppError('version_conflict', { detail });
+}

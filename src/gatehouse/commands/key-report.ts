@@ -1,0 +1,35 @@
+/** The words of `keys status` for keys and processes, which `status` uses too. */
+import type { KeyReport, ListedKey } from '../../shared/storage/key-report.ts';
+import type { KeyHolder } from '../../shared/storage/key-roll-call.ts';
+import { tableText } from './terminal.ts';
+
+export function keyReportText({ keys, processes }: KeyReport): string {
+  const rows = keys.map((key) => [key.kid, keyState(key), key.records.toLocaleString('en-GB'), kindsOf(key.kinds)]);
+  return [
+    tableText([['key', 'state', 'records', 'of these'], ...rows]),
+    '',
+    `Running processes: ${processesText(processes)}`,
+  ].join('\n');
+}
+
+export function keyState({ seals, held, droppable, unused }: ListedKey): string {
+  if (seals) return 'seals';
+  if (!held) return 'given up';
+  if (unused) return 'not used yet';
+  return droppable ? 'can be dropped' : 'opens, still needed';
+}
+
+function kindsOf(kinds: Record<string, number>): string {
+  return Object.entries(kinds)
+    .map(([kind, count]) => `${kind}: ${count.toLocaleString('en-GB')}`)
+    .join(', ');
+}
+
+/** Such as "2 (1 seals with k1, 1 seals with k2)". */
+export function processesText(processes: readonly KeyHolder[]): string {
+  const bySealing = Map.groupBy(processes, ({ seals }) => seals);
+  const parts = [...bySealing].map(
+    ([kid, holders]) => `${holders.length} ${holders.length === 1 ? 'seals' : 'seal'} with ${kid}`,
+  );
+  return `${processes.length}${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`;
+}

@@ -1,0 +1,109 @@
+/** The commands `keys generate`, `keys status`, `keys rotate` and `keys forget` for the encryption keys. */
+import type { Command } from 'commander';
+import { generateEncryptionKey } from '../../shared/storage/key-ring.ts';
+import type { RotationResult } from '../../shared/storage/key-rotation.ts';
+import { keyReportText } from './key-report.ts';
+import { printResult, type Terminal } from './terminal.ts';
+
+interface JsonOption {
+  json?: boolean;
+}
+
+const JSON_FLAG = '--json';
+
+export function addKeysCommands(program: Command, terminal: Terminal): void {
+  const keys = program.command('keys').description('encryption keys of the vault');
+  addGenerate(keys, terminal);
+
+  keys
+    .command('status')
+    .description('count the records that each key seals, and say which key can be dropped')
+    .option(JSON_FLAG, 'print {"keys", "processes"} (use npm run -s)')
+    .action(async ({ json = false }: JsonOption) => {
+      const { readReport } = await import('./run-keys.ts');
+      const report = await readReport(terminal);
+      printResult(terminal, { json, data: report, text: keyReportText(report) });
+    });
+
+  keys
+    .command('rotate')
+    .description('seal every record again with the first key of ENCRYPTION_KEYS, while Gatehouse runs')
+    .option(JSON_FLAG, 'print {"key", "resealed", "unreadable", "droppable"} (use npm run -s)')
+    .addHelpText('after', ROTATE_HELP)
+    .action(async ({ json = false }: JsonOption) => {
+      const { rotate } = await import('./run-keys.ts');
+      const { kid, result, unused } = await rotate(terminal);
+      const { resealed, retired: droppable } = result;
+      const data = { key: kid, resealed, unreadable: Object.fromEntries(result.unreadable), droppable };
+      printResult(terminal, { json, data, text: rotationText(kid, result, unused) });
+    });
+
+  addForget(keys, terminal);
+}
+
+function addGenerate(keys: Command, terminal: Terminal): void {
+  keys
+    .command('generate')
+    .description('make a new key for ENCRYPTION_KEYS and print it as kid:base64url')
+    .option(JSON_FLAG, 'print {"kid", "key", "setting"} (use npm run -s)')
+    .addHelpText(
+      'after',
+      '\nPut the new key first in ENCRYPTION_KEYS and keep the old ones behind it: the first seals, all open.',
+    )
+    .action(({ json = false }: JsonOption) => {
+      const setting = generateEncryptionKey(new Date());
+      const [kid = '', key = ''] = setting.split(':');
+      printResult(terminal, { json, data: { kid, key, setting }, text: setting });
+    });
+}
+
+const ROTATE_HELP = `
+1. Make a key with: npm run -s gatehouse -- keys generate
+2. Put it last in ENCRYPTION_KEYS of every process, and then first. If there is one process, put it first at once.
+3. Run this command. It may be interrupted and run again.
+4. Remove the old key from ENCRYPTION_KEYS. Keep a copy elsewhere as long as you keep backups from before.`;
+
+function rotationText(
+  kid: string,
+  { resealed, unreadable, retired }: RotationResult,
+  unused: readonly string[],
+): string {
+  const lines = [`Every record is sealed with ${kid}: ${resealed.toLocaleString('en-GB')} were sealed again.`];
+  for (const [kind, count] of unreadable)
+    lines.push(
+      `${count.toLocaleString('en-GB')} of the kind ${kind} cannot be opened by any key and were not changed.`,
+    );
+  for (const other of unused)
+    lines.push(
+      `${other} stands behind it. To change to it, put it first, restart every process (or reload), and run this again.`,
+    );
+  if (retired.length > 0) lines.push(`Remove from ENCRYPTION_KEYS: ${retired.join(', ')}`);
+  return lines.join('\n');
+}
+
+function addForget(keys: Command, terminal: Terminal): void {
+  keys
+    .command('forget')
+    .description('give up a lost key, so that Gatehouse starts without it')
+    .argument('<kid>', 'the id of the lost key')
+    .option('--yes', 'do it; without this, only show what would be lost')
+    .option(JSON_FLAG, 'print {"key", "done", "records"} (use npm run -s)')
+    .addHelpText('after', '\nUsers whose connections this key sealed must connect again.')
+    .action(async (kid: string, { yes = false, json = false }: JsonOption & { yes?: boolean }) => {
+      const { forget } = await import('./run-keys.ts');
+      const records = await forget(terminal, kid, yes);
+      printResult(terminal, { json, data: { key: kid, done: yes, records }, text: forgetText(kid, yes, records) });
+      if (!yes) terminal.setExitStatus(1);
+    });
+}
+
+function forgetText(kid: string, done: boolean, records: Record<string, number>): string {
+  const number = Object.values(records)
+    .reduce((sum, count) => sum + count, 0)
+    .toLocaleString('en-GB');
+  const kinds = Object.entries(records).map(([kind, count]) => `- ${kind}: ${count.toLocaleString('en-GB')}`);
+  const head = done
+    ? `The key "${kid}" has been given up, and ${number} records with it.`
+    : `Giving up the key "${kid}" would give up ${number} records. To do it, run this again with --yes.`;
+  return [head, ...kinds].join('\n');
+}

@@ -1,0 +1,88 @@
+/** Implements `apps apply`. Loaded only when it runs, because it needs a large part of the server. */
+import { readFileSync } from 'node:fs';
+import { loadConfig } from '../../shared/config/config.ts';
+import { AppError, StartRefused } from '../../shared/errors.ts';
+import { createAddressPolicy } from '../../shared/outbound/address-policy.ts';
+import { createOutbound } from '../../shared/outbound/outbound.ts';
+import { answerKeyRollCall } from '../../shared/storage/key-roll-call.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { eventOfChange } from '../admin/connected-apps/changes.ts';
+import type { AuditEntry } from '../audit/kinds.ts';
+import { parseConnectedApps } from '../connected-apps/app-file.ts';
+import { type AppStep, applyApps, planApps } from '../connected-apps/apply.ts';
+import type { CountSetAside } from '../connected-apps/change-rules.ts';
+import { createConnectedApps } from '../connected-apps/connected-apps.ts';
+import { createGrantStore } from '../grants/grant-store.ts';
+import { countSetAside } from '../grants/moved-apps.ts';
+import { withStorage } from './open-storage.ts';
+import { auditedByOperator } from './operator-trail.ts';
+import { readFileApps } from './run-doctor.ts';
+import type { Terminal } from './terminal.ts';
+
+export interface Applied {
+  applied: boolean;
+  apps: { app: string; action: AppStep['action']; changed: readonly string[] }[];
+  faults: readonly string[];
+}
+
+/** @throws StartRefused for wrong settings, AppError `version_conflict` if an app was changed meanwhile */
+export async function applyAppFile(
+  terminal: Terminal,
+  file: string,
+  { dryRun }: { dryRun: boolean },
+): Promise<Applied> {
+  const { config, faults } = loadConfig(terminal.source);
+  if (!config) throw new StartRefused(faults);
+  const fromFile = readFileApps(terminal, config);
+  const policy = createAddressPolicy(config.internalHosts);
+  const wanted = parseConnectedApps(readFileSync(file, 'utf8'), terminal.source, policy);
+  const named = wanted.faults.map((fault) => fault.replaceAll('CONNECTED_APPS_FILE', file));
+  if (named.length > 0) return { applied: false, apps: [], faults: named };
+  await using rooms = new AsyncDisposableStack();
+  const outbound = rooms.adopt(createOutbound({ policy, proxy: config.proxy }), (one) => one.close());
+  return withStorage(terminal.source, async (storage) => {
+    const { store, sealer } = storage;
+    // A key rotation meanwhile would leave apps behind that this process seals with the old key.
+    await answerKeyRollCall(store, sealer);
+    const times = { clock: Date.now, monotonicClock: () => performance.now(), random: Math.random };
+    const parts = { storage, outbound, fromFile, publicHref: config.publicUrl.href, ...times };
+    const { apps, registry, close } = await createConnectedApps(parts);
+    try {
+      const grants = createGrantStore({ store, sealer, clock: Date.now });
+      const moves = {
+        registry,
+        countSetAside: (...of: Parameters<CountSetAside>) => countSetAside(store, grants, ...of),
+      };
+      const plan = await planApps({ ...moves, apps: apps.list(), examine: outbound.examine }, wanted.apps);
+      const steps = plan.steps.map(({ app: { id }, action, changed }) => ({ app: id, action, changed }));
+      const isDone = plan.faults.length === 0 && !dryRun;
+      if (isDone) await applyAudited(store, plan.steps, (due) => applyApps(moves, due));
+      return { applied: isDone, apps: steps, faults: plan.faults };
+    } finally {
+      await close();
+    }
+  });
+}
+
+/** As in the administration, the entries come first, and a change that fails gets a second one. */
+async function applyAudited(
+  store: Store,
+  steps: readonly AppStep[],
+  apply: (steps: readonly AppStep[]) => Promise<boolean>,
+): Promise<void> {
+  const due = steps.filter(({ action }) => action !== 'leave');
+  if (due.length === 0) return;
+  await auditedByOperator(store, due.map(entryOf), async () => {
+    if (await apply(due)) return;
+    throw new AppError('version_conflict', {
+      detail:
+        'Someone changed one of these apps, or connected one whose provider the file changes, in the meantime. Run this again.',
+    });
+  });
+}
+
+function entryOf({ app, action, changed }: AppStep): Pick<AuditEntry, 'event' | 'target' | 'facts'> {
+  const target = { kind: 'connected_app', id: app.id, name: app.name };
+  if (action === 'create') return { event: 'connected_app.created', target };
+  return { event: eventOfChange(app, changed), target, facts: { changed } };
+}

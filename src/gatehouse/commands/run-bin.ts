@@ -1,0 +1,74 @@
+/** Implements `bin import` and `bin rollback`. Loaded only when one of them runs, to keep other commands fast. */
+import { statSync } from 'node:fs';
+import { builtInDataset } from '../../shared/bin/built-in-dataset.ts';
+import type { Dataset } from '../../shared/bin/dataset.ts';
+import { type FileReport, type RowFault, readDatasetFile } from '../../shared/bin/dataset-file.ts';
+import type { FileColumns } from '../../shared/bin/record.ts';
+import { AppError } from '../../shared/errors.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { type UsedDataset, usedDatasets } from '../bin/rollback.ts';
+import { createStoredDatasets, type DatasetVersion } from '../bin/stored-dataset.ts';
+import { withStorage } from './open-storage.ts';
+import { auditedByOperator } from './operator-trail.ts';
+import { type Terminal, withProgress } from './terminal.ts';
+import { writeWholeFile } from './whole-file.ts';
+
+export interface ImportOptions {
+  source?: string;
+  date?: string;
+  licence?: string;
+  badRows?: string;
+  columns?: FileColumns;
+}
+
+export async function importFile(terminal: Terminal, file: string, options: ImportOptions): Promise<DatasetVersion> {
+  return withStorage(terminal.source, async ({ store }) => {
+    const { dataset, report } = await readChecked(terminal, file, options);
+    const facts = { source: dataset.source, rows: report.taken, bad: report.skipped };
+    return auditedByOperator(store, [{ event: 'bin_dataset.imported', facts }], () =>
+      createStoredDatasets({ store, clock: Date.now }).save(dataset, report),
+    );
+  });
+}
+
+async function readChecked(terminal: Terminal, file: string, options: ImportOptions) {
+  const about = {
+    ...(options.source && { source: options.source }),
+    ...(options.date && { asOf: options.date }),
+    ...(options.licence && { licence: options.licence }),
+  };
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  const read = await withProgress(terminal, 'Importing', size, (onBytes) => {
+    const given = { about, columns: options.columns, onBytes };
+    return options.badRows === undefined
+      ? readDatasetFile(file, given)
+      : writeWholeFile(options.badRows, async (write) => {
+          const faults: RowFault[] = [];
+          const found = await readDatasetFile(file, { ...given, onFault: (fault) => faults.push(fault) });
+          // Lines that are not valid CSV are reported earlier than lines that are still to be parsed.
+          faults.sort((one, other) => one.line - other.line);
+          await write(`line,reason\n${faults.map(({ line, reason }) => `${line},${reason}\n`).join('')}`);
+          return found;
+        });
+  });
+  if (read.problem !== undefined) throw new AppError('invalid_request', { detail: read.problem });
+  return read as { dataset: Dataset; report: FileReport };
+}
+
+/** @throws AppError `not_found` if there is no earlier data set, `version_conflict` if it changes meanwhile */
+export async function rollback(terminal: Terminal): Promise<UsedDataset> {
+  return withStorage(terminal.source, ({ store }) => rollbackIn(store));
+}
+
+async function rollbackIn(store: Store): Promise<UsedDataset> {
+  const stored = createStoredDatasets({ store, clock: Date.now });
+  const used = usedDatasets(await stored.versions(), builtInDataset);
+  if (!used) throw new AppError('not_found', { detail: 'There is no earlier data set: import one.' });
+  const { current, previous } = used;
+  const facts = { from: current.source, to: previous.source };
+  return auditedByOperator(store, [{ event: 'bin_dataset.rolled_back', facts }], async () => {
+    if (await stored.rollback(previous.id)) return previous;
+    const detail = 'The BIN data has just been changed elsewhere: look at it again.';
+    throw new AppError('version_conflict', { detail });
+  });
+}

@@ -1,0 +1,82 @@
+/** Implements `connections import`. Loaded only when it runs, because it needs a large part of the server. */
+import { statSync } from 'node:fs';
+import { loadConfig } from '../../shared/config/config.ts';
+import { AppError, StartRefused } from '../../shared/errors.ts';
+import { createObservability } from '../../shared/observability/observability.ts';
+import { createAddressPolicy } from '../../shared/outbound/address-policy.ts';
+import { createOutbound } from '../../shared/outbound/outbound.ts';
+import { answerKeyRollCall } from '../../shared/storage/key-roll-call.ts';
+import { createSealedJson } from '../../shared/storage/sealed-json.ts';
+import { createAudit } from '../audit/audit.ts';
+import { createConnectedApps } from '../connected-apps/connected-apps.ts';
+import { createGrants } from '../grants/grants.ts';
+import { createThreads } from '../threads/threads.ts';
+import { type ImportItem, startImport } from '../users/connection-import.ts';
+import type { ImportReport } from '../users/import-schema.ts';
+import { createUserStore } from '../users/user-store.ts';
+import { createWebhooks } from '../webhooks/webhooks.ts';
+import { readEntries } from './json-entries.ts';
+import { withStorage } from './open-storage.ts';
+import { auditOperator } from './operator-trail.ts';
+import { readFileApps } from './run-doctor.ts';
+import { type Terminal, withProgress } from './terminal.ts';
+
+/** So many tokens are sealed before they are tried. */
+const BATCH = 200;
+/** How long to wait for a provider that does not respond. */
+const PATIENCE = { milliseconds: 300_000, sinceSuccess: true };
+
+/** @throws StartRefused for wrong settings, AppError if the file cannot be read */
+export async function importConnections(terminal: Terminal, file: string): Promise<ImportReport> {
+  const { config, faults } = loadConfig(terminal.source);
+  if (!config) throw new StartRefused(faults);
+  const fromFile = readFileApps(terminal, config);
+  const size = statSync(file, { throwIfNoEntry: false })?.size;
+  if (size === undefined) throw new AppError('invalid_request', { detail: `${file} cannot be read: check the path.` });
+  return withStorage(terminal.source, async (opened) => {
+    const { store, sealer } = opened;
+    // A key rotation meanwhile would leave records behind that this process seals with the old key.
+    await answerKeyRollCall(store, sealer);
+    const storage = { ...opened, sealedJson: createSealedJson(sealer) };
+    const clock = Date.now;
+    const random = Math.random;
+    const monotonicClock = () => performance.now();
+    const { href: publicHref } = config.publicUrl;
+    // Closed in reverse: what ends with the last refresh is still audited, and announced to webhooks.
+    await using rooms = new AsyncDisposableStack();
+    const room = <T extends { close(): Promise<void> }>(made: T): T => rooms.adopt(made, (one) => one.close());
+    const quiet = {
+      config: { logLevel: 'silent' as const, tracing: undefined },
+      logDestination: { write: () => undefined },
+    };
+    const { events } = room(await createObservability({ ...quiet, clock, monotonicClock }));
+    const audit = room(await createAudit({ storage, events, days: config.auditDays, clock }));
+    const policy = createAddressPolicy(config.internalHosts);
+    const outbound = room(createOutbound({ policy, proxy: config.proxy, limits: config.upstream }));
+    room(createWebhooks({ storage, outbound, audit, events, clock, random }));
+    const times = { clock, monotonicClock, random };
+    const connectedApps = room(await createConnectedApps({ storage, outbound, fromFile, publicHref, ...times }));
+    const grants = room(createGrants({ storage, connectedApps, outbound, config, events, publicHref, clock, random }));
+    const { charge } = room(await createThreads({ storage, grants, publicHref, clock }));
+    const { report, take } = startImport({
+      ...{ apps: connectedApps.apps, users: createUserStore({ store, clock }), imports: grants.imports, charge, clock },
+      audit: ({ userId, app, connection, scopes }) =>
+        auditOperator(store, {
+          event: 'connection.imported',
+          target: { kind: 'connection', id: `${userId}/${app}` },
+          ...{ userId, facts: { connection, scopes } },
+        }),
+      patience: PATIENCE,
+    });
+    await withProgress(terminal, 'Importing', size, async (advance) => {
+      let batch: ImportItem[] = [];
+      const takeBatch = async () => {
+        await take(batch);
+        batch = [];
+      };
+      for await (const item of readEntries(file, advance)) if (batch.push(item) === BATCH) await takeBatch();
+      await takeBatch();
+    });
+    return report;
+  });
+}

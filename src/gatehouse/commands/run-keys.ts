@@ -1,0 +1,55 @@
+/** Implements `keys status`, `keys rotate` and `keys forget`. Loaded only when one of them runs. */
+import { AppError } from '../../shared/errors.ts';
+import { keysInUse } from '../../shared/storage/key-check.ts';
+import { listKeys, reportKeys } from '../../shared/storage/key-report.ts';
+import { assertAllSealWith } from '../../shared/storage/key-roll-call.ts';
+import { countDue, forgetKey, type RotationResult, rotateKeys } from '../../shared/storage/key-rotation.ts';
+import { countSealed } from '../../shared/storage/sealed-records.ts';
+import type { OpenedStorage } from '../../shared/storage/storage.ts';
+import { withStorage } from './open-storage.ts';
+import { auditedByOperator, auditOperator } from './operator-trail.ts';
+import { type Terminal, withProgress } from './terminal.ts';
+
+export const readReport = ({ source }: Terminal) => withStorage(source, reportKeys);
+
+export const rotate = (terminal: Terminal) => withStorage(terminal.source, (storage) => rotateIn(storage, terminal));
+
+/** @param yes without it, only the records are counted */
+export const forget = ({ source }: Terminal, kid: string, yes: boolean) =>
+  withStorage(source, (storage) => forgetIn(storage, kid, yes), [kid]);
+
+interface Rotation {
+  kid: string;
+  result: RotationResult;
+  /** Keys behind the first one that have never sealed. */
+  unused: readonly string[];
+}
+
+async function rotateIn(storage: OpenedStorage, terminal: Terminal): Promise<Rotation> {
+  const { store, sealer } = storage;
+  const kid = sealer.sealingKid;
+  const assertAllUse = () => assertAllSealWith(store, kid);
+  await assertAllUse();
+  const result = await withProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer), (advance) =>
+    rotateKeys(store, sealer, advance, assertAllUse),
+  );
+  await auditOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
+  const unused = (await listKeys(storage)).filter((key) => key.unused).map((key) => key.kid);
+  return { kid, result, unused };
+}
+
+async function forgetIn({ store, sealer }: OpenedStorage, kid: string, yes: boolean): Promise<Record<string, number>> {
+  if (sealer.kids.includes(kid)) {
+    const detail = `ENCRYPTION_KEYS holds the key "${kid}", so it is not lost. To replace it, run: npm run gatehouse -- keys rotate`;
+    throw new AppError('invalid_request', { detail });
+  }
+  const records = (await countSealed(store, sealer)).get(kid);
+  if (!records && !(await keysInUse(store)).includes(kid)) {
+    const detail = `No key with the id "${kid}" is known. To see the ids, run: npm run gatehouse -- keys status`;
+    throw new AppError('invalid_request', { detail });
+  }
+  if (yes) {
+    await auditedByOperator(store, [{ event: 'key.retired', facts: { kid } }], () => forgetKey(store, sealer, kid));
+  }
+  return Object.fromEntries(records ?? []);
+}

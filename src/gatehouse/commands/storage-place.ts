@@ -1,0 +1,67 @@
+/** Parses a storage on the command line: `sqlite`, `redis`, a folder, or a URL. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadStorageConfig } from '../../shared/config/config.ts';
+import type { ConfigSource } from '../../shared/config/setting.ts';
+import { StartRefused } from '../../shared/errors.ts';
+import { storageName } from '../../shared/storage/name.ts';
+import { DATABASE_FILE } from '../../shared/storage/sqlite/store.ts';
+import { checkStorageConfig, createStorageSealer } from '../../shared/storage/storage.ts';
+
+export type StoragePlace = ReturnType<typeof readPlace>;
+
+const REDIS_PLACES = [
+  'REDIS_URL',
+  'REDIS_CLUSTER',
+  'REDIS_SENTINELS',
+  'REDIS_SENTINEL_NAME',
+  'REDIS_SENTINEL_USERNAME',
+  'REDIS_SENTINEL_PASSWORD',
+];
+
+/**
+ * @param place `sqlite` (in DATA_DIR), `redis` (from the settings), `sqlite:FOLDER`, or a `redis:` or `rediss:` URL.
+ *   Default: the storage of the settings
+ * @throws StartRefused with all faults of the settings, or for another place
+ */
+export function readPlace(source: ConfigSource, place?: string) {
+  const { values: config, faults } = loadStorageConfig({ ...source, env: envOf(source.env, place) });
+  const checked = checkStorageConfig(config);
+  const unset =
+    place === 'redis' && !config.redis
+      ? ['REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS is required: set one of them, or give a redis:// URL.']
+      : [];
+  const all = [...faults, ...checked.faults, ...unset];
+  if (all.length > 0) throw new StartRefused(all);
+  const { encryptionKeys } = checked;
+  return { config, encryptionKeys, sealer: createStorageSealer(encryptionKeys), name: storageName(config) };
+}
+
+/** @throws StartRefused if there is no database; opening the storage would create one */
+export function assertDatabase({ config: { redis, dataDirectory } }: StoragePlace): void {
+  if (redis || existsSync(join(dataDirectory, DATABASE_FILE))) return;
+  throw new StartRefused([
+    `There is no database in ${dataDirectory}: set DATA_DIR to the folder that holds ${DATABASE_FILE}, or start Gatehouse once, which makes one.`,
+  ]);
+}
+
+/** What an operator does if this storage should be empty and is not. */
+export function howToEmpty({ config: { redis, dataDirectory } }: StoragePlace): string {
+  return redis
+    ? 'Use an empty Redis. If nothing in this one is needed, empty it with redis-cli FLUSHDB, in a cluster on every primary.'
+    : `Move ${DATABASE_FILE} and the files beside it away from ${dataDirectory}.`;
+}
+
+function envOf(env: ConfigSource['env'], place: string | undefined): ConfigSource['env'] {
+  if (place === undefined || place === 'redis') return env;
+  const names = REDIS_PLACES.flatMap((name) => [name, `${name}_FILE`]);
+  const none = Object.fromEntries(names.map((name) => [name, undefined]));
+  if (place === 'sqlite') return { ...env, ...none };
+  if (place.startsWith('sqlite:') && place.length > 'sqlite:'.length)
+    return { ...env, ...none, DATA_DIR: place.slice('sqlite:'.length) };
+  if (/^rediss:\/\//.test(place)) return { ...env, ...none, REDIS_URL: place };
+  // A move to TLS has the client certificate of the other place in its settings.
+  const plain = { REDIS_CERT_FILE: undefined, REDIS_KEY_FILE: undefined };
+  if (/^redis:\/\//.test(place)) return { ...env, ...none, ...plain, REDIS_URL: place };
+  throw new StartRefused(['Name a storage as sqlite, redis, sqlite:FOLDER, or by a redis:// or rediss:// URL.']);
+}

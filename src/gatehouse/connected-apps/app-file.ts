@@ -1,0 +1,162 @@
+/** Reads `CONNECTED_APPS_FILE`: reports all faults at once, and reads secrets from the places that it names. */
+import { z } from 'zod';
+import { ADVICE, type InputFault, inputFaults } from '../../shared/config/input-faults.ts';
+import type { ConfigSource } from '../../shared/config/setting.ts';
+import { fileFault } from '../../shared/file-fault.ts';
+import { isObject, parseJson } from '../../shared/json.ts';
+import type { AddressPolicy } from '../../shared/outbound/address-policy.ts';
+import { type ConnectedApp, connectedAppSchema } from '../../shared/provider/connected-app.ts';
+import { addressFault, calledUrls, coherenceFaults, type PartialRegistration } from './registration-rules.ts';
+
+const secretSource = z.union([
+  z.strictObject({ env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/) }),
+  z.strictObject({ file: z.string().min(1) }),
+]);
+
+const fileEntry = connectedAppSchema.extend({
+  clientSecret: z
+    .custom<z.output<typeof secretSource>>((value) => secretSource.safeParse(value).success, {
+      message: 'Give {"env": "NAME"} or {"file": "PATH"}: a secret itself does not belong in this file.',
+    })
+    .optional(),
+});
+const anyFields = z.object(fileEntry.shape).partial();
+type AnyFields = z.output<typeof anyFields>;
+
+export interface ParsedApps {
+  apps: ConnectedApp[];
+  /** Each is a sentence that names the app, the field and what to do, and no secret. */
+  faults: string[];
+  /** Ids of the entries with faults; undefined for an entry without a readable id. */
+  faultyIds: (string | undefined)[];
+}
+
+/**
+ * @param text the file's content
+ * @param source where secrets are read from
+ * @param policy checks the URLs that Gatehouse would call; without it they are checked only at each call
+ */
+export function parseConnectedApps(text: string, source: ConfigSource, policy?: AddressPolicy): ParsedApps {
+  const entries = parseJson(text);
+  if (entries === undefined)
+    return unreadable('CONNECTED_APPS_FILE is not valid JSON: check commas, quotes and brackets.');
+  if (!Array.isArray(entries)) return unreadable('CONNECTED_APPS_FILE must hold a JSON array of connected apps.');
+  const results = entries.map((entry, position) => parseEntry(entry, position, { source, policy }));
+  const apps = results.flatMap((result) => (result.app ? [result.app] : []));
+  const ids = results.flatMap((result) => (result.id === undefined ? [] : [result.id]));
+  return {
+    apps,
+    faults: [...results.flatMap((result) => result.faults), ...duplicateFaults(ids)],
+    faultyIds: results.filter((result) => result.faults.length > 0).map((result) => result.id),
+  };
+}
+
+export function unreadable(fault: string): ParsedApps {
+  return { apps: [], faults: [fault], faultyIds: [undefined] };
+}
+
+interface EntryResult {
+  app?: ConnectedApp;
+  id: string | undefined;
+  faults: string[];
+}
+
+function parseEntry(
+  entry: unknown,
+  position: number,
+  { source, policy }: { source: ConfigSource; policy: AddressPolicy | undefined },
+): EntryResult {
+  const parsed = fileEntry.safeParse(entry, ADVICE);
+  const shapeFaults = parsed.success ? [] : inputFaults(parsed.error);
+  const faulty = new Set(shapeFaults.map(({ pointer }) => pointer.split('/')[1] ?? ''));
+  const valid = validFields(entry, faulty);
+  const { clientSecret: secretAt, ...registration } = valid;
+  const { clientSecret, fault: secretFault } = readSecret(secretAt, source);
+  const place = `CONNECTED_APPS_FILE, app ${position + 1}${valid.id === undefined ? '' : ` (${valid.id})`}`;
+  const faults = [
+    ...shapeFaults.map(inWords),
+    ...(secretFault === undefined ? [] : [`/clientSecret: ${secretFault}`]),
+    ...(secretAt ? [] : secretFaults(registration, faulty)),
+    ...coherenceFaults(registration, (field) => faulty.has(field)).map(inWords),
+    ...(policy ? addressTexts(registration, policy) : []),
+  ].map((fault) => `${place}, ${fault}`);
+  if (!parsed.success) return { id: valid.id, faults };
+  const { clientSecret: _, ...complete } = parsed.data;
+  return { app: Object.freeze({ ...complete, clientSecret }), id: valid.id, faults };
+}
+
+/** The valid fields, so that rules over several fields are checked although other fields have faults. */
+function validFields(entry: unknown, faulty: ReadonlySet<string>): AnyFields {
+  if (!isObject(entry)) return {};
+  const fields = Object.fromEntries(Object.entries(entry).filter(([name]) => !faulty.has(name)));
+  return anyFields.safeParse(fields).data ?? {};
+}
+
+function secretFaults(app: PartialRegistration, faulty: ReadonlySet<string>): string[] {
+  const { tokenEndpointAuthMethod } = app;
+  // Where the method or the whole entry has a fault, it is unknown whether a secret is needed.
+  const unknown = ['', 'clientSecret', 'tokenEndpointAuthMethod'].some((field) => faulty.has(field));
+  const needed = tokenEndpointAuthMethod?.startsWith('client_secret_');
+  return needed && !unknown ? [`/clientSecret: ${tokenEndpointAuthMethod} needs one.`] : [];
+}
+
+function addressTexts(app: PartialRegistration, policy: AddressPolicy): string[] {
+  return calledUrls(app).flatMap(([path, url]) => {
+    const rule = policy.checkUrl(url);
+    return rule ? [inWords(addressFault(path, rule))] : [];
+  });
+}
+
+function inWords({ pointer, detail }: InputFault): string {
+  return `${pointer.slice(1) || 'whole entry'}: ${detail}`;
+}
+
+function readSecret(
+  at: z.output<typeof secretSource> | undefined,
+  source: ConfigSource,
+): { clientSecret?: string; fault?: string } {
+  if (at === undefined) return {};
+  const place = placeText(at);
+  if ('env' in at) {
+    const text = source.env[at.env];
+    return secretOr(place, text === undefined ? 'not set' : 'empty', text);
+  }
+  try {
+    return secretOr(place, 'empty', source.readFile(at.file));
+  } catch (error) {
+    return { fault: fileFault(error, place) ?? `${place} cannot be read.` };
+  }
+}
+
+function secretOr(place: string, missing: string, text = ''): { clientSecret: string } | { fault: string } {
+  const clientSecret = text.trim();
+  if (clientSecret === '') return { fault: `${place} is ${missing}.` };
+  return /[\r\n]/.test(clientSecret) ? { fault: `${place} has more than one line.` } : { clientSecret };
+}
+
+/** Names only what looks like a place: the secret itself may stand there by mistake (R22). */
+function placeText(at: z.output<typeof secretSource>): string {
+  if ('env' in at) return /^[A-Z][A-Z0-9_]*$/.test(at.env) ? `the variable ${at.env}` : 'the variable that it names';
+  return at.file.startsWith('/') ? at.file : 'the file that it names';
+}
+
+function duplicateFaults(ids: readonly string[]): string[] {
+  return ids.flatMap((id, position) =>
+    ids.indexOf(id) < position ? [`CONNECTED_APPS_FILE: the id "${id}" is used twice.`] : [],
+  );
+}
+
+/** Where the examples of our documents stand for values of the provider. */
+const PLACEHOLDERS =
+  /^(the client ID|the consumer key|the-secret-that-the-provider-gave|the one that the provider gave)$/;
+
+/** Warnings for apps that still have values of an example in our documents. They name the fields and no value. */
+export const placeholderWarnings = (apps: readonly ConnectedApp[]): string[] =>
+  apps.flatMap(({ id, issuer, clientId, clientSecret = '', apiBaseUrl = '' }) => {
+    const fields = { issuer, clientId, clientSecret, apiBaseUrl };
+    const isExample = (value: string) => /(^|\.)example\.com$/.test(URL.parse(value)?.hostname ?? '');
+    const names = Object.entries(fields).flatMap(([name, value]) =>
+      PLACEHOLDERS.test(value) || isExample(value) ? [name] : [],
+    );
+    return names.length === 0 ? [] : [`the app "${id}" still has the example of the documents in ${names.join(', ')}.`];
+  });

@@ -1,0 +1,261 @@
+/** Connected apps that administrators register: sealed in the store, and loaded by every process within a second. */
+
+import {
+  type ConnectedApp,
+  type ConnectedAppRegistration,
+  connectedAppSchema,
+} from '../../shared/provider/connected-app.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { allMembers } from '../../shared/storage/paging.ts';
+import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
+import type { Store, StoredRecord } from '../../shared/storage/store.ts';
+import type { ReplaceableApps } from './current-apps.ts';
+import type { ClientManagement } from './dynamic-registration.ts';
+import { isIssuedFor, registrationOf } from './registration.ts';
+
+/** Times in milliseconds since the epoch. */
+export interface RegisteredApp {
+  app: ConnectedApp;
+  version: number;
+  createdAt: number;
+  changedAt: number;
+  /** When the client secret was entered; undefined where there is none. */
+  secretSetAt: number | undefined;
+  /** When the client secret expires, where the provider said so. */
+  secretExpiresAt?: number | undefined;
+  /** Deletes the registration at the provider, where Gatehouse made it. */
+  management?: ClientManagement | undefined;
+}
+
+/** What dynamic registration returns beside the client ID and secret. */
+export type RegistrationExtras = Pick<RegisteredApp, 'secretExpiresAt' | 'management'>;
+
+/** The sealed record. */
+type SealedApp = Omit<RegisteredApp, 'version'>;
+
+export type AppRegistry = Awaited<ReturnType<typeof createAppRegistry>>;
+
+const CHANNEL = 'connected-apps';
+/** Changes are polled as well, since a notification can be lost with its connection. */
+const POLL_MS = 700;
+
+/** @param parts `apps`: holds the apps of the file, and is updated after every change */
+export async function createAppRegistry(parts: {
+  store: Store;
+  sealer: Sealer;
+  apps: ReplaceableApps;
+  clock: () => number;
+}) {
+  const { store, sealer, apps, clock } = parts;
+  let fromFile = apps.list();
+  let inFile = idsOf(fromFile);
+  let opened = new Map<string, RegisteredApp>();
+  /** The change counter and the keys of the last load: a new key may open an app that could not be opened before. */
+  let loaded = '';
+
+  const open = async (id: string, { value, version }: StoredRecord): Promise<RegisteredApp> => {
+    const cached = opened.get(id);
+    if (cached?.version === version) return cached;
+    const record = JSON.parse(await sealer.open(value, keys.connectedApp(id))) as SealedApp;
+    return { ...record, app: Object.freeze(record.app), version };
+  };
+
+  const find = async (id: string): Promise<RegisteredApp | undefined> => {
+    const stored = await store.get(keys.connectedApp(id));
+    return stored && open(id, stored);
+  };
+
+  /** True where the stored app cannot be opened: its key is gone, or it is damaged. */
+  const isUnreadable = (id: string): Promise<boolean> =>
+    find(id).then(
+      () => false,
+      (error: unknown) => error instanceof SealError || Promise.reject(error),
+    );
+
+  /** Reads the store. An app that cannot be opened has only an id. */
+  const list = async () => {
+    const ids = await allMembers(store, keys.connectedApps);
+    const listed = await Promise.all(
+      ids.map(async (id) => {
+        try {
+          return await find(id);
+        } catch (error) {
+          // An unreadable app must not hide the others.
+          if (error instanceof SealError) return { id, unreadable: true as const };
+          throw error;
+        }
+      }),
+    );
+    return listed.filter((one) => one !== undefined);
+  };
+
+  const load = async (): Promise<void> => {
+    const change = (await store.get(keys.connectedAppsChange))?.version ?? 0;
+    const current = [change, ...sealer.kids].join(' ');
+    if (current === loaded) return;
+    const readable = (await list()).filter((one): one is RegisteredApp => 'app' in one);
+    opened = new Map(readable.map((one) => [one.app.id, one]));
+    replaceApps();
+    loaded = current;
+  };
+
+  /** An app of the file replaces a registered one with the same id. */
+  const replaceApps = (): void => {
+    const registered = [...opened.values()].map(({ app }) => app);
+    apps.replace([...fromFile, ...registered.filter(({ id }) => !inFile.has(id))]);
+  };
+
+  /** One at a time, so that an older list never replaces a newer one. */
+  let loading: Promise<void> = Promise.resolve();
+  const reload = (): Promise<void> => {
+    loading = loading.catch(() => undefined).then(load);
+    return loading;
+  };
+  // Failures are ignored: requests report an unavailable store, and the next poll comes soon.
+  const reloadInBackground = () => void reload().catch(() => undefined);
+
+  /** Writes and raises the change counter in one write, then reloads and notifies the other processes. */
+  const change = async (writes: Parameters<Store['write']>[0]): Promise<boolean> => {
+    const counter = { put: keys.connectedAppsChange, value: String(clock()) };
+    if (!(await store.write([...writes, counter]))) return false;
+    await reload();
+    // Where this fails, the other processes notice the change when they poll.
+    await store.publish(CHANNEL, '').catch(() => undefined);
+    return true;
+  };
+
+  const writesOf = async (record: SealedApp, ifVersion: number): Promise<Parameters<Store['write']>[0]> => {
+    const { id } = record.app;
+    const value = await sealer.seal(JSON.stringify(record), keys.connectedApp(id));
+    return [
+      { put: keys.connectedApp(id), value, ifVersion },
+      { index: keys.connectedApps, add: id, score: record.createdAt },
+    ];
+  };
+
+  const put = async (record: SealedApp, ifVersion: number): Promise<RegisteredApp | undefined> =>
+    (await change(await writesOf(record, ifVersion))) ? find(record.app.id) : undefined;
+
+  /** Returns false where the app was changed or removed since. */
+  const remove = (id: string, version: number): Promise<boolean> =>
+    change([
+      { delete: keys.connectedApp(id), ifVersion: version },
+      { index: keys.connectedApps, remove: id },
+    ]);
+
+  const unsubscribe = await store.subscribe(CHANNEL, reloadInBackground);
+  await reload();
+  const poll = setInterval(reloadInBackground, POLL_MS).unref();
+
+  return {
+    list,
+    find,
+    /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
+    isFromFile: (id: string) => inFile.has(id),
+
+    /** Whether tokens of this app may be used at this moment: other processes learn of a deletion or a move a moment later. */
+    async isRegistered(app: ConnectedApp): Promise<boolean> {
+      const current = fromFile.find(({ id }) => id === app.id) ?? (await find(app.id))?.app;
+      return current !== undefined && isIssuedFor(registrationOf(app), current);
+    },
+
+    /** The registered apps whose client secret ends at a known time, in milliseconds since the epoch. From memory. */
+    secretEnds: () =>
+      [...opened.values()].flatMap(({ app, secretExpiresAt }) =>
+        secretExpiresAt === undefined || inFile.has(app.id) ? [] : [{ app: app.id, endsAt: secretExpiresAt }],
+      ),
+
+    /** Uses these apps of `CONNECTED_APPS_FILE` from now on. An unchanged app has to be the same object as before. */
+    useFile(replaced: readonly ConnectedApp[]): void {
+      fromFile = replaced;
+      inFile = idsOf(replaced);
+      replaceApps();
+      reloadInBackground();
+    },
+
+    /** Undefined where the id is taken. */
+    async create(
+      registration: ConnectedAppRegistration,
+      clientSecret: string | undefined,
+      extras?: RegistrationExtras,
+    ): Promise<RegisteredApp | undefined> {
+      return put({ ...newRecord(registration, clientSecret, clock()), ...extras }, 0);
+    },
+
+    /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
+    async replace(
+      before: RegisteredApp,
+      registration: ConnectedAppRegistration,
+      secret: string | undefined | 'kept',
+    ): Promise<RegisteredApp | undefined> {
+      return put(changedRecord(before, { registration, secret }, clock()), before.version);
+    },
+
+    /**
+     * Creates and replaces several apps in one write. Returns false, with nothing changed, where one was changed or removed
+     * since, or the id of a new one is taken.
+     */
+    async putAll(wanted: readonly (AppChange & { before: RegisteredApp | undefined })[]): Promise<boolean> {
+      if (wanted.length === 0) return true;
+      const now = clock();
+      const writes = wanted.map(({ before, ...next }) =>
+        before
+          ? writesOf(changedRecord(before, next, now), before.version)
+          : writesOf(newRecord(next.registration, next.secret, now), 0),
+      );
+      return change((await Promise.all(writes)).flat());
+    },
+
+    remove,
+    isUnreadable,
+
+    /** Removes an app that cannot be opened. Returns false for any other. */
+    async removeUnreadable(id: string): Promise<boolean> {
+      const stored = await store.get(keys.connectedApp(id));
+      return stored !== undefined && (await isUnreadable(id)) && remove(id, stored.version);
+    },
+
+    async close(): Promise<void> {
+      clearInterval(poll);
+      await unsubscribe();
+      await loading.catch(() => undefined);
+    },
+  };
+}
+
+interface AppChange {
+  registration: ConnectedAppRegistration;
+  /** `kept` leaves it unchanged. */
+  secret: string | undefined | 'kept';
+}
+
+function newRecord(app: ConnectedAppRegistration, clientSecret: string | undefined, now: number): SealedApp {
+  const secretSetAt = clientSecret === undefined ? undefined : now;
+  return { app: { ...app, clientSecret }, createdAt: now, changedAt: now, secretSetAt };
+}
+
+function changedRecord(
+  { version: _, ...before }: RegisteredApp,
+  { registration, secret }: AppChange,
+  now: number,
+): SealedApp {
+  const clientSecret = secret === 'kept' ? before.app.clientSecret : secret;
+  const setAt = secret === 'kept' ? before.secretSetAt : now;
+  return {
+    ...before,
+    app: { ...unknownOf(before.app), ...registration, clientSecret },
+    changedAt: now,
+    secretSetAt: clientSecret === undefined ? undefined : setAt,
+    secretExpiresAt: secret === 'kept' ? before.secretExpiresAt : undefined,
+    // It manages the client that Gatehouse registered; another client ID was entered by hand.
+    management: isIssuedFor(registrationOf(before.app), registration) ? before.management : undefined,
+  };
+}
+
+const idsOf = (apps: readonly ConnectedApp[]): ReadonlySet<string> => new Set(apps.map(({ id }) => id));
+
+/** Fields of a newer version of Gatehouse, which a change must preserve. */
+function unknownOf(app: ConnectedApp): object {
+  const isKnown = (name: string) => name in connectedAppSchema.shape || name === 'clientSecret';
+  return Object.fromEntries(Object.entries(app).filter(([name]) => !isKnown(name)));
+}

@@ -1,0 +1,103 @@
+/** Brings the registered apps to what a file says: first a plan with every fault, then one write for all of them. */
+import type { InputFault } from '../../shared/config/input-faults.ts';
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { AppRegistry, RegisteredApp } from './app-registry.ts';
+import {
+  type CountSetAside,
+  changedFields,
+  movedFaults,
+  needsSecret,
+  secretAfter,
+  sharedIssuerFaults,
+} from './change-rules.ts';
+import { addressFaults } from './registration-rules.ts';
+
+export interface AppStep {
+  app: ConnectedApp;
+  action: 'create' | 'change' | 'leave';
+  /** Names of fields, for a change. */
+  changed: readonly string[];
+  /** Undefined for a new app. */
+  before: RegisteredApp | undefined;
+}
+
+export interface AppPlan {
+  steps: readonly AppStep[];
+  /** Each is a sentence that names the app and the field. With one of them nothing may be applied. */
+  faults: readonly string[];
+}
+
+/** Checks what the administration checks for each change, against the apps as they will be. Changes nothing. */
+export async function planApps(
+  parts: {
+    registry: Pick<AppRegistry, 'find' | 'isFromFile' | 'isUnreadable'>;
+    /** The apps as they are now. */
+    apps: readonly ConnectedApp[];
+    examine: Outbound['examine'];
+    countSetAside: CountSetAside;
+  },
+  inFile: readonly ConnectedApp[],
+): Promise<AppPlan> {
+  const { registry, examine, countSetAside } = parts;
+  // A secret that the method does not use is not stored.
+  const wanted = inFile.map((app) => (needsSecret(app) ? app : { ...app, clientSecret: undefined }));
+  const changeable = wanted.filter(({ id }) => !registry.isFromFile(id));
+  const others = parts.apps.filter(({ id }) => changeable.every((app) => app.id !== id));
+  const after = [...others, ...changeable];
+
+  const planOne = async (app: ConnectedApp): Promise<{ step?: AppStep; faults: string[] }> => {
+    const refused = (detail: string) => ({ faults: [`${app.id}: ${detail}`] });
+    if (registry.isFromFile(app.id)) return refused('it is in CONNECTED_APPS_FILE. Change it there.');
+    if (await registry.isUnreadable(app.id))
+      return refused(
+        'the stored app cannot be opened, because its key is gone. Delete it in the administration first.',
+      );
+    const before = await registry.find(app.id);
+    const faults = [
+      ...(await addressFaults(app, examine)),
+      ...sharedIssuerFaults(app, after),
+      ...(await movedFaults(before?.app, app, countSetAside)),
+    ];
+    const secret = before?.app.clientSecret === app.clientSecret ? undefined : app.clientSecret;
+    const changed = before ? changedFields(before.app, app, secret) : [];
+    const action = before === undefined ? 'create' : changed.length > 0 ? 'change' : 'leave';
+    return { step: { app, action, changed, before }, faults: faults.map((fault) => inWords(app.id, fault)) };
+  };
+
+  const planned = await Promise.all(wanted.map(planOne));
+  return {
+    steps: planned.flatMap(({ step }) => (step ? [step] : [])),
+    faults: planned.flatMap(({ faults }) => faults),
+  };
+}
+
+/**
+ * Returns false where one of the apps was changed or removed since the plan, with nothing changed; also where a user has connected
+ * one that moves since, which is then as it was.
+ */
+export async function applyApps(
+  { registry, countSetAside }: { registry: Pick<AppRegistry, 'putAll' | 'find'>; countSetAside: CountSetAside },
+  steps: readonly AppStep[],
+): Promise<boolean> {
+  const due = steps.filter(({ action }) => action !== 'leave');
+  const isPut = await registry.putAll(
+    due.map(({ app: { clientSecret, ...registration }, before }) => {
+      const entered = clientSecret === before?.app.clientSecret ? undefined : clientSecret;
+      return { registration, before, secret: before ? secretAfter(registration, entered) : clientSecret };
+    }),
+  );
+  if (!isPut) return false;
+  let isMoved = false;
+  for (const { app, before } of due) {
+    if (!before || (await movedFaults(before.app, app, countSetAside)).length === 0) continue;
+    isMoved = true;
+    const { version } = (await registry.find(app.id)) ?? before;
+    await registry.putAll([{ before: { ...before, version }, registration: before.app, secret: 'kept' }]);
+  }
+  return !isMoved;
+}
+
+function inWords(id: string, { pointer, detail }: InputFault): string {
+  return `${id}, ${pointer.slice(1)}: ${detail}`;
+}

@@ -1,0 +1,71 @@
+/** Findings of the doctor from the raw response of discovery: its status, TLS and the provider's clock. */
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { describeFailure, failedCall, isLimit } from '../../shared/provider/provider-error.ts';
+import { discoveryUrlOf, hasDiscovery, isMetadata } from '../../shared/provider/provider-metadata.ts';
+import { fetchDocument } from '../../shared/provider/provider-read.ts';
+import { cannotTell, type Finding, fine, problem } from './finding.ts';
+
+export interface DiscoveryFindings {
+  findings: Finding[];
+  /** The issuer in the metadata. */
+  issuer?: string;
+}
+
+/** ID tokens are accepted with a skew of 30 s; this leaves some room. */
+const MAX_SKEW_SECONDS = 20;
+
+export async function checkDiscovery(
+  { outbound, clock }: { outbound: Outbound; clock: () => number },
+  app: ConnectedApp,
+): Promise<DiscoveryFindings> {
+  if (!hasDiscovery(app)) {
+    const byHand = fine('discovery', 'The endpoints are set by hand, so discovery is not needed.');
+    return { findings: [byHand, protection(app.endpoints?.token ?? app.issuer)] };
+  }
+  const url = discoveryUrlOf(app);
+  const pointer = app.discoveryUrl ? '#/discoveryUrl' : '#/issuer';
+  try {
+    const response = await fetchDocument(outbound, url, app.id);
+    const body: unknown = await response.json().catch(() => undefined);
+    const issuer = isMetadata(body) ? { issuer: body.issuer } : {};
+    const discovery = isLimit(response) ? LIMITED : discoveryFinding(response.status, isMetadata(body), pointer);
+    return { findings: [discovery, protection(url), clockDifference(response, clock())], ...issuer };
+  } catch (error) {
+    const advice = failedCall(error)?.advice ?? 'Check the issuer, and that its host can be reached from here.';
+    return {
+      findings: [problem('discovery', `Discovery cannot be read: ${describeFailure(error)}.`, { advice, pointer })],
+    };
+  }
+}
+
+const LIMITED = cannotTell('discovery', 'The provider limits the rate of our calls (429). Check again later.');
+
+function discoveryFinding(status: number, isProviderMetadata: boolean, pointer: string): Finding {
+  if (status === 200 && isProviderMetadata) return fine('discovery', 'The provider describes itself.');
+  const seen = status === 200 ? 'a document that is not provider metadata' : `status ${status}`;
+  const moved =
+    status >= 300 && status < 400 ? ' Redirects are not followed: set discoveryUrl to the final address.' : '';
+  return problem('discovery', `Discovery responds with ${seen}.${moved}`, {
+    advice: 'Check the issuer; where discovery lies elsewhere set discoveryUrl, where there is none set the endpoints.',
+    pointer,
+  });
+}
+
+function protection(url: string): Finding {
+  return url.startsWith('https:')
+    ? fine('tls', 'The connection is protected and the certificate is valid.')
+    : cannotTell('tls', 'The provider is called without TLS, which is allowed on this machine only.');
+}
+
+function clockDifference(response: Response, now: number): Finding {
+  const theirs = Date.parse(response.headers.get('date') ?? '');
+  if (Number.isNaN(theirs)) return cannotTell('clock', 'The response of the provider has no date.');
+  // The header has whole seconds, rounded down.
+  const seconds = Math.round((now - theirs - 500) / 1000);
+  const words = `This clock is ${Math.abs(seconds)} s ${seconds < 0 ? 'behind' : 'ahead of'} the provider's.`;
+  if (Math.abs(seconds) <= MAX_SKEW_SECONDS) return fine('clock', Math.abs(seconds) <= 1 ? 'The clocks agree.' : words);
+  return problem('clock', words, {
+    advice: 'Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.',
+  });
+}

@@ -1,0 +1,91 @@
+/** Findings of the doctor from the provider's metadata (RFC 8414, OpenID Connect Discovery section 3). Pure. */
+import { type ConnectedApp, isOpenIdApp } from '../../shared/provider/connected-app.ts';
+import type { ProviderMetadata } from '../../shared/provider/provider-metadata.ts';
+import { signingAlgorithms } from '../../shared/provider/signing-keys.ts';
+import { cannotTell, type Finding, fine, problem } from './finding.ts';
+
+export function checkMetadata(app: ConnectedApp, metadata: ProviderMetadata): Finding[] {
+  return [
+    ...(isOpenIdApp(app) ? [algorithms(metadata)] : []),
+    pkce(metadata),
+    iss(metadata),
+    scopes(app, metadata),
+    endSession(app, metadata),
+    backchannelLogout(app, metadata),
+  ];
+}
+
+function algorithms(metadata: ProviderMetadata): Finding {
+  const advertised = list(metadata.id_token_signing_alg_values_supported);
+  if (!advertised) return cannotTell('algorithms', 'The provider does not say how it signs ID tokens.');
+  const usable = signingAlgorithms(metadata.id_token_signing_alg_values_supported);
+  if (usable.length > 0) return fine('algorithms', `ID tokens may be signed with ${usable.join(', ')}.`);
+  return problem('algorithms', 'The provider offers no signature with a public key.', {
+    advice: 'Have it sign ID tokens with RS256, PS256, ES256 or EdDSA: a shared secret or "none" proves nothing here.',
+  });
+}
+
+function pkce(metadata: ProviderMetadata): Finding {
+  const methods = list(metadata.code_challenge_methods_supported);
+  if (!methods) return cannotTell('pkce', 'The provider does not say whether it checks PKCE; it is sent all the same.');
+  if (methods.includes('S256')) return fine('pkce', 'The provider checks PKCE with S256.');
+  return problem('pkce', 'The provider lists PKCE methods, and S256 is not among them.', {
+    advice: 'Ask the operator of the provider to allow S256 (RFC 7636): no other method is used.',
+  });
+}
+
+function iss(metadata: ProviderMetadata): Finding {
+  return metadata.authorization_response_iss_parameter_supported === true
+    ? fine('iss', 'The provider names itself in the callback (RFC 9207), and that is checked.')
+    : cannotTell('iss', 'The provider does not promise to name itself in the callback; if it does, that is checked.');
+}
+
+function scopes(app: ConnectedApp, metadata: ProviderMetadata): Finding {
+  const known = list(metadata.scopes_supported);
+  if (!known) return cannotTell('scopes', 'The provider does not say which scopes it knows.');
+  const unknown = app.scopes.filter((scope) => !known.includes(scope));
+  if (unknown.length === 0) return fine('scopes', 'The provider knows every scope of this app.');
+  const detail = `The provider does not list: ${unknown.join(' ')}.`;
+  const pointer = '#/scopes';
+  // A provider need not list all scopes (OpenID Connect Discovery section 3), and many leave out those of their APIs.
+  return unknown.some((scope) => OPENID_SCOPES.has(scope))
+    ? problem('scopes', detail, { advice: 'Take out what it does not know, or look for a misspelling.', pointer })
+    : cannotTell('scopes', detail, { advice: 'If these are not scopes of its API, look for a misspelling.', pointer });
+}
+
+/** OpenID Connect Core sections 5.4 and 11. */
+const OPENID_SCOPES: ReadonlySet<string> = new Set([
+  'openid',
+  'profile',
+  'email',
+  'address',
+  'phone',
+  'offline_access',
+]);
+
+function endSession(app: ConnectedApp, metadata: ProviderMetadata): Finding {
+  if (!app.providerSignOut) return fine('end_session', 'Signing out at the provider is switched off for this app.');
+  if (metadata.end_session_endpoint) return fine('end_session', 'Signing out here also signs out at the provider.');
+  return cannotTell('end_session', 'No end-session endpoint is known: signing out here leaves users signed in there.', {
+    advice: 'If the provider has one, set endpoints.endSession.',
+    pointer: '#/endpoints/endSession',
+  });
+}
+
+function backchannelLogout(app: ConnectedApp, metadata: ProviderMetadata): Finding {
+  if (!app.signIn) return fine('backchannel_logout', 'The app is not used for sign-in, so there is no session to end.');
+  if (metadata.backchannel_logout_supported !== true) {
+    return cannotTell('backchannel_logout', 'The provider does not say that it notifies apps of sign-outs.');
+  }
+  const bySession = metadata.backchannel_logout_session_supported === true;
+  return fine(
+    'backchannel_logout',
+    bySession
+      ? 'The provider can end single sessions here, once the back-channel logout URL is registered there.'
+      : 'The provider can end all sessions of a user here, once the back-channel logout URL is registered there.',
+  );
+}
+
+function list(value: unknown): string[] | undefined {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : undefined;
+}

@@ -1,0 +1,27 @@
+/** What the preset of an app's provider says about its settings, for the doctor and for `apps check`. */
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { cannotTell, type Finding, fine } from './finding.ts';
+import { type PresetFact, type RecognisedPreset, recognisePreset } from './presets.ts';
+
+/** A difference is no problem: the administrator may know better. */
+export function checkPreset(app: ConnectedApp): Finding {
+  const recognised = recognisePreset(app);
+  if (!recognised) return cannotTell('preset', 'No preset is known for this provider.');
+  const { preset, differences } = recognised;
+  const [first] = differences;
+  if (!first) return fine('preset', `The settings are those of the preset "${preset.name}".`);
+  const fields = differences.map(({ field }) => field).join(', ');
+  return cannotTell('preset', `The provider looks like "${preset.name}". Its preset has other settings: ${fields}.`, {
+    advice: presetAdvice(recognised).join(' '),
+    pointer: `#/${first.field}`,
+  });
+}
+
+/** For each difference what the preset has, and why. */
+export function presetAdvice({ differences }: RecognisedPreset): string[] {
+  return differences.map(({ field, advised, facts }) => [`${field}: ${advised}.`, ...facts.map(factText)].join(' '));
+}
+
+function factText({ text, confirmed }: PresetFact): string {
+  return confirmed === false ? `${text} (Not confirmed.)` : text;
+}

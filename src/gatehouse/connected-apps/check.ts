@@ -1,0 +1,246 @@
+/** The doctor: tests a connected app before users do, and reports a finding for each thing that the app needs. */
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import { nearMiss } from '../../shared/provider/callback-url.ts';
+import { type ConnectedApp, callbackUrlOf, isOpenIdApp } from '../../shared/provider/connected-app.ts';
+import { isIssuerTemplate, namedTenants } from '../../shared/provider/issuer.ts';
+import { describeFailure, failedCall, ProviderError } from '../../shared/provider/provider-error.ts';
+import {
+  discoveryUrlOf,
+  type ProviderMetadata,
+  type ProviderMetadataSource,
+} from '../../shared/provider/provider-metadata.ts';
+import { createSigningKeys } from '../../shared/provider/signing-keys.ts';
+import {
+  type CallParts,
+  checkAuthorization,
+  checkClientAuthentication,
+  checkPlatform,
+  checkRevocation,
+} from './check-calls.ts';
+import { checkDiscovery, type DiscoveryFindings } from './check-discovery.ts';
+import { checkMetadata } from './check-metadata.ts';
+import { checkPreset } from './check-preset.ts';
+import { CHECKS, type CheckName, cannotTell, type Finding, fine, problem } from './finding.ts';
+import type { Observation, Observations } from './observations.ts';
+import { TENANT_RULE } from './registration-rules.ts';
+
+interface AppCheckParts extends CallParts {
+  metadata: ProviderMetadataSource;
+  observations: Pick<Observations, 'read'>;
+  /** Milliseconds since the epoch. */
+  clock: () => number;
+}
+
+export type AppCheck = ReturnType<typeof createAppCheck>;
+
+export function createAppCheck(parts: AppCheckParts) {
+  return {
+    /** One finding for each check, in the order of `CHECKS`; never throws for what the provider does. */
+    async run(registered: ConnectedApp): Promise<Finding[]> {
+      // Caches are keyed by the app object, so a copy makes the metadata source call the provider again.
+      const app = { ...registered };
+      const own = ownCallback(app, parts.publicHref);
+      const discovery = await checkDiscovery(parts, app);
+      const loaded = await parts.metadata.load(app).catch((error: unknown) => ProviderError.from(error));
+      // Sign-ins use what the doctor has just seen, too.
+      parts.metadata.doubt(registered);
+      const [observation, platform] = await Promise.all([parts.observations.read(app.id), checkPlatform(parts, app)]);
+      const provider =
+        loaded instanceof ProviderError
+          ? unreached(app, discovery, loaded)
+          : await reached(parts, { app, discovery, metadata: loaded });
+      const seen = observed(app, observation, loaded instanceof ProviderError ? undefined : loaded);
+      const findings = [own, checkPreset(app), ...discovery.findings, ...provider, ...seen, ...platform];
+      return inOrder(loaded instanceof ProviderError ? [...findings, ...untried(findings)] : findings);
+    },
+  };
+}
+
+function ownCallback(app: ConnectedApp, publicHref: string): Finding {
+  const own = callbackUrlOf(app.id, publicHref);
+  if (app.callbackUrls.includes(own)) return fine('callback_listed', 'Its callback URLs include that of this server.');
+  const near = nearMiss(app.callbackUrls, own, publicHref);
+  return problem('callback_listed', 'Its callback URLs lack that of this server: no user is sent to the provider.', {
+    advice: near
+      ? `${near} is not exactly the same: write ${own}, here and at the provider.`
+      : `Add ${own} to the callback URLs, here and at the provider.`,
+    pointer: '#/callbackUrls',
+  });
+}
+
+function unreached(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
+  if (failure.reason === 'issuer_mismatch') {
+    const advice = isIssuerTemplate(discovery.issuer ?? '')
+      ? `For one tenant, set its own issuer: this one with the id of the tenant in place of {tenantid}. For several, set the issuer exactly so, discoveryUrl to ${discoveryUrlOf(app)} and signIn to ${TENANT_RULE}.`
+      : 'Set the issuer exactly so, letter by letter; a slash at the end counts.';
+    return [
+      problem('issuer', `The provider calls itself ${shown(discovery.issuer)}, which is not the issuer that is set.`, {
+        advice,
+        pointer: '#/issuer',
+      }),
+    ];
+  }
+  if (failure.reason === 'endpoint_refused') {
+    return [
+      problem('endpoints', `The ${failure.facts.endpoint} may not be called: ${describeFailure(failure)}.`, {
+        advice:
+          failedCall(failure)?.advice ?? 'Endpoints must be https and public, or their host named in INTERNAL_HOSTS.',
+        pointer: '#/endpoints',
+      }),
+    ];
+  }
+  if (failure.reason === 'endpoint_missing') {
+    return [
+      problem('endpoints', 'The provider names no authorization endpoint or no token endpoint.', {
+        advice: 'Set them by hand in endpoints.',
+        pointer: '#/endpoints',
+      }),
+    ];
+  }
+  return [];
+}
+
+/** Quoted and shortened, since the provider may send any text. */
+const shown = (text = 'otherwise') => JSON.stringify(text.slice(0, 200));
+
+async function reached(
+  parts: AppCheckParts,
+  { app, discovery, metadata }: { app: ConnectedApp; discovery: DiscoveryFindings; metadata: ProviderMetadata },
+): Promise<Finding[]> {
+  const [authorization, ...calls] = await Promise.all([
+    checkAuthorization(parts, app),
+    ...(isOpenIdApp(app) ? [publishedKeys(parts.outbound, app, metadata)] : []),
+    checkClientAuthentication(parts, app),
+    checkRevocation(parts, app, metadata),
+  ]);
+  // A response to this client overrides what the metadata says.
+  const described = checkMetadata(app, metadata).filter(
+    ({ check }) => !authorization.some((finding) => finding.check === check),
+  );
+  return [
+    issuerFinding(app, discovery),
+    fine('endpoints', 'Every endpoint is one that may be called.'),
+    ...described,
+    ...authorization,
+    ...calls,
+  ];
+}
+
+function issuerFinding(app: ConnectedApp, { issuer }: DiscoveryFindings): Finding {
+  const tenants = namedTenants(app).length;
+  if (isIssuerTemplate(app.issuer) && tenants === 0) {
+    return problem(
+      'issuer',
+      'The issuer is that of many tenants, and the app names none of them: no ID token is accepted.',
+      {
+        advice: `Set signIn to ${TENANT_RULE}, with the ids of the tenants whose users may sign in.`,
+        pointer: '#/signIn',
+      },
+    );
+  }
+  if (issuer === undefined) return cannotTell('issuer', 'Without discovery the issuer is what was set.');
+  const named = isIssuerTemplate(app.issuer)
+    ? `, and the app names ${tenants === 1 ? 'one tenant' : `${tenants} tenants`}`
+    : '';
+  return fine('issuer', `The provider calls itself by the issuer that is set${named}.`);
+}
+
+async function publishedKeys(
+  outbound: Outbound,
+  app: ConnectedApp,
+  { jwks_uri: url }: ProviderMetadata,
+): Promise<Finding> {
+  const advice = { advice: 'Set endpoints.jwks, or have the provider publish its keys.', pointer: '#/endpoints/jwks' };
+  if (url === undefined) return problem('keys', 'No key set is known, so no ID token can be verified.', advice);
+  try {
+    const signingKeys = createSigningKeys({ outbound, monotonicClock: () => performance.now() });
+    const { keys } = (await signingKeys.load(url, app.id)).jwks();
+    return keys.length > 0
+      ? fine('keys', `The provider publishes ${keys.length} ${keys.length === 1 ? 'key' : 'keys'}.`)
+      : problem('keys', 'The provider publishes no keys.', advice);
+  } catch (error) {
+    return problem('keys', `The provider's keys cannot be read: ${describeFailure(error)}.`, {
+      ...advice,
+      advice: failedCall(error)?.advice ?? advice.advice,
+    });
+  }
+}
+
+/** Findings from the tokens of real users. */
+function observed(
+  app: ConnectedApp,
+  observation: Observation | undefined,
+  metadata: ProviderMetadata | undefined,
+): Finding[] {
+  if (!observation)
+    return (['refresh_token', 'rotation', 'lifetime'] as const).map((check) => cannotTell(check, NO_SIGN_IN_YET));
+  return [
+    refreshToken(observation, offlineAdvice(app, metadata?.scopes_supported)),
+    rotation(app, observation),
+    lifetime(app, observation),
+  ];
+}
+
+const NO_SIGN_IN_YET = 'No user has signed in or connected with this app yet. Check again after that.';
+
+function refreshToken(
+  { refreshToken: isIssued, expiresIn }: Observation,
+  advice: ReturnType<typeof offlineAdvice>,
+): Finding {
+  if (isIssued === undefined) return cannotTell('refresh_token', NO_SIGN_IN_YET);
+  if (isIssued) return fine('refresh_token', 'The last sign-in returned a refresh token.');
+  const detail = 'The last sign-in returned no refresh token';
+  if (expiresIn) return problem('refresh_token', `${detail}: users have to connect again each time.`, advice);
+  // At some providers access tokens do not expire.
+  return cannotTell(
+    'refresh_token',
+    `${detail}, and no lifetime: without one the access token may not expire.`,
+    advice,
+  );
+}
+
+/** Providers that do not list `offline_access` may refuse the request for it. */
+function offlineAdvice({ scopes }: ConnectedApp, listed: unknown) {
+  if (Array.isArray(listed) && listed.includes('offline_access') && !scopes.includes('offline_access'))
+    return { advice: 'Request the scope offline_access.', pointer: '#/scopes' };
+  const advice =
+    'Allow refresh tokens for this registration at the provider. Some providers issue them only for a scope or an authorization parameter of their own: compare its documentation.';
+  return { advice, pointer: '#/parameters' };
+}
+
+function rotation({ refresh }: ConnectedApp, { rotates }: Observation): Finding {
+  if (rotates === undefined) return cannotTell('rotation', 'Nothing has been refreshed yet.');
+  const seen = rotates ? 'Each refresh returns a new refresh token.' : 'Refresh tokens stay the same.';
+  if (refresh === undefined || (refresh === 'rotating') === rotates) return fine('rotation', seen);
+  return problem('rotation', `${seen} The app is set to "${refresh}".`, {
+    advice: 'Leave the setting out, or correct it.',
+    pointer: '#/refresh',
+  });
+}
+
+function lifetime({ accessTokenLifetimeSeconds: set }: ConnectedApp, { expiresIn }: Observation): Finding {
+  if (expiresIn) return fine('lifetime', 'Token responses state the lifetime of the access token.');
+  if (set !== undefined) return fine('lifetime', `Token responses do not state it; the setting of ${set} s is used.`);
+  return cannotTell(
+    'lifetime',
+    'Token responses do not state it: only a 401 of the platform shows that the token has expired.',
+    {
+      advice: 'If you know the lifetime, set accessTokenLifetimeSeconds: it saves one failed call.',
+      pointer: '#/accessTokenLifetimeSeconds',
+    },
+  );
+}
+
+/** Findings for checks that an earlier failure prevented. */
+function untried(findings: readonly Finding[]): Finding[] {
+  const done = new Set(findings.map(({ check }) => check));
+  return ORDER.filter((check) => !done.has(check) && check !== 'platform').map((check) =>
+    cannotTell(check, 'Not tried: fix the problem above first.'),
+  );
+}
+
+const ORDER = Object.keys(CHECKS) as CheckName[];
+
+function inOrder(findings: readonly Finding[]): Finding[] {
+  return findings.toSorted((one, other) => ORDER.indexOf(one.check) - ORDER.indexOf(other.check));
+}

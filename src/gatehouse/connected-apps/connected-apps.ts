@@ -1,0 +1,59 @@
+/** Makes the registry of connected apps, their checks, and the client of their providers. */
+import type { Events } from '../../shared/observability/events.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { createProvider, type ProviderParts } from '../../shared/provider/provider.ts';
+import type { Sealer } from '../../shared/storage/sealed.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { createAppRegistry } from './app-registry.ts';
+import { createAppCheck } from './check.ts';
+import { createCurrentApps } from './current-apps.ts';
+import { createDynamicRegistration } from './dynamic-registration.ts';
+import { verifyLogoutToken } from './logout-token.ts';
+import { createObservations } from './observations.ts';
+import { createOwnKeys } from './own-keys.ts';
+import { createProviderFacts } from './provider-facts.ts';
+import { createScheduledChecks } from './scheduled-checks.ts';
+
+export type ConnectedApps = Awaited<ReturnType<typeof createConnectedApps>>;
+
+/** @param parts `fromFile`: the apps of `CONNECTED_APPS_FILE`. @throws AppError `storage_unavailable` */
+export async function createConnectedApps(
+  parts: ProviderParts & {
+    storage: { store: Store; sealer: Sealer };
+    fromFile: readonly ConnectedApp[];
+    /** Of a server; commands check on no schedule. */
+    config?: { connectionCheckSeconds: number };
+    events?: Pick<Events, 'ownKeysReplaced' | 'appCheckChanged'>;
+    publicHref: string;
+  },
+) {
+  const { storage, outbound, fromFile, config, events, publicHref, clock } = parts;
+  const { store, sealer } = storage;
+  const apps = createCurrentApps(fromFile);
+  const ownKeys = createOwnKeys({ store, sealer, clock, onReplaced: (cause) => events?.ownKeysReplaced({ cause }) });
+  const observations = createObservations({ store, clock });
+  const { metadata, jwts, provider } = createProvider({ ...parts, ownKeys, onTokens: observations.record });
+  const registry = await createAppRegistry({ store, sealer, apps, clock });
+  const check = createAppCheck({ outbound, metadata, provider, observations, clock, publicHref });
+  const checks = createScheduledChecks({
+    ...{ store, apps, check, events, clock },
+    changedAt: async (id) => (registry.isFromFile(id) ? 0 : ((await registry.find(id))?.changedAt ?? 0)),
+    seconds: config?.connectionCheckSeconds ?? 0,
+  });
+  return {
+    apps,
+    registry,
+    provider,
+    ownKeys,
+    verifyLogoutToken: (app: ConnectedApp, token: string) => verifyLogoutToken(jwts, app, token),
+    /** The doctor. */
+    check,
+    checks,
+    chores: checks.chores,
+    readProviderFacts: createProviderFacts({ metadata, examine: outbound.examine }),
+    /** Has the metadata of every provider read again before its next use. */
+    readMetadataAgain: metadata.doubtAll,
+    registration: createDynamicRegistration({ outbound }),
+    close: registry.close,
+  };
+}

@@ -1,0 +1,75 @@
+/** The list of connected apps in memory, and the app that a route uses. */
+import { AppError } from '../../shared/errors.ts';
+import { grantedApiBaseUrl } from '../../shared/provider/api-base-url.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+
+/** An app whose platform serves threads. */
+export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
+
+/** Where the API serves the current thread. @param granted the API base URL of the grant */
+export const threadUrlOf = (app: ThreadApp, granted?: string): string =>
+  (grantedApiBaseUrl(app, granted) ?? app.apiBaseUrl).replace(/\/+$/, '') + app.threadPath;
+
+/** Each call reads the current list: administrators change it while requests run. */
+export type CurrentApps = Omit<ReplaceableApps, 'replace'>;
+export type ReplaceableApps = ReturnType<typeof createCurrentApps>;
+
+export function createCurrentApps(apps: readonly ConnectedApp[]) {
+  let current = snapshotOf(apps);
+  /**
+   * The app for a thread request that names none: the one that the user signed in with, otherwise the only one that
+   * serves threads. Undefined where neither exists.
+   */
+  const usualThreadApp = (signInAppId: string | undefined): ThreadApp | undefined => {
+    const { threadApps } = current;
+    const only = threadApps.length === 1 ? threadApps[0] : undefined;
+    return threadApps.find(({ id }) => id === signInAppId) ?? only;
+  };
+  return {
+    /** An unchanged app has to stay the same object, since caches use it as their key. */
+    replace(changed: readonly ConnectedApp[]): void {
+      current = snapshotOf(changed);
+    },
+    /** Includes disabled apps. */
+    list: () => current.apps,
+    /** Also finds a disabled app, whose connections can still be listed and ended: check before you use the app. */
+    find: (id: string) => current.byId.get(id),
+    /** Those for every user come before those for some. */
+    signInApps: () => current.signInApps,
+    threadApps: () => current.threadApps,
+    usualThreadApp,
+    /**
+     * The named app, otherwise the usual one.
+     * @throws AppError `invalid_request` without a usual one, `not_found` where the named one is unknown or disabled
+     */
+    threadApp(id: string | undefined, signInAppId?: string): ThreadApp {
+      const { threadApps, byId } = current;
+      if (id !== undefined) {
+        const named = threadApps.find((app) => app.id === id);
+        if (named) return named;
+        const detail = byId.get(id)?.disabled
+          ? 'An administrator has disabled this connected app.'
+          : 'There is no connected app with this id that serves threads.';
+        throw new AppError('not_found', { detail });
+      }
+      const usual = usualThreadApp(signInAppId);
+      if (usual) return usual;
+      const several = 'Several connected apps serve threads: name one with "app".';
+      const detail = threadApps.length > 0 ? several : 'No connected app serves threads.';
+      throw new AppError('invalid_request', { detail });
+    },
+  };
+}
+
+function snapshotOf(apps: readonly ConnectedApp[]) {
+  const enabled = apps.filter((app) => !app.disabled);
+  return {
+    apps,
+    byId: new Map(apps.map((app) => [app.id, app])),
+    signInApps: [
+      ...enabled.filter(({ signIn }) => signIn?.allow === 'everyone'),
+      ...enabled.filter(({ signIn }) => signIn && signIn.allow !== 'everyone'),
+    ],
+    threadApps: enabled.filter((app): app is ThreadApp => app.apiBaseUrl !== undefined),
+  };
+}

@@ -1,0 +1,140 @@
+/** Presets: what is known of well-known providers, as data. No code depends on a provider's name. */
+import { z } from 'zod';
+import { isObject } from '../../shared/json.ts';
+import { type ConnectedAppRegistration, connectedAppSchema } from '../../shared/provider/connected-app.ts';
+import data from './presets.json' with { type: 'json' };
+
+type Field = keyof ConnectedAppRegistration;
+const field = z.enum(Object.keys(connectedAppSchema.shape) as [Field, ...Field[]]);
+
+const fact = z
+  .strictObject({
+    /** The members of `app` that it is the reason for. */
+    fields: z.array(field).default([]),
+    text: z.string().min(1),
+    source: z.url({ protocol: /^https$/ }).optional(),
+    /** Given in place of a source. */
+    confirmed: z.literal(false).optional(),
+  })
+  .refine(({ source, confirmed }) => (source === undefined) !== (confirmed === undefined), {
+    error: 'Give the source of a fact, or "confirmed": false.',
+  });
+
+const presetSchema = z.strictObject({
+  id: connectedAppSchema.shape.id,
+  name: connectedAppSchema.shape.name,
+  /** `simulation`: made from the provider's documentation, so no server of the provider has shown that the settings work. */
+  triedWith: z.enum(['simulation', 'server']),
+  /** Parts of values in `app`, written as `{NAME}`, that the administrator fills in. `pattern`: for recognising one. */
+  placeholders: z
+    .record(z.string(), z.strictObject({ title: z.string(), example: z.string(), pattern: z.string().default('.+') }))
+    .default({}),
+  /** Of a registration; without the members that differ for each app. */
+  app: z.partialRecord(field, z.json()),
+  /** The scopes without which the provider issues no refresh token. */
+  offlineScopes: z.array(z.string()).default([]),
+  facts: z.array(fact).min(1),
+});
+
+export type Preset = z.output<typeof presetSchema>;
+export type PresetFact = Preset['facts'][number];
+
+export const PRESETS: readonly Preset[] = z.array(presetSchema).parse(data);
+
+/** Members of a registration, with these values in place of the placeholders; without values they stay. */
+export function presetApp({ app }: Preset, values: Record<string, string> = {}): Partial<ConnectedAppRegistration> {
+  const fill = (value: unknown): unknown => {
+    if (typeof value === 'string') return value.replace(/\{(\w+)\}/g, (whole, name: string) => values[name] ?? whole);
+    if (Array.isArray(value)) return value.map(fill);
+    if (!isObject(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, fill(inner)]));
+  };
+  return fill(app) as Partial<ConnectedAppRegistration>;
+}
+
+/** Whether users can sign in with it, which needs an ID token (OpenID Connect Core section 2). */
+export const signsIn = (preset: Preset): boolean => presetApp(preset).scopes?.includes('openid') ?? false;
+
+export const SIMULATED =
+  'Simulated: tried against a simulation made from the documentation, not against a real server.';
+
+/** What to know before one chooses it, in sentences. */
+export function presetLimits(preset: Preset): string[] {
+  return [
+    ...(signsIn(preset)
+      ? []
+      : ['Users can connect it, but not sign in with it: with these settings the provider issues no ID token.']),
+    ...(preset.triedWith === 'simulation' ? [SIMULATED] : []),
+  ];
+}
+
+export interface PresetDifference {
+  field: Field;
+  /** What the preset has, as JSON. */
+  advised: string;
+  facts: PresetFact[];
+}
+
+export interface RecognisedPreset {
+  preset: Preset;
+  differences: PresetDifference[];
+}
+
+/** The preset of this app's provider; of several, the one that the app differs least from. */
+export function recognisePreset(app: ConnectedAppRegistration): RecognisedPreset | undefined {
+  return PRESETS.filter((preset) => isOfProvider(preset, app))
+    .map((preset) => ({ preset, differences: differencesOf(preset, app) }))
+    .reduce<RecognisedPreset | undefined>(
+      (best, one) => (best && best.differences.length <= one.differences.length ? best : one),
+      undefined,
+    );
+}
+
+function isOfProvider(preset: Preset, app: ConnectedAppRegistration): boolean {
+  const { issuer, endpoints } = presetApp(preset);
+  const isSameHost = (one: string | undefined, other: string | undefined) => {
+    const host = one && URL.parse(one)?.host;
+    return host !== undefined && host !== '' && host === (other && URL.parse(other)?.host);
+  };
+  return (
+    suits(preset, issuer, app.issuer) ||
+    isSameHost(issuer, app.issuer) ||
+    isSameHost(endpoints?.authorization, app.endpoints?.authorization)
+  );
+}
+
+/** They are the administrator's to choose. */
+const CHOSEN: ReadonlySet<string> = new Set(['scopes', 'signIn', 'apiBaseUrl', 'threadPath']);
+
+function differencesOf(preset: Preset, app: ConnectedAppRegistration): PresetDifference[] {
+  const difference = (name: Field, advised: unknown): PresetDifference => {
+    const facts = preset.facts.filter(({ fields }) => fields.includes(name));
+    return { field: name, advised: JSON.stringify(advised), facts };
+  };
+  const missing = preset.offlineScopes.filter((scope) => !app.scopes.includes(scope));
+  const { scopes = [] } = presetApp(preset);
+  // Permissions without scopes are of another kind of registration.
+  const isOtherKind = (scopes.length === 0) !== (app.scopes.length === 0);
+  return [
+    ...(missing.length > 0 ? [difference('scopes', missing)] : []),
+    ...(isOtherKind && missing.length === 0 ? [difference('scopes', scopes)] : []),
+    ...(Object.entries(preset.app) as [Field, unknown][])
+      .filter(([name, value]) => !CHOSEN.has(name) && !suits(preset, value, app[name]))
+      .map(([name, value]) => difference(name, value)),
+  ];
+}
+
+/** True where a value is the preset's, with anything fitting in place of its placeholders. */
+function suits(preset: Preset, advised: unknown, actual: unknown): boolean {
+  if (typeof advised === 'string') return typeof actual === 'string' && patternOf(preset, advised).test(actual);
+  if (!isObject(advised)) return JSON.stringify(advised) === JSON.stringify(actual);
+  return Object.entries(advised).every(([name, value]) => isObject(actual) && suits(preset, value, actual[name]));
+}
+
+function patternOf({ placeholders }: Preset, text: string): RegExp {
+  const source = text
+    .split(/(\{\w+\})/)
+    .map((part) => placeholders[/^\{(\w+)\}$/.exec(part)?.[1] ?? '']?.pattern ?? RegExp.escape(part))
+    .join('');
+  return new RegExp(`^(?:${source})$`);
+}

@@ -1,0 +1,114 @@
+/** Facts about a provider for the form of a new app, or why they cannot be read. */
+import { ADDRESS_ADVICE } from '../../shared/outbound/address-policy.ts';
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { isIssuerTemplate } from '../../shared/provider/issuer.ts';
+import { failedCall, failedCallWords, ProviderError } from '../../shared/provider/provider-error.ts';
+import {
+  ENDPOINT_MEMBERS,
+  hasDiscovery,
+  type ProviderMetadata,
+  type ProviderMetadataSource,
+} from '../../shared/provider/provider-metadata.ts';
+import { capitalised } from '../../shared/text.ts';
+
+export interface ProviderFacts {
+  /** The names of its endpoints. */
+  endpoints: string[];
+  scopes: string[];
+  authMethods: string[];
+  /** Whether its metadata lists each of these; undefined if it says nothing about it. */
+  pkce: boolean | undefined;
+  par: 'offered' | 'required' | undefined;
+  dpop: boolean;
+  backchannelLogout: boolean;
+  /** Where clients register themselves (RFC 7591); undefined where they cannot. */
+  registrationEndpoint: string | undefined;
+}
+
+/** `issuer`: the one in the provider's metadata, where it differs from the requested one. */
+export type FactsRead =
+  | { facts: ProviderFacts; fault?: never; issuer?: never }
+  | { facts?: never; fault: string; issuer?: string | undefined };
+
+const MAX_LISTED = 40;
+
+/** @param at `discoveryUrl`: only where it does not follow from the issuer. `endpoints`: those set by hand */
+export type ReadProviderFacts = (at: {
+  issuer: string;
+  discoveryUrl: string | undefined;
+  endpoints?: ConnectedApp['endpoints'];
+}) => Promise<FactsRead>;
+
+export function createProviderFacts(parts: {
+  metadata: Pick<ProviderMetadataSource, 'load'>;
+  examine: Outbound['examine'];
+}): ReadProviderFacts {
+  const { metadata, examine } = parts;
+  return async (place) => {
+    const { issuer, discoveryUrl } = place;
+    const rule = hasDiscovery(place) ? await examine(discoveryUrl ?? issuer) : undefined;
+    if (rule) return { fault: capitalised(ADDRESS_ADVICE[rule]) };
+    try {
+      return { facts: factsOf(await metadata.load(place)) };
+    } catch (error) {
+      const failed = failedCall(error);
+      return failed ? { fault: failedCallWords(failed) } : { fault: wordsFor(error), issuer: otherIssuer(error) };
+    }
+  };
+}
+
+function factsOf(metadata: ProviderMetadata): ProviderFacts {
+  const {
+    registration_endpoint: registration,
+    code_challenge_methods_supported: challenges,
+    pushed_authorization_request_endpoint: par,
+  } = metadata;
+  return {
+    endpoints: Object.entries(ENDPOINT_MEMBERS).flatMap(([name, member]) =>
+      metadata[member] === undefined ? [] : [ENDPOINT_WORDS[name] ?? name],
+    ),
+    scopes: textsOf(metadata.scopes_supported).filter((scope) => /^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/.test(scope)),
+    authMethods: textsOf(metadata.token_endpoint_auth_methods_supported),
+    pkce: Array.isArray(challenges) ? challenges.includes('S256') : undefined,
+    par:
+      metadata.require_pushed_authorization_requests === true ? 'required' : par === undefined ? undefined : 'offered',
+    dpop: textsOf(metadata.dpop_signing_alg_values_supported).length > 0,
+    backchannelLogout: metadata.backchannel_logout_supported === true,
+    registrationEndpoint: typeof registration === 'string' ? registration : undefined,
+  };
+}
+
+const ENDPOINT_WORDS: Readonly<Record<string, string>> = { endSession: 'end-session', jwks: 'signing keys' };
+
+function textsOf(value: unknown): string[] {
+  return (Array.isArray(value) ? value : []).filter((one) => typeof one === 'string').slice(0, MAX_LISTED);
+}
+
+function wordsFor(error: unknown): string {
+  const { reason, facts } = ProviderError.from(error);
+  const status = facts.status === undefined ? '' : ` (it responded with ${facts.status})`;
+  const words: Record<string, string> = {
+    issuer_mismatch: mismatch(facts.issuer),
+    discovery_failed: `There is no description of a provider at this address${status}. Where it has none, give the endpoints by hand.`,
+    discovery_not_json: 'What is at this address is no description of a provider.',
+    endpoint_refused: `The provider names an address that must not be called${facts.endpoint ? ` (${facts.endpoint})` : ''}.`,
+    endpoint_missing: 'The description lacks the authorization or the token endpoint: give them by hand.',
+  };
+  return words[reason] ?? 'What the provider says of itself cannot be read.';
+}
+
+function mismatch(issuer = ''): string {
+  const shown = issuer.slice(0, 200);
+  if (isIssuerTemplate(issuer)) {
+    return `The description there is for many tenants. Enter the issuer of one, or, to name several below, ${shown} and this address as the discovery URL.`;
+  }
+  return `The description there names another issuer${shown === '' ? '' : `: enter ${shown} if you trust it`}. A slash at the end counts.`;
+}
+
+/** The issuer that the provider names, if it can be entered in place of the one that was asked. */
+function otherIssuer(error: unknown): string | undefined {
+  const { reason, facts } = ProviderError.from(error);
+  const named = reason === 'issuer_mismatch' ? facts.issuer : undefined;
+  return named !== undefined && named.length <= 2000 && !isIssuerTemplate(named) ? named : undefined;
+}

@@ -1,0 +1,106 @@
+/** Rules for a registration beyond its schema: fields that need each other, and URLs that may be called. */
+import { type InputFault, pointerTo } from '../../shared/config/input-faults.ts';
+import { ADDRESS_ADVICE, type AddressRule } from '../../shared/outbound/address-policy.ts';
+import type { ConnectedAppRegistration } from '../../shared/provider/connected-app.ts';
+import { isIssuerTemplate, namedTenants, TENANT_ID } from '../../shared/provider/issuer.ts';
+
+/** Fields with faults are left out; the schema reports them. */
+export type PartialRegistration = {
+  [Field in keyof ConnectedAppRegistration]?: ConnectedAppRegistration[Field] | undefined;
+};
+
+const incomplete = (path: PropertyKey[], detail: string) => ({ pointer: pointerTo(path), rule: 'incomplete', detail });
+
+/** Faults over several fields: a sign-in app without OpenID Connect, and fields that need each other. */
+export function coherenceFaults(
+  app: PartialRegistration,
+  isFaulty: (field: string) => boolean = () => false,
+): InputFault[] {
+  const { authorization, token, jwks } = app.endpoints ?? {};
+  const byHand = authorization !== undefined || token !== undefined;
+  return [
+    ...(isIssuerTemplate(app.issuer ?? '') ? templateFaults(app, isFaulty) : []),
+    ...(app.signIn && !isFaulty('scopes') && !app.scopes?.includes('openid')
+      ? [incomplete(['scopes'], 'an app for sign-in must be an OpenID provider and request the scope "openid".')]
+      : []),
+    ...(app.apiBaseUrlFrom && !app.apiBaseUrl && !isFaulty('apiBaseUrl')
+      ? [incomplete(['apiBaseUrl'], 'give it too: it is called where a token response names no other.')]
+      : []),
+    ...(authorization && !token ? [incomplete(['endpoints', 'token'], 'give it together with authorization.')] : []),
+    ...(token && !authorization ? [incomplete(['endpoints', 'authorization'], 'give it together with token.')] : []),
+    ...(app.signIn && byHand && !app.discoveryUrl && !jwks
+      ? [incomplete(['endpoints', 'jwks'], 'needed to verify the ID tokens of an app for sign-in.')]
+      : []),
+    ...(app.account && !app.account.url && byHand && !app.discoveryUrl && !app.endpoints?.userinfo
+      ? [incomplete(['account', 'url'], 'needed where no userinfo endpoint is known.')]
+      : []),
+    ...(app.resources ? (['parameters', 'tokenParameters'] as const) : [])
+      .filter((field) => app[field]?.resource !== undefined)
+      .map((field) => ({
+        pointer: pointerTo([field, 'resource']),
+        rule: 'twice',
+        detail: 'leave it out: the app declares resources, and they are sent.',
+      })),
+  ];
+}
+
+/** The rule that names tenants, as JSON. */
+export const TENANT_RULE = '{"allow": {"claim": "tid", "values": ["TENANT ID"]}}';
+
+/** An issuer with {tenantid} is one of many: without named tenants, or a place to read its metadata, it cannot be used. */
+function templateFaults(app: PartialRegistration, isFaulty: (field: string) => boolean): InputFault[] {
+  const tenants = namedTenants(app);
+  const isNowhere = !app.discoveryUrl && !app.endpoints?.authorization;
+  return [
+    ...(tenants.length === 0 && !isFaulty('signIn')
+      ? [
+          incomplete(
+            ['signIn'],
+            `with {tenantid} in the issuer, name the tenants whose users may sign in, by their claim "tid": ${TENANT_RULE}.`,
+          ),
+        ]
+      : []),
+    ...tenants.flatMap((tenant, at) =>
+      TENANT_ID.test(tenant)
+        ? []
+        : [incomplete(['signIn', 'allow', 'values', at], 'the id of a tenant is 1 to 64 letters, digits and "-".')],
+    ),
+    ...(isNowhere && !isFaulty('discoveryUrl')
+      ? [
+          incomplete(
+            ['discoveryUrl'],
+            'with {tenantid} in the issuer, give the address of the metadata for all tenants.',
+          ),
+        ]
+      : []),
+  ];
+}
+
+/** Every URL that Gatehouse would call, with the path of its field. */
+export function calledUrls(app: PartialRegistration): [string[], string][] {
+  const { issuer, discoveryUrl, endpoints, apiBaseUrl, account } = app;
+  const inEndpoints = Object.entries(endpoints ?? {}).map(([name, url]) => [['endpoints', name], url] as const);
+  const urls = [
+    [['issuer'], issuer],
+    [['discoveryUrl'], discoveryUrl],
+    ...inEndpoints,
+    [['apiBaseUrl'], apiBaseUrl],
+    [['account', 'url'], account?.url],
+  ] as const;
+  return urls.flatMap(([path, url]) => (url === undefined ? [] : [[[...path], url] as [string[], string]]));
+}
+
+/** Checks the called URLs (R79). @param brokenRule returns the rule that a URL breaks */
+export async function addressFaults(
+  app: PartialRegistration,
+  brokenRule: (url: string) => Promise<AddressRule | undefined>,
+): Promise<InputFault[]> {
+  const checked = await Promise.all(
+    calledUrls(app).map(async ([path, url]) => ({ path, rule: await brokenRule(url) })),
+  );
+  return checked.flatMap(({ path, rule }) => (rule ? [addressFault(path, rule)] : []));
+}
+
+export function addressFault(path: string[], rule: AddressRule): InputFault {
+  return { pointer: pointerTo(path), rule, detail: ADDRESS_ADVICE[rule] };
+}

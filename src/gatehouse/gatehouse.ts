@@ -1,0 +1,154 @@
+/** Makes every room once, in order, and closes them in reverse. */
+import type { RequestListener } from 'node:http';
+import type { DatasetFile } from '../shared/bin/dataset-file.ts';
+import { refusalReporter } from '../shared/http/problem.ts';
+import type { OnRefused } from '../shared/http/problem-document.ts';
+import { createRateLimits, limitsOf } from '../shared/http/rate-limit.ts';
+import { flatDataHeaders, securityHeaders } from '../shared/http/security-headers.ts';
+import type { Health } from '../shared/observability/health.ts';
+import type { LogDestination } from '../shared/observability/logger.ts';
+import { createObservability } from '../shared/observability/observability.ts';
+import { createAddressPolicy } from '../shared/outbound/address-policy.ts';
+import { createOutbound } from '../shared/outbound/outbound.ts';
+import { createPages } from '../shared/pages/pages.ts';
+import { createProblemReferences } from '../shared/pages/problem-references.ts';
+import type { ConnectedApp } from '../shared/provider/connected-app.ts';
+import { createSessions } from '../shared/sessions/sessions.ts';
+import { startChores } from '../shared/storage/chore.ts';
+import { createStorage } from '../shared/storage/storage.ts';
+import { createAdmin } from './admin/admin.ts';
+import { createApiDocs } from './api-docs/api-docs.ts';
+import { createApp } from './app.ts';
+import { createAudit } from './audit/audit.ts';
+import { createBins } from './bin/bin.ts';
+import { createConnectedApps } from './connected-apps/connected-apps.ts';
+import { createGrants } from './grants/grants.ts';
+import { createHome } from './home/home.ts';
+import type { ReadSettings } from './read-settings.ts';
+import { createRelay } from './relay/relay.ts';
+import { createReload, type Reload } from './reload.ts';
+import { createSignIn } from './sign-in/sign-in.ts';
+import { createSignInRecords } from './sign-in-record/sign-in-record.ts';
+import { createThreads } from './threads/threads.ts';
+import { createUsers } from './users/users.ts';
+import { createWebhooks } from './webhooks/webhooks.ts';
+
+export interface GatehouseParts extends ReadSettings {
+  datasetFile: DatasetFile | undefined;
+  logDestination: LogDestination;
+  /** The tour of the demo, which the overview of the administration links to. */
+  tourUrl?: string | undefined;
+}
+
+export interface Gatehouse {
+  app: RequestListener;
+  onRefused: OnRefused;
+  health: Health;
+  /** The connected apps as they are now. */
+  apps(): readonly ConnectedApp[];
+  reload: Reload;
+  /** Finishes the refreshes that are under way, then closes everything. */
+  close(): Promise<void>;
+}
+
+/** @throws StartRefused if the storage must not be used as it is, AppError `storage_unavailable`; then nothing stays open */
+export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse> {
+  const { config, encryptionKeys, fromFile, datasetFile, logDestination } = parts;
+  const { publicUrl } = config;
+  const publicHref = publicUrl.href;
+  const clock = Date.now;
+  const monotonicClock = () => performance.now();
+  const random = Math.random;
+  // A room is a folder of src. If one cannot be made, those before it are closed.
+  await using rooms = new AsyncDisposableStack();
+  const room = <T extends { close(): Promise<void> }>(made: T): T => rooms.adopt(made, (one) => one.close());
+
+  const observability = room(await createObservability({ config, logDestination, clock, monotonicClock }));
+  const { events, metrics, tracing } = observability;
+  for (const warning of parts.warnings) events.settingWarned(warning);
+  const storage = room(
+    await createStorage({
+      ...{ config, encryptionKeys, events, clock, random },
+      ...{ timesOf: metrics.storageCommand, onLogBytes: metrics.storageLogBytes },
+    }),
+  );
+  const { store } = storage;
+  const storageWatch = room(observability.watchStorage(storage.probe));
+  const audit = room(await createAudit({ storage, events, days: config.auditDays, clock }));
+  const outbound = room(
+    createOutbound({
+      policy: createAddressPolicy(config.internalHosts),
+      proxy: config.proxy,
+      limits: config.upstream,
+      onBusy: () => metrics.outboundRefused.inc(),
+      onEnded: metrics.outboundEnded,
+      beginCall: tracing?.beginCall,
+      onSlowName: events.nameSlow,
+      threads: parts.threads,
+    }),
+  );
+  metrics.watchOutbound(outbound.load);
+  const limits = room(createRateLimits({ store, clock, perMinute: limitsOf(config.rateLimits) }));
+  const webhooks = room(createWebhooks({ storage, outbound, audit, events, clock, random }));
+
+  const sessions = createSessions({ storage, config, clock });
+  const signInRecords = createSignInRecords({ store, events, clock });
+  // Shared by several rooms. The type of a room's `parts` names those that it takes.
+  const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
+  const connectedApps = room(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
+  metrics.watchApps(connectedApps.apps);
+  const grants = room(createGrants({ ...base, connectedApps, random }));
+  metrics.watchStored({
+    read: async () => ({
+      connections: await grants.index.countByHealth(),
+      lastBackupAt: (await audit.trail.page({ limit: 1, filter: { event: 'storage.backed_up' } })).items[0]?.at,
+    }),
+    secretEnds: connectedApps.registry.secretEnds,
+    clock,
+  });
+  const threads = room(await createThreads({ storage, grants, publicHref, clock }));
+  const users = createUsers({ storage, grants, sessions, signInRecords, charge: threads.chargeCheck, events, clock });
+  const { service } = config.bin;
+  const bins = room(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
+  // The same, and the rooms made so far, for the rooms that serve requests.
+  const rules = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
+
+  const pages = createPages({ storage, config, clock });
+  const references = createProblemReferences({ store, isKnown: signInRecords.isKnown, clock });
+  const relay = room(await createRelay(rules));
+  const signIn = createSignIn({ ...rules, pages });
+  const faces = { ...rules, pages, references, relay, signIn };
+  const admin = room(createAdmin({ ...faces, tourUrl: parts.tourUrl }));
+  const home = createHome(faces);
+  const apiDocs = createApiDocs(faces);
+  const app = createApp({ ...faces, observability, admin, home, apiDocs });
+
+  const chores = [audit, connectedApps, grants, users, signInRecords, sessions, webhooks, admin].flatMap(
+    (one) => one.chores,
+  );
+  room(startChores({ store, random, chores }));
+  const reload = createReload({
+    ...{ initial: parts, storage, audit, events },
+    use({ config: next, fromFile: apps }) {
+      sessions.browser.useSecrets(next.sessionSecrets);
+      signIn.useSecrets(next.sessionSecrets);
+      signIn.useAdminApp(next.admin.app);
+      bins.useApiKey(next.bin.service?.apiKey);
+      tracing?.useHeaders(next.tracing?.headers ?? {});
+      connectedApps.registry.useFile(apps);
+      connectedApps.readMetadataAgain();
+    },
+  });
+  const opened = rooms.move();
+  return {
+    app: observability.observed(app),
+    onRefused: refusalReporter(events),
+    health: observability.healthOf({
+      storage: storageWatch,
+      headers: flatDataHeaders(securityHeaders(publicUrl.secure)),
+    }),
+    apps: connectedApps.apps.list,
+    reload,
+    close: () => opened.disposeAsync(),
+  };
+}

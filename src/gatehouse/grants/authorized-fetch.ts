@@ -1,0 +1,108 @@
+/** Calls with a user's access token: after a 401, one forced refresh and one more attempt (R42). */
+
+import type { Outbound, Target } from '../../shared/outbound/outbound.ts';
+import { type Stop, stopError } from '../../shared/outbound/stop.ts';
+import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { GrantReading, GrantStore } from './grant-store.ts';
+import { type CarriedToken, createTokenCarrier } from './token-carrier.ts';
+import type { TokenResult, TokenVault } from './token-vault.ts';
+
+export interface AuthorizedRequest {
+  userId: string;
+  app: ConnectedApp;
+  /** Absolute, and from settings and the grant, never from a request (R74). @param granted the grant's API base URL */
+  urlFor: (granted?: string) => string;
+  /** Alternating names and values. */
+  headers: readonly string[];
+  /** Ends the call and its body. A refresh that was started for it continues (F22). */
+  stop: Stop;
+  /** Awaited before each request, also before the second one after a 401. Where it throws, no request is sent. */
+  beforeSending?: (() => Promise<void> | undefined) | undefined;
+  /** A read of the grant that was started with the request. */
+  prefetched?: GrantReading | undefined;
+}
+
+export type AuthorizedResponse =
+  | { kind: 'response'; response: StreamedResponse }
+  | Exclude<TokenResult, { kind: 'token' }>;
+
+export interface AuthorizedFetch {
+  /**
+   * GETs the URL. Where it is stopped before there is a token, the result is `unavailable`.
+   * @throws OutboundError where the address is refused; errors of undici; what `beforeSending` throws
+   */
+  get(request: AuthorizedRequest): Promise<AuthorizedResponse>;
+}
+
+export function createAuthorizedFetch(parts: {
+  vault: TokenVault;
+  grants: GrantStore;
+  outbound: Outbound;
+}): AuthorizedFetch {
+  const { vault, grants, outbound } = parts;
+
+  const carrier = createTokenCarrier();
+
+  const send = (request: AuthorizedRequest, target: Target, token: CarriedToken): Promise<StreamedResponse> =>
+    carrier.send(token, target, (authorization) => {
+      const { headers, stop, app } = request;
+      const call = () => {
+        const { response, destroy } = outbound.stream(target, [...headers, ...authorization], app.id);
+        stop.whenStopped(() => destroy(stopError(stop.tooLate)));
+        return response;
+      };
+      const waiting = request.beforeSending?.();
+      return waiting ? waiting.then(call) : call();
+    });
+
+  const tokenFor = ({ userId, app, stop, prefetched }: AuthorizedRequest, rejected?: string): Promise<TokenResult> =>
+    // After a 401 the grant may have changed since it was read.
+    unlessStopped(vault.accessToken(userId, app, rejected, rejected === undefined ? prefetched : undefined), stop);
+
+  const accepted = (
+    { userId, app }: AuthorizedRequest,
+    token: Extract<TokenResult, { kind: 'token' }>,
+    response: StreamedResponse,
+  ): AuthorizedResponse => {
+    // Not awaited: the response does not depend on them, and neither rejects. A use shows that the connection works; a
+    // platform that fails shows nothing.
+    if (response.statusCode < 500) void grants.noteUse(userId, app.id);
+    if (token.doubted) void vault.clearDoubt(userId, app.id, token.accessToken);
+    return { kind: 'response', response };
+  };
+
+  return {
+    async get(request) {
+      // First, so that a refused address causes no refresh.
+      const usual = outbound.target(request.urlFor());
+      const targetOf = ({ apiBaseUrl }: { apiBaseUrl?: string | undefined }) =>
+        apiBaseUrl === undefined ? usual : outbound.target(request.urlFor(apiBaseUrl));
+      const first = await tokenFor(request);
+      if (first.kind !== 'token') return first;
+      const response = await send(request, targetOf(first), first);
+      if (response.statusCode !== 401) return accepted(request, first, response);
+      response.body.destroy(new Error('The response to a refused token is not read.'));
+      const second = await tokenFor(request, first.accessToken);
+      // That response says why the platform refuses a fresh token.
+      if (second.kind === 'still_refused') return { kind: 'response', response };
+      if (second.kind !== 'token') return second;
+      const again = await send(request, targetOf(second), second);
+      return again.statusCode === 401 ? { kind: 'response', response: again } : accepted(request, second, again);
+    },
+  };
+}
+
+const TOO_SLOW: TokenResult = {
+  kind: 'unavailable',
+  cause: 'provider_unavailable',
+  inDoubt: false,
+  retryAfterSeconds: 5,
+};
+
+function unlessStopped(token: Promise<TokenResult>, stop: Stop): Promise<TokenResult> {
+  return new Promise((resolve, reject) => {
+    token.then(resolve, reject);
+    stop.whenStopped(() => resolve(TOO_SLOW));
+  });
+}

@@ -1,0 +1,151 @@
+/** Connect links: each lets one user connect one app once, within half an hour. Services create them. */
+import { AppError } from '../../shared/errors.ts';
+import { hashOf, keys } from '../../shared/storage/keys.ts';
+import {
+  createOpaqueToken,
+  matchesHash,
+  newOpaqueTokenId,
+  parseOpaqueToken,
+} from '../../shared/storage/opaque-token.ts';
+import { createRecords } from '../../shared/storage/records.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
+import type { Store, Write } from '../../shared/storage/store.ts';
+
+export interface ConnectLink {
+  id: string;
+  userId: string;
+  app: string;
+  scopes: readonly string[];
+  /** One of the app's return URLs, when the link was created. */
+  returnUrl: string | undefined;
+  /** The relay token that created it. */
+  relayToken: { id: string; name: string };
+  /** Milliseconds since the epoch. */
+  createdAt: number;
+  expiresAt: number;
+}
+
+type StoredLink = ConnectLink & { hash: string };
+
+export const CONNECT_LINK_PREFIX = 'gthl_';
+const LIFETIME_SECONDS = 1_800;
+/** Of expired links, removed from the list when one is created. */
+const MAX_PRUNED = 100;
+
+export type ConnectLinks = ReturnType<typeof createConnectLinks>;
+
+/**
+ * A link is open while its ticket exists, which has the user's slot tag: the write that stores the grant deletes it, so that
+ * one use wins, and a link is used up exactly if the connection was made.
+ */
+export function createConnectLinks(parts: {
+  store: Store;
+  sealedJson: SealedJson;
+  publicHref: string;
+  clock: () => number;
+}) {
+  const { store, sealedJson, publicHref, clock } = parts;
+  const records = createRecords<StoredLink, ConnectLink>({
+    store,
+    sealedJson,
+    index: keys.connectLinks,
+    keyOf: keys.connectLink,
+    noun: 'connect link',
+    toView: ({ value: { hash: _, ...link } }) => link,
+    lifetimeSeconds: LIFETIME_SECONDS,
+  });
+
+  const isOpen = async (userId: string, id: string): Promise<boolean> =>
+    (await store.get(keys.connectTicket(userId, id))) !== undefined;
+
+  const prune = async (): Promise<void> => {
+    const { items } = await store.page(keys.connectLinks, { limit: MAX_PRUNED });
+    const expired = items.filter(({ score }) => score <= clock() - LIFETIME_SECONDS * 1000);
+    if (expired.length === 0) return;
+    await store.write(expired.map(({ member }) => ({ index: keys.connectLinks, remove: member })));
+  };
+
+  /** Also for a user who is at the provider: nothing is stored then. @returns false if there is no such link */
+  const revoke = async (id: string): Promise<boolean> => {
+    const link = await records.find(id);
+    if (!link) return false;
+    await store.write([{ delete: keys.connectTicket(link.userId, id) }]);
+    return records.remove(id);
+  };
+
+  const otherAccountUrl = (text: string): string =>
+    `${publicHref}/sign-out?return_to=${encodeURIComponent(new URL(`${publicHref}/connect/${text}`).pathname)}`;
+
+  return {
+    page: records.page,
+    find: records.find,
+    isOpen,
+
+    /**
+     * @param admit called before each write: the conditions of the user (`UserStore.admitImport`), or undefined where nothing may
+     *   be made. Disabling or deleting the user then ends the link, or it is not made.
+     * @returns with the URL, which is shown only once; undefined where nothing was made
+     */
+    async create(
+      wanted: Omit<ConnectLink, 'id' | 'createdAt' | 'expiresAt'>,
+      admit: () => Promise<readonly Write[] | undefined>,
+    ): Promise<{ link: ConnectLink; url: string } | undefined> {
+      await prune();
+      const { id, secret, text } = createOpaqueToken(CONNECT_LINK_PREFIX, newOpaqueTokenId());
+      const createdAt = clock();
+      const times = { createdAt, expiresAt: createdAt + LIFETIME_SECONDS * 1000 };
+      const link = await records.create({ ...wanted, ...times, id, hash: hashOf(secret) });
+      const ticket = keys.connectTicket(link.userId, id);
+      for (;;) {
+        const conditions = await admit();
+        if (!conditions) {
+          await records.remove(id);
+          return undefined;
+        }
+        const isMade = await store.write([
+          { put: ticket, value: '', lifetimeSeconds: LIFETIME_SECONDS },
+          ...conditions,
+        ]);
+        if (isMade) return { link, url: `${publicHref}/connect/${text}` };
+      }
+    },
+
+    /**
+     * The open link with this text, for its own user.
+     * @throws AppError `not_found` for one that is unknown, used, revoked or expired; `not_allowed` for another user
+     */
+    async openFor(userId: string, text: string): Promise<ConnectLink> {
+      const parsed = parseOpaqueToken(CONNECT_LINK_PREFIX, text);
+      const link = parsed && (await records.read(parsed.id))?.value;
+      const isValid = link && matchesHash(parsed.secret, link.hash) && link.expiresAt > clock();
+      if (!isValid || !(await isOpen(link.userId, link.id))) throw new AppError('not_found', GONE);
+      // Its revocation ends its links; this one may have been created at that moment.
+      if (!(await store.get(keys.relayToken(link.relayToken.id)))) throw new AppError('not_found', GONE);
+      if (link.userId === userId) return link;
+      throw new AppError('not_allowed', {
+        detail: 'You are signed in as another user than the one that this link is for, so nothing was connected.',
+        words: {
+          title: 'This link is for another user',
+          nextStep: 'Sign in with the account that the link was made for.',
+        },
+        whose: 'nobody',
+        step: { label: 'Use another account', url: otherAccountUrl(text), isForm: true },
+      });
+    },
+
+    revoke,
+
+    /** Reads all links of the last 30 minutes. */
+    async revokeAll(of: Partial<Pick<ConnectLink, 'userId' | 'app'>> & { relayTokenId?: string }): Promise<void> {
+      const filter = ({ userId, app, relayToken }: ConnectLink) =>
+        userId === of.userId || app === of.app || relayToken.id === of.relayTokenId;
+      const { items } = await records.page({ limit: Number.POSITIVE_INFINITY, filter });
+      await Promise.all(items.map(({ id }) => revoke(id)));
+    },
+  };
+}
+
+const GONE = {
+  detail: 'This link does not exist, was used, was revoked, or is older than 30 minutes.',
+  words: { title: 'This link no longer works', nextStep: 'Ask for a new one where you got it.' },
+};

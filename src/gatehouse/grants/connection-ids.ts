@@ -1,0 +1,31 @@
+/** The ids of connections, and the records by which an id finds its connection. */
+import { keys } from '../../shared/storage/keys.ts';
+import { isOpaqueTokenId, newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import type { ListedConnection } from './connection-index.ts';
+import type { Grant } from './grant.ts';
+
+const PREFIX = 'cn';
+export const newConnectionId = (): string => PREFIX + newOpaqueTokenId();
+
+export type ConnectionIds = ReturnType<typeof createConnectionIds>;
+
+/** A record may outlive its connection, so what it finds counts only with the grant that has the id. */
+export function createConnectionIds(store: Pick<Store, 'get' | 'write'>) {
+  return {
+    async note({ id, userId, appId }: Grant): Promise<void> {
+      await store.write([{ put: keys.connectionId(id), value: JSON.stringify({ userId, appId }) }]);
+    },
+
+    async drop(id: string): Promise<void> {
+      await store.write([{ delete: keys.connectionId(id) }]);
+    },
+
+    async find(id: string): Promise<ListedConnection | undefined> {
+      // No other text becomes part of a key.
+      if (!id.startsWith(PREFIX) || !isOpaqueTokenId(id.slice(PREFIX.length))) return undefined;
+      const record = await store.get(keys.connectionId(id));
+      return record && (JSON.parse(record.value) as ListedConnection);
+    },
+  };
+}

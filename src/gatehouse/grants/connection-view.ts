@@ -1,0 +1,183 @@
+/** A connection as JSON and as a view for pages. */
+import { z } from 'zod';
+import type { ConnectionView } from '../../shared/pages/page-data.ts';
+import { grantedApiBaseUrl } from '../../shared/provider/api-base-url.ts';
+import { type ConnectedApp, isUsable } from '../../shared/provider/connected-app.ts';
+import type { ProviderReply } from '../../shared/provider/provider-reply.ts';
+import { isoOrNull, isoTime } from '../../shared/time.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import type { Connection, Connections, Disconnected } from './connections.ts';
+import { OFFLINE } from './consent.ts';
+import { FAILURE_WORDS, type FailureCause, failureText } from './grant.ts';
+import { missingScopes, requestedScopes } from './missing-scopes.ts';
+
+/** The provider's response to a revocation. */
+export const providerReplySchema = z
+  .object({
+    status: z.int().optional().describe('status of the response'),
+    error: z.string().optional().describe('its OAuth error code, or why there was no response'),
+  })
+  .nullable()
+  .describe('the last response of the provider; null where it was not called');
+
+const connectionId = z
+  .string()
+  .nullable()
+  .describe('of the connection, as long as account and registration stay; null where its record cannot be read');
+
+/** The fields of a disconnection's result in JSON. */
+export const disconnectedFields = {
+  id: connectionId,
+  revocation: z
+    .enum(['revoked', 'unsupported', 'unconfirmed', 'pending'])
+    .describe('one that is pending is retried until the provider confirms it'),
+  provider: providerReplySchema,
+};
+
+export function providerReplyJson(said: ProviderReply | undefined): z.output<typeof providerReplySchema> {
+  return said ? { status: said.status, error: said.error } : null;
+}
+
+export function disconnectedJson({ id, revocation, said }: Disconnected) {
+  return { id: id ?? null, revocation, provider: providerReplyJson(said) };
+}
+
+/** A connection in `GET /session` and `GET /connections`. */
+export const connectionSchema = z.object({
+  id: connectionId,
+  app: z.string(),
+  name: z.string(),
+  account: z.string().nullable(),
+  health: z.enum(['active', 'expiring', 'in_doubt', 'reconnect_needed']),
+  scopes: z.array(z.string()).readonly(),
+  missingScopes: z
+    .array(z.string())
+    .readonly()
+    .describe('scopes of the app that were neither requested nor granted; the user can add them by reconnecting'),
+  cause: z.enum(Object.keys(FAILURE_WORDS) as FailureCause[]).nullable(),
+  checkedAt: z.iso
+    .datetime()
+    .nullable()
+    .describe('when the provider last issued tokens for it, or ended it; null where it never did'),
+  notCheckedSince: z.iso
+    .datetime()
+    .nullable()
+    .describe(
+      'when it last worked, if no call, refresh or check has succeeded for two check intervals: it may not work now',
+    ),
+  lastUsedAt: z.iso.datetime().nullable(),
+  apiBaseUrl: z.string().nullable().describe('where calls with this connection go; null for an app without an API'),
+  connectUrl: z.string(),
+});
+
+export function connectionJson(
+  connection: Connection,
+  app: ConnectedApp | undefined,
+  publicHref: string,
+): z.output<typeof connectionSchema> {
+  return {
+    id: connection.id ?? null,
+    app: connection.app,
+    name: app?.name ?? connection.app,
+    account: accountName(connection) ?? null,
+    health: connection.health,
+    scopes: connection.scopes,
+    missingScopes: missingScopes(app, connection),
+    cause: connection.cause ?? null,
+    checkedAt: isoOrNull(connection.checkedAt),
+    notCheckedSince: isoOrNull(connection.notCheckedSince),
+    lastUsedAt: isoOrNull(connection.lastUsedAt),
+    apiBaseUrl: (app && apiBaseUrlOf(app, connection)) ?? null,
+    connectUrl: `${publicHref}/connections/${connection.app}`,
+  };
+}
+
+/**
+ * A connection for pages; without one, the scopes that connecting would request.
+ * @param wanted scopes that the user is to allow, whether they were requested before or not
+ */
+export function connectionView(
+  app: ConnectedApp,
+  connection: Connection | undefined,
+  publicHref: string,
+  pendingSince?: number,
+  wanted: readonly string[] = [],
+): ConnectionView {
+  const unusable = app.disabled ? DISABLED : isUsable(app, publicHref) ? undefined : NOT_REGISTERED;
+  const base = { id: app.id, name: app.name, unusable, revocationPendingSince: isoTime(pendingSince) };
+  const choices = choicesOf(app, connection);
+  if (!connection) return { ...base, health: 'not_connected', scopes: app.scopes, choices };
+  const { health, scopes, connectedAt, checkedAt, notCheckedSince, lastUsedAt } = connection;
+  return {
+    ...base,
+    health,
+    account: accountName(connection),
+    cause: causeText(connection),
+    scopes,
+    choices,
+    more: unusable === undefined ? moreScopes(app, connection, wanted) : undefined,
+    connectedAt: isoTime(connectedAt),
+    checkedAt: isoTime(checkedAt),
+    notCheckedSince: isoTime(notCheckedSince),
+    lastUsedAt: isoTime(lastUsedAt),
+    apiBaseUrl: apiBaseUrlOf(app, connection),
+  };
+}
+
+function causeText({ health, cause, notCheckedSince }: Connection): string | undefined {
+  if (notCheckedSince !== undefined) return NOT_CHECKED;
+  // A refresh that failed while the access token still works needs no attention yet.
+  return cause && (health === 'in_doubt' || health === 'reconnect_needed') ? failureText(cause) : undefined;
+}
+
+function apiBaseUrlOf(app: ConnectedApp, { apiBaseUrl }: Connection): string | undefined {
+  return grantedApiBaseUrl(app, apiBaseUrl) ?? app.apiBaseUrl;
+}
+
+export function accountName({ account }: Pick<Connection, 'account'>): string | undefined {
+  return account.email ?? account.name ?? account.subject ?? account.accountId;
+}
+
+const NOT_CHECKED = 'It has not been used or checked for a while, so it may no longer work. The next use will show.';
+const DISABLED = 'An administrator has disabled this app: nothing is done with it for now.';
+const NOT_REGISTERED = 'The callback URL of this app is not in its registration. An administrator has to add it.';
+
+/** Ticks what was requested before: a provider may grant it under other names, or leave it out of its response. */
+function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined): ConnectionView['choices'] {
+  const requested = connection ? requestedScopes(scopes, connection) : scopes;
+  const isNew = (scope: string) => !requested.includes(scope);
+  const isTicked = (scope: string) => !isNew(scope) || scope === OFFLINE;
+  // Without `openid`, a form without a tick would request nothing.
+  const areAllTicked = !scopes.some((scope) => scope === 'openid' || isTicked(scope));
+  return scopes
+    .filter((scope) => scope !== 'openid')
+    .map((scope) => ({ scope, ticked: areAllTicked || isTicked(scope), isNew: isNew(scope) }));
+}
+
+/** The wanted scopes, or else the missing ones that the user did not decline, and what a request for them names. */
+function moreScopes(
+  { scopes }: ConnectedApp,
+  connection: Connection,
+  wanted: readonly string[],
+): ConnectionView['more'] {
+  const { declinedScopes = [] } = connection;
+  const named = scopes.filter((scope) => wanted.includes(scope));
+  const missing = missingScopes({ scopes }, connection).filter((scope) => !declinedScopes.includes(scope));
+  const more = named.length > 0 ? named : missing;
+  if (more.length === 0) return undefined;
+  const requested = requestedScopes(scopes, connection);
+  return { scopes: more, request: scopes.filter((scope) => requested.includes(scope) || more.includes(scope)) };
+}
+
+/** Every app that the user may connect or has connected. */
+export async function connectionViews(
+  apps: CurrentApps,
+  connections: Connections,
+  userId: string,
+  publicHref: string,
+): Promise<ConnectionView[]> {
+  const connected = new Map((await connections.list(userId)).map((connection) => [connection.app, connection]));
+  const pending = new Map((await connections.pendingRevocations(userId)).map(({ app, since }) => [app, since]));
+  const shown = apps.list().filter((app) => !app.disabled || connected.has(app.id));
+  return shown.map((app) => connectionView(app, connected.get(app.id), publicHref, pending.get(app.id)));
+}

@@ -1,0 +1,321 @@
+/** Connections of users: made by a consent, listed with their health, and ended by a revocation at the provider. */
+
+import type { By, Events, Origin } from '../../shared/observability/events.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { ProviderReply, RevocationOutcome } from '../../shared/provider/provider-reply.ts';
+import type { TokenResponse } from '../../shared/provider/token-response.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import type { Write } from '../../shared/storage/store.ts';
+import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
+import type { ConnectLinks } from './connect-links.ts';
+import { newConnectionId } from './connection-ids.ts';
+import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
+import {
+  type FailureCause,
+  type Grant,
+  type Health,
+  healthOf,
+  isBroken,
+  isUnchecked,
+  revocationToken,
+  seenBy,
+} from './grant.ts';
+import { type GrantReading, type GrantStore, type StoredGrant, undoWrite } from './grant-store.ts';
+import { checkedAtOf, notCheckedSince } from './refresh-state.ts';
+import type { Revocations } from './revocations.ts';
+
+export interface Connection {
+  /** Undefined where the grant cannot be read. */
+  id: string | undefined;
+  app: string;
+  health: Health;
+  cause: FailureCause | undefined;
+  /** For administrators: the provider's error code, or a fixed word. */
+  reason?: string | undefined;
+  scopes: readonly string[];
+  /** Undefined where it is not known what was requested. */
+  requestedScopes: readonly string[] | undefined;
+  /** Scopes that the app had when the user chose fewer. */
+  declinedScopes?: readonly string[] | undefined;
+  account: Grant['account'];
+  /** Of the grant, as it was stored. */
+  apiBaseUrl?: string | undefined;
+  /** Milliseconds since the epoch. */
+  connectedAt: number | undefined;
+  /** When the provider last issued an access token. */
+  refreshedAt: number | undefined;
+  /** When the provider last issued tokens, or ended the grant. */
+  checkedAt?: number | undefined;
+  /** Of one whose health says that it works: when that was last known, if that is too long ago to say so. */
+  notCheckedSince?: number | undefined;
+  lastUsedAt: number | undefined;
+}
+
+/**
+ * How the revocation ended. `pending`: the provider did not confirm it, and it will be retried. `unconfirmed`: it cannot be
+ * requested, because the grant cannot be read, or its app no longer exists or has moved to another provider.
+ */
+export type DisconnectResult = RevocationOutcome | 'pending';
+
+export interface Disconnected {
+  /** Of the connection; undefined where its grant could not be read. */
+  id: string | undefined;
+  revocation: DisconnectResult;
+  /** The provider's response, where it was called. */
+  said?: ProviderReply | undefined;
+}
+
+/** How a connection was ended. `by`: undefined if its own user ended it. */
+export interface EndedBy {
+  by?: By | undefined;
+  /** The audit trail has an entry for it already. */
+  audited?: boolean | undefined;
+  origin?: Origin | undefined;
+  /** Ends the connection with this id alone; undefined: one that cannot be read. */
+  only?: { id: string | undefined } | undefined;
+}
+
+interface MakeRequest extends Consent {
+  origin?: Origin | undefined;
+  /** A read of the grant that was started with the request. */
+  prefetched?: GrantReading | undefined;
+  /** The id of the connect link that this uses up. */
+  link?: string | undefined;
+  /**
+   * Called before each write. Returns the steps that it must contain, which hold only while the user is admitted (`UserStore.admit`),
+   * and a write to be made beside it, as `GrantStore.save`; undefined where nothing may be made.
+   */
+  admit: (first: boolean) => Promise<{ steps: readonly Write[]; beside?: readonly Write[] } | undefined>;
+}
+
+/** `app_gone`: the app was deleted meanwhile. */
+export type MakeResult = 'made' | 'link_ended' | 'user_gone' | 'app_gone';
+
+export type Connections = ReturnType<typeof createConnections>;
+
+export function createConnections(parts: {
+  grants: GrantStore;
+  revocations: Pick<Revocations, 'plan' | 'cancel' | 'attempt' | 'pendingOf'>;
+  links: Pick<ConnectLinks, 'isOpen'>;
+  findApp: (id: string) => ConnectedApp | undefined;
+  /** Whether the app is there at this moment, and where tokens of this registration may go. */
+  isRegistered: (app: ConnectedApp) => Promise<boolean>;
+  /** The interval of checks; 0 for none. */
+  checkSeconds: number;
+  events: Events;
+  clock: () => number;
+}) {
+  const { grants, revocations, links, findApp, isRegistered, checkSeconds, events, clock } = parts;
+
+  const toConnection = (app: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
+    if ('unreadable' in stored) {
+      const unknown = { requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt };
+      return {
+        id: undefined,
+        app,
+        health: 'reconnect_needed',
+        cause: 'unreadable',
+        scopes: [],
+        account: {},
+        ...unknown,
+      };
+    }
+    const registered = findApp(app);
+    const grant = registered ? seenBy(registered, stored.grant) : stored.grant;
+    const { scopes, requestedScopes, declinedScopes, account, apiBaseUrl, connectedAt, obtainedAt, failure } = grant;
+    const refreshedAt = isUnchecked(grant) ? undefined : obtainedAt;
+    const health = healthOf(grant, clock());
+    // An expired grant without a refresh token is marked only when it is used.
+    const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
+    const times = { connectedAt, refreshedAt, checkedAt: checkedAtOf(grant), lastUsedAt };
+    const isWell = health === 'active' || health === 'expiring';
+    const stale = isWell ? notCheckedSince(times, clock(), checkSeconds) : undefined;
+    const asked = { scopes, requestedScopes, declinedScopes };
+    return {
+      id: grant.id,
+      app,
+      health,
+      cause,
+      reason: failure?.reason,
+      ...asked,
+      account,
+      apiBaseUrl,
+      ...times,
+      notCheckedSince: stale,
+    };
+  };
+
+  /**
+   * Revokes the replaced grant of another account. One of the same account is not revoked: most providers keep one grant for
+   * each user and client, and revoking any of its tokens would end the new ones too (RFC 7009 section 2.1).
+   */
+  const revokeReplaced = async (app: ConnectedApp, replaced: Grant, account: Grant['account']) => {
+    const { userId } = replaced;
+    if (!isOtherAccount(app, replaced, account)) return;
+    const { id: connection, registration } = replaced;
+    const of = { userId, appId: app.id, connection, registration };
+    const planned = await revocations.plan({ ...of, ...revocationToken(replaced) });
+    // The new connection does not depend on this revocation.
+    await revocations.attempt(app, userId, planned).catch(() => undefined);
+  };
+
+  const find = async (userId: string, appId: string): Promise<Connection | undefined> => {
+    const [stored, lastUsedAt] = await Promise.all([grants.loadStored(userId, appId), grants.lastUse(userId, appId)]);
+    return stored && toConnection(appId, stored, lastUsedAt);
+  };
+
+  return {
+    /** Starts the read that `make` needs. */
+    prefetch: grants.prefetch,
+
+    find,
+
+    async findById(id: string): Promise<{ userId: string; connection: Connection } | undefined> {
+      const place = await grants.placeOf(id);
+      const connection = place && (await find(place.userId, place.appId));
+      return place && connection?.id === id ? { userId: place.userId, connection } : undefined;
+    },
+
+    /** The connections stay, but are found by user and app only. */
+    async dropIds(ended: readonly Connection[]): Promise<void> {
+      for (const { id } of ended) if (id !== undefined) await grants.dropId(id);
+    },
+
+    async list(userId: string): Promise<Connection[]> {
+      const listed = await grants.list(userId);
+      return listed.map(({ appId, stored, lastUsedAt }) => toConnection(appId, stored, lastUsedAt));
+    },
+
+    /** As in `consent.ts`, for the stored grant. */
+    async needsConsent(
+      userId: string | undefined,
+      app: ConnectedApp,
+      scopes: readonly string[],
+      isConnecting: boolean,
+    ): Promise<boolean> {
+      const stored = userId === undefined ? undefined : await grants.load(userId, app);
+      return needsConsent(stored && 'grant' in stored ? stored.grant : undefined, scopes, isConnecting);
+    },
+
+    /**
+     * Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. Stores nothing where the
+     * user, the app or the connect link is gone: then the caller discards the tokens.
+     */
+    async make({ origin, prefetched, link, admit, ...consent }: MakeRequest): Promise<MakeResult> {
+      const { userId, app, response, scopes, account } = consent;
+      const ticket = link === undefined ? [] : [keys.connectTicket(userId, link)];
+      const newId = newConnectionId();
+      let connection = newId;
+      let replaced: Grant | undefined;
+      for (let first = true; ; first = false) {
+        const stored = await grants.loadStored(userId, app.id, first ? prefetched : undefined);
+        const before = stored && 'grant' in stored ? stored.grant : undefined;
+        // Nothing of another registration is carried over, and the present provider is not asked to revoke its tokens.
+        replaced = before && isIssuedFor(before.registration, app) ? before : undefined;
+        // The app may have moved while the user was at its earlier provider, and the user may have connected it there since.
+        if (before && !replaced && !(await isRegistered(app))) return 'app_gone';
+        const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
+        // A refresh may have written since: load again and replace its grant.
+        const ifVersion = stored?.version ?? 0;
+        const admitted = await admit(first);
+        if (!admitted) return 'user_gone';
+        const { beside = [] } = admitted;
+        const steps = [...admitted.steps, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
+        const made = consentedGrant(consent, earlier, newId, clock());
+        connection = made.id;
+        const version = await grants.save(made, ifVersion, { steps, beside });
+        if (version !== undefined) {
+          // Its record lies elsewhere, so it is looked up after the write. A deletion of the app looks for connections after that.
+          if (await isRegistered(app)) break;
+          // An app that left the file has its connections back once it returns, and one that has moved keeps those made since.
+          await undoWrite(grants, made, stored, version);
+          return 'app_gone';
+        }
+        if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';
+      }
+      const made = { userId, app: app.id, connection };
+      events.connectionMade({ ...made, scopes: response.scopes ?? scopes, link, origin });
+      if (!replaced) return 'made';
+      if (isBroken(replaced)) events.connectionRecovered({ ...made, origin });
+      await revokeReplaced(app, replaced, account);
+      return 'made';
+    },
+
+    /**
+     * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
+     * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
+     * (RFC 7009 section 2.1).
+     * @param account the one that the tokens are for, if it is known. `id`: the user to whom it belongs, whose connection must
+     *   not end either
+     * @param options `isErased`: the user is being deleted, and so is that connection
+     */
+    async discard(
+      userId: string,
+      app: ConnectedApp,
+      response: TokenResponse,
+      account: Grant['account'] & { id?: string } = {},
+      { isErased = false }: { isErased?: boolean } = {},
+    ): Promise<void> {
+      for (const user of new Set([userId, account.id ?? userId])) {
+        const stored = await grants.loadStored(user, app.id);
+        if (!stored || (isErased && user === userId)) continue;
+        if ('unreadable' in stored) return;
+        // Tokens of another registration or account do not end with these.
+        const { grant } = stored;
+        if (isIssuedFor(grant.registration, app) && !isOtherAccount(app, grant, account)) return;
+      }
+      const request = { userId, appId: app.id, registration: registrationOf(app), ...revocationToken(response) };
+      const planned = await revocations.plan(request);
+      // Not awaited: a planned revocation is retried later.
+      void revocations.attempt(app, userId, planned).catch(() => undefined);
+    },
+
+    /**
+     * Deletes the grant and revokes it at the provider, if its app is still registered there. Undefined where there was no grant,
+     * or none of the named connection.
+     * @param patience as in `revocations.attempt`
+     * @param app that is asked to revoke: given for one that was deleted just now
+     */
+    async end(
+      userId: string,
+      appId: string,
+      { only, ...context }: EndedBy = {},
+      patience?: AbortSignal,
+      app = findApp(appId),
+    ): Promise<Disconnected | undefined> {
+      // Deleted first, so that a refresh in flight cannot restore the grant. Only a delete of the version that was read
+      // goes on to revoke: a refresh in between would have stored newer tokens, and those must be revoked (R43).
+      for (;;) {
+        const stored = await grants.loadStored(userId, appId);
+        if (!stored) return undefined;
+        const { version: grantVersion } = stored;
+        const grant = 'grant' in stored ? stored.grant : undefined;
+        // The user has connected again meanwhile.
+        if (only && only.id !== grant?.id) return undefined;
+        const planned =
+          app && grant && isIssuedFor(grant.registration, app)
+            ? await revocations.plan({
+                userId,
+                appId,
+                connection: grant.id,
+                grantVersion,
+                registration: grant.registration,
+                ...revocationToken(grant),
+              })
+            : undefined;
+        if (await grants.remove(userId, appId, grantVersion)) {
+          const attempted =
+            app && planned !== undefined ? await revocations.attempt(app, userId, planned, patience) : undefined;
+          const { outcome: revocation = 'unconfirmed', said } = attempted ?? {};
+          const id = grant?.id;
+          events.connectionRemoved({ userId, app: appId, connection: id, revocation, said, ...context });
+          return { id, revocation, said };
+        }
+        if (planned !== undefined) await revocations.cancel(userId, planned);
+      }
+    },
+
+    /** Revocations of this user that the provider has not confirmed yet. */
+    pendingRevocations: revocations.pendingOf,
+  };
+}

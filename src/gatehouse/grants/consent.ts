@@ -1,0 +1,133 @@
+/** The grant that a consent creates: its scopes, and the refresh token that it takes over from an earlier grant. Pure. */
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { isSameIssuer, issuerOf } from '../../shared/provider/issuer.ts';
+import type { TokenResponse } from '../../shared/provider/token-response.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
+import { type Grant, isBroken, isUnchecked, withTokens } from './grant.ts';
+
+export interface Consent {
+  userId: string;
+  app: ConnectedApp;
+  response: TokenResponse;
+  /** The requested scopes: granted where the response names none. */
+  scopes: readonly string[];
+  account: Grant['account'];
+  /** The user chose the scopes; a sign-in requests all of them. */
+  chosen?: boolean | undefined;
+}
+
+export const OFFLINE = 'offline_access';
+
+/**
+ * @param earlier the stored grant of the same user, registration and account
+ * @param id of the connection, where there is no earlier grant
+ * @param now milliseconds since the epoch
+ */
+export function consentedGrant(consent: Consent, earlier: Grant | undefined, id: string, now: number): Grant {
+  const { userId, app, response, scopes, account, chosen = false } = consent;
+  const granted = grantedBy(response, scopes, earlier);
+  if (earlier && !chosen && isNarrower(earlier, granted)) {
+    return { ...earlier, consentedAt: now };
+  }
+  const reusable = earlier && canLast(earlier, granted, scopes) ? earlier : undefined;
+  // A sign-in requests every scope: where it is granted nothing more, the user's choice stands.
+  const keepsChoice = !chosen && earlier?.chosen === true && covers(earlier.scopes, granted);
+  const base: Grant = {
+    ...earlier,
+    id: earlier?.id ?? id,
+    userId,
+    appId: app.id,
+    registration: registrationOf(app),
+    accessToken: response.accessToken,
+    // A provider may issue no refresh token for a second consent, so the earlier one is kept. After an interrupted refresh
+    // that is the token in the journal.
+    refreshToken: reusable?.refresh?.received ?? reusable?.refreshToken,
+    refreshExpiresAt: reusable?.refresh?.received === undefined ? reusable?.refreshExpiresAt : undefined,
+    scopes: [...scopes],
+    requestedScopes: keepsChoice ? earlier.requestedScopes : [...scopes],
+    announcedScopes: keepsChoice ? earlier.announcedScopes : undefined,
+    declinedScopes: keepsChoice ? earlier.declinedScopes : app.scopes.filter((scope) => !scopes.includes(scope)),
+    account,
+    obtainedAt: now,
+    expiresAt: undefined,
+    connectedAt: earlier?.connectedAt ?? now,
+    consentedAt: now,
+    chosen: chosen || keepsChoice,
+    failure: undefined,
+    refresh: undefined,
+    rotates: undefined,
+    refreshedBy: undefined,
+  };
+  return withTokens(base, { ...response, scopes: granted }, now, app.accessTokenLifetimeSeconds);
+}
+
+/** Of an imported grant, what the provider granted. */
+const requestedScopesOf = ({ requestedScopes, scopes }: Grant): readonly string[] => requestedScopes ?? scopes;
+
+const covers = (scopes: readonly string[], others: readonly string[]) => others.every((one) => scopes.includes(one));
+
+/** True where the refresh token can be kept with new tokens: it was not refused, and covers no scope that was dropped. */
+function canLast(grant: Grant, granted: readonly string[], requested: readonly string[]): boolean {
+  // A provider may leave this one out of its responses, so the requests tell whether it was dropped.
+  const dropsOffline = requestedScopesOf(grant).includes(OFFLINE) && !requested.includes(OFFLINE);
+  return !hasEnded(grant) && !dropsOffline && covers([...granted, OFFLINE], grant.scopes);
+}
+
+/**
+ * True where the stored refresh token, if any, cannot be kept after this request, so that the user must consent anew: only
+ * then a provider has to issue another one.
+ * @param isConnecting the user asked for exactly these scopes, and may choose another account at the provider
+ */
+export function needsConsent(grant: Grant | undefined, scopes: readonly string[], isConnecting: boolean): boolean {
+  // Some providers issue refresh tokens without `offline_access`.
+  const hadToken = grant?.refreshToken !== undefined && !requestedScopesOf(grant).includes(OFFLINE);
+  if (!scopes.includes(OFFLINE) && !(isConnecting && hadToken)) return false;
+  if (grant?.refreshToken === undefined || hasEnded(grant) || !covers(scopes, requestedScopesOf(grant))) return true;
+  const isKnown = ACCOUNT_IDS.some((id) => grant.account[id] !== undefined);
+  return isConnecting && !(isKnown && covers([...grant.scopes, OFFLINE], scopes));
+}
+
+const hasEnded = ({ failure }: Grant) => failure?.kind === 'reconnect_needed';
+
+/**
+ * The granted scopes. A provider that does not ask for consent again leaves `offline_access` out of its response (OpenID
+ * Connect Core section 11), but the earlier refresh token stays valid.
+ */
+function grantedBy({ scopes, refreshToken }: TokenResponse, requested: readonly string[], earlier: Grant | undefined) {
+  const granted = scopes ?? requested;
+  const isReusable = earlier?.refreshToken !== undefined && !hasEnded(earlier);
+  return isReusable && earlier.scopes.includes(OFFLINE) && refreshToken === undefined && requested.includes(OFFLINE)
+    ? [...new Set([...granted, OFFLINE])]
+    : [...granted];
+}
+
+/** True for a working grant whose user chose fewer scopes than these. */
+function isNarrower(grant: Grant, granted: readonly string[]): boolean {
+  const { chosen, scopes, refreshToken } = grant;
+  return (
+    chosen === true &&
+    refreshToken !== undefined &&
+    !isBroken(grant) &&
+    granted.some((scope) => !scopes.includes(scope))
+  );
+}
+
+const ACCOUNT_IDS = ['subject', 'accountId'] as const;
+
+/** False also where an account is not known: the grant may belong to any. */
+export function sameAccount(app: ConnectedApp, { account: earlier }: Grant, account: Grant['account']): boolean {
+  const isSameId = ACCOUNT_IDS.some((id) => account[id] !== undefined && earlier[id] === account[id]);
+  return isSameId && isSameIssuer(app, earlier, account);
+}
+
+/** The account of a refreshed grant: where an import named none, the one of the ID token. */
+export function accountAfter(app: ConnectedApp, grant: Grant, { claims }: TokenResponse): Grant['account'] {
+  const { account } = grant;
+  if (claims === undefined || account.subject !== undefined || !isUnchecked(grant)) return account;
+  return { ...account, issuer: issuerOf(app, claims), subject: claims.sub };
+}
+
+export function isOtherAccount(app: ConnectedApp, grant: Grant, account: Grant['account']): boolean {
+  const areKnown = ACCOUNT_IDS.some((id) => account[id] !== undefined && grant.account[id] !== undefined);
+  return areKnown && !sameAccount(app, grant, account);
+}

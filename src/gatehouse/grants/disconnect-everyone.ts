@@ -1,0 +1,129 @@
+/** Disconnects every user from an app: one process does it in the background, another resumes it after a restart. */
+import type { By } from '../../shared/observability/events.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { createLeases } from '../../shared/storage/lease.ts';
+import { allMembers } from '../../shared/storage/paging.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { DAY_SECONDS } from '../../shared/time.ts';
+import type { ConnectionIndex } from './connection-index.ts';
+import type { Connections, DisconnectResult } from './connections.ts';
+
+/** Times in milliseconds since the epoch. */
+export interface DisconnectProgress {
+  app: string;
+  startedAt: number;
+  finishedAt?: number | undefined;
+  /** Connections at the start. */
+  total: number;
+  done: number;
+  /** How many connections ended in each way. */
+  answers: Partial<Record<DisconnectResult, number>>;
+}
+
+interface Job extends DisconnectProgress {
+  by: By;
+}
+
+const BATCH = 10;
+const LEASE_MS = 15_000;
+const JOB_LIFETIME_SECONDS = 30 * DAY_SECONDS;
+
+export function createDisconnectEveryone(parts: {
+  store: Store;
+  index: Pick<ConnectionIndex, 'oldest' | 'count' | 'drop'>;
+  connections: Pick<Connections, 'end'>;
+  clock: () => number;
+}) {
+  const { store, index, connections, clock } = parts;
+  const leases = createLeases({ store, milliseconds: LEASE_MS });
+  const inFlight = new Set<Promise<unknown>>();
+  let stopping = false;
+
+  const load = async (appId: string): Promise<{ job: Job | undefined; version: number }> => {
+    const stored = await store.get(keys.disconnectJob(appId));
+    return { job: stored && (JSON.parse(stored.value) as Job), version: stored?.version ?? 0 };
+  };
+
+  const save = (job: Job, ifVersion: number) => {
+    const [put, value] = [keys.disconnectJob(job.app), JSON.stringify(job)];
+    return store.write([
+      { put, value, lifetimeSeconds: JOB_LIFETIME_SECONDS, ifVersion },
+      job.finishedAt === undefined
+        ? { index: keys.disconnectJobs, add: job.app, score: job.startedAt }
+        : { index: keys.disconnectJobs, remove: job.app },
+    ]);
+  };
+
+  const endOne = async (userId: string, { app: appId, by }: Job): Promise<DisconnectResult | undefined> => {
+    const ended = await connections.end(userId, appId, { by });
+    if (ended === undefined) await index.drop({ userId, appId });
+    return ended?.revocation;
+  };
+
+  /** Returns whether connections are left. */
+  const endSome = async (appId: string): Promise<boolean> => {
+    const { job, version } = await load(appId);
+    if (!job || job.finishedAt !== undefined) return false;
+    const batch = await index.oldest(appId, BATCH, job.startedAt);
+    const settled = await Promise.allSettled(batch.map(({ userId }) => endOne(userId, job)));
+    const answered = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
+    const ended = answered.filter((result) => result !== undefined);
+    const answers = { ...job.answers };
+    for (const result of ended) answers[result] = (answers[result] ?? 0) + 1;
+    const done = job.done + ended.length;
+    const finished = batch.length === 0 ? { finishedAt: clock() } : {};
+    // Undefined where another process took over while this one was stopped: that one continues.
+    const saved = await save({ ...job, ...finished, done, total: Math.max(job.total, done), answers }, version);
+    // Where no connection could be ended the store is unavailable: the next chore resumes the job.
+    return saved !== undefined && answered.length > 0;
+  };
+
+  const endAll = async (appId: string): Promise<void> => {
+    let more = true;
+    while (more && !stopping) more = await endSome(appId);
+  };
+
+  const work = (appId: string): Promise<unknown> => {
+    const turn = leases
+      .hold(keys.choreLease(`disconnect-everyone:${appId}`), () => endAll(appId))
+      .catch(() => undefined);
+    inFlight.add(turn);
+    return turn.finally(() => inFlight.delete(turn));
+  };
+
+  return {
+    /** Starts a job, or returns the progress of the running one. Connections that are made later stay. */
+    async start(appId: string, by: By): Promise<DisconnectProgress> {
+      for (;;) {
+        const { job, version } = await load(appId);
+        const current: Job =
+          job && job.finishedAt === undefined
+            ? job
+            : { app: appId, startedAt: clock(), total: await index.count(appId), done: 0, answers: {}, by };
+        if (current !== job && !(await save(current, version))) continue;
+        void work(appId);
+        return progressOf(current);
+      }
+    },
+
+    async progress(appId: string): Promise<DisconnectProgress | undefined> {
+      const { job } = await load(appId);
+      return job && progressOf(job);
+    },
+
+    /** Resumes the jobs of processes that ended, in the background: each has a lease of its own, and none waits for another. */
+    async resume(): Promise<void> {
+      for (const appId of await allMembers(store, keys.disconnectJobs)) if (!stopping) void work(appId);
+    },
+
+    /** Stops, and resolves once no batch is running in this process. */
+    async settle(): Promise<void> {
+      stopping = true;
+      await Promise.all(inFlight);
+    },
+  };
+}
+
+function progressOf({ by: _by, ...progress }: Job): DisconnectProgress {
+  return progress;
+}

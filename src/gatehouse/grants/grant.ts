@@ -1,0 +1,280 @@
+/** A grant: its token set, whether that is usable or due for a refresh, and the health of the connection. Pure. */
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { DpopKey } from '../../shared/provider/dpop.ts';
+import type { TokenResponse } from '../../shared/provider/token-response.ts';
+import { DAY_MS } from '../../shared/time.ts';
+import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
+
+/** Why a refresh failed or the grant ended. `kind` decides what happens next; `cause` is a fixed word for pages and logs. */
+export interface RefreshFailure {
+  /** `passing`: will be retried. `in_doubt`: refused, but not proof that the grant ended. `reconnect_needed`: ended for good. */
+  kind: 'passing' | 'in_doubt' | 'reconnect_needed';
+  cause: FailureCause;
+  /** Milliseconds since the epoch, like every time in this file. */
+  since: number;
+  /** Consecutive failures. */
+  failures: number;
+  /** The provider is not called again before this time. */
+  retryAt: number;
+  /** The platform had refused the access token before the refresh. */
+  tokenRefused?: boolean | undefined;
+  /** For administrators: the provider's error code, or a fixed word. */
+  reason?: string | undefined;
+}
+
+export type FailureCause =
+  | 'grant_refused'
+  | 'lost_in_failover'
+  | 'answer_lost'
+  | 'access_ended'
+  | 'access_token_refused'
+  | 'unclear_refusal'
+  | 'unusable_answer'
+  | 'provider_unavailable'
+  | 'provider_limited'
+  | 'app_refused'
+  | 'not_checked'
+  | 'registration_changed'
+  | 'unreadable';
+
+/** The causes in words. */
+export const FAILURE_WORDS: Record<FailureCause, string> = {
+  grant_refused: 'The provider has ended this connection.',
+  lost_in_failover: 'The storage failed over, and has probably lost the last renewal of the access.',
+  answer_lost: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
+  access_ended: 'The access has expired, and the provider issued no refresh token.',
+  access_token_refused: 'The platform no longer accepts the access that was granted.',
+  unclear_refusal: 'The provider refused to renew the access and did not say clearly why.',
+  unusable_answer: 'The provider sent a response that cannot be used.',
+  provider_unavailable: 'The provider is not available.',
+  provider_limited: 'The provider limits how often it may be called.',
+  app_refused: 'The provider does not accept the registration of this app at the moment.',
+  not_checked: 'The connection was imported, and its refresh token has not been tried yet.',
+  registration_changed: 'The connection was made before this app moved to another provider, platform or client ID.',
+  unreadable: 'The stored data of this connection cannot be read.',
+};
+
+const RECONNECT = 'Reconnect to use it again.';
+const RETRY_OR_RECONNECT = 'Try again shortly, or reconnect.';
+const FAILURE_ADVICE: Record<FailureCause, string> = {
+  grant_refused: RECONNECT,
+  lost_in_failover: RECONNECT,
+  answer_lost: RECONNECT,
+  access_ended: RECONNECT,
+  access_token_refused: RETRY_OR_RECONNECT,
+  unclear_refusal: RETRY_OR_RECONNECT,
+  unusable_answer: RETRY_OR_RECONNECT,
+  provider_unavailable: 'Try again shortly. If it lasts, reconnect.',
+  provider_limited: 'Try again shortly.',
+  app_refused: 'Try again later: an administrator has to correct this first.',
+  not_checked: RETRY_OR_RECONNECT,
+  registration_changed: RECONNECT,
+  unreadable: RECONNECT,
+};
+
+/** The cause in words for the user, and what the user can do. */
+export const failureText = (cause: FailureCause): string => `${FAILURE_WORDS[cause]} ${FAILURE_ADVICE[cause]}`;
+
+export interface Grant {
+  /** Of the connection: stays while account and registration do (R118). */
+  id: string;
+  userId: string;
+  appId: string;
+  /** What the tokens were issued for. */
+  registration: Registration;
+  /** Empty in an imported grant until its first refresh. */
+  accessToken: string;
+  /** The key that the access token is bound to (RFC 9449); absent for a bearer token. */
+  dpopKey?: DpopKey | undefined;
+  refreshToken: string | undefined;
+  /** The granted scopes, as the provider names them. */
+  scopes: string[];
+  /** The requested scopes; absent from an imported grant, which another system requested. */
+  requestedScopes?: string[] | undefined;
+  /** The app's scopes that this request left out, because the user chose fewer. */
+  declinedScopes?: string[] | undefined;
+  /** Scopes that the app got later, and that were announced as missing. */
+  announcedScopes?: string[] | undefined;
+  /** The account at the provider. `accountId`: of an app without ID tokens, by its setting `account`. */
+  account: Partial<Record<'issuer' | 'subject' | 'name' | 'email' | 'accountId', string | undefined>>;
+  /** The API's base URL for this account, as the last token response that named one did. */
+  apiBaseUrl?: string | undefined;
+  obtainedAt: number;
+  /** Undefined where the provider does not say: then only a 401 shows that the access token has expired. */
+  expiresAt: number | undefined;
+  connectedAt: number;
+  /** When the user last signed in or consented. */
+  consentedAt: number;
+  /** The user chose these scopes: a later sign-in, which requests all of them, does not widen the grant. */
+  chosen?: boolean | undefined;
+  failure: RefreshFailure | undefined;
+  /** The journal entry: present while a refresh is in flight, and after one whose response never arrived. */
+  refresh: OpenRefresh | undefined;
+  /** When the refresh token expires; absent where the provider does not say. */
+  refreshExpiresAt?: number | undefined;
+  /** Whether the last refresh returned a new refresh token; undefined before the first. */
+  rotates?: boolean | undefined;
+  /** The fencing number of the refresh that got the tokens: of two concurrent refreshes the higher one wins. Absent after a sign-in. */
+  refreshedBy?: number | undefined;
+}
+
+/**
+ * True where a refresh token may work only once: then a refresh whose response never arrived may have spent it.
+ * @param setting the app's `refresh`, which overrides what earlier refreshes showed
+ */
+export function isSpentByUse(grant: Grant, setting: 'rotating' | 'reusable' | undefined): boolean {
+  return setting === undefined ? grant.rotates !== false : setting === 'rotating';
+}
+
+export interface OpenRefresh {
+  startedAt: number;
+  /** The refresh token of the response, saved before the rest of the response is checked. */
+  received: string | undefined;
+}
+
+export type Health = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
+
+const MARGIN_MS = 60_000;
+/** An access token without a refresh token counts as `expiring` for this long. */
+export const EXPIRING_MS = 600_000;
+/** Early enough for a user who visits every few days. */
+const REFRESH_EXPIRING_MS = 3 * DAY_MS;
+const BACK_OFF = {
+  minMs: 30_000,
+  /** Short for a provider that was away, so that its return is noticed soon; longer for one that refuses without a reason. */
+  maxMs: { passing: 60_000, in_doubt: 600_000, reconnect_needed: 600_000 },
+  maxRetryAfterMs: 600_000,
+};
+
+/** True for an imported grant whose refresh token has not worked yet. */
+export function isUnchecked({ accessToken }: Grant): boolean {
+  return accessToken === '';
+}
+
+/**
+ * The grant as this app may use it. A grant of another registration has a failure of its own here, which is never stored: an app
+ * that becomes what it was gets its connections back.
+ */
+export function seenBy(app: ConnectedApp, grant: Grant): Grant {
+  if (isIssuedFor(grant.registration, app)) return grant;
+  const since = grant.consentedAt;
+  return {
+    ...grant,
+    failure: { kind: 'reconnect_needed', cause: 'registration_changed', since, failures: 0, retryAt: 0 },
+  };
+}
+
+/** True while the access token can be sent. */
+export function hasUsableToken(grant: Grant, now: number): boolean {
+  return grant.expiresAt === undefined || now < grant.expiresAt;
+}
+
+/**
+ * True once less than 60 s, or a tenth of the lifetime where that is shorter, is left. The spread (up to a quarter earlier)
+ * keeps grants that were made together from being refreshed together.
+ * @param spread 0 to 1, the same for one grant at each call
+ */
+export function isRefreshDue(grant: Grant, now: number, spread: number): boolean {
+  if (grant.expiresAt === undefined) return false;
+  const margin = Math.min(MARGIN_MS, (grant.expiresAt - grant.obtainedAt) / 10);
+  return now >= grant.expiresAt - margin * (1 + spread / 4);
+}
+
+/** True while the provider must not be called again. A clock that was set back does not extend this beyond the longest back-off. */
+export function isBackingOff(grant: Grant, now: number): boolean {
+  const left = (grant.failure?.retryAt ?? 0) - now;
+  return left > 0 && left <= 1.25 * BACK_OFF.maxRetryAfterMs;
+}
+
+/** True where the user has to connect again, or may have to. */
+export function isBroken({ failure }: Grant): boolean {
+  return failure !== undefined && failure.kind !== 'passing';
+}
+
+export function healthOf(grant: Grant, now: number): Health {
+  const { failure } = grant;
+  if (failure && failure.kind !== 'passing') return failure.kind;
+  if (failure && (failure.tokenRefused || !hasUsableToken(grant, now))) return 'in_doubt';
+  if (grant.refreshToken !== undefined) {
+    const left = (grant.refreshExpiresAt ?? Number.POSITIVE_INFINITY) - now;
+    return left < REFRESH_EXPIRING_MS ? 'expiring' : 'active';
+  }
+  if (!hasUsableToken(grant, now)) return 'reconnect_needed';
+  return grant.expiresAt !== undefined && grant.expiresAt - now < EXPIRING_MS ? 'expiring' : 'active';
+}
+
+/**
+ * The grant after a token response. A refresh token, scopes (RFC 6749 section 6) or an API base URL that the response
+ * leaves out stay as they were.
+ * @param lifetimeSeconds the app's setting for providers that send no `expires_in`
+ */
+export function withTokens(
+  grant: Grant,
+  response: TokenResponse,
+  now: number,
+  lifetimeSeconds: number | undefined,
+): Grant {
+  const seconds = response.expiresInSeconds ?? lifetimeSeconds;
+  return {
+    ...grant,
+    accessToken: response.accessToken,
+    dpopKey: response.dpopKey,
+    refreshToken: response.refreshToken ?? grant.refreshToken,
+    refreshExpiresAt: refreshEnd(grant, response, now),
+    scopes: response.scopes ?? grant.scopes,
+    apiBaseUrl: response.apiBaseUrl ?? grant.apiBaseUrl,
+    obtainedAt: now,
+    expiresAt: seconds === undefined ? undefined : now + seconds * 1000,
+    failure: undefined,
+  };
+}
+
+/** A new refresh token without a lifetime never expires as far as we know; a retained one keeps its own expiry. */
+function refreshEnd(grant: Grant, response: TokenResponse, now: number): number | undefined {
+  if (response.refreshExpiresInSeconds !== undefined) return now + response.refreshExpiresInSeconds * 1000;
+  return response.refreshToken === undefined ? grant.refreshExpiresAt : undefined;
+}
+
+/**
+ * The grant after a failed refresh. The next call waits about 30 s, then 60 s; after a refusal without a reason up to 10
+ * minutes (R41).
+ * @param random 0 to 1
+ */
+export function withFailure(
+  grant: Grant,
+  kind: RefreshFailure['kind'],
+  cause: FailureCause,
+  at: Pick<RefreshFailure, 'tokenRefused' | 'reason'> & {
+    now: number;
+    random: number;
+    retryAfterSeconds?: number | undefined;
+  },
+): Grant {
+  const failures = (grant.failure?.failures ?? 0) + 1;
+  const maxWait = BACK_OFF.maxMs[kind];
+  const wait = Math.min(maxWait, BACK_OFF.minMs * 2 ** (failures - 1)) * (0.75 + at.random / 2);
+  const retryAfter = Math.min(BACK_OFF.maxRetryAfterMs, (at.retryAfterSeconds ?? 0) * 1000);
+  const since = grant.failure?.kind === kind ? grant.failure.since : at.now;
+  const failure: RefreshFailure = { kind, cause, since, failures, retryAt: at.now + Math.max(wait, retryAfter) };
+  const tokenRefused = at.tokenRefused || grant.failure?.tokenRefused;
+  const { reason } = at;
+  return { ...grant, failure: { ...failure, ...(tokenRefused && { tokenRefused }), ...(reason && { reason }) } };
+}
+
+/**
+ * The token to revoke in order to end a grant: the newest refresh token, which ends the whole grant at most providers;
+ * without one, the access token.
+ */
+export function revocationToken(tokens: Pick<Grant, 'accessToken' | 'refreshToken'> & Partial<Pick<Grant, 'refresh'>>) {
+  const refreshToken = tokens.refresh?.received ?? tokens.refreshToken;
+  return refreshToken === undefined
+    ? ({ token: tokens.accessToken, hint: 'access_token' } as const)
+    : ({ token: refreshToken, hint: 'refresh_token' } as const);
+}
+
+/** Between 0 and 1, and constant for a user. */
+export function spreadOf(userId: string): number {
+  let hash = 0;
+  for (const character of userId) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 65_536;
+  return hash / 65_536;
+}

@@ -1,0 +1,91 @@
+/** Lists the connections of an app again once its registration has changed: those of another one need reconnecting. */
+
+import type { Events } from '../../shared/observability/events.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { Chore } from '../../shared/storage/chore.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { allPages } from '../../shared/storage/paging.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { covers, isIssuedFor, type Registration, registrationOf } from '../connected-apps/registration.ts';
+import { type ConnectionIndex, connectionOf } from './connection-index.ts';
+import type { Grant } from './grant.ts';
+import type { GrantStore } from './grant-store.ts';
+
+const BATCH = 200;
+
+export interface MovedAppsParts {
+  store: Store;
+  grants: Pick<GrantStore, 'loadStored'>;
+  index: Pick<ConnectionIndex, 'update'>;
+  apps: { list(): readonly ConnectedApp[] };
+  events: Pick<Events, 'connectionsSetAside'>;
+}
+
+/** The chore. Health is derived whenever a grant is read; only lists and counts depend on it. */
+export function createMovedApps({ store, grants, index, apps, events }: MovedAppsParts): Chore {
+  const listed = new WeakSet<Registration>();
+
+  /** @param before the registration by which they are listed; those that it set aside are announced already */
+  const listAgain = async (app: ConnectedApp, before: Registration | undefined): Promise<void> => {
+    let count = 0;
+    for await (const grant of grantsOf(store, grants, app.id)) {
+      await index.update(grant);
+      const { registration } = grant;
+      if (!isIssuedFor(registration, app) && (!before || covers(registration, before))) count += 1;
+    }
+    if (count > 0) events.connectionsSetAside({ app: app.id, name: app.name, count });
+  };
+
+  return {
+    name: 'list-connections-of-moved-apps',
+    everyMilliseconds: 5_000,
+    isDue: async () => apps.list().some((app) => !listed.has(registrationOf(app))),
+    async work() {
+      for (const app of apps.list()) {
+        const registration = registrationOf(app);
+        if (listed.has(registration)) continue;
+        const key = keys.appRegistration(app.id);
+        const value = JSON.stringify(registration);
+        const before = (await store.get(key))?.value;
+        if (before !== value) {
+          await listAgain(app, before === undefined ? undefined : JSON.parse(before));
+          // Last, so that a process that ends before leaves the rest to another.
+          await store.write([{ put: key, value }]);
+        }
+        listed.add(registration);
+      }
+    },
+  };
+}
+
+/** Counting stops here: an administrator needs to know that there are many. */
+const MAX_COUNTED = 1_000;
+
+/**
+ * How many connections of an app would be set aside by a registration: their tokens may not be sent to where it names. Those
+ * that the present app cannot use either do not count.
+ * @param before the app as it is now; undefined for a new one
+ * @returns at most 1,000
+ */
+export async function countSetAside(
+  store: Store,
+  grants: Pick<GrantStore, 'loadStored'>,
+  after: Parameters<typeof registrationOf>[0] & { id: string },
+  before: ConnectedApp | undefined,
+): Promise<number> {
+  let count = 0;
+  for await (const { registration } of grantsOf(store, grants, after.id)) {
+    if (isIssuedFor(registration, after) || (before && !isIssuedFor(registration, before))) continue;
+    count += 1;
+    if (count === MAX_COUNTED) break;
+  }
+  return count;
+}
+
+/** Grants that cannot be read are left out. */
+async function* grantsOf(store: Store, grants: Pick<GrantStore, 'loadStored'>, appId: string): AsyncGenerator<Grant> {
+  for await (const items of allPages((options) => store.page(keys.connections('app', appId), options), BATCH)) {
+    const loaded = await Promise.all(items.map(({ member }) => grants.loadStored(connectionOf(member).userId, appId)));
+    for (const stored of loaded) if (stored && 'grant' in stored) yield stored.grant;
+  }
+}

@@ -1,0 +1,97 @@
+/** The journal entry of a refresh: written into the grant before the provider is called, so that a kill leaves a trace. */
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { Fence } from '../../shared/storage/lease.ts';
+import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
+import { type Grant, isSpentByUse, type OpenRefresh } from './grant.ts';
+import type { GrantStore, ReadableGrant } from './grant-store.ts';
+import type { RefreshRequest } from './refresh-state.ts';
+
+/** One call to the provider: the grant that it sends, and the version and fence for the writes that follow. */
+export interface RefreshCall {
+  app: ConnectedApp;
+  /** As stored, with an open journal entry. */
+  grant: Grant;
+  version: number;
+  fence: Fence | undefined;
+  /** The journal entry of an earlier call with the same refresh token whose response was lost: it may have spent the token. */
+  lostEntry: OpenRefresh | undefined;
+  /** The access token that the platform refused before the call. */
+  rejected?: string | undefined;
+  /** Why the call failed: the provider's error code, or a fixed word. */
+  reason?: string | undefined;
+  /** The scopes of a narrowed access token, which is returned and not stored. */
+  scopes?: readonly string[] | undefined;
+  /** The one resource that such a token is for. */
+  resource?: string | undefined;
+}
+
+const REMOVE_TIMEOUT_MS = 10_000;
+const REMOVE_PAUSE_MS = 100;
+
+/** Opens the entry of a call; undefined where another write changed the grant first. */
+type OpenEntry = (request: RefreshRequest, stored: ReadableGrant, fence: Fence) => Promise<RefreshCall | undefined>;
+
+export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEntry {
+  const write = async (
+    { app, rejected, scopes, resource }: RefreshRequest,
+    stored: ReadableGrant,
+    fence: Fence,
+    startedAt: number,
+  ): Promise<RefreshCall | undefined> => {
+    const { userId, appId, refreshToken, refresh: earlierEntry } = stored.grant;
+    // A refresh token that an earlier, interrupted refresh received is now the one to send.
+    const received =
+      earlierEntry?.received === undefined ? {} : { refreshToken: earlierEntry.received, refreshedBy: fence.number };
+    const written = { ...stored.grant, ...received, refresh: { startedAt, received: undefined } };
+    await grants.noteOpen(userId, appId);
+    if (!(await grants.save(written, stored.version, { fence }))) return undefined;
+    // Loaded again: the holder of an expired lease may have stored newer tokens and left this entry open.
+    const opened = await grants.loadStored(userId, appId);
+    if (!opened || 'unreadable' in opened || opened.grant.refresh?.startedAt !== startedAt) return undefined;
+    const { grant, version } = opened;
+    const isSameToken = earlierEntry?.received === undefined && grant.refreshToken === refreshToken;
+    const lostEntry = isSameToken && isSpentByUse(stored.grant, app.refresh) ? earlierEntry : undefined;
+    return { app, grant, version, fence, lostEntry, rejected, scopes, resource };
+  };
+
+  /**
+   * Removes the entry of a call that was never sent, so that no process waits for its response. An entry that was open
+   * before is restored, since that earlier call may have got a response.
+   */
+  const removeEntry = async (before: Grant, startedAt: number): Promise<void> => {
+    const restore = async () => {
+      const stored = await grants.loadStored(before.userId, before.appId);
+      if (!stored || 'unreadable' in stored || stored.grant.refresh?.startedAt !== startedAt) return;
+      const refresh = stored.grant.refreshToken === before.refreshToken ? before.refresh : undefined;
+      await grants.save({ ...stored.grant, refresh }, stored.version);
+    };
+    await retryWhileUnavailable(restore, REMOVE_TIMEOUT_MS, REMOVE_PAUSE_MS).catch(() => undefined);
+  };
+
+  return async (request, stored, fence) => {
+    const startedAt = clock();
+    try {
+      return await write(request, stored, fence, startedAt);
+    } catch (error) {
+      void removeEntry(stored.grant, startedAt);
+      throw error;
+    }
+  };
+}
+
+/** Closes the entry of this call. An entry of another process stays: its call may still get a response. */
+export function withEntryClosed({ grant: { refresh: ownEntry } }: RefreshCall, grant: Grant): Grant {
+  const isOwn = grant.refresh && grant.refresh.startedAt === ownEntry?.startedAt;
+  return isOwn ? { ...grant, refresh: undefined } : grant;
+}
+
+/**
+ * Closes the entry after a response that says nothing about the refresh token. The entry of an earlier call whose response
+ * was lost is restored: that call may have spent the token.
+ */
+export function withEntrySettled(call: RefreshCall, grant: Grant): Grant {
+  const closed = withEntryClosed(call, grant);
+  return closed.refresh || grant.refreshToken !== call.grant.refreshToken
+    ? closed
+    : { ...closed, refresh: call.lostEntry };
+}

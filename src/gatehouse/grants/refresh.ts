@@ -1,0 +1,234 @@
+/** Refreshes grants: one call to the provider across all processes, with a journal entry that survives a kill. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { workByKey } from '../../shared/fair-pool.ts';
+import type { Events } from '../../shared/observability/events.ts';
+import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
+import { isSameIssuer, issuerOf } from '../../shared/provider/issuer.ts';
+import type { ProviderClient } from '../../shared/provider/provider-client.ts';
+import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import type { Fence, Leases } from '../../shared/storage/lease.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
+import { type Grant, hasUsableToken } from './grant.ts';
+import { type GrantStore, type StoredGrant, storedAsSeenBy } from './grant-store.ts';
+import { createOpenEntry, type RefreshCall } from './refresh-journal.ts';
+import { createRefreshOutcomes, OTHER_SUBJECT } from './refresh-outcome.ts';
+import {
+  ifDue,
+  isNarrowed,
+  isRefused,
+  mayHaveUnsavedResponse,
+  type RefreshRequest,
+  type RefreshTimes,
+} from './refresh-state.ts';
+import type { Revocations } from './revocations.ts';
+
+export interface Refreshed {
+  /** As the app of the request may use it. */
+  stored: StoredGrant | undefined;
+  /** How the call to the provider ended; undefined where this request made none, or `stored` is of another connection or consent. */
+  outcome?: RefreshOutcome;
+}
+
+interface InFlight {
+  /** The `rejected` of the request that started this refresh. */
+  rejected: string | undefined;
+  result: Promise<Refreshed>;
+}
+
+const RELOAD_PAUSE_MS = 100;
+/** Of one app: a provider that hangs keeps no other waiting. */
+const MAX_CONCURRENT_SETTLEMENTS = 8;
+/** A process that waited longer than this for the lease checks again that the store can take the response. */
+const WRITABLE_CHECK_VALID_MS = 500;
+/** How often a refresh starts over because another write changed the grant first. */
+const MAX_ATTEMPTS = 3;
+/** While another process refreshes: how often to load its result (a read), to try for its lease (a write), and for how long. */
+const WAIT = { minPollMs: 5, maxPollMs: 40, leaseAttemptMs: 25, maxMs: 30_000 };
+
+export type Refresher = ReturnType<typeof createRefresher>;
+
+export function createRefresher(parts: {
+  grants: GrantStore;
+  provider: Pick<ProviderClient, 'refresh'>;
+  revokeUnowned: Revocations['revokeUnowned'];
+  leases: Leases;
+  times: Pick<RefreshTimes, 'reconnectMilliseconds'>;
+  events: Events;
+  clock: () => number;
+  random: () => number;
+  /** When the storage last failed over (milliseconds since the epoch). */
+  failedOverAt?: (() => number | undefined) | undefined;
+}) {
+  const { grants, provider, leases, times, events, clock, random } = parts;
+  const openEntry = createOpenEntry(grants, clock);
+  const outcomes = createRefreshOutcomes(parts);
+  // Keyed by user, app, registration, scopes and resource together, so that no caller gets another user's grant (R33), nor one
+  // that the app has moved away from.
+  const inFlight = new Map<string, InFlight>();
+
+  const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
+    const { app, grant, scopes, resource } = opened;
+    let call = opened;
+    const startedAt = performance.now();
+    const response = await provider.refresh(app, {
+      refreshToken: grant.refreshToken ?? '',
+      dpopKey: grant.dpopKey,
+      scopes,
+      resource,
+      keep: async (refreshToken) => {
+        call = await outcomes.saveReceivedToken(call, refreshToken);
+      },
+    });
+    const seconds = Math.round(performance.now() - startedAt) / 1000;
+    const outcome = withSameSubject(app, grant, response);
+    const reason = 'reason' in outcome ? outcome.reason : isNarrowed(opened) ? 'for a narrower token' : undefined;
+    const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
+    const host = providerHostOf(app);
+    const again = outcome.kind !== 'tokens' && grant.failure !== undefined ? true : undefined;
+    const of = { userId: grant.userId, app: app.id, connection: grant.id };
+    events.refreshEnded({ ...of, outcome: name, reason, again, host, seconds });
+    const stored = await outcomes.settle(call, outcome);
+    // A stale entry in the list of open refreshes costs one read at the next start.
+    if (isSettled(stored)) await grants.noteClosed(grant.userId, app.id).catch(() => undefined);
+    return isReplaced(grant, stored) ? { stored } : { stored, outcome };
+  };
+
+  /** Loads the grant, and waits while an earlier holder of the lease may still save the response that it received. */
+  const loadSettled = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+    const waitUntil = performance.now() + times.reconnectMilliseconds;
+    for (;;) {
+      const stored = await grants.load(request.userId, request.app);
+      const due = ifDue(stored, request, clock());
+      if (!due || !mayHaveUnsavedResponse(due.grant, clock()) || performance.now() >= waitUntil) return stored;
+      await sleep(RELOAD_PAUSE_MS);
+    }
+  };
+
+  /** @param checkedAt when the store was last found able to take a response, by `performance.now()` */
+  const refreshUnderLease = async (request: RefreshRequest, fence: Fence, checkedAt: number): Promise<Refreshed> => {
+    const { userId, app, rejected } = request;
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+      const stored = await loadSettled(request);
+      const due = ifDue(stored, request, clock());
+      if (!due) return { stored };
+      if (due.grant.refreshToken === undefined) {
+        const usable = hasUsableToken(due.grant, clock());
+        if (usable && !isRefused(due.grant, rejected, clock())) return { stored };
+        return { stored: await outcomes.withoutRefreshToken({ app, ...due, fence, lostEntry: undefined }, usable) };
+      }
+      if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
+      const call = await openEntry(request, due, fence);
+      if (call) return callProvider(call);
+      // Another write came first, such as a key rotation that sealed the grant again: start over with what is stored now.
+    }
+    return { stored: await grants.load(userId, app) };
+  };
+
+  /** Refreshes the grant, or waits for the process that does. */
+  const refreshOrWait = async (request: RefreshRequest): Promise<Refreshed> => {
+    const { userId, app } = request;
+    const startedAt = performance.now();
+    let nextLeaseAttemptAt = startedAt;
+    for (;;) {
+      const stored = await grants.load(userId, app);
+      const now = performance.now();
+      if (!ifDue(stored, request, clock()) || now > startedAt + WAIT.maxMs) return { stored };
+      if (now >= nextLeaseAttemptAt) {
+        // Checked before the lease is taken: a full store then refuses the refresh without another write.
+        if (nextLeaseAttemptAt === startedAt) await grants.assertWritable(inFlight.size);
+        const lease = keys.refreshLease(userId, app.id);
+        const refreshed = await leases.hold(lease, (fence) => refreshUnderLease(request, fence, startedAt));
+        if (refreshed) return refreshed.value;
+        nextLeaseAttemptAt = performance.now() + WAIT.leaseAttemptMs * (1 + random());
+      }
+      // Most refreshes end soon, so the grant is loaded often at first and then less often.
+      await sleep(Math.min(WAIT.maxPollMs, WAIT.minPollMs + (now - startedAt) / 8));
+    }
+  };
+
+  const joinOrStart = (request: RefreshRequest): InFlight => {
+    const { userId, app, scopes, resource } = request;
+    const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
+    const existing = inFlight.get(key);
+    if (existing) return existing;
+    // The user may have connected the app under another registration meanwhile.
+    const result = refreshOrWait(request)
+      .then((refreshed) => ({ ...refreshed, stored: storedAsSeenBy(app, refreshed.stored) }))
+      .finally(() => inFlight.delete(key));
+    const started = { rejected: request.rejected, result };
+    inFlight.set(key, started);
+    return started;
+  };
+
+  /**
+   * Refreshes the grant if that is due, and returns the grant; its `failure` says what went wrong.
+   * Concurrent requests for the same user and app share one refresh, in this process and across processes.
+   */
+  const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+    const { rejected, result } = joinOrStart(request);
+    const { stored } = await result;
+    // The refresh that was joined may have started before the platform refused this token, and found none due.
+    const isUnchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
+    const needsOwnRefresh = isUnchanged && rejected !== request.rejected;
+    return needsOwnRefresh ? (await joinOrStart(request).result).stored : stored;
+  };
+
+  let stopping = false;
+  let settlement: Promise<void> = Promise.resolve();
+
+  const settleAll = async (findApp: (appId: string) => ConnectedApp | undefined): Promise<void> => {
+    const open = await grants.listOpen();
+    const settleOne = async ({ userId, appId }: { userId: string; appId: string }) => {
+      const app = findApp(appId);
+      const stored = app && (await refresh({ userId, app, closesJournal: true }));
+      if (isSettled(stored)) await grants.noteClosed(userId, appId);
+    };
+    // A grant whose lease is taken, or whose refresh fails, must not keep the others waiting.
+    const keyed = { keyOf: ({ appId }: { appId: string }) => appId, atOnce: MAX_CONCURRENT_SETTLEMENTS };
+    await workByKey(open, keyed, (one) => (stopping ? undefined : settleOne(one).catch(() => undefined)));
+  };
+
+  return {
+    refresh,
+
+    /** Refreshes the grant as above, and says how the call ended. */
+    attempt: (request: RefreshRequest) => joinOrStart(request).result,
+
+    /** Gets an access token with fewer scopes or for one resource. Concurrent requests for the same share one call. */
+    narrow: (request: RefreshRequest) => joinOrStart(request).result,
+
+    /** Refreshes each grant that a process left with an open journal entry when it died. */
+    settleAbandoned(findApp: (appId: string) => ConnectedApp | undefined): Promise<void> {
+      settlement = settleAll(findApp);
+      return settlement;
+    },
+
+    /** Shuts down: resolves once no refresh is in flight, since a call that was sent is never aborted (R90, F22). */
+    async settle(): Promise<void> {
+      stopping = true;
+      await settlement.catch(() => undefined);
+      while (inFlight.size > 0) await Promise.allSettled([...inFlight.values()].map(({ result }) => result));
+    },
+  };
+}
+
+/** True where no refresh of the grant is open. */
+function isSettled(stored: StoredGrant | undefined): boolean {
+  return !stored || ('grant' in stored && !stored.grant.refresh);
+}
+
+/** True where the user has connected or consented anew since the call began: its tokens are of the grant before. */
+function isReplaced({ id, consentedAt }: Grant, stored: StoredGrant | undefined): boolean {
+  if (!stored || 'unreadable' in stored) return false;
+  return stored.grant.id !== id || stored.grant.consentedAt !== consentedAt;
+}
+
+/** Refuses a response whose ID token names another subject (OpenID Connect Core section 12.2). */
+function withSameSubject(app: ConnectedApp, { account }: Grant, outcome: RefreshOutcome): RefreshOutcome {
+  const claims = outcome.kind === 'tokens' ? outcome.response.claims : undefined;
+  if (claims === undefined || account.subject === undefined) return outcome;
+  const isSame = claims.sub === account.subject && isSameIssuer(app, account, { issuer: issuerOf(app, claims) });
+  if (isSame) return outcome;
+  return { kind: 'unusable', reason: OTHER_SUBJECT, refreshToken: undefined };
+}

@@ -1,0 +1,264 @@
+/** Revocations that the provider has not confirmed yet: stored sealed, and retried with growing pauses for a week. */
+import { randomUUID } from 'node:crypto';
+import type { Events } from '../../shared/observability/events.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { ProviderClient } from '../../shared/provider/provider-client.ts';
+import type { ProviderReply, RevocationOutcome } from '../../shared/provider/provider-reply.ts';
+import { createDueWork } from '../../shared/storage/due-work.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { allMembers } from '../../shared/storage/paging.ts';
+import type { Sealer } from '../../shared/storage/sealed.ts';
+import { createSealedJson } from '../../shared/storage/sealed-json.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { DAY_MS, HOUR_MS } from '../../shared/time.ts';
+import { isIssuedFor, type Registration, registrationOf } from '../connected-apps/registration.ts';
+import { revocationToken } from './grant.ts';
+import type { GrantStore } from './grant-store.ts';
+
+interface RevocationRequest {
+  /** `nobody` where the token no longer belongs to a user. */
+  userId: string;
+  appId: string;
+  /** The id of the connection that had the token; undefined where none had it. */
+  connection?: string | undefined;
+  /** The registration that the token may be sent to. */
+  registration: Registration;
+  token: string;
+  hint: 'refresh_token' | 'access_token';
+  /** The version of the grant to delete, in case the process dies before it has done so. */
+  grantVersion?: number | undefined;
+}
+
+/** Times in milliseconds since the epoch. */
+interface Progress {
+  since: number;
+  attempts: number;
+  nextAt: number;
+  /** The provider's last response. */
+  said?: ProviderReply | undefined;
+}
+
+export interface PendingRevocation extends Progress {
+  id: string;
+  userId: string;
+  app: string;
+  connection: string | undefined;
+}
+
+type StoredRevocation = RevocationRequest & Progress;
+
+/** `pending`: the provider did not confirm it, and it will be retried. */
+interface AttemptResult {
+  outcome: Exclude<RevocationOutcome, 'unconfirmed'> | 'pending';
+  /** The provider's response, where it was called. */
+  said?: ProviderReply | undefined;
+  connection?: string | undefined;
+}
+
+/** Longer than a call to a provider may take, so that no other process starts the same one. */
+const MIN_PAUSE_MS = 30_000;
+const MAX_PAUSE_MS = HOUR_MS;
+const MAX_AGE_MS = 7 * DAY_MS;
+/** Each has to be opened to know its app. */
+const MAX_COUNTED = 1_000;
+const NOBODY = 'nobody';
+
+export type Revocations = ReturnType<typeof createRevocations>;
+
+export function createRevocations(parts: {
+  store: Store;
+  sealer: Sealer;
+  grants: Pick<GrantStore, 'loadStored' | 'remove'>;
+  provider: Pick<ProviderClient, 'revoke'>;
+  findApp: (id: string) => ConnectedApp | undefined;
+  events: Events;
+  clock: () => number;
+  random: () => number;
+}) {
+  const { store, grants, provider, findApp, events, clock, random } = parts;
+  const sealedJson = createSealedJson(parts.sealer);
+
+  /** `revocation` is undefined where the record cannot be opened. */
+  const load = async (userId: string, id: string) => {
+    const key = keys.revocation(userId, id);
+    const record = await store.get(key);
+    if (!record) return undefined;
+    const { value, version } = record;
+    return { revocation: await sealedJson.open<StoredRevocation>(value, key), version };
+  };
+
+  const save = async (id: string, revocation: StoredRevocation, ifVersion: number): Promise<void> => {
+    const { userId, since, nextAt } = revocation;
+    const key = keys.revocation(userId, id);
+    const value = await sealedJson.seal(revocation, key);
+    // The list first: an entry without a record is found and dropped, but a record without an entry is never found.
+    await store.write([{ index: keys.revocations, add: memberOf(userId, id), score: nextAt }]);
+    await store.write([
+      { put: key, value, ifVersion },
+      { index: keys.revocationsOf(userId), add: id, score: since },
+    ]);
+  };
+
+  const drop = async (userId: string, id: string): Promise<void> => {
+    await store.write([{ delete: keys.revocation(userId, id) }, { index: keys.revocationsOf(userId), remove: id }]);
+    await store.write([{ index: keys.revocations, remove: memberOf(userId, id) }]);
+  };
+
+  /** Stores the request before anything else happens, so that a kill loses no revocation. Returns its id. */
+  const plan = async (request: RevocationRequest): Promise<string> => {
+    const id = randomUUID();
+    const now = clock();
+    await save(id, { ...request, since: now, attempts: 0, nextAt: now + MIN_PAUSE_MS }, 0);
+    return id;
+  };
+
+  const call = async (app: ConnectedApp, userId: string, id: string): Promise<AttemptResult> => {
+    const { revocation, version = 0 } = (await load(userId, id)) ?? {};
+    if (!revocation) return { outcome: 'revoked' };
+    // An app that has moved gets no token of its earlier provider: it may move back within the week.
+    const isOwn = isIssuedFor(revocation.registration, app);
+    const { outcome, said } = isOwn
+      ? await provider.revoke(app, revocation.token, revocation.hint)
+      : ({ outcome: 'unconfirmed', said: undefined } as const);
+    if (outcome !== 'unconfirmed') {
+      await drop(userId, id);
+      return { outcome, said, connection: revocation.connection };
+    }
+    const attempts = revocation.attempts + 1;
+    const pause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1)) * (0.75 + random() / 2);
+    // `grantVersion` is dropped: the grant was deleted before the provider was called.
+    const postponed = { ...revocation, grantVersion: undefined, attempts, said, nextAt: clock() + pause };
+    await save(id, postponed, version);
+    return { outcome: 'pending', said };
+  };
+
+  /**
+   * Calls the provider now.
+   * @param patience once it is aborted, the call goes on in the background and counts as pending
+   */
+  const attempt = async (app: ConnectedApp, userId: string, id: string, patience?: AbortSignal) => {
+    const calling = call(app, userId, id);
+    const result = await (patience ? Promise.race([calling, aborted(patience)]) : calling);
+    if (result) return result;
+    void calling.then((ended) => noteEnd(userId, app, ended)).catch(() => undefined);
+    return { outcome: 'pending' } satisfies AttemptResult;
+  };
+
+  const noteEnd = (userId: string, app: ConnectedApp, { outcome, connection }: AttemptResult): void => {
+    if (outcome !== 'pending') events.revocationEnded({ userId, app: app.id, connection, outcome: 'confirmed' });
+  };
+
+  /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
+  const revokeUnowned: ProviderClient['revoke'] = async (app, token, hint) => {
+    const planned = await plan({ userId: NOBODY, appId: app.id, registration: registrationOf(app), token, hint }).catch(
+      () => undefined,
+    );
+    // Without the store the revocation is attempted once.
+    if (planned === undefined) return provider.revoke(app, token, hint);
+    const { outcome, said } = await attempt(app, NOBODY, planned).catch((): AttemptResult => ({ outcome: 'pending' }));
+    return { outcome: outcome === 'pending' ? 'unconfirmed' : outcome, said };
+  };
+
+  /**
+   * Deletes the grant where a kill or an unavailable store left it beside the planned revocation, also if a refresh has
+   * changed it since. Returns false where the user has connected again: then the provider must not end the connection.
+   */
+  const finishRemoval = async (userId: string, id: string): Promise<boolean> => {
+    for (;;) {
+      const { revocation, version = 0 } = (await load(userId, id)) ?? {};
+      if (revocation?.grantVersion === undefined) return true;
+      if (await grants.remove(userId, revocation.appId, revocation.grantVersion)) return true;
+      const stored = await grants.loadStored(userId, revocation.appId);
+      if (!stored) return true;
+      if ('grant' in stored) {
+        const { connectedAt, consentedAt } = stored.grant;
+        // A connection made from scratch shares no tokens with the ended one, whose tokens are still revoked.
+        if (consentedAt > revocation.since) return connectedAt > revocation.since;
+      }
+      // The newest token is stored before the grant that holds it is deleted.
+      const newest =
+        'grant' in stored ? { registration: stored.grant.registration, ...revocationToken(stored.grant) } : {};
+      await save(id, { ...revocation, ...newest, grantVersion: stored.version }, version);
+    }
+  };
+
+  /** Resolves with whether the provider confirmed the revocation, if it was called. */
+  const retry = async (userId: string, id: string): Promise<boolean> => {
+    const done = () => drop(userId, id).then(() => true);
+    const stored = await load(userId, id);
+    if (!stored) return done();
+    const { revocation } = stored;
+    if (revocation && revocation.nextAt > clock()) return true;
+    const app = revocation && findApp(revocation.appId);
+    if (!app || clock() - revocation.since > MAX_AGE_MS) {
+      const { appId = 'unknown', connection } = revocation ?? {};
+      events.revocationEnded({ userId, app: appId, connection, outcome: 'abandoned' });
+      return done();
+    }
+    if (!(await finishRemoval(userId, id))) return done();
+    const result = await call(app, userId, id);
+    noteEnd(userId, app, result);
+    return result.outcome !== 'pending';
+  };
+
+  const due = createDueWork({
+    store,
+    index: keys.revocations,
+    clock,
+    receiverOf: async (member) => (await load(...placeOf(member)))?.revocation?.appId ?? '',
+    work: (member) => retry(...placeOf(member)),
+  });
+
+  const pending = async (userId: string, id: string): Promise<PendingRevocation[]> => {
+    const { revocation } = (await load(userId, id)) ?? {};
+    if (!revocation) return [];
+    const { appId: app, connection, since, attempts, nextAt, said } = revocation;
+    return [{ id, userId, app, connection, since, attempts, nextAt, said }];
+  };
+
+  return {
+    plan,
+    attempt,
+    revokeUnowned,
+
+    /** Drops a planned revocation. */
+    cancel: drop,
+
+    /** Oldest first. */
+    async pendingOf(userId: string): Promise<PendingRevocation[]> {
+      const ids = await allMembers(store, keys.revocationsOf(userId));
+      return (await Promise.all(ids.map((id) => pending(userId, id)))).flat();
+    },
+
+    /** How many wait for this app. `exact` is false where more than 1,000 wait in all: then these are among the next 1,000. */
+    async countOf(appId: string): Promise<{ count: number; exact: boolean }> {
+      const { items, next } = await store.page(keys.revocations, { limit: MAX_COUNTED });
+      const loaded = await Promise.all(items.map(({ member }) => load(...placeOf(member))));
+      return { count: loaded.filter((one) => one?.revocation?.appId === appId).length, exact: next === undefined };
+    },
+
+    async page({ after, limit }: { after?: string | undefined; limit: number }) {
+      const { items, next } = await store.page(keys.revocations, { limit, ...(after !== undefined && { after }) });
+      const pages = await Promise.all(items.map(({ member }) => pending(...placeOf(member))));
+      return { items: pages.flat(), next };
+    },
+
+    /** Calls the providers of revocations that are due. Call it in one process at a time. */
+    retryDue: due.work,
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<undefined> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    signal.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
+}
+
+function memberOf(userId: string, id: string): string {
+  return JSON.stringify([userId, id]);
+}
+
+function placeOf(member: string): [userId: string, id: string] {
+  return JSON.parse(member) as [string, string];
+}

@@ -1,0 +1,124 @@
+/** Pages and JSON of a user's connections: list, one, disconnect. */
+import type { Request, RequestHandler } from 'express';
+import { z } from 'zod';
+import { AppError } from '../../shared/errors.ts';
+import { wantsPage } from '../../shared/http/accept.ts';
+import { queryField } from '../../shared/http/body.ts';
+import { described, json, type Operation, PAGE } from '../../shared/http/description.ts';
+import { readHints } from '../../shared/http/provider-hints.ts';
+import type { Pages } from '../../shared/pages/pages.ts';
+import { disconnectText } from '../../shared/pages/words.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { originOf } from '../../shared/sessions/actor.ts';
+import { sessionOf } from '../../shared/sessions/guards.ts';
+import { isoTime } from '../../shared/time.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import type { ConnectLinks } from './connect-links.ts';
+import {
+  connectionJson,
+  connectionSchema,
+  connectionView,
+  connectionViews,
+  disconnectedFields,
+  disconnectedJson,
+} from './connection-view.ts';
+import type { Connections } from './connections.ts';
+
+const listSchema = z.object({ connections: z.array(connectionSchema) });
+
+/** Without a connection there is nothing to revoke. */
+const disconnectSchema = z.object({
+  id: disconnectedFields.id,
+  app: z.string(),
+  disconnected: z.boolean(),
+  revocation: disconnectedFields.revocation.nullable(),
+  provider: disconnectedFields.provider,
+});
+
+const LIST: Operation = {
+  summary: 'The connections of the user',
+  responses: { 200: { ...json(listSchema), ...PAGE }, 303: {} },
+};
+const DISCONNECT: Operation = {
+  summary: 'Revoke the connection at the provider and delete it here',
+  responses: { 200: json(disconnectSchema), 303: {} },
+};
+
+export type ConnectionRoutes = ReturnType<typeof connectionRoutes>;
+
+export function connectionRoutes(parts: {
+  apps: CurrentApps;
+  connections: Connections;
+  links: Pick<ConnectLinks, 'openFor'>;
+  /** The services that used this connection, most recent first. */
+  servicesOf: (userId: string, appId: string) => Promise<{ name: string; lastAt: number; count: number }[]>;
+  pages: Pages;
+  publicHref: string;
+}) {
+  const { apps, connections, links, servicesOf, pages, publicHref } = parts;
+
+  const appOf = (req: Request, id = String(req.params.app)): ConnectedApp => {
+    const app = apps.find(id);
+    if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
+    return app;
+  };
+
+  return {
+    list: described<RequestHandler>(LIST, async (req, res) => {
+      const userId = sessionOf(req).user.id;
+      if (!wantsPage(req)) {
+        const own = await connections.list(userId);
+        res.json({
+          connections: own.map((connection) => connectionJson(connection, apps.find(connection.app), publicHref)),
+        } satisfies z.output<typeof listSchema>);
+        return;
+      }
+      const views = await connectionViews(apps, connections, userId, publicHref);
+      pages.send(res, 'connections/list', { page: pages.signedInFrame(req, 'Your connections'), connections: views });
+    }),
+
+    one: (async (req, res) => {
+      const app = appOf(req);
+      const userId = sessionOf(req).user.id;
+      const connection = await connections.find(userId, app.id);
+      const pending = (await connections.pendingRevocations(userId)).find((one) => one.app === app.id);
+      pages.send(res, 'connections/one', {
+        page: pages.signedInFrame(req, app.name),
+        connection: connectionView(app, connection, publicHref, pending?.since, queryField(req, 'scope')?.split(' ')),
+        services: await servicesOf(userId, app.id),
+        returnTo: queryField(req, 'return_to'),
+        hints: readHints((name) => queryField(req, name)),
+        notice: (await pages.flashOf(req)).notice,
+      });
+    }) satisfies RequestHandler,
+
+    link: (async (req, res) => {
+      const userId = sessionOf(req).user.id;
+      const { app: id, scopes, relayToken, expiresAt } = await links.openFor(userId, String(req.params.link));
+      const app = appOf(req, id);
+      const connection = await connections.find(userId, id);
+      pages.send(res, 'connections/link', {
+        page: pages.signedInFrame(req, app.name),
+        connection: connectionView(app, connection, publicHref),
+        scopes,
+        service: relayToken.name,
+        expiresAt: isoTime(expiresAt),
+        link: String(req.params.link),
+        hints: readHints((name) => queryField(req, name)),
+      });
+    }) satisfies RequestHandler,
+
+    disconnect: described<RequestHandler>(DISCONNECT, async (req, res) => {
+      const app = appOf(req);
+      const ended = await connections.end(sessionOf(req).user.id, app.id, { origin: originOf(req) });
+      if (!wantsPage(req)) {
+        const outcome = ended ? disconnectedJson(ended) : { id: null, revocation: null, provider: null };
+        const response = { app: app.id, disconnected: ended !== undefined, ...outcome };
+        res.json(response satisfies z.output<typeof disconnectSchema>);
+        return;
+      }
+      const notice = ended && disconnectText(ended.revocation);
+      await pages.redirect(req, res, `${publicHref}/connections/${app.id}`, { notice });
+    }),
+  };
+}

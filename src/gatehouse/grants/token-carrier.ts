@@ -1,0 +1,51 @@
+/** Sends an access token: as a bearer token (RFC 6750), or with a DPoP proof for each call (RFC 9449). */
+
+import type { Target } from '../../shared/outbound/outbound.ts';
+import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
+import { type DpopKey, dpopProof } from '../../shared/provider/dpop.ts';
+import { remembered } from '../../shared/remembered.ts';
+
+export interface CarriedToken {
+  accessToken: string;
+  /** Undefined for a bearer token. */
+  dpopKey: DpopKey | undefined;
+}
+
+/** GETs the target. @param headers alternating names and values */
+type Send = (headers: readonly string[]) => Promise<StreamedResponse>;
+
+const MAX_ORIGINS = 1_000;
+
+export function createTokenCarrier() {
+  // The last nonce of each platform (RFC 9449 section 9); a proof without it costs a second call.
+  const nonces = remembered<string>(MAX_ORIGINS);
+
+  const rememberNonce = (origin: string, { headers }: StreamedResponse): string | undefined => {
+    const nonce = headers['dpop-nonce'];
+    if (typeof nonce !== 'string') return undefined;
+    nonces.set(origin, nonce);
+    return nonce;
+  };
+
+  const sendBound = async (accessToken: string, key: DpopKey, { origin, path }: Target, send: Send) => {
+    const headersWith = async (nonce: string | undefined) => [
+      ...['authorization', `DPoP ${accessToken}`],
+      ...['dpop', await dpopProof(key, { method: 'GET', url: origin + path, accessToken, nonce })],
+    ];
+    const lastNonce = nonces.get(origin);
+    const response = await send(await headersWith(lastNonce));
+    const newNonce = rememberNonce(origin, response);
+    const needsNonce =
+      response.statusCode === 401 && /error="?use_dpop_nonce/.test(String(response.headers['www-authenticate']));
+    if (!needsNonce || newNonce === undefined || newNonce === lastNonce) return response;
+    response.body.destroy(new Error('The request is sent again with the nonce that the platform requires.'));
+    const again = await send(await headersWith(newNonce));
+    rememberNonce(origin, again);
+    return again;
+  };
+
+  return {
+    send: ({ accessToken, dpopKey }: CarriedToken, target: Target, send: Send) =>
+      dpopKey ? sendBound(accessToken, dpopKey, target, send) : send(['authorization', `Bearer ${accessToken}`]),
+  };
+}

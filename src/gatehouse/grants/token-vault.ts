@@ -1,0 +1,125 @@
+/** Returns an access token for a user and app, or the reason why there is none. */
+
+import { AppError } from '../../shared/errors.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { DpopKey } from '../../shared/provider/dpop.ts';
+import { type FailureCause, type Grant, hasUsableToken, healthOf } from './grant.ts';
+import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
+import type { MissingScopes } from './missing-scopes.ts';
+import type { Refresher } from './refresh.ts';
+import { needsNoRefresh } from './refresh-state.ts';
+
+/** Expected failures are returned. Only storage errors are thrown. */
+export type TokenResult =
+  | {
+      kind: 'token';
+      accessToken: string;
+      /** The key that the token is bound to (RFC 9449); undefined for a bearer token. */
+      dpopKey: DpopKey | undefined;
+      scopes: readonly string[];
+      /** Of the grant. */
+      apiBaseUrl?: string | undefined;
+      /** The platform refused this token before, and it could not be refreshed. */
+      doubted: boolean;
+    }
+  | { kind: 'not_connected' }
+  | { kind: 'reconnect_needed'; cause: FailureCause }
+  /** The platform refused a token that was just refreshed. */
+  | { kind: 'still_refused' }
+  /** `inDoubt`: as the connection's health says. */
+  | { kind: 'unavailable'; cause: FailureCause; inDoubt: boolean; retryAfterSeconds: number };
+
+const MAX_WAIT_MS = 2_000;
+
+export type TokenVault = ReturnType<typeof createTokenVault>;
+
+export function createTokenVault(parts: {
+  grants: GrantStore;
+  refresher: Refresher;
+  missing: Pick<MissingScopes, 'announce'>;
+  clock: () => number;
+}) {
+  const { grants, refresher, missing, clock } = parts;
+
+  return {
+    /**
+     * An access token, refreshed first where that is due. Where the provider is slow, a token that has not expired is returned
+     * and the refresh continues in the background.
+     * @param rejected the token that the platform just refused, so that another one is needed
+     * @param prefetched a read of the grant that was started with the request
+     */
+    async accessToken(
+      userId: string,
+      app: ConnectedApp,
+      rejected?: string,
+      prefetched?: GrantReading,
+    ): Promise<TokenResult> {
+      const stored = await grants.load(userId, app, prefetched);
+      await missing.announce(app, stored);
+      const current = resultOf(stored, rejected, clock());
+      if (needsNoRefresh(stored, rejected, clock(), userId)) return current;
+      const refreshed = refresher
+        .refresh({ userId, app, rejected })
+        .then((newStored) => resultOf(newStored, rejected, clock()));
+      if (current.kind !== 'token') return refreshed;
+      // Without the store no refresh can start, but a token that has not expired still works (F16).
+      const unlessStoreIsDown = (error: unknown): TokenResult => {
+        if (error instanceof AppError && error.code === 'storage_unavailable') return current;
+        throw error;
+      };
+      return within(refreshed.catch(unlessStoreIsDown), current);
+    },
+
+    /** Removes the doubt once the platform has accepted the token. Never rejects. */
+    async clearDoubt(userId: string, appId: string, accessToken: string): Promise<void> {
+      try {
+        const stored = await grants.loadStored(userId, appId);
+        if (!stored || 'unreadable' in stored || !isDoubted(stored.grant)) return;
+        if (stored.grant.accessToken === accessToken) await grants.save(withoutDoubt(stored.grant), stored.version);
+      } catch {
+        // The doubt then stays until the next accepted call.
+      }
+    },
+  };
+}
+
+/** The result, or the fallback where the result takes too long. */
+function within(result: Promise<TokenResult>, fallback: TokenResult): Promise<TokenResult> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(fallback), MAX_WAIT_MS);
+    result.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+/** True where the platform refused the access token, and it could not be refreshed. */
+function isDoubted({ failure }: Grant): boolean {
+  return failure?.cause === 'access_token_refused' || failure?.tokenRefused === true;
+}
+
+/** A refresh that failed for another reason is not called sooner. */
+function withoutDoubt(grant: Grant): Grant {
+  const { failure } = grant;
+  const left = failure?.cause === 'access_token_refused' ? undefined : failure;
+  return { ...grant, failure: left && { ...left, tokenRefused: undefined } };
+}
+
+function resultOf(stored: StoredGrant | undefined, rejected: string | undefined, now: number): TokenResult {
+  if (!stored) return { kind: 'not_connected' };
+  if ('unreadable' in stored) return { kind: 'reconnect_needed', cause: 'unreadable' };
+  const { grant } = stored;
+  if (grant.failure?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.failure.cause };
+  // A token that has not expired is used although its refresh failed (R42).
+  if (hasUsableToken(grant, now) && grant.accessToken !== rejected) {
+    const { accessToken, dpopKey, scopes, apiBaseUrl } = grant;
+    return { kind: 'token', accessToken, dpopKey, scopes, apiBaseUrl, doubted: isDoubted(grant) };
+  }
+  if (!grant.failure) {
+    if (grant.accessToken === rejected) return { kind: 'still_refused' };
+    // Another process is still refreshing it.
+    return { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 5 };
+  }
+  const { cause, retryAt } = grant.failure;
+  if (cause === 'access_token_refused') return { kind: 'reconnect_needed', cause };
+  const inDoubt = healthOf(grant, now) === 'in_doubt';
+  return { kind: 'unavailable', cause, inDoubt, retryAfterSeconds: Math.max(1, Math.ceil((retryAt - now) / 1000)) };
+}

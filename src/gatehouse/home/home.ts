@@ -1,0 +1,78 @@
+/** The home page, and `GET /problems/{code}`, which explains a problem code. */
+import type { Request, RequestHandler } from 'express';
+import { AppError, PROBLEMS, type ProblemCode } from '../../shared/errors.ts';
+import { wantsPage } from '../../shared/http/accept.ts';
+import { report } from '../../shared/http/problem.ts';
+import type { Events } from '../../shared/observability/events.ts';
+import type { Pages } from '../../shared/pages/pages.ts';
+import type { ProblemReferences } from '../../shared/pages/problem-references.ts';
+import { problemText } from '../../shared/pages/problem-texts.ts';
+import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import { connectionViews } from '../grants/connection-view.ts';
+import type { Grants } from '../grants/grants.ts';
+import type { Threads } from '../threads/threads.ts';
+import { createThreadPanels } from './thread-panel.ts';
+
+export interface Home {
+  home: RequestHandler;
+  problem: RequestHandler;
+}
+
+export function createHome(parts: {
+  connectedApps: Pick<ConnectedApps, 'apps'>;
+  grants: Pick<Grants, 'connections'>;
+  threads: Pick<Threads, 'browser'>;
+  pages: Pages;
+  events: Events;
+  references: Pick<ProblemReferences, 'keep'>;
+  publicHref: string;
+}): Home {
+  const { pages, events, publicHref } = parts;
+  const { apps } = parts.connectedApps;
+  const { connections } = parts.grants;
+  const panels = createThreadPanels({ threads: parts.threads.browser });
+  const reported = (req: Request, error: AppError) => {
+    report(events, req, error);
+    return parts.references.keep(req, error);
+  };
+
+  return {
+    async home(req, res) {
+      const { session } = req.context;
+      if (!session) {
+        const signInApps = apps.signInApps().map(({ id, name }) => {
+          const url = `${publicHref}/sign-in?app=${id}`;
+          return { id, name, url, otherUrl: `${url}&prompt=select_account` };
+        });
+        return pages.send(res, 'home/signed-out', { page: pages.frame(req, 'Sign in'), signInApps });
+      }
+      const userId = session.user.id;
+      const threads = await Promise.all(
+        apps.threadApps().map((app) => panels.panel(app, userId, (error) => reported(req, error))),
+      );
+      // Read after the threads: fetching a thread is what shows that a connection is broken.
+      const views = await connectionViews(apps, connections, userId, publicHref);
+      pages.send(res, 'home/signed-in', {
+        page: pages.signedInFrame(req, 'Home'),
+        connections: views,
+        threads,
+        bin: {},
+      });
+    },
+
+    problem(req, res) {
+      const code = String(req.params.code);
+      if (!isProblemCode(code)) throw new AppError('not_found', { detail: 'There is no problem with this name.' });
+      const { title, status } = PROBLEMS[code];
+      if (!wantsPage(req)) {
+        res.json({ type: `${publicHref}/problems/${code}`, code, title, status });
+        return;
+      }
+      pages.send(res, 'errors/problem', { page: pages.frame(req, problemText(code).title), code });
+    },
+  };
+}
+
+function isProblemCode(code: string): code is ProblemCode {
+  return Object.hasOwn(PROBLEMS, code);
+}

@@ -1,0 +1,128 @@
+/** Fetches the current thread for the home page: its content, or the problem to show instead. */
+
+import { AppError, type ProblemCode } from '../../shared/errors.ts';
+import { isObject, parseJson } from '../../shared/json.ts';
+import type { ThreadBody, ThreadPanel } from '../../shared/pages/page-data.ts';
+import type { ThreadApp } from '../connected-apps/current-apps.ts';
+import type { ThreadCall, ThreadResponse } from '../threads/thread-call.ts';
+import { sanitizeThreadHtml, withoutGaps, withoutTitle } from './thread-html.ts';
+
+/** A slow platform must not hold up the page, which then shows a problem in place of the thread. */
+const TIMEOUT_MS = 4_000;
+const MAX_BYTES = 512 * 1024;
+/** Limits for the body of a thread, and for a line such as its title. */
+const MAX_CHARACTERS = 100_000;
+const MAX_LINE_CHARACTERS = 300;
+/** Data nested more deeply is shown as received: indenting would make it many times larger. */
+const MAX_INDENTED_LEVELS = 10;
+
+export function createThreadPanels(parts: { threads: ThreadCall }) {
+  return {
+    /** @param report is called with a failure; resolves with the reference that the page shows */
+    async panel(
+      app: ThreadApp,
+      userId: string,
+      report: (error: AppError) => Promise<string | undefined>,
+    ): Promise<ThreadPanel> {
+      const call = { app: app.id, host: new URL(app.apiBaseUrl).host };
+      const names = { appId: app.id, appName: app.name };
+      const timeout = AbortSignal.timeout(TIMEOUT_MS);
+      try {
+        const response = await parts.threads.current({ ownerId: userId, app, signal: timeout });
+        const text = await readText(response, timeout);
+        if (response.status < 300) return threadPanel(app.name, text);
+        throw new AppError('upstream_error', { logDetail: `the platform answered ${response.status}`, call });
+      } catch (error) {
+        if (error instanceof AppError && error.code === 'not_connected') return { kind: 'not_connected', ...names };
+        const code = codeOf(error, timeout);
+        const failure =
+          error instanceof AppError && error.code === code ? error : new AppError(code, { cause: error, call });
+        const reference = await report(failure);
+        const { words, detail, retryAfterSeconds } = failure;
+        const ownWords = words.title === undefined ? undefined : { title: words.title, meaning: detail };
+        const permissionsUrl = code === 'scopes_missing' ? failure.connectUrl : undefined;
+        return { kind: 'problem', ...names, code, words: ownWords, permissionsUrl, reference, retryAfterSeconds };
+      }
+    },
+  };
+}
+
+function codeOf(error: unknown, timeout: AbortSignal): ProblemCode {
+  const code = error instanceof AppError ? error.code : undefined;
+  // Past the timeout the platform was too slow, unless it was never called.
+  if (timeout.aborted && code !== 'provider_unavailable') return 'upstream_timeout';
+  return code ?? 'upstream_error';
+}
+
+async function readText(response: ThreadResponse, timeout: AbortSignal): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  const stop = () => response.body.destroy(new Error('The time limit of the page has passed.'));
+  timeout.addEventListener('abort', stop);
+  try {
+    for await (const chunk of response.body) {
+      size += chunk.length;
+      if (size > MAX_BYTES) throw new AppError('upstream_error', { logDetail: 'the thread is too large for the page' });
+      chunks.push(chunk);
+    }
+  } finally {
+    timeout.removeEventListener('abort', stop);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Platforms put the thread's fields in different places of their JSON, so the usual ones are tried. */
+function threadPanel(appName: string, text: string): ThreadPanel {
+  const json = parseJson(text);
+  if (json === undefined) {
+    const body: ThreadBody = text.trim() === '' ? { kind: 'empty' } : cut('text', text);
+    return { kind: 'thread', appName, title: 'Current thread', body };
+  }
+  const outer = isObject(json) ? json : {};
+  const thread = isObject(outer.thread) ? outer.thread : outer;
+  const html = textOf(outer.html) ?? textOf(thread.html);
+  const title = lineOf(thread.title) ?? 'Current thread';
+  return {
+    kind: 'thread',
+    appName,
+    title,
+    author: lineOf(thread.author_name) ?? lineOf(isObject(thread.author) ? thread.author.name : thread.author),
+    updatedAt: instantOf(thread.updated_usec),
+    body: html === undefined ? dataBody(json, text) : htmlBody(html, title),
+  };
+}
+
+function htmlBody(html: string, title: string): ThreadBody {
+  const clean = sanitizeThreadHtml(html.slice(0, MAX_CHARACTERS));
+  if (clean === undefined) return cut('text', html);
+  return { kind: 'html', html: withoutGaps(withoutTitle(clean, title)), isCut: html.length > MAX_CHARACTERS };
+}
+
+function dataBody(json: unknown, text: string): ThreadBody {
+  if (text.length > MAX_CHARACTERS || isDeeper(json, MAX_INDENTED_LEVELS)) return cut('json', text);
+  return { kind: 'json', text: JSON.stringify(json, null, 2), isCut: false };
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1));
+}
+
+function cut(kind: 'text' | 'json', text: string): ThreadBody {
+  return { kind, text: text.slice(0, MAX_CHARACTERS), isCut: text.length > MAX_CHARACTERS };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function lineOf(value: unknown): string | undefined {
+  return textOf(value)?.slice(0, MAX_LINE_CHARACTERS);
+}
+
+/** Microseconds since the epoch. */
+function instantOf(microseconds: unknown): string | undefined {
+  if (typeof microseconds !== 'number') return undefined;
+  const instant = new Date(microseconds / 1000);
+  return Number.isNaN(instant.getTime()) ? undefined : instant.toISOString();
+}

@@ -1,0 +1,130 @@
+/** Reads the settings with the files that they name, and reports all faults at once. Opens nothing. */
+import type { DatasetFile } from '../shared/bin/dataset-file.ts';
+import { type Config, loadConfig } from '../shared/config/config.ts';
+import { ignoredSettings } from '../shared/config/ignored-settings.ts';
+import type { ConfigSource } from '../shared/config/setting.ts';
+import { SETTINGS } from '../shared/config/settings.ts';
+import { StartRefused } from '../shared/errors.ts';
+import { ADDRESS_ADVICE, type AddressPolicy, createAddressPolicy } from '../shared/outbound/address-policy.ts';
+import type { ConnectedApp } from '../shared/provider/connected-app.ts';
+import type { EncryptionKey } from '../shared/storage/key-ring.ts';
+import { checkStorageConfig } from '../shared/storage/storage.ts';
+import { type ParsedApps, parseConnectedApps, unreadable } from './connected-apps/app-file.ts';
+
+/** What a running process can read again. */
+export interface ReadSettings {
+  config: Config;
+  /** The values of the settings that may come from files, by name, only to compare them. */
+  secrets: ReadonlyMap<string, string>;
+  encryptionKeys: readonly EncryptionKey[];
+  /** The apps of `CONNECTED_APPS_FILE`. */
+  fromFile: readonly ConnectedApp[];
+  /** Of Node's pool, where its variable `UV_THREADPOOL_SIZE` says so. */
+  threads: number | undefined;
+  /** Sentences about names in the environment that nothing reads, and about administrators that cannot be. */
+  warnings: readonly string[];
+}
+
+/** For the start: also reads `BIN_DATASET_FILE`. @throws StartRefused with every fault */
+export async function readSettingsAndDataset(
+  source: ConfigSource,
+): Promise<ReadSettings & { datasetFile: DatasetFile | undefined }> {
+  const { faults, warnings, settings, datasetPath } = readAll(source);
+  const dataset = await readDataset(datasetPath);
+  const all = [...faults, ...dataset.faults];
+  if (!settings || all.length > 0) throw new StartRefused([...all, ...warnings]);
+  return { ...settings, datasetFile: dataset.file };
+}
+
+/** @throws StartRefused with every fault */
+export function readSettings(source: ConfigSource): ReadSettings {
+  const { faults, settings } = readAll(source);
+  if (!settings) throw new StartRefused(faults);
+  return settings;
+}
+
+/** Files that the settings name are read even if some settings are wrong, so that all faults are reported at once. */
+function readAll(source: ConfigSource) {
+  const { config, values, secrets, faults } = loadConfig(source);
+  const policy = createAddressPolicy(values.internalHosts);
+  const storage = checkStorageConfig(values);
+  const apps = readApps(source, values.connectedAppsFile, policy);
+  const all = [
+    ...faults,
+    ...storage.faults,
+    ...apps.faults,
+    ...adminFaults(values.admin, apps),
+    ...binServiceFaults(values.bin.service?.url, policy),
+  ];
+  const warnings = ignoredSettings(source.env, SETTINGS);
+  const isValid = config !== undefined && all.length === 0;
+  const settings: ReadSettings | undefined = isValid
+    ? {
+        config: { ...config, admin: { ...config.admin, app: adminApp(config.admin.app, apps) } },
+        secrets,
+        encryptionKeys: storage.encryptionKeys,
+        fromFile: apps.apps,
+        threads: Number.parseInt(source.env.UV_THREADPOOL_SIZE ?? '', 10) || undefined,
+        warnings: [...warnings, ...adminWarnings(values.admin, apps)],
+      }
+    : undefined;
+  return { faults: [...new Set(all)], warnings, settings, datasetPath: values.bin.datasetFile };
+}
+
+function readApps(source: ConfigSource, path: string | undefined, policy: AddressPolicy): ParsedApps {
+  if (!path) return { apps: [], faults: [], faultyIds: [] };
+  let text: string;
+  try {
+    text = source.readFile(path);
+  } catch {
+    return unreadable('CONNECTED_APPS_FILE names a file that cannot be read: check the path and its permissions.');
+  }
+  return parseConnectedApps(text, source, policy);
+}
+
+/**
+ * The app whose sign-ins can make an administrator: that of `ADMIN_APP`, or the only sign-in app of the file. An app that is
+ * registered later never makes an administrator.
+ */
+function adminApp(named: string | undefined, { apps }: ParsedApps): string | undefined {
+  const [only, ...others] = apps.filter(({ signIn }) => signIn !== undefined);
+  return named ?? (others.length === 0 ? only?.id : undefined);
+}
+
+/** Faults of `ADMIN_APP` and `ADMIN_ACR`; none if a faulty entry of the file may be the app that they need. */
+function adminFaults({ app: named, acr }: Config['admin'], parsed: ParsedApps): string[] {
+  const signInApps = parsed.apps.filter(({ signIn }) => signIn !== undefined);
+  const mayBeFaulty = parsed.faultyIds.some((id) => named === undefined || id === undefined || id === named);
+  if (mayBeFaulty) return [];
+  if (named !== undefined) {
+    if (signInApps.some(({ id }) => id === named)) return [];
+    return [`ADMIN_APP: no app of CONNECTED_APPS_FILE that users sign in with has the id "${named}".`];
+  }
+  // Step-up redirects to one app; without it no administrator could sign in again.
+  if (acr === undefined || signInApps.length === 1) return [];
+  return [
+    signInApps.length === 0
+      ? 'ADMIN_ACR needs an app that administrators sign in with: give CONNECTED_APPS_FILE one that has signIn.'
+      : `ADMIN_ACR needs to know which of ${signInApps.length} sign-in apps administrators come from: name it in ADMIN_APP.`,
+  ];
+}
+
+function adminWarnings({ app: named }: Config['admin'], { apps }: ParsedApps): string[] {
+  const ids = apps.filter(({ signIn }) => signIn !== undefined).map(({ id }) => id);
+  if (named !== undefined || ids.length < 2) return [];
+  return [
+    `no user is an administrator: set ADMIN_APP to the app that administrators sign in with (${ids.join(', ')}).`,
+  ];
+}
+
+function binServiceFaults(url: string | undefined, policy: AddressPolicy): string[] {
+  const rule = url === undefined ? undefined : policy.checkUrl(url);
+  return rule ? [`BIN_SERVICE_URL: ${ADDRESS_ADVICE[rule]}`] : [];
+}
+
+async function readDataset(path: string | undefined): Promise<{ file?: DatasetFile; faults: string[] }> {
+  if (!path) return { faults: [] };
+  const { readDatasetFile } = await import('../shared/bin/dataset-file.ts');
+  const file = await readDatasetFile(path);
+  return file.problem === undefined ? { file, faults: [] } : { faults: [`BIN_DATASET_FILE: ${file.problem}`] };
+}

@@ -1,0 +1,37 @@
+/** What `npm start` says once Gatehouse is ready: its version, where it listens, its storage, its apps, and whether users can sign in. */
+import type { Config } from '../shared/config/config.ts';
+import { hostAndPort } from '../shared/config/rules.ts';
+import { type ConnectedApp, callbackUrlOf, isUsable } from '../shared/provider/connected-app.ts';
+import { storageName } from '../shared/storage/name.ts';
+import { VERSION } from '../shared/version.ts';
+
+type Shown = Pick<Config, 'publicUrl' | 'listen' | 'management' | 'redis' | 'dataDirectory'>;
+
+/** `text` for a person; `msg` and `facts` for the log. */
+export function readyText(config: Shown, apps: readonly ConnectedApp[]) {
+  const { publicUrl } = config;
+  const [listen, management] = [hostAndPort(config.listen), hostAndPort(config.management)];
+  const storage = storageName(config);
+  const count = apps.length === 1 ? '1 connected app' : `${apps.length} connected apps`;
+  const msg = `Gatehouse is ready at ${publicUrl.href}`;
+  const advice = adviceOn(apps, publicUrl.href);
+  const lines = [
+    msg,
+    `It listens on ${listen}, for health and metrics on ${management}. Version: ${VERSION}. Storage: ${storage}. ${count}.`,
+    ...(advice === undefined ? [] : [advice]),
+  ];
+  const facts = { version: VERSION, listen, management, storage, apps: apps.length, advice };
+  return { text: `${lines.join('\n')}\n`, msg, facts };
+}
+
+function adviceOn(apps: readonly ConnectedApp[], publicHref: string): string | undefined {
+  const forSignIn = apps.filter(({ signIn }) => signIn !== undefined);
+  if (forSignIn.some((app) => isUsable(app, publicHref))) return undefined;
+  const enabled = forSignIn.find(({ disabled }) => !disabled);
+  if (enabled) {
+    return `No user can sign in yet: add ${callbackUrlOf(enabled.id, publicHref)} to the callback URLs of the app "${enabled.id}".`;
+  }
+  return forSignIn.length > 0
+    ? 'No user can sign in: every app that users sign in with is disabled.'
+    : 'No user can sign in yet: give CONNECTED_APPS_FILE an app that has signIn (docs/connected-apps.md), and restart.';
+}

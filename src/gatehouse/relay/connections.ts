@@ -1,0 +1,110 @@
+/** Serves `GET /relay/connections`: the state of the connections that a relay token may see, and no token. */
+import { z } from 'zod';
+import { AppError } from '../../shared/errors.ts';
+import { listOf, pageQuery } from '../../shared/http/list-schema.ts';
+import { operation } from '../../shared/http/operation.ts';
+import { decodeCursor, encodeCursor, pageOf } from '../../shared/storage/paging.ts';
+import { isoOrNull } from '../../shared/time.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import type { ListedConnection } from '../grants/connection-index.ts';
+import { connectionJson, connectionSchema } from '../grants/connection-view.ts';
+import type { Grants } from '../grants/grants.ts';
+import type { RelayCaller, RelayGate } from './gate.ts';
+import { SUBJECT_ID } from './policy.ts';
+import { callerOf, USER_ASSERTION } from './routes.ts';
+
+const query = pageQuery.extend({
+  user: z.string().regex(SUBJECT_ID).optional().describe('a user id: for a relay token with assertUser'),
+  app: z
+    .string()
+    .max(40)
+    .optional()
+    .describe('id of a connected app; may be left out with a user, or where the relay token names one app'),
+});
+
+const connectionOfUser = z.object({
+  user: z.string(),
+  ...connectionSchema.omit({ name: true, account: true, connectUrl: true }).shape,
+  connectedAt: z.iso.datetime().nullable(),
+  refreshedAt: z.iso.datetime().nullable().describe('when the provider last issued an access token'),
+  connectUrl: z
+    .string()
+    .nullable()
+    .describe('where the user can reconnect; null while the connection is active and lacks no scope'),
+});
+
+export function relayConnections(parts: {
+  gate: RelayGate;
+  apps: Pick<CurrentApps, 'find'>;
+  grants: Pick<Grants, 'index' | 'connections'>;
+  publicHref: string;
+}) {
+  const { gate, apps, grants, publicHref } = parts;
+
+  const view = async ({ userId, appId }: ListedConnection): Promise<z.output<typeof connectionOfUser>[]> => {
+    const connection = await grants.connections.find(userId, appId);
+    if (!connection) return [];
+    const { connectUrl, ...json } = connectionJson(connection, apps.find(appId), publicHref);
+    const { connectedAt, refreshedAt } = connection;
+    return [
+      {
+        ...json,
+        user: userId,
+        connectedAt: isoOrNull(connectedAt),
+        refreshedAt: isoOrNull(refreshedAt),
+        connectUrl: json.health === 'active' && json.missingScopes.length === 0 ? null : connectUrl,
+      },
+    ];
+  };
+
+  const page = async (
+    { token: { users, apps: allowed } }: RelayCaller,
+    { limit, after, user, app }: z.output<typeof query>,
+  ) =>
+    user === undefined && app !== undefined && typeof users !== 'string'
+      ? pageOfListed(users, app, { after: after || undefined, limit })
+      : grants.index.page({ after: after || undefined, limit, userId: user, appId: app, apps: allowed });
+
+  return operation(
+    {
+      summary:
+        'The state of the connections that the relay token may see: of a user, of an app, or of both; newest first',
+      query,
+      headers: USER_ASSERTION,
+      response: listOf(connectionOfUser),
+    },
+    async ({ req, query: asked }) => {
+      const caller = callerOf(req);
+      const route = 'connections:read';
+      const named = await gate.readUser(req, caller, asked.user, route);
+      const [onlyApp, ...others] = caller.token.apps;
+      const app = asked.app ?? (named || others.length > 0 ? undefined : onlyApp);
+      if (!named && app === undefined)
+        throw new AppError('invalid_request', { detail: 'Name a user, an app, or both.' });
+      const subject = named && (await gate.loadSubject(named));
+      const access = { route, app, subject, everyUser: !subject } as const;
+      gate.authorize(caller, access);
+
+      const mayList = async ({ userId, appId }: ListedConnection) => {
+        const owner = subject ?? (await gate.loadSubject({ kind: 'user', id: userId, proven: false }));
+        return gate.allows(caller, { route, app: appId, subject: owner });
+      };
+      const { items, ...rest } = await page(caller, { ...asked, user: named?.id, app });
+      const listed = await Promise.all(items.map(async (one) => ((await mayList(one)) ? view(one) : [])));
+      gate.count(caller, access, 'answered');
+      return { items: listed.flat(), ...rest };
+    },
+  );
+}
+
+/** The users of the relay token's own list, whose connections to the app may not exist. */
+function pageOfListed(
+  users: readonly string[],
+  appId: string,
+  { after, limit }: { after: string | undefined; limit: number },
+) {
+  const last = after === undefined ? '' : decodeCursor(after).member;
+  const rest = [...new Set(users)].filter((id) => id > last).toSorted();
+  const { items, ...next } = pageOf(rest, limit, (member) => encodeCursor({ score: 0, member }));
+  return { items: items.map((userId) => ({ userId, appId })), ...next };
+}

@@ -1,0 +1,191 @@
+/** Authenticates services by their relay token, in the header only (R82), and authorizes their calls for a subject. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { AppError } from '../../shared/errors.ts';
+import { bearerOf } from '../../shared/http/bearer.ts';
+import { decodedForms } from '../../shared/http/card-numbers.ts';
+import type { RateLimits } from '../../shared/http/rate-limit.ts';
+import { addHeaders } from '../../shared/http/response-head.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import type { UserStore } from '../users/user-store.ts';
+import { decide, type RelayCall, type RelayRefusal, type RelayScope, type RelaySubject, SUBJECT_ID } from './policy.ts';
+import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokens } from './relay-token.ts';
+import type { ServiceAccounts } from './service-account.ts';
+import type { UseResult } from './stored-uses.ts';
+import type { UserAssertions } from './user-assertion.ts';
+import type { RelayUses } from './uses.ts';
+
+/** A service, authenticated by its relay token. */
+export interface RelayCaller {
+  token: RelayToken;
+  address: string;
+  requestId: string;
+}
+
+/** The subject that a request names or proves, before it is looked up in the store. */
+export type NamedSubject = { kind: 'user'; id: string; proven: boolean } | { kind: 'service_account'; id: string };
+
+export type RelayAccess = Omit<RelayCall, 'address' | 'now'>;
+
+export type RelayGate = ReturnType<typeof createRelayGate>;
+
+export function createRelayGate(parts: {
+  tokens: RelayTokens;
+  assertions: UserAssertions;
+  uses: RelayUses;
+  limits: RateLimits;
+  users: Pick<UserStore, 'stateOf'>;
+  accounts: Pick<ServiceAccounts, 'find'>;
+  apps: Pick<CurrentApps, 'find'>;
+  clock: () => number;
+}) {
+  const { tokens, assertions, uses, limits, users, accounts, apps, clock } = parts;
+
+  /** As `authenticate`, for a token that is already read; undefined if it is not valid. @throws AppError `rate_limited` */
+  const authenticateToken = async (
+    text: string | undefined,
+    req: IncomingMessage,
+    res: ServerResponse,
+  ): Promise<RelayCaller | undefined> => {
+    const { address, id: requestId } = req.context;
+    const token = text === undefined ? undefined : await tokens.verify(text);
+    if (!token) {
+      limits.take('guess', address);
+      return undefined;
+    }
+    addHeaders(req, res, limits.headers('relay-token', limits.take('relay-token', token.id)));
+    void tokens.noteUse(token.id, address);
+    return { token, address, requestId };
+  };
+
+  const count = (
+    { token, address, requestId }: RelayCaller,
+    { route, app, subject }: RelayAccess,
+    result: UseResult,
+  ): void => {
+    uses.note({
+      token: { id: token.id, name: token.name },
+      route,
+      app,
+      result,
+      address,
+      requestId,
+      // Only ids that exist: a service may have sent a token in place of an id.
+      userId: subject?.kind === 'user' && subject.state !== 'unknown' ? subject.id : undefined,
+      serviceAccount: subject?.kind === 'service_account' && subject.app !== undefined ? subject.id : undefined,
+    });
+  };
+
+  /** Returns the refusal, which it also counts, or undefined where the policy allows the call. */
+  const applyPolicy = (caller: RelayCaller, access: RelayAccess): RelayRefusal | undefined => {
+    const decision = decide(caller.token, { ...access, address: caller.address, now: clock() });
+    if (decision.allowed) return undefined;
+    count(caller, access, decision.rule);
+    return decision;
+  };
+
+  /** Counts a wrong proof as `userAssertion` in place of a rule, because the policy has not been applied yet. */
+  const provenUser = async (assertion: string, caller: RelayCaller, route: RelayScope): Promise<NamedSubject> => {
+    const id = await assertions.verify(assertion, caller.token.id);
+    if (id !== undefined) return { kind: 'user', id, proven: true };
+    count(caller, { route }, 'userAssertion');
+    throw new AppError('not_allowed', {
+      detail:
+        'Rule userAssertion: the user assertion is not ours, has expired, or has another audience. Get a new one.',
+    });
+  };
+
+  return {
+    /**
+     * Authenticates a service by the relay token in the header, and adds `RateLimit` headers to the response.
+     * @throws AppError `relay_token_invalid`, `rate_limited`
+     */
+    async authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller> {
+      const { isSent, token } = bearerOf(req);
+      const caller = await authenticateToken(hasTokenInUrl(req) ? undefined : token, req, res);
+      if (!caller) throw invalidToken(isSent);
+      return caller;
+    },
+    authenticateToken,
+    count,
+    applyPolicy,
+    /** @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` */
+    authorize(caller: RelayCaller, access: RelayAccess): void {
+      const refused = applyPolicy(caller, access);
+      if (refused) throw errorOf(refused, access.route);
+    },
+    /** True where the policy allows this; counts nothing. */
+    allows: ({ token, address }: RelayCaller, access: RelayAccess): boolean =>
+      decide(token, { ...access, address, now: clock() }).allowed,
+    /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
+    async readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject> {
+      const assertion = headerOf(req, 'gatehouse-user-assertion');
+      const user = headerOf(req, 'gatehouse-user');
+      const account = headerOf(req, 'gatehouse-service-account');
+      if ([assertion, user, account].filter((value) => value !== undefined).length !== 1) throw oneSubject();
+      if (assertion !== undefined) return provenUser(assertion, caller, 'threads:read');
+      const id = user ?? account ?? '';
+      if (!SUBJECT_ID.test(id)) {
+        throw new AppError('invalid_request', { detail: user === undefined ? NO_ACCOUNT_ID : NO_USER_ID });
+      }
+      return user === undefined ? { kind: 'service_account', id } : { kind: 'user', id, proven: false };
+    },
+    /** The user that the request names or an assertion proves, if any. @throws AppError `invalid_request`, `not_allowed` */
+    async readUser(req: IncomingMessage, caller: RelayCaller, id: string | undefined, route: RelayScope) {
+      const assertion = headerOf(req, 'gatehouse-user-assertion');
+      if (assertion === undefined) return id === undefined ? undefined : { kind: 'user' as const, id, proven: false };
+      if (id === undefined) return provenUser(assertion, caller, route);
+      throw new AppError('invalid_request', { detail: 'Send either "user" or Gatehouse-User-Assertion.' });
+    },
+    /** Adds what the store knows of the user or service account. */
+    async loadSubject(named: NamedSubject): Promise<RelaySubject> {
+      const { kind, id } = named;
+      if (kind === 'user') return { ...named, state: SUBJECT_ID.test(id) ? await users.stateOf(id) : 'unknown' };
+      const account = await accounts.find(id);
+      const apiBaseUrl = account && apps.find(account.app)?.apiBaseUrl;
+      const moved = apiBaseUrl !== undefined && new URL(apiBaseUrl).origin !== account?.platform;
+      return { kind, id, app: account?.app, moved };
+    },
+  };
+}
+
+const NO_USER_ID =
+  'Gatehouse-User holds no user id. Send the id that the page of the user and GET /session show, not a name or an address. An administrator finds it by the e-mail address under "Test a call".';
+const NO_ACCOUNT_ID = 'Gatehouse-Service-Account holds no id of a service account. Send the one that its page shows.';
+
+/** Such a request is refused whatever its header holds, because URLs end up in logs. */
+export function hasTokenInUrl({ url = '' }: IncomingMessage): boolean {
+  return decodedForms(url).some((form) => form.includes(RELAY_TOKEN_PREFIX));
+}
+
+function headerOf(req: IncomingMessage, name: string): string | undefined {
+  const values = req.headersDistinct[name];
+  if (values === undefined) return undefined;
+  if (values.length > 1) throw oneSubject();
+  return values[0];
+}
+
+/** The same response for unknown, expired, revoked and malformed tokens (R84). */
+function invalidToken(isSent: boolean): AppError {
+  return new AppError('relay_token_invalid', {
+    detail: isSent
+      ? 'Send a relay token that is valid, once, as "Authorization: Bearer gthr_…".'
+      : 'Send a relay token as "Authorization: Bearer gthr_…".',
+    headers: { 'WWW-Authenticate': isSent ? 'Bearer error="invalid_token"' : 'Bearer' },
+  });
+}
+
+function oneSubject(): AppError {
+  return new AppError('invalid_request', {
+    detail:
+      'Name the subject: send exactly one of Gatehouse-User-Assertion, Gatehouse-User and Gatehouse-Service-Account.',
+  });
+}
+
+/** The error for a refusing rule. An expired token gets the response of an unknown one. */
+function errorOf({ rule, detail, unknown }: RelayRefusal, scope: RelayScope): AppError {
+  if (rule === 'expiresAt') return invalidToken(true);
+  if (unknown) return new AppError('not_found', { detail });
+  if (rule !== 'scopes' && rule !== 'apps') return new AppError('not_allowed', { detail });
+  const challenge = `Bearer error="insufficient_scope"${rule === 'scopes' ? `, scope="${scope}"` : ''}`;
+  return new AppError('insufficient_scope', { detail, headers: { 'WWW-Authenticate': challenge } });
+}

@@ -1,0 +1,254 @@
+/** Relay policy: decides whether a relay token may make a call, and names the rule that refuses it. Pure. */
+import { z } from 'zod';
+import { isAllowedFrom, networkFault } from '../../shared/config/networks.ts';
+
+/** The scopes of relay tokens, with their words on pages; each names the routes that it allows. */
+const scopeWords = {
+  'threads:read': 'Read the current thread',
+  'bin:read': 'Look up BINs',
+  'token:exchange': 'Get users’ access tokens',
+  'connections:read': 'See the state of connections',
+  'connect_links:create': 'Create links with which users connect',
+} as const;
+export type RelayScope = keyof typeof scopeWords;
+export const RELAY_SCOPES = Object.keys(scopeWords) as readonly RelayScope[];
+
+/** The form of the ids of users and service accounts. */
+export const SUBJECT_ID = /^[A-Za-z0-9_-]{1,64}$/;
+
+const userId = z.string().regex(SUBJECT_ID, 'Give user ids, as the page of users and GET /session show them.');
+const listedUsers = z.array(userId).max(10_000);
+
+const network = z.string().superRefine((text, context) => {
+  const fault = networkFault(text);
+  if (fault) context.addIssue({ code: 'custom', message: `This ${fault}`, params: { rule: 'network' } });
+});
+
+/** `title` and `description` stand in the form, on the token's page and in the API documentation. */
+const flag = (title: string, description: string) => z.boolean().default(false).meta({ title, description });
+
+const flags = {
+  assertUser: flag(
+    'Name users without proof',
+    'Every holder of the token can act for all allowed users at any time, also while they are away.',
+  ),
+  fullScope: flag(
+    'Get the whole access token if the provider issues no narrower one',
+    'Applies to exchanges that request fewer scopes than the user granted.',
+  ),
+  acceptIdTokens: flag(
+    'Accept ID tokens as proof of a user',
+    'Applies to exchanges. The ID token of a sign-in, at most 10 minutes old, proves its user until the user signs out here.',
+  ),
+};
+
+/**
+ * What an administrator allows one relay token. Its type, its stored form, the JSON of the API and the fields of the form
+ * all come from here.
+ */
+export const relayPolicySchema = z.object({
+  scopes: z.array(z.enum(RELAY_SCOPES)).min(1, 'Choose at least one scope.').readonly(),
+  apps: z
+    .array(z.string().max(40))
+    .max(200)
+    .readonly()
+    .default([])
+    .describe('ids of the connected apps that it may use'),
+  users: z
+    .union([z.enum(['all', 'none']), listedUsers.min(1).readonly()], {
+      error: 'Give "all", "none", or a list of user ids.',
+    })
+    .describe('"none": only service accounts and BIN look-ups'),
+  networks: z.array(network).max(200).readonly().default([]).describe('CIDRs; an empty list allows every address'),
+  /** In JSON a time in ISO 8601, otherwise milliseconds since the epoch. */
+  expiresAt: z.int(),
+  ...flags,
+});
+
+export type RelayPolicy = z.output<typeof relayPolicySchema>;
+
+/** For tokens that were stored before a flag existed. */
+export const FLAG_DEFAULTS = z.object(flags).parse({});
+
+export type RelayFlag = keyof typeof flags;
+export const RELAY_FLAGS = Object.keys(flags) as readonly RelayFlag[];
+
+/** For pages. */
+export const RELAY_WORDS = {
+  scopes: scopeWords,
+  flags: Object.entries(flags).map(([name, schema]) => {
+    const { title = '', description = '' } = schema.meta() ?? {};
+    return { name, title, description };
+  }),
+};
+
+/**
+ * The subject of a call. `proven`: by a user assertion or an ID token; otherwise the service only claims it. `state`:
+ * `disabled` by an administrator.
+ */
+export type RelaySubject =
+  | { kind: 'user'; id: string; proven: boolean; state: 'active' | 'disabled' | 'unknown' }
+  /**
+   * A platform API token without a user. `app`: the connected app that it belongs to; undefined if there is no such
+   * account. `moved`: the app's platform has another origin now than when the API token was entered.
+   */
+  | { kind: 'service_account'; id: string; app: string | undefined; moved: boolean };
+
+export interface RelayCall {
+  route: RelayScope;
+  /** Undefined for BIN look-ups, as is the subject. */
+  app?: string | undefined;
+  subject?: RelaySubject | undefined;
+  /** A list of connections of every user that the token may act for: none of them proves anything. */
+  everyUser?: boolean;
+  /** The client address, by the peer or a trusted proxy. */
+  address: string;
+  /** Milliseconds since the epoch. */
+  now: number;
+  /** Token exchange: the provider could not narrow the token, so only one with every scope is left. */
+  unnarrowed?: boolean;
+  /** Token exchange: the user is proven by an ID token. */
+  idToken?: boolean;
+}
+
+/**
+ * The rule that refuses, named after the member of the policy that it reads. `serviceAccount` reads none: the account does
+ * not exist, or its platform has moved. A proof of a user that is not valid is refused before the policy is applied, and is
+ * no rule (`UseResult` in `uses.ts`).
+ */
+export type RelayRule = keyof RelayPolicy | 'serviceAccount';
+
+/** `unknown`: the user or service account does not exist. */
+export type RelayRefusal = { allowed: false; rule: RelayRule; detail: string; unknown?: boolean };
+export type RelayDecision = { allowed: true } | RelayRefusal;
+
+/** Applies `RULES` in order; the first that refuses decides. */
+export function decide(policy: RelayPolicy, call: RelayCall): RelayDecision {
+  const refusing = RULES.find(({ allows }) => allows(policy, call) === false);
+  if (!refusing) return { allowed: true };
+  const { allows: _, check: _check, ...refusal } = refusing;
+  return { allowed: false, ...refusal };
+}
+
+/** `not_applicable`: the rule concerns other calls, such as those for a service account. */
+export type Verdict = 'passed' | 'failed' | 'not_applicable';
+
+export interface RuleVerdict {
+  rule: RelayRule;
+  /** What the rule demands, as a sentence. */
+  check: string;
+  verdict: Verdict;
+  /** What to change; only for a failed one. */
+  detail?: string;
+}
+
+/** Applies every rule, also those after the first that refuses. */
+export function verdicts(policy: RelayPolicy, call: RelayCall): RuleVerdict[] {
+  return RULES.map(({ rule, check, detail, allows }) => {
+    const allowed = allows(policy, call);
+    if (allowed === false) return { rule, check, verdict: 'failed', detail };
+    return { rule, check, verdict: allowed ? 'passed' : 'not_applicable' };
+  });
+}
+
+export const SERVICE_ACCOUNT_MOVED =
+  'Rule serviceAccount: the platform of this app has moved. Its API token has to be entered again by an administrator.';
+
+const RULES: readonly {
+  rule: RelayRule;
+  check: string;
+  /** What to change, for the administrator and the service's owner. Never repeats input. */
+  detail: string;
+  unknown?: true;
+  /** Undefined where the rule does not concern the call. */
+  allows: (policy: RelayPolicy, call: RelayCall) => boolean | undefined;
+}[] = [
+  {
+    rule: 'expiresAt',
+    check: 'The relay token has not expired.',
+    detail: 'Rule expiresAt: the relay token has expired. Give it a later end.',
+    allows: ({ expiresAt }, { now }) => now < expiresAt,
+  },
+  {
+    rule: 'networks',
+    check: 'The call comes from an allowed network.',
+    detail: 'Rule networks: the call does not come from a network that this relay token is bound to.',
+    allows: ({ networks }, { address }) => isAllowedFrom(address, networks),
+  },
+  {
+    rule: 'scopes',
+    check: 'The relay token has the scope for this action.',
+    detail: 'Rule scopes: the relay token lacks the scope that this route needs.',
+    allows: ({ scopes }, { route }) => scopes.includes(route),
+  },
+  {
+    rule: 'apps',
+    check: 'The relay token may use the connected app.',
+    detail: 'Rule apps: the relay token may not use this connected app.',
+    allows: ({ apps }, { app }) => (app === undefined ? undefined : apps.includes(app)),
+  },
+  {
+    rule: 'serviceAccount',
+    check: 'The service account exists and belongs to the app.',
+    detail: 'Rule serviceAccount: there is no service account with this id for this connected app.',
+    unknown: true,
+    allows: (_policy, { subject, app }) =>
+      subject?.kind === 'service_account' ? subject.app !== undefined && subject.app === app : undefined,
+  },
+  {
+    rule: 'serviceAccount',
+    check: 'The API token was entered for the present platform of the app.',
+    detail: SERVICE_ACCOUNT_MOVED,
+    allows: (_policy, { subject }) =>
+      subject?.kind === 'service_account' && subject.app !== undefined ? !subject.moved : undefined,
+  },
+  {
+    rule: 'acceptIdTokens',
+    check: 'The relay token accepts ID tokens as proof of a user.',
+    detail: 'Rule acceptIdTokens: the relay token does not accept ID tokens. Send a user assertion.',
+    allows: ({ acceptIdTokens }, { idToken }) => (idToken === true ? acceptIdTokens : undefined),
+  },
+  {
+    rule: 'assertUser',
+    check: 'The relay token may name users without proof.',
+    detail: 'Rule assertUser: the relay token may not name a user without proof. Send a user assertion.',
+    allows: ({ assertUser }, { subject, everyUser }) =>
+      everyUser === true || (subject?.kind === 'user' && !subject.proven) ? assertUser : undefined,
+  },
+  {
+    rule: 'users',
+    check: 'The relay token may act for the user.',
+    detail: 'Rule users: the relay token may not act for this user.',
+    allows({ users }, { subject, everyUser }) {
+      if (everyUser) return users !== 'none';
+      return subject?.kind === 'user' ? includesUser(users, subject.id) : undefined;
+    },
+  },
+  {
+    rule: 'users',
+    check: 'The user exists.',
+    detail:
+      'Rule users: there is no user with this id. The user has to sign in first; GET /session and the page of the user show the id.',
+    unknown: true,
+    // After the rule above, so that a relay token cannot probe for users that it may not act for.
+    allows: (_policy, { subject }) => (subject?.kind === 'user' ? subject.state !== 'unknown' : undefined),
+  },
+  {
+    rule: 'users',
+    check: 'The user is not disabled.',
+    detail: 'Rule users: an administrator has disabled this user.',
+    allows: (_policy, { subject }) =>
+      subject?.kind === 'user' && subject.state !== 'unknown' ? subject.state !== 'disabled' : undefined,
+  },
+  {
+    rule: 'fullScope',
+    check: 'The relay token may get the whole access token.',
+    detail: 'Rule fullScope: the provider gives no narrower token, and the relay token may not have the whole one.',
+    allows: ({ fullScope }, { unnarrowed }) => (unnarrowed === true ? fullScope : undefined),
+  },
+];
+
+function includesUser(users: RelayPolicy['users'], id: string): boolean {
+  if (users === 'all' || users === 'none') return users === 'all';
+  return users.includes(id);
+}

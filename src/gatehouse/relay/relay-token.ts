@@ -1,0 +1,180 @@
+/** Relay tokens: shown once, stored as a hash, rotated with an overlap, and revoked in every process within a second. */
+import { remembered } from '../../shared/remembered.ts';
+import { hashOf, keys } from '../../shared/storage/keys.ts';
+import { createOpaqueToken, isSameHash, parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
+import { createRecords, type Versioned } from '../../shared/storage/records.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { createUseNotes } from '../../shared/storage/use-notes.ts';
+import { FLAG_DEFAULTS, type RelayPolicy } from './policy.ts';
+
+export const RELAY_TOKEN_PREFIX = 'gthr_';
+
+/** Times in milliseconds since the epoch. */
+export interface RelayToken extends RelayPolicy {
+  id: string;
+  name: string;
+  /** Calls to the BIN lookup service in a month (UTC); null: all that are not reserved for users. */
+  binCallsPerMonth: number | null;
+  createdAt: number;
+  /** When the current secret was created. */
+  rotatedAt: number;
+  /** Until when the previous secret is valid. */
+  overlapEndsAt: number | undefined;
+  /** Of the stored record; a change names the version that it replaces. */
+  version: number;
+}
+
+export type WantedRelayToken = RelayPolicy & Pick<RelayToken, 'name' | 'binCallsPerMonth'>;
+
+export interface RelayTokenUse {
+  at: number;
+  address: string;
+}
+
+/** `until` is undefined for the current secret, which expires with the token. */
+type StoredSecret = { hash: string; until?: number };
+type StoredToken = Omit<RelayToken, 'version' | 'overlapEndsAt'> & { secrets: readonly StoredSecret[] };
+/** A parsed token: the id of its record, and the hash that the record must hold. */
+type ParsedToken = { id: string; hash: Buffer };
+/** `secrets`: with the bytes of their hashes. `readAt`: by `performance.now`. */
+type ReadToken = { secrets: readonly { hash: Buffer; until?: number }[]; token: RelayToken; readAt: number };
+
+/** How long a record is cached. A revocation takes effect after this at the latest, even if the process missed the notice. */
+const MAX_CACHE_AGE_MS = 400;
+const MAX_CACHED = 10_000;
+const CHANNEL = 'relay-tokens';
+
+export type RelayTokens = Awaited<ReturnType<typeof createRelayTokens>>;
+
+export async function createRelayTokens(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
+  const { store, sealedJson, clock } = parts;
+  const records = createRecords<StoredToken, RelayToken>({
+    store,
+    sealedJson,
+    index: keys.relayTokens,
+    keyOf: keys.relayToken,
+    noun: 'relay token',
+    toView: (record) => tokenOf(record, clock()),
+    beside: (id) => [keys.relayTokenUse(id)],
+  });
+  const uses = createUseNotes({ store, clock, keyOf: keys.relayToken, noteKeyOf: keys.relayTokenUse });
+  const cache = remembered<ReadToken>(MAX_CACHED);
+  const unsubscribe = await store.subscribe(CHANNEL, (id) => void cache.delete(id));
+
+  // Saves hashing the secret on each call. Only valid tokens are cached, so that guesses cannot evict them.
+  const parsedTokens = remembered<ParsedToken>(MAX_CACHED);
+  const parse = (text: string): ParsedToken | undefined => {
+    const cached = parsedTokens.get(text);
+    if (cached) return cached;
+    const parsed = parseOpaqueToken(RELAY_TOKEN_PREFIX, text);
+    return parsed && { id: parsed.id, hash: Buffer.from(hashOf(parsed.secret)) };
+  };
+
+  const cachedForCall = (id: string): ReadToken | undefined => {
+    const cached = cache.get(id);
+    return cached && performance.now() - cached.readAt < MAX_CACHE_AGE_MS ? cached : undefined;
+  };
+  const readForCall = async (id: string): Promise<ReadToken | undefined> => {
+    const readAt = performance.now();
+    const record = await records.read(id);
+    if (!record) {
+      cache.delete(id);
+      return undefined;
+    }
+    const secrets = record.value.secrets.map((secret) => ({ ...secret, hash: Buffer.from(secret.hash) }));
+    const token = { secrets, token: tokenOf(record, clock()), readAt };
+    cache.set(id, token);
+    return token;
+  };
+
+  /** The token, unless it has another secret or has expired. */
+  const validToken = (read: ReadToken | undefined, hash: Buffer): RelayToken | undefined => {
+    if (!read) return undefined;
+    const now = clock();
+    const isSecret = read.secrets.some(
+      (one) => isSameHash(hash, one.hash) && (one.until === undefined || now < one.until),
+    );
+    return isSecret && now < read.token.expiresAt ? read.token : undefined;
+  };
+
+  /** The other processes drop their cached record; one that misses the notice does so after `MAX_CACHE_AGE_MS`. */
+  const announce = async (id: string): Promise<void> => {
+    cache.delete(id);
+    await store.publish(CHANNEL, id).catch(() => undefined);
+  };
+
+  const change = async (...request: Parameters<typeof records.change>) => {
+    const token = await records.change(...request);
+    if (token) await announce(token.id);
+    return token;
+  };
+
+  return {
+    /** `text` is the token itself, which is shown only once. @param id from `newOpaqueTokenId` */
+    async create(id: string, wanted: WantedRelayToken): Promise<{ token: RelayToken; text: string }> {
+      const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
+      const now = clock();
+      const secrets = [{ hash: hashOf(secret) }];
+      return { token: await records.create({ ...wanted, id, createdAt: now, rotatedAt: now, secrets }), text };
+    },
+
+    /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
+    async verify(text: string): Promise<RelayToken | undefined> {
+      const parsed = parse(text);
+      if (!parsed) return undefined;
+      const { id, hash } = parsed;
+      // A secret that is not in the cached record may be new: another process has just rotated the token.
+      const token = validToken(cachedForCall(id), hash) ?? validToken(await readForCall(id), hash);
+      if (token) parsedTokens.set(text, parsed);
+      return token;
+    },
+
+    /** Records a use, at most once a minute. Never rejects; callers need not await it. */
+    noteUse: (id: string, address: string): Promise<void> =>
+      uses.note(id, JSON.stringify({ at: clock(), address } satisfies RelayTokenUse)),
+
+    find: records.find,
+    page: records.page,
+    count: records.count,
+
+    async lastUse(id: string): Promise<RelayTokenUse | undefined> {
+      const text = await uses.last(id);
+      return text === undefined ? undefined : (JSON.parse(text) as RelayTokenUse);
+    },
+
+    /** Undefined if there is no such token. @throws AppError `version_conflict` */
+    change: (id: string, version: number, wanted: WantedRelayToken) =>
+      change(id, version, (stored) => ({ ...stored, ...wanted })),
+
+    /**
+     * Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones end now. Undefined if there is no
+     * such token.
+     */
+    async rotate(id: string, overlapSeconds: number): Promise<{ token: RelayToken; text: string } | undefined> {
+      const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
+      const token = await change(id, undefined, (stored) => {
+        const now = clock();
+        const [last] = stored.secrets;
+        const overlapping = last && overlapSeconds > 0 ? [{ hash: last.hash, until: now + overlapSeconds * 1000 }] : [];
+        return { ...stored, rotatedAt: now, secrets: [{ hash: hashOf(secret) }, ...overlapping] };
+      });
+      return token && { token, text };
+    },
+
+    /** @returns false if there is no such token */
+    async revoke(id: string): Promise<boolean> {
+      const revoked = await records.remove(id);
+      if (revoked) await announce(id);
+      return revoked;
+    },
+
+    close: unsubscribe,
+  };
+}
+
+function tokenOf({ value, version }: Versioned<StoredToken>, now: number): RelayToken {
+  const { secrets, ...token } = value;
+  const until = secrets.map((secret) => secret.until).find((end) => end !== undefined && end > now);
+  return { ...FLAG_DEFAULTS, ...token, overlapEndsAt: until, version };
+}

@@ -1,0 +1,100 @@
+/** Makes the relay, through which back-end services call the platform for users or service accounts. */
+
+import type { RateLimits } from '../../shared/http/rate-limit.ts';
+import type { Events } from '../../shared/observability/events.ts';
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import type { Sessions } from '../../shared/sessions/sessions.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import type { Audit } from '../audit/audit.ts';
+import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import type { ThreadApp } from '../connected-apps/current-apps.ts';
+import type { Grants } from '../grants/grants.ts';
+import type { Threads } from '../threads/threads.ts';
+import type { Users } from '../users/users.ts';
+import { assertionRoutes } from './assertion-routes.ts';
+import { relayConnectLinks } from './connect-links.ts';
+import { relayConnections } from './connections.ts';
+import { createRelayGate } from './gate.ts';
+import { createIdTokens } from './id-token.ts';
+import { createRelayTokens } from './relay-token.ts';
+import { relayRoutes } from './routes.ts';
+import { checkApiToken, createServiceAccounts, serviceAccountFetch } from './service-account.ts';
+import { createTokenExchange } from './token-exchange.ts';
+import { tokenExchangeRoute } from './token-routes.ts';
+import { createUserAssertions } from './user-assertion.ts';
+import { createRelayUses } from './uses.ts';
+
+export type Relay = Awaited<ReturnType<typeof createRelay>>;
+
+/** @throws AppError `storage_unavailable` */
+export async function createRelay(parts: {
+  storage: { store: Store; sealedJson: SealedJson };
+  outbound: Outbound;
+  audit: Pick<Audit, 'note' | 'tallies'>;
+  events: Pick<Events, 'relayCalled' | 'countsLost'>;
+  connectedApps: Pick<ConnectedApps, 'apps' | 'ownKeys' | 'registry'>;
+  grants: Grants;
+  threads: Threads;
+  users: Pick<Users, 'store'>;
+  sessions: Pick<Sessions, 'ofUsers'>;
+  limits: RateLimits;
+  publicHref: string;
+  clock: () => number;
+}) {
+  const {
+    storage,
+    outbound,
+    audit,
+    events,
+    connectedApps,
+    grants,
+    threads,
+    users,
+    limits,
+    sessions,
+    publicHref,
+    clock,
+  } = parts;
+  const { store, sealedJson } = storage;
+  const { apps, ownKeys, registry } = connectedApps;
+  const tokens = await createRelayTokens({ store, sealedJson, clock });
+  const accounts = createServiceAccounts({ store, sealedJson, clock });
+  const assertions = createUserAssertions({ ownKeys, publicHref });
+  const uses = createRelayUses({
+    ...{ store, audit, clock },
+    isApp: (id) => apps.find(id) !== undefined,
+    count(outcome, app) {
+      audit.tallies.count(`relay.${outcome}`);
+      events.relayCalled({ app, outcome });
+    },
+    lost: (counts) => events.countsLost({ of: 'relay_uses', counts }),
+  });
+  const gate = createRelayGate({ tokens, assertions, uses, limits, users: users.store, accounts, apps, clock });
+  const { vault, narrowed } = grants;
+  const idTokens = createIdTokens({ userSessions: sessions.ofUsers, clock });
+  const exchange = createTokenExchange({
+    ...{ apps, gate, assertions, idTokens, vault, narrowed, grants, publicHref, clock },
+  });
+  const serviceAccount = threads.serviceWith(serviceAccountFetch(accounts, outbound));
+  return {
+    tokens,
+    accounts,
+    uses,
+    gate,
+    /** Tries a token on the app's platform. */
+    checkApiToken: (app: ThreadApp, apiToken: string) => checkApiToken(app, apiToken, outbound),
+    routes: relayRoutes({ gate, apps, grants, threads: { user: threads.service, serviceAccount } }),
+    connections: relayConnections({ gate, apps, grants, publicHref }),
+    connectLinks: relayConnectLinks({
+      ...{ gate, apps, isRegistered: registry.isRegistered, links: grants.links, audit, clock },
+      admit: users.store.admitImport,
+    }),
+    tokenExchange: tokenExchangeRoute({ gate, exchange, audit }),
+    assertions: assertionRoutes({ ownKeys, assertions }),
+    async close(): Promise<void> {
+      await uses.close();
+      await tokens.close();
+    },
+  };
+}

@@ -1,0 +1,148 @@
+/** The relay's routes for services: the thread of a user or a service account, and BIN look-ups. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestHandler } from 'express';
+import { z } from 'zod';
+import { AppError } from '../../shared/errors.ts';
+import { queryField } from '../../shared/http/body.ts';
+import { type Credentials, described, type Operation, requiring } from '../../shared/http/description.ts';
+import { passResponse } from '../../shared/http/pass-response.ts';
+import type { Admit } from '../../shared/http/route-table.ts';
+import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
+import type { GrantStore } from '../grants/grant-store.ts';
+import type { ThreadCall } from '../threads/thread-call.ts';
+import type { NamedSubject, RelayAccess, RelayCaller, RelayGate } from './gate.ts';
+import type { RelayScope } from './policy.ts';
+
+declare module '../../shared/http/request-context.ts' {
+  interface RequestContext {
+    /** The service whose relay token the guard has admitted. */
+    relayCaller?: RelayCaller | undefined;
+  }
+}
+
+export function relayRoutes(parts: {
+  gate: RelayGate;
+  apps: CurrentApps;
+  grants: Pick<GrantStore, 'prefetch'>;
+  /** Calls with users' tokens and with those of service accounts, both within the services' share of the budget. */
+  threads: { user: ThreadCall; serviceAccount: ThreadCall };
+}) {
+  const { gate, apps, grants, threads } = parts;
+
+  const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
+    if (id !== undefined) return apps.threadApp(id);
+    const allowed = apps.threadApps().filter((app) => token.apps.includes(app.id));
+    return allowed.length === 1 && allowed[0] ? allowed[0] : apps.threadApp(undefined);
+  };
+
+  const subjectOf = async (req: IncomingMessage, named: NamedSubject, caller: RelayCaller) => {
+    const appId = queryField(req, 'app');
+    if (named.kind === 'user') {
+      const app = appFor(appId, caller);
+      // Started together with the read of the user, so that both take one round trip to the store.
+      const prefetched = grants.prefetch(named.id, app.id);
+      return { app: app.id, prefetched, subject: await gate.loadSubject(named) };
+    }
+    const subject = await gate.loadSubject(named);
+    // A service account belongs to one app, so the request need not name one.
+    return { app: appId ?? (subject.kind === 'service_account' ? subject.app : undefined), subject };
+  };
+
+  const admit = async (req: IncomingMessage, res: ServerResponse, access: RelayAccess): Promise<RelayCaller> => {
+    const caller = await gate.authenticate(req, res);
+    gate.authorize(caller, access);
+    req.context.relayCaller = caller;
+    return caller;
+  };
+
+  /**
+   * Counts the call once the response is sent or the caller has disconnected, because the handler, which also serves browsers,
+   * does not count.
+   */
+  const admitBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+    const access: RelayAccess = { route: 'bin:read' };
+    const caller = await admit(req, res, access);
+    res.once('close', () => {
+      gate.count(caller, access, res.statusCode < 400 ? 'answered' : 'failed');
+    });
+  };
+
+  return {
+    // Refuses a token without the scope before the user or service account is read.
+    admitThread: requiring<Admit>(relayToken('threads:read'), (req, res) => admit(req, res, { route: 'threads:read' })),
+
+    currentThread: described(CURRENT_THREAD, async (req: IncomingMessage, res: ServerResponse) => {
+      const caller = callerOf(req);
+      const named = await gate.readSubject(req, caller);
+      const { app: appId, prefetched, subject } = await subjectOf(req, named, caller);
+      const access: RelayAccess = { route: 'threads:read', app: appId, subject };
+      gate.authorize(caller, access);
+      const app = apps.threadApp(appId);
+      const call = subject.kind === 'user' ? threads.user : threads.serviceAccount;
+      try {
+        await passResponse(req, res, (stop) => call.stream({ ownerId: subject.id, app, prefetched }, stop));
+      } catch (error) {
+        gate.count(caller, access, 'failed');
+        throw error;
+      }
+      gate.count(caller, access, 'answered');
+    }),
+
+    admitBin: requiring(relayToken('bin:read'), admitBin),
+    /** The same as Express middleware. */
+    binGuard: requiring<RequestHandler>(relayToken('bin:read'), (req, res, next) =>
+      admitBin(req, res).then(() => next(), next),
+    ),
+
+    connectionsGuard: requiring<RequestHandler>(relayToken('connections:read'), (req, res, next) =>
+      admit(req, res, { route: 'connections:read' }).then(() => next(), next),
+    ),
+
+    connectLinksGuard: requiring<RequestHandler>(relayToken('connect_links:create'), (req, res, next) =>
+      admit(req, res, { route: 'connect_links:create' }).then(() => next(), next),
+    ),
+
+    /** Refuses forms, which the handler accepts from pages. */
+    jsonOnly: ((req, _res, next) => {
+      const detail = 'Send the body as JSON, with "Content-Type: application/json".';
+      next(req.is('application/json') ? undefined : new AppError('invalid_request', { detail }));
+    }) satisfies RequestHandler,
+  };
+}
+
+export const USER_ASSERTION = z.object({
+  'Gatehouse-User-Assertion': z.string().optional().describe('a JWT of GET /session/verify: for its user'),
+});
+
+const CURRENT_THREAD: Operation = {
+  summary: 'The current thread of a user or a service account',
+  query: z.object({
+    app: z
+      .string()
+      .optional()
+      .describe(
+        'id of a connected app; may be left out where the relay token names one app, or only one app serves threads',
+      ),
+  }),
+  headers: z.object({
+    ...USER_ASSERTION.shape,
+    'Gatehouse-User': z.string().optional().describe('a user id: for a relay token with assertUser'),
+    'Gatehouse-Service-Account': z.string().optional().describe('id of a service account'),
+  }),
+  responses: {
+    200: {
+      '*/*': z
+        .unknown()
+        .describe('the platform’s JSON, unchanged: at most 32 MiB in 60 s, after at most 15 s to its head'),
+    },
+  },
+};
+
+const relayToken = (scope: RelayScope): Credentials => [{ relayToken: [scope] }];
+
+/** The service that a guard of this room has authenticated. */
+export function callerOf(req: IncomingMessage): RelayCaller {
+  const { relayCaller } = req.context;
+  if (!relayCaller) throw new AppError('relay_token_invalid');
+  return relayCaller;
+}

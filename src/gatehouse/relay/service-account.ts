@@ -1,0 +1,120 @@
+/** Service accounts: platform API tokens without a user; entered once, stored sealed, and never shown again. */
+
+import { AppError } from '../../shared/errors.ts';
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import { stopError } from '../../shared/outbound/stop.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
+import { createRecords, viewWithout } from '../../shared/storage/records.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
+import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
+import { SERVICE_ACCOUNT_MOVED } from './policy.ts';
+
+/** Times in milliseconds since the epoch. */
+export interface ServiceAccount {
+  id: string;
+  name: string;
+  /** Id of the connected app whose platform accepts the token. */
+  app: string;
+  createdAt: number;
+  /** When this API token was entered. */
+  tokenSetAt: number;
+  /** Origin of the platform that the token was entered for: it is sent nowhere else. */
+  platform: string;
+  version: number;
+}
+
+interface StoredAccount extends Omit<ServiceAccount, 'version'> {
+  apiToken: string;
+}
+
+const PREFIX = 'sa';
+/** Created before the account, so that the audit entry written first can name it. */
+export const newServiceAccountId = (): string => PREFIX + newOpaqueTokenId();
+
+export type ServiceAccounts = ReturnType<typeof createServiceAccounts>;
+
+export function createServiceAccounts(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
+  const { store, sealedJson, clock } = parts;
+  const records = createRecords<StoredAccount, ServiceAccount>({
+    store,
+    sealedJson,
+    index: keys.serviceAccounts,
+    keyOf: keys.serviceAccount,
+    prefix: PREFIX,
+    noun: 'service account',
+    toView: viewWithout('apiToken'),
+    whenUnreadable: 'error',
+  });
+
+  return {
+    find: records.find,
+    page: records.page,
+    count: records.count,
+    remove: records.remove,
+    /** @param wanted `id`: from `newServiceAccountId` */
+    create({ id, name, app, apiToken, platform }: Omit<StoredAccount, 'createdAt' | 'tokenSetAt'>) {
+      const now = clock();
+      return records.create({ id, name, app, apiToken, platform, createdAt: now, tokenSetAt: now });
+    },
+    /**
+     * Undefined if there is no such account.
+     * @param wanted `entered`: a new API token; undefined to leave it unchanged
+     * @throws AppError `version_conflict`
+     */
+    change(
+      id: string,
+      version: number,
+      { name, entered }: { name: string; entered?: Pick<StoredAccount, 'apiToken' | 'platform'> | undefined },
+    ) {
+      const renewed = entered && { ...entered, tokenSetAt: clock() };
+      return records.change(id, version, (stored) => ({ ...stored, name, ...renewed }));
+    },
+    /** The API token, for calls only. @throws AppError `not_allowed` if it was entered for another platform */
+    async apiToken(id: string, platform: string): Promise<string | undefined> {
+      const stored = (await records.read(id))?.value;
+      if (stored && stored.platform !== platform) throw new AppError('not_allowed', { detail: SERVICE_ACCOUNT_MOVED });
+      return stored?.apiToken;
+    },
+  };
+}
+
+/** Calls with a service account's API token. The account's id takes the place of the user's. */
+export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outbound): AuthorizedFetch {
+  return {
+    async get({ userId: id, app, urlFor, headers, stop, beforeSending }) {
+      const target = outbound.target(urlFor());
+      const apiToken = await accounts.apiToken(id, target.origin);
+      if (apiToken === undefined) return { kind: 'not_connected' };
+      await beforeSending?.();
+      const call = outbound.stream(target, [...headers, 'authorization', `Bearer ${apiToken}`], app.id);
+      stop.whenStopped(() => call.destroy(stopError(stop.tooLate)));
+      return { kind: 'response', response: await call.response };
+    },
+  };
+}
+
+export type TokenCheck = 'accepted' | 'refused' | 'unreachable';
+
+const CHECK_TIMEOUT_MS = 10_000;
+
+/** Tries a token on the platform. `accepted` also if the account has no thread (404) or has reached its rate limit (429). */
+export async function checkApiToken(app: ThreadApp, apiToken: string, outbound: Outbound): Promise<TokenCheck> {
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    const target = outbound.target(threadUrlOf(app));
+    const headers = ['accept', 'application/json', 'user-agent', 'Gatehouse', 'authorization', `Bearer ${apiToken}`];
+    const call = outbound.stream(target, headers, app.id);
+    timer = setTimeout(() => call.destroy(stopError(true)), CHECK_TIMEOUT_MS);
+    const { statusCode, body } = await call.response;
+    body.destroy(new Error('Only the status is needed.'));
+    if (statusCode === 401 || statusCode === 403) return 'refused';
+    return statusCode < 300 || statusCode === 404 || statusCode === 429 ? 'accepted' : 'unreachable';
+  } catch {
+    return 'unreachable';
+  } finally {
+    clearTimeout(timer);
+  }
+}

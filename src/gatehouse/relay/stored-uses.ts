@@ -1,0 +1,109 @@
+/** The stored form of the calls of services: sums by the hour, and the services of a connection. Pure. */
+import { DAY_MS, isoTime } from '../../shared/time.ts';
+import type { RelayRule, RelayScope } from './policy.ts';
+
+/**
+ * `failed`: allowed, but the platform or the connection refused it. `answered`: every other call that was allowed, also one
+ * whose caller disconnected before the end. `userAssertion`, `idToken`: the proof of the user was
+ * not valid.
+ */
+export type UseResult = 'answered' | 'failed' | 'userAssertion' | 'idToken' | RelayRule;
+
+export interface RelayUse {
+  token: { id: string; name: string };
+  route: RelayScope;
+  app?: string | undefined;
+  /** The user of the connection. */
+  userId?: string | undefined;
+  serviceAccount?: string | undefined;
+  result: UseResult;
+  address: string;
+  requestId: string;
+}
+
+export interface UseCount {
+  route: RelayScope;
+  result: UseResult;
+  /** Of the calls with a token, the app; of the calls to an app, the token. Undefined for none, and for those that are too many. */
+  other: string | undefined;
+  count: number;
+}
+
+/** One service that used a connection. Times in milliseconds since the epoch. */
+export interface ServiceUse {
+  id: string;
+  name: string;
+  route: RelayScope;
+  firstAt: number;
+  lastAt: number;
+  count: number;
+  /** Calls by hour, such as `2026-11-21T10` in UTC. */
+  hours: Record<string, number>;
+}
+
+/** The hours of one day, each with its counts by `ROUTE RESULT OTHER`. */
+export type StoredHours = Record<string, Record<string, number>>;
+export type CountedUse = { use: RelayUse; at: number; count: number };
+
+/** How many days the sums by the hour are kept. */
+export const USE_DAYS = 30;
+/** Of one hour; of more, the calls are counted without the app or token. */
+const MAX_NAMES = 200;
+/** Of one service and connection: the latest hours with calls. */
+const MAX_HOURS_OF_SERVICE = 240;
+const MAX_SERVICES = 50;
+
+export function withHours(
+  stored: StoredHours,
+  counted: readonly CountedUse[],
+  otherOf: (use: RelayUse) => string | undefined,
+): StoredHours {
+  const next: StoredHours = { ...stored };
+  for (const { use, at, count } of counted) {
+    const hour = hourOf(at);
+    const counts = { ...next[hour] };
+    const kind = `${use.route} ${use.result} `;
+    const full = kind + (otherOf(use) ?? '');
+    const name = full in counts || Object.keys(counts).length < MAX_NAMES ? full : kind;
+    next[hour] = { ...counts, [name]: (counts[name] ?? 0) + count };
+  }
+  return next;
+}
+
+export function withService(stored: readonly ServiceUse[], { use, at, count }: CountedUse): ServiceUse[] {
+  const { id, name } = use.token;
+  const previous = stored.find((service) => service.id === id);
+  const service = {
+    ...previous,
+    id,
+    name,
+    route: use.route,
+    firstAt: previous?.firstAt ?? at,
+    lastAt: Math.max(at, previous?.lastAt ?? 0),
+    count: (previous?.count ?? 0) + count,
+    hours: withHour(previous?.hours ?? {}, at, count),
+  };
+  return [service, ...stored.filter((other) => other !== previous)]
+    .sort((left, right) => right.lastAt - left.lastAt)
+    .slice(0, MAX_SERVICES);
+}
+
+function withHour(stored: Record<string, number>, at: number, count: number): Record<string, number> {
+  const hour = hourOf(at);
+  const oldest = hourOf(at - USE_DAYS * DAY_MS);
+  const hours = Object.entries({ ...stored, [hour]: (stored[hour] ?? 0) + count })
+    .filter(([name]) => name > oldest)
+    .sort(([left], [right]) => (left < right ? 1 : -1));
+  return Object.fromEntries(hours.slice(0, MAX_HOURS_OF_SERVICE));
+}
+
+export const dayOf = (at: number) => isoTime(at).slice(0, 10);
+const hourOf = (at: number) => isoTime(at).slice(0, 13);
+
+/** The start of an hour of the stored form, in milliseconds since the epoch. */
+export const hourAt = (hour: string): number => Date.parse(`${hour}:00Z`);
+
+export function countOf([name, count]: [string, number]): UseCount {
+  const [route, result, other] = name.split(' ');
+  return { route: route as RelayScope, result: result as UseResult, other: other || undefined, count };
+}

@@ -1,0 +1,254 @@
+/** Token exchange (RFC 8693): finds the subject and the connected app of a request, and issues an access token. */
+import { z } from 'zod';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import { FAILURE_WORDS } from '../grants/grant.ts';
+import type { GrantStore } from '../grants/grant-store.ts';
+import type { NarrowedTokens, Narrowing } from '../grants/narrowed-token.ts';
+import type { TokenVault } from '../grants/token-vault.ts';
+import type { RelayAccess, RelayCaller, RelayGate } from './gate.ts';
+import type { IdTokens } from './id-token.ts';
+import type { RelayRule, RelaySubject } from './policy.ts';
+import { isResourceOf } from './resource.ts';
+import type { UserAssertions } from './user-assertion.ts';
+
+export const ACCESS_TOKEN_TYPE = 'urn:ietf:params:oauth:token-type:access_token';
+export const EXCHANGE_GRANT_TYPE = 'urn:ietf:params:oauth:grant-type:token-exchange';
+export const SUBJECT_TOKEN_TYPES = {
+  assertion: 'urn:ietf:params:oauth:token-type:jwt',
+  idToken: 'urn:ietf:params:oauth:token-type:id_token',
+  user: 'urn:gatehouse:token-type:user',
+} as const;
+
+/** RFC 8693 section 2.1. The messages are for `error_description`. */
+export const exchangeRequestSchema = z.object({
+  grant_type: z.literal(EXCHANGE_GRANT_TYPE, {
+    error: ({ input }) =>
+      input === undefined ? 'Give the grant_type.' : `The grant_type here is ${EXCHANGE_GRANT_TYPE}.`,
+  }),
+  subject_token: z
+    .string('Give subject_token and subject_token_type.')
+    .describe('a user assertion, an ID token of the provider, or a user id'),
+  subject_token_type: z.enum(
+    SUBJECT_TOKEN_TYPES,
+    `Give one of these as subject_token_type: ${Object.values(SUBJECT_TOKEN_TYPES).join(', ')}.`,
+  ),
+  audience: z
+    .string()
+    .optional()
+    .describe('id of a connected app; may be left out where resource or the relay token leaves only one'),
+  resource: z
+    .string()
+    .optional()
+    .describe(
+      'a resource that a connected app declares, for an access token for it alone (RFC 8707); or the API base URL of an app that declares none, or a URL below it',
+    ),
+  scope: z.string().optional().describe('granted scopes, with spaces between them; all of them where left out'),
+  requested_token_type: z
+    .literal(ACCESS_TOKEN_TYPE, `The requested_token_type here is ${ACCESS_TOKEN_TYPE}.`)
+    .optional(),
+});
+
+export type ExchangeRequest = z.output<typeof exchangeRequestSchema>;
+
+/** `error` as in RFC 6749 section 5.2 and RFC 8693 section 2.2.2. Expected failures are values. */
+type ExchangeResult =
+  | {
+      kind: 'token';
+      userId: string;
+      app: string;
+      accessToken: string;
+      scopes: readonly string[];
+      expiresInSeconds: number | undefined;
+      /** The one that the access token is for, if it is for one alone. */
+      resource?: string | undefined;
+    }
+  /** `connectUrl`: where the user connects or reconnects, if that helps. */
+  | { kind: 'refused'; error: ExchangeError; description: string; connectUrl?: string | undefined }
+  | { kind: 'unavailable'; retryAfterSeconds: number; connectUrl?: string | undefined };
+
+export const EXCHANGE_ERRORS = ['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'] as const;
+type ExchangeError = (typeof EXCHANGE_ERRORS)[number];
+
+/** RFC 8693 section 2.2.2: `invalid_request` for a subject that policy refuses, `invalid_target` for a target. */
+const RULE_ERRORS: Partial<Record<RelayRule, ExchangeError>> = {
+  apps: 'invalid_target',
+  users: 'invalid_request',
+  assertUser: 'invalid_request',
+  acceptIdTokens: 'invalid_request',
+  fullScope: 'invalid_scope',
+};
+
+export type TokenExchange = ReturnType<typeof createTokenExchange>;
+
+export function createTokenExchange(parts: {
+  apps: CurrentApps;
+  gate: RelayGate;
+  assertions: UserAssertions;
+  idTokens: IdTokens;
+  vault: TokenVault;
+  narrowed: NarrowedTokens;
+  grants: Pick<GrantStore, 'load' | 'noteUse'>;
+  publicHref: string;
+  clock: () => number;
+}) {
+  const { apps, gate, assertions, idTokens, vault, narrowed, grants, publicHref, clock } = parts;
+
+  const refusedByPolicy = (caller: RelayCaller, access: RelayAccess): ExchangeResult | undefined => {
+    const refusal = gate.applyPolicy(caller, access);
+    return refusal && refuse(RULE_ERRORS[refusal.rule] ?? 'unauthorized_client', refusal.detail);
+  };
+
+  /** Undefined if the subject token proves nothing, which is counted. */
+  const subjectOf = async (
+    caller: RelayCaller,
+    { subject_token: token, subject_token_type: type }: ExchangeRequest,
+  ): Promise<RelaySubject | undefined> => {
+    if (type === SUBJECT_TOKEN_TYPES.user) return gate.loadSubject({ kind: 'user', id: token, proven: false });
+    const isIdToken = type === SUBJECT_TOKEN_TYPES.idToken;
+    const id = await (isIdToken ? idTokens.userOf(token) : assertions.verify(token, caller.token.id));
+    if (id !== undefined) return gate.loadSubject({ kind: 'user', id, proven: true });
+    gate.count(caller, { route: 'token:exchange' }, isIdToken ? 'idToken' : 'userAssertion');
+    return undefined;
+  };
+
+  /** Undefined unless the request and the relay token leave exactly one. */
+  const appOf = ({ audience, resource }: ExchangeRequest, { token }: RelayCaller): ConnectedApp | undefined => {
+    const matching = apps
+      .list()
+      .filter((app) => !app.disabled)
+      .filter((app) => audience === undefined || app.id === audience)
+      .filter((app) => resource === undefined || isResourceOf(app, resource));
+    const candidates = matching.length > 1 ? matching.filter(({ id }) => token.apps.includes(id)) : matching;
+    return candidates.length === 1 ? candidates[0] : undefined;
+  };
+
+  const grantOf = async (userId: string, app: ConnectedApp) => {
+    const stored = await grants.load(userId, app);
+    return stored && 'grant' in stored ? stored.grant : undefined;
+  };
+
+  const issued = (
+    userId: string,
+    app: ConnectedApp,
+    { accessToken, scopes }: { accessToken: string; scopes: readonly string[] },
+    expiresAt: number | undefined,
+  ): Extract<ExchangeResult, { kind: 'token' }> => {
+    const expiresInSeconds =
+      expiresAt === undefined ? undefined : Math.max(0, Math.floor((expiresAt - clock()) / 1000));
+    return { kind: 'token', userId, app: app.id, accessToken, scopes, expiresInSeconds };
+  };
+
+  const connectUrlOf = ({ id }: ConnectedApp) => `${publicHref}/connections/${id}`;
+
+  /** The access token with every granted scope. */
+  const wholeToken = async (userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
+    const result = await vault.accessToken(userId, app);
+    const connectUrl = connectUrlOf(app);
+    switch (result.kind) {
+      case 'token': {
+        if (result.dpopKey !== undefined) return refuse('invalid_target', BOUND);
+        const grant = await grantOf(userId, app);
+        return issued(userId, app, result, grant?.accessToken === result.accessToken ? grant.expiresAt : undefined);
+      }
+      case 'not_connected':
+        return refuse('invalid_target', `The user has not connected this app. Connect it at ${connectUrl}`, connectUrl);
+      case 'reconnect_needed': {
+        const description = `${FAILURE_WORDS[result.cause]} The user connects again at ${connectUrl}`;
+        return refuse('invalid_target', description, connectUrl);
+      }
+      case 'still_refused':
+        return unavailable(30);
+      case 'unavailable':
+        return unavailable(result.retryAfterSeconds, result.inDoubt ? connectUrl : undefined);
+    }
+  };
+
+  const narrowerToken = async (
+    caller: RelayCaller,
+    subject: RelaySubject,
+    app: ConnectedApp,
+    narrowing: Narrowing,
+  ): Promise<ExchangeResult> => {
+    const result = await narrowed.accessToken(subject.id, app, narrowing);
+    switch (result.kind) {
+      case 'narrowed':
+        return { ...issued(subject.id, app, result, result.expiresAt), resource: narrowing.resource };
+      case 'unavailable':
+        return unavailable(result.retryAfterSeconds, result.inDoubt ? connectUrlOf(app) : undefined);
+      case 'no_grant': {
+        // The vault gives the reason. If it has a token by now, the client retries.
+        const whole = await wholeToken(subject.id, app);
+        return whole.kind === 'token' ? unavailable(1) : whole;
+      }
+      case 'unsupported': {
+        if (narrowing.resource !== undefined) return refuse('invalid_target', NOT_ALONE);
+        const access = { route: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
+        return refusedByPolicy(caller, access) ?? wholeToken(subject.id, app);
+      }
+    }
+  };
+
+  const tokenFor = async (
+    caller: RelayCaller,
+    subject: RelaySubject,
+    app: ConnectedApp,
+    request: ExchangeRequest,
+  ): Promise<ExchangeResult> => {
+    const scopes = [...new Set(request.scope?.split(' ').filter((one) => one !== ''))];
+    // The resource of an app that declares none only names the app.
+    const resource = app.resources && request.resource;
+    const narrowing = { scopes: scopes.length > 0 ? scopes : undefined, resource };
+    if (scopes.length === 0 && resource === undefined) return wholeToken(subject.id, app);
+    const grant = await grantOf(subject.id, app);
+    if (!grant) return narrowerToken(caller, subject, app, narrowing);
+    if (grant.dpopKey !== undefined) return refuse('invalid_target', BOUND);
+    if (!scopes.every((one) => grant.scopes.includes(one))) {
+      return refuse('invalid_scope', 'Ask only for scopes that the user has granted.');
+    }
+    const isWhole = grant.scopes.every((granted) => scopes.includes(granted));
+    if (isWhole && resource === undefined) return wholeToken(subject.id, app);
+    return narrowerToken(caller, subject, app, narrowing);
+  };
+
+  return {
+    /** Counts every outcome at the gate. */
+    async exchange(caller: RelayCaller, request: ExchangeRequest): Promise<ExchangeResult> {
+      const idToken = request.subject_token_type === SUBJECT_TOKEN_TYPES.idToken;
+      const access = { route: 'token:exchange' as const, idToken };
+      const refusedAtOnce = refusedByPolicy(caller, access);
+      if (refusedAtOnce) return refusedAtOnce;
+      const subject = await subjectOf(caller, request);
+      if (!subject) {
+        return refuse('invalid_request', 'The subject_token is not valid, has expired, or has another audience.');
+      }
+      const app = appOf(request, caller);
+      if (!app) {
+        return refuse(
+          'invalid_target',
+          'Name one connected app: its id as audience, or as resource one that it declares, or else its API base URL.',
+        );
+      }
+      const full = { ...access, app: app.id, subject };
+      const refused = refusedByPolicy(caller, full);
+      if (refused) return refused;
+      const result = await tokenFor(caller, subject, app, request);
+      gate.count(caller, full, result.kind === 'token' ? 'answered' : 'failed');
+      // Not awaited, and never rejects.
+      if (result.kind === 'token') void grants.noteUse(subject.id, app.id);
+      return result;
+    },
+  };
+}
+
+/** A token bound to our key (RFC 9449) is of no use to the service. */
+const BOUND = 'The provider binds the access tokens of this app to Gatehouse. Let the relay make the call instead.';
+const NOT_ALONE = 'The provider issues no access token for this resource alone, or not with these scopes.';
+
+function refuse(error: ExchangeError, description: string, connectUrl?: string): ExchangeResult {
+  return { kind: 'refused', error, description, connectUrl };
+}
+
+function unavailable(retryAfterSeconds: number, connectUrl?: string): ExchangeResult {
+  return { kind: 'unavailable', retryAfterSeconds, connectUrl };
+}

@@ -1,0 +1,245 @@
+/** Counts calls of services by the hour: for each relay token, app and connection, without a write per call. */
+
+import { remembered } from '../../shared/remembered.ts';
+import { changeJson } from '../../shared/storage/change-json.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { DAY_MS, DAY_SECONDS, HOUR_MS } from '../../shared/time.ts';
+import type { AuditEntry } from '../audit/kinds.ts';
+import type { AuditNotes } from '../audit/notes.ts';
+import {
+  type CountedUse,
+  countOf,
+  dayOf,
+  hourAt,
+  type RelayUse,
+  type ServiceUse,
+  type StoredHours,
+  USE_DAYS,
+  type UseCount,
+  type UseResult,
+  withHours,
+  withService,
+} from './stored-uses.ts';
+
+/** Calls of one hour. */
+export interface HourOfUse {
+  /** The start of the hour, in milliseconds since the epoch. */
+  at: number;
+  counts: UseCount[];
+}
+
+const WRITE_INTERVAL_MS = 2_000;
+/** Records written at the same time: on SQLite they share a transaction. */
+const WRITTEN_AT_ONCE = 50;
+const HOURS_LIFETIME_SECONDS = (USE_DAYS + 1) * DAY_SECONDS;
+const SERVICES_LIFETIME_SECONDS = 400 * DAY_SECONDS;
+/** If the store is down for long, counts are lost rather than memory filled. */
+const MAX_PENDING = 10_000;
+const MAX_UNWRITTEN = 30_000;
+const MAX_AUDITED = 20_000;
+
+/** A record to which uses are still to be added, by their names. */
+interface UnwrittenRecord {
+  uses: Map<string, CountedUse>;
+  write: (counted: readonly CountedUse[]) => Promise<void>;
+}
+
+export type RelayUses = ReturnType<typeof createRelayUses>;
+
+export function createRelayUses(parts: {
+  store: Store;
+  audit: Pick<AuditNotes, 'note'>;
+  clock: () => number;
+  /** Whether there is an app with this id: a service may send any text in its place. */
+  isApp: (id: string) => boolean;
+  /** Counts each call. */
+  count?: (outcome: 'answered' | 'failed' | 'refused', app: string | undefined) => void;
+  /** Called with the number of counts that could not be added to a record. */
+  lost?: (counts: number) => void;
+}) {
+  const { store, audit, clock, isApp, count, lost } = parts;
+  const audited = remembered<string>(MAX_AUDITED);
+  let pending = new Map<string, CountedUse>();
+  /** By key of the record. A record whose write failed stays until a later one succeeds. */
+  const unwritten = new Map<string, UnwrittenRecord>();
+  let unwrittenUses = 0;
+  let lostCounts = 0;
+  let writing: Promise<void> = Promise.resolve();
+
+  /** Adds calls to the sums of a relay token or an app for one day. @param otherOf the app of a call with the token, or the token */
+  const addHours =
+    (key: string, otherOf: (use: RelayUse) => string | undefined): UnwrittenRecord['write'] =>
+    (counted) =>
+      changeJson<StoredHours>(store, { key, lifetimeSeconds: HOURS_LIFETIME_SECONDS }, {}, (stored) =>
+        withHours(stored, counted, otherOf),
+      );
+
+  const addServices =
+    (key: string, owner: string): UnwrittenRecord['write'] =>
+    (counted) =>
+      changeJson<ServiceUse[]>(store, { key, owner, lifetimeSeconds: SERVICES_LIFETIME_SECONDS }, [], (stored) =>
+        counted.reduce(withService, stored),
+      );
+
+  const appIn = ({ app }: RelayUse) => (app !== undefined && isApp(app) ? app : undefined);
+
+  /** The records that a use is added to. */
+  const recordsOf = ({ use, at }: CountedUse): [key: string, write: UnwrittenRecord['write']][] => {
+    const day = dayOf(at);
+    const app = appIn(use);
+    const ofToken = keys.relayUses('token', use.token.id, day);
+    const records: [string, UnwrittenRecord['write']][] = [[ofToken, addHours(ofToken, appIn)]];
+    if (app !== undefined) {
+      const ofApp = keys.relayUses('app', app, day);
+      records.push([ofApp, addHours(ofApp, ({ token }) => token.id)]);
+    }
+    if (isUseOfConnection(use)) {
+      const { userId = '', app: connected = '' } = use;
+      const ofConnection = keys.relayUsesOf(userId, connected);
+      records.push([ofConnection, addServices(ofConnection, keys.grant(userId, connected))]);
+    }
+    return records;
+  };
+
+  const addUnwritten = (name: string, counted: CountedUse): void => {
+    for (const [key, write] of recordsOf(counted)) {
+      const record = unwritten.get(key) ?? { uses: new Map<string, CountedUse>(), write };
+      const earlier = record.uses.get(name);
+      if (!earlier && unwrittenUses >= MAX_UNWRITTEN) {
+        lostCounts += counted.count;
+        continue;
+      }
+      if (!earlier) unwrittenUses += 1;
+      record.uses.set(name, { ...counted, count: counted.count + (earlier?.count ?? 0) });
+      unwritten.set(key, record);
+    }
+  };
+
+  /** Removes the record from the unwritten ones, unless its write fails: then it goes to their end. */
+  const writeRecord = async (key: string, record: UnwrittenRecord): Promise<boolean> => {
+    unwritten.delete(key);
+    try {
+      await record.write([...record.uses.values()]);
+      unwrittenUses -= record.uses.size;
+      return true;
+    } catch {
+      unwritten.set(key, record);
+      return false;
+    }
+  };
+
+  const reportLost = (): void => {
+    if (lostCounts > 0) lost?.(lostCounts);
+    lostCounts = 0;
+  };
+
+  const writeAll = async (): Promise<void> => {
+    for (const [name, counted] of pending) addUnwritten(name, counted);
+    pending = new Map();
+    reportLost();
+    const records = [...unwritten];
+    while (records.length > 0) {
+      const batch = records.splice(0, WRITTEN_AT_ONCE);
+      const results = await Promise.all(batch.map(([key, record]) => writeRecord(key, record)));
+      // The store is down: the rest would only wait for its deadlines.
+      if (!results.includes(true)) return;
+    }
+  };
+
+  /** Writes the pending counts now. Those that the store does not take are written later. */
+  const settle = (): Promise<void> => {
+    writing = writing.then(writeAll).catch(() => undefined);
+    return writing;
+  };
+  const timer = setInterval(() => pending.size + unwritten.size > 0 && void settle(), WRITE_INTERVAL_MS).unref();
+
+  const servicesOf = async (userId: string, appId: string): Promise<ServiceUse[]> => {
+    const record = await store.get(keys.relayUsesOf(userId, appId));
+    return record ? (JSON.parse(record.value) as ServiceUse[]) : [];
+  };
+
+  return {
+    /** Counts a call in memory, and writes an audit entry for each kind of use or refusal once an hour; never throws. */
+    note(call: RelayUse): void {
+      // A text that is no app's id is neither counted nor recorded.
+      const use = call.app !== undefined && isApp(call.app) ? call : { ...call, app: undefined };
+      const at = clock();
+      const hour = Math.floor(at / HOUR_MS);
+      const { token, route, app, userId, serviceAccount, result } = use;
+      // Unambiguous, because no id is empty or has a space.
+      const name = `${hour} ${token.id} ${route} ${app ?? ''} ${userId ?? ''} ${serviceAccount ?? ''} ${result}`;
+      if (!audited.get(name)) {
+        audited.set(name, name);
+        audit.note(entryOf(use));
+      }
+      count?.(isRefusal(result) ? 'refused' : result, app);
+      const counted = pending.get(name);
+      if (counted) {
+        counted.use = use;
+        counted.at = at;
+        counted.count += 1;
+        return;
+      }
+      if (pending.size < MAX_PENDING) pending.set(name, { use, at, count: 1 });
+      else lostCounts += 1;
+    },
+    /**
+     * The calls with one relay token or to one app, newest hour first.
+     * @param before milliseconds since the epoch: the hours that began earlier. Default: all of the last 30 days
+     */
+    async hoursOf(owner: 'token' | 'app', id: string, before = Number.POSITIVE_INFINITY): Promise<HourOfUse[]> {
+      const now = clock();
+      const days = Array.from({ length: USE_DAYS + 1 }, (_, ago) => now - ago * DAY_MS).filter(
+        (time) => Math.floor(time / DAY_MS) * DAY_MS < before,
+      );
+      const records = await Promise.all(days.map((time) => store.get(keys.relayUses(owner, id, dayOf(time)))));
+      return records
+        .flatMap((record) => Object.entries(record ? (JSON.parse(record.value) as StoredHours) : {}))
+        .map(([hour, counts]) => ({ at: hourAt(hour), counts: Object.entries(counts).map(countOf) }))
+        .filter(({ at }) => at < before)
+        .sort((left, right) => right.at - left.at);
+    },
+    /** The answered calls of each service with one connection, by the hour. `at`: its start, in ms since the epoch */
+    async hoursOfConnection(userId: string, appId: string): Promise<{ at: number; token: string; count: number }[]> {
+      const services = await servicesOf(userId, appId);
+      return services.flatMap(({ id: token, hours }) =>
+        Object.entries(hours).map(([hour, count]) => ({ at: hourAt(hour), token, count })),
+      );
+    },
+    /** The services that used this connection, last used first. */
+    servicesOf,
+    settle,
+    async close(): Promise<void> {
+      clearInterval(timer);
+      await settle();
+      for (const { uses } of unwritten.values()) for (const { count } of uses.values()) lostCounts += count;
+      unwritten.clear();
+      reportLost();
+    },
+  };
+}
+
+function entryOf({ token, route, app, userId, serviceAccount, result, address, requestId }: RelayUse): AuditEntry {
+  const refused = isRefusal(result);
+  return {
+    event: refused ? 'relay.refused' : 'relay.used',
+    actor: { kind: 'relay_token', id: token.id, name: token.name },
+    target: app === undefined ? undefined : { kind: 'connected_app', id: app },
+    userId,
+    address,
+    requestId,
+    outcome: refused ? `rule: ${result}` : result,
+    facts: { route, serviceAccount, onceAnHour: true },
+  };
+}
+
+/** Reading the state of a connection, or creating a connect link, is not a use. */
+function isUseOfConnection({ route, userId, app, result }: RelayUse): boolean {
+  const isCall = route !== 'connections:read' && route !== 'connect_links:create';
+  return isCall && userId !== undefined && app !== undefined && result === 'answered';
+}
+
+function isRefusal(result: UseResult): result is Exclude<UseResult, 'answered' | 'failed'> {
+  return result !== 'answered' && result !== 'failed';
+}

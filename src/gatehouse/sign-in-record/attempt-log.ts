@@ -1,0 +1,169 @@
+/** Records one request of a sign-in: the steps that it passes, what it learns, and how it ends. */
+import type { Events, Origin } from '../../shared/observability/events.ts';
+import { hashOf } from '../../shared/storage/keys.ts';
+import type { SignInPurpose } from './attempt.ts';
+import { detailOf, factsOf, unprovenEmail } from './failure-facts.ts';
+import { failureOf, SIGN_IN_FAILURES } from './failures.ts';
+import { attemptIdOf, type RecordReading, type RecordStore } from './record-store.ts';
+import { SignInError } from './sign-in-error.ts';
+import { STEP_NAMES, type Step, type StepName } from './steps.ts';
+
+export interface RequestInfo {
+  /** Shown on the error page. */
+  reference: string;
+  origin?: Origin | undefined;
+  /** The browser in words. */
+  browser?: string | undefined;
+  /** In the browser's cookie: its pending requests are stored under it, and their nonces and verifiers derived from it. */
+  browserSecret?: string | undefined;
+  /** The browser's secret before its last sign-in. */
+  earlierBrowserSecret?: string | undefined;
+}
+
+export interface AttemptFacts {
+  /** Id of the attempt's record. */
+  id?: string;
+  state?: string;
+  purpose?: SignInPurpose;
+  user?: { id: string; name?: string | undefined; email?: string | undefined } | undefined;
+  /** An administrator tries the app. */
+  trial?: boolean | undefined;
+  /** The `acr` that the administration demanded and the ID token has. */
+  steppedUp?: string;
+}
+
+const MAX_DETAIL_CHARACTERS = 500;
+
+export type AttemptLog = ReturnType<typeof openLog>['log'];
+export type AttemptRecorder = ReturnType<typeof createAttemptRecorder>;
+
+interface RecorderParts {
+  records: Pick<RecordStore, 'beginSteps' | 'add' | 'prefetch' | 'byState'>;
+  events: Pick<Events, 'signInEnded'>;
+  clock: () => number;
+}
+
+export function createAttemptRecorder(parts: RecorderParts) {
+  return {
+    /** Runs one request of a sign-in, and records its failure before it rejects. @param app its id, or `unknown` */
+    async record<T>(app: string, request: RequestInfo, run: (log: AttemptLog) => Promise<T>): Promise<T> {
+      const { log, failed } = openLog(parts, app, request);
+      try {
+        return await run(log);
+      } catch (error) {
+        await failed(error);
+        throw error;
+      }
+    },
+    /** True if another browser started the attempt of this state. */
+    async isOtherBrowser(
+      { browser, browserSecret, earlierBrowserSecret }: RequestInfo,
+      state: string,
+    ): Promise<boolean> {
+      const record = await parts.records.byState(state).catch(() => undefined);
+      if (!record) return false;
+      const secrets = [browserSecret, earlierBrowserSecret].filter((secret) => secret !== undefined);
+      if (secrets.length === 0 || record.browserHash === undefined) return browser !== record.browser;
+      return !secrets.some((secret) => hashOf(secret) === record.browserHash);
+    },
+  };
+}
+
+function openLog({ records, events, clock }: RecorderParts, app: string, request: RequestInfo) {
+  const { reference, origin, browser, browserSecret } = request;
+  const source = { browser, browserHash: browserSecret && hashOf(browserSecret), address: origin?.address };
+  const steps: Step[] = [];
+  let known: AttemptFacts = {};
+  let reading: RecordReading | undefined;
+
+  const add = (name: StepName, ok: boolean, detail?: string) => {
+    steps.push({ name, at: clock(), ok, detail: detail?.slice(0, MAX_DETAIL_CHARACTERS) });
+  };
+  const passedUpTo = (step: StepName) => {
+    const last = steps.at(-1);
+    for (const name of STEP_NAMES.slice(last ? place(last.name) + 1 : 0, place(step) + 1)) add(name, true);
+  };
+  const inRecord = () => {
+    const { purpose, user, id, trial } = known;
+    const userFacts = { userId: user?.id, name: user?.name, email: user?.email };
+    return {
+      changes: { app, ...(purpose && { purpose }), trial, ...userFacts, steps, reference },
+      attempt: id === undefined ? id : { id, reading },
+    };
+  };
+  const inEvents = () => ({ app, userId: known.user?.id, userName: known.user?.email ?? known.user?.name, origin });
+
+  const log = {
+    /** The id of an attempt that begins with this request. */
+    newId: attemptIdOf(reference),
+
+    passed: (step: StepName, detail?: string) => add(step, true, detail),
+
+    /** Passes all steps after the last one, up to and including this one: for checks that are made together. */
+    passedUpTo,
+
+    /** Adds facts for the record and the events, however the request ends. */
+    learn(facts: AttemptFacts): void {
+      known = { ...known, ...facts };
+    },
+
+    /** Begins to read the record that `succeeded` will change. */
+    prefetch(): void {
+      if (known.id !== undefined) reading = records.prefetch(known.id);
+    },
+
+    /** As `RecordStore.beginSteps`. @param start `startedAt` in ms since the epoch */
+    beginSteps({ redirectUri, ...start }: { state: string; startedAt: number; redirectUri: string }) {
+      const { changes } = inRecord();
+      return records.beginSteps({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
+    },
+
+    /** Never rejects. */
+    async succeeded(outcome: 'signed_in' | 'connected', userId: string): Promise<void> {
+      const { changes, attempt } = inRecord();
+      const ending = { outcome, failure: undefined, endedAt: clock() };
+      await records.add(known.state, { ...changes, userId, ...ending }, attempt);
+      events.signInEnded({ ...inEvents(), userId, outcome, steppedUp: known.steppedUp });
+    },
+  };
+
+  const failed = async (error: unknown): Promise<void> => {
+    const reason = error instanceof SignInError ? error.failure : 'internal';
+    const facts = factsOf(error);
+    if (reason !== 'internal') {
+      const cameBack = steps.some(({ name }) => name === 'came_back');
+      const step = failedStep(failureOf(reason, facts).failedAt, steps);
+      if (cameBack && !isAfterExchange(step)) passedUpTo(before(step));
+      add(step, false, detailOf(facts, step));
+    }
+    const outcome = reason !== 'internal' && SIGN_IN_FAILURES[reason].isRefusal ? 'refused' : 'failed';
+    const { state, purpose, user } = known;
+    // Any caller can send requests without a state or browser secret of ours, at any rate: they leave no record (R54).
+    const isUnsolicited = purpose === undefined && state === undefined && browserSecret === undefined;
+    if (!isUnsolicited) {
+      const email = user ? undefined : unprovenEmail(error);
+      const { changes, attempt } = inRecord();
+      const ending = { outcome, failure: reason, endedAt: clock(), facts } as const;
+      await records.add(state, { ...changes, ...(email && { email, presumed: true }), ...source, ...ending }, attempt);
+    }
+    const ending = { outcome, reason, providerError: facts.oauthError, reference } as const;
+    events.signInEnded({ ...inEvents(), ...ending, ...(isUnsolicited && { unsolicited: true }) });
+  };
+
+  return { log, failed };
+}
+
+/**
+ * The step that failed. The same failure of the provider client can occur at three points: before the browser is sent to the
+ * provider, in the code exchange, and at userinfo.
+ */
+function failedStep(failedAt: StepName, steps: readonly Step[]): StepName {
+  if (place(failedAt) < place('answer') || isAfterExchange(failedAt)) return failedAt;
+  const last = steps.at(-1)?.name ?? 'started';
+  if (place(last) < place('came_back')) return 'sent';
+  return place(failedAt) > place(last) ? failedAt : (STEP_NAMES[place(last) + 1] ?? failedAt);
+}
+
+const place = (step: StepName) => STEP_NAMES.indexOf(step);
+const before = (step: StepName) => STEP_NAMES[Math.max(0, place(step) - 1)] ?? step;
+const isAfterExchange = (step: StepName) => place(step) > place('id_token_signature');

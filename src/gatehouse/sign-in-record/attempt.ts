@@ -1,0 +1,112 @@
+/** The record of one sign-in attempt: what each request adds, which user it belongs to, and which lists hold it. Pure. */
+import type { SignInOutcome } from '../../shared/observability/events.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import type { Write } from '../../shared/storage/store.ts';
+import type { SignInFacts, SignInFailure } from './failures.ts';
+import type { Step } from './steps.ts';
+
+export type SignInPurpose = 'sign_in' | 'connect';
+
+/** Times are in milliseconds since the epoch. No field may hold a token, a code, a state or a secret. */
+export interface SignInRecord {
+  /** The reference of the request that started it; without a known start, of the one that failed. */
+  id: string;
+  app: string;
+  purpose: SignInPurpose | 'unknown';
+  /** An administrator tried the app. */
+  trial?: boolean | undefined;
+  startedAt: number;
+  endedAt?: number | undefined;
+  outcome?: SignInOutcome | undefined;
+  failure?: SignInFailure | 'internal' | undefined;
+  steps: Step[];
+  /** Of its start and of its error pages. */
+  references: string[];
+  userId?: string | undefined;
+  name?: string | undefined;
+  email?: string | undefined;
+  /** The e-mail address comes from a refused ID token. */
+  presumed?: boolean | undefined;
+  address?: string | undefined;
+  /** In words. */
+  browser?: string | undefined;
+  /** Hash of the browser's secret at the start: tells whether another browser came back. */
+  browserHash?: string | undefined;
+  facts: SignInFacts;
+}
+
+/** What one request adds to a record. */
+export type SignInChanges = Partial<Omit<SignInRecord, 'id' | 'steps' | 'references' | 'facts'>> & {
+  steps: readonly Step[];
+  reference: string;
+  facts?: SignInFacts;
+};
+
+const MAX_STEPS = 60;
+const MAX_REFERENCES = 10;
+
+/** Adds a request to a record. Undefined values change nothing; steps and references are bounded. */
+export function merged(record: SignInRecord, { steps, reference, facts, ...rest }: SignInChanges): SignInRecord {
+  const defined = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
+  return {
+    ...record,
+    ...defined,
+    ...userAfter(record, rest),
+    // These describe the start.
+    address: record.address ?? rest.address,
+    browser: record.browser ?? rest.browser,
+    browserHash: record.browserHash ?? rest.browserHash,
+    ...endingAfter(record, rest),
+    startedAt: record.startedAt,
+    steps: [...record.steps, ...steps].slice(0, MAX_STEPS),
+    references: [...new Set([...record.references, reference])].slice(0, MAX_REFERENCES),
+    facts: { ...record.facts, ...facts },
+  };
+}
+
+/** A success takes the place of an earlier failure, and stays even if the callback is opened again. */
+function endingAfter({ outcome, failure }: SignInRecord, changes: Partial<SignInRecord>): Partial<SignInRecord> {
+  const hasSucceeded = outcome === 'signed_in' || outcome === 'connected';
+  if (hasSucceeded || changes.outcome === undefined) return { outcome, failure };
+  return { outcome: changes.outcome, failure: changes.failure };
+}
+
+/** A verified user is never overwritten by an unproven e-mail address, but replaces one. */
+function userAfter(record: SignInRecord, changes: Partial<SignInRecord>): Partial<SignInRecord> {
+  const isKnown = changes.userId === undefined && record.userId !== undefined;
+  const { userId, name, email, presumed } = isKnown ? record : changes;
+  if (userId === undefined && email === undefined) return {};
+  return { userId, name: name ?? record.name, email: email ?? record.email, presumed };
+}
+
+/** Every list that may hold the record. */
+export function listsOf({ userId, email }: SignInRecord): string[] {
+  const users = [userId, email && folded(email)].filter((user) => user !== undefined && user !== '');
+  return [
+    keys.signIns('all'),
+    keys.signIns('open'),
+    keys.signIns('failed'),
+    ...users.map((user) => keys.signIns('of', user)),
+  ];
+}
+
+/** The writes that move a record from the lists of its former version to those of the new one. */
+export function listWrites(record: SignInRecord, before: SignInRecord | undefined): Write[] {
+  const [past, now] = [before ? currentLists(before) : [], currentLists(record)];
+  return [
+    ...now
+      .filter((index) => !past.includes(index))
+      .map((index) => ({ index, add: record.id, score: record.startedAt })),
+    ...past.filter((index) => !now.includes(index)).map((index) => ({ index, remove: record.id })),
+  ];
+}
+
+function currentLists(record: SignInRecord): string[] {
+  const [open, failed] = [keys.signIns('open'), keys.signIns('failed')];
+  return listsOf(record).filter(
+    (index) => (index !== open || record.endedAt === undefined) && (index !== failed || record.failure !== undefined),
+  );
+}
+
+/** E-mail addresses are found in any case. */
+export const folded = (email: string): string => email.trim().toLowerCase();

@@ -1,0 +1,51 @@
+/** The facts that a record keeps of an error: no secret, and no free text of the provider. */
+
+import { AppError } from '../../shared/errors.ts';
+import { OutboundError } from '../../shared/outbound/outbound.ts';
+import { idTokenFault, namedEmail } from '../../shared/provider/id-token-fault.ts';
+import { oauthErrorOf } from '../../shared/provider/oauth-error.ts';
+import { ProviderError } from '../../shared/provider/provider-error.ts';
+import type { SignInFacts } from './failures.ts';
+import { SignInError } from './sign-in-error.ts';
+import type { StepName } from './steps.ts';
+
+export function factsOf(error: unknown): SignInFacts {
+  const known = error instanceof SignInError ? error.facts : {};
+  const cause = error instanceof AppError ? error.cause : undefined;
+  if (!(cause instanceof ProviderError)) return known;
+  const { status, oauthError, member, host, cause: origin } = cause.facts;
+  const isIdTokenRefused =
+    cause.failure === 'invalid' && cause.reason === 'token_answer_invalid' && member === undefined;
+  return {
+    ...known,
+    status,
+    reason: cause.reason,
+    ...(origin instanceof OutboundError ? { call: { words: origin.message, advice: origin.advice } } : {}),
+    oauthError: oauthErrorOf(oauthError),
+    member,
+    host,
+    ...(isIdTokenRefused ? idTokenFault(origin) : {}),
+  };
+}
+
+/** The e-mail address in a refused ID token: it proves nothing, but administrators find the attempt by it. */
+export function unprovenEmail(error: unknown): string | undefined {
+  const cause = error instanceof AppError ? error.cause : undefined;
+  return cause instanceof ProviderError ? namedEmail(cause.facts.cause) : undefined;
+}
+
+/** The detail of the failed step. */
+export function detailOf(
+  { seen, status, oauthError, member, reason, call, secondsAhead }: SignInFacts,
+  step: StepName,
+) {
+  if (seen !== undefined) return seen;
+  const parts = [
+    status === undefined ? undefined : `status ${status}`,
+    oauthError,
+    member,
+    call?.words ?? (['sent', 'token_endpoint', 'claims'].includes(step) ? reason : undefined),
+    secondsAhead === undefined ? undefined : `our clock is ${secondsAhead} s ahead of the provider’s`,
+  ].filter((part) => part !== undefined);
+  return parts.length === 0 ? undefined : parts.join(', ');
+}

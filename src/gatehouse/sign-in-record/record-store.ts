@@ -1,0 +1,222 @@
+/** Stores the records of sign-ins: found by state, reference or e-mail address, for 30 days and in a bounded number. */
+import { callerNetwork } from '../../shared/config/networks.ts';
+import { remembered } from '../../shared/remembered.ts';
+import { hashOf, keys } from '../../shared/storage/keys.ts';
+import { matchingPage } from '../../shared/storage/matching-page.ts';
+import { type MergedSource, unionPage } from '../../shared/storage/merged-page.ts';
+import { allPages } from '../../shared/storage/paging.ts';
+import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
+import { DAY_SECONDS } from '../../shared/time.ts';
+import { folded, listsOf, listWrites, merged, type SignInChanges, type SignInRecord } from './attempt.ts';
+import { createTrim, RECORD_DAYS } from './record-trim.ts';
+
+type NewAttempt = Omit<SignInRecord, 'id' | 'references'> & { reference: string; state: string };
+
+interface PageRequest {
+  after?: string | undefined;
+  limit: number;
+  email?: string | undefined;
+  failedOnly?: boolean | undefined;
+  openOnly?: boolean | undefined;
+}
+
+/** What the attempts of a user are listed by. */
+interface UserKeys {
+  id: string;
+  email?: string | undefined;
+}
+
+interface PendingAttempt {
+  id: string;
+  reading?: RecordReading | undefined;
+}
+
+export type RecordReading = Promise<StoredRecord | undefined>;
+
+/** A record outlives its entries in the lists: the trim reads from it which lists those are. */
+const LIFETIME_SECONDS = (RECORD_DAYS + 2) * DAY_SECONDS;
+/** Any client can start any number of sign-ins, so those without an end have a limit of their own. */
+const MAX_RECORDS = { open: 2_000, all: 50_000 };
+/**
+ * How many records an address can add in a minute, in each process and of each kind. `bare`: starts, and callbacks without a
+ * genuine state, which any client can send. `stale`: callbacks with a genuine state that is no longer pending, of which a
+ * client can collect many.
+ */
+const MAX_NEW_A_MINUTE = 300;
+const FORGET_BATCH = 200;
+const MAX_ADDRESSES = 20_000;
+
+export type RecordStore = ReturnType<typeof createRecordStore>;
+
+export function createRecordStore(parts: {
+  store: Store;
+  clock: () => number;
+  maxRecords?: { open: number; all: number };
+}) {
+  const { store, clock, maxRecords = MAX_RECORDS } = parts;
+  const admit = gateByAddress(clock);
+
+  const load = async (
+    id: string,
+    reading: RecordReading = store.get(keys.signIn(id)),
+  ): Promise<{ record: SignInRecord; version: number } | undefined> => {
+    const stored = await reading;
+    return stored && { record: JSON.parse(stored.value) as SignInRecord, version: stored.version };
+  };
+
+  const stepsOf = (record: SignInRecord, ifVersion: number, aliases: string[], before?: SignInRecord): Write[] => [
+    { put: keys.signIn(record.id), value: JSON.stringify(record), ifVersion, lifetimeSeconds: LIFETIME_SECONDS },
+    ...aliases.map((alias) => ({ put: keys.signInAlias(alias), value: record.id, lifetimeSeconds: LIFETIME_SECONDS })),
+    ...listWrites(record, before),
+  ];
+
+  const save = (...of: Parameters<typeof stepsOf>) => store.write(stepsOf(...of));
+
+  const idOf = async (alias: string): Promise<string | undefined> => (await store.get(keys.signInAlias(alias)))?.value;
+
+  const extend = async (
+    id: string,
+    changes: SignInChanges,
+    aliases: string[],
+    reading: RecordReading | undefined,
+  ): Promise<boolean> => {
+    for (let first = true; ; first = false) {
+      const stored = await load(id, first ? reading : undefined);
+      if (!stored) return false;
+      const next = merged(stored.record, changes);
+      // A callback that is opened again and again stores no more references than the record holds (R54).
+      const newAliases = next.references.includes(changes.reference) ? aliases : [];
+      if (await save(next, stored.version, newAliases, stored.record)) return true;
+    }
+  };
+
+  /** Deletes the records of a list with these ids. */
+  const drop = async (index: string, ids: readonly string[]): Promise<void> => {
+    for (const id of ids) {
+      const { record } = (await load(id)) ?? {};
+      const lists = new Set([index, ...(record ? listsOf(record) : [])]);
+      await store.write([
+        { delete: keys.signIn(id) },
+        ...(record?.references ?? []).map((reference) => ({ delete: keys.signInAlias(aliasOf(reference)) })),
+        ...[...lists].map((list) => ({ index: list, remove: id })),
+      ]);
+    }
+  };
+
+  return {
+    /** By its id or the reference of an error page, in any case. */
+    async find(reference: string): Promise<SignInRecord | undefined> {
+      const id = (await idOf(aliasOf(reference))) ?? reference.trim().toLowerCase();
+      return (await load(id))?.record;
+    },
+
+    /** The attempt that began with this state. */
+    async byState(state: string): Promise<SignInRecord | undefined> {
+      const id = await idOf(hashOf(state));
+      return id === undefined ? undefined : (await load(id))?.record;
+    },
+
+    /**
+     * The steps that store a new attempt, found again by its state; none where the address has begun too many (R95). For one
+     * write with the pending request.
+     */
+    beginSteps({ reference, state, ...rest }: NewAttempt): readonly Write[] {
+      if (!admit('bare', rest.address)) return [];
+      const record: SignInRecord = { ...rest, id: attemptIdOf(reference), references: [reference] };
+      return stepsOf(record, 0, [hashOf(state)]);
+    },
+
+    /**
+     * Adds to the attempt that began with this state, or stores a new one. Never rejects.
+     * Without a pending request, an address can store only so many new ones in a minute (R95).
+     * @param attempt that of the pending request; without it, the attempt is looked up by its state
+     * @returns the id of the attempt, or undefined where nothing was stored
+     */
+    async add(
+      state: string | undefined,
+      changes: SignInChanges,
+      attempt?: PendingAttempt,
+    ): Promise<string | undefined> {
+      try {
+        const begun = attempt?.id ?? (state === undefined ? undefined : await idOf(hashOf(state)));
+        const aliases = [aliasOf(changes.reference)];
+        if (begun !== undefined && (await extend(begun, changes, aliases, attempt?.reading))) return begun;
+        const isPending = attempt !== undefined;
+        if (!isPending && !admit(state === undefined ? 'bare' : 'stale', changes.address)) return undefined;
+        const { reference, steps, facts = {}, ...rest } = changes;
+        const base = { app: 'unknown', purpose: 'unknown' as const, startedAt: clock(), ...rest };
+        const id = attemptIdOf(reference);
+        const record: SignInRecord = { ...base, facts, steps: [...steps], id, references: [reference] };
+        await save(record, 0, state === undefined ? [] : [hashOf(state)]);
+        return id;
+      } catch {
+        return undefined;
+      }
+    },
+
+    /** Begins to read the record that `add` will change. */
+    prefetch(id: string): RecordReading {
+      const reading = store.get(keys.signIn(id));
+      // `add` reports a failure; without this, a read that is never used would be an unhandled rejection.
+      reading.catch(() => undefined);
+      return reading;
+    },
+
+    /** The newest first: of one e-mail address, only the failed ones, only those without an end, or all. */
+    page({ after, limit, email, failedOnly = false, openOnly = false }: PageRequest) {
+      const list = openOnly ? 'open' : failedOnly ? 'failed' : 'all';
+      const index = email !== undefined ? keys.signIns('of', folded(email)) : keys.signIns(list);
+      return matchingPage(store, index, { after, limit }, async (id) => (await load(id))?.record);
+    },
+
+    /** The attempts of a user, by id and by e-mail address, as one list, newest first. */
+    merged({ id, email }: UserKeys, accepts: (record: SignInRecord) => boolean): MergedSource<SignInRecord> {
+      const indexes = [id, ...(email === undefined ? [] : [folded(email)])].map((user) => keys.signIns('of', user));
+      return {
+        page: (options) => unionPage(store, indexes, options),
+        load: (positions) =>
+          Promise.all(
+            positions.map(async ({ member }) => {
+              const { record } = (await load(member)) ?? {};
+              return record && accepts(record) ? record : undefined;
+            }),
+          ),
+      };
+    },
+
+    /** Deletes every record of a user, or those of attempts that began by that time. */
+    async forgetUser({ id, email }: UserKeys, begunBy = Number.POSITIVE_INFINITY): Promise<void> {
+      for (const user of [id, ...(email === undefined ? [] : [folded(email)])]) {
+        const index = keys.signIns('of', user);
+        const listed = async () => {
+          const ids: string[] = [];
+          for await (const items of allPages((options) => store.page(index, options), FORGET_BATCH))
+            ids.push(...items.filter(({ score }) => score <= begunBy).map(({ member }) => member));
+          return ids;
+        };
+        // Again while there are records: a sign-in may have ended meanwhile.
+        for (let ids = await listed(); ids.length > 0; ids = await listed()) await drop(index, ids);
+      }
+    },
+
+    /** Deletes records that are too old or too many. */
+    trim: createTrim({ store, clock, maxRecords, load, drop }),
+  };
+}
+
+function gateByAddress(clock: () => number): (kind: 'bare' | 'stale', address: string | undefined) => boolean {
+  const callers = remembered<{ minute: number; count: number }>(MAX_ADDRESSES);
+  return (kind, address = 'unknown') => {
+    const caller = `${kind} ${callerNetwork(address)}`;
+    const minute = Math.floor(clock() / 60_000);
+    const last = callers.get(caller);
+    const count = last?.minute === minute ? last.count + 1 : 1;
+    callers.set(caller, { minute, count });
+    return count <= MAX_NEW_A_MINUTE;
+  };
+}
+
+/** The id of the attempt that begins with the request of this reference: administrators find it by either. */
+export const attemptIdOf = (reference: string): string => reference.toLowerCase();
+
+const aliasOf = (reference: string) => `reference ${reference.trim().toLowerCase()}`;

@@ -1,0 +1,20 @@
+/** The error of a sign-in that failed in a way that the table names. */
+import { AppError, type AppErrorOptions } from '../../shared/errors.ts';
+import { SIGN_IN_FAILURES, type SignInFacts, type SignInFailure } from './failures.ts';
+
+export class SignInError extends AppError {
+  readonly failure: SignInFailure;
+  /** For the record only. */
+  readonly facts: SignInFacts;
+
+  constructor(
+    failure: SignInFailure,
+    { facts = {}, ...options }: Omit<AppErrorOptions, 'detail' | 'whose' | 'words'> & { facts?: SignInFacts },
+  ) {
+    const { code, detail, whose, page } = SIGN_IN_FAILURES[failure];
+    super(code, { ...options, detail, whose, words: page });
+    this.name = 'SignInError';
+    this.failure = failure;
+    this.facts = facts;
+  }
+}

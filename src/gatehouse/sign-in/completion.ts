@@ -1,0 +1,214 @@
+/** Completes a sign-in or connection with the provider's tokens: who may sign in, the session, and the grant. */
+
+import { AppError } from '../../shared/errors.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { Claims, TokenResponse } from '../../shared/provider/token-response.ts';
+import type { BeginningSession, NewSession } from '../../shared/sessions/browser-sessions.ts';
+import type { SessionUser } from '../../shared/sessions/session.ts';
+import { isRecent } from '../../shared/sessions/step-up.ts';
+import { registrationOf } from '../connected-apps/registration.ts';
+import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
+import { SignInError } from '../sign-in-record/sign-in-error.ts';
+import type { SignInSteps } from '../users/user-store.ts';
+import type { Fail } from './fail.ts';
+import type { CallbackRequest, FlowParts } from './flow.ts';
+import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
+import type { Transaction } from './transaction.ts';
+
+/** What the provider granted, verified. */
+export interface Authorization {
+  app: ConnectedApp;
+  transaction: Transaction;
+  /** The browser secret under which the pending request was stored. */
+  pendingUnder: string;
+  scopes: readonly string[];
+  response: TokenResponse;
+  /** Undefined without an ID token. */
+  claims: Claims | undefined;
+  /** The account's id without claims, by the app's setting `account`. */
+  accountId: string | undefined;
+}
+
+/** The failure that the user sees where no connection was stored. */
+const UNMADE = { link_ended: 'link_ended', user_gone: 'user_gone', app_gone: 'registration_changed' } as const;
+
+/** The session of the browser that came back. */
+export interface SessionPort {
+  /**
+   * Begins a session under a new id, so that an earlier id opens nothing (R17).
+   * @param pendingUnder the browser secret under which the pending request was stored
+   */
+  begin(session: NewSession, pendingUnder: string): Promise<BeginningSession>;
+}
+
+export function createCompletion(parts: FlowParts, fail: Fail) {
+  const { apps, provider, connections, users, admin, clock } = parts;
+
+  /** True for a user who was deleted, or is being deleted. */
+  const isErasedUser = async (id: string): Promise<boolean> => {
+    const user = await users.find(id);
+    return user === undefined || user.erasingAt !== undefined;
+  };
+
+  /** Names the failure if the store was down or the provider has signed the user out; returns other errors as they are. */
+  const unsaved = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
+    if (cause instanceof SignInError) return cause;
+    const code = cause instanceof AppError ? cause.code : undefined;
+    // From saving the session: the provider has signed the user out since it issued the ID token.
+    if (code === 'sign_in_required') return fail('ended_by_provider', { cause });
+    return code === 'storage_unavailable' ? fail(failure, { cause }) : cause;
+  };
+
+  /** A refusal here cannot redirect to the provider once more: that would loop. */
+  const checkStepUp = (appId: string, acr: string | undefined, authTime: number | undefined): void => {
+    if (acr !== admin.acr) throw fail('step_up_refused', { appId });
+    if (authTime === undefined) throw fail('auth_time_missing', { appId });
+    if (!isRecent(authTime, clock())) throw fail('step_up_refused', { appId });
+  };
+
+  /**
+   * True where the user would have this id, too, if the account were theirs. A provider may know a user by another `sub` for
+   * each client (OpenID Connect Core section 8), so another `sub` shows another account only for the client that the user
+   * signed in with, or where all are public.
+   */
+  const isComparable = async (
+    app: ConnectedApp,
+    account: SessionUser,
+    { userId, signInApp }: { userId: string; signInApp: string | undefined },
+  ): Promise<boolean> => {
+    if (account.issuer !== (await users.find(userId))?.issuer) return false;
+    const isSameClient = signInApp !== undefined && apps.find(signInApp)?.clientId === app.clientId;
+    return isSameClient || provider.hasPublicSubjects(app).catch(() => false);
+  };
+
+  return {
+    /** @throws SignInError */
+    async signIn(authorization: Authorization, request: CallbackRequest, log: AttemptLog): Promise<void> {
+      const { app, transaction, pendingUnder, scopes, response, claims } = authorization;
+      const { userId, session, info } = request;
+      const appId = app.id;
+      if (!claims) throw fail('token_answer_refused', { appId });
+      const user = sessionUser(app, claims, admin);
+      log.learn({ user });
+      if (userId !== undefined && userId !== user.id) {
+        await connections.discard(user.id, app, response);
+        throw fail('other_user_signed_in', { appId, signOutFirst: true });
+      }
+      if (!maySignIn(app, claims)) throw fail('not_permitted', { appId });
+      const acr = acrOf(response.claims);
+      const authTime = authTimeOf(response.claims);
+      if (transaction.stepUp && admin.acr !== undefined) {
+        checkStepUp(appId, acr, authTime);
+        log.learn({ steppedUp: admin.acr });
+      }
+      const userReading = users.prefetch(user.id);
+      const grantReading = connections.prefetch(user.id, appId);
+      const refuse = async (refusal: 'disabled' | 'gone'): Promise<never> => {
+        const isErased = refusal === 'gone' && (await isErasedUser(user.id));
+        await connections.discard(user.id, app, response, {}, { isErased }).catch(() => undefined);
+        // The record must not name a user whose records have been deleted.
+        if (isErased) log.learn({ user: undefined });
+        throw refusal === 'gone'
+          ? fail('user_gone', { appId })
+          : fail('not_permitted', { appId, facts: { disabled: true } });
+      };
+      let ofUser: SignInSteps | 'disabled' | 'gone' = await users.signInSteps(user, transaction.startedAt, userReading);
+      if (typeof ofUser === 'string') return refuse(ofUser);
+      log.passed('permitted');
+      log.prefetch();
+      const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
+      const { idToken: token } = response;
+      const idToken = token === undefined ? undefined : { token, registration: registrationOf(app) };
+      let unfinished: 'connection_not_saved' | 'session_not_saved' = 'connection_not_saved';
+      const newSession = { user, app: appId, providerSession, acr, authTime, idToken };
+      const begun = await session.begin(newSession, pendingUnder).catch((cause: unknown) => {
+        throw unsaved('session_not_saved', cause);
+      });
+      try {
+        // User, list of sessions and grant are one write: disabling or deleting the user either ends both, or refuses this write.
+        // The session comes last, so that no cookie opens one without them.
+        const made = await connections.make({
+          userId: user.id,
+          app,
+          response,
+          scopes,
+          account: user,
+          origin: info.origin,
+          prefetched: grantReading,
+          admit: async (first) => {
+            if (!first) ofUser = await users.signInSteps(user, transaction.startedAt);
+            if (typeof ofUser === 'string') return undefined;
+            const listing = await begun.list();
+            return { steps: [...ofUser.writes, listing.ofUser], beside: [listing.live, ...ofUser.lists] };
+          },
+        });
+        if (typeof ofUser === 'string') await refuse(ofUser);
+        if (made !== 'made') {
+          await connections.discard(user.id, app, response).catch(() => undefined);
+          throw fail(UNMADE[made], { appId });
+        }
+        unfinished = 'session_not_saved';
+        await begun.save();
+      } catch (cause) {
+        begun.drop();
+        throw unsaved(unfinished, cause);
+      }
+      log.passed('session');
+      log.passed('connection');
+      await log.succeeded('signed_in', user.id);
+    },
+
+    /** @throws SignInError */
+    async connection(
+      { app, scopes, response, claims, accountId }: Authorization,
+      { userId, link, linkPath, trial, startedAt }: Extract<Transaction, { purpose: 'connect' }>,
+      { signInApp, info: { origin } }: Pick<CallbackRequest, 'signInApp' | 'info'>,
+      log: AttemptLog,
+    ): Promise<void> {
+      const about = { appId: app.id, purpose: 'connect', linkPath } as const;
+      const account = claims ? sessionUser(app, claims, admin) : { accountId };
+      const discard = () => connections.discard(userId, app, response, account);
+      if (
+        link &&
+        'id' in account &&
+        account.id !== userId &&
+        (await isComparable(app, account, { userId, signInApp }))
+      ) {
+        await discard();
+        throw fail('link_other_account', about);
+      }
+      if (trial && app.signIn) {
+        if (!claims || !maySignIn(app, claims)) {
+          await discard();
+          throw fail('not_permitted', about);
+        }
+        log.passed('permitted');
+      }
+      const made = await connections
+        .make({
+          userId,
+          app,
+          response,
+          scopes,
+          account,
+          chosen: true,
+          link,
+          origin,
+          admit: async () => {
+            const condition = await users.admit(userId, startedAt);
+            return condition && { steps: [condition] };
+          },
+        })
+        .catch((cause: unknown) => {
+          throw unsaved('connection_not_saved', cause);
+        });
+      if (made !== 'made') {
+        const isErased = made === 'user_gone' && (await isErasedUser(userId));
+        await connections.discard(userId, app, response, account, { isErased });
+        throw fail(UNMADE[made], about);
+      }
+      log.passed('connection');
+      await log.succeeded('connected', userId);
+    },
+  };
+}

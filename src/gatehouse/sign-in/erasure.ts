@@ -1,0 +1,71 @@
+/** The user's own erasure: a page that asks for confirmation, and the deletion of everything stored about the user. */
+import type { RequestHandler } from 'express';
+import { z } from 'zod';
+import { wantsPage } from '../../shared/http/accept.ts';
+import { described, json, type Operation, PAGE } from '../../shared/http/description.ts';
+import type { Pages } from '../../shared/pages/pages.ts';
+import { actorOf } from '../../shared/sessions/actor.ts';
+import { sessionOf } from '../../shared/sessions/guards.ts';
+import type { Sessions } from '../../shared/sessions/sessions.ts';
+import { auditChange, type ChangeTrail } from '../audit/audit-change.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import { disconnectedFields, disconnectedJson } from '../grants/connection-view.ts';
+import type { DisconnectResult } from '../grants/connections.ts';
+import type { UserLifecycle } from '../users/user-lifecycle.ts';
+
+const erasedSchema = z.object({
+  deleted: z.literal(true),
+  connections: z.array(z.object({ app: z.string(), ...disconnectedFields })),
+});
+
+const ERASE: Operation = {
+  summary: 'Delete all that is kept about the user; connections are revoked first',
+  responses: { 200: { ...json(erasedSchema), ...PAGE } },
+};
+
+export function erasureRoutes(parts: {
+  lifecycle: Pick<UserLifecycle, 'beginErasure' | 'erase'>;
+  apps: Pick<CurrentApps, 'find'>;
+  audit: ChangeTrail;
+  sessions: Pick<Sessions, 'browser'>;
+  pages: Pages;
+}) {
+  const { lifecycle, apps, audit, sessions, pages } = parts;
+
+  return {
+    ask: ((req, res) => {
+      pages.send(res, 'sign-in/erase', { page: pages.signedInFrame(req, 'Delete all data about you') });
+    }) satisfies RequestHandler,
+
+    erase: described<RequestHandler>(ERASE, async (req, res) => {
+      const { user } = sessionOf(req);
+      const { actor: by, ...origin } = actorOf(req);
+      const target = { kind: 'user', id: user.id };
+      const entry = { event: 'user.deletion_begun', actor: by, target, ...origin } as const;
+      await auditChange(audit, entry, () => lifecycle.beginErasure(user.id));
+      const ended = await lifecycle.erase(user.id, { by, origin });
+      sessions.browser.clearCookies(res);
+      if (!wantsPage(req)) {
+        const disconnected = ended.map((one) => ({ app: one.app, ...disconnectedJson(one) }));
+        res.json({ deleted: true, connections: disconnected } satisfies z.output<typeof erasedSchema>);
+        return;
+      }
+      req.context.session = undefined;
+      pages.send(res, 'sign-in/erased', {
+        page: pages.frame(req, 'Deleted'),
+        connections: ended.map(({ app, revocation }) => ({
+          name: apps.find(app)?.name ?? app,
+          words: WORDS[revocation],
+        })),
+      });
+    }),
+  };
+}
+
+const WORDS: Record<DisconnectResult, string> = {
+  revoked: 'the provider has confirmed that our access is withdrawn',
+  unsupported:
+    'deleted here; this provider offers no way to withdraw access from here, so remove it in your account there as well',
+  unconfirmed: 'deleted here; we could not ask the provider, so remove our access in your account there as well',
+  pending: 'deleted here; the provider has not confirmed yet, and we keep asking until it does',
+};

@@ -1,0 +1,219 @@
+/** The protocol flow of a sign-in or connection, without Express: start, callback, and the end-session URL. */
+
+import type { Events } from '../../shared/observability/events.ts';
+import { type ConnectedApp, callbackUrlOf } from '../../shared/provider/connected-app.ts';
+import { deriveNonceAndVerifier } from '../../shared/provider/nonce-and-verifier.ts';
+import type { ProviderClient } from '../../shared/provider/provider-client.ts';
+import type { TokenResponse } from '../../shared/provider/token-response.ts';
+import type { IssuedIdToken } from '../../shared/sessions/session.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
+import type { Connections } from '../grants/connections.ts';
+import type { AttemptLog, AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log.ts';
+import { SignInError } from '../sign-in-record/sign-in-error.ts';
+import type { UserStore } from '../users/user-store.ts';
+import { completeClaims } from './claims.ts';
+import { type Authorization, createCompletion, type SessionPort } from './completion.ts';
+import { createFail, providerFailure } from './fail.ts';
+import { type AdminRule, sessionUser } from './identity.ts';
+import { createStart, type StartRequest } from './start.ts';
+import type { StateSigner } from './state.ts';
+import { fingerprintOf, TRANSACTION_SECONDS, type Transaction, type Transactions } from './transaction.ts';
+
+export interface CallbackRequest {
+  /** As in the path of the callback. */
+  appId: string;
+  /** The callback URL with all its parameters. */
+  callback: URL;
+  /** Of the signed-in user. */
+  userId: string | undefined;
+  /** Id of the app that the session began with. */
+  signInApp: string | undefined;
+  info: RequestInfo;
+  session: SessionPort;
+}
+
+interface PendingRequest {
+  transaction: Transaction;
+  /** The browser secret under which it was stored. */
+  pendingUnder: string;
+}
+
+export interface FlowParts {
+  apps: CurrentApps;
+  provider: ProviderClient;
+  connections: Connections;
+  users: Pick<UserStore, 'find' | 'prefetch' | 'signInSteps' | 'admit'>;
+  recorder: AttemptRecorder;
+  transactions: Transactions;
+  states: StateSigner;
+  admin: AdminRule;
+  events: Pick<Events, 'signInStarted'>;
+  clock: () => number;
+  publicHref: string;
+  /** Where administrators see the record of an attempt. */
+  recordUrl: (attempt: string) => string;
+}
+
+/** Each may stand in a callback once (R14). */
+const CALLBACK_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description'];
+
+export type SignInFlow = ReturnType<typeof createSignInFlow>;
+
+export function createSignInFlow(parts: FlowParts) {
+  const { apps, provider, connections, recorder, transactions, states, admin, clock, publicHref, recordUrl } = parts;
+  const fail = createFail({ apps, publicHref });
+  const startAttempt = createStart(parts, fail);
+
+  const stateOf = ({ searchParams }: URL): string => {
+    const isDoubled = CALLBACK_PARAMETERS.some((name) => searchParams.getAll(name).length > 1);
+    if (isDoubled) throw fail('parameter_doubled');
+    const state = searchParams.get('state');
+    if (!state) throw fail('state_missing');
+    return state;
+  };
+
+  const takePending = async (
+    { appId, userId, info }: CallbackRequest,
+    state: string,
+    startedAt: number,
+  ): Promise<PendingRequest | undefined> => {
+    const { browserSecret, earlierBrowserSecret } = info;
+    // The secret from before the last sign-in counts only for a signed-in user: without a session it proves nothing (R103).
+    const secrets = userId === undefined ? [browserSecret] : [browserSecret, earlierBrowserSecret];
+    for (const pendingUnder of secrets.filter((secret) => secret !== undefined)) {
+      const transaction = await transactions.take(pendingUnder, state);
+      if (transaction) return { transaction, pendingUnder };
+    }
+    // A signed-in user reloaded a callback or went back to one: the browser goes to the start page, without an error (R10).
+    if (userId !== undefined) return undefined;
+    if (clock() - startedAt > TRANSACTION_SECONDS * 1000) throw fail('state_expired', { appId });
+    const otherBrowser = await recorder.isOtherBrowser(info, state);
+    if (otherBrowser || browserSecret === undefined) throw fail('cookie_missing', { appId, facts: { otherBrowser } });
+    throw fail('state_used', { appId });
+  };
+
+  /** The app, if neither its registration nor the user has changed since the start. @throws SignInError */
+  const startedApp = (transaction: Transaction, { appId, userId }: CallbackRequest): ConnectedApp => {
+    const about = { appId: transaction.appId, ...aimOf(transaction) };
+    if (transaction.appId !== appId) throw fail('other_app', about);
+    const app = apps.find(appId);
+    if (!app || fingerprintOf(app) !== transaction.appFingerprint) throw fail('registration_changed', about);
+    if (app.disabled) throw fail('disabled_app', about);
+    if (transaction.purpose === 'connect' && transaction.userId !== userId) {
+      throw fail('other_user', { ...about, signOutFirst: userId !== undefined });
+    }
+    return app;
+  };
+
+  /** Where the account cannot be read, nothing is connected, and the tokens are revoked. */
+  const accountOf = (app: ConnectedApp, transaction: Transaction, response: TokenResponse) =>
+    provider.accountId(app, response).catch(async (cause: unknown) => {
+      if (transaction.purpose === 'connect')
+        await connections.discard(transaction.userId, app, response).catch(() => undefined);
+      throw cause;
+    });
+
+  /** Exchanges the code for tokens, verifies them, and completes the claims. */
+  const authorize = async (
+    app: ConnectedApp,
+    { transaction, pendingUnder }: PendingRequest,
+    { callback, state, log }: { callback: URL; state: string; log: AttemptLog },
+  ): Promise<Authorization> => {
+    const { scopes = app.scopes } = transaction;
+    const about = { appId: app.id, ...aimOf(transaction) };
+    try {
+      const proofs = deriveNonceAndVerifier(pendingUnder, state);
+      const response = await provider.exchangeCode(app, callback, { scopes, ...proofs });
+      log.passedUpTo(response.claims ? 'id_token_signature' : 'token_endpoint');
+      // From here on the record names the user, even if userinfo fails the sign-in.
+      if (about.purpose === 'sign_in' && response.claims) log.learn({ user: sessionUser(app, response.claims, admin) });
+      const claims = await completeClaims({ provider, admin }, app, response);
+      const accountId = claims ? undefined : await accountOf(app, transaction, response);
+      if (claims || accountId !== undefined) log.passed('claims');
+      return { app, transaction, pendingUnder, scopes, response, claims, accountId };
+    } catch (cause) {
+      throw fail(providerFailure(cause), { ...about, cause });
+    }
+  };
+
+  /** A trial that fails leads to its record, and not to an error page. */
+  const runAttempt = async <T>(
+    appId: string,
+    info: RequestInfo,
+    run: (log: AttemptLog, markTrial: (attempt: string) => void) => Promise<T>,
+  ): Promise<T | string> => {
+    let trial: string | undefined;
+    const markTrial = (attempt: string) => {
+      trial = recordUrl(attempt);
+    };
+    try {
+      return await recorder.record(appId, info, (log) => run(log, markTrial));
+    } catch (error) {
+      if (trial === undefined || !(error instanceof SignInError)) throw error;
+      return trial;
+    }
+  };
+
+  const finishAttempt = async (
+    request: CallbackRequest,
+    log: AttemptLog,
+    markTrial: (attempt: string) => void,
+  ): Promise<string | undefined> => {
+    log.passed('came_back');
+    const state = stateOf(request.callback);
+    const startedAt = states.madeAt(state);
+    if (startedAt === undefined) throw fail('state_invented');
+    log.learn({ state });
+    const pending = await takePending(request, state, startedAt);
+    if (!pending) return undefined;
+    const { transaction } = pending;
+    log.learn({ id: transaction.attempt, purpose: transaction.purpose });
+    if (transaction.purpose === 'connect' && transaction.trial) markTrial(transaction.attempt);
+    log.passedUpTo('cookie');
+    const app = startedApp(transaction, request);
+    // The URL that was sent, with the parameters that came back: the host and path of the request prove nothing.
+    const callback = new URL(callbackUrlOf(app.id, publicHref));
+    log.passed('redirect_uri', callback.href);
+    callback.search = request.callback.search;
+    const authorization = await authorize(app, pending, { callback, state, log });
+    const { returnTo } = transaction;
+    const complete = createCompletion(parts, (failure, about) => fail(failure, { returnTo, ...about }));
+    if (transaction.purpose === 'sign_in') await complete.signIn(authorization, request, log);
+    else await complete.connection(authorization, transaction, request, log);
+    return returnTo;
+  };
+
+  return {
+    /** @returns the URL of the authorization endpoint. @throws SignInError */
+    start: (request: StartRequest): Promise<string> =>
+      runAttempt(request.app.id, request.info, (log, markTrial) => {
+        if (request.purpose === 'connect' && request.trial) markTrial(log.newId);
+        return startAttempt(request, log);
+      }),
+
+    /**
+     * @returns where the browser goes on, or undefined where a signed-in user opens a callback that is no longer pending (R10)
+     * @throws SignInError
+     */
+    finish(request: CallbackRequest): Promise<string | undefined> {
+      // The path can hold any text, so the record names an app only if it exists.
+      const appId = apps.find(request.appId)?.id ?? 'unknown';
+      return runAttempt(appId, request.info, (log, markTrial) => finishAttempt(request, log, markTrial));
+    },
+
+    /** Where the provider ends its own session, or undefined where it cannot. @param issued the ID token that began the session */
+    async endSessionUrl(appId: string, issued: IssuedIdToken | undefined): Promise<string | undefined> {
+      const app = apps.find(appId);
+      if (!app) return undefined;
+      // An app that has moved since gets no ID token of its earlier provider.
+      const isOwn = issued && isIssuedFor(issued.registration as Registration, app);
+      return provider.endSessionUrl(app, { idToken: isOwn ? issued.token : undefined, returnTo: `${publicHref}/` });
+    },
+  };
+}
+
+function aimOf(transaction: Transaction) {
+  const { purpose, returnTo } = transaction;
+  return { purpose, returnTo, linkPath: purpose === 'connect' ? transaction.linkPath : undefined };
+}

@@ -1,0 +1,76 @@
+/** Reads from verified claims which user it is, whether the user may sign in, and whether it is an administrator. Pure. */
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { issuerOf } from '../../shared/provider/issuer.ts';
+import type { Claims } from '../../shared/provider/token-response.ts';
+import type { ProviderSession, SessionUser } from '../../shared/sessions/session.ts';
+import { hashOf } from '../../shared/storage/keys.ts';
+import { userIdOf } from '../users/user-id.ts';
+
+export interface AdminRule {
+  /** Id of the only app that makes administrators. */
+  app: string | undefined;
+  claim: string;
+  values: readonly string[];
+  /** The `acr` that the administration demands (step-up). */
+  acr?: string | undefined;
+}
+
+/** One id for each issuer and `sid` (OpenID Connect Back-Channel Logout 1.0 section 2.1). */
+export function providerSessionIdOf(issuer: string, sid: string): string {
+  return hashOf(JSON.stringify([issuer, sid]));
+}
+
+/** @param idToken claims of the ID token: userinfo has none of these */
+export function providerSessionOf(issuer: string, idToken: Claims): ProviderSession {
+  const { sid, iat } = idToken;
+  const named = typeof sid === 'string' && sid !== '';
+  return { ...(named ? { id: providerSessionIdOf(issuer, sid) } : {}), issuedAt: Number(iat) };
+}
+
+/** The claims that decide whether a user may sign in and is an administrator. A missing one decides against it. */
+export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
+  const allow = app.signIn?.allow;
+  return [...(typeof allow === 'object' ? [allow.claim] : []), ...(admin.app === app.id ? [admin.claim] : [])];
+}
+
+/** Claims that pages show. Many ID tokens lack them, and a sign-in succeeds without them. */
+export const FRIENDLY_CLAIMS = ['name', 'email'];
+
+export function maySignIn(app: ConnectedApp, claims: Claims): boolean {
+  const allow = app.signIn?.allow;
+  if (allow === undefined) return false;
+  return allow === 'everyone' || holds(claims, allow.claim, allow.values);
+}
+
+export function sessionUser(app: ConnectedApp, claims: Claims, admin: AdminRule): SessionUser {
+  const issuer = issuerOf(app, claims);
+  return {
+    id: userIdOf(issuer, claims.sub),
+    issuer,
+    subject: claims.sub,
+    name: text(claims.name) ?? text(claims.preferred_username),
+    email: text(claims.email),
+    admin: admin.app === app.id && holds(claims, admin.claim, admin.values),
+  };
+}
+
+/** A claim is one string or a list of strings; compared character by character. */
+function holds(claims: Claims, claim: string, values: readonly string[]): boolean {
+  const own = Object.hasOwn(claims, claim) ? claims[claim] : undefined;
+  return (Array.isArray(own) ? own : [own]).some((value) => typeof value === 'string' && values.includes(value));
+}
+
+/** @param idToken claims of the ID token */
+export function acrOf(idToken: Claims | undefined): string | undefined {
+  return text(idToken?.acr);
+}
+
+/** @param idToken claims of the ID token. Providers that do not know the time send none, or 0. */
+export function authTimeOf(idToken: Claims | undefined): number | undefined {
+  const time = Number(idToken?.auth_time);
+  return time > 0 ? time : undefined;
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value.trim() !== '' ? value.trim().slice(0, 200) : undefined;
+}

@@ -1,0 +1,245 @@
+/** Routes for signing in and out: start, choice of an app, connection, callback, and sign-out. */
+import { randomBytes } from 'node:crypto';
+import type { Request, RequestHandler, Response } from 'express';
+import { z } from 'zod';
+import { AppError } from '../../shared/errors.ts';
+import { formField, formFields, queryField } from '../../shared/http/body.ts';
+import { holdsCardNumber } from '../../shared/http/card-numbers.ts';
+import { describeBrowser } from '../../shared/http/describe-browser.ts';
+import { described, type Operation, PAGE } from '../../shared/http/description.ts';
+import { hintFields, readHints } from '../../shared/http/provider-hints.ts';
+import type { RateLimits } from '../../shared/http/rate-limit.ts';
+import { type LocalSite, localPath, returnTarget } from '../../shared/http/return-path.ts';
+import type { Events } from '../../shared/observability/events.ts';
+import type { Pages } from '../../shared/pages/pages.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { originOf } from '../../shared/sessions/actor.ts';
+import type { NewSession } from '../../shared/sessions/browser-sessions.ts';
+import { isFromOtherSite } from '../../shared/sessions/csrf.ts';
+import { sessionOf } from '../../shared/sessions/guards.ts';
+import type { Sessions } from '../../shared/sessions/sessions.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import type { ConnectLinks } from '../grants/connect-links.ts';
+import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
+import type { UserLifecycle } from '../users/user-lifecycle.ts';
+import type { SignInFlow } from './flow.ts';
+import type { StartPurpose, StartRequest } from './start.ts';
+
+const returnTo = z
+  .string()
+  .optional()
+  .describe('a local path of at most 512 characters, or one of the return URLs of the app; otherwise the start page');
+
+const SIGN_IN: Operation = {
+  summary: 'Begin to sign in: to the authorization endpoint, or a page to choose',
+  query: z.object({
+    app: z.string().optional().describe('id of the app to sign in with'),
+    return_to: returnTo,
+    step_up: z.string().optional().describe('with any value: for the stronger sign-in of the administration'),
+    ...hintFields,
+  }),
+  responses: { 200: PAGE, 303: {} },
+};
+const CALLBACK: Operation = {
+  summary: 'Where the identity provider sends the browser back to',
+  query: z.object({
+    code: z.string().optional().describe('of the provider'),
+    state: z.string().optional().describe('as it was sent'),
+    iss: z.string().optional().describe('of the provider'),
+    error: z.string().optional().describe('of the provider'),
+  }),
+  responses: { 303: {} },
+};
+const CONNECT: Operation = {
+  summary: 'Ask the user for consent: to the authorization endpoint',
+  form: z.object({
+    scope: z.string().optional().describe('registered scopes, with spaces between them; all of them where left out'),
+    return_to: returnTo,
+    ...hintFields,
+  }),
+  responses: { 303: {} },
+};
+const CONNECT_BY_LINK: Operation = {
+  summary: 'Ask the user of a connect link for consent: to the authorization endpoint',
+  form: z.object(hintFields),
+  responses: { 303: {} },
+};
+const SIGN_OUT: Operation = {
+  summary: 'Sign out here and at the provider',
+  query: z.object({
+    return_to: z
+      .string()
+      .optional()
+      .describe('a local path: sign out here alone, sign in with another account, and go on there'),
+  }),
+  responses: { 303: {} },
+};
+const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
+
+export function signInRoutes(parts: {
+  apps: CurrentApps;
+  flow: SignInFlow;
+  links: Pick<ConnectLinks, 'openFor'>;
+  lifecycle: Pick<UserLifecycle, 'signOut'>;
+  browser: Sessions['browser'];
+  limits: Pick<RateLimits, 'take'>;
+  pages: Pages;
+  events: Events;
+  site: LocalSite & { href: string; home: string };
+}) {
+  const { apps, flow, links, lifecycle, browser, limits, pages, events, site } = parts;
+
+  /** Sends the browser to the provider, with the cookie that its pending requests are stored under. */
+  const begin = async (
+    req: Request,
+    res: Response,
+    {
+      home,
+      wanted = formField(req.body, 'return_to') ?? queryField(req, 'return_to'),
+      ...start
+    }: StartPurpose & Pick<StartRequest, 'app' | 'scopes' | 'hints'> & { home: string; wanted?: string | undefined },
+  ) => {
+    limits.take('sign-in', req.context.address);
+    const knownSecrets = browser.readBrowserSecrets(req);
+    const secrets = knownSecrets ?? { current: newBrowserSecret() };
+    const returnTo = returnTarget(wanted, { ...site, home }, start.app.returnUrls);
+    const info = { ...requestInfo(req), browserSecret: secrets.current };
+    const url = await flow.start({ ...start, returnTo, info, isNewBrowser: knownSecrets === undefined });
+    browser.setBrowserSecrets(res, secrets);
+    seeOther(res, url);
+  };
+
+  const beginSession = async (req: Request, res: Response, session: NewSession, pendingUnder: string) => {
+    const { list, save, drop } = await browser.begin(req, session);
+    return {
+      list,
+      drop,
+      async save() {
+        await save();
+        const { current } = browser.readBrowserSecrets(req) ?? {};
+        // Where they differ, another tab has signed this user in meanwhile, and the cookie already holds a newer secret.
+        if (pendingUnder === current)
+          browser.setBrowserSecrets(res, { current: newBrowserSecret(), earlier: pendingUnder });
+      },
+    };
+  };
+
+  const signOut =
+    ({ everywhere }: { everywhere: boolean }): RequestHandler =>
+    async (req, res) => {
+      const { session } = req.context;
+      const wanted = localPath(queryField(req, 'return_to'), site);
+      const next = wanted && new URLSearchParams({ prompt: 'select_account', return_to: wanted });
+      const signInUrl = next && `${site.href}/sign-in?${next}`;
+      if (!session) {
+        // A sign-out whose session has expired: what is pending must not sign in again. Other sites cannot cause this.
+        if (!isFromOtherSite(req, site.origin)) browser.clearCookies(res);
+        return res.redirect(303, signInUrl ?? site.home);
+      }
+      const idToken = await browser.readIdToken(req);
+      if (everywhere) await lifecycle.signOut(session.user.id);
+      await browser.end(req, res);
+      events.signedOut({ userId: session.user.id, everywhere, origin: originOf(req) });
+      const url = signInUrl ?? (await flow.endSessionUrl(session.app, idToken).catch(() => undefined));
+      return res.redirect(303, url ?? site.home);
+    };
+
+  return {
+    signIn: described<RequestHandler>(SIGN_IN, async (req, res) => {
+      const id = queryField(req, 'app');
+      const candidates = apps.signInApps();
+      const hints = readHints((name) => queryField(req, name));
+      if (id === undefined && candidates.length > 1) {
+        const returnTo = queryField(req, 'return_to');
+        // The return path is checked once an app is chosen. A card number is dropped now, before the page repeats it.
+        const kept = { ...(returnTo && !holdsCardNumber(returnTo) && { return_to: returnTo }), ...hints };
+        const signInApps = candidates.map(({ id: app, name }) => {
+          const url = `${site.href}/sign-in?${new URLSearchParams({ app, ...kept })}`;
+          return { id: app, name, url, otherUrl: hints.prompt ? undefined : `${url}&prompt=select_account` };
+        });
+        return pages.send(res, 'sign-in/choose', { page: pages.frame(req, 'Choose how to sign in'), signInApps });
+      }
+      const app = id === undefined ? candidates[0] : candidates.find((one) => one.id === id);
+      if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });
+      const stepUp = queryField(req, 'step_up') !== undefined;
+      const { user } = req.context.session ?? {};
+      await begin(req, res, { purpose: 'sign_in', user, app, home: site.home, stepUp, hints });
+    }),
+
+    connect: described<RequestHandler>(CONNECT, async (req, res) => {
+      const app = apps.find(String(req.params.app));
+      if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
+      const { user } = sessionOf(req);
+      const home = `${site.home}connections/${app.id}`;
+      const hints = readHints((name) => req.body[name]);
+      await begin(req, res, { purpose: 'connect', user, app, home, scopes: chosenScopes(app, req.body), hints });
+    }),
+
+    connectByLink: described<RequestHandler>(CONNECT_BY_LINK, async (req, res) => {
+      const { user } = sessionOf(req);
+      const { id, app: appId, scopes, returnUrl } = await links.openFor(user.id, String(req.params.link));
+      const app = apps.find(appId);
+      if (!app || !scopes.every((scope) => app.scopes.includes(scope)))
+        throw new AppError('not_found', { detail: 'The app has changed since this link was made. Ask for a new one.' });
+      const home = `${site.home}connections/${app.id}`;
+      const wanted = returnUrl ?? home;
+      const link = { link: id, linkPath: req.baseUrl + req.path };
+      const hints = readHints((name) => req.body[name]);
+      await begin(req, res, { purpose: 'connect', user, ...link, app, home, wanted, scopes, hints });
+    }),
+
+    /** An administrator signs in with an app to try it. The own session stays. */
+    tryApp: (async (req, res) => {
+      const app = apps.find(String(req.params.id));
+      if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
+      const { user } = sessionOf(req);
+      await begin(req, res, { purpose: 'connect', trial: true, user, app, home: site.home, hints: {} });
+    }) satisfies RequestHandler,
+
+    callback: described<RequestHandler>(CALLBACK, async (req, res) => {
+      // The URL holds a code, so it is never sent as a referrer (R16).
+      res.set('Referrer-Policy', 'no-referrer');
+      const callback = new URL(req.originalUrl, site.origin);
+      const secrets = browser.readBrowserSecrets(req);
+      const returnTo = await flow.finish({
+        appId: String(req.params.app),
+        callback,
+        userId: req.context.session?.user.id,
+        signInApp: req.context.session?.app,
+        info: { ...requestInfo(req), browserSecret: secrets?.current, earlierBrowserSecret: secrets?.earlier },
+        session: { begin: (...given) => beginSession(req, res, ...given) },
+      });
+      return returnTo === undefined ? res.redirect(303, site.home) : seeOther(res, returnTo);
+    }),
+
+    signOut: described<RequestHandler>(SIGN_OUT, signOut({ everywhere: false })),
+    signOutEverywhere: described<RequestHandler>(SIGN_OUT_EVERYWHERE, signOut({ everywhere: true })),
+  };
+}
+
+const newBrowserSecret = () => randomBytes(24).toString('base64url');
+
+/** 303 without a body: no browser shows one, and negotiating its type costs more than the rest of the response. */
+function seeOther(res: Response, url: string): void {
+  res.status(303).location(url).set('Content-Length', '0').end();
+}
+
+function requestInfo(req: Request): RequestInfo {
+  const { reference } = req.context;
+  return { reference, browser: describeBrowser(req.headers['user-agent']), origin: originOf(req) };
+}
+
+/** Only registered scopes can be requested (R4). `openid` always is, where it is registered. */
+function chosenScopes(app: ConnectedApp, body: unknown): string[] | undefined {
+  const requested = formFields(body, 'scope').join(' ').trim();
+  // `choose` marks a form that offers a choice: there, no box ticked means no scope. Elsewhere it means all.
+  if (requested === '' && formField(body, 'choose') === undefined) return undefined;
+  const chosen = new Set(requested.split(/ +/).filter((scope) => scope !== ''));
+  if (chosen.size === 0 && !app.scopes.includes('openid')) {
+    throw new AppError('invalid_request', { detail: 'Choose something that the app may do, or disconnect it.' });
+  }
+  if (![...chosen].every((scope) => app.scopes.includes(scope))) {
+    throw new AppError('invalid_request', { detail: 'Choose among the scopes that are registered for this app.' });
+  }
+  return app.scopes.filter((scope) => scope === 'openid' || chosen.has(scope));
+}

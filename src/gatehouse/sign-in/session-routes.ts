@@ -1,0 +1,137 @@
+/** The session of the browser as JSON, and the user's own sessions: a list, and ending one of them (R56). */
+import type { RequestHandler } from 'express';
+import { z } from 'zod';
+import type { PublicUrl } from '../../shared/config/rules.ts';
+import { AppError } from '../../shared/errors.ts';
+import { wantsPage } from '../../shared/http/accept.ts';
+import { described, json, type Operation, PAGE } from '../../shared/http/description.ts';
+import type { Events } from '../../shared/observability/events.ts';
+import type { Notice } from '../../shared/pages/page-data.ts';
+import type { Pages } from '../../shared/pages/pages.ts';
+import { originOf } from '../../shared/sessions/actor.ts';
+import { sessionOf } from '../../shared/sessions/guards.ts';
+import type { Sessions } from '../../shared/sessions/sessions.ts';
+import { isoTime } from '../../shared/time.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import { connectionJson, connectionSchema } from '../grants/connection-view.ts';
+import type { Connections } from '../grants/connections.ts';
+
+const currentSchema = z.union([
+  z.object({ signedIn: z.literal(false) }),
+  z.object({
+    signedIn: z.literal(true),
+    user: z.object({
+      id: z.string(),
+      issuer: z.string(),
+      subject: z.string(),
+      name: z.string().nullable(),
+      email: z.string().nullable(),
+      admin: z.boolean(),
+    }),
+    csrfToken: z.string(),
+    expiresAt: z.iso.datetime(),
+    connections: z.array(connectionSchema),
+  }),
+]);
+const listSchema = z.object({
+  sessions: z.array(
+    z.object({
+      id: z.string(),
+      browser: z.string().nullable().describe('in words'),
+      startedAt: z.iso.datetime(),
+      lastSeenAt: z.iso.datetime(),
+      current: z.boolean(),
+    }),
+  ),
+});
+const endedSchema = z.object({ id: z.string(), ended: z.literal(true) });
+
+const CURRENT: Operation = {
+  summary: 'Who is signed in, with the CSRF token and the connections',
+  responses: { 200: json(currentSchema) },
+};
+const LIST: Operation = {
+  summary: 'Where the user is signed in',
+  responses: { 200: { ...json(listSchema), ...PAGE }, 303: {} },
+};
+const END: Operation = {
+  summary: 'End one of the user’s own sessions',
+  responses: { 200: json(endedSchema), 303: {} },
+};
+
+export function sessionRoutes(parts: {
+  sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
+  apps: CurrentApps;
+  connections: Pick<Connections, 'list'>;
+  pages: Pages;
+  events: Events;
+  publicUrl: Pick<PublicUrl, 'href' | 'basePath'>;
+}) {
+  const { sessions, apps, connections, pages, events, publicUrl } = parts;
+  const { href, basePath } = publicUrl;
+
+  return {
+    current: described<RequestHandler>(CURRENT, async (req, res) => {
+      if (!req.context.session) {
+        res.json({ signedIn: false } satisfies z.output<typeof currentSchema>);
+        return;
+      }
+      const { user, csrfToken, expiresAt } = req.context.session;
+      const { id, issuer, subject, name = null, email = null, admin } = user;
+      const own = await connections.list(id);
+      res.json({
+        signedIn: true,
+        user: { id, issuer, subject, name, email, admin },
+        csrfToken,
+        expiresAt: isoTime(expiresAt),
+        connections: own.map((connection) => connectionJson(connection, apps.find(connection.app), href)),
+      } satisfies z.output<typeof currentSchema>);
+    }),
+
+    list: described<RequestHandler>(LIST, async (req, res) => {
+      const own = sessionOf(req);
+      const listed = (await sessions.ofUsers.list(own.user.id)).map(({ ref, createdAt, seenAt, browser }) => ({
+        id: ref,
+        browser,
+        startedAt: isoTime(createdAt),
+        lastSeenAt: isoTime(seenAt),
+        current: ref === own.ref,
+      }));
+      // The current session comes first.
+      listed.sort((left, right) => Number(right.current) - Number(left.current));
+      if (!wantsPage(req)) {
+        const forJson = listed.map((session) => ({ ...session, browser: session.browser ?? null }));
+        res.json({ sessions: forJson } satisfies z.output<typeof listSchema>);
+        return;
+      }
+      pages.send(res, 'sign-in/sessions', {
+        page: pages.signedInFrame(req, 'Where you are signed in'),
+        sessions: listed,
+        notice: (await pages.flashOf(req)).notice,
+      });
+    }),
+
+    end: described<RequestHandler>(END, async (req, res) => {
+      const { user, ref } = sessionOf(req);
+      const id = String(req.params.id);
+      // Only the user's own sessions: those of others do not exist for this user.
+      if (!(await sessions.ofUsers.end(user.id, id))) {
+        throw new AppError('not_found', { detail: 'You have no session with this id, or it ended long ago.' });
+      }
+      events.signedOut({ userId: user.id, everywhere: false, session: id, origin: originOf(req) });
+      const own = id === ref;
+      if (own) sessions.browser.clearCookies(res);
+      if (!wantsPage(req)) {
+        res.json({ id, ended: true } satisfies z.output<typeof endedSchema>);
+        return;
+      }
+      if (own) res.redirect(303, `${basePath}/`);
+      else await pages.redirect(req, res, `${basePath}/sessions`, { notice: ENDED });
+    }),
+  };
+}
+
+const ENDED: Notice = {
+  tone: 'success',
+  text: 'That browser is signed out. What is open there stops working at once.',
+};

@@ -1,0 +1,86 @@
+/** Makes the sign-in: signing in and out, connecting apps, the user's sessions, and the erasure of the account. */
+import { randomBytes } from 'node:crypto';
+import type { Config } from '../../shared/config/config.ts';
+import type { RateLimits } from '../../shared/http/rate-limit.ts';
+import type { Events } from '../../shared/observability/events.ts';
+import type { Pages } from '../../shared/pages/pages.ts';
+import type { Sessions } from '../../shared/sessions/sessions.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import type { Audit } from '../audit/audit.ts';
+import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import type { Grants } from '../grants/grants.ts';
+import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
+import type { Users } from '../users/users.ts';
+import { backchannelLogout } from './backchannel-logout.ts';
+import { erasureRoutes } from './erasure.ts';
+import { createSignInFlow } from './flow.ts';
+import { signInRoutes } from './routes.ts';
+import { sessionRoutes } from './session-routes.ts';
+import { createStateSigner } from './state.ts';
+import { createTransactions } from './transaction.ts';
+
+export type SignIn = ReturnType<typeof createSignIn>;
+
+export function createSignIn(parts: {
+  config: Pick<Config, 'publicUrl' | 'sessionSecrets' | 'admin'>;
+  storage: { store: Store; sealedJson: SealedJson };
+  connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'verifyLogoutToken'>;
+  grants: Pick<Grants, 'connections' | 'links'>;
+  users: Users;
+  sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
+  signInRecords: SignInRecords;
+  audit: Pick<Audit, 'trail' | 'note'>;
+  limits: Pick<RateLimits, 'take'>;
+  pages: Pages;
+  events: Events;
+  clock: () => number;
+}) {
+  const { config, sessions, pages, events, clock } = parts;
+  const { store, sealedJson } = parts.storage;
+  const { publicUrl, sessionSecrets } = config;
+  const admin = { ...config.admin };
+  const { origin, href, basePath } = publicUrl;
+  const { apps, provider, verifyLogoutToken } = parts.connectedApps;
+  const { connections, links } = parts.grants;
+  const { store: users, lifecycle } = parts.users;
+  const site = { origin, href, home: `${basePath}/` };
+  const states = createStateSigner({ secrets: sessionSecrets, randomBytes });
+  const flow = createSignInFlow({
+    ...{ apps, provider, connections, users, admin, events, clock },
+    recorder: parts.signInRecords,
+    transactions: createTransactions({ store, sealedJson, home: site.home, clock }),
+    states,
+    publicHref: href,
+    recordUrl: (attempt) => `${href}/admin/sign-ins/${attempt}`,
+  });
+  return {
+    routes: {
+      signIn: signInRoutes({
+        apps,
+        flow,
+        links,
+        lifecycle,
+        browser: sessions.browser,
+        limits: parts.limits,
+        pages,
+        events,
+        site,
+      }),
+      sessions: sessionRoutes({ sessions, apps, connections, pages, events, publicUrl }),
+      erasure: erasureRoutes({ lifecycle, apps, audit: parts.audit, sessions, pages }),
+      backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),
+    },
+    /** The stronger sign-in that the administration demands, where it does. */
+    stepUp:
+      admin.acr === undefined
+        ? undefined
+        : { acr: admin.acr, href: () => `${href}/sign-in?app=${admin.app}&step_up=1` },
+    useSecrets: states.useSecrets,
+    /** The app whose sign-ins can make an administrator. */
+    adminApp: () => admin.app,
+    useAdminApp(app: string | undefined): void {
+      admin.app = app;
+    },
+  };
+}

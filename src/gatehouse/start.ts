@@ -1,0 +1,75 @@
+/** The start: settings and files are checked, all faults are reported at once, and only then is anything opened. */
+import { readFileSync } from 'node:fs';
+import type { Config } from '../shared/config/config.ts';
+import type { ConfigSource } from '../shared/config/setting.ts';
+import {
+  createEventLoopMonitor,
+  type EventLoopMonitor,
+  enforceRequestLimits,
+  LISTENER_LIMITS,
+} from '../shared/http/limits.ts';
+import { AT_ONCE, bindPorts, closeServer } from '../shared/http/listeners.ts';
+import type { OnRefused } from '../shared/http/problem-document.ts';
+import { refuseUnreadable } from '../shared/http/protocol.ts';
+import type { LogDestination } from '../shared/observability/logger.ts';
+import { once } from '../shared/once.ts';
+import { trustAuthorities } from '../shared/outbound/authorities.ts';
+import { createGatehouse, type Gatehouse } from './gatehouse.ts';
+import { readSettings, readSettingsAndDataset } from './read-settings.ts';
+
+export interface RunningGatehouse {
+  config: Config;
+  /** The connected apps as they are now. */
+  apps: Gatehouse['apps'];
+  /** Reads `CONNECTED_APPS_FILE` and the files of secrets again. Never rejects: the log has the result. */
+  reload(): Promise<void>;
+  /** Stops taking requests, lets those in flight end within the grace, and closes everything. */
+  close(): Promise<void>;
+}
+
+export type Environment = ConfigSource['env'];
+
+/**
+ * @param createMonitor makes the monitor that decides whether new requests are refused
+ * @param tourUrl see `GatehouseParts`
+ * @throws StartRefused with every fault; any error of opening the storage
+ */
+export async function startGatehouse(
+  env: Environment,
+  logDestination: LogDestination,
+  {
+    createMonitor = createEventLoopMonitor,
+    tourUrl,
+  }: { createMonitor?: () => EventLoopMonitor; tourUrl?: string } = {},
+): Promise<RunningGatehouse> {
+  const source: ConfigSource = { env, readFile: (path) => readFileSync(path, 'utf8') };
+  const parts = await readSettingsAndDataset(source);
+  const { config } = parts;
+  trustAuthorities(config.authorities);
+  // Ports come first: a process that cannot bind them must not touch the storage.
+  const [main, management] = await bindPorts(config);
+  try {
+    let gatehouseOpened: Gatehouse | undefined;
+    const onRefused: OnRefused = (...refusal) => gatehouseOpened?.onRefused(...refusal);
+    for (const { server } of [main, management]) refuseUnreadable(server, config.publicUrl.href, onRefused);
+    const gatehouse = await createGatehouse({ ...parts, tourUrl, logDestination });
+    gatehouseOpened = gatehouse;
+    const limits = { limits: LISTENER_LIMITS, publicHref: config.publicUrl.href, onRefused };
+    management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(gatehouse.health.listener));
+    const busy = createMonitor();
+    const limited = enforceRequestLimits({ ...limits, isBusy: busy.isBusy });
+    main.open(limited(gatehouse.app));
+    const close = once(async () => {
+      gatehouse.health.drain();
+      await closeServer(main.server, config.shutdown);
+      busy.stop();
+      await gatehouse.close();
+      // Last, so that health checks see "not ready" instead of a dead process (R90).
+      await closeServer(management.server, AT_ONCE);
+    });
+    return { config, apps: gatehouse.apps, reload: () => gatehouse.reload(() => readSettings(source)), close };
+  } catch (error) {
+    await Promise.all([main, management].map(({ server }) => closeServer(server, AT_ONCE)));
+    throw error;
+  }
+}

@@ -1,0 +1,84 @@
+/** Counts calls over the last minute for all processes. Each call is reserved first, so no minute exceeds the limit. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { remembered } from '../../shared/remembered.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import type { Store } from '../../shared/storage/store.ts';
+
+const WINDOW_MS = 10_000;
+/** Together with the current window they always cover the last minute. */
+const PAST_WINDOWS = 6;
+const KEPT_SECONDS = 90;
+/** This long after its end the count of a window is final, even where the clocks of the processes differ a little. */
+const FINAL_MS = 2_000;
+/** How long a late reservation waits for other late ones to be released before it tries again. */
+const LATE_MS = 100;
+const MAX_CACHED = 20_000;
+
+export type CallWindows = ReturnType<typeof createCallWindows>;
+
+export function createCallWindows({ store, clock }: { store: Store; clock: () => number }) {
+  const finals = remembered<number>(MAX_CACHED);
+
+  const countIn = async (appId: string, ownerId: string, window: number, now: number): Promise<number> => {
+    const key = keys.providerCalls(appId, ownerId, window);
+    const cachedCount = finals.get(key);
+    if (cachedCount !== undefined) return cachedCount;
+    const count = await store.counter(key);
+    if (now >= (window + 1) * WINDOW_MS + FINAL_MS) finals.set(key, count);
+    return count;
+  };
+
+  const decrement = async (key: string): Promise<void> => {
+    await store.increment(key, -1, { lifetimeSeconds: KEPT_SECONDS }).catch(() => undefined);
+  };
+
+  /**
+   * Reserves one call. Returns undefined, or the whole seconds until another call may be free.
+   * @param limit calls in any 60 s
+   */
+  const reserve = async (appId: string, ownerId: string, limit: number): Promise<number | undefined> => {
+    const now = clock();
+    const current = windowAt(now);
+    const windows = Array.from({ length: PAST_WINDOWS }, (_none, at) => current - PAST_WINDOWS + at);
+    const counts = await Promise.all(windows.map((window) => countIn(appId, ownerId, window, now)));
+    const left = limit - sumOf(counts);
+    const key = keys.providerCalls(appId, ownerId, current);
+    const reserved =
+      left > 0 ? await store.increment(key, 1, { lifetimeSeconds: KEPT_SECONDS, limit: left }) : undefined;
+    if (reserved === undefined) {
+      return secondsUntilRoom([...counts, await store.counter(key)], current, limit, now);
+    }
+    if (windowAt(clock()) === current) return undefined;
+    // The window has ended meanwhile, and a process that counted it from the next window may have missed this call.
+    await decrement(key);
+    // Other processes may be just as late and about to release their calls.
+    await sleep(LATE_MS);
+    return reserve(appId, ownerId, limit);
+  };
+
+  return {
+    reserve,
+    /** Releases a call that was not made. @param reservedAt when `reserve` resolved, in milliseconds since the epoch */
+    release: (appId: string, ownerId: string, reservedAt: number): Promise<void> =>
+      // From the window that counted the call: in a later one it would permit a call too many.
+      decrement(keys.providerCalls(appId, ownerId, windowAt(reservedAt))),
+  };
+}
+
+const sumOf = (counts: readonly number[]) => counts.reduce((sum, count) => sum + count, 0);
+
+function windowAt(time: number): number {
+  return Math.floor(time / WINDOW_MS);
+}
+
+/** Windows leave the minute oldest first. A call is free once enough of them have left. */
+function secondsUntilRoom(counts: readonly number[], current: number, limit: number, now: number): number {
+  let total = sumOf(counts);
+  for (const [at, count] of counts.entries()) {
+    total -= count;
+    if (total >= limit) continue;
+    const leavesAt = (current + at + 1) * WINDOW_MS;
+    return Math.max(1, Math.ceil((leavesAt - now) / 1000));
+  }
+  return 60;
+}

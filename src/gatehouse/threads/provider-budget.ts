@@ -1,0 +1,217 @@
+/**
+ * The provider's rate limits as one budget for all processes: from the settings and its responses, with a share for
+ * browsers.
+ */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { remembered } from '../../shared/remembered.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import type { CallWindows } from './call-windows.ts';
+import { createStatedWindows, type StatedLimit } from './stated-windows.ts';
+
+/** Services leave a part of every limit to users who are waiting for a page. */
+export type Caller = 'browser' | 'service';
+
+export interface BudgetedCall {
+  app: Pick<ConnectedApp, 'id' | 'rateLimit'>;
+  /** Owner of the access token: the id of a user or of a service account. */
+  ownerId: string;
+  caller: Caller;
+  /** Set by `take`: the stated limits that this call holds a ticket of. */
+  counted?: Counted;
+}
+
+type Counted = Readonly<Record<'owner' | 'company', boolean>>;
+
+const BROWSER_SHARE = 0.2;
+/** Of services' share. */
+const CHECK_SHARE = 0.25;
+/** In place of an owner's id, for a limit that a company's users share. */
+const ALL_OWNERS = '*';
+/** The callers that a hold applies to, in the words of the messages between processes. */
+const ALL_CALLERS = 'everybody';
+const SERVICES = 'services';
+/** A refusal holds back all callers; a limit that is nearly spent holds back services only. */
+type Held = typeof ALL_CALLERS | typeof SERVICES;
+const CHANNEL = 'provider-budget';
+const MAX_SECONDS = 3_600;
+const MAX_HOLDS = 10_000;
+
+export type ProviderBudget = Awaited<ReturnType<typeof createProviderBudget>>;
+
+export async function createProviderBudget(parts: {
+  store: Pick<Store, 'publish' | 'subscribe' | 'increment'>;
+  windows: CallWindows;
+  clock: () => number;
+}) {
+  const { store, windows, clock } = parts;
+  /** When each hold ends, in milliseconds since the epoch. */
+  const holds = remembered<number>(MAX_HOLDS);
+  let lastEnd = 0;
+  const stated = createStatedWindows({ store, clock, shareOf: (limit) => shareOf(limit, 'service') });
+
+  const extend = (name: string, until: number): boolean => {
+    // Concurrent responses repeat each other.
+    if ((holds.get(name) ?? 0) >= until - 1_000) return false;
+    holds.set(name, until);
+    lastEnd = Math.max(lastEnd, until);
+    return true;
+  };
+
+  const unsubscribe = await store.subscribe(CHANNEL, (message) => {
+    const { name, until } = JSON.parse(message) as { name: string; until: number };
+    extend(name, until);
+  });
+
+  const hold = (name: string, seconds: number): void => {
+    const until = clock() + Math.min(MAX_SECONDS, seconds) * 1000;
+    if (!extend(name, until)) return;
+    // A process that misses the message learns it from the provider.
+    void store.publish(CHANNEL, JSON.stringify({ name, until })).catch(() => undefined);
+  };
+
+  const heldFor = ({ app, ownerId, caller }: BudgetedCall): number => {
+    const now = clock();
+    if (now >= lastEnd) return 0;
+    const held: readonly Held[] = caller === 'service' ? [ALL_CALLERS, SERVICES] : [ALL_CALLERS];
+    const names = held.flatMap((one) => [nameOf(one, app.id, ALL_OWNERS), nameOf(one, app.id, ownerId)]);
+    const seconds = names.map((name) => Math.ceil(((holds.get(name) ?? 0) - now) / 1000));
+    // Caps the wait in case the clock was set back.
+    return Math.min(MAX_SECONDS, Math.max(0, ...seconds));
+  };
+
+  const applyLimit = (
+    { app, caller }: BudgetedCall,
+    ownerId: string,
+    limit: StatedLimit | undefined,
+    counted: boolean,
+  ) => {
+    if (!limit) return;
+    stated.update(app.id, ownerId, limit, counted || caller === 'browser');
+    if (limit.remaining > reserveOf(limit.limit)) return;
+    const seconds = limit.resetAt === undefined ? DEFAULT_RESET_SECONDS : Math.ceil((limit.resetAt - clock()) / 1000);
+    // The rest is for users. They may call until the provider refuses, because some providers do not enforce what they
+    // state.
+    hold(nameOf(SERVICES, app.id, ownerId), seconds);
+  };
+
+  /** Services get tickets for their share of each stated limit, so concurrent calls cannot exceed it. */
+  const takeStated = async (call: BudgetedCall): Promise<number | undefined> => {
+    const owner = await stated.take(call.app.id, call.ownerId);
+    if (owner?.wait !== undefined) return owner.wait;
+    return orRelease(owner, async () => {
+      const company = await stated.take(call.app.id, ALL_OWNERS);
+      if (company?.wait !== undefined) return company.wait;
+      const wait = call.app.rateLimit ? await orRelease(company, () => reserve(call)) : undefined;
+      if (wait === undefined) call.counted = { owner: owner !== undefined, company: company !== undefined };
+      return wait;
+    });
+  };
+
+  const reserveBoth = async (
+    appId: string,
+    first: string,
+    limit: number,
+    reserveSecond: () => Promise<number | undefined>,
+  ): Promise<number | undefined> => {
+    const wait = await windows.reserve(appId, first, limit);
+    if (wait !== undefined) return wait;
+    const reservedAt = clock();
+    return orRelease({ release: () => windows.release(appId, first, reservedAt) }, reserveSecond);
+  };
+
+  const reserve = async ({ app, ownerId, caller }: BudgetedCall): Promise<number | undefined> => {
+    const { perUserPerMinute, perAppPerMinute } = app.rateLimit ?? {};
+    const reserveOfApp = async () =>
+      perAppPerMinute === undefined ? undefined : windows.reserve(app.id, 'all', shareOf(perAppPerMinute, caller));
+    if (perUserPerMinute === undefined) return reserveOfApp();
+    return reserveBoth(app.id, `owner:${ownerId}`, shareOf(perUserPerMinute, caller), reserveOfApp);
+  };
+
+  return {
+    /** Charges the call. Returns undefined if it may be made, otherwise the whole seconds to wait. */
+    take(call: BudgetedCall): Promise<number | undefined> | number | undefined {
+      const wait = heldFor(call);
+      if (wait > 0) return wait;
+      if (call.caller === 'service') return takeStated(call);
+      return call.app.rateLimit ? reserve(call) : undefined;
+    },
+
+    /**
+     * Charges a call that checks a connection: at most a quarter of services' share of `perAppPerMinute`, so that most of it is
+     * left to them. One such call for a user in an interval is too little to count in the user's limit.
+     */
+    async takeCheck(app: BudgetedCall['app']): Promise<number | undefined> {
+      const call: BudgetedCall = { app, ownerId: ALL_OWNERS, caller: 'service' };
+      const wait = heldFor(call);
+      const { perAppPerMinute } = app.rateLimit ?? {};
+      if (wait > 0 || perAppPerMinute === undefined) return wait || undefined;
+      const share = shareOf(perAppPerMinute, 'service');
+      const checksShare = Math.max(1, Math.floor(share * CHECK_SHARE));
+      return reserveBoth(app.id, 'checks', checksShare, () => windows.reserve(app.id, 'all', share));
+    },
+
+    /** Takes over what a response says about the provider's limits. */
+    update(call: BudgetedCall, headers: IncomingHttpHeaders): void {
+      const { app, ownerId, counted } = call;
+      const now = clock();
+      applyLimit(call, ownerId, readLimit(headers, 'x-ratelimit', now), counted?.owner === true);
+      applyLimit(call, ALL_OWNERS, readLimit(headers, 'x-company-ratelimit', now), counted?.company === true);
+      const companySeconds = Number(headers['x-company-retry-after']);
+      if (companySeconds > 0) hold(nameOf(ALL_CALLERS, app.id, ALL_OWNERS), companySeconds);
+    },
+
+    /**
+     * The provider has refused this call because of its rate limit.
+     * @param stated whether it said how long to wait. A guess holds back services only, not users
+     */
+    refused({ app, ownerId }: BudgetedCall, retryAfterSeconds: number, stated: boolean): void {
+      hold(nameOf(stated ? ALL_CALLERS : SERVICES, app.id, ownerId), retryAfterSeconds);
+    },
+
+    close: unsubscribe,
+  };
+}
+
+/** Does what else a call needs. What is `held` for the call is released if that does not permit it, or fails. */
+async function orRelease(
+  held: { release(): void | Promise<void> } | undefined,
+  work: () => Promise<number | undefined>,
+): Promise<number | undefined> {
+  let wait: number | undefined = 0;
+  try {
+    wait = await work();
+    return wait;
+  } finally {
+    if (wait !== undefined) await held?.release();
+  }
+}
+
+function nameOf(held: Held, appId: string, ownerId: string): string {
+  return `${held} ${appId} ${ownerId}`;
+}
+
+/** Calls of a limit that services leave to browsers. A limit of one call cannot be shared. */
+function reserveOf(limit: number): number {
+  return limit <= 1 ? 0 : Math.max(1, Math.floor(limit * BROWSER_SHARE));
+}
+
+function shareOf(limit: number, caller: Caller): number {
+  return caller === 'service' ? limit - reserveOf(limit) : limit;
+}
+
+const DEFAULT_RESET_SECONDS = 60;
+
+/** `…-Reset` is a UTC timestamp in seconds. Some providers send the seconds left, or 0 once the limit is spent. */
+function readLimit(headers: IncomingHttpHeaders, prefix: string, now: number): StatedLimit | undefined {
+  const limit = wholeNumber(headers[`${prefix}-limit`]);
+  const remaining = wholeNumber(headers[`${prefix}-remaining`]);
+  if (limit === undefined || remaining === undefined) return undefined;
+  const reset = wholeNumber(headers[`${prefix}-reset`]) ?? 0;
+  const left = reset > 1_000_000_000 ? reset - now / 1000 : reset;
+  return { limit, remaining, resetAt: left > 0 ? now + left * 1000 : undefined };
+}
+
+function wholeNumber(value: string | string[] | undefined): number | undefined {
+  return typeof value === 'string' && /^\d{1,12}$/.test(value) ? Number(value) : undefined;
+}

@@ -1,0 +1,63 @@
+/** Serves `GET /threads/current` to browser sessions. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { z } from 'zod';
+import { queryField } from '../../shared/http/body.ts';
+import { described, type Operation } from '../../shared/http/description.ts';
+import { passResponse } from '../../shared/http/pass-response.ts';
+import type { RelayedHandler } from '../../shared/http/route-table.ts';
+import type { BrowserSessions } from '../../shared/sessions/browser-sessions.ts';
+import { sessionOf } from '../../shared/sessions/guards.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import type { GrantReading, GrantStore } from '../grants/grant-store.ts';
+import type { ThreadCall } from './thread-call.ts';
+
+const CURRENT: Operation = {
+  summary: 'The current thread of the user, as the platform responds',
+  query: z.object({
+    app: z
+      .string()
+      .optional()
+      .describe(
+        'id of a connected app; left out, it is the one that the user signed in with, or else the only one that serves threads',
+      ),
+  }),
+  responses: {
+    200: {
+      '*/*': z
+        .unknown()
+        .describe('the platform’s JSON, unchanged: at most 32 MiB in 60 s, after at most 15 s to its head'),
+    },
+  },
+};
+
+export type ThreadRoutes = ReturnType<typeof threadRoutes>;
+
+export function threadRoutes(parts: {
+  apps: CurrentApps;
+  threads: ThreadCall;
+  sessions: Pick<BrowserSessions, 'lastKnown'>;
+  grants: Pick<GrantStore, 'prefetch'>;
+}) {
+  const { apps, threads, sessions, grants } = parts;
+
+  const respond = (req: IncomingMessage, res: ServerResponse, prefetched?: GrantReading) => {
+    const { user, app: signInAppId } = sessionOf(req);
+    const app = apps.threadApp(queryField(req, 'app'), signInAppId);
+    return passResponse(req, res, (stop) => threads.stream({ ownerId: user.id, app, prefetched }, stop));
+  };
+
+  /**
+   * Starts to read the grant of the user to whom this session belonged when this process last read or wrote it. Grant and
+   * session are then read in one round trip to the store. The reading is used only if the session still belongs to that user.
+   */
+  const prefetch = (req: IncomingMessage): RelayedHandler => {
+    // The query may name an app that does not exist, and only a signed-in caller may learn that.
+    const session = req.url?.includes('?') ? undefined : sessions.lastKnown(req);
+    const app = session && apps.usualThreadApp(session.app);
+    const prefetched = app && grants.prefetch(session.user.id, app.id);
+    return (_req, res) => respond(req, res, prefetched);
+  };
+
+  const current = (req: IncomingMessage, res: ServerResponse) => respond(req, res);
+  return { current: described(CURRENT, Object.assign(current, { prefetch })) };
+}

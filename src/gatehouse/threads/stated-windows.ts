@@ -1,0 +1,147 @@
+/** Counts services' calls within the limits that a provider states. Processes fetch tickets in batches. */
+import { remembered } from '../../shared/remembered.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { DAY_MS } from '../../shared/time.ts';
+
+/** What a response says about one limit. */
+export interface StatedLimit {
+  limit: number;
+  remaining: number;
+  /** In milliseconds since the epoch; undefined if the provider did not say. */
+  resetAt: number | undefined;
+}
+
+interface Ticket {
+  wait: undefined;
+  /** For a call that was not made. */
+  release(): void;
+}
+
+interface Window {
+  /** Counters in the store, both of which permit and count each call. */
+  cells: readonly [string, string];
+  endsAt: number;
+  /** Services' share of the limit, for all processes. */
+  limit: number;
+  /** Fetched from the store and not used yet. */
+  tickets: number;
+  /** Calls that wait for a ticket. */
+  waiting: number;
+  /**
+   * The batch being fetched. One at a time, so that a burst of calls does not use up the tickets of other processes.
+   */
+  filling: Promise<boolean> | undefined;
+}
+
+const MAX_WINDOWS = 20_000;
+/**
+ * A batch is a sixteenth of the limit: fewer writes than calls, and few tickets lost in a process that needs no more.
+ */
+const BATCHES = 16;
+/** Reset times of one window differ a little between responses, since some providers send the seconds left. */
+const SAME_WINDOW_MS = 5_000;
+/**
+ * A window counts in the cell of its end and in the next one. So processes whose ends of a window differ by less than a cell have
+ * one in common, and no edge of a cell divides them.
+ */
+const CELL_MS = SAME_WINDOW_MS / 2;
+const MAX_WINDOW_MS = DAY_MS;
+
+/** @param parts `shareOf`: services' share of a limit */
+export function createStatedWindows(parts: {
+  store: Pick<Store, 'increment'>;
+  clock: () => number;
+  shareOf: (limit: number) => number;
+}) {
+  const { store, clock, shareOf } = parts;
+  const windows = remembered<Window>(MAX_WINDOWS);
+
+  /** Returns false if a cell permits fewer calls. */
+  const count = async ({ cells: [first, second], endsAt }: Window, calls: number, limit?: number): Promise<boolean> => {
+    const lifetimeSeconds = Math.ceil(Math.max(0, endsAt - clock()) / 1000) + 60;
+    const options = { ...(limit === undefined ? {} : { limit }), lifetimeSeconds };
+    if ((await store.increment(first, calls, options)) === undefined) return false;
+    let isCounted = false;
+    try {
+      isCounted = (await store.increment(second, calls, options)) !== undefined;
+    } finally {
+      if (!isCounted) await store.increment(first, -calls, { lifetimeSeconds }).catch(() => undefined);
+    }
+    return isCounted;
+  };
+
+  const ticketOf = (window: Window): Ticket => ({
+    wait: undefined,
+    release() {
+      window.tickets += 1;
+    },
+  });
+
+  /**
+   * Fetches a batch, or a ticket for each waiting call if that is more. Halves it while too few tickets are left.
+   * Returns false if none is left.
+   */
+  const fill = async (window: Window): Promise<boolean> => {
+    const batch = Math.max(1, Math.floor(window.limit / BATCHES));
+    for (let size = Math.max(batch, window.waiting); size >= 1; size = Math.floor(size / 2)) {
+      if (!(await count(window, size, window.limit))) continue;
+      window.tickets += size;
+      return true;
+    }
+    return false;
+  };
+
+  const fetchTicket = async (window: Window): Promise<Ticket | { wait: number }> => {
+    window.waiting += 1;
+    try {
+      while (window.tickets === 0) {
+        window.filling ??= fill(window).finally(() => {
+          window.filling = undefined;
+        });
+        if (await window.filling) continue;
+        return { wait: Math.max(1, Math.ceil((window.endsAt - clock()) / 1000)) };
+      }
+      window.tickets -= 1;
+      return ticketOf(window);
+    } finally {
+      window.waiting -= 1;
+    }
+  };
+
+  return {
+    /**
+     * Takes a ticket for one call of a service. Undefined if no current window is known: the call may be made, and its
+     * response states the limit.
+     * @returns `wait`: whole seconds until the limit is reset, because all tickets are taken
+     */
+    take(appId: string, ownerId: string): Promise<Ticket | { wait: number }> | undefined {
+      const window = windows.get(`${appId} ${ownerId}`);
+      return window && clock() < window.endsAt ? fetchTicket(window) : undefined;
+    },
+    /** @param wasCounted false for a service's call that had no ticket */
+    update(appId: string, ownerId: string, { limit, resetAt }: StatedLimit, wasCounted: boolean): void {
+      if (resetAt === undefined || resetAt - clock() > MAX_WINDOW_MS) return;
+      const name = `${appId} ${ownerId}`;
+      const share = shareOf(limit);
+      const last = windows.get(name);
+      const isSame = last?.limit === share && Math.abs(last.endsAt - resetAt) < SAME_WINDOW_MS;
+      const window = isSame && last ? last : windowOf(appId, ownerId, resetAt, share);
+      if (window !== last) windows.set(name, window);
+      // The call has been made, so it counts even beyond the limit.
+      if (!wasCounted) void count(window, 1).catch(() => undefined);
+    },
+  };
+}
+
+function windowOf(appId: string, ownerId: string, endsAt: number, share: number): Window {
+  const cell = Math.floor(endsAt / CELL_MS);
+  return {
+    cells: [keys.statedCalls(appId, ownerId, cell), keys.statedCalls(appId, ownerId, cell + 1)],
+    endsAt,
+    limit: share,
+    tickets: 0,
+    waiting: 0,
+    filling: undefined,
+  };
+}

@@ -1,0 +1,46 @@
+/** Makes the thread calls for browsers and for services, all within the provider's one budget. */
+
+import type { Store } from '../../shared/storage/store.ts';
+import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
+import type { Grants } from '../grants/grants.ts';
+import { budgetedFetch } from './budgeted-fetch.ts';
+import { createCallWindows } from './call-windows.ts';
+import { type BudgetedCall, type Caller, createProviderBudget } from './provider-budget.ts';
+import { createThreadCall, THREAD_LIMITS, type ThreadCall } from './thread-call.ts';
+
+export type Threads = Awaited<ReturnType<typeof createThreads>>;
+
+/** @throws AppError `storage_unavailable` */
+export async function createThreads(parts: {
+  storage: { store: Store };
+  grants: Pick<Grants, 'fetch'>;
+  publicHref: string;
+  clock: () => number;
+}) {
+  const { storage, grants, publicHref, clock } = parts;
+  const { store } = storage;
+  const budget = await createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
+  const callWith = (fetch: AuthorizedFetch, caller: Caller): ThreadCall =>
+    createThreadCall({
+      authorizedFetch: budgetedFetch(fetch, budget, caller),
+      publicHref,
+      limits: THREAD_LIMITS,
+      clock,
+      canConsent: fetch === grants.fetch,
+      onLimited: ({ app, ownerId }, { seconds, stated }) => budget.refused({ app, ownerId, caller }, seconds, stated),
+    });
+  return {
+    /** For browsers, with the user's token. */
+    browser: callWith(grants.fetch, 'browser'),
+    /** For services, with a user's token. */
+    service: callWith(grants.fetch, 'service'),
+    /** For services, with the token that `fetch` sends. */
+    serviceWith: (fetch: AuthorizedFetch) => callWith(fetch, 'service'),
+    /** Charges the budget with one call for a service. Returns the whole seconds to wait first, if any. */
+    charge: async (app: BudgetedCall['app'], ownerId: string): Promise<number | undefined> =>
+      budget.take({ app, ownerId, caller: 'service' }),
+    /** Charges it with a check of a connection, in the same way. */
+    chargeCheck: budget.takeCheck,
+    close: budget.close,
+  };
+}

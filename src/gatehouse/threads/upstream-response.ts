@@ -1,0 +1,103 @@
+/** Reads the platform's responses: which headers are passed on, and what counts as a rate limit. */
+import type { IncomingHttpHeaders } from 'node:http';
+import { readableOf, type StreamedResponse } from '../../shared/outbound/streamed-response.ts';
+
+/** Other headers are dropped: cookies, CORS, server names, redirects (R76). */
+const PASSED = ['content-type', 'content-length', 'content-language', 'etag', 'last-modified'] as const;
+
+export function passedHeaders({ statusCode, headers }: StreamedResponse): Record<string, string> {
+  const passed: Record<string, string> = {};
+  for (const name of PASSED) {
+    const value = headers[name];
+    if (typeof value === 'string') passed[name] = value;
+  }
+  // RFC 9110 section 8.6: never on a response without content.
+  if (statusCode === 204 || statusCode === 205) delete passed['content-length'];
+  return passed;
+}
+
+/** True where the response announces more bytes than this. */
+export function announcesMore({ headers }: StreamedResponse, maxBytes: number): boolean {
+  return Number(headers['content-length']) > maxBytes;
+}
+
+/** True for a claims challenge: the token is valid, and the platform requires more of the user's sign-in than it shows. */
+export function isClaimsChallenge({ statusCode, headers }: StreamedResponse): boolean {
+  const isRefusal = statusCode === 401 || statusCode === 403;
+  return isRefusal && /\berror="?insufficient_claims\b/.test(String(headers['www-authenticate']));
+}
+
+/** The scopes that a platform names where it refuses a token that lacks them (RFC 6750 section 3.1). */
+export function demandedScopes({ statusCode, headers }: StreamedResponse): string[] {
+  const challenge = String(headers['www-authenticate']);
+  const isRefusal = statusCode === 401 || statusCode === 403;
+  if (!isRefusal || !/\berror="?insufficient_scope\b/.test(challenge)) return [];
+  const [, quoted, token = ''] = /\bscope=(?:"([^"]*)"|([^\s",]+))/.exec(challenge) ?? [];
+  return (quoted ?? token).split(' ');
+}
+
+const DEFAULT_SECONDS = 60;
+const MAX_SECONDS = 3600;
+
+export interface RateLimit {
+  /** Whole seconds to wait before the next call. */
+  seconds: number;
+  /** False if the platform did not say how long, so the seconds are a default. */
+  stated: boolean;
+}
+
+/**
+ * Returns the limit if the platform says that one is exceeded (429, or a 503 that says so), otherwise undefined.
+ * @param now milliseconds since the epoch
+ */
+export async function rateLimitOf(response: StreamedResponse, now: number): Promise<RateLimit | undefined> {
+  const { statusCode, headers } = response;
+  if (statusCode !== 429 && statusCode !== 503) return undefined;
+  if (statusCode === 503 && !(saysLimit(headers) || (await bodySaysLimit(readableOf(response.body))))) return undefined;
+  const stated =
+    secondsOf(headers['retry-after'], now) ??
+    secondsOf(headers['x-company-retry-after'], now) ??
+    resetSeconds(headers[headers['x-company-ratelimit-remaining'] === '0' ? COMPANY_RESET : 'x-ratelimit-reset'], now);
+  const seconds = Math.min(MAX_SECONDS, Math.max(1, Math.ceil(stated ?? DEFAULT_SECONDS)));
+  return { seconds, stated: stated !== undefined };
+}
+
+const COMPANY_RESET = 'x-company-ratelimit-reset';
+
+/** A UTC timestamp in seconds. Some platforms send the seconds left. */
+function resetSeconds(value: string | string[] | undefined, now: number): number | undefined {
+  const reset = Number(value);
+  const left = reset > 1_000_000_000 ? reset - now / 1000 : reset;
+  return left > 0 ? left : undefined;
+}
+
+function saysLimit(headers: IncomingHttpHeaders): boolean {
+  const spent = headers['x-ratelimit-remaining'] === '0' || headers['x-company-ratelimit-remaining'] === '0';
+  return spent || headers['x-company-retry-after'] !== undefined;
+}
+
+const INSPECTED_BYTES = 2048;
+
+/**
+ * Some platforms say it only in the body ("Over Rate Limit"). A 503 is never passed on, so its body may be consumed
+ * here.
+ */
+async function bodySaysLimit(body: AsyncIterable<Buffer>): Promise<boolean> {
+  let text = '';
+  try {
+    for await (const chunk of body) {
+      text += chunk.toString('latin1');
+      if (text.length >= INSPECTED_BYTES) break;
+    }
+  } catch {
+    // The body broke off: judge by the part that arrived.
+  }
+  return /over\s+rate\s+limit|rate\s+limit\s+exceeded/i.test(text.slice(0, INSPECTED_BYTES));
+}
+
+/** Seconds or an HTTP date (RFC 9110 section 10.2.3). */
+function secondsOf(value: string | string[] | undefined, now: number): number | undefined {
+  if (typeof value !== 'string' || value === '') return undefined;
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - now) / 1000;
+  return Number.isFinite(seconds) && seconds > 0 ? seconds : undefined;
+}

@@ -1,0 +1,195 @@
+/** Imports connections from another system: entries are checked, sealed in batches, and each is tried by one paced refresh. */
+import { hash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ADVICE, inputFaults } from '../../shared/config/input-faults.ts';
+import { workByKey } from '../../shared/fair-pool.ts';
+import { type ConnectedApp, isOpenIdApp } from '../../shared/provider/connected-app.ts';
+import { acceptedIssuers } from '../../shared/provider/issuer.ts';
+import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import type { Grant } from '../grants/grant.ts';
+import type { GrantImports, ImportedGrant, ImportOutcome } from '../grants/imported-grant.ts';
+import {
+  IMPORT_CAUSES,
+  type ImportCause,
+  type ImportEntry,
+  type ImportFailure,
+  type ImportReport,
+  importEntry,
+} from './import-schema.ts';
+import { userIdOf } from './user-id.ts';
+import type { UserStore } from './user-store.ts';
+
+export interface ImportItem {
+  line: number;
+  /** Undefined where it is not JSON. */
+  entry: unknown;
+}
+
+export interface ImportParts {
+  apps: Pick<CurrentApps, 'find' | 'signInApps'>;
+  users: Pick<UserStore, 'find' | 'admitImport'>;
+  imports: GrantImports;
+  /** Charges the app's rate budget with one call. Returns the seconds to wait first, if any. */
+  charge: (app: ConnectedApp, userId: string) => Promise<number | undefined>;
+  /** Writes an entry to the audit trail before a grant is stored. */
+  audit: (facts: { userId: string; app: string; connection: string; scopes: readonly string[] }) => Promise<unknown>;
+  clock: () => number;
+  /** How long to wait for one provider in all. `sinceSuccess`: each success begins it anew. */
+  patience: { milliseconds: number; sinceSuccess: boolean };
+}
+
+interface SealedEntry extends ImportedGrant {
+  line: number;
+}
+
+/** Entries that are sealed at a time, and tokens of one app that are tried. */
+const CONCURRENCY = 8;
+/** For one token, while others of its app may succeed. */
+const MAX_CALLS = 5;
+
+/** One import; its entries come in one or more batches. */
+export function startImport(parts: ImportParts) {
+  const { apps, users, imports, charge, audit, clock, patience } = parts;
+  const seen = new Set<string>();
+  const report: ImportReport = { imported: 0, alreadyConnected: 0, refused: 0, unchecked: 0, invalid: 0, failures: [] };
+  /** By app: since when its provider has been waited for, and until when it must not be called. */
+  const waits = new Map<string, { since: number; until: number; isLimit: boolean }>();
+  const startedAt = clock();
+
+  const fail = (line: number, failure: Partial<ImportFailure> & Pick<ImportFailure, 'result' | 'cause'>) => {
+    report[failure.result] += 1;
+    const { user = null, app = null, detail = IMPORT_CAUSES[failure.cause], result, cause } = failure;
+    report.failures.push({ line, user, app, result, cause, detail });
+  };
+
+  const count = ({ line, userId: user, app }: SealedEntry, outcome: ImportOutcome) => {
+    if (outcome.kind === 'imported') report.imported += 1;
+    else if (outcome.kind === 'already_connected') report.alreadyConnected += 1;
+    else fail(line, { user, app: app.id, result: outcome.kind, cause: outcome.cause });
+  };
+
+  const userOf = async ({
+    user,
+  }: ImportEntry): Promise<{ id: string; issuer: string; subject: string } | ImportCause> => {
+    const issuers = new Set(apps.signInApps().flatMap(acceptedIssuers));
+    const [only, ...others] = issuers;
+    const issuer = user.issuer ?? (others.length === 0 ? only : undefined);
+    if (user.subject !== undefined && issuer === undefined) return 'issuer_missing';
+    if (user.issuer !== undefined && !issuers.has(user.issuer)) return 'unknown_issuer';
+    const id = user.id ?? userIdOf(issuer ?? '', user.subject ?? '');
+    const known = await users.find(id);
+    if (known?.disabledAt !== undefined) return 'user_disabled';
+    if (known) return known;
+    // A user who signs in later gets the same id.
+    return user.id === undefined ? { id, issuer: issuer ?? '', subject: user.subject ?? '' } : 'unknown_user';
+  };
+
+  const accountOf = (
+    app: ConnectedApp,
+    entry: ImportEntry,
+    user: { issuer: string; subject: string },
+  ): Grant['account'] => {
+    const named = entry.account?.subject;
+    if (!isOpenIdApp(app)) return named === undefined ? {} : { accountId: named };
+    const issuers = acceptedIssuers(app);
+    const isOwn = issuers.includes(user.issuer);
+    const issuer = isOwn ? user.issuer : issuers[0];
+    return { issuer, subject: named ?? (isOwn ? user.subject : undefined) };
+  };
+
+  const judge = async ({ line, entry: input }: ImportItem): Promise<SealedEntry | undefined> => {
+    const invalid = (cause: ImportCause, more: Partial<ImportFailure> = {}) =>
+      void fail(line, { result: 'invalid', cause, ...more });
+    if (typeof input !== 'object' || input === null || Array.isArray(input)) return invalid('malformed_json');
+    const parsed = importEntry.safeParse(input, ADVICE);
+    if (!parsed.success) {
+      const [fault] = inputFaults(parsed.error);
+      return invalid('invalid_entry', { detail: `${fault?.pointer}: ${fault?.detail}` });
+    }
+    const entry = parsed.data;
+    const app = apps.find(entry.app);
+    if (!app) return invalid('unknown_app', { app: entry.app });
+    if (app.disabled) return invalid('app_disabled', { app: app.id });
+    const user = await userOf(entry);
+    if (typeof user === 'string') return invalid(user, { app: app.id, user: entry.user.id ?? null });
+    const key = JSON.stringify([user.id, app.id]);
+    if (seen.has(key)) return invalid('duplicate', { app: app.id, user: user.id });
+    const { refreshToken, scopes = app.scopes } = entry;
+    // A second use would end the connection of the first at a provider that rotates refresh tokens.
+    const token = hash('sha256', refreshToken, 'base64url');
+    if (seen.has(token)) return invalid('same_token', { app: app.id, user: user.id });
+    seen.add(key).add(token);
+    const admit = () => users.admitImport(user.id, startedAt);
+    return { line, userId: user.id, app, refreshToken, scopes, account: accountOf(app, entry, user), admit };
+  };
+
+  const seal = async (item: ImportItem): Promise<SealedEntry | undefined> => {
+    const one = await judge(item);
+    if (!one) return undefined;
+    const { userId, app, scopes } = one;
+    const outcome = await imports.seal(one, async (connection) => {
+      await audit({ userId, app: app.id, connection, scopes });
+    });
+    if (outcome) count(one, outcome);
+    return outcome ? undefined : one;
+  };
+
+  /**
+   * Waits for the provider of the app. Returns false once that has lasted too long.
+   * @param isLast no call follows, so that only other tokens have to wait
+   */
+  const waitUntil = async (appId: string, until: number, isLimit = false, isLast = false): Promise<boolean> => {
+    const since = waits.get(appId)?.since ?? (patience.sinceSuccess ? clock() : startedAt);
+    waits.set(appId, { since, until, isLimit });
+    if (isLast || until > since + patience.milliseconds) return false;
+    await sleep(Math.max(0, until - clock()));
+    return true;
+  };
+
+  const check = async (one: SealedEntry): Promise<void> => {
+    const { app, userId } = one;
+    let calls = 0;
+    let outcome: ImportOutcome = { kind: 'unchecked', cause: 'not_checked', retryAt: 0 };
+    const tries = async (): Promise<boolean> => {
+      const wait = waits.get(app.id);
+      if (wait && wait.until > clock()) return waitUntil(app.id, wait.until, wait.isLimit);
+      const seconds = await charge(app, userId);
+      if (seconds !== undefined) return waitUntil(app.id, clock() + seconds * 1000);
+      outcome = await imports.check(one);
+      calls += 1;
+      const until = outcome.kind === 'unchecked' ? pauseOf(outcome) : undefined;
+      if (until !== undefined) return waitUntil(app.id, until, isLimited(outcome), calls >= MAX_CALLS);
+      // A call that was under way when the provider named a time says nothing about that time.
+      const current = waits.get(app.id);
+      if (!current?.isLimit || current.until <= clock()) waits.delete(app.id);
+      return false;
+    };
+    while (await tries());
+    count(one, outcome);
+  };
+
+  return {
+    report,
+
+    /** Seals all entries of a batch, then checks them. @throws AppError `storage_unavailable`; what is sealed stays */
+    async take(items: readonly ImportItem[]): Promise<void> {
+      const sealed: SealedEntry[] = [];
+      await workByKey(items, { keyOf: () => 'storage', atOnce: CONCURRENCY }, async (item) => {
+        const one = await seal(item);
+        if (one) sealed.push(one);
+      });
+      // A provider that hangs, or limits its calls, keeps the tokens of no other app waiting.
+      await workByKey(sealed, { keyOf: ({ app }) => app.id, atOnce: CONCURRENCY }, check);
+      report.failures.sort((one, other) => one.line - other.line);
+    },
+  };
+}
+
+/** Until when no token of the app need be tried; undefined where only this one failed. */
+function pauseOf({ cause, retryAt }: ImportOutcome & { kind: 'unchecked' }): number | undefined {
+  if (cause === 'app_refused') return Number.POSITIVE_INFINITY;
+  return cause === 'provider_unavailable' || cause === 'provider_limited' ? retryAt : undefined;
+}
+
+const isLimited = (outcome: ImportOutcome) =>
+  outcome.kind === 'unchecked' && outcome.reason?.startsWith('status_429') === true;

@@ -1,0 +1,91 @@
+/** An entry of an import, the causes for which one fails, and the report. */
+import { z } from 'zod';
+import { SUBJECT } from '../../shared/provider/provider-jwt.ts';
+import { FAILURE_WORDS } from '../grants/grant.ts';
+
+const subject = z.string().regex(SUBJECT, 'Give 1 to 255 visible ASCII characters.').optional();
+
+const importedUser = z
+  .strictObject(
+    {
+      id: z
+        .string()
+        .regex(/^[\w-]{1,60}$/, 'This is not an id of a user.')
+        .optional()
+        .describe('of a user who has signed in'),
+      subject: subject.describe('the `sub` that the provider of the sign-in gives the user'),
+      issuer: z.string().min(1).max(2000).optional().describe('of that provider; needed if users sign in at several'),
+    },
+    {
+      error: ({ code }) =>
+        code === 'unrecognized_keys'
+          ? 'Name a user by "id", or by "subject" and "issuer": an e-mail address identifies no user.'
+          : undefined,
+    },
+  )
+  .refine(({ id, subject, issuer }) => (id === undefined ? subject !== undefined : !(subject ?? issuer)), {
+    message: 'Give either "id" or "subject".',
+  });
+
+export const importEntry = z.strictObject({
+  user: importedUser,
+  app: z
+    .string()
+    .regex(/^[a-z0-9-]{1,40}$/, 'This is not an id of a connected app.')
+    .describe('id of a connected app'),
+  // RFC 6749 appendix A.17.
+  refreshToken: z.string().regex(/^[\x20-\x7e]{1,16384}$/, 'Give 1 to 16,384 visible ASCII characters.'),
+  scopes: z
+    .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'This is not a scope.'))
+    .max(100)
+    .optional()
+    .describe('those that the user granted; default: those of the app'),
+  account: z
+    .strictObject({ subject })
+    .optional()
+    .describe('the account at the provider of the app, if it is not the one of the sign-in'),
+});
+
+export type ImportEntry = z.output<typeof importEntry>;
+
+export const IMPORT_CAUSES = {
+  ...FAILURE_WORDS,
+  unreadable:
+    'The user has a connection that cannot be read because its encryption key is missing. It was not replaced.',
+  malformed_json: 'This is not a JSON object.',
+  invalid_entry: 'The entry is not valid.',
+  unknown_app: 'There is no connected app with this id.',
+  app_disabled: 'The connected app is disabled.',
+  unknown_user: 'No user with this id has signed in. Name the user by subject.',
+  user_disabled: 'The user is disabled.',
+  issuer_missing: 'Users sign in at several providers, or at none: give the issuer.',
+  unknown_issuer: 'No connected app signs users in at this issuer.',
+  duplicate: 'An earlier entry is for the same user and app.',
+  same_token: 'An earlier entry has the same refresh token.',
+  other_account: 'The refresh token belongs to another account. It was deleted.',
+  removed: 'The connection was removed while it was being checked.',
+} as const;
+
+export type ImportCause = keyof typeof IMPORT_CAUSES;
+
+const importFailure = z.object({
+  line: z.int().describe('the line of the file, or the position in the request, from 1'),
+  user: z.string().nullable().describe('our id of the user, where it is known'),
+  app: z.string().nullable(),
+  result: z.enum(['refused', 'unchecked', 'invalid']),
+  cause: z.enum(Object.keys(IMPORT_CAUSES) as ImportCause[]),
+  detail: z.string(),
+});
+
+const count = z.int();
+export const importReport = z.object({
+  imported: count,
+  alreadyConnected: count.describe('not changed: the user has a connection to this app'),
+  refused: count.describe('the provider refused the refresh token'),
+  unchecked: count.describe('stored, but not tried with success yet: import them again, or wait for the first use'),
+  invalid: count.describe('nothing was stored'),
+  failures: z.array(importFailure),
+});
+
+export type ImportReport = z.output<typeof importReport>;
+export type ImportFailure = z.output<typeof importFailure>;

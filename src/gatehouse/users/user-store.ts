@@ -1,0 +1,289 @@
+/** Stores the users, from their first sign-in on: who they are, and whether something may be made for them. */
+import { rememberedOfEach } from '../../shared/remembered.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { decodeCursor } from '../../shared/storage/paging.ts';
+import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
+import { createUserSearch, normalised, type PageRequest, termChanges } from './user-search.ts';
+
+/** Times in milliseconds since the epoch. */
+export interface User {
+  id: string;
+  issuer: string;
+  subject: string;
+  name?: string | undefined;
+  email?: string | undefined;
+  firstSignInAt: number;
+  lastSignInAt: number;
+  disabledAt?: number | undefined;
+  /** When the user last signed out everywhere: what was begun before makes nothing. */
+  signedOutAt?: number | undefined;
+  /** Since when the user is being deleted. */
+  erasingAt?: number | undefined;
+}
+
+type Identity = Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>;
+
+/** `writes` lie in the user's slot. `lists` lie elsewhere and may be written early: readers leave out entries without a user. */
+export interface SignInSteps {
+  writes: readonly Write[];
+  lists: readonly Write[];
+}
+
+/** The deletion of a user. `mark`: when it began, by which it differs from others of the same user. */
+export interface Erasure {
+  id: string;
+  mark: number;
+}
+
+type UserState = 'active' | 'disabled' | 'unknown';
+
+interface UserPage {
+  users: User[];
+  next?: string;
+}
+
+/** A read that was started early and that several calls of one request share. */
+interface UserReading {
+  id: string;
+  record: Promise<StoredRecord | undefined>;
+}
+
+/** Share of the heap for cached states. */
+const USERS_SHARE = 1 / 64;
+/** Longer than an authorization request may be pending (10 minutes) and its callback may take. */
+const ERASED_SECONDS = 900;
+const MAX_ERASURES = 100;
+
+export type UserStore = ReturnType<typeof createUserStore>;
+
+export function createUserStore({ store, clock }: { store: Store; clock: () => number }) {
+  const read = (id: string, prefetched?: UserReading) =>
+    prefetched?.id === id ? prefetched.record : store.get(keys.user(id));
+
+  const load = async (id: string, prefetched?: UserReading): Promise<{ user: User | undefined; version: number }> => {
+    const stored = await read(id, prefetched);
+    return { user: stored && (JSON.parse(stored.value) as User), version: stored?.version ?? 0 };
+  };
+
+  const find = async (id: string) => (await load(id)).user;
+
+  // Needed for each relayed call of a service. An entry is current only if the store says that its version is.
+  const states = rememberedOfEach<{ version: number; state: UserState }>(USERS_SHARE);
+  const stateOf = async (id: string): Promise<UserState> => {
+    const cached = states.get(id);
+    const stored = await store.getUnless(keys.user(id), cached?.version);
+    if (stored === 'unchanged') return cached?.state ?? 'unknown';
+    const state = stateIn(stored);
+    if (stored) states.set(id, { version: stored.version, state });
+    return state;
+  };
+
+  /** Repeats the read and the change if the record was changed in between. @returns undefined where `next` changes nothing */
+  const change = async (id: string, next: (user: User | undefined) => User | undefined): Promise<User | undefined> => {
+    for (;;) {
+      const { user, version: ifVersion } = await load(id);
+      const changed = next(user);
+      if (!changed) return undefined;
+      if (await store.write([{ put: keys.user(id), value: JSON.stringify(changed), ifVersion }])) return changed;
+    }
+  };
+
+  /**
+   * `gone` if the user was deleted since then, within the last 15 minutes, also one who has signed in again; otherwise the
+   * condition that demands that it stays so.
+   */
+  const erasureSince = async (user: User | undefined, id: string, since: number): Promise<'gone' | Write[]> => {
+    // The record would be younger.
+    if (user && user.firstSignInAt <= since) return [];
+    const key = keys.erasedUser(id);
+    const stored = await store.get(key);
+    if (stored && Number(stored.value) >= since) return 'gone';
+    return [stored ? { exists: key, version: stored.version } : { delete: key, ifVersion: 0 }];
+  };
+
+  const listSteps = (user: User, before: User | undefined): Write[] => [
+    { index: keys.users, add: user.id, score: user.lastSignInAt },
+    ...termChanges(before, user),
+  ];
+
+  /**
+   * What a sign-in writes of the user, by the identity that the provider reports. Read again where the write is refused.
+   * @param since when the sign-in began: a user who was deleted or signed out everywhere after that is `gone`
+   * @param prefetched used only if it is a reading of this user
+   */
+  const signInSteps = async (
+    identity: Identity,
+    since: number,
+    prefetched?: UserReading,
+  ): Promise<SignInSteps | 'disabled' | 'gone'> => {
+    const { id } = identity;
+    const { user, version: ifVersion } = await load(id, prefetched);
+    const refusal = user && refusalOf(user, since);
+    if (refusal) return refusal;
+    const erased = await erasureSince(user, id, since);
+    if (erased === 'gone') return 'gone';
+    const now = clock();
+    const { firstSignInAt = now } = user ?? {};
+    const signedIn = { ...user, name: undefined, email: undefined, ...identity, firstSignInAt, lastSignInAt: now };
+    return {
+      writes: [{ put: keys.user(id), value: JSON.stringify(signedIn), ifVersion }, ...erased],
+      lists: listSteps(signedIn, user),
+    };
+  };
+
+  const search = createUserSearch(store, find);
+
+  return {
+    find,
+    stateOf,
+    isDisabled: async (id: string): Promise<boolean> => stateIn(await read(id)) === 'disabled',
+
+    /** Starts the read that `signInSteps` needs. */
+    prefetch(id: string): UserReading {
+      const record = store.get(keys.user(id));
+      // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
+      record.catch(() => undefined);
+      return { id, record };
+    },
+
+    signInSteps,
+
+    /** Stores the identity that the provider reports at a sign-in, and nothing beside it. */
+    async noteSignIn(identity: Identity): Promise<'noted' | 'disabled' | 'gone'> {
+      for (;;) {
+        const steps = await signInSteps(identity, clock());
+        if (typeof steps === 'string') return steps;
+        const [version] = await Promise.all([store.write(steps.writes), store.write(steps.lists)]);
+        if (version !== undefined) return 'noted';
+      }
+    },
+
+    /**
+     * The condition under which a write for this user may be made: the record stays as it was when it was read.
+     * @param since when the request began
+     * @returns undefined where nothing may be made: the user is disabled, being deleted, not known, or was deleted or signed out
+     * everywhere since
+     */
+    async admit(id: string, since: number): Promise<Write | undefined> {
+      const { user, version } = await load(id);
+      if (!user || refusalOf(user, since)) return undefined;
+      // A user who connected before the first sign-in was deleted in between.
+      if (user.firstSignInAt > since) return undefined;
+      return { exists: keys.user(id), version };
+    },
+
+    /** As `admit`, for imports and connect links, whose users may never have signed in: a record that comes meanwhile refuses the write. */
+    async admitImport(id: string, since: number): Promise<readonly Write[] | undefined> {
+      const { user, version } = await load(id);
+      if (user && refusalOf(user, since)) return undefined;
+      const condition: Write = user ? { exists: keys.user(id), version } : { delete: keys.user(id), ifVersion: 0 };
+      const erased = await erasureSince(user, id, since);
+      return erased === 'gone' ? undefined : [condition, ...erased];
+    },
+
+    /** Notes that the user signed out everywhere: before the sessions end, so that nothing that is under way outlives them. */
+    async noteSignOutEverywhere(id: string): Promise<void> {
+      await change(id, (user) => user && { ...user, signedOutAt: clock() });
+    },
+
+    /** Marks the user: nothing is made for this user from then on. */
+    async beginErasure(id: string): Promise<void> {
+      const mark = clock();
+      // The list first: an entry without a mark is dropped later, but a mark without an entry is never found.
+      await store.write([{ index: keys.erasures, add: memberOf({ id, mark }), score: mark }]);
+      const isOwn = await change(id, (user) =>
+        user && user.erasingAt === undefined ? { ...user, erasingAt: mark } : undefined,
+      );
+      // The deletion that began before has an entry of its own.
+      if (!isOwn) await store.write([{ index: keys.erasures, remove: memberOf({ id, mark }) }]);
+    },
+
+    /** Deletions that began by that time and are not finished, oldest first. */
+    async erasures(by: number): Promise<Erasure[]> {
+      const { items } = await store.page(keys.erasures, { limit: MAX_ERASURES });
+      return items.filter(({ score }) => score <= by).map(({ member }) => JSON.parse(member) as Erasure);
+    },
+
+    /** Returns the changed user, or undefined if there is no user with this id. */
+    async setDisabled(id: string, disabled: boolean): Promise<User | undefined> {
+      return change(id, (user) => {
+        if (!user) return undefined;
+        const { disabledAt, ...rest } = user;
+        // Nothing that began before is made once the user is enabled again.
+        return disabled ? { ...rest, disabledAt: disabledAt ?? clock(), signedOutAt: clock() } : rest;
+      });
+    },
+
+    /**
+     * Deletes the record. That of a disabled user stays, without name and address, so that they cannot sign in again as a new
+     * user. For any other a note of the time stays for 15 minutes, so that a sign-in that began before makes nothing.
+     * @param mark of the deletion
+     * @returns false if the user is there, and is not being deleted by it
+     */
+    async remove(id: string, mark: number | undefined): Promise<boolean> {
+      for (let isListed = true; ; isListed = false) {
+        const { user, version } = await load(id);
+        if (!user) return true;
+        if (user.erasingAt === undefined || user.erasingAt !== mark) {
+          // Another process was faster, and the user has signed in again: back into the lists.
+          if (!isListed) await store.write(listSteps(user, undefined));
+          return false;
+        }
+        const { name: _, email: __, ...anonymous } = user;
+        if (user.disabledAt !== undefined) {
+          await store.write(listSteps(anonymous, user));
+          const value = JSON.stringify(anonymous);
+          if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return true;
+          continue;
+        }
+        await store.write([{ index: keys.users, remove: id }, ...termChanges(user, undefined)]);
+        const isRemoved = await store.write([
+          { delete: keys.user(id), ifVersion: version },
+          { put: keys.erasedUser(id), value: String(clock()), lifetimeSeconds: ERASED_SECONDS },
+        ]);
+        if (isRemoved) return true;
+      }
+    },
+
+    /** Ends an erasure: last, so that one that is interrupted before is repeated. The mark of a later one stays. */
+    async endErasure({ id, mark }: Erasure): Promise<void> {
+      await change(id, (user) => (user?.erasingAt === mark ? { ...user, erasingAt: undefined } : undefined));
+      await store.write([{ index: keys.erasures, remove: memberOf({ id, mark }) }]);
+    },
+
+    /** Users with a name, a word of a name, an address, an id or a subject that starts with `q`, in alphabetical order of that. */
+    search,
+
+    /** Sorted by the last sign-in, newest first; with `q`, those of `search`. */
+    async page({ after, limit, q }: PageRequest): Promise<UserPage> {
+      if (after !== undefined) decodeCursor(after);
+      if (q !== undefined && normalised(q) !== '') {
+        const { items, ...rest } = await search({ q, after, limit });
+        return { users: items.map(({ user }) => user), ...rest };
+      }
+      const page = await store.page(keys.users, {
+        limit,
+        order: 'descending',
+        ...(after === undefined ? {} : { after }),
+      });
+      const users = await Promise.all(page.items.map(({ member }) => find(member)));
+      return { users: users.filter((user) => user !== undefined), ...(page.next && { next: page.next }) };
+    },
+
+    count: (): Promise<number> => store.count(keys.users),
+  };
+}
+
+function stateIn(record: StoredRecord | undefined): UserState {
+  if (!record) return 'unknown';
+  const { disabledAt, erasingAt } = JSON.parse(record.value) as User;
+  return disabledAt === undefined && erasingAt === undefined ? 'active' : 'disabled';
+}
+
+const memberOf = ({ id, mark }: Erasure): string => JSON.stringify({ id, mark });
+
+/** Why nothing may be made for this user by what began at that time. */
+function refusalOf({ disabledAt, erasingAt, signedOutAt }: User, since: number): 'disabled' | 'gone' | undefined {
+  if (disabledAt !== undefined) return 'disabled';
+  return erasingAt !== undefined || (signedOutAt !== undefined && signedOutAt >= since) ? 'gone' : undefined;
+}

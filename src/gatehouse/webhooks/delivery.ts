@@ -1,0 +1,79 @@
+/** Sends one message to its webhook, signed as Standard Webhooks specifies. */
+import { createHmac } from 'node:crypto';
+import { AppError } from '../../shared/errors.ts';
+import { scrubSecrets } from '../../shared/observability/secret-texts.ts';
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import { OutboundError } from '../../shared/outbound/outbound.ts';
+import type { Outcome, WebhookMessage } from './message.ts';
+import type { WebhookStore, WebhookTarget } from './webhook-store.ts';
+
+/** Any 2xx delivers a message, whatever its body is. */
+const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024, statusDecides: true };
+/** Enough for an error message of the receiver. */
+const MAX_BODY_CHARACTERS = 1_000;
+/** Are searched for secrets, since one may begin before the end of what is kept and be recognised only further on. */
+const MAX_SEARCHED_CHARACTERS = 4_096;
+/** The longest beginning of a secret that is not recognised: 18 digits of a card number, each with a separator. */
+const MAX_CUT_OFF_CHARACTERS = 36;
+
+export function createDelivery(parts: {
+  webhooks: Pick<WebhookStore, 'target'>;
+  outbound: Pick<Outbound, 'fetch'>;
+  clock: () => number;
+}) {
+  const { webhooks, outbound, clock } = parts;
+
+  const post = async ({ url, secrets }: WebhookTarget, { id, body }: WebhookMessage): Promise<Outcome> => {
+    const timestamp = String(Math.floor(clock() / 1000));
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': 'Gatehouse',
+      'webhook-id': id,
+      'webhook-timestamp': timestamp,
+      // One for each valid secret, with spaces between them: the receiver accepts the message if any is right.
+      'webhook-signature': secrets.map((secret) => signatureOf(secret, id, timestamp, body)).join(' '),
+    };
+    try {
+      const response = await outbound.fetch(url, { peer: 'webhook', method: 'POST', headers, body }, LIMITS);
+      const { status } = response;
+      const responseBody = beginningOf(await response.text());
+      return {
+        answer: String(status),
+        responseBody,
+        isDelivered: status >= 200 && status < 300,
+        isFinal: status === 410,
+      };
+    } catch (error) {
+      return { answer: error instanceof OutboundError ? error.message : 'the call failed' };
+    }
+  };
+
+  /** @param manual sends also to a webhook that is disabled */
+  return async (message: WebhookMessage, { manual }: { manual: boolean }): Promise<Outcome> => {
+    const target = await webhooks.target(message.webhook).catch(unreadable);
+    if (target === 'unreadable') return { answer: 'the webhook cannot be opened', isUnsent: true };
+    if (!target || !(target.enabled || manual)) {
+      return { answer: 'the webhook is gone or switched off', isFinal: true, isUnsent: true };
+    }
+    return post(target, message);
+  };
+}
+
+/** Administrators read it: a receiver that repeats a secret, a token or a card number must not show it to them. */
+function beginningOf(text: string): string | undefined {
+  const scrubbed = scrubSecrets(text.slice(0, MAX_SEARCHED_CHARACTERS));
+  const whole = text.length > MAX_SEARCHED_CHARACTERS ? scrubbed.slice(0, -MAX_CUT_OFF_CHARACTERS) : scrubbed;
+  return whole.slice(0, MAX_BODY_CHARACTERS).toWellFormed() || undefined;
+}
+
+/** A webhook sealed with a lost key must not stop the messages of others. Its own are retried and finally fail. */
+function unreadable(error: unknown): 'unreadable' {
+  if (error instanceof AppError && error.code === 'internal') return 'unreadable';
+  throw error;
+}
+
+/** Standard Webhooks: HMAC-SHA256 over id, timestamp and body; the key is the base64 after `whsec_`. */
+export function signatureOf(secret: string, id: string, timestamp: string, body: string): string {
+  const key = Buffer.from(secret.slice('whsec_'.length), 'base64');
+  return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`;
+}

@@ -1,0 +1,45 @@
+/** The health of webhooks: the latest response of each, and since when every attempt has failed. */
+import { keys } from '../../shared/storage/keys.ts';
+import type { Store } from '../../shared/storage/store.ts';
+
+export interface WebhookHealth {
+  /** The time of the first failed attempt since the last successful one. */
+  failingSince: number | undefined;
+  last: { at: number; answer: string } | undefined;
+}
+
+export type WebhookHealths = ReturnType<typeof createWebhookHealths>;
+
+export function createWebhookHealths({ store }: { store: Store }) {
+  const read = async <T>(key: string): Promise<T | undefined> => {
+    const record = await store.get(key);
+    return record && (JSON.parse(record.value) as T);
+  };
+
+  return {
+    /** Needs no reading, so that attempts that end together in several processes cannot undo each other. */
+    async note(webhook: string, at: number, { answer, isDelivered }: { answer: string; isDelivered: boolean }) {
+      const [last, failing] = [keys.webhookResponse(webhook), keys.webhookFailing(webhook)];
+      // Leaves nothing behind for a webhook that was deleted meanwhile.
+      const isThere = { exists: keys.webhook(webhook) };
+      const put = { put: last, value: JSON.stringify({ at, answer }) };
+      await store.write(isDelivered ? [isThere, put, { delete: failing }] : [isThere, put]);
+      if (isDelivered) return;
+      // Refused where an earlier attempt has failed already.
+      await store.write([isThere, { put: failing, value: JSON.stringify({ since: at }), ifVersion: 0 }]);
+    },
+
+    async of(webhook: string): Promise<WebhookHealth> {
+      const [failing, last] = await Promise.all([
+        read<{ since: number }>(keys.webhookFailing(webhook)),
+        read<{ at: number; answer: string }>(keys.webhookResponse(webhook)),
+      ]);
+      return { failingSince: failing?.since, last };
+    },
+
+    /** For a webhook with a new address. */
+    async forget(webhook: string): Promise<void> {
+      await store.write([{ delete: keys.webhookResponse(webhook) }, { delete: keys.webhookFailing(webhook) }]);
+    },
+  };
+}

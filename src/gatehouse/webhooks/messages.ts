@@ -1,0 +1,217 @@
+/** Messages to webhooks: stored, sent up to 8 times with growing pauses, and sent again by administrators. */
+
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import { createDueWork } from '../../shared/storage/due-work.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { type MatchingPage, matchingPage } from '../../shared/storage/matching-page.ts';
+import { newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
+import { allMembers } from '../../shared/storage/paging.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { createWriteQueue } from '../../shared/storage/write-queue.ts';
+import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
+import type { AuditNotes } from '../audit/notes.ts';
+import { createDelivery } from './delivery.ts';
+import type { WebhookHealths } from './health.ts';
+import {
+  afterAttempt,
+  type MessageEvent,
+  type MessageState,
+  type Outcome,
+  TEST_EVENT,
+  type WebhookMessage,
+} from './message.ts';
+import type { Webhook, WebhookEvent, WebhookStore } from './webhook-store.ts';
+
+/** The content of a message, such as the user and the app of a connection. */
+type Data = Readonly<Record<string, string | readonly string[] | null | undefined>>;
+
+const LIFETIME_SECONDS = 30 * DAY_SECONDS;
+const MAX_LISTED = 200;
+
+export type WebhookMessages = ReturnType<typeof createWebhookMessages>;
+
+export function createWebhookMessages(parts: {
+  store: Store;
+  webhooks: Pick<WebhookStore, 'page' | 'target'>;
+  outbound: Pick<Outbound, 'fetch'>;
+  healths: Pick<WebhookHealths, 'note'>;
+  audit: Pick<AuditNotes, 'note'>;
+  clock: () => number;
+  random: () => number;
+  /** Called with the number of announcements that could not be stored. */
+  lost: (announcements: number) => void;
+}) {
+  const { store, webhooks, outbound, healths, audit, clock, random, lost } = parts;
+  const deliver = createDelivery({ webhooks, outbound, clock });
+  const queue = createWriteQueue({ lost });
+
+  const load = async (id: string): Promise<{ message: WebhookMessage; version: number } | undefined> => {
+    const record = await store.get(keys.webhookMessage(id));
+    return record && { message: JSON.parse(record.value) as WebhookMessage, version: record.version };
+  };
+
+  /** Returns false if the stored message has another version. */
+  const save = async (message: WebhookMessage, version: number): Promise<boolean> => {
+    const { id, webhook, nextAt, createdAt } = message;
+    const written = await store.write([
+      {
+        put: keys.webhookMessage(id),
+        value: JSON.stringify(message),
+        lifetimeSeconds: LIFETIME_SECONDS,
+        ifVersion: version,
+      },
+      nextAt === undefined
+        ? { index: keys.webhookDue, remove: id }
+        : { index: keys.webhookDue, add: id, score: nextAt },
+      ...(version === 0 ? [{ index: keys.webhookMessages(webhook), add: id, score: createdAt }] : []),
+    ]);
+    if (version === 0) await dropOldest(webhook);
+    return written !== undefined;
+  };
+
+  const dropOldest = async (webhook: string): Promise<void> => {
+    const index = keys.webhookMessages(webhook);
+    if ((await store.count(index)) <= MAX_LISTED) return;
+    const { items } = await store.page(index, { limit: 1 });
+    await store.write(items.map(({ member }) => ({ index, remove: member })));
+  };
+
+  /** One message for each webhook that has chosen the event, and was there when it happened: this may run later. */
+  const messagesFor = async (event: WebhookEvent, data: Data, now: number): Promise<WebhookMessage[]> => {
+    const isReceiver = ({ enabled, events, createdAt }: Webhook) =>
+      enabled && events.includes(event) && createdAt <= now;
+    const { items: receivers } = await webhooks.page({ limit: Number.POSITIVE_INFINITY, filter: isReceiver });
+    return receivers.map(({ id }) => ({ ...newMessage(id, event, data, now), nextAt: now }));
+  };
+
+  const send = async (message: WebhookMessage, manual: boolean): Promise<Outcome> => {
+    const outcome = await deliver(message, { manual });
+    const { answer, isDelivered = false, isUnsent } = outcome;
+    if (!isUnsent) await healths.note(message.webhook, clock(), { answer, isDelivered });
+    return outcome;
+  };
+
+  /** Adds an attempt to the stored message. Repeats if another process has added one meanwhile. */
+  const record = async (id: string, outcome: Outcome, manual: boolean): Promise<WebhookMessage | undefined> => {
+    const details = { now: clock(), random: random(), manual };
+    for (;;) {
+      const stored = await load(id);
+      if (!stored) return undefined;
+      const next = afterAttempt(stored.message, outcome, details);
+      if (await save(next, stored.version)) return next;
+    }
+  };
+
+  /** Resolves with whether the receiver took the message, if it was sent. */
+  const attempt = async (id: string): Promise<boolean> => {
+    const { message } = (await load(id)) ?? {};
+    if (message?.state !== 'waiting') {
+      await store.write([{ index: keys.webhookDue, remove: id }]);
+      return true;
+    }
+    if ((message.nextAt ?? 0) > clock()) return true;
+    const outcome = await send(message, false);
+    const { isDelivered = false, isUnsent = false } = outcome;
+    const next = await record(id, outcome, false);
+    if (next?.state === 'given_up') noteFailed(next, outcome);
+    return isDelivered || isUnsent;
+  };
+
+  const noteFailed = ({ id, webhook, event, tries }: WebhookMessage, { answer }: Outcome): void => {
+    const facts = { message: id, event, tries: tries.length, answer };
+    audit.note({
+      event: 'webhook.given_up',
+      actor: { kind: 'system' },
+      target: { kind: 'webhook', id: webhook },
+      facts,
+    });
+  };
+
+  const due = createDueWork({
+    store,
+    index: keys.webhookDue,
+    clock,
+    receiverOf: async (id) => (await load(id))?.message.webhook ?? '',
+    work: attempt,
+  });
+
+  const find = async (webhook: string, id: string): Promise<WebhookMessage | undefined> => {
+    const message = isMessageId(id) ? (await load(id))?.message : undefined;
+    return message?.webhook === webhook ? message : undefined;
+  };
+
+  return {
+    /** Queues the messages in the background; never throws. */
+    announce(event: WebhookEvent, data: Data): void {
+      const now = clock();
+      let messages: readonly WebhookMessage[] | undefined;
+      queue.add(async () => {
+        // The same at each attempt: a message that is stored already is not stored again.
+        messages ??= await messagesFor(event, data, now);
+        for (const message of messages) await save(message, 0);
+      });
+    },
+    isDue: due.isDue,
+    /** Sends the messages that are due. Call it in one process at a time. */
+    deliver: due.work,
+
+    /** Sends a test message, once, also to a webhook that is disabled. The result has the attempt. */
+    async test(webhook: string): Promise<WebhookMessage> {
+      const message = newMessage(webhook, TEST_EVENT, { webhook }, clock());
+      const outcome = await send(message, true);
+      const sent = afterAttempt(message, outcome, { now: clock(), random: 0, manual: true });
+      // Stored after the attempt: it is not repeated, so that an end of the process between leaves nothing pending.
+      const tested: WebhookMessage = outcome.isDelivered ? sent : { ...sent, state: 'given_up' };
+      await save(tested, 0);
+      return tested;
+    },
+
+    /** Sends a message once more, now, with its id and content. Undefined if the webhook has no such message. */
+    async resend(webhook: string, id: string): Promise<WebhookMessage | undefined> {
+      const message = await find(webhook, id);
+      return message && record(id, await send(message, true), true);
+    },
+
+    find,
+
+    /** The latest messages of one webhook, newest first. */
+    page(
+      webhook: string,
+      { state, ...options }: { after?: string | undefined; limit: number; state?: MessageState | undefined },
+    ): Promise<MatchingPage<WebhookMessage>> {
+      const filter = (message: WebhookMessage) => state === undefined || message.state === state;
+      const loadMessage = async (id: string) => (await load(id))?.message;
+      return matchingPage(store, keys.webhookMessages(webhook), { ...options, filter }, loadMessage);
+    },
+    /** Deletes the messages of a webhook that is deleted; those that wait are not sent. */
+    async forget(webhook: string): Promise<void> {
+      const index = keys.webhookMessages(webhook);
+      for (const id of await allMembers(store, index)) {
+        await store.write([
+          { delete: keys.webhookMessage(id) },
+          { index: keys.webhookDue, remove: id },
+          { index, remove: id },
+        ]);
+      }
+    },
+    /** Resolves once everything announced is stored. */
+    settle: queue.settle,
+    /** Stores what is announced, in at most a few seconds. */
+    close: queue.close,
+  };
+}
+
+function newMessage(webhook: string, event: MessageEvent, data: Data, now: number): WebhookMessage {
+  return {
+    id: `msg_${newOpaqueTokenId()}${newOpaqueTokenId()}`,
+    webhook,
+    event,
+    body: JSON.stringify({ type: event, timestamp: isoTime(now), data }),
+    createdAt: now,
+    state: 'waiting',
+    nextAt: undefined,
+    tries: [],
+  };
+}
+
+const isMessageId = (text: string) => /^msg_[0-9A-Za-z]{22}$/.test(text);

@@ -1,0 +1,106 @@
+/** Webhooks: the URLs that receive events of connections, and the secrets that sign the messages. */
+import { randomBytes } from 'node:crypto';
+import { keys } from '../../shared/storage/keys.ts';
+import { newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
+import { createRecords, type Versioned } from '../../shared/storage/records.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
+import type { Store } from '../../shared/storage/store.ts';
+
+export const WEBHOOK_EVENTS = [
+  'connection.created',
+  'connection.reconnect_needed',
+  'connection.recovered',
+  'connection.removed',
+  'connection.scopes_missing',
+] as const;
+export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
+
+export interface Webhook {
+  id: string;
+  url: string;
+  events: readonly WebhookEvent[];
+  enabled: boolean;
+  /** Milliseconds since the epoch. */
+  createdAt: number;
+  /** Until when the previous secret signs, too. */
+  overlapEndsAt: number | undefined;
+  version: number;
+}
+
+type WantedWebhook = Pick<Webhook, 'url' | 'events' | 'enabled'>;
+/** The sealed record. `secret`: `whsec_` and 32 bytes in base64. */
+type StoredWebhook = Omit<Webhook, 'version' | 'overlapEndsAt'> & {
+  secret: string;
+  previous?: { secret: string; until: number };
+};
+
+export interface WebhookTarget {
+  url: string;
+  enabled: boolean;
+  /** Each signs the messages: the current one, and during an overlap the previous one. */
+  secrets: readonly string[];
+}
+
+const PREFIX = 'wh';
+/** Created before the webhook, so that the audit entry written first can name it. */
+export const newWebhookId = (): string => PREFIX + newOpaqueTokenId();
+
+export type WebhookStore = ReturnType<typeof createWebhookStore>;
+
+export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
+  const { store, sealedJson, clock } = parts;
+  const isValid = ({ until }: { until: number }) => clock() < until;
+  const records = createRecords<StoredWebhook, Webhook>({
+    store,
+    sealedJson,
+    index: keys.webhooks,
+    keyOf: keys.webhook,
+    prefix: PREFIX,
+    noun: 'webhook',
+    beside: (id) => [keys.webhookResponse(id), keys.webhookFailing(id)],
+    toView: ({ value: { secret: _, previous, ...webhook }, version }: Versioned<StoredWebhook>): Webhook => ({
+      ...webhook,
+      overlapEndsAt: previous && isValid(previous) ? previous.until : undefined,
+      version,
+    }),
+    whenUnreadable: 'error',
+  });
+
+  return {
+    find: records.find,
+    page: records.page,
+    count: records.count,
+    remove: records.remove,
+    /** `secret` verifies the signatures, and is shown only once. @param id from `newWebhookId` */
+    async create(id: string, { url, events, enabled }: WantedWebhook): Promise<{ webhook: Webhook; secret: string }> {
+      const secret = newSecret();
+      return { webhook: await records.create({ id, url, events, enabled, createdAt: clock(), secret }), secret };
+    },
+    /** Undefined where there is none. @throws AppError `version_conflict` */
+    change: (id: string, version: number, { url, events, enabled }: WantedWebhook) =>
+      records.change(id, version, (stored) => ({ ...stored, url, events, enabled })),
+    /**
+     * Creates a new secret. The previous one signs, too, for `overlapSeconds`; an older one ends now. Undefined if there is
+     * no such webhook.
+     */
+    async rotate(id: string, overlapSeconds: number): Promise<{ webhook: Webhook; secret: string } | undefined> {
+      const secret = newSecret();
+      const until = clock() + overlapSeconds * 1000;
+      const webhook = await records.change(id, undefined, ({ previous: _, ...stored }) => ({
+        ...stored,
+        ...(overlapSeconds > 0 && { previous: { secret: stored.secret, until } }),
+        secret,
+      }));
+      return webhook && { webhook, secret };
+    },
+    /** Where to send, and what to sign with; undefined for one that is gone. */
+    async target(id: string): Promise<WebhookTarget | undefined> {
+      const stored = (await records.read(id))?.value;
+      if (!stored) return undefined;
+      const { url, enabled, secret, previous } = stored;
+      return { url, enabled, secrets: previous && isValid(previous) ? [secret, previous.secret] : [secret] };
+    },
+  };
+}
+
+const newSecret = () => `whsec_${randomBytes(32).toString('base64')}`;

@@ -1,0 +1,130 @@
+/**
+ * The context of a request: its id, its reference for users, its address and its route. Two files
+ * elsewhere add a property: shared/sessions/session.ts adds `session`, and gatehouse/relay/routes.ts adds `relayCaller`.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { containsCardNumber } from '../observability/card-numbers.ts';
+import type { Metrics } from '../observability/metrics.ts';
+import type { ClientAddress } from './client-address.ts';
+import { flatDataHeaders } from './security-headers.ts';
+
+export interface RequestContext {
+  /** `X-Request-Id` of the response. */
+  id: string;
+  /** The id's last 8 characters: on error pages, in logs, in sign-in records. */
+  reference: string;
+  /** Pattern of the route, never the path, which may hold what a user typed. */
+  route: string;
+  address: string;
+  /** On the fast path: the headers that every response carries, still to be sent with the head; names and values alternate. */
+  unsentHeaders?: readonly string[] | undefined;
+  /** On the fast path: headers for this response alone, in the same form. */
+  addedHeaders?: string[] | undefined;
+  /** The admin token of a call to the admin API; set by the guard that checked it. */
+  adminToken?: { id: string; name: string } | undefined;
+}
+
+declare module 'node:http' {
+  interface IncomingMessage {
+    context: RequestContext;
+  }
+}
+
+const ID_FORM = /^[A-Za-z0-9-]{8,64}$/;
+
+/** A request that has ended. */
+export interface EndedRequest {
+  method: string;
+  /** Pattern of the route; `none` where none matched. */
+  route: string;
+  status: number;
+  seconds: number;
+  /** The response is incomplete: the caller has disconnected, or the platform broke off. */
+  incomplete?: true;
+}
+
+const isCut = (res: ServerResponse): { incomplete?: true } => (res.writableFinished ? {} : { incomplete: true });
+
+export type BeginRequest = ReturnType<typeof requestContext>;
+
+/** @param parts `isTrusted`: whether this peer's `X-Request-Id` counts; `headers`: those of every response */
+export function requestContext(parts: {
+  metrics: Metrics;
+  /** Called with the id of each request. */
+  onBegin?: ((id: string) => void) | undefined;
+  /** Called once the response has ended or its caller has disconnected, in the async context of the request. */
+  onEnd?: ((ended: EndedRequest) => void) | undefined;
+  isTrusted: (address: string) => boolean;
+  addressOf: ClientAddress;
+  headers: ReadonlyMap<string, string>;
+}) {
+  const { metrics, onBegin, onEnd, isTrusted, addressOf, headers } = parts;
+
+  const idOf = (req: IncomingMessage): string => {
+    const sentId = req.headers['x-request-id'];
+    const isWellFormed = typeof sentId === 'string' && ID_FORM.test(sentId) && !containsCardNumber(sentId);
+    return isWellFormed && isTrusted(req.socket.remoteAddress ?? '') ? sentId : randomUUID();
+  };
+
+  const durationOf = cachedLabels(metrics);
+  const dataHeaders = flatDataHeaders(headers);
+
+  const start = (req: IncomingMessage, res: ServerResponse, route: string): RequestContext => {
+    const id = idOf(req);
+    const context: RequestContext = { id, reference: id.slice(-8), route, address: addressOf(req) };
+    req.context = context;
+    onBegin?.(id);
+    const startedAt = performance.now();
+    const end = () => {
+      const seconds = (performance.now() - startedAt) / 1000;
+      durationOf(context.route, req.method ?? '', res.statusCode).observe(seconds);
+      onEnd?.({ method: req.method ?? '', route: context.route, status: res.statusCode, seconds, ...isCut(res) });
+    };
+    // Node emits `close` in the context of the connection.
+    res.on('close', onEnd ? AsyncLocalStorage.bind(end) : end);
+    return context;
+  };
+  const setHeaders = (res: ServerResponse, id: string): void => {
+    res.setHeaders(headers as Map<string, string>);
+    res.setHeader('X-Request-Id', id);
+  };
+
+  return {
+    /** Gives the request its context, and the response its id and the headers of every response. */
+    inExpress(req: IncomingMessage, res: ServerResponse): void {
+      setHeaders(res, start(req, res, 'none').id);
+    },
+
+    /** The same on the fast path, where `sendHead` sends those headers. */
+    onFastPath(req: IncomingMessage, res: ServerResponse, route: string): void {
+      start(req, res, route).unsentHeaders = dataHeaders;
+    },
+
+    /** Sets the headers that have not been sent, for a request that leaves the fast path. */
+    fallBackToExpress({ context }: IncomingMessage, res: ServerResponse): void {
+      if (!context.unsentHeaders) return;
+      const { addedHeaders = [] } = context;
+      context.unsentHeaders = undefined;
+      context.addedHeaders = undefined;
+      if (res.headersSent) return;
+      setHeaders(res, context.id);
+      for (let at = 0; at < addedHeaders.length; at += 2)
+        res.setHeader(addedHeaders[at] ?? '', addedHeaders[at + 1] ?? '');
+    },
+  };
+}
+
+/** Caches each combination of labels: looking one up in prom-client costs more than counting. */
+function cachedLabels({ requests }: Metrics) {
+  const cache = new Map<string, ReturnType<typeof requests.labels>>();
+  return (route: string, method: string, statusCode: number) => {
+    const key = `${method} ${statusCode} ${route}`;
+    const cached = cache.get(key);
+    if (cached) return cached;
+    const labelled = requests.labels({ route, method, status: `${Math.floor(statusCode / 100)}xx` });
+    cache.set(key, labelled);
+    return labelled;
+  };
+}

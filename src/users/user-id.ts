@@ -1,7 +1,0 @@
-/** Derives our user id from issuer and subject. */
-import { hashOf } from '../storage/keys.ts';
-
-/** Never derived from the e-mail address (R19). */
-export function userIdOf(issuer: string, subject: string): string {
-  return `u${hashOf(JSON.stringify([issuer, subject])).slice(0, 22)}`;
-}

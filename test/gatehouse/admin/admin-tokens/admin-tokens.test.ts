@@ -1,0 +1,144 @@
+/** R50, R80 to R82 for admin tokens: shown once, kept as a hash, ended at once everywhere. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { startGatehouse } from '../../../../src/gatehouse/start.ts';
+import { DATABASE_FILE } from '../../../../src/shared/storage/sqlite/store.ts';
+import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { pass } from '../../../support/passing-time.ts';
+import { freePort } from '../../../support/ports.ts';
+import { makeAdminToken } from '../../../support/terminal.ts';
+import { PATIENTLY } from '../../../support/until.ts';
+
+let site: TestSite;
+let token: string;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite();
+  token = await makeAdminToken(site);
+  ({ agent } = await signIn(site, 'admin@example.test'));
+});
+afterAll(() => site.close());
+
+const URL_OF_TOKENS = '/admin/api/admin-tokens';
+
+async function call(
+  path = '',
+  { method = 'GET', body, by = token, from = site.url }: Partial<Record<string, string>> = {},
+) {
+  const headers = { ...DATA, ...JSON_BODY, authorization: `Bearer ${by}` };
+  const answer = await ask(`${from}${URL_OF_TOKENS}${path}`, {
+    method: method ?? 'GET',
+    headers,
+    ...(body ? { body } : {}),
+  });
+  return { ...answer, json: answer.body === '' ? {} : JSON.parse(answer.body) };
+}
+
+const wanted = (changes: Record<string, unknown> = {}) =>
+  JSON.stringify({ name: 'n', scope: 'read', expiresAt: new Date(Date.now() + 86_400_000).toISOString(), ...changes });
+
+describe('an admin token', () => {
+  test('R80 has a prefix, an id and 256 bits, and is shown once', async () => {
+    const made = await call('', { method: 'POST', body: wanted() });
+    expect(made.status).toBe(201);
+    expect(made.json.token).toMatch(/^gtha_[0-9A-Za-z]{60}$/);
+    expect(made.headers.location).toBe(`${URL_OF_TOKENS}/${made.json.id}`);
+    const secret = made.json.token.slice(16);
+    for (const path of ['', `/${made.json.id}`]) expect((await call(path)).body).not.toContain(secret);
+    expect((await agent.get(`${site.url}/admin/admin-tokens`)).body).not.toContain(secret);
+    expect(site.logs().join('')).not.toContain(secret);
+    for (const ending of ['', '-wal']) {
+      const kept = readFileSync(join(site.dataDirectory, `${DATABASE_FILE}${ending}`), 'latin1');
+      expect(kept.includes(secret)).toBe(false);
+    }
+  });
+
+  test('the page shows a new one, and never again', async () => {
+    const form = await agent.get(`${site.url}/admin/admin-tokens/new`);
+    const made = await agent.submit(form, { name: 'From a page', scope: 'read', days: '7' });
+    const text = /gtha_[0-9A-Za-z]{60}/.exec(made.body)?.[0] ?? '';
+    expect((await call('', { by: text })).status).toBe(200);
+    expect((await agent.get(`${site.url}/admin/admin-tokens`)).body).not.toContain(text);
+    const faulty = await agent.submit(form, { name: 'x', scope: 'read', days: '0' });
+    expect([faulty.status, faulty.body.includes('role="alert"')]).toEqual([400, true]);
+  });
+
+  test('R81 revoked it is refused at once, in every process', async () => {
+    const [port, managementPort] = [String(await freePort()), String(await freePort())];
+    const other = await startGatehouse(
+      { ...site.env, PORT: port, MANAGEMENT_PORT: managementPort, PUBLIC_URL: site.url },
+      { write: () => undefined },
+    );
+    try {
+      const { json } = await call('', { method: 'POST', body: wanted() });
+      const from = `http://127.0.0.1:${port}`;
+      expect((await call('', { by: json.token, from })).status).toBe(200);
+      expect((await call(`/${json.id}`, { method: 'DELETE' })).status).toBe(204);
+      expect((await call('', { by: json.token, from })).status).toBe(401);
+      expect((await call('', { by: json.token })).status).toBe(401);
+      expect((await call(`/${json.id}`)).status).toBe(404);
+      expect((await call(`/${json.id}`, { method: 'DELETE' })).status).toBe(404);
+    } finally {
+      await other.close();
+    }
+  });
+
+  test('R84 expired, revoked and unknown ones are told alike', async () => {
+    const { json } = await call('', {
+      method: 'POST',
+      body: wanted({ expiresAt: new Date(Date.now() + 60_000).toISOString() }),
+    });
+    pass(61);
+    const expired = await call('', { by: json.token });
+    expect(expired.status).toBe(401);
+    const unknown = await call('', { by: token.replace(/.$/, (last) => (last === 'x' ? 'y' : 'x')) });
+    const told = ({ status, headers, json: { detail, code } }: typeof expired) => [
+      status,
+      headers['www-authenticate'],
+      detail,
+      code,
+    ];
+    expect(told(expired)).toEqual(told(unknown));
+    expect((await call(`/${json.id}`)).json).toMatchObject({ expired: true });
+    pass(-61);
+  });
+
+  test('says when it was last used', async () => {
+    const { json } = await call('', { method: 'POST', body: wanted() });
+    expect((await call(`/${json.id}`)).json.lastUsedAt).toBeNull();
+    await call('', { by: json.token });
+    await vi.waitFor(async () => expect((await call(`/${json.id}`)).json.lastUsedAt).not.toBeNull(), PATIENTLY);
+  });
+
+  test.each([
+    ['no name', { name: ' ' }],
+    ['another scope', { scope: 'admin' }],
+    ['an end in the past', { expiresAt: '2020-01-01T00:00:00Z' }],
+    ['an end too far away', { expiresAt: '2099-01-01T00:00:00Z' }],
+    ['an unknown field', { admin: true }],
+  ])('is not made with %s', async (_name, changes) => {
+    const { status, json } = await call('', { method: 'POST', body: wanted(changes) });
+    expect([status, json.code, json.errors.length]).toEqual([400, 'invalid_request', 1]);
+  });
+
+  test('lists are paged, and hold each token once', async () => {
+    const ids: string[] = [];
+    let after = '';
+    do {
+      const { json } = await call(`?limit=2${after}`);
+      ids.push(...json.items.map(({ id }: { id: string }) => id));
+      after = json.next === undefined ? '' : `&after=${encodeURIComponent(json.next)}`;
+    } while (after !== '');
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids.length).toBeGreaterThan(4);
+    expect((await call('?after=nonsense')).status).toBe(400);
+  });
+
+  test('the command refuses what cannot be', async () => {
+    await expect(makeAdminToken(site, { scope: 'admin' })).rejects.toThrow('--scope');
+    await expect(makeAdminToken(site, { days: '0' })).rejects.toThrow('--days');
+  });
+});

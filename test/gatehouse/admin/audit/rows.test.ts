@@ -1,0 +1,92 @@
+/** An entry of the audit trail as the page shows it: who, what it was done to, and for whom, by name where there is one. */
+import { expect, test } from 'vitest';
+import { auditRows } from '../../../../src/gatehouse/admin/audit/view.ts';
+import type { AuditRecord } from '../../../../src/gatehouse/audit/kinds.ts';
+
+const USERS: Record<string, object> = {
+  u1: { name: 'Uma', email: 'uma@example.test' },
+  u2: { email: 'two@example.test' },
+  u3: {},
+};
+const parts = {
+  users: { find: async (id: string) => USERS[id] },
+  apps: { find: (id: string) => (id === 'crm' ? { name: 'CRM' } : undefined) },
+} as unknown as Parameters<typeof auditRows>[1];
+const ENTRY: AuditRecord = {
+  id: '1',
+  at: '2026-03-01T00:00:00.000Z',
+  event: 'user.disabled',
+  actor: { kind: 'system' },
+};
+
+const rowOf = async (changes: object) => (await auditRows([{ ...ENTRY, ...changes }], parts))[0];
+
+test.each([
+  [{ kind: 'user' }, 'A user'],
+  [{ kind: 'administrator' }, 'An administrator'],
+  [{ kind: 'admin_token' }, 'An admin token'],
+  [{ kind: 'relay_token' }, 'A relay token'],
+  [{ kind: 'provider' }, 'An identity provider'],
+  [{ kind: 'operator' }, 'An operator at the terminal'],
+  [{ kind: 'system' }, 'Gatehouse itself'],
+  [{ kind: 'anonymous' }, 'Not signed in'],
+  [{ kind: 'user', id: 'u1' }, 'Uma'],
+  [{ kind: 'user', id: 'u2' }, 'two@example.test'],
+  [{ kind: 'user', id: 'u3' }, 'u3'],
+  [{ kind: 'user', id: 'gone' }, 'gone'],
+  [{ kind: 'administrator', id: 'u1', name: 'ada@example.test' }, 'ada@example.test'],
+])('the actor %j is %s', async (actor, who) => {
+  expect(await rowOf({ actor })).toMatchObject({ who, whoId: 'id' in actor ? actor.id : undefined });
+});
+
+test.each([
+  [{ kind: 'user', id: 'u1' }, 'Uma'],
+  [{ kind: 'user', id: 'gone' }, 'gone'],
+  [{ kind: 'user', id: 'u1', name: 'then' }, 'then'],
+  [{ kind: 'session', id: 'u1.ref' }, 'Uma'],
+  [{ kind: 'session', id: 'gone.ref' }, 'gone.ref'],
+  [{ kind: 'connection', id: 'u1/crm' }, 'Uma, CRM'],
+  [{ kind: 'connection', id: 'gone/wiki' }, 'gone, wiki'],
+  [{ kind: 'connected_app', id: 'crm' }, 'CRM'],
+  [{ kind: 'connected_app', id: 'wiki' }, 'wiki'],
+  [{ kind: 'webhook', id: 'crm' }, 'crm'],
+  [{ kind: 'webhook', id: 'u1' }, 'u1'],
+])('the target %j is %s', async (target, whom) => {
+  expect(await rowOf({ target })).toMatchObject({ whom, whomId: target.id });
+});
+
+test.each([
+  ['nobody', {}, undefined],
+  ['another user than the actor', { actor: { kind: 'user', id: 'u2' }, userId: 'u1' }, { id: 'u1', name: 'Uma' }],
+  ['a user who is gone', { userId: 'gone' }, { id: 'gone', name: 'gone' }],
+  ['the actor, who is named already', { actor: { kind: 'user', id: 'u1' }, userId: 'u1' }, undefined],
+  ['the target, which is named already', { target: { kind: 'connection', id: 'u1/crm' }, userId: 'u1' }, undefined],
+  ['a user beside another target', { target: { kind: 'webhook', id: 'wh' }, userId: 'u1' }, { id: 'u1', name: 'Uma' }],
+])('the user concerned is %s', async (_name, changes, user) => {
+  expect((await rowOf(changes))?.user).toEqual(user);
+});
+
+test.each([
+  [undefined, undefined],
+  ['signed_in', undefined],
+  ['connected', undefined],
+  ['answered', undefined],
+  ['rule: users', 'rule: users'],
+  ['not_done: internal', 'not done: something went wrong here'],
+])('the outcome %s is remarked as %s', async (outcome, remark) => {
+  expect(await rowOf({ outcome })).toMatchObject({ outcome, remark });
+});
+
+test('facts are texts, events have words, and the rest stands as it is', async () => {
+  const facts = { scopes: ['a', 'b'], count: 2, open: false, none: null };
+  expect(await rowOf({ facts, address: '192.0.2.7', requestId: 'r1' })).toMatchObject({
+    ...{ at: ENTRY.at, words: 'User disabled', from: '192.0.2.7', requestId: 'r1' },
+    facts: [
+      ['scopes', 'a, b'],
+      ['count', '2'],
+      ['open', 'false'],
+      ['none', 'null'],
+    ],
+  });
+  expect(await rowOf({ event: 'of.a.later.version' })).toMatchObject({ words: 'of.a.later.version', facts: [] });
+});

@@ -1,0 +1,279 @@
+/** What comes of each change of a filled site: the notice of the page, and the entry in the audit trail. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ask } from '../../support/ask.ts';
+import type { Page } from '../../support/browserless.ts';
+import { outlineOf } from '../../support/outline.ts';
+import { until } from '../../support/until.ts';
+import { bearer } from '../relay/service.ts';
+import { expectLines, factsIn, table } from './facts.ts';
+import { type FilledSite, inDays, pass, startFilledSite } from './filled-site.ts';
+
+/** For all tests: none of them needs what another changes. */
+let filled: FilledSite;
+beforeAll(async () => {
+  filled = await startFilledSite();
+});
+afterAll(() => filled?.close());
+
+const open = (path: string) => filled.agent.get(`${filled.site.url}/admin/${filled.pathOf(path)}`);
+const linesOf = (html: string) => filled.clean(outlineOf(html)).trim().split('\n');
+
+/** What a page says of a change: done, or not done and why. */
+const NOTICE = /<div class="notice notice-(\w+)" role="\w+">(.*?)<\/(?:ul|p)>\s*<\/div>/gs;
+const noticesOn = ({ body }: Page) =>
+  [...body.matchAll(NOTICE)].map(([, tone, inner = '']) => `${tone}: ${linesOf(inner).join(' ')}`);
+
+/** In this order: the page, and what is typed or pressed; the notice; and the entry, with its target and its facts. */
+const CHANGES = `
+connect-links/{link}/revoke # [Revoke connect link]
+  success: Connect link revoked. / connect_link.revoked connect_link {link} second for {uma}
+relay-tokens/new # name=made&apps=platform&days=7
+  success: Relay token created.
+  relay_token.created relay_token {new} made {"name":"made","scopes":["threads:read"],"apps":["platform"],"networks":[],"assertUser":false,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"none","expiresAt":"2031-03-12T10:16:02.000Z"}
+relay-tokens/{nightly}/edit # name=renamed
+  success: Saved. All processes use the change within a second.
+  relay_token.changed relay_token {nightly} nightly {"name":"renamed","scopes":["threads:read","bin:read","token:exchange","connections:read","connect_links:create"],"apps":["platform","second"],"networks":[],"assertUser":true,"fullScope":false,"acceptIdTokens":false,"binCallsPerMonth":null,"users":"2 listed","expiresAt":"2031-03-14T10:00:00.000Z"}
+relay-tokens/{nightly}/rotate # overlapHours=2
+  success: The token has a new secret. / relay_token.rotated relay_token {nightly} renamed {"overlapSeconds":7200}
+relay-tokens/{nightly}/revoke # [Revoke relay token]
+  success: Relay token revoked. Every further call with it is refused.
+  relay_token.revoked relay_token {nightly} renamed
+service-accounts/new # name=&app=platform&apiToken=
+  warning: Nothing was saved. Correct this and try again: - Enter a name. <#name> - Give the API token as the platform showed it, without blanks. <#apiToken>
+service-accounts/new # name=other&app=platform&apiToken={apiToken}
+  success: The platform accepted the API token. It is saved and never shown again.
+  service_account.created service_account {new} other {"app":"platform"}
+service-accounts/{account}/replace # apiToken=
+  warning: Nothing was saved. Correct this and try again: - Give the API token as the platform showed it, without blanks. <#apiToken>
+service-accounts/{account}/replace # apiToken={apiToken}
+  success: The new API token is saved, and used from now on.
+  service_account.changed service_account {account} Batch {"name":"Batch","tokenReplaced":true}
+service-accounts/{account}/remove # [Delete service account]
+  success: Service account deleted, with the API token. / service_account.deleted service_account {account} Batch
+webhooks/new # url=x&events=
+  warning: Nothing was saved. Correct this and try again: - Give one of: "connection.created", "connection.reconnect_needed", "connection.recovered", "connection.removed", "connection.scopes_missing". <#events>
+webhooks/new # url={hook}&events=connection.created
+  success: Webhook created. Copy its signing secret, then send a test message.
+  webhook.created webhook {new} https://receiver.example {"host":"https://receiver.example","events":["connection.created"]}
+webhooks/{webhook} # url=x
+  warning: Nothing was saved. Correct this and try again: - Give a public https address, or one that INTERNAL_HOSTS names. <#url>
+webhooks/{webhook} # url={hook}&events=connection.created
+  success: Saved.
+  webhook.changed webhook {webhook} https://receiver.example {"host":"https://receiver.example","events":["connection.created"],"enabled":true}
+webhooks/{webhook} # overlapHours=1
+  success: The webhook has a new secret.
+  webhook.rotated webhook {webhook} https://receiver.example {"overlapSeconds":3600}
+webhooks/{webhook} # [Send test message]
+  success: Test message delivered. The receiver responded with 204.
+  webhook.tested webhook {webhook} https://receiver.example
+webhooks/{webhook} # [Send again Test message]
+  success: Message delivered. The receiver responded with 204.
+  webhook.message_resent webhook {webhook} https://receiver.example {"message":"{new message}","event":"webhook.test"}
+webhooks/{webhook}/remove # [Delete webhook]
+  success: Webhook deleted. Pending messages are not sent.
+  webhook.deleted webhook {webhook} https://receiver.example
+admin-tokens/new # name=&days=0
+  warning: Nothing was saved. Correct this and try again: - Enter a name. <#name> - Enter a number of days from 1 to 3650. <#days>
+admin-tokens/new # name=made&days=30
+  success: Admin token created.
+  admin_token.created admin_token {new} made {"scope":"read","expiresAt":"2031-04-04T10:16:20.000Z"}
+admin-tokens/{terraform}/revoke # [Revoke admin token]
+  success: Admin token revoked. Every further call with it is refused.
+  admin_token.revoked admin_token {terraform} terraform
+connected-apps/second # [Save] name=Renamed
+  success: Saved. The change takes effect at once.
+  connected_app.changed connected_app second Renamed {"changed":["name"]}
+connected-apps/second/disable # [Disable app]
+  info: The app is disabled: no sign-in and no call uses it until you enable it again.
+  connected_app.disabled connected_app second Renamed {"changed":["disabled"]}
+connected-apps/second # [Enable app]
+  success: The app is enabled again. / connected_app.enabled connected_app second Renamed {"changed":["disabled"]}
+connected-apps/second/delete # typed=x
+  warning: Nothing was saved. Correct this and try again: - Type “Renamed” to confirm. <#typed>
+connections/{uma}.platform/end # [Disconnect]
+  success: Disconnected. The provider has confirmed that the access is withdrawn (status 200).
+  connection.removed connection {uma}/platform user {uma} {"connection":"{connection}"}
+  revocation.confirmed connection {uma}/platform user {uma} revoked {"connection":"{connection}","status":200}
+sessions/{session}/end # [End session]
+  success: The session has ended. Pages that are open in that browser stop working at once.
+  session.ended session {uma}.{rest} user {uma}
+users/{uma}/sign-out # [Sign out everywhere]
+  success: Signed out everywhere. Pages that are open in those browsers stop working at once.
+  session.ended_everywhere user {uma} user@example.test
+users/{uma}/disable # [Disable user]
+  success: Disabled. All sessions have ended, and the user cannot sign in.
+  user.disabled user {uma} user@example.test
+users/{uma} # [Enable user]
+  success: Enabled. The user can sign in again. / user.enabled user {uma} user@example.test
+users/{uma}/delete # typed=user@example.test
+  success: All data about this user is deleted. Entries in the audit trail stay until they expire.
+  user.deletion_begun user {uma} user@example.test
+  connection.removed connection {uma}/second user {uma} revoked {"connection":"{connection}","status":200}
+  user.deleted user {uma}
+keys # [Publish the next key now]
+  success: The next signing key is published. It signs in one day, so that every service has time to read it.
+  signing_key.rotated
+`;
+
+interface Entry {
+  at: string;
+  event: string;
+  actor: object;
+  target?: { kind: string; id: string; name?: string };
+  userId?: string;
+  outcome?: string;
+  facts?: object;
+}
+
+test('each change has this notice, and this entry in the audit trail', async () => {
+  const { agent, api, apiToken, receiver, clean } = filled;
+  const changes = table(CHANGES);
+  const seen: { at: string; notices: string[] }[] = [];
+  for (const [path, [typed = '']] of changes) {
+    pass(1_000);
+    const [, button, fields = ''] = /^# (?:\[(.*)\])? ?(.*)$/.exec(typed) ?? [];
+    const values = new URLSearchParams(fields.replace('{hook}', receiver.url).replace('{apiToken}', apiToken));
+    const choice = button === undefined ? {} : { button };
+    const page = await agent.submit(await open(path), Object.fromEntries(values), choice);
+    seen.push({ at: new Date().toISOString(), notices: noticesOn(page) });
+  }
+  const entries = async () => (await api.call('GET', '/audit?limit=200')).json.items as Entry[];
+  // That a user is deleted is stored a moment later, as its last entry.
+  await until(async () => (await entries()).some(({ event }) => event === 'user.deleted'));
+  const trail = (await entries()).toReversed();
+  for (const [number, [path, [typed = '', ...words]]] of changes.entries()) {
+    const { at, notices = [] } = seen[number] ?? {};
+    const ofChange = trail.filter((entry) => entry.at === at);
+    expect([path, typed, ...notices, ...ofChange.map((entry) => clean(wordsOf(entry)))]).toEqual([
+      path,
+      typed,
+      ...words,
+    ]);
+    for (const { actor } of ofChange)
+      expect(actor).toMatchObject({ kind: 'administrator', name: 'admin@example.test' });
+  }
+});
+
+const wordsOf = ({ event, target, userId, outcome, facts }: Entry) =>
+  [event, target?.kind, target?.id, target?.name, userId && `user ${userId}`, outcome, facts && JSON.stringify(facts)]
+    .filter(Boolean)
+    .join(' ');
+
+/** What the check of an app finds that is registered here, but not at the provider. */
+const FINDINGS = `
+Problem
+  Clocks agree: This clock is {seconds} off the provider's.
+  Callback URL is registered at the provider: The provider refused the authorization request with status 400.
+  Client ID and secret are accepted: The token endpoint does not accept the client ID with this secret (status 401, invalid_client).
+Fine
+  App lists the callback URL of this server: Its callback URLs include that of this server.
+  Discovery can be read: The provider describes itself.
+  Issuer is the one that was set: The provider calls itself by the issuer that is set.
+  Endpoints may be called: Every endpoint is one that may be called.
+  Signing keys can be read: The provider publishes 2 keys.
+  Signature algorithms are acceptable: ID tokens may be signed with RS256, ES256.
+  PKCE with S256: The provider checks PKCE with S256.
+  Callback names its issuer: The provider names itself in the callback (RFC 9207), and that is checked.
+  Scopes are known: The provider knows every scope of this app.
+  Sign-out at the provider: Signing out here also signs out at the provider.
+  Back-channel logout: The app is not used for sign-in, so there is no session to end.
+Cannot tell
+  Settings suit the provider: No preset is known for this provider.
+  Connection is protected (TLS): The provider is called without TLS, which is allowed on this machine only.
+  Authorization request is accepted: Not tried: fix the problem above first.
+  Revocation: The revocation endpoint did not take a made-up token, as some providers do not (status 401).
+  Refresh token is issued: No user has signed in or connected with this app yet. Check again after that.
+  Refresh tokens rotate: No user has signed in or connected with this app yet. Check again after that.
+  Lifetime of access tokens is stated: No user has signed in or connected with this app yet. Check again after that.
+`;
+
+test('a registration, step by step', async () => {
+  const { agent, site } = filled;
+  const submit = (page: Page, fields: Record<string, string>, button: string) => agent.submit(page, fields, { button });
+  const third = { id: '', name: 'Third app', issuer: site.sandbox.issuer };
+  const credentials = { clientId: 'test-third', clientSecret: 'third-client-secret-0123456789' };
+
+  const faulty = await submit(await open('register-app'), { id: 'A b', name: '', issuer: 'x' }, 'Continue');
+  expectLines(linesOf(faulty.body), [
+    'An id is 1 to 40 of a-z, 0-9 and "-". <#id>',
+    'Enter a name. <#name>',
+    'Give an absolute URL without user name or fragment, beginning with https://. <#issuer>',
+  ]);
+  const domain = await submit(await open('register-app?preset=auth0'), {}, 'Continue');
+  expectLines(linesOf(domain.body), [
+    'Enter your Auth0 domain. <#placeholder-0>',
+    'Enter the identifier of your API at Auth0. <#placeholder-1>',
+  ]);
+
+  const second = await submit(await open('register-app'), third, 'Continue');
+  const offered = `
+    Endpoints: authorization, token, userinfo, revocation, end-session, introspection, signing keys
+    PKCE (S256): Offered / Pushed requests (PAR): Offered / Tokens bound to a key (DPoP): Offered
+    Disconnecting: Revokes the grant at the provider / Sign-out: Also at the provider / Back-channel logout: Offered
+    Dynamic registration: Offered`;
+  const asked = `
+    1Provider (done) / The provider responded. It offers: ${offered}
+    JWKS URL, if you authenticate by private_key_jwt: https://gatehouse.example/.well-known/jwks.json [Copy]
+    No client ID yet? The provider can assign one <#register-there-title>.
+    Stored encrypted and never shown again. / [*radio signIn=] No users: the app is only for connecting
+    The app is registered at the provider and here in one step, with the scopes and the use above. You need no client ID and secret.
+    If the provider requires one. It is sent once and not stored.`;
+  expectLines(linesOf(second.body), factsIn(asked));
+
+  const check = await submit(second, credentials, 'Register app');
+  const advice = `
+    The app is registered. This is its first check. / 3 problems found, just now. / 2Registration (done)
+    Users cannot sign in with this app. Connect it for yourself, and see each step. A connection to it that you have is replaced.
+    Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.
+    Enter https://gatehouse.example/oauth/callback/third-app at the provider, letter by letter, and compare the client ID.
+    Compare the client ID, enter the secret again, and check whether it has expired at the provider.`;
+  const lines = linesOf(check.body);
+  expectLines(lines, factsIn(advice));
+  const rows = [...lines.join('\n').matchAll(/^\| (.+) \| (.+) \|\n(.+)/gm)];
+  for (const [result, findings] of table(FINDINGS)) {
+    const found = rows.filter(([, , of]) => of === result).map(([, name, , sentence]) => `${name}: ${sentence}`);
+    expect(found).toEqual(findings);
+  }
+
+  const read = await submit(await open('connected-apps/second'), {}, 'Read provider settings');
+  expectLines(linesOf(read.body), factsIn(`The provider responded. Its scopes are listed below. ${offered}`));
+});
+
+test('an upload of BIN data, its import and the way back', async () => {
+  const { agent, api, site } = filled;
+  const { json: made } = await api.call('POST', '/admin-tokens', { name: 'up', scope: 'write', expiresAt: inDays(1) });
+  const upload = await ask(`${site.url}/admin/api/bin/uploads?date=2031-03-01&source=Card%20data&licence=CC0`, {
+    ...{ method: 'POST', headers: { ...bearer(String(made.token)), 'content-type': 'text/csv' } },
+    body: 'BIN,Brand,Type,isoCode2\n40001234,VISA,DEBIT,DK\n40001235,VISA,CREDIT,SE\nx,VISA,CREDIT,SE\n',
+  });
+  const { id, ...json } = JSON.parse(upload.body);
+  expect(json).toMatchObject({ badRows: 1, faults: [{ line: 4, reason: 'not_6_to_11_digits' }] });
+  expect(json.expiresAt).toBe(new Date(Date.now() + 3_600_000).toISOString());
+
+  const rejected =
+    'Line 4: the range does not begin and end with 6 to 11 digits, or longer ones filled up with 0 and 9';
+  const page = await open(`bin/uploads/${id}`);
+  const changes = `
+    Nothing has changed yet. This upload is kept until 5 March 2031 at 11:16 UTC. / Source: Card data / Licence: CC0 / Rejected rows: 1 / ${rejected}
+    Replaces: banks-db 0.12.0, as of 16 July 2017 / As of: 1 March 2031 / Rows: 2 (now 17,324)
+    BINs covered: 1,746,203 (now 1,746,201) / BINs added: 2 / BINs removed: 0 / BINs with other facts: 0
+    Counted as BINs of 8 digits: a prefix of 6 digits covers 100 of them. BINs that an import lacks have the facts of the built-in data set.
+    [ Discard ]`;
+  expectLines(linesOf(page.body), factsIn(changes));
+  const imported = await agent.submit(page, {}, { button: 'Import 2 rows' });
+  const used = `
+    Imported 2 rows of Card data. All instances use it within two seconds. / Rows left out: 1 / ${rejected}
+    Previous: banks-db 0.12.0, as of 16 July 2017, 17,324 rows. / | Visa | | 2 100.0 % / | Denmark | | 1 50.0 %`;
+  expectLines(linesOf(imported.body), factsIn(used));
+  const question = await open('bin/rollback');
+  const asks = `
+    # Roll back to the previous BIN data?
+    Look-ups use banks-db 0.12.0 (as of 2017-07-16, 17,324 rows) again, in place of Card data (as of 2031-03-01, 2 rows).
+    You can switch back in the same way.`;
+  expectLines(linesOf(question.body), factsIn(asks));
+  const back = await agent.submit(question, {}, { button: 'Roll back' });
+  const again = `
+    Rolled back to banks-db 0.12.0. All instances use it within two seconds.
+    Source: banks-db 0.12.0 / Previous: Card data, as of 1 March 2031, 2 rows.`;
+  expectLines(linesOf(back.body), factsIn(again));
+});

@@ -1,0 +1,302 @@
+/** BIN data in the browser and by the API: uploaded, looked at, imported, rolled back; and what is refused. */
+import { request } from 'node:http';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ask, DATA, FORM, PAGE } from '../../../support/ask.ts';
+import { withCheckDigit } from '../../../support/bins.ts';
+import { useBrowser } from '../../../support/browser.ts';
+import type { Page, UserAgent } from '../../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { throughProvider } from '../../../support/journey.ts';
+import { until } from '../../../support/until.ts';
+import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../../relay/service.ts';
+
+const openPage = useBrowser();
+const HEADER = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
+const rowOf = (bin: string, bank: string, country = 'DK') => `${bin},VISA,DEBIT,,${bank},,,${country},,`;
+const fileOf = (...rows: string[]) => [HEADER, ...rows, ''].join('\n');
+const CARD = withCheckDigit('400012345678901');
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ agent } = await signIn(site, 'admin@example.test'));
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+});
+
+async function credentials(): Promise<Record<string, string>> {
+  const { json } = await getJson(agent, `${site.url}/session`);
+  return { ...DATA, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(json.csrfToken) };
+}
+
+const seen = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
+
+/** By the API, with the session of an administrator. */
+async function upload(body: string | Buffer, query: string, type = 'text/csv') {
+  const headers = { ...(await credentials()), 'content-type': type };
+  const { status, body: text } = await ask(`${site.url}/admin/api/bin/uploads?${query}`, {
+    ...{ method: 'POST', headers, body },
+  });
+  return { status, json: JSON.parse(text) as Record<string, unknown> };
+}
+
+test('by the API: checked, compared, kept, imported once, rolled back, with entries in the trail', async () => {
+  const first = await upload(fileOf(rowOf('40001234', 'First')), 'date=2026-11-01&source=first.csv');
+  expect(first).toMatchObject({
+    status: 201,
+    json: { source: 'first.csv', asOf: '2026-11-01', shape: 'bin-list-data', rows: 1, badRows: 0 },
+  });
+  expect((await seen()).dataset).toMatchObject({ origin: 'built_in' });
+  const importIt = (id: unknown) => admin.call('POST', `/bin/uploads/${id}/import`, {});
+  expect(await importIt(first.json.id)).toMatchObject({ status: 200, json: { source: 'first.csv', rows: 1 } });
+  expect((await importIt(first.json.id)).status).toBe(404);
+  expect((await seen()).dataset).toMatchObject({ origin: 'import', source: 'first.csv', rows: 1 });
+
+  // Before the first import, the built-in data set was used.
+  expect((await seen()).previous).toMatchObject({ id: 'built_in', source: 'banks-db 0.12.0', importedAt: null });
+  const back = await admin.call('POST', '/bin/rollback?to=built_in');
+  expect(back).toMatchObject({ status: 200, json: { id: 'built_in', source: 'banks-db 0.12.0' } });
+  expect(await seen()).toMatchObject({ dataset: { origin: 'built_in' }, previous: { source: 'first.csv' } });
+  expect((await admin.call('POST', '/bin/rollback?to=built_in')).status).toBe(409);
+  expect((await admin.call('POST', '/bin/rollback')).json).toMatchObject({ source: 'first.csv' });
+  expect((await seen()).dataset).toMatchObject({ origin: 'import', source: 'first.csv' });
+
+  // A prefix of 6 digits is a hundred BINs: 99 are added, and the one of 8 digits keeps its own facts or gets others.
+  const next = fileOf(rowOf('400012', 'Around'), rowOf('40001234', 'Other'), rowOf('51000000', 'New', 'SE'));
+  const second = await upload(gzipSync(next), 'date=2026-11-02&source=second', 'application/gzip');
+  const { before } = second.json.bins as { before: number };
+  expect(second.json.bins).toEqual({ before, after: before + 100, added: 100, removed: 0, changed: 1 });
+  const same = await upload(fileOf(rowOf('40001234', 'First')), 'date=2026-11-03&source=same');
+  expect(same.json.bins).toEqual({ before, after: before, added: 0, removed: 0, changed: 0 });
+  // There is one upload at a time.
+  expect((await importIt(second.json.id)).status).toBe(404);
+  expect((await admin.call('DELETE', `/bin/uploads/${same.json.id}`)).status).toBe(204);
+  expect((await admin.call('GET', `/bin/uploads/${same.json.id}`)).status).toBe(404);
+
+  const third = await upload(fileOf(rowOf('51000000', 'New', 'SE')), 'date=2026-11-04&source=third');
+  expect((await admin.call('GET', `/bin/uploads/${third.json.id}`)).json).toEqual(third.json);
+  expect(third.json.bins).toEqual({ before, after: before, added: 1, removed: 1, changed: 0 });
+  await importIt(third.json.id);
+  expect(await admin.call('POST', '/bin/rollback', {})).toMatchObject({ status: 200, json: { source: 'first.csv' } });
+  expect((await seen()).dataset).toMatchObject({ source: 'first.csv' });
+  const { json } = await admin.call('GET', '/audit?limit=20');
+  const entries = (json.items as { event: string; facts: { source?: string } }[])
+    .filter(({ event }) => event.startsWith('bin_dataset'))
+    .map(({ event, facts }) => ({ event, facts }));
+  const factsOf = (source: string, rows = 1) => ({ source, rows, bad: 0 });
+  expect(entries).toEqual([
+    { event: 'bin_dataset.rolled_back', facts: { from: 'third', to: 'first.csv' } },
+    { event: 'bin_dataset.imported', facts: factsOf('third') },
+    { event: 'bin_dataset.uploaded', facts: factsOf('third') },
+    { event: 'bin_dataset.discarded', facts: factsOf('same') },
+    { event: 'bin_dataset.uploaded', facts: factsOf('same') },
+    { event: 'bin_dataset.uploaded', facts: factsOf('second', 3) },
+    { event: 'bin_dataset.rolled_back', facts: { from: 'banks-db 0.12.0', to: 'first.csv' } },
+    // The one that was refused: its start, and that it failed.
+    { event: 'bin_dataset.rolled_back', facts: { from: 'banks-db 0.12.0', to: 'first.csv' } },
+    { event: 'bin_dataset.rolled_back', facts: { from: 'banks-db 0.12.0', to: 'first.csv' } },
+    { event: 'bin_dataset.rolled_back', facts: { from: 'first.csv', to: 'banks-db 0.12.0' } },
+    { event: 'bin_dataset.imported', facts: factsOf('first.csv') },
+    { event: 'bin_dataset.uploaded', facts: factsOf('first.csv') },
+  ]);
+});
+
+test('of two administrators who roll back at the same time, the second is told, and nothing is swapped twice', async () => {
+  for (const source of ['one.csv', 'two.csv']) {
+    const { json } = await upload(fileOf(rowOf('40001234', source)), `date=2026-11-01&source=${source}`);
+    await admin.call('POST', `/bin/uploads/${json.id}/import`, {});
+  }
+  const { agent: other } = await signIn(site, 'admin@example.test');
+  const [mine, theirs] = await Promise.all([agent, other].map((one) => one.get(`${site.url}/admin/bin/rollback`)));
+  const { previous } = (await seen()) as { previous: { id: string } };
+  const done = await agent.submit(mine as Page, {}, { button: 'Roll back' });
+  expect(done.body).toContain('Rolled back to one.csv.');
+  const late = await other.submit(theirs as Page, {}, { button: 'Roll back' });
+  expect(late.status).toBe(409);
+  expect(late.body).toContain('The BIN data has changed since you opened this page.');
+  // The page now asks about what would happen now.
+  expect(late.body).toContain('Look-ups use two.csv (as of 2026-11-01, 1 row) again');
+  expect((await seen()).dataset).toMatchObject({ source: 'one.csv' });
+
+  const byApi = await admin.call('POST', `/bin/rollback?to=${previous.id}`);
+  expect([byApi.status, byApi.json.code]).toEqual([409, 'version_conflict']);
+  expect((await seen()).dataset).toMatchObject({ source: 'one.csv' });
+  const agreed = await other.submit(late, {}, { button: 'Roll back' });
+  expect(agreed.body).toContain('Rolled back to two.csv.');
+  const again = await admin.call('POST', `/bin/rollback?to=${previous.id}`);
+  expect([again.status, again.json]).toMatchObject([200, { id: previous.id, source: 'one.csv' }]);
+});
+
+test('an upload that was compared with other data than is in use now is neither shown nor imported', async () => {
+  const one = await upload(fileOf(rowOf('40001234', 'One')), 'date=2026-11-01&source=one.csv');
+  await admin.call('POST', `/bin/uploads/${one.json.id}/import`, {});
+  const late = await upload(fileOf(rowOf('40001234', 'Late')), 'date=2026-11-02&source=late.csv');
+  const page = `${site.url}/admin/bin/uploads/${late.json.id}`;
+  const shown = await agent.get(page);
+  expect(shown.body).toContain('one.csv');
+  await admin.call('POST', '/bin/rollback', {});
+  const { dataset } = await seen();
+  for (const method of ['GET', 'POST']) {
+    const path = `/bin/uploads/${late.json.id}${method === 'POST' ? '/import' : ''}`;
+    expect(await admin.call(method, path)).toMatchObject({ status: 409, json: { code: 'version_conflict' } });
+  }
+  expect((await agent.get(page)).status).toBe(409);
+  const refused = await agent.submit(shown, {}, { button: 'Import 1 row' });
+  expect([refused.status, refused.body.includes('Upload the file again.')]).toEqual([409, true]);
+  expect((await seen()).dataset).toEqual(dataset);
+  expect((await admin.call('DELETE', `/bin/uploads/${late.json.id}`)).status).toBe(204);
+});
+
+/** By the form of the page, with the fields given. */
+async function sendForm(fields: Record<string, string>, file?: string) {
+  const { json: session } = await getJson(agent, `${site.url}/session`);
+  const form = new FormData();
+  const all = { _csrf: String(session.csrfToken), date: '2026-11-01', source: '', licence: '', columns: '', ...fields };
+  for (const [name, value] of Object.entries(all)) form.append(name, value);
+  form.append('file', new Blob([file ?? '']), file === undefined ? '' : 'rows.csv');
+  const headers = { ...PAGE, cookie: agent.cookies.header(site.url), origin: site.url };
+  const response = await fetch(`${site.url}/admin/bin/import`, {
+    ...{ method: 'POST', headers, body: form, redirect: 'manual' },
+  });
+  return { status: response.status, location: response.headers.get('location'), body: await response.text() };
+}
+
+test('of a form that is sent again with another file, that file counts', async () => {
+  const bankIn = async (bank: string) => {
+    const { status, location } = await sendForm({ _form: 'f1' }, fileOf(rowOf('40001234', bank)));
+    expect(status).toBe(303);
+    return location;
+  };
+  const [first, second] = [await bankIn('One'), await bankIn('Two')];
+  expect(second).not.toBe(first);
+  expect((await agent.get(new URL(second ?? '', site.url).href)).status).toBe(200);
+});
+
+test('a double click on the button imports once, and leads to the same page', async () => {
+  const { json } = await upload(fileOf(rowOf('40001234', 'Twice')), 'date=2026-11-01&source=twice.csv');
+  const page = await agent.get(`${site.url}/admin/bin/uploads/${json.id}`);
+  const form = new URLSearchParams();
+  for (const name of ['_csrf', '_form'])
+    form.set(name, page.body.match(new RegExp(`name="${name}" value="([^"]+)"`))?.[1] ?? '');
+  const headers = { ...PAGE, ...FORM, cookie: agent.cookies.header(site.url), origin: site.url };
+  const click = () => ask(`${page.url}/import`, { method: 'POST', headers, body: form.toString() });
+  const both = await Promise.all([click(), click()]);
+  expect(both.map(({ status }) => status)).toEqual([303, 303]);
+  expect(both[0]?.headers.location).toBe(both[1]?.headers.location);
+  const { json: trail } = await admin.call('GET', '/audit?limit=3');
+  const entries = trail.items as { event: string; outcome?: string; facts: { source?: string } }[];
+  const imports = entries.filter(
+    ({ event, facts }) => event === 'bin_dataset.imported' && facts.source === 'twice.csv',
+  );
+  expect(imports.map(({ outcome }) => outcome ?? 'done')).toEqual(['done']);
+});
+
+test('a form does not repeat card numbers', async () => {
+  for (const name of ['source', 'licence', 'columns']) {
+    const value = name === 'columns' ? `start=${CARD},country=ISO` : CARD;
+    const { status, body } = await sendForm({ [name]: value, date: '' }, fileOf(rowOf('40001234', 'B')));
+    expect([status, body.includes('Leave the card number out.'), body.includes(CARD)]).toEqual([400, true, false]);
+  }
+  const columns = await upload('LOW,ISO\n', `date=2026-11-01&source=x&columns=start=${CARD},country=ISO`);
+  expect([columns.status, JSON.stringify(columns.json).includes(CARD)]).toEqual([400, false]);
+});
+
+test('what cannot be used is refused with its cause, and a card number is not repeated', async () => {
+  const about = 'date=2026-11-01&source=x';
+  const refused = async (body: string | Buffer, query = about) => {
+    const { status, json } = await upload(body, query);
+    expect(JSON.stringify(json)).not.toContain(CARD);
+    return [status, json.detail];
+  };
+  expect(await refused('a,b\n1,2\n')).toEqual([400, expect.stringContaining('not the header of a known data set')]);
+  expect(await refused('')).toEqual([400, expect.stringContaining('not the header')]);
+  expect(await refused(fileOf(rowOf(CARD, 'Bank')))).toEqual([400, expect.stringContaining('no usable row')]);
+  expect(await refused(gzipSync(fileOf(rowOf('40001234', 'B'))).subarray(0, 40))).toEqual([
+    400,
+    expect.stringContaining('damaged'),
+  ]);
+  expect((await refused('', 'date=2026-02-31&source=x'))[0]).toBe(400);
+  expect((await refused('', `date=2026-02-01&source=${CARD}`))[0]).toBe(400);
+  const columns = await upload('LOW;x\n', `${about}&columns=start=LOW`);
+  expect(JSON.stringify(columns.json.errors)).toContain('Give at least the columns of start and country.');
+  const large = { ...(await credentials()), 'content-type': 'text/csv', 'content-length': String(65 * 2 ** 20) };
+  const { status } = await ask(`${site.url}/admin/api/bin/uploads?${about}`, { method: 'POST', headers: large });
+  expect(status).toBe(413);
+});
+
+test('a form with a file needs its CSRF token before the file, and keeps what was typed', async () => {
+  const { json: session } = await getJson(agent, `${site.url}/session`);
+  const good = { _csrf: String(session.csrfToken), date: '2026-11-01', source: '', licence: 'mine', columns: '' };
+  expect((await sendForm({ ...good, _csrf: 'x' }, fileOf(rowOf('40001234', 'B')))).status).toBe(403);
+  expect((await sendForm({ ...good, _csrf: 'x' }, 'x'.repeat(3 * 2 ** 20))).status).toBe(403);
+  const noFile = await sendForm(good);
+  expect([noFile.status, noFile.body.includes('Choose a file.'), noFile.body.includes('value="mine"')]).toEqual([
+    ...[400, true, true],
+  ]);
+  const noRows = await sendForm(good, 'a,b\n');
+  expect([noRows.status, noRows.body.includes('not the header of a known data set')]).toEqual([400, true]);
+  // The field for the columns, which the advice names, is in view.
+  expect(noRows.body).toMatch(/<details open>\s*<summary>Advanced/);
+  const done = await sendForm(good, fileOf(rowOf('40001234', 'B')));
+  expect([done.status, done.location]).toEqual([303, expect.stringMatching(/\/admin\/bin\/uploads\/[\w-]+/)]);
+});
+
+test('an upload that breaks off leaves nothing behind, and the next one is checked', async () => {
+  const { cookie = '', 'x-csrf-token': csrf = '' } = await credentials();
+  const head = (type: string) => ({ cookie, 'x-csrf-token': csrf, 'content-type': type, 'content-length': '100000' });
+  const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n';
+  const form = `--b\r\nContent-Disposition: form-data; name="date"\r\n\r\n2026-11-01\r\n${part}${HEADER}\n`;
+  for (const [path, headers, start] of [
+    ['api/bin/uploads?date=2026-11-01&source=x', head('text/csv'), HEADER],
+    ['bin/import', head('multipart/form-data; boundary=b'), form],
+  ] as const) {
+    const outgoing = request(`${site.url}/admin/${path}`, { method: 'POST', headers });
+    outgoing.on('error', () => undefined);
+    outgoing.write(start);
+    // Another one is refused as long as this one is being read.
+    const isRead = async () =>
+      (await upload(fileOf(rowOf('40001234', 'B')), 'date=2026-11-01&source=x')).status === 503;
+    await until(isRead);
+    outgoing.destroy();
+    await until(async () => !(await isRead()));
+  }
+});
+
+test('in the browser: file, look at the rejected row, import with three clicks, and roll back', async () => {
+  const before = await upload(fileOf(rowOf('40001234', 'Before')), 'date=2026-11-01&source=before.csv');
+  await admin.call('POST', `/bin/uploads/${before.json.id}/import`, {});
+  const page = await openPage();
+  await page.goto(`${site.url}/sign-in`);
+  await throughProvider(page, site, 'admin@example.test');
+  await page.goto(`${site.url}/admin/bin`);
+  await page.getByRole('link', { name: 'Import BIN data' }).click();
+  await page.getByLabel('Date of the data').fill('2026-11-20');
+  const rows = [rowOf('40001234', 'After'), rowOf(CARD, 'Whole number'), rowOf('51000000', 'New', 'SE')];
+  const buffer = Buffer.from(fileOf(...rows));
+  await page.getByLabel('File', { exact: true }).setInputFiles({ name: 'after.csv', mimeType: 'text/csv', buffer });
+  await page.getByRole('button', { name: 'Check file' }).click();
+  await page.getByRole('heading', { name: 'Check the new BIN data' }).waitFor();
+  const shown = await page.locator('main').innerText();
+  expect(shown).toContain('Line 3: the range does not begin and end with 6 to 11 digits');
+  expect(shown).not.toContain(CARD);
+  expect(await page.locator('dl').last().innerText()).toMatch(
+    /BINs added\n1\nBINs removed\n0\nBINs with other facts\n1$/,
+  );
+  await page.getByRole('button', { name: 'Import 2 rows' }).click();
+  await page.getByText('Imported 2 rows of after.csv.').waitFor();
+  expect((await seen()).dataset).toMatchObject({ source: 'after.csv', badRows: 1 });
+
+  await page.getByRole('link', { name: 'Roll back…' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Roll back' }).click();
+  await page.getByText('Rolled back to before.csv.').waitFor();
+  expect((await seen()).dataset).toMatchObject({ source: 'before.csv' });
+});

@@ -1,0 +1,75 @@
+/** R88 an audited change: its entry comes first, and a second one says so if the change then fails. */
+import { expect, test } from 'vitest';
+import { audited } from '../../../src/gatehouse/admin/change.ts';
+import type { AuditEntry } from '../../../src/gatehouse/audit/kinds.ts';
+import { createAuditNotes } from '../../../src/gatehouse/audit/notes.ts';
+import { AppError } from '../../../src/shared/errors.ts';
+
+const req = {
+  context: { adminToken: { id: 't1', name: 'terraform' }, address: '192.0.2.7', id: 'request-1' },
+} as never;
+const facts = { event: 'webhook.changed', target: { kind: 'webhook', id: 'wh1' } } as const;
+const failure = (error: unknown) => async () => {
+  throw error;
+};
+
+/** @param fails tells whether the nth call of `append`, from 1, fails */
+function openAudit(fails: (call: number) => boolean = () => false) {
+  const entries: AuditEntry[] = [];
+  const lost: number[] = [];
+  let calls = 0;
+  const append = async (entry: AuditEntry) => {
+    calls += 1;
+    if (fails(calls)) throw new Error('The trail cannot be written.');
+    entries.push(entry);
+  };
+  const appendAll = async (together: readonly { entry: AuditEntry }[]) => {
+    for (const { entry } of together) await append(entry);
+  };
+  const { note, settle } = createAuditNotes({
+    ...{ trail: { appendAll }, clock: Date.now },
+    lost: (count) => void lost.push(count),
+  });
+  return { audit: { trail: { append }, note }, entries, lost, settle };
+}
+
+test('has one entry, with the actor, written before the change', async () => {
+  const { audit, entries, settle } = openAudit();
+  const done = await audited(audit, req, facts, async () => entries.length);
+  expect(done).toBe(1);
+  await settle();
+  expect(entries).toMatchObject([{ ...facts, actor: { kind: 'admin_token', id: 't1', name: 'terraform' } }]);
+});
+
+test.each([
+  ['not_done: version_conflict', new AppError('version_conflict')],
+  ['not_done: internal', new TypeError('a fault of ours')],
+])('that fails has a second entry: %s', async (outcome, error) => {
+  const { audit, entries, settle } = openAudit();
+  await expect(audited(audit, req, facts, failure(error))).rejects.toBe(error);
+  await settle();
+  expect(entries).toMatchObject([facts, { ...facts, outcome }]);
+  expect(entries[0]).not.toHaveProperty('outcome');
+});
+
+test('is not made if the trail cannot be written', async () => {
+  let made = false;
+  const change = async () => {
+    made = true;
+  };
+  await expect(audited(openAudit(() => true).audit, req, facts, change)).rejects.toThrow(
+    'The trail cannot be written.',
+  );
+  expect(made).toBe(false);
+});
+
+test('R88 that fails with the storage has its second entry once the storage is back', async () => {
+  const { audit, entries, lost, settle } = openAudit((call) => call === 2 || call === 3);
+  const error = new AppError('storage_unavailable');
+  await expect(audited(audit, req, facts, failure(error))).rejects.toBe(error);
+  await expect
+    .poll(() => entries, { timeout: 3_000 })
+    .toMatchObject([facts, { outcome: 'not_done: storage_unavailable' }]);
+  await settle();
+  expect(lost).toEqual([]);
+});

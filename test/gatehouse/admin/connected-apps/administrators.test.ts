@@ -1,0 +1,30 @@
+/** ADMIN_APP: only an app of the file makes administrators, so that no admin token can make itself one by registering an issuer. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { makeAdminToken } from '../../../support/terminal.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  // Nobody can sign in with an app of the file: what is registered would be the only one.
+  site = await startSite({ app: { signIn: undefined } });
+  const made = await ask(`${site.url}/admin/api/connected-apps`, {
+    method: 'POST',
+    headers: { ...DATA, ...JSON_BODY, authorization: `Bearer ${await makeAdminToken(site)}` },
+    body: JSON.stringify(sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET })),
+  });
+  expect(made.status).toBe(201);
+});
+afterAll(() => site.close());
+
+test('R88 a registered app makes nobody an administrator, not even as the only one and after a restart', async () => {
+  for (const restarted of [false, true]) {
+    if (restarted) await site.restart();
+    const { agent } = await signIn(site, 'admin@example.test');
+    expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
+      signedIn: true,
+      user: { admin: false },
+    });
+    expect((await agent.get(`${site.url}/admin`)).status).toBe(403);
+  }
+});

@@ -1,0 +1,89 @@
+/** What the doctor and the record of a sign-in say where a provider cannot be called: the cause, the host, and the cure. */
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Finding } from '../../../../src/gatehouse/connected-apps/finding.ts';
+import { ask, PAGE } from '../../../support/ask.ts';
+import { sandboxApp, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { freePort } from '../../../support/ports.ts';
+import { selfSigned } from '../../../support/self-signed.ts';
+import { openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../../relay/service.ts';
+
+const SECRET_PATH = 'a-path-that-no-text-repeats';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let untrusted: Server;
+let closedPort: number;
+beforeAll(async () => {
+  untrusted = createServer(selfSigned('127.0.0.1'), (_req, res) => res.end('{}'));
+  await new Promise<void>((resolve) => untrusted.listen(0, '127.0.0.1', resolve));
+  closedPort = await freePort();
+  const issuers = {
+    refused: `https://127.0.0.1:${closedPort}/${SECRET_PATH}`,
+    unknown: `https://idp.invalid/${SECRET_PATH}`,
+    untrusted: `https://127.0.0.1:${portOf(untrusted)}/${SECRET_PATH}`,
+  };
+  site = await startSite({
+    env: { ADMIN_APP: 'platform' },
+    apps: (at) => [
+      sandboxApp(at, 'platform'),
+      ...Object.entries(issuers).map(([id, issuer]) => ({
+        ...sandboxApp(at, 'platform', { callbackUrls: [`${at.url}/oauth/callback/${id}`] }),
+        ...{ id, issuer },
+      })),
+      { ...sandboxApp(at, 'platform', { callbackUrls: [`${at.url}/oauth/callback/private`] }), id: 'private' },
+    ],
+  });
+  site.sandbox.faults.set({
+    ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+    change: (metadata) => ({ ...metadata, token_endpoint: `https://10.1.2.3/${SECRET_PATH}` }),
+  });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+  await new Promise((resolve) => untrusted.close(resolve));
+});
+
+const portOf = (server: Server) => (server.address() as AddressInfo).port;
+
+const CASES: [string, () => RegExp, RegExp][] = [
+  ['refused', () => new RegExp(`127\\.0\\.0\\.1:${closedPort} refused the connection \\(ECONNREFUSED\\)`), /port/],
+  ['unknown', () => /the name idp\.invalid cannot be resolved \((ENOTFOUND|EAI_AGAIN)\)/, /DNS/],
+  [
+    'untrusted',
+    () =>
+      new RegExp(
+        `certificate of 127\\.0\\.0\\.1:${portOf(untrusted)} is signed by an unknown authority \\(DEPTH_ZERO_SELF_SIGNED_CERT\\)`,
+      ),
+    /CA_FILE/,
+  ],
+  ['private', () => /address policy refuses 10\.1\.2\.3:443 \(private_address\)/, /INTERNAL_HOSTS/],
+];
+
+test.each(CASES)('the doctor names the cause and the cure: %s', async (id, words, advice) => {
+  const { json } = await admin.call('POST', `/connected-apps/${id}/check`, {});
+  const problems = (json.findings as Finding[]).filter(({ result }) => result === 'problem');
+  expect(problems).toEqual([
+    expect.objectContaining({ detail: expect.stringMatching(words()), advice: expect.stringMatching(advice) }),
+  ]);
+  expect(JSON.stringify(json)).not.toContain(SECRET_PATH);
+});
+
+test.each(CASES)('the record of a sign-in names them, too: %s', async (id, words, advice) => {
+  const page = await ask(`${site.url}/sign-in?app=${id}`, { headers: PAGE });
+  const reference = /<code class="reference"[^>]*>(\w{8})</.exec(page.body)?.[1] ?? '';
+  expect(page.body).not.toMatch(words());
+  const { status, json } = await admin.call('GET', `/sign-ins/${reference}`);
+  expect([status, json.cause]).toEqual([
+    200,
+    expect.objectContaining({ words: expect.stringMatching(words()), advice: expect.stringMatching(advice) }),
+  ]);
+  expect(JSON.stringify(json)).not.toContain(SECRET_PATH);
+  expect(site.logs().some((line) => words().test(line))).toBe(true);
+});

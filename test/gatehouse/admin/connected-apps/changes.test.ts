@@ -1,0 +1,91 @@
+/** Changes of connected apps beside users who connect: what was counted before the write is counted again after it. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Request } from 'express';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createConnectedAppChanges } from '../../../../src/gatehouse/admin/connected-apps/changes.ts';
+import type { ChangedApp } from '../../../../src/gatehouse/admin/connected-apps/view.ts';
+import type { AuditEntry } from '../../../../src/gatehouse/audit/kinds.ts';
+import {
+  type AppRegistry,
+  createAppRegistry,
+  type RegisteredApp,
+} from '../../../../src/gatehouse/connected-apps/app-registry.ts';
+import { applyApps } from '../../../../src/gatehouse/connected-apps/apply.ts';
+import { createCurrentApps } from '../../../../src/gatehouse/connected-apps/current-apps.ts';
+import type { ConnectedAppRegistration } from '../../../../src/shared/provider/connected-app.ts';
+import { keys } from '../../../../src/shared/storage/keys.ts';
+import { createSqliteStore } from '../../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../../src/shared/storage/store.ts';
+import { PLATFORM } from '../../../support/apps.ts';
+import { makeSealer } from '../../../support/encryption-keys.ts';
+
+const req = { context: { address: '192.0.2.1', id: 'r1', route: '' } } as unknown as Request;
+const { clientSecret: _, ...HOME } = PLATFORM;
+const AWAY = { ...HOME, issuer: 'https://elsewhere.test' } as ConnectedAppRegistration;
+const management = { url: 'https://idp.test/register/c1', token: 'rat-1' };
+
+let directory: string;
+let store: Store;
+let registry: AppRegistry;
+let before: RegisteredApp;
+let outcomes: (string | undefined)[];
+/** How many connections there are, each time that they are counted. */
+let counts: number[];
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-changes-'));
+  store = await createSqliteStore({ directory });
+  registry = await createAppRegistry({
+    ...{ store, sealer: makeSealer(), apps: createCurrentApps([]), clock: Date.now },
+  });
+  const made = await registry.create(HOME, 's1', { management } as never);
+  if (!made) throw new Error('The id is taken.');
+  [before, outcomes] = [made, []];
+});
+afterEach(async () => {
+  await registry.close();
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const count = async () => counts.shift() ?? 0;
+const changes = () =>
+  createConnectedAppChanges({
+    ...{ apps: { list: () => [] }, registry, examine: async () => undefined, withdraw: async () => undefined },
+    audit: { trail: { append: async ({ outcome }: AuditEntry) => void outcomes.push(outcome) }, note: () => undefined },
+    ...{ countConnections: count, countSetAside: count, links: { revokeAll: async () => undefined } },
+    ...{ endLeft: async () => undefined, checks: { forget: async () => undefined } },
+  } as unknown as Parameters<typeof createConnectedAppChanges>[0]);
+const move = () =>
+  changes().replace(req, HOME.id, { ...AWAY, version: before.version, clientSecret: 's2' } as ChangedApp);
+
+test('R116 a change of an app beside which a user has connected is taken back whole, and its entry says so', async () => {
+  counts = [0, 1];
+  await expect(move()).rejects.toMatchObject({ code: 'invalid_request', faults: [{ rule: 'has_connections' }] });
+  const { version, changedAt, ...rest } = before;
+  expect(await registry.find(HOME.id)).toMatchObject(rest);
+  expect(outcomes).toEqual([undefined, 'not_done: invalid_request']);
+  [counts, before] = [[0, 0], (await registry.find(HOME.id)) ?? before];
+  expect((await move()).app.issuer).toBe(AWAY.issuer);
+});
+
+test('R116 a file of apps beside which a user has connected moves no app', async () => {
+  counts = [1];
+  const app = { ...AWAY, clientSecret: 's2' };
+  const steps = [{ app, action: 'change', changed: ['issuer'], before }] as never;
+  expect(await applyApps({ registry, countSetAside: count }, steps)).toBe(false);
+  const { version, changedAt, ...rest } = before;
+  expect(await registry.find(HOME.id)).toMatchObject(rest);
+});
+
+test('R117 an app that cannot be opened is not deleted while users are connected', async () => {
+  await store.write([{ put: keys.connectedApp(HOME.id), value: 'damaged' }]);
+  counts = [1, 0];
+  await expect(changes().remove(req, HOME.id, undefined)).rejects.toMatchObject({
+    faults: [{ rule: 'has_connections' }],
+  });
+  expect(await registry.isUnreadable(HOME.id)).toBe(true);
+  await changes().remove(req, HOME.id, undefined);
+  expect(await registry.isUnreadable(HOME.id)).toBe(false);
+});

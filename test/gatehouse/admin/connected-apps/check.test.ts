@@ -1,0 +1,146 @@
+/** The doctor by API, by page and from a terminal, against the sandbox. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CHECKS, type Finding } from '../../../../src/gatehouse/connected-apps/finding.ts';
+import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { runCommand } from '../../../support/terminal.ts';
+
+let site: TestSite;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite({
+    apps: (at) => [
+      sandboxApp(at, 'platform'),
+      sandboxApp(at, 'second', {
+        clientSecret: { env: 'WRONG_SECRET' },
+        callbackUrls: ['https://elsewhere.example.com/oauth/callback/second'],
+      }),
+      // Of another id, so of another callback URL than the one that its registration has.
+      {
+        ...sandboxApp(at, 'platform', { callbackUrls: [`${at.url}/oauth/callback/pushed`], par: 'required' }),
+        id: 'pushed',
+      },
+    ],
+    env: { WRONG_SECRET: 'not-the-secret-that-is-registered', ADMIN_APP: 'platform' },
+  });
+  ({ agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' }));
+});
+afterAll(() => site.close());
+
+async function check(id: string) {
+  const { json } = await getJson(agent, `${site.url}/session`);
+  const answer = await ask(`${site.url}/admin/api/connected-apps/${id}/check`, {
+    method: 'POST',
+    headers: { ...DATA, ...JSON_BODY, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(json.csrfToken) },
+    body: '{}',
+  });
+  return {
+    status: answer.status,
+    json: JSON.parse(answer.body) as { ok: boolean; findings: Finding[]; code?: string },
+  };
+}
+
+const gatehouse = (...args: string[]) => runCommand(args, site.env);
+
+describe('by API', () => {
+  test('an app in order, of which a sign-in has shown that it gets refresh tokens', async () => {
+    const { status, json } = await check('platform');
+    expect([status, json.ok]).toEqual([200, true]);
+    const byName = Object.fromEntries(json.findings.map(({ check: name, result }) => [name, result]));
+    expect(Object.keys(byName)).toEqual(Object.keys(CHECKS));
+    expect(byName).toMatchObject({ client_authentication: 'fine', refresh_token: 'fine', platform: 'fine' });
+  });
+
+  test('a wrong secret and a callback URL that is not listed are both told, each with its field', async () => {
+    const { json } = await check('second');
+    expect(json.ok).toBe(false);
+    expect(json.findings.filter(({ result }) => result === 'problem').map(({ pointer }) => pointer)).toEqual([
+      '#/callbackUrls',
+      '#/clientSecret',
+    ]);
+    expect(JSON.stringify(json)).not.toContain('not-the-secret');
+  });
+
+  test('RFC 9126 a pushed request that the provider refuses is told where it lies, and no failure of the check', async () => {
+    const { status, json } = await check('pushed');
+    expect([status, json.findings.map(({ check: name }) => name)]).toEqual([200, Object.keys(CHECKS)]);
+    const problems = json.findings.filter(({ result }) => result === 'problem');
+    expect(problems.map(({ check: name, pointer }) => [name, pointer])).toEqual([
+      ['callback_registered', '#/callbackUrls'],
+    ]);
+  });
+
+  test('an app that is not there', async () => {
+    expect(await check('nobody')).toMatchObject({ status: 404, json: { code: 'not_found' } });
+  });
+});
+
+test('by page: each line in words, with what to do, and it stays for others to see', async () => {
+  const app = await agent.get(`${site.url}/admin/connected-apps/platform`);
+  const page = await agent.submit(app, {}, { button: 'Check now' });
+  expect([page.status, new URL(page.url).pathname]).toEqual([200, '/admin/connected-apps/platform/check']);
+  expect(page.body).toContain('No problems found');
+  const before = await agent.get(`${site.url}/admin/connected-apps/pushed/check`);
+  const broken = await agent.submit(before, {}, { button: 'Check now' });
+  expect(broken.body).toContain('1 problem found');
+  expect(broken.body).toContain('letter by letter, and compare the client ID');
+  expect((await agent.get(broken.url)).body).toContain('1 problem found');
+  expect((await agent.get(`${site.url}/admin/connected-apps/nobody/check`)).status).toBe(404);
+});
+
+describe('from a terminal', () => {
+  test('doctor: all apps, one app, and an exit status that scripts can use', async () => {
+    const all = await gatehouse('doctor', '--json');
+    expect(all.status).toBe(1);
+    expect(JSON.parse(all.stdout).map(({ app, ok }: { app: string; ok: boolean }) => [app, ok])).toEqual([
+      ['platform', true],
+      ['second', false],
+      ['pushed', false],
+    ]);
+    const one = await gatehouse('doctor', 'platform');
+    expect(one.status).toBe(0);
+    expect(one.stdout).toMatch(/^platform:\n {2}fine {9}App lists the callback URL of this server: /);
+    expect(await gatehouse('doctor', 'nobody')).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('"nobody"'),
+    });
+  });
+
+  test('apps check: every fault with its place, and nothing is started', async () => {
+    const file = join(site.dataDirectory, '..', 'to-check.json');
+    const good = sandboxApp(site, 'platform');
+    writeFileSync(file, JSON.stringify([good]));
+    expect(await gatehouse('apps', 'check', file)).toEqual({
+      status: 0,
+      stdout: `${file} is valid: platform.\n`,
+      stderr: '',
+    });
+    const callbackUrls = ['https://other.example.com/oauth/callback/platform'];
+    writeFileSync(file, JSON.stringify([{ ...good, callbackUrls }]));
+    const elsewhere = await gatehouse('apps', 'check', file);
+    const warning = `Warning: no user can use the app "platform" here: add ${site.url}/oauth/callback/platform to its callbackUrls.\n`;
+    expect(elsewhere).toEqual({ status: 0, stdout: `${file} is valid: platform.\n${warning}`, stderr: '' });
+    writeFileSync(file, JSON.stringify([{ ...good, callbackUrls: ['https://*.example.com/cb'], surprise: 1 }]));
+    const bad = await gatehouse('apps', 'check', file, '--json');
+    expect(bad.status).toBe(1);
+    expect(JSON.parse(bad.stdout)).toMatchObject({
+      ok: false,
+      faults: [expect.stringContaining('callbackUrls/0'), expect.stringContaining('"surprise"')],
+    });
+    expect(await gatehouse('apps', 'check', '/nowhere.json')).toMatchObject({ status: 78 });
+    const google = { ...good, issuer: 'https://accounts.google.com', signIn: undefined };
+    writeFileSync(file, JSON.stringify([google]));
+    const known = await gatehouse('apps', 'check', file);
+    expect(known).toMatchObject({ status: 0, stderr: '' });
+    expect(known.stdout).toContain(
+      '- platform looks like Google, whose preset has parameters: {"access_type":"offline"}.',
+    );
+    const { presets } = JSON.parse((await gatehouse('apps', 'check', file, '--json')).stdout);
+    expect(presets).toEqual([
+      { app: 'platform', preset: 'Google', advice: expect.arrayContaining([expect.stringMatching(/^parameters: /)]) },
+    ]);
+  });
+});

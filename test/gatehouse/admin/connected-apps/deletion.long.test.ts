@@ -1,0 +1,95 @@
+/** Deleting an app while its provider has not confirmed revocations: the question counts them, and they are given up. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { keys } from '../../../../src/shared/storage/keys.ts';
+import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
+import { status } from '../../../support/hostile-answers.ts';
+import { until } from '../../../support/until.ts';
+import { disconnect, openVaultDesk, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../../relay/service.ts';
+import { attempt, type HostileSite, startHostileSite, textOf } from '../../sign-in/attempt.ts';
+
+let site: HostileSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startHostileSite();
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  site.provider.signInAs({ sub: 'root', email: 'root@example.test', groups: ['gatehouse-admins'] });
+  agent = (await attempt(site)).agent;
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+});
+
+async function register(id: string): Promise<void> {
+  const { clientSecret: _, ...app } = site.provider.app(site.url, { id, name: `App ${id}`, signIn: undefined });
+  const { clientSecret } = site.provider;
+  expect((await admin.call('POST', '/connected-apps', { ...app, clientSecret })).status).toBe(201);
+}
+
+/** Connects as a new user and disconnects, while the provider does not confirm revocations. */
+async function leavePending(app: string, sub: string): Promise<void> {
+  site.provider.reset();
+  site.provider.signInAs({ sub });
+  const user = createUserAgent();
+  await attempt(site, { agent: user });
+  const page = await user.get(`${site.url}/connections/${app}`);
+  await user.submit(page, {}, { button: 'Connect' });
+  site.provider.set({ answers: { revocation: status(503) } });
+  expect(await disconnect(site, user, app)).toMatchObject({ revocation: 'pending' });
+}
+
+const questionOf = async (app: string) => {
+  const page = await agent.get(`${site.url}/admin/connected-apps/${app}/delete`);
+  return { page, text: textOf(page.body) };
+};
+
+test('R52 revocations that still wait are counted in the question, and given up with an audit entry', async () => {
+  await register('files');
+  await register('other');
+  expect((await questionOf('files')).text).not.toContain('revocation');
+  await leavePending('files', 'one');
+  await leavePending('other', 'one');
+  expect((await questionOf('files')).text).toContain(
+    '1 revocation that the provider has not confirmed yet is given up: at the provider, this access stays.',
+  );
+  await leavePending('files', 'two');
+  const { page, text } = await questionOf('files');
+  expect(text).toContain('2 revocations that the provider has not confirmed yet are given up');
+  const deleted = await agent.submit(page, { typed: 'App files' }, { button: 'Delete app' });
+  expect(textOf(deleted.body)).toContain('The app is deleted.');
+  // They are due now.
+  const { items } = await desk.store.page(keys.revocations, { limit: 9 });
+  await desk.store.write(items.map(({ member }) => ({ index: keys.revocations, add: member, score: 1 })));
+  await site.restart();
+  const givenUp = async () =>
+    (await admin.call('GET', '/audit?event=revocation.abandoned')).json.items as { target: { id: string } }[];
+  await until(async () => (await givenUp()).length === 2);
+  expect((await givenUp()).map(({ target }) => target.id)).toEqual(Array(2).fill(expect.stringMatching(/\/files$/)));
+  const pending = (await admin.call('GET', '/revocations')).json.items;
+  expect(pending).toMatchObject([{ app: 'other' }]);
+});
+
+test('R117 an app that cannot be opened is deleted once everyone has been disconnected on the page of its connections', async () => {
+  await register('lost');
+  site.provider.reset();
+  site.provider.signInAs({ sub: 'kept' });
+  const user = createUserAgent();
+  await attempt(site, { agent: user });
+  await user.submit(await user.get(`${site.url}/connections/lost`), {}, { button: 'Connect' });
+  await desk.store.write([
+    { put: keys.connectedApp('lost'), value: 'damaged' },
+    { put: keys.connectedAppsChange, value: '1' },
+  ]);
+  const remove = () => admin.call('DELETE', '/connected-apps/lost');
+  await until(async () => (await user.get(`${site.url}/connections/lost`)).status === 404);
+  expect(await remove()).toMatchObject({ status: 400, json: { errors: [{ rule: 'has_connections' }] } });
+  const page = await agent.get(`${site.url}/admin/connections?app=lost`);
+  expect(page.body).toContain('/admin/connected-apps/lost/disconnect-everyone');
+  const question = await agent.get(`${site.url}/admin/connected-apps/lost/disconnect-everyone`);
+  await agent.submit(question, { typed: 'lost' }, { button: 'Disconnect all 1' });
+  await until(async () => (await remove()).status === 204);
+});

@@ -1,0 +1,67 @@
+/** The form of a connected app shows every field of a registration, and gives it back as it was. */
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { DRAWN_FIELDS, drawnSettings } from '../../../../src/gatehouse/admin/connected-apps/drawn-fields.ts';
+import { newAppForm, registrationOf, valuesOfApp } from '../../../../src/gatehouse/admin/connected-apps/form.ts';
+import { connectedAppSchema } from '../../../../src/shared/provider/connected-app.ts';
+
+const LEAST = {
+  ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', clientId: 'c', scopes: ['openid'] },
+  callbackUrls: ['https://gatehouse.test/oauth/callback/platform'],
+};
+const HOST = 'https://elsewhere.test';
+const FULL = {
+  ...LEAST,
+  ...{ discoveryUrl: `${HOST}/d`, apiBaseUrl: HOST, threadPath: '/t', tokenEndpointAuthMethod: 'private_key_jwt' },
+  endpoints: Object.fromEntries(
+    Object.keys(connectedAppSchema.shape.endpoints.unwrap().shape).map((name) => [name, `${HOST}/${name}`]),
+  ),
+  signIn: { allow: { claim: 'groups', values: ['staff', 'partners'] } },
+  ...{ returnUrls: [`${HOST}/1`, `${HOST}/2`], accessTokenLifetimeSeconds: 60, parameters: { audience: 'a=b', x: '' } },
+  ...{ tokenParameters: { tenant: 'a b' }, tokenPath: 'data.authed_user' },
+  resources: [`${HOST}/api`, 'urn:example:reports'],
+  ...{ refresh: 'rotating', providerSignOut: false, par: 'required', dpop: 'off' },
+  rateLimit: { perUserPerMinute: 5, perAppPerMinute: 50 },
+  ...{ prompt: ['consent', 'select_account'], account: { field: 'data.id', url: `${HOST}/me` } },
+  apiBaseUrlFrom: { member: 'api_domain', hosts: ['.elsewhere.test', 'api.elsewhere.test:8443'] },
+};
+
+test.each([
+  ['with nothing but what it needs', LEAST],
+  ['with every field', FULL],
+  ['that sends no prompt', { ...LEAST, prompt: 'off' }],
+])('an app %s', (_words, given) => {
+  const app = connectedAppSchema.parse(given);
+  const { id, initialAccessToken: _, ...form } = newAppForm.parse(valuesOfApp(app));
+  expect(
+    connectedAppSchema
+      .extend({ clientSecret: connectedAppSchema.shape.name.optional() })
+      .parse({ id, ...registrationOf(form, form.callbackUrl) }),
+  ).toEqual(app);
+});
+
+test('an app of the file shows each field that is set, and none that is not', () => {
+  expect(drawnSettings(connectedAppSchema.parse(LEAST))).toEqual([]);
+  const shown = new Map(drawnSettings(connectedAppSchema.parse(FULL)));
+  expect([...shown.keys()]).toEqual(DRAWN_FIELDS.map(({ label }) => label));
+  expect(shown.get('Signing out here also signs out at the provider')).toBe('No');
+  expect(shown.get('Return URLs')).toBe(`${HOST}/1, ${HOST}/2`);
+});
+
+/** Paths of the members that a value of this schema can have and this one lacks. */
+function untried(schema: z.core.$ZodType, value: unknown): string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault) return untried(schema.unwrap(), value);
+  if (schema instanceof z.ZodArray) return untried(schema.element, (value as unknown[])[0]);
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap((option) => untried(option, value));
+  if (!(schema instanceof z.ZodObject)) return [];
+  return Object.entries(schema.shape).flatMap(([name, member]) => {
+    if (typeof value !== 'object' || value === null || !(name in value)) return [name];
+    return untried(member, value[name as keyof typeof value]).map((path) => `${name}.${path}`);
+  });
+}
+
+test('there is no field or member that is not tried here, but the one that has a button of its own', () => {
+  expect(untried(connectedAppSchema, FULL)).toEqual(['disabled']);
+  const { perAppPerMinute: _, ...rateLimit } = FULL.rateLimit;
+  expect(untried(connectedAppSchema, { ...FULL, rateLimit })).toEqual(['rateLimit.perAppPerMinute', 'disabled']);
+});

@@ -1,0 +1,63 @@
+/** Connected apps are checked on a schedule, and the last result stands in the list, on the page, in the API and on the overview. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+
+let site: TestSite;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite({ env: { CONNECTION_CHECK_SECONDS: '4' } });
+  ({ agent } = await signIn(site, 'admin@example.test'));
+});
+afterAll(() => site.close());
+
+interface LastCheck {
+  at: string;
+  ok: boolean;
+  problem: string | null;
+  findings?: unknown[];
+}
+const api = async (path: string) => (await getJson(agent, `${site.url}/admin/api/${path}`)).json;
+const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
+const lastCheck = async () => (await api('connected-apps/platform')).lastCheck as LastCheck | null;
+const checksInAudit = async () => (await api('audit?event=connected_app.checked')).items as { actor: object }[];
+
+test('an app is checked by itself, and once more when its time has come', async () => {
+  await expect.poll(lastCheck).toMatchObject({ ok: true, problem: null });
+  const first = await lastCheck();
+  expect(first?.findings?.length).toBeGreaterThan(10);
+  await expect.poll(async () => (await lastCheck())?.at).not.toBe(first?.at);
+  const { items } = await api('connected-apps');
+  expect(items).toMatchObject([{ lastCheck: { ok: true } }]);
+  expect(JSON.stringify(items)).not.toContain('findings');
+});
+
+test('a result that changes is in the audit trail once, on the overview, and in the list with the first problem', async () => {
+  const before = (await checksInAudit()).length;
+  site.sandbox.faults.set({
+    ...{ on: 'identity-provider', path: '/token', kind: 'answer', status: 401 },
+    body: { error: 'invalid_client' },
+  });
+  await expect.poll(async () => (await lastCheck())?.ok).toBe(false);
+  const failed = await lastCheck();
+  expect(failed?.problem).toContain('does not accept the client ID with this secret');
+  expect((await open('connected-apps')).body).toContain('does not accept the client ID with this secret');
+  expect((await open('connected-apps/platform/check')).body).toContain('1 problem found');
+  const { attention } = await api('overview');
+  expect(attention).toContainEqual(
+    expect.objectContaining({
+      ...{ kind: 'app_check_failed', severity: 'bad', path: '/connected-apps/platform/check' },
+      detail: failed?.problem,
+    }),
+  );
+  // The second check with the same result.
+  await expect.poll(async () => (await lastCheck())?.at).not.toBe(failed?.at);
+  await expect.poll(async () => (await checksInAudit()).length).toBe(before + 1);
+  expect((await checksInAudit())[0]).toMatchObject({
+    ...{ actor: { kind: 'system' }, target: { id: 'platform' }, outcome: 'failed' },
+    facts: { problems: ['client_authentication'] },
+  });
+  site.sandbox.faults.clear();
+  await expect.poll(async () => (await lastCheck())?.ok).toBe(true);
+  await expect.poll(async () => (await checksInAudit())[0]).toMatchObject({ outcome: 'passed' });
+});

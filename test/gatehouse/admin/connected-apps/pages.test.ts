@@ -1,0 +1,523 @@
+/** The pages of connected apps: registered, mended, changed and deleted without a script; and whatever text lands in them. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { PRESETS, type Preset, presetLimits, signsIn } from '../../../../src/gatehouse/connected-apps/presets.ts';
+import { parseEncryptionKeys } from '../../../../src/shared/storage/key-ring.ts';
+import { keys } from '../../../../src/shared/storage/keys.ts';
+import { createSealer } from '../../../../src/shared/storage/sealed.ts';
+import { createSqliteStore } from '../../../../src/shared/storage/sqlite/store.ts';
+import { linkOn, type Page, type UserAgent } from '../../../support/browserless.ts';
+import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { disconnect } from '../../grants/vault-desk.ts';
+
+let site: TestSite;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite();
+  ({ agent } = await signIn(site, 'admin@example.test'));
+});
+afterAll(() => site.close());
+
+const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
+const NEW_CALLBACK_URL = 'Make sure that the provider knows each new callback URL too.';
+const SECOND = { id: 'second', name: 'Second', clientId: 'test-second', clientSecret: CLIENT_SECRET };
+
+/** Sends the long form; `fields` may name one field several times. */
+async function send(page: Page, button: string, fields: Record<string, string>, extra: [string, string][] = []) {
+  const form = page.forms.find(({ names }) => names.includes('issuer'));
+  if (!form) throw new Error(`No form on ${page.url}`);
+  const body = new URLSearchParams(form.fields.filter(([name]) => !(name in fields)));
+  for (const [name, value] of [...Object.entries(fields), ...extra]) body.append(name, value);
+  body.set('do', button);
+  return agent.request(new URL(form.action, page.url).href, { method: 'POST', body, headers: { origin: site.url } });
+}
+
+async function deleted(id: string, name: string): Promise<void> {
+  const question = await agent.follow(await open(`connected-apps/${id}`), 'Delete app…');
+  const refused = await agent.submit(question, { typed: `not ${name}` }, { button: 'Delete app' });
+  expect(refused.status).toBe(400);
+  const after = await agent.submit(refused, { typed: name }, { button: 'Delete app' });
+  expect(after.body).toContain('The app is deleted.');
+}
+
+describe('starting from a provider', () => {
+  const start = (preset: string) => open(`register-app?preset=${preset}`);
+  const fieldsOf = (page: Page) =>
+    Object.fromEntries(page.forms.find(({ names }) => names.includes('issuer'))?.fields ?? []);
+
+  test('fills the form with what its preset knows, and shows facts with their sources', async () => {
+    const page = await start('zoom');
+    expect(page.url).toBe(`${site.url}/admin/register-app?preset=zoom`);
+    expect(fieldsOf(page)).toMatchObject({
+      ...{ id: 'zoom', name: 'Zoom', issuer: 'https://zoom.us', refresh: 'rotating' },
+      ...{ apiBaseUrl: 'https://api.zoom.us', 'endpoints-token': 'https://zoom.us/oauth/token' },
+    });
+    expect(page.body).toContain('<a href="https://github.com/kyleboe/zoom_rb/pull/385" rel="noreferrer">Source</a>');
+    expect(page.body).toContain('<em>Not confirmed.</em>');
+  });
+
+  test('says of each preset, before it is chosen and after, what no server has shown and whether users can sign in', async () => {
+    const { body } = await open('register-app');
+    const [, forBoth = '', toConnect = ''] = body.split(/<h3>.*<\/h3>/);
+    for (const preset of PRESETS) {
+      const tile = new RegExp(
+        `href="[^"]*preset=${preset.id}"><span>[^<]*(<span class="fine">Simulated</span>)?</span>`,
+      );
+      const [shown, isSimulated] = tile.exec(signsIn(preset) ? forBoth : toConnect) ?? [];
+      expect([preset.id, shown !== undefined, isSimulated !== undefined]).toEqual([
+        preset.id,
+        true,
+        preset.triedWith === 'simulation',
+      ]);
+    }
+    expect(toConnect).toContain('GitHub App');
+    const { body: chosen } = await start('github-app');
+    expect(chosen).toContain('not sign in with it');
+    for (const text of presetLimits(PRESETS.find(({ id }) => id === 'github-app') as Preset))
+      expect(chosen).toContain(text);
+  });
+
+  test('asks for what the preset leaves open, and writes it wherever it belongs', async () => {
+    const page = await start('auth0');
+    expect(page.body).toContain('placeholder="');
+    const missing = await send(page, 'read_provider', {});
+    expect([missing.status, missing.body]).toEqual([400, expect.stringContaining('href="#placeholder-0"')]);
+    expect(missing.body).toMatch(/href="#placeholder-0">Enter \w/);
+    expect(missing.body).not.toContain('href="#issuer"');
+    // Nobody listens there, so the form stays: its issuer can be corrected now.
+    const fields = { placeholder: '127.0.0.1:9' };
+    const filled = await send(missing, 'read_provider', fields, [['placeholder', 'https://api.example.com']]);
+    expect([filled.status, fieldsOf(filled)]).toEqual([
+      400,
+      expect.objectContaining({ issuer: 'https://127.0.0.1:9/', parameters: 'audience=https://api.example.com' }),
+    ]);
+    expect(filled.body).not.toContain('placeholder-0');
+  });
+
+  test.each<[string, Record<string, string>]>([
+    ['google', { prompt: 'consent', parameters: 'access_type=offline' }],
+    ['salesforce', { 'apiBaseUrlFrom-member': 'instance_url', 'apiBaseUrlFrom-hosts': '.my.salesforce.com' }],
+    ['slack', { tokenPath: 'authed_user', parameters: 'user_scope={scopes}' }],
+    ['github-app', { 'account-field': 'id', 'account-url': 'https://api.github.com/user', refresh: 'rotating' }],
+    ['entra-tenants', { signIn: 'claim', signInClaim: 'tid', signInValues: '{tenant}', prompt: 'off' }],
+  ])('fills every kind of field: %s', async (preset, fields) => {
+    expect(fieldsOf(await start(preset))).toMatchObject(fields);
+  });
+
+  test('goes on without reading where the preset has the endpoints, and keeps its facts beside a fault', async () => {
+    const page = await send(await start('zoom'), 'read_provider', {});
+    expect([page.status, page.body]).toEqual([200, expect.stringContaining(`${site.url}/oauth/callback/zoom`)]);
+    expect(page.body).toContain('Endpoints</dt><dd>authorization, token, revocation');
+    expect(page.body).toContain('Callback URL');
+    expect(page.body).not.toContain('Post-logout redirect URL');
+    const refused = await send(page, 'save', { clientId: '' });
+    expect([refused.status, fieldsOf(refused)]).toEqual([400, expect.objectContaining({ name: 'Zoom' })]);
+    expect(refused.body).toContain('<em>Not confirmed.</em>');
+    const back = await send(refused, 'back', { name: 'Our Zoom', clientSecret: CLIENT_SECRET });
+    expect(fieldsOf(back)).toMatchObject({ name: 'Our Zoom', 'endpoints-token': 'https://zoom.us/oauth/token' });
+    expect(back.body).toContain('enter it again in the next step');
+    expect(back.body).not.toContain(CLIENT_SECRET);
+  });
+
+  test('is not needed: an unknown one leaves the form empty', async () => {
+    expect(fieldsOf(await open('register-app?preset=nobody'))).toMatchObject({ id: '', issuer: '' });
+  });
+});
+
+describe('somebody who has never seen it', () => {
+  test('gives the issuer first, and the rest of it is read from there', async () => {
+    const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: site.sandbox.issuer });
+    expect(page.status).toBe(200);
+    expect(page.body).toContain('The provider responded.');
+    for (const words of ['Post-logout redirect URL', 'Back-channel logout URL', 'JWKS URL'])
+      expect(page.body).toContain(words);
+    for (const words of ['revocation', 'end-session', 'Revokes the grant at the provider', 'PKCE (S256)'])
+      expect(page.body).toContain(words);
+    expect(page.body).toContain('value="platform_read_only"');
+    expect(page.body).toContain(`value="${site.url}/oauth/callback/second"`);
+    expect(page.body).not.toContain(CLIENT_SECRET);
+  });
+
+  test.each([
+    ['nothing', '', 'Enter the issuer'],
+    ['a slash too many', '/', 'names another issuer'],
+    ['a page that is no provider', '/nothing', 'no description of a provider'],
+    ['a private address', 'https://10.0.0.1', 'private one'],
+  ])('is told what is wrong with an issuer: %s', async (_name, given, words) => {
+    const issuer = given.startsWith('/') ? site.sandbox.issuer + given : given;
+    const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer });
+    expect(page.body).toContain(words);
+  });
+
+  test('is told the issuer that the provider names', async () => {
+    const { issuer } = site.sandbox;
+    const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: `${issuer}/` });
+    expect(page.body).toMatch(new RegExp(`<li><a href="#issuer">[^<]*names another issuer: enter ${issuer} if`));
+    const used = await agent.submit(page, {}, { button: `Use ${issuer}` });
+    expect([used.status, used.body]).toEqual([200, expect.stringContaining('The provider responded.')]);
+    expect(used.body).toContain(`name="issuer" value="${issuer}"`);
+  });
+
+  test('enters the endpoints by hand where the provider describes itself nowhere', async () => {
+    const page = await send(await open('register-app'), 'read_provider', {
+      ...SECOND,
+      issuer: `${site.sandbox.issuer}/nothing`,
+    });
+    const byHand = await agent.submit(page, {}, { button: 'Enter the endpoints by hand' });
+    expect(byHand.status).toBe(200);
+    expect(byHand.body).toContain('enter its endpoints below');
+    expect(byHand.body).toMatch(/<details class="panel" open>/);
+    expect(byHand.body).toContain(`${site.url}/oauth/callback/second`);
+  });
+
+  test('hears at once that the id is taken or not possible, and that a name is missing', async () => {
+    const issuer = site.sandbox.issuer;
+    const taken = await send(await open('register-app'), 'read_provider', { ...SECOND, id: 'platform', issuer });
+    expect([taken.status, taken.body]).toEqual([400, expect.stringContaining('Another app has this id')]);
+    const empty = await send(await open('register-app'), 'read_provider', { id: 'A b', name: '', issuer });
+    expect([...empty.body.matchAll(/<li><a href="#(\w+)">/g)].map(([, field]) => field).toSorted()).toEqual([
+      'id',
+      'name',
+    ]);
+  });
+
+  test.each([
+    ['Équipe: Nord & Süd', 'equipe-nord-sud'],
+    ['x'.repeat(39).concat(' y'), 'x'.repeat(39)],
+  ])('leaves the id empty: it is made from the name %s', async (name, id) => {
+    const fields = { ...SECOND, id: '', name, issuer: site.sandbox.issuer };
+    const page = await send(await open('register-app'), 'read_provider', fields);
+    expect(page.status).toBe(200);
+    expect(page.body).toContain(`value="${site.url}/oauth/callback/${id}"`);
+  });
+
+  test('R71 is told beside each callback URL which rule it breaks, and nothing is saved', async () => {
+    const page = await send(await open('register-app'), 'save', { ...SECOND, issuer: site.sandbox.issuer }, [
+      ['callbackUrl', `${site.url}/oauth/callback/second`],
+      ['callbackUrl', 'https://*.example.com/cb'],
+      ['callbackUrl', 'https://a.example/cb#fragment'],
+    ]);
+    expect(page.status).toBe(400);
+    expect(page.body).toContain('Nothing was saved.');
+    for (const [place, words, rule] of [
+      ['1', 'Write out every callback URL', 'wildcard'],
+      ['2', 'Leave out &quot;#&quot; and what follows it.', 'fragment'],
+    ]) {
+      expect(page.body).toMatch(
+        new RegExp(`id="callbackUrl-${place}-fault">[^]*?</span><span>${words}[^]*?\\(${rule}\\)`),
+      );
+      expect(page.body).toContain(`<li><a href="#callbackUrl-${place}">${words}`);
+    }
+    expect(page.body).not.toContain(CLIENT_SECRET);
+    expect((await open('connected-apps/second')).status).toBe(404);
+  });
+
+  test('registers it, and sees what to enter at the provider', async () => {
+    const page = await send(await open('register-app'), 'save', {
+      ...SECOND,
+      issuer: site.sandbox.issuer,
+      signIn: 'everyone',
+      apiBaseUrl: site.sandbox.platformUrl,
+      moreScopes: 'platform_read_only',
+    });
+    expect(page.status).toBe(200);
+    expect(new URL(page.url).pathname).toBe('/admin/connected-apps/second/check');
+    const link = `${site.url}/sign-in?app=second`;
+    for (const words of ['The app is registered.', 'No problems found', 'The token endpoint accepts them', link])
+      expect(page.body).toContain(words);
+    const app = await open('connected-apps/second');
+    for (const url of [
+      `${site.url}/oauth/callback/second`,
+      `${site.url}/`,
+      `${site.url}/oauth/backchannel-logout/second`,
+    ])
+      expect(app.body).toContain(`<code data-copy-source>${url}</code>`);
+    expect(app.body).toContain('Set today.');
+    const { page: signedIn } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
+    expect(signedIn.status).toBe(200);
+  });
+
+  test('breaks its callback URL, and learns from the page alone what is wrong', async () => {
+    const page = await send(await open('connected-apps/second'), 'save', {
+      callbackUrl: 'https://elsewhere.example/cb',
+    });
+    expect(page.status).toBe(200);
+    expect(page.body).toContain('add it here and at the provider');
+    expect(page.body).toContain(NEW_CALLBACK_URL);
+    expect((await open('connected-apps')).body).toContain('Callback URL missing');
+    const before = site.sandbox.hits.all();
+    const { page: refused } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
+    expect(refused.body).toContain('The callback URL of this app is not in its registration');
+    expect(site.sandbox.hits.all()).toEqual(before);
+    await send(await open('connected-apps/second'), 'save', { callbackUrl: `${site.url}/oauth/callback/second` });
+    const same = await send(await open('connected-apps/second'), 'save', {});
+    expect(same.body).toContain('Saved.');
+    expect(same.body).not.toContain(NEW_CALLBACK_URL);
+  });
+});
+
+test('an app that lacks its own callback URL is not called working, and gets the URL by one button', async () => {
+  const page = await send(await open('register-app'), 'save', {
+    ...SECOND,
+    id: 'broken',
+    issuer: site.sandbox.issuer,
+    callbackUrl: 'https://other.example.com/cb',
+    signIn: 'everyone',
+  });
+  expect([page.status, page.body]).toEqual([200, expect.stringContaining('it cannot be used yet')]);
+  expect(page.body).toMatch(/\d problems? found/);
+  expect(page.body).toContain(`Add ${site.url}/oauth/callback/broken to the callback URLs`);
+  const added = await agent.submit(page, {}, { button: 'Add callback URL' });
+  expect(added.body).toContain('The callback URL is added here.');
+  const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/broken`);
+  expect(json).toMatchObject({
+    usable: true,
+    callbackUrls: ['https://other.example.com/cb', `${site.url}/oauth/callback/broken`],
+  });
+  await deleted('broken', SECOND.name);
+});
+
+test('an app whose callback URL is nearly the right one is told so, and gets it corrected by the button', async () => {
+  const page = await send(await open('register-app'), 'save', {
+    ...SECOND,
+    id: 'near',
+    issuer: site.sandbox.issuer,
+    callbackUrl: 'https://other.example.com/cb',
+  });
+  const nearly = `${site.url}/oauth/callback/near/`;
+  expect(page.status).toBe(200);
+  const saved = await send(await open('connected-apps/near'), 'save', { callbackUrl: nearly });
+  expect(saved.body).toContain(`${nearly} is not exactly the callback URL of this Gatehouse`);
+  const corrected = await agent.submit(saved, {}, { button: 'Add callback URL' });
+  const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/near`);
+  expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/near`] });
+  expect(corrected.status).toBe(200);
+  await deleted('near', SECOND.name);
+});
+
+describe('a form that is refused', () => {
+  const read = async (fields: Record<string, string>) =>
+    send(await open('register-app'), 'read_provider', { name: 'Board', issuer: site.sandbox.issuer, ...fields });
+
+  test('names its faults in the title and in a list, and focuses the first', async () => {
+    const { body } = await send(await open('register-app'), 'save', { id: '', name: '', issuer: '', clientId: '' });
+    expect(body).toMatch(/<title>Error: Register an app/);
+    expect([...body.matchAll(/<li><a href="#(\w+)">([^<]+)</g)].map(([, field, words]) => [field, words])).toEqual([
+      ['id', expect.stringContaining('An id is')],
+      ['name', 'Enter a name.'],
+      ['issuer', expect.stringContaining('Enter the issuer')],
+      ['clientId', 'Enter the client ID.'],
+    ]);
+    expect(body.match(/<(?:input|textarea|select)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="id"')]);
+    expect(body).not.toContain('(invalid)');
+  });
+
+  test('keeps what was typed and what the provider offered, and asks again for the secret', async () => {
+    const before = await read({ id: 'board' });
+    const typed = { clientSecret: CLIENT_SECRET, clientId: '', moreScopes: 'one two', apiBaseUrl: 'nowhere' };
+    const page = await send(before, 'save', typed, [['scope', 'platform_read_only']]);
+    expect(page.body).toMatch(/value="platform_read_only" checked/);
+    expect(page.body).toContain('The provider responded.');
+    expect(page.body).toContain('Enter it again: secrets are not sent back.');
+    expect(page.body).not.toContain(CLIENT_SECRET);
+    const fields = page.forms.find(({ names }) => names.includes('issuer'))?.fields;
+    expect(Object.fromEntries(fields ?? [])).toMatchObject({ ...typed, clientSecret: '', name: 'Board' });
+  });
+
+  test('says so when the id is read that no app can have, and lets the callback URL follow the id', async () => {
+    const wrong = await read({ id: 'Team Board' });
+    expect([wrong.status, wrong.body]).toEqual([400, expect.stringContaining('id="id-fault"')]);
+    expect(wrong.body).not.toContain('/oauth/callback/Team Board"');
+    const right = await send(wrong, 'read_provider', { id: 'board' });
+    expect(right.body).toContain(`value="${site.url}/oauth/callback/board"`);
+    const { clientId, clientSecret } = SECOND;
+    expect((await send(right, 'save', { id: 'team', clientId, clientSecret })).status).toBe(200);
+    const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/team`);
+    expect(json).toMatchObject({ usable: true, callbackUrls: [`${site.url}/oauth/callback/team`] });
+    await deleted('team', 'Board');
+  });
+
+  test('R106 counts once, however often it is sent', async () => {
+    const page = await read({ id: 'twice' });
+    const { clientId, clientSecret } = SECOND;
+    const both = await Promise.all([1, 2].map(() => send(page, 'save', { clientId, clientSecret })));
+    expect(both.map(({ status, url }) => [status, new URL(url).pathname])).toEqual(
+      both.map(() => [200, '/admin/connected-apps/twice/check']),
+    );
+    const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.created&whom=twice`);
+    expect(json.items).toHaveLength(1);
+    await deleted('twice', 'Board');
+  });
+});
+
+describe('an app that is there', () => {
+  test('says before it is saved how many connections that affects', async () => {
+    expect((await open('connected-apps/second')).body).toContain('Saving affects one connection.');
+    expect((await open('connected-apps/platform')).body).toContain('CONNECTED_APPS_FILE');
+    expect((await open('connected-apps/platform')).forms.some(({ names }) => names.includes('issuer'))).toBe(false);
+  });
+
+  test('R115 says before its scopes grow how many connections lack the new ones, and is saved once that was shown', async () => {
+    const asked = await send(await open('connected-apps/second'), 'save', { moreScopes: 'files', name: 'Grown' });
+    expect(asked.status).toBe(400);
+    expect(asked.body).toContain(
+      'One connection lacks files. It keeps working without it until its user allows it. Save again',
+    );
+    expect((await open('connected-apps/second')).body).toContain('<bdi>Second</bdi>');
+    // Another scope has another number.
+    const another = await send(asked, 'save', { moreScopes: 'files mail' });
+    expect(another.body).toContain(
+      'One connection lacks some of files, mail. It keeps working without them until its user allows them.',
+    );
+    expect((await send(another, 'save', {})).body).toContain('Saved.');
+    const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/second?scopes=openid+files+video`);
+    expect(json.lacking).toEqual({ scopes: ['video'], connections: 1, exact: true });
+    const again = await send(await open('connected-apps/second'), 'save', { name: 'Second', moreScopes: '' });
+    expect([again.status, again.body]).toEqual([200, expect.stringContaining('Saved.')]);
+  });
+
+  test('two administrators cannot silently overwrite each other', async () => {
+    const [mine, theirs] = [await open('connected-apps/second'), await open('connected-apps/second')];
+    expect((await send(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
+    const late = await send(mine, 'save', { name: 'Mine' });
+    expect(late.status).toBe(409);
+    expect(late.body).toContain('Someone else changed this while you were editing.');
+    expect(late.body).toContain('value="Mine"');
+    expect((await open('connected-apps/second')).body).toContain('<bdi>Theirs</bdi>');
+    expect((await send(late, 'save', { name: 'Second' })).body).toContain('Saved.');
+  });
+
+  test('nor by a fault of the later form in between', async () => {
+    const [mine, theirs] = [await open('connected-apps/second'), await open('connected-apps/second')];
+    expect((await send(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
+    const faulty = await send(mine, 'save', { name: '' });
+    expect(faulty.status).toBe(400);
+    const late = await send(faulty, 'save', { name: 'Second' });
+    expect(late.status).toBe(409);
+    expect((await send(late, 'save', { name: 'Second' })).body).toContain('Saved.');
+  });
+
+  test('is disabled and enabled, and cannot be deleted while somebody is connected', async () => {
+    const page = await open('connected-apps/second');
+    expect(linkOn(page, 'Delete app…')).toBeUndefined();
+    const question = await agent.follow(page, 'Disable app…');
+    const disabled = await agent.submit(question, {}, { button: 'Disable app' });
+    expect(disabled.body).toContain('The app is disabled');
+    expect((await agent.submit(disabled, {}, { button: 'Enable app' })).body).toContain('The app is enabled again.');
+    const forced = await open('connected-apps/second/delete');
+    expect(forced.body).toContain('disconnect everyone first');
+    const [, typed = ''] = /Type “([^”]*)” to confirm/.exec(forced.body) ?? [];
+    const refused = await agent.submit(forced, { typed }, { button: 'Delete app' });
+    expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('One user is connected')]);
+  });
+
+  test('reminds of a client secret that is older than 180 days', async () => {
+    const key = keys.connectedApp('second');
+    await onStorage(async (store, sealer) => {
+      const stored = await store.get(key);
+      const kept = JSON.parse(await sealer.open(stored?.value ?? '', key));
+      kept.secretSetAt = Date.now() - 190 * 86_400_000;
+      await store.write([{ put: key, value: await sealer.seal(JSON.stringify(kept), key) }]);
+    });
+    expect((await open('connected-apps/second')).body).toContain('The client secret was set 190 days ago.');
+    expect((await open('connected-apps')).body).toContain('Old secret');
+    const replaced = await send(await open('connected-apps/second'), 'save', { clientSecret: CLIENT_SECRET });
+    expect(replaced.body).not.toContain('190 days ago');
+  });
+
+  test('R49 one that no key opens costs no other anything, and can be deleted', async () => {
+    const key = keys.connectedApp('broken');
+    await onStorage((store) =>
+      store.write([
+        { put: key, value: 'x' },
+        { index: keys.connectedApps, add: 'broken', score: 1 },
+        { put: keys.connectedAppsChange, value: 'x' },
+      ]),
+    );
+    const list = await open('connected-apps');
+    expect(list.body).toContain('Cannot be decrypted');
+    expect(list.body).toContain('<bdi>Second</bdi>');
+    expect((await open('connected-apps/broken')).status).toBe(404);
+    const after = await agent.submit(await agent.follow(list, 'Delete… broken'), { typed: 'broken' });
+    expect(after.body).toContain('The app is deleted.');
+    expect(after.body).not.toContain('Cannot be decrypted');
+  });
+});
+
+describe('R88 hostile text', () => {
+  const HOSTILE = {
+    script: '</title></textarea><script>alert(1)</script>',
+    quotes: `" autofocus onfocus="alert(1)" x='`,
+    marks: 'safe\u202egnihsihp\u2066\u200f',
+    template: '<%= it.page.csrfToken %>',
+  };
+
+  // While users are connected, the client ID stays.
+  beforeAll(async () => {
+    const { agent: user } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+    await disconnect(site, user, 'second');
+  });
+
+  test.each(Object.entries(HOSTILE))('in names, client ids and claims breaks nothing: %s', async (_kind, text) => {
+    const saved = await send(await open('connected-apps/second'), 'save', {
+      name: text,
+      clientId: text,
+      clientSecret: CLIENT_SECRET,
+      signIn: 'claim',
+      signInClaim: text,
+      signInValues: text,
+    });
+    expect(saved.status).toBe(200);
+    for (const path of ['connected-apps/second', 'connected-apps', 'audit']) expectWhole(await open(path), text);
+    const shown = await send(await open('connected-apps/second'), 'save', {
+      issuer: text,
+      apiBaseUrl: text,
+      returnUrls: text,
+      callbackUrl: text,
+      parameters: text,
+      moreScopes: text,
+    });
+    expect(shown.status).toBe(400);
+    expectWhole(shown, text);
+  });
+
+  test('10,000 characters in each field are refused, and the form stays usable', async () => {
+    const text = 'W'.repeat(7_000);
+    const page = await send(await open('connected-apps/second'), 'save', { name: text, clientId: text, issuer: text });
+    expect([page.status, page.body.includes('Nothing was saved.')]).toEqual([400, true]);
+    const search = await open(`connected-apps?q=${encodeURIComponent('<script>"')}`);
+    expect([search.status, search.body.includes('value="&lt;script&gt;&quot;"')]).toEqual([200, true]);
+    const long = await open(`connected-apps?q=${'x'.repeat(300)}`);
+    expect([long.status, long.body.includes('x'.repeat(201))]).toEqual([200, false]);
+  });
+
+  function expectWhole({ body }: Page, text: string): void {
+    expect(body).toMatch(/<\/html>\s*$/);
+    expect(body).not.toMatch(/<script(?![^>]*src="\/assets\/[a-z-]+\.js")/);
+    expect(body).not.toMatch(/[\u202a-\u202e\u2066-\u2069]/);
+    expect(body).not.toContain('onfocus="');
+    if (text.includes('<script')) expect(body).not.toContain(text);
+  }
+});
+
+test('nobody but administrators is shown the way there', async () => {
+  expect((await agent.get(`${site.url}/connections`)).body).toContain('>Administration</a>');
+  const other = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+  expect((await other.agent.get(`${site.url}/connections`)).body).not.toContain('Administration');
+  expect((await getJson(other.agent, `${site.url}/session`)).json).toMatchObject({ user: { admin: false } });
+});
+
+async function onStorage(
+  work: (
+    store: Awaited<ReturnType<typeof createSqliteStore>>,
+    sealer: ReturnType<typeof createSealer>,
+  ) => Promise<unknown>,
+): Promise<void> {
+  const parsed = parseEncryptionKeys(site.env.ENCRYPTION_KEYS ?? '');
+  if ('faults' in parsed) throw new Error(parsed.faults.join());
+  const store = await createSqliteStore({ directory: site.dataDirectory, clock: Date.now, random: Math.random });
+  try {
+    await work(store, createSealer(parsed.keys));
+  } finally {
+    await store.close();
+  }
+}

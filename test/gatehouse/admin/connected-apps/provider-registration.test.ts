@@ -1,0 +1,299 @@
+/** An app that is registered at its provider and here in one go, against the sandbox's dynamic registration (RFC 7591). */
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { openConsole } from '../../../sandbox/foreign-client.ts';
+import type { Page, UserAgent } from '../../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { freePort } from '../../../support/ports.ts';
+
+const TOKEN = 'initial-access-token-of-this-test-0123456789';
+let site: TestSite;
+let agent: UserAgent;
+let sandboxConsole: Awaited<ReturnType<typeof openConsole>>;
+beforeAll(async () => {
+  site = await startSite({ env: { ADMIN_APP: 'platform' }, sandbox: { initialAccessToken: TOKEN } });
+  ({ agent } = await signIn(site, 'admin@example.test'));
+  sandboxConsole = await openConsole(site);
+});
+afterAll(() => site.close());
+afterEach(() => site.sandbox.faults.clear());
+
+const registrations = () => site.sandbox.hits.count('POST /register');
+
+/** Sends the long form with what it holds, changed. */
+async function send(page: Page, button: string, fields: Record<string, string>): Promise<Page> {
+  const form = page.forms.find(({ names }) => names.includes('issuer'));
+  if (!form) throw new Error(`No form on ${page.url}`);
+  const body = new URLSearchParams([...form.fields.filter(([name]) => !(name in fields)), ...Object.entries(fields)]);
+  body.set('do', button);
+  return agent.request(new URL(form.action, page.url).href, { method: 'POST', body, headers: { origin: site.url } });
+}
+
+/** The form once the provider was read. */
+async function read(id: string): Promise<Page> {
+  const empty = await agent.get(`${site.url}/admin/register-app`);
+  expect(empty.body).not.toContain('Register at the provider');
+  const page = await send(empty, 'read_provider', { id, name: 'Made by itself', issuer: site.sandbox.issuer });
+  expect(page.body).toContain('Register at the provider');
+  return page;
+}
+const CHOSEN = { signIn: 'everyone', moreScopes: 'platform_read_only', initialAccessToken: TOKEN };
+
+describe('an app that registers itself', () => {
+  test.each(['client_secret_basic', 'private_key_jwt'])(
+    'by %s works at once, and is told of sign-outs',
+    async (method) => {
+      const id = `made-${method.replaceAll('_', '-')}`;
+      const apiBaseUrl = site.sandbox.platformUrl;
+      const tokenEndpointAuthMethod = method;
+      const page = await send(await read(id), 'register_there', { ...CHOSEN, apiBaseUrl, tokenEndpointAuthMethod });
+      expect([page.status, new URL(page.url).pathname]).toEqual([200, `/admin/connected-apps/${id}/check`]);
+      expect(page.body).toContain('registered at the provider and here. This is its first check.');
+      const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/${id}`);
+      expect(json).toMatchObject({ tokenEndpointAuthMethod, hasClientSecret: method === 'client_secret_basic' });
+
+      const path = `/sign-in?app=${id}`;
+      const person = await signIn(site, 'user@example.test', { path });
+      expect(person.page.url).toBe(`${site.url}/`);
+      expect((await getJson(person.agent, `${site.url}/threads/current?app=${id}`)).status).toBe(200);
+      // Signed out at the provider, by the back channel signed out here as well.
+      const asked = await person.agent.get(`${site.sandbox.issuer}/sign-out`);
+      await person.agent.submit(asked, {}, { button: 'Sign out' });
+      const signedIn = async () => (await getJson(person.agent, `${site.url}/session`)).json.signedIn;
+      await expect.poll(signedIn).toBe(false);
+    },
+  );
+
+  test('by the API: with the token, once, and never without it', async () => {
+    const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
+    const wanted = {
+      ...{ id: 'by-api', name: 'By API', issuer: site.sandbox.issuer, scopes: ['openid'] },
+      callbackUrls: [`${site.url}/oauth/callback/by-api`],
+    };
+    const register = (body: object) =>
+      agent.request(`${site.url}/admin/api/register-at-provider`, {
+        method: 'POST',
+        headers: { accept: 'application/json', 'content-type': 'application/json', 'x-csrf-token': String(csrfToken) },
+        body: JSON.stringify(body),
+      });
+    const refused = await register(wanted);
+    expect([refused.status, JSON.parse(refused.body).errors[0].pointer]).toEqual([400, '#/initialAccessToken']);
+    const closed = await register({ ...wanted, issuer: `https://127.0.0.1:${await freePort()}` });
+    site.sandbox.faults.set({
+      ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+      change: ({ registration_endpoint: _, ...metadata }) => metadata,
+    });
+    const notOffered = await register(wanted);
+    site.sandbox.faults.clear();
+    for (const [answer, detail] of [
+      [closed, expect.stringContaining('refused the connection')],
+      [notOffered, expect.stringMatching(/register .* by hand/)],
+    ] as const) {
+      const { errors } = JSON.parse(answer.body);
+      expect([answer.status, errors]).toEqual([400, [{ pointer: '#/issuer', rule: 'registration', detail }]]);
+    }
+    const made = await register({ ...wanted, initialAccessToken: TOKEN });
+    expect([made.status, made.headers.get('location')]).toEqual([201, `${site.url}/admin/api/connected-apps/by-api`]);
+    expect(made.body).not.toContain(TOKEN);
+    expect(JSON.parse(made.body)).toMatchObject({ clientId: expect.stringMatching(/./), clientSecretExpiresAt: null });
+    const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.registered&whom=by-api`);
+    const target = { kind: 'connected_app', id: 'by-api', name: 'By API' };
+    const asked = { target, facts: { issuer: site.sandbox.issuer } };
+    // The one that the provider refused is told too, and as such.
+    expect(json.items).toMatchObject([asked, { ...asked, outcome: 'not_done: invalid_request' }, asked]);
+    expect(JSON.stringify(json)).not.toContain(TOKEN);
+    const shown = await agent.get(`${site.url}/admin/audit?event=connected_app.registered&whom=by-api`);
+    // Read alone, the entry that comes before the call claims no success.
+    expect(shown.body).not.toContain('registered at its provider');
+    expect(shown.body).toContain('title="Registration at the provider begun, not done: the request is not valid"');
+  });
+
+  test('with a secret that its provider ends: told, reminded of in time, and over once it is replaced', async () => {
+    const register = async (id: string, endsIn: number) => {
+      site.sandbox.faults.set({
+        ...{ on: 'identity-provider', path: '/register', kind: 'answer', status: 201 },
+        body: { client_id: id, client_secret: 's', client_secret_expires_at: Math.floor(Date.now() / 1000) + endsIn },
+      });
+      await send(await read(id), 'register_there', CHOSEN);
+      return (await agent.get(`${site.url}/admin/connected-apps/${id}`)).body;
+    };
+    const days = 86_400;
+    const soon = await register('ends-soon', 10 * days);
+    expect(soon).toContain('The client secret expires on');
+    expect(await register('ends-late', 100 * days)).not.toContain('The client secret expires');
+    expect(await register('ended', -1)).toContain('The client secret expired');
+    const list = (await agent.get(`${site.url}/admin/connected-apps`)).body;
+    expect([list.includes('Secret expires soon'), list.includes('Secret expired')]).toEqual([true, true]);
+    const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/ends-late`);
+    expect(Date.parse(String(json.clientSecretExpiresAt)) - Date.now()).toBeGreaterThan(99 * days * 1000);
+    const open = () => agent.get(`${site.url}/admin/connected-apps/ends-soon`);
+    const renamed = await send(await open(), 'save', { name: 'Renamed' });
+    expect(renamed.body).toContain('The client secret expires on');
+    const replaced = await send(await open(), 'save', { clientSecret: 'another' });
+    expect(replaced.body).not.toContain('The client secret expires');
+  });
+});
+
+describe('a fault stands beside the form, and nothing is registered here', () => {
+  const expectFault = async (id: string, page: Page, words: string) => {
+    expect(page.status).toBe(400);
+    expect(page.body).toContain(words);
+    expect(page.body).not.toContain(TOKEN);
+    expect((await getJson(agent, `${site.url}/admin/api/connected-apps/${id}`)).status).toBe(404);
+  };
+
+  test('without the token that the provider asks for', async () => {
+    const page = await send(await read('unnamed'), 'register_there', { ...CHOSEN, initialAccessToken: '' });
+    await expectFault('unnamed', page, 'requires an initial access token');
+    expect(page.body).toContain('Register at the provider');
+  });
+
+  test('with a token that no header can hold', async () => {
+    const page = await send(await read('blank'), 'register_there', { ...CHOSEN, initialAccessToken: 'to\u2019ken' });
+    await expectFault('blank', page, 'Enter the token as the provider showed it, without blanks.');
+  });
+
+  test('R71 what could not be kept here is not asked for there', async () => {
+    const before = registrations();
+    const callbackUrl = 'https://*.example.com/cb';
+    await expectFault(
+      'wild',
+      await send(await read('wild'), 'register_there', { ...CHOSEN, callbackUrl }),
+      'Write out every',
+    );
+    const taken = await send(await read('wild'), 'register_there', { ...CHOSEN, id: 'platform' });
+    expect(taken.body).toContain('Another app has this id');
+    expect(registrations()).toBe(before);
+  });
+
+  test.each([
+    [
+      'R79 a private address as its endpoint',
+      'http://10.0.0.1/register',
+      'the address policy refuses 10.0.0.1:80 (private_address)',
+    ],
+    [
+      'R79 the metadata address',
+      'http://169.254.169.254/register',
+      'the address policy refuses 169.254.169.254:80 (forbidden_address)',
+    ],
+  ])('%s', async (_name, registration_endpoint, words) => {
+    site.sandbox.faults.set({
+      ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+      change: (metadata) => ({ ...metadata, registration_endpoint }),
+    });
+    await expectFault('inside', await send(await read('inside'), 'register_there', CHOSEN), words);
+  });
+
+  test('a provider that cannot be called: with the cause and the cure, and so when it is read', async () => {
+    const port = await freePort();
+    const cause = `The provider cannot be called: 127.0.0.1:${port} refused the connection (ECONNREFUSED). Check the port`;
+    site.sandbox.faults.set({
+      ...{ on: 'identity-provider', path: '/.well-known/openid-configuration', kind: 'rewrite' },
+      change: (metadata) => ({ ...metadata, registration_endpoint: `http://127.0.0.1:${port}/register` }),
+    });
+    const page = await read('refusing');
+    await expectFault('refusing', await send(page, 'register_there', CHOSEN), cause);
+    const unread = await send(page, 'read_provider', { issuer: `http://127.0.0.1:${port}` });
+    expect(unread.body).toContain(cause);
+  });
+
+  test.each([
+    ['a refusal', 400, { error: 'invalid_redirect_uri' }, 'does not accept the callback URLs'],
+    ['no secret', 201, { client_id: 'x' }, 'gave no client secret'],
+    ['noise', 201, [], 'not a client registration'],
+  ])('%s', async (_name, status, body, words) => {
+    const page = await read('refused');
+    site.sandbox.faults.set({ on: 'identity-provider', path: '/register', kind: 'answer', status, body });
+    await expectFault('refused', await send(page, 'register_there', CHOSEN), words);
+  });
+});
+
+describe('RFC 7592 what is registered there and cannot be kept here', () => {
+  const REGISTER = { on: 'identity-provider', method: 'POST', path: '/register' } as const;
+  const clientsThere = async (): Promise<string> => (await sandboxConsole.open('/apps')).body;
+  const withdrawals = async (whom: string) => {
+    const path = `${site.url}/admin/api/audit?event=connected_app.withdrawn&whom=${whom}`;
+    return (await getJson(agent, path)).json.items;
+  };
+
+  /** While the provider answers, somebody else takes the id. */
+  async function registerTooLate(id: string): Promise<Page> {
+    const page = await read(id);
+    const gate = Promise.withResolvers<void>();
+    site.sandbox.faults.set({ ...REGISTER, kind: 'hold', until: gate.promise, times: 1 });
+    const before = registrations();
+    const sent = send(page, 'register_there', { ...CHOSEN, name: `Late ${id}` });
+    await expect.poll(registrations).toBe(before + 1);
+    const empty = await agent.get(`${site.url}/admin/register-app`);
+    const faster = { id, name: 'Faster', issuer: site.sandbox.issuer, clientId: 'faster', clientSecret: 'faster' };
+    expect((await send(empty, 'save', { ...faster, callbackUrl: `${site.url}/oauth/callback/${id}` })).status).toBe(
+      200,
+    );
+    gate.resolve();
+    return sent;
+  }
+
+  test('is taken back there, told and in the trail', async () => {
+    const page = await registerTooLate('raced');
+    expect(page.status).toBe(400);
+    expect(page.body).toContain('The registration at the provider was deleted.');
+    expect(await clientsThere()).not.toContain('Late raced');
+    const [entry, ...others] = (await withdrawals('raced')) as { outcome?: string; facts: { clientId: string } }[];
+    expect([others, entry?.outcome]).toEqual([[], undefined]);
+    expect(entry?.facts.clientId).toMatch(/./);
+  });
+
+  test('is named, to be deleted by hand, where the provider does not take it back', async () => {
+    site.sandbox.faults.set({ on: 'identity-provider', method: 'DELETE', kind: 'answer', status: 503, body: {} });
+    const page = await registerTooLate('stuck');
+    const clientId = /with the client ID ([^:]+): delete it there by hand/.exec(page.body)?.[1] ?? 'not told';
+    expect(await clientsThere()).toContain(clientId);
+    expect(await withdrawals('stuck')).toMatchObject([{ outcome: 'not_done: provider', facts: { clientId } }]);
+  });
+
+  test('or cannot be used, such as one without the secret that it needs', async () => {
+    site.sandbox.faults.set({ ...REGISTER, kind: 'rewrite', change: ({ client_secret: _, ...rest }) => rest });
+    const page = await send(await read('bare'), 'register_there', { ...CHOSEN, name: 'Bare one' });
+    expect(page.body).toContain('gave no client secret');
+    expect(await clientsThere()).not.toContain('Bare one');
+  });
+
+  test('R79 but nothing is sent where the provider points outside of itself', async () => {
+    const called: string[] = [];
+    const other = createServer((req, res) => {
+      called.push(`${req.method} ${req.url}`);
+      res.end();
+    });
+    other.listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const elsewhere = { registration_client_uri: `http://127.0.0.1:${port}/things/1` };
+    site.sandbox.faults.set({
+      ...{ ...REGISTER, kind: 'rewrite' },
+      change: ({ client_secret: _, ...rest }) => ({ ...rest, ...elsewhere }),
+    });
+    const page = await send(await read('lured'), 'register_there', { ...CHOSEN, name: 'Lured one' });
+    other.close();
+    expect(page.body).toContain('gave no client secret');
+    expect(called).toEqual([]);
+  });
+});
+
+test('R44 R88 the token is in no log, and the protections and limits of the form are kept', async () => {
+  expect(site.logs().join('')).not.toContain(TOKEN);
+  const page = await agent.get(`${site.url}/admin/connected-apps/by-api`);
+  const limits = { 'rateLimit-perUserPerMinute': '50', 'rateLimit-perAppPerMinute': '600' };
+  const saved = await send(page, 'save', { par: 'required', dpop: 'off', ...limits });
+  expect(saved.body).toContain('Saved.');
+  const { json } = await getJson(agent, `${site.url}/admin/api/connected-apps/by-api`);
+  const rateLimit = { perUserPerMinute: 50, perAppPerMinute: 600 };
+  expect(json).toMatchObject({ par: 'required', dpop: 'off', rateLimit });
+  const faulty = await send(saved, 'save', { 'rateLimit-perUserPerMinute': 'many' });
+  expect([faulty.status, faulty.body.includes('rateLimit-perUserPerMinute-fault')]).toEqual([400, true]);
+  const none = await send(saved, 'save', { 'rateLimit-perUserPerMinute': '', 'rateLimit-perAppPerMinute': '' });
+  expect(none.body).toContain('Saved.');
+  expect((await getJson(agent, `${site.url}/admin/api/connected-apps/by-api`)).json.rateLimit).toBeUndefined();
+});

@@ -1,0 +1,57 @@
+/** Connected apps and admin tokens on shared storage: what one process changes every process knows within a second. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
+import { startAlone, type TestGatehouse } from '../../../support/gatehouse.ts';
+import { skipWithout } from '../../../support/missing.ts';
+import { missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
+import { makeAdminToken } from '../../../support/terminal.ts';
+import { until } from '../../../support/until.ts';
+
+let redis: RedisServer;
+let one: TestGatehouse;
+let other: TestGatehouse;
+beforeAll(async () => {
+  if (missingRedis) return;
+  redis = await startRedis();
+  one = await startAlone({ apps: [], env: { REDIS_URL: redis.url } });
+  const { ENCRYPTION_KEYS = '', SESSION_SECRETS = '' } = one.env;
+  other = await startAlone({ apps: [], env: { REDIS_URL: redis.url, ENCRYPTION_KEYS, SESSION_SECRETS } });
+});
+afterAll(async () => {
+  await one?.close();
+  await other?.close();
+  await redis?.dispose();
+});
+
+test('R81 an app and a token come and go on both', async (context) => {
+  skipWithout(context, missingRedis);
+  const token = await makeAdminToken(one);
+  const headers = { ...DATA, ...JSON_BODY, authorization: `Bearer ${token}` };
+  const apps = (site: TestGatehouse, path = '', more: { method?: string; body?: string } = {}) =>
+    ask(`${site.url}/admin/api/connected-apps${path}`, { headers, ...more });
+  const body = JSON.stringify({
+    id: 'everywhere',
+    name: 'Everywhere',
+    issuer: 'https://idp.example.com',
+    clientId: 'c',
+    tokenEndpointAuthMethod: 'none',
+    scopes: ['openid'],
+    callbackUrls: [`${other.url}/oauth/callback/everywhere`],
+    signIn: { allow: 'everyone' },
+    disabled: true,
+  });
+  expect((await apps(one, '', { method: 'POST', body })).status).toBe(201);
+  expect(await until(async () => (await apps(other, '/everywhere')).status === 200)).toBeLessThan(1_000);
+  const disabled = JSON.parse((await apps(other, '/everywhere')).body);
+  expect(disabled).toMatchObject({ disabled: true, usable: false });
+  const start = async () => (await ask(`${other.url}/sign-in?app=everywhere`, { headers: DATA })).status;
+  expect(await start()).toBe(404);
+  const enabled = JSON.stringify({ ...JSON.parse(body), disabled: false, version: disabled.version });
+  expect((await apps(one, '/everywhere', { method: 'PUT', body: enabled })).status).toBe(200);
+  expect(await until(async () => (await start()) !== 404)).toBeLessThan(1_000);
+
+  expect((await apps(other, '/everywhere', { method: 'DELETE' })).status).toBe(204);
+  const [{ id }] = JSON.parse((await ask(`${one.url}/admin/api/admin-tokens`, { headers })).body).items;
+  expect((await ask(`${one.url}/admin/api/admin-tokens/${id}`, { method: 'DELETE', headers })).status).toBe(204);
+  expect((await apps(other)).status).toBe(401);
+});

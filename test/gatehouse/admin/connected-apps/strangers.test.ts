@@ -1,0 +1,132 @@
+/** R19, R46 and R88: whoever may change connected apps gets nobody's place, and no secret that was entered for another host. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf, relayThread } from '../../relay/service.ts';
+import { type ScriptedPlatform, startScriptedPlatform } from '../../threads/scripted-platform.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let stranger: ScriptedPlatform;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  stranger = await startScriptedPlatform();
+});
+afterAll(async () => {
+  await desk.close();
+  await stranger.close();
+  await site.close();
+});
+
+const secondApp = (changes: Record<string, unknown> = {}) =>
+  sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, ...changes });
+const faultsOf = ({ json }: { json: Record<string, unknown> }) =>
+  (json.errors as { pointer: string; rule: string }[] | undefined)?.map(({ pointer, rule }) => [pointer, rule]);
+const byHand = () => ({
+  authorization: `${stranger.url}/auth`,
+  token: `${stranger.url}/token`,
+  jwks: `${stranger.url}/jwks`,
+});
+const versionOf = async (id: string) => (await admin.call('GET', `/connected-apps/${id}`)).json.version;
+
+test('R19 nobody registers keys of their own for an issuer that people sign in with already', async () => {
+  for (const changes of [
+    { endpoints: byHand() },
+    { discoveryUrl: `${stranger.url}/.well-known/openid-configuration` },
+    { endpoints: { jwks: `${stranger.url}/jwks` } },
+  ]) {
+    const refused = await admin.call('POST', '/connected-apps', secondApp(changes));
+    expect([refused.status, faultsOf(refused)]).toEqual([400, [['#/issuer', 'issuer_taken']]]);
+  }
+  const connectOnly = secondApp({ endpoints: byHand(), signIn: undefined });
+  expect((await admin.call('POST', '/connected-apps', connectOnly)).status).toBe(201);
+  const later = { ...connectOnly, signIn: { allow: 'everyone' }, version: await versionOf('second') };
+  expect(faultsOf(await admin.call('PUT', '/connected-apps/second', later))).toEqual([['#/issuer', 'issuer_taken']]);
+  expect((await admin.call('DELETE', '/connected-apps/second')).status).toBe(204);
+});
+
+test('R19 nor for a tenant of an issuer template, among whose tenants people sign in already', async () => {
+  const [, host = '', tenant = ''] = /^(.*)\/([^/]+)$/.exec(`${site.sandbox.issuer}/ink`) ?? [];
+  const template = {
+    ...{ issuer: `${host}/{tenantid}`, discoveryUrl: `${host}/.well-known/openid-configuration` },
+    signIn: { allow: { claim: 'tid', values: ['book', tenant] } },
+  };
+  expect((await admin.call('POST', '/connected-apps', secondApp(template))).status).toBe(201);
+  const other = (values: Record<string, unknown>) =>
+    admin.call('POST', '/connected-apps', {
+      ...secondApp(values),
+      id: 'third',
+      callbackUrls: [`${site.url}/oauth/callback/third`],
+    });
+  const plain = { issuer: `${host}/${tenant}`, endpoints: byHand() };
+  expect(faultsOf(await other(plain))).toEqual([['#/issuer', 'issuer_taken']]);
+  expect(faultsOf(await other({ ...template, endpoints: byHand() }))).toEqual([['#/issuer', 'issuer_taken']]);
+  expect((await other({ ...plain, issuer: `${host}/unnamed` })).status).toBe(201);
+  for (const id of ['second', 'third']) expect((await admin.call('DELETE', `/connected-apps/${id}`)).status).toBe(204);
+});
+
+test('R46 refresh tokens go to no host that was named after they were given', async () => {
+  expect((await admin.call('POST', '/connected-apps', secondApp())).status).toBe(201);
+  await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
+  for (const [changes, pointer] of [
+    [{ endpoints: { revocation: `${stranger.url}/revoke` } }, '#/endpoints/revocation'],
+    [{ discoveryUrl: `${stranger.url}/metadata`, signIn: undefined }, '#/discoveryUrl'],
+  ] as const) {
+    const moved = await admin.call('PUT', '/connected-apps/second', {
+      ...secondApp(changes),
+      version: await versionOf('second'),
+    });
+    expect(faultsOf(moved)).toEqual([[pointer, 'has_connections']]);
+  }
+  const near = { endpoints: { revocation: `${site.sandbox.issuer}/revoke` }, version: await versionOf('second') };
+  expect((await admin.call('PUT', '/connected-apps/second', secondApp(near))).status).toBe(200);
+});
+
+test('R88 the API token of a service account goes to no other host than it was entered for', async () => {
+  const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
+  const { accessToken: apiToken } = await desk.read((await sessionOf(site, agent)).userId);
+  const made = await admin.call('POST', '/service-accounts', { name: 'Nightly', app: 'second', apiToken });
+  const id = String(made.json.id);
+  const { token } = await admin.makeToken({ users: 'none', apps: ['second'] });
+  const call = () => relayThread(site, token, { 'gatehouse-service-account': id });
+  expect([made.status, (await call()).status]).toEqual([201, 200]);
+
+  const { agent: user } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+  await disconnect(site, user, 'second');
+  const moved = { ...secondApp({ apiBaseUrl: stranger.url }), version: await versionOf('second') };
+  expect((await admin.call('PUT', '/connected-apps/second', moved)).status).toBe(200);
+  const refused = await call();
+  expect([refused.status, JSON.parse(refused.body)]).toMatchObject([
+    403,
+    { code: 'not_allowed', detail: expect.stringContaining('entered again') },
+  ]);
+  expect(stranger.requests.join('')).not.toContain(apiToken);
+
+  const { version } = (await admin.call('GET', `/service-accounts/${id}`)).json;
+  const entered = await admin.call('PUT', `/service-accounts/${id}`, { name: 'Nightly', apiToken, version });
+  expect([entered.status, (await call()).status]).toEqual([200, 200]);
+  expect(stranger.requests.join('')).toContain(apiToken);
+});
+
+test('R88 the audit trail names the host of a webhook, and nothing of its address that may be a secret', async () => {
+  const wanted = { url: `${stranger.url}/hook/canary-path?key=canary-key`, events: ['connection.created'] };
+  const { json } = await admin.call('POST', '/webhooks', wanted);
+  await admin.call('PUT', `/webhooks/${json.id}`, { ...wanted, version: json.version });
+  const trail = JSON.stringify((await admin.call('GET', '/audit?limit=200')).json);
+  expect(trail).toContain('webhook.changed');
+  expect(trail).toContain(stranger.url);
+  expect(trail).not.toContain('canary');
+});
+
+test('R86 the name of an app holds no card number: a provider that registers apps would be told it', async () => {
+  for (const name of ['Card 4111 1111 1111 1111', 'x4111111111111111']) {
+    const made = await admin.call('POST', '/connected-apps', { ...secondApp({ name }), id: 'third' });
+    expect([made.status, made.json.errors]).toMatchObject([400, [{ pointer: '#/name', rule: 'card_number' }]]);
+    expect(JSON.stringify(made.json)).not.toContain(name);
+    const changed = { ...secondApp({ name }), version: await versionOf('second') };
+    expect(faultsOf(await admin.call('PUT', '/connected-apps/second', changed))).toEqual([['#/name', 'card_number']]);
+  }
+});

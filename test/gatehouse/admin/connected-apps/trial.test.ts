@@ -1,0 +1,100 @@
+/** An administrator tries an app by a sign-in: it ends at the record with its steps, and the own session stays. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Page, UserAgent } from '../../../support/browserless.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+
+let site: TestSite;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite({
+    env: { ADMIN_APP: 'platform' },
+    apps: (at) => [sandboxApp(at, 'platform'), { ...sandboxApp(at, 'second'), id: 'off', disabled: true }],
+  });
+  ({ agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' }));
+  const provider = { id: 'second', name: 'Second', issuer: site.sandbox.issuer };
+  const form = await agent.submit(await open('register-app'), provider, { button: 'Continue' });
+  const registration = { clientId: 'test-second', clientSecret: CLIENT_SECRET, signIn: 'everyone' };
+  await agent.submit(form, registration, { button: 'Register app' });
+});
+afterAll(() => site.close());
+
+const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
+const session = async () => {
+  const { connections: _, ...rest } = (await getJson(agent, `${site.url}/session`)).json;
+  return rest;
+};
+const connections = async () =>
+  ((await getJson(agent, `${site.url}/connections`)).json.connections as { app: string }[]).map(({ app }) => app);
+
+/** From the page of the check through the provider's pages. */
+async function tryApp(id: string, answer = 'Allow'): Promise<Page> {
+  let page = await agent.submit(await open(`connected-apps/${id}/check`), {}, { button: 'Try a sign-in' });
+  while (page.forms.some(({ buttons }) => buttons.some(({ text }) => text === answer)))
+    page = await agent.submit(page, {}, { button: answer });
+  return page;
+}
+
+test('that works ends at its record, leaves the own session alone, and connects the app', async () => {
+  const before = await session();
+  const page = await tryApp('second');
+  expect([page.status, new URL(page.url).pathname]).toEqual([200, expect.stringMatching(/^\/admin\/sign-ins\/\w+$/)]);
+  for (const words of ['The trial worked', 'User may sign in<span class="visually-hidden">: passed'])
+    expect(page.body).toContain(words);
+  expect(await session()).toEqual(before);
+  expect(await connections()).toContain('second');
+  const id = new URL(page.url).pathname.split('/').at(-1);
+  const { json } = await getJson(agent, `${site.url}/admin/api/sign-ins/${id}`);
+  expect(json).toMatchObject({ trial: true, purpose: 'connect', outcome: 'connected' });
+  const back = await agent.get(`${site.url}/admin/connected-apps/second/check`);
+  const again = await agent.submit(back, {}, { button: 'Check now' });
+  expect(again.body).toContain('The last sign-in returned a refresh token.');
+});
+
+test('that the user refuses at the provider ends at its record, with the cause', async () => {
+  // A sign-in with consent, so that there is one to deny.
+  await agent.submit(await agent.get(`${site.url}/connections/second`), {}, { button: 'Disconnect' });
+  const page = await tryApp('second', 'Deny');
+  expect(new URL(page.url).pathname).toMatch(/^\/admin\/sign-ins\//);
+  expect(page.body).toContain('The trial failed');
+  expect(await connections()).not.toContain('second');
+});
+
+const save = async (fields: Record<string, string>) =>
+  expect((await agent.submit(await open('connected-apps/second'), fields, { button: 'Save' })).body).toContain(
+    'Saved.',
+  );
+
+test('of a user whom the app does not admit is refused at that step, and nothing is connected', async () => {
+  await save({ signIn: 'claim', signInClaim: 'groups', signInValues: 'a-group-without-users' });
+  const page = await tryApp('second');
+  expect(page.body).toContain('The trial failed');
+  expect(page.body).toContain('User may not sign in<span class="visually-hidden">: failed');
+  expect(await connections()).not.toContain('second');
+  await save({ signIn: 'everyone' });
+});
+
+test('that cannot begin ends at its record', async () => {
+  const path = '/.well-known/openid-configuration';
+  site.sandbox.faults.set({ on: 'identity-provider', path, kind: 'answer', status: 500, body: {} });
+  // The metadata of a changed app is read again.
+  await save({ name: 'Renamed' });
+  const page = await agent.submit(await open('connected-apps/second/check'), {}, { button: 'Try a sign-in' });
+  site.sandbox.faults.clear();
+  expect(new URL(page.url).pathname).toMatch(/^\/admin\/sign-ins\//);
+  expect(page.body).toContain('The trial failed');
+});
+
+test('is offered for no disabled or unknown app, and to administrators only', async () => {
+  expect((await open('connected-apps/off/check')).body).not.toContain('Try a sign-in');
+  const csrf = new URLSearchParams({ _csrf: String((await session()).csrfToken) });
+  const unknown = await agent.request(`${site.url}/admin/connected-apps/nobody/try`, { method: 'POST', body: csrf });
+  expect([unknown.status, unknown.body]).toEqual([
+    404,
+    expect.stringContaining('There is no connected app with this id.'),
+  ]);
+  const user = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
+  const { csrfToken } = (await getJson(user.agent, `${site.url}/session`)).json;
+  const body = new URLSearchParams({ _csrf: String(csrfToken) });
+  const refused = await user.agent.request(`${site.url}/admin/connected-apps/second/try`, { method: 'POST', body });
+  expect(refused.status).toBe(403);
+});

@@ -1,0 +1,55 @@
+/** What an administrator is told of a disconnection: what the provider said of one, and how many confirmed several. */
+import { expect, test } from 'vitest';
+import { disconnectedNotice } from '../../../../src/gatehouse/admin/connections/disconnect-notice.ts';
+
+type Done = Parameters<typeof disconnectedNotice>[0]['done'][number];
+const ended = (revocation: Done['revocation'], status?: number): Done =>
+  ({ revocation, said: status === undefined ? undefined : { status } }) as Done;
+
+test.each<[string, Done[], number, string, string]>([
+  [
+    'confirmed',
+    [ended('revoked', 200)],
+    0,
+    'success',
+    'Disconnected. The provider has confirmed that the access is withdrawn (status 200).',
+  ],
+  [
+    'that the provider cannot withdraw',
+    [ended('unsupported')],
+    0,
+    'info',
+    'Disconnected. The provider offers no way to withdraw access from here.',
+  ],
+  [
+    'that was not asked for',
+    [ended('unconfirmed')],
+    0,
+    'info',
+    'Disconnected here. The provider could not be asked to withdraw the access.',
+  ],
+  [
+    'not confirmed yet',
+    [ended('pending', 503)],
+    0,
+    'info',
+    'Disconnected here. The provider has not confirmed yet that the access is withdrawn; it is asked again until it does (status 503).',
+  ],
+  [
+    'of several, all confirmed',
+    [ended('revoked'), ended('revoked')],
+    0,
+    'success',
+    '2 connections ended here. The provider has confirmed 2 of them.',
+  ],
+  [
+    'of several, of which one was gone',
+    [ended('revoked'), ended('pending')],
+    1,
+    'info',
+    '2 connections ended here. The provider has confirmed 1 of them. 1 was already gone.',
+  ],
+  ['of none', [], 2, 'success', 'Nothing was left to do: 2 were already gone.'],
+])('one %s', (_name, done, gone, tone, text) => {
+  expect(disconnectedNotice({ done, gone })).toEqual({ tone, text });
+});

@@ -1,0 +1,157 @@
+/** The question before what cannot be undone, in a real browser: as a dialog by keyboard, and as a page without JavaScript. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { useBrowser } from '../../support/browser.ts';
+import { startSite, type TestSite } from '../../support/gatehouse.ts';
+import { leaveBy, throughProvider } from '../../support/journey.ts';
+import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
+
+const openPage = useBrowser();
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+beforeEach(async () => {
+  for (const name of ['first', 'second', 'third']) await admin.makeToken({ name });
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+});
+
+async function openTokens(page: Page): Promise<void> {
+  await page.goto(`${site.url}/sign-in`);
+  await throughProvider(page, site, 'admin@example.test');
+  await page.goto(`${site.url}/admin/relay-tokens`);
+}
+
+const focused = (page: Page) => page.evaluate('document.activeElement.textContent.trim()');
+const rows = (page: Page) => page.locator('tbody tr').count();
+
+test('a menu and its dialog by keyboard: Cancel has the focus, Esc closes, and the focus returns', async () => {
+  const page = await openPage();
+  await openTokens(page);
+  const before = await rows(page);
+  await page.locator('.menu-row summary').first().focus();
+  await page.keyboard.press('Enter');
+  const revoke = page.getByRole('link', { name: 'Revoke…' }).first();
+  await revoke.focus();
+  await page.keyboard.press('Enter');
+  const dialog = page.getByRole('dialog', { name: 'Revoke the relay token third?' });
+  await dialog.waitFor();
+  expect(await focused(page)).toBe('Cancel');
+  await page.keyboard.press('Escape');
+  await dialog.waitFor({ state: 'hidden' });
+  await expect.poll(() => focused(page)).toBe('Actions for third');
+
+  // So does a press beside the dialog, but not one on its edge.
+  await page.keyboard.press('Enter');
+  await revoke.click();
+  await dialog.waitFor();
+  await dialog.click({ position: { x: 6, y: 6 } });
+  expect(await dialog.isVisible()).toBe(true);
+  await page.mouse.click(2, 2);
+  await dialog.waitFor({ state: 'hidden' });
+  await expect.poll(() => focused(page)).toBe('Actions for third');
+
+  // Cancel does the same.
+  await page.keyboard.press('Enter');
+  await revoke.click();
+  await dialog.waitFor();
+  await page.keyboard.press('Enter');
+  await dialog.waitFor({ state: 'hidden' });
+  await expect.poll(() => focused(page)).toBe('Actions for third');
+  expect([page.url(), await rows(page)]).toEqual([`${site.url}/admin/relay-tokens`, before]);
+
+  await page.keyboard.press('Enter');
+  expect(await revoke.isVisible()).toBe(true);
+  await page.keyboard.press('Escape');
+  expect([await revoke.isVisible(), await focused(page)]).toEqual([false, 'Actions for third']);
+
+  await page.keyboard.press('Enter');
+  await revoke.click();
+  await dialog.waitFor();
+  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke relay token' }).click());
+  expect(await page.getByText('Relay token revoked.').count()).toBe(1);
+  expect(await rows(page)).toBe(before - 1);
+});
+
+test('of two questions, the one that was asked last stays, even if the other comes later', async () => {
+  const page = await openPage();
+  await openTokens(page);
+  const answers = new Map<string, () => void>();
+  await page.route('**/admin/relay-tokens/*/revoke*', async (route) => {
+    const response = await route.fetch();
+    const name = /the relay token <bdi>(\w+)/.exec(await response.text())?.[1] ?? '';
+    await new Promise<void>((resolve) => answers.set(name, resolve));
+    await route.fulfill({ response });
+  });
+  // The menu of a row covers those of the rows below.
+  for (const name of ['second', 'third']) {
+    await page
+      .locator('.menu-row summary', { hasText: `Actions for ${name}` })
+      .first()
+      .click();
+    await page.locator('.menu-row[open]').getByRole('link', { name: 'Revoke…' }).click();
+    await expect.poll(() => [...answers.keys()]).toContain(name);
+  }
+  const finished = async (name: string) => {
+    const event = page.waitForEvent('requestfinished', (request) => request.url().includes('/revoke'));
+    answers.get(name)?.();
+    await event;
+  };
+  await finished('third');
+  await page.getByRole('dialog', { name: 'Revoke the relay token third?' }).waitFor();
+  await finished('second');
+  // The script reads the response after that.
+  await page.waitForTimeout(100);
+  expect(await page.getByRole('dialog').getByRole('heading').innerText()).toBe('Revoke the relay token third?');
+});
+
+test('selected rows are counted, and asked about together', async () => {
+  const page = await openPage();
+  await openTokens(page);
+  const before = await rows(page);
+  const bar = page.locator('.bulk-bar');
+  expect(await bar.isVisible()).toBe(false);
+  await page.getByLabel('Select first').first().check();
+  await page.getByLabel('Select second').first().check();
+  expect(await bar.innerText()).toMatch(/^2 selected/);
+  await page.getByLabel(/^Select all/).check();
+  expect(await bar.innerText()).toMatch(new RegExp(`^${before} selected`));
+  await page.getByLabel(/^Select all/).uncheck();
+  expect(await bar.isVisible()).toBe(false);
+  await page.getByLabel('Select first').first().check();
+  await page.getByLabel('Select second').first().check();
+  await page.getByRole('button', { name: 'Revoke…' }).click();
+  await page.getByRole('dialog', { name: 'Revoke 2 relay tokens?' }).waitFor();
+  expect(await focused(page)).toBe('Cancel');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke 2 relay tokens' }).click());
+  expect(await rows(page)).toBe(before - 2);
+});
+
+test('without JavaScript the menu opens, the question is a page, and several can be selected', async () => {
+  const page = await openPage({ javaScriptEnabled: false });
+  await openTokens(page);
+  const before = await rows(page);
+  // What only a script can do is not offered.
+  expect(await page.getByLabel(/^Select all/).isVisible()).toBe(false);
+  await page.locator('.menu-row summary').first().click();
+  await leaveBy(page, () => page.getByRole('link', { name: 'Revoke…' }).first().click());
+  expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Revoke the relay token third?');
+  await leaveBy(page, () => page.getByRole('link', { name: 'Cancel' }).click());
+  expect(await rows(page)).toBe(before);
+
+  await page.getByLabel('Select first').first().check();
+  await page.getByLabel('Select second').first().check();
+  await leaveBy(page, () => page.locator('.bulk-bar').getByRole('button').click());
+  expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Revoke 2 relay tokens?');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke 2 relay tokens' }).click());
+  expect(await page.getByText('2 relay tokens revoked.').count()).toBe(1);
+  expect(await rows(page)).toBe(before - 2);
+});

@@ -1,0 +1,129 @@
+/** docs/administrators.md: each of its settings makes administrators of the right users of a simulated provider, and of no others. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { SETTINGS } from '../../../src/shared/config/settings.ts';
+import { emptyFolder } from '../../server/shown-steps.ts';
+import { ask } from '../../support/ask.ts';
+import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
+import { getJson, startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingCurl, startOperator } from '../../support/operator.ts';
+import { freePort } from '../../support/ports.ts';
+import { startProviderSimulator } from '../../support/provider-simulator.ts';
+import { IDENTITY_PROVIDERS } from '../../support/providers/identity.ts';
+import type { Json, Profile } from '../../support/providers/profile.ts';
+import { bearer } from '../relay/service.ts';
+
+const text = readFileSync(join(import.meta.dirname, '../../../docs/administrators.md'), 'utf8');
+const block = (head: string) => {
+  const [, content] = new RegExp(`^\`\`\`${head}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text) ?? [];
+  if (content === undefined) throw new Error(`The document has no block "${head}".`);
+  return content;
+};
+const settings = (name: string): Record<string, string> =>
+  Object.fromEntries(
+    [...block(`sh ${name}`).matchAll(/^(\w+)=(.*)$/gm)].map(([, key = '', value = '']) => [key, value]),
+  );
+
+// Each waits a second for its last requests, so they are closed together.
+const opened: { close(): Promise<void> }[] = [];
+afterAll(() => Promise.all(opened.map((one) => one.close())));
+
+interface Site extends TestGatehouse {
+  /** Signs in a user of whom the provider says this. */
+  signIn(claims: Json): Promise<{ agent: UserAgent; session: Json }>;
+}
+
+/** Gatehouse with these settings and the app of this preset, as the only one that signs users in. */
+async function startWith(id: string, env: Record<string, string>, changes: Json = {}): Promise<Site> {
+  const profile: Profile = { ...(IDENTITY_PROVIDERS.find(({ preset }) => preset === id) as Profile) };
+  const own = profile.claims;
+  const simulator = await startProviderSimulator(profile);
+  opened.push(simulator);
+  const port = await freePort();
+  const apps = [{ ...simulator.app(`http://127.0.0.1:${port}`), ...changes }];
+  const site = await startAlone({ port, apps, env: { INTERNAL_HOSTS: '127.0.0.1,localhost', ...env } });
+  opened.push(site);
+  return {
+    ...site,
+    async signIn(claims) {
+      profile.claims = { ...own, ...claims };
+      const agent = createUserAgent();
+      await agent.get(`${site.url}/sign-in`);
+      return { agent, session: (await getJson(agent, `${site.url}/session`)).json };
+    },
+  };
+}
+
+const isAdmin = async (site: Site, claims: Json) => {
+  const { agent, session } = await site.signIn(claims);
+  const { status } = await agent.get(`${site.url}/admin`);
+  return { status, admin: (session.user as { admin: boolean } | undefined)?.admin };
+};
+const YES = { status: 200, admin: true };
+const NO = { status: 403, admin: false };
+
+test.each<[preset: string, name: string, administrators: Json[], others: Json[]]>([
+  [
+    'keycloak',
+    'keycloak',
+    [{ groups: ['staff', 'gatehouse-admins'] }],
+    // Its own roles, and the name of a group with its full path.
+    [{ realm_access: { roles: ['gatehouse-admins'] } }, { groups: ['/gatehouse-admins'] }],
+  ],
+  ['okta', 'okta', [{ groups: ['gatehouse-admins'] }], [{ groups: ['Everyone'] }, {}]],
+  ['entra', 'entra', [{ roles: ['Gatehouse.Admin'] }], [{ roles: ['gatehouse.admin'] }, {}]],
+  [
+    'google',
+    'google',
+    [{ sub: '110169484474386276334' }, { sub: '104837212300125637811' }],
+    [{ sub: '1101694844743' }],
+  ],
+  // Without the rule for signing in, the address is enough.
+  ['google', 'email', [{ email: 'ada@example.com', email_verified: false }], [{ email: 'Ada@example.com' }]],
+])('%s: the settings "%s"', async (preset, name, administrators, others) => {
+  const site = await startWith(preset, settings(name));
+  for (const claims of administrators) expect(await isAdmin(site, claims)).toEqual(YES);
+  for (const claims of others) expect(await isAdmin(site, claims)).toEqual(NO);
+});
+
+test('addresses are safe at Google if only accounts of a Workspace may sign in', async () => {
+  const site = await startWith('google', settings('email'), JSON.parse(`{${block('json google')}}`));
+  expect(await isAdmin(site, { email: 'ada@example.com', hd: 'example.com' })).toEqual(YES);
+  expect(await isAdmin(site, { email: 'bo@example.com', hd: 'example.com' })).toEqual(NO);
+  for (const claims of [{}, { hd: 'example.org' }])
+    expect((await site.signIn({ email: 'ada@example.com', email_verified: true, ...claims })).session.signedIn).toBe(
+      false,
+    );
+});
+
+test('the first settings are the defaults but for the app, and a session keeps what its sign-in found', async () => {
+  const { ADMIN_APP, ...others } = settings('settings');
+  expect(ADMIN_APP).not.toBe('');
+  const { ADMIN_CLAIM, ADMIN_VALUES } = SETTINGS;
+  expect(others).toEqual({
+    ADMIN_CLAIM: ADMIN_CLAIM.schema.parse(undefined),
+    ADMIN_VALUES: ADMIN_VALUES.schema.parse(undefined).join(),
+  });
+  const site = await startWith('keycloak', {});
+  const { agent, session } = await site.signIn({ groups: ['gatehouse-admins'] });
+  expect(session.user).toMatchObject({ subject: 'person-1', admin: true });
+  site.env.ADMIN_VALUES = 'others';
+  await site.restart();
+  expect((await agent.get(`${site.url}/admin`)).status).toBe(200);
+  expect(await isAdmin(site, { groups: ['gatehouse-admins'] })).toEqual(NO);
+});
+
+test('without any administrator, the commands of the document lead to the admin API', async (context) => {
+  skipWithout(context, missingCurl);
+  const site = await startWith('okta', { ADMIN_VALUES: 'nobody' });
+  expect(await isAdmin(site, { groups: ['gatehouse-admins'] })).toEqual(NO);
+  const operator = await startOperator(site, emptyFolder());
+  onTestFinished(operator.close);
+  const { status, stdout } = await operator.run(block('sh rescue'));
+  expect(status, stdout).toBe(0);
+  const [token = ''] = /gtha_\w+/.exec(stdout) ?? [];
+  const signIns = await ask(`${site.url}/admin/api/sign-ins`, { headers: bearer(token) });
+  expect([signIns.status, JSON.parse(signIns.body)]).toMatchObject([200, { items: [{ outcome: 'signed_in' }] }]);
+});

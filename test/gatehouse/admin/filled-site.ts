@@ -1,0 +1,194 @@
+/** A site with something on every page of the administration, on a clock that only the test moves: its pages are always the same. */
+import { vi } from 'vitest';
+import { ask, JSON_BODY } from '../../support/ask.ts';
+import { createUserAgent } from '../../support/browserless.ts';
+import { CLIENT_SECRET, PASSWORD, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { until } from '../../support/until.ts';
+import { type Receiver, startReceiver } from '../../support/webhook-receiver.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, assertionOf, bearer, relayThread } from '../relay/service.ts';
+
+const START = Date.UTC(2031, 2, 5, 10, 0);
+const MINUTE_MS = 60_000;
+export const DAY_MS = 86_400_000;
+export const inDays = (days: number) => new Date(START + days * DAY_MS).toISOString();
+
+interface Parts {
+  site: TestSite;
+  desk: VaultDesk;
+  api: Administrator;
+  receiver: Receiver;
+}
+
+export type FilledSite = Awaited<ReturnType<typeof startFilledSite>>;
+
+export async function startFilledSite() {
+  vi.useFakeTimers({ toFake: ['Date'], now: START });
+  const receiver = await startReceiver();
+  const site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { RATE_LIMIT_PER_SESSION: '0' } });
+  const desk = await openVaultDesk(site);
+  const api = await administratorOf(site, desk);
+  const { ids, apiToken } = await fill({ site, desk, api, receiver });
+  const agent = await signInAs('admin@example.test', 'platform', { site, api });
+  ids.ada = (await sessionOf(site, agent)).userId;
+  ids.signIn = await idOf(api, '/sign-ins?failed=true');
+  ids.session = await idOf(api, `/sessions?user=${ids.uma}`);
+  ids.ownSession = await idOf(api, `/sessions?user=${ids.ada}`);
+  return {
+    ...{ site, desk, api, receiver, agent, apiToken },
+    /** `users/{uma}` with the id of this run. */
+    pathOf: (text: string) => text.replaceAll(/\{(\w+)\}/g, (_all, name) => encodeURIComponent(ids[name] ?? '')),
+    /** Names in place of what differs from run to run: ids, addresses and secrets. */
+    clean: (text: string) => cleaned(text, { site, receiver, ids }),
+    /** Resolves up to two seconds later, once timelines have the calls of services and each key its count of records. */
+    async untilCounted(): Promise<void> {
+      const areRecordsCounted = async () => (await api.call('GET', '/keys')).json.countedAt !== null;
+      // The first look begins the count.
+      await areRecordsCounted();
+      const { reports, nightly, uma } = ids;
+      for (const one of [`relay-tokens/${reports}`, `relay-tokens/${nightly}`, `users/${uma}`, 'connected-apps/second'])
+        await until(async () =>
+          JSON.stringify((await api.call('GET', `/${one}/timeline`)).json).includes('relay.calls'),
+        );
+      await until(areRecordsCounted);
+    },
+    async close(): Promise<void> {
+      await desk.close();
+      await site.close();
+      receiver.close();
+      vi.useRealTimers();
+    },
+  };
+}
+
+/** Whatever is made a minute after the one before has its place in every list. */
+export function pass(milliseconds: number): void {
+  vi.setSystemTime(Date.now() + milliseconds);
+}
+
+const passMinute = () => pass(MINUTE_MS);
+
+async function fill({ site, desk, api, receiver }: Parts) {
+  const make = async (path: string, body?: unknown) => {
+    passMinute();
+    const { status, json } = await api.call('POST', path, body);
+    if (status >= 300) throw new Error(`POST ${path}: ${status} ${JSON.stringify(json)}`);
+    return json as { id: string; token: string };
+  };
+  await make('/connected-apps', sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
+  const agent = await signInAs('user@example.test', 'platform', { site, api });
+  await signInAs('user@example.test', 'second', { site, api });
+  await denyConsent(site);
+
+  const { userId: uma } = await sessionOf(site, agent);
+  const { accessToken: apiToken } = await desk.read(uma);
+  const scopes = ['threads:read', 'bin:read', 'token:exchange', 'connections:read', 'connect_links:create'];
+  const reports = await make('/relay-tokens', {
+    ...{ name: 'reports', scopes, apps: ['platform'], users: 'all', networks: ['127.0.0.0/8'] },
+    ...{ expiresAt: '2099-01-31T00:00:00Z', binCallsPerMonth: 500 },
+  });
+  const nightly = await make('/relay-tokens', {
+    ...{ name: 'nightly', scopes, apps: ['platform', 'second'], users: [uma, 'not-seen-yet'], networks: [] },
+    ...{ expiresAt: inDays(9), assertUser: true },
+  });
+  const account = await make('/service-accounts', { name: 'Batch', app: 'platform', apiToken });
+  const webhook = await make('/webhooks', { url: receiver.url, events: ['connection.removed'] });
+  const terraform = await make('/admin-tokens', { name: 'terraform', scope: 'read', expiresAt: inDays(90) });
+
+  const callAsUser = async () => {
+    const assertion = await assertionOf(site, agent.cookies.header(site.url));
+    return relayThread(site, reports.token, { 'gatehouse-user-assertion': assertion });
+  };
+  const link = { method: 'POST', headers: { ...bearer(nightly.token), ...JSON_BODY } };
+  for (const call of [
+    callAsUser,
+    callAsUser,
+    () => relayThread(site, reports.token, { 'gatehouse-user': uma }),
+    () => ask(`${site.url}/relay/bin/45717360`, { headers: bearer(reports.token) }),
+    () => ask(`${site.url}/relay/connect-links`, { ...link, body: JSON.stringify({ user: uma, app: 'second' }) }),
+  ]) {
+    passMinute();
+    await call();
+  }
+  const message = await make(`/webhooks/${webhook.id}/test`);
+  await until(async () => JSON.stringify((await api.call('GET', '/webhooks')).json).includes('"204"'));
+  const relayed = { 'relay.answered': 4, 'relay.refused': 1 };
+  await until(async () => {
+    const total = (await api.call('GET', '/overview')).json.total as Record<string, number>;
+    return Object.entries(relayed).every(([name, count]) => total[name] === count);
+  });
+  const ids: Record<string, string> = {
+    ...{ uma, reports: reports.id, nightly: nightly.id, account: account.id, webhook: webhook.id },
+    ...{ message: message.id, terraform: terraform.id, link: await idOf(api, '/connect-links') },
+    ...{ test: await idOf(api, '/admin-tokens?q=test') },
+  };
+  return { ids, apiToken };
+}
+
+/** Of the newest item of a list. */
+async function idOf(api: Administrator, list: string): Promise<string> {
+  const [newest] = (await api.call('GET', list)).json.items as { id: string }[];
+  return String(newest?.id);
+}
+
+/** Resolves once the sign-in is in the audit trail, a moment later: whatever is done next comes after it in the lists. */
+async function signInAs(login: string, app: string, { site, api }: Pick<Parts, 'site' | 'api'>) {
+  passMinute();
+  const { agent } = await signIn(site, login, { path: `/sign-in?app=${app}` });
+  const now = new Date().toISOString();
+  await until(async () => {
+    const { json } = await api.call('GET', '/audit?event=sign_in.succeeded&limit=1');
+    return (json.items as { at: string }[])[0]?.at === now;
+  });
+  return agent;
+}
+
+async function denyConsent(site: TestSite): Promise<void> {
+  passMinute();
+  const agent = createUserAgent();
+  const login = await agent.get(`${site.url}/sign-in?app=platform`);
+  const consent = await agent.submit(login, { login: 'second@example.test', password: PASSWORD });
+  await agent.submit(consent, {}, { button: 'Deny' });
+}
+
+interface Named {
+  site: TestSite;
+  receiver: Receiver;
+  ids: Readonly<Record<string, string>>;
+}
+
+function cleaned(text: string, { site, receiver, ids }: Named): string {
+  const { sandbox } = site;
+  const fixed: [string, string][] = [
+    ...Object.entries(ids).map(([name, id]): [string, string] => [id, `{${name}}`]),
+    ...Object.entries(ids).map(([name, id]): [string, string] => [encodeURIComponent(id), `{${name}}`]),
+    // Lists show the beginning of an id.
+    ...Object.entries(ids).flatMap(([name, id]): [string, string][] =>
+      ['| ', '('].map((before) => [before + id.slice(0, 8), `${before}{${name}…}`]),
+    ),
+    [site.url, 'https://gatehouse.example'],
+    [sandbox.issuer, 'https://provider.example'],
+    [new URL(sandbox.issuer).origin, 'https://provider.example'],
+    [new URL(sandbox.platformUrl).origin, 'https://platform.example'],
+    [new URL(receiver.url).origin, 'https://receiver.example'],
+    [new URL(site.url).host, 'gatehouse.example'],
+    [new URL(receiver.url).host, 'receiver.example'],
+  ];
+  const named = fixed.reduce((all, [value, name]) => all.replaceAll(value, name), text);
+  return RANDOM.reduce((all, [pattern, name]) => all.replaceAll(pattern, name), named);
+}
+
+const RANDOM: readonly [RegExp, string][] = [
+  [/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '{uuid}'],
+  [/\b[0-9a-f]{8}\b/g, '{reference}'],
+  [/(\{\w+\}(?:\.|%2E))[\w-]{16}(?![\w-])/g, '$1{rest}'],
+  [/\bk\d{8}-[0-9a-f]{4}\b/g, '{kid}'],
+  [/\bversion=\d+/g, 'version={version}'],
+  [/(?<![\w-])[\w-]{43}(?![\w-])/g, '{thumbprint}'],
+  // The provider's clock is the real one.
+  [/This clock is \d+ s (?:ahead of|behind)/g, 'This clock is {seconds} off'],
+  [/\bmsg_[\w-]{22}(?![\w-])/g, '{new message}'],
+  [/\b(?:sa|wh)[\w-]{11}(?![\w-])/g, '{new}'],
+  [/\bcn[0-9A-Za-z]{11}\b/g, '{connection}'],
+  [/\b((?:relay|admin)_token )[\w-]{11}(?![\w-])/g, '$1{new}'],
+];

@@ -1,0 +1,221 @@
+/** R88 and R82: every route of the administration refuses whoever is no administrator, and takes tokens in the header alone. */
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { ADMIN_TOKEN_PREFIX } from '../../../src/gatehouse/admin/admin-tokens/admin-token.ts';
+import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
+import { ask, DATA, JSON_BODY, PAGE } from '../../support/ask.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ADMIN_ROUTES, type ListedRoute } from '../../support/routes.ts';
+import { breakStore } from '../../support/store-fault.ts';
+import { PATIENTLY } from '../../support/until.ts';
+
+/** Well formed, checksum included, and known to nobody. */
+const RELAY_TOKEN = 'gthr_00000000000000000000000000000000000000000000000000000000000000';
+
+let site: TestSite;
+let admin: { cookie: string; csrf: string };
+let user: { cookie: string; csrf: string };
+let reading: string;
+let writing: string;
+beforeAll(async () => {
+  site = await startSite({ env: { LOG_LEVEL: 'trace' } });
+  [admin, user] = await Promise.all([session('admin@example.test'), session('user@example.test')]);
+  [reading, writing] = await Promise.all([adminToken('read'), adminToken('write')]);
+});
+afterAll(() => site.close());
+
+async function session(login: string) {
+  const { agent } = await signIn(site, login);
+  const { json } = await getJson(agent, `${site.url}/session`);
+  return { cookie: agent.cookies.header(site.url), csrf: String(json.csrfToken) };
+}
+
+async function adminToken(scope: 'read' | 'write', days = 1): Promise<string> {
+  const expiresAt = new Date(Date.now() + days * 86_400_000).toISOString();
+  const { body } = await ask(`${site.url}/admin/api/admin-tokens`, {
+    method: 'POST',
+    headers: { cookie: admin.cookie, 'x-csrf-token': admin.csrf, ...JSON_BODY },
+    body: JSON.stringify({ name: scope, scope, expiresAt }),
+  });
+  return JSON.parse(body).token;
+}
+
+const isApi = ({ pattern }: ListedRoute) => pattern.startsWith('/admin/api');
+/** Asks with a body and changes nothing. */
+const QUESTIONS = ['/admin/api/policy/explain', '/admin/api/callback-urls'];
+const isQuestion = ({ pattern }: ListedRoute) => QUESTIONS.includes(pattern);
+const visit = ({ method, path }: ListedRoute, headers: Record<string, string | string[]>) =>
+  ask(site.url + path, {
+    method,
+    headers: { ...JSON_BODY, ...headers },
+    ...(method === 'POST' || method === 'PUT' ? { body: '{}' } : {}),
+  });
+
+test('the table has routes of the administration', () => {
+  expect(ADMIN_ROUTES.length).toBeGreaterThan(80);
+});
+
+describe.each(ADMIN_ROUTES)('R65, R69 $method $pattern', (route) => {
+  test('answers an administrator with 503 while the store cannot be read, as data and as a page, and no cache keeps it', async () => {
+    const heal = breakStore();
+    try {
+      for (const accept of [DATA, PAGE]) {
+        const answer = await visit(route, { ...accept, cookie: admin.cookie, 'x-csrf-token': admin.csrf });
+        expect([answer.status, answer.headers['cache-control']]).toEqual([503, 'no-store']);
+        expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
+        expect(answer.headers['set-cookie']).toBeUndefined();
+      }
+    } finally {
+      heal();
+    }
+  });
+});
+
+test.each(ADMIN_ROUTES.filter(({ method }) => method === 'GET'))(
+  'R69 what $method $pattern tells an administrator no cache keeps',
+  async (route) => {
+    const { headers, status } = await visit(route, { ...PAGE, cookie: admin.cookie });
+    expect(status).toBeLessThan(500);
+    expect(headers['cache-control']).toBe('no-store');
+  },
+);
+
+describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
+  test('sends nobody in without a session', async () => {
+    const page = await visit(route, PAGE);
+    if (!isApi(route) && route.method === 'GET') {
+      expect(page.status).toBe(303);
+      expect(page.headers.location).toBe(`/sign-in?app=platform&return_to=${encodeURIComponent(route.path)}`);
+    } else expect(page.status).toBe(401);
+    expect((await visit(route, DATA)).status).toBe(401);
+    expect((await visit(route, { ...DATA, 'x-csrf-token': user.csrf })).status).toBe(401);
+  });
+
+  test('refuses a user who is no administrator', async () => {
+    for (const accept of [PAGE, DATA]) {
+      const answer = await visit(route, { ...accept, cookie: user.cookie, 'x-csrf-token': user.csrf });
+      expect(answer.status).toBe(403);
+      if (accept === DATA) expect(JSON.parse(answer.body).code).toBe('not_allowed');
+      // Leads on to the page after signing in with another account.
+      else if (!isApi(route) && route.method === 'GET')
+        expect(answer.body).toContain(`/sign-out?return_to=${encodeURIComponent(route.path)}"`);
+    }
+  });
+
+  test('refuses relay tokens, and an administrator who comes with one', async () => {
+    const answer = await visit(route, { ...DATA, authorization: `Bearer ${RELAY_TOKEN}` });
+    expect(answer.status).toBe(401);
+    if (isApi(route)) {
+      expect(answer.headers['www-authenticate']).toBe('Bearer error="invalid_token"');
+      const both = {
+        ...DATA,
+        authorization: `Bearer ${RELAY_TOKEN}`,
+        cookie: admin.cookie,
+        'x-csrf-token': admin.csrf,
+      };
+      expect((await visit(route, both)).status).toBe(401);
+    }
+  });
+
+  test('lets an admin token into the API alone, and one that reads change nothing', async () => {
+    const answer = await visit(route, { ...DATA, authorization: `Bearer ${reading}` });
+    if (!isApi(route)) expect(answer.status).toBe(401);
+    else if (route.method === 'GET') expect([200, 404]).toContain(answer.status);
+    else if (isQuestion(route)) expect(JSON.parse(answer.body).code).toBe('invalid_request');
+    else {
+      expect(answer.status).toBe(403);
+      const detail = 'This admin token may only read: make one with the scope "write".';
+      expect(JSON.parse(answer.body)).toMatchObject({ code: 'insufficient_scope', detail });
+      expect(answer.headers['www-authenticate']).toContain('error="insufficient_scope"');
+    }
+  });
+
+  test('R66 demands the CSRF token of a session that changes something', async () => {
+    if (route.method === 'GET') return;
+    const answer = await visit(route, { ...DATA, cookie: admin.cookie });
+    expect([answer.status, JSON.parse(answer.body).code]).toEqual([403, 'csrf_failed']);
+  });
+});
+
+test('R88 who was refused is in the audit trail', async () => {
+  await ask(`${site.url}/admin/api/admin-tokens`, { headers: { ...DATA, cookie: user.cookie } });
+  await vi.waitFor(async () => {
+    const answer = await ask(`${site.url}/admin/api/audit?event=admin.refused&limit=200`, {
+      headers: { authorization: `Bearer ${reading}` },
+    });
+    expect(JSON.parse(answer.body).items).toContainEqual(
+      expect.objectContaining({
+        event: 'admin.refused',
+        outcome: 'not_allowed',
+        actor: expect.objectContaining({ kind: 'user', name: 'user@example.test' }),
+        // Refusals of one user are one entry a minute (R94).
+        facts: expect.objectContaining({ route: expect.stringMatching(/^\/admin/) }),
+      }),
+    );
+  }, PATIENTLY);
+});
+
+test('R84 guesses of admin tokens are limited by address, and a valid one works on', async () => {
+  const list = `${site.url}/admin/api/admin-tokens`;
+  const guess = () =>
+    ask(list, { headers: { ...DATA, authorization: `Bearer ${createOpaqueToken(ADMIN_TOKEN_PREFIX).text}` } });
+  let limited = await guess();
+  // The minute may turn meanwhile.
+  for (let guesses = 0; limited.status !== 429 && guesses < 250; guesses += 1) limited = await guess();
+  expect([limited.status, JSON.parse(limited.body).code]).toEqual([429, 'rate_limited']);
+  expect(Number(limited.headers['retry-after'])).toBeGreaterThan(0);
+  expect((await ask(list, { headers: { authorization: `Bearer ${reading}` } })).status).toBe(200);
+});
+
+describe('R82 an admin token counts in the header alone', () => {
+  const list = () => `${site.url}/admin/api/admin-tokens`;
+
+  test('in query, body and cookie it is nothing, and is not logged', async () => {
+    const answers = await Promise.all([
+      ask(`${list()}?access_token=${reading}`),
+      ask(`${list()}?authorization=Bearer%20${reading}`),
+      ask(list(), { headers: { cookie: `authorization=${reading}; gatehouse=${reading}` } }),
+      ask(list(), { method: 'POST', headers: JSON_BODY, body: JSON.stringify({ access_token: writing }) }),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([401, 401, 401, 401]);
+    expect(site.logs().join('')).not.toContain(reading.slice(16));
+    expect(site.logs().join('')).not.toContain(writing.slice(16));
+  });
+
+  test('twice it is refused, and a cookie beside it counts for nothing', async () => {
+    const twice = [`Bearer ${reading}`, `Bearer ${reading}`];
+    expect((await ask(list(), { headers: { authorization: twice } })).status).toBe(401);
+    expect((await ask(list(), { headers: { authorization: twice, cookie: admin.cookie } })).status).toBe(401);
+    const made = await ask(list(), {
+      method: 'POST',
+      headers: { ...JSON_BODY, authorization: `Bearer ${reading}`, cookie: admin.cookie, 'x-csrf-token': admin.csrf },
+      body: '{}',
+    });
+    expect(made.status).toBe(403);
+  });
+
+  test('it needs no CSRF token', async () => {
+    const answer = await ask(list(), {
+      method: 'POST',
+      headers: { ...JSON_BODY, authorization: `Bearer ${writing}` },
+      body: '{}',
+    });
+    expect(answer.status).toBe(400);
+  });
+
+  test.each([
+    ['a scheme alone', 'Bearer'],
+    ['a scheme and a space', 'Bearer '],
+    ['a broken escape', 'Bearer %E0%A4'],
+    ['a prefix alone', 'Bearer gtha_'],
+    ['a wrong checksum', `Bearer gtha_${'x'.repeat(60)}`],
+    ['another scheme', `Basic ${Buffer.from('a:b').toString('base64')}`],
+    ['no scheme', 'gtha_x'],
+    ['12,000 characters', `Bearer ${'a'.repeat(12_000)}`],
+    ['what is no ASCII', 'Bearer \u00fc\u00df'],
+    ['commas', ', ,'],
+    ['nothing', ''],
+  ])('R83 a malformed Authorization is 401: %s', async (_name, authorization) => {
+    const answer = await ask(list(), { headers: { authorization, cookie: admin.cookie } });
+    expect(answer.status).toBe(401);
+  });
+});

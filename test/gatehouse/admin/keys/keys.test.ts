@@ -1,0 +1,77 @@
+/** The page and the call that tell of keys. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { wordsOfKind } from '../../../../src/gatehouse/admin/keys/kind-words.ts';
+import { keys, SEALED_KINDS } from '../../../../src/shared/storage/keys.ts';
+import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+
+let site: TestSite;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite();
+  ({ agent } = await signIn(site, 'admin@example.test'));
+});
+afterAll(() => site.close());
+
+test('the first look waits for no count: it says what is known, and the counts come by themselves', async () => {
+  const [kid = ''] = String(site.env.ENCRYPTION_KEYS).split(':');
+  // Both at once, since the first of them begins the count.
+  const [{ json }, page] = await Promise.all([
+    getJson(agent, `${site.url}/admin/api/keys`),
+    agent.get(`${site.url}/admin/keys`),
+  ]);
+  expect(json).toMatchObject({
+    countedAt: null,
+    encryption: [{ kid, seals: true, held: true, droppable: false, records: null, kinds: null }],
+    processes: null,
+    signing: [{ signs: true }],
+  });
+  expect([page.body.includes(kid), page.body.includes('Counting…')]).toEqual([true, true]);
+  expect(page.headers.get('refresh')).toBe('2');
+  await expect.poll(async () => (await agent.get(`${site.url}/admin/keys`)).body).toContain('1 instance is running');
+  expect((await agent.get(`${site.url}/admin/keys`)).headers.get('refresh')).toBeNull();
+});
+
+test('R48: which key seals how much is told by API and page, and no key is', async () => {
+  const [kid = '', material = ''] = String(site.env.ENCRYPTION_KEYS).split(':');
+  const { status, json } = await getJson(agent, `${site.url}/admin/api/keys`);
+  expect(status).toBe(200);
+  expect(json).toMatchObject({
+    encryption: [{ kid, seals: true, held: true, droppable: false, kinds: { grant: 1 } }],
+    processes: 1,
+    signing: [{ signs: true }],
+  });
+  const page = await agent.get(`${site.url}/admin/keys`);
+  expect(page.status).toBe(200);
+  expect(page.body).toContain(kid);
+  expect(page.body).toContain('connections: 1');
+  expect(page.body).not.toContain('grant: 1');
+  for (const text of [page.body, JSON.stringify(json)]) {
+    expect(text).not.toContain(material);
+    expect(text).not.toMatch(/"d":/);
+  }
+});
+
+test('the page has words for every kind of record that is encrypted', () => {
+  const kinds = Object.keys(SEALED_KINDS).filter((kind) => kind !== keys.keyCheck);
+  expect(kinds.filter((kind) => wordsOfKind(kind) === kind)).toEqual([]);
+});
+
+test('R88: the next signing key is published by an administrator, once, and the trail says so', async () => {
+  const { json } = await getJson(agent, `${site.url}/session`);
+  const headers = {
+    ...DATA,
+    ...JSON_BODY,
+    cookie: agent.cookies.header(site.url),
+    'x-csrf-token': String(json.csrfToken),
+  };
+  for (let times = 0; times < 2; times += 1) {
+    const { status } = await ask(`${site.url}/admin/api/keys/rotate`, { method: 'POST', headers, body: '{}' });
+    expect(status).toBe(204);
+  }
+  const { json: after } = await getJson(agent, `${site.url}/admin/api/keys`);
+  expect((after.signing as { signs: boolean }[]).map(({ signs }) => signs).sort()).toEqual([false, true]);
+  const { json: trail } = await getJson(agent, `${site.url}/admin/api/audit?event=signing_key.rotated`);
+  expect(trail.items).toHaveLength(2);
+});

@@ -1,0 +1,114 @@
+/** Lists of the administration search everything before they cut a page. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { withCheckDigit } from '../../support/bins.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, ANYTHING, administratorOf } from '../relay/service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let agent: UserAgent;
+let apiToken: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ agent } = await signIn(site, 'admin@example.test'));
+  // The sandbox's platform takes any access token as an API token.
+  apiToken = (await desk.read((await sessionOf(site, agent)).userId)).accessToken;
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+const LISTS: [string, (name: string) => Record<string, unknown>][] = [
+  ['relay-tokens', (name) => ({ ...ANYTHING, name })],
+  ['admin-tokens', (name) => ({ name, scope: 'read', expiresAt: new Date(Date.now() + 86_400_000).toISOString() })],
+  ['service-accounts', (name) => ({ name, app: 'platform', apiToken })],
+  ['webhooks', (name) => ({ url: `${site.sandbox.platformUrl}/${name}`, events: ['connection.created'] })],
+];
+
+test.each(LISTS)('%s: the oldest is found behind those of a whole page', async (path, body) => {
+  for (const name of ['needle-1', 'needle-2', 'needle-3', ...Array.from({ length: 52 }, (_, at) => `hay-${at}`)]) {
+    expect((await admin.call('POST', `/${path}`, body(name))).status).toBe(201);
+  }
+  const found: unknown[] = [];
+  let next = '';
+  do {
+    const { json } = await admin.call('GET', `/${path}?q=NEEDLE&limit=2${next}`);
+    expect(json.items).not.toEqual([]);
+    found.push(...(json.items as { name?: string; url?: string }[]).map(({ name, url }) => name ?? url));
+    next = json.next === undefined ? '' : `&after=${encodeURIComponent(String(json.next))}`;
+  } while (next !== '');
+  const wanted = ['needle-3', 'needle-2', 'needle-1'].map((name) => expect.stringContaining(name));
+  expect(found).toEqual(wanted);
+  expect((await admin.call('GET', `/${path}?q=straw`)).json).toEqual({ items: [] });
+
+  const page = await agent.get(`${site.url}/admin/${path}?q=needle-1`);
+  expect([page.body.includes('needle-1'), /rel="next"/.test(page.body)]).toEqual([true, false]);
+  expect((await agent.get(`${site.url}/admin/${path}?q=straw`)).body).toMatch(/No [a-z ]+ match/);
+});
+
+test('the policy page offers every relay token', async () => {
+  const { json } = await admin.call('GET', '/relay-tokens?limit=200');
+  const extra = 201 - (json.items as unknown[]).length;
+  for (let at = 0; at < extra; at += 1) await admin.makeToken({ name: `more-${at}` });
+  expect((await agent.get(`${site.url}/admin/policy`)).body).toContain('>needle-1</option>');
+});
+
+test('a token that is pasted into the search of a list is in no URL, and is found by its first characters', async () => {
+  const made = await admin.call('POST', '/relay-tokens', { ...ANYTHING, name: 'pasted' });
+  const token = String(made.json.token);
+  const secret = token.slice(16);
+  const card = withCheckDigit('400012345678901');
+  for (const path of [
+    ...['users', 'sessions', 'connections', 'connected-apps', 'relay-tokens', 'connect-links', 'service-accounts'],
+    ...['webhooks', 'admin-tokens', 'sign-ins', 'audit'],
+  ]) {
+    const page = await agent.get(`${site.url}/admin/${path}`);
+    const field = path === 'audit' ? 'text' : 'q';
+    for (const [typed, searched] of [
+      [` Bearer ${token}`, token.slice(0, 16)],
+      [`card ${card}`, 'card [digits removed]'],
+    ] as const) {
+      const found = await agent.submit(page, { [field]: typed });
+      expect([found.status, found.url]).toEqual([
+        200,
+        `${site.url}/admin/${path}?${new URLSearchParams({ [field]: searched })}`,
+      ]);
+      for (const text of [...found.visited, found.body]) {
+        expect(text).not.toContain(secret);
+        expect(text).not.toContain(card);
+      }
+      expect(found.body).toContain(`value="${searched}"`);
+      if (path === 'relay-tokens') expect(found.body.includes('>pasted<')).toBe(typed.includes(token));
+    }
+  }
+});
+
+test('the other filters stay in the address, and no list but ours is narrowed', async () => {
+  const page = await agent.get(`${site.url}/admin/relay-tokens`);
+  const narrowed = await agent.submit(page, { q: 'needle', state: 'active' });
+  expect(narrowed.url).toBe(`${site.url}/admin/relay-tokens?q=needle&state=active`);
+  const form = page.forms.find(({ action }) => action.endsWith('/admin/search/list'));
+  const fields = new URLSearchParams([...(form?.fields ?? []), ['q', 'x']]);
+  for (const list of ['https://elsewhere.test/admin/users', '//elsewhere.test/admin/users', '/connections', '']) {
+    fields.set('list', list);
+    const sent = await agent.request(`${site.url}${form?.action}`, { method: 'POST', body: fields, follow: false });
+    expect([list, sent.status]).toEqual([list, 400]);
+  }
+});
+
+test('a token in an address that was made by hand is in no link of the page', async () => {
+  const { json } = await admin.call('POST', '/relay-tokens', { ...ANYTHING, name: 'in a link' });
+  const token = String(json.token);
+  const page = await agent.get(`${site.url}/admin/relay-tokens?q=${token}`);
+  expect([page.status, page.body.includes('in a link'), page.body.includes(token.slice(16))]).toEqual([
+    200,
+    true,
+    false,
+  ]);
+});

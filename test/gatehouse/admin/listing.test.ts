@@ -1,0 +1,60 @@
+/** The table of `src/gatehouse/admin/listing.ts` says what the lists of the administration offer: it names every list, parameter and index. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ask } from '../../support/ask.ts';
+import { startSite, type TestSite } from '../../support/gatehouse.ts';
+
+const source = (path: string) => readFileSync(join(import.meta.dirname, '../../../src', path), 'utf8');
+const wordsIn = (cell: string) => [...cell.matchAll(/`([a-z-]+)`/g)].map(([, word = '']) => word);
+
+const ROWS = source('gatehouse/admin/listing.ts')
+  .split('\n')
+  .filter((line) => line.startsWith(' * | `'))
+  .map((line) => {
+    const [, list = '', , narrowed = '', index = ''] = line.split('|');
+    return { list: wordsIn(list)[0] ?? '', narrowed: wordsIn(narrowed), index: wordsIn(index) };
+  });
+
+interface Operation {
+  parameters?: { in: string; name: string }[];
+}
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+});
+afterAll(() => site.close());
+
+test('every list and every parameter of it stands in the table', async () => {
+  const { paths } = JSON.parse((await ask(`${site.url}/openapi.json`)).body) as {
+    paths: Record<string, { get?: Operation }>;
+  };
+  const offered = Object.entries(paths).flatMap(([path, { get }]) => {
+    const names = (get?.parameters ?? []).filter((one) => one.in === 'query').map(({ name }) => name);
+    const list = /^\/admin\/api\/([a-z-]+)$/.exec(path)?.[1];
+    // `format` chooses how a list is written, not what it holds.
+    return list && names.includes('after')
+      ? [[list, names.filter((name) => !['after', 'limit', 'format'].includes(name)).toSorted()]]
+      : [];
+  });
+  const lists = new Set(ROWS.map(({ list }) => list));
+  const parametersOf = (list: string) =>
+    new Set(
+      ROWS.filter((row) => row.list === list).flatMap(({ narrowed }) => narrowed.filter((name) => name !== 'users')),
+    );
+  const named = [...lists].map((list) => [list, [...parametersOf(list)].toSorted()]);
+  expect(Object.fromEntries(named)).toEqual(Object.fromEntries(offered));
+});
+
+test('every index of the table is one that is kept', () => {
+  const kept = new Set(wordsInTable());
+  expect(ROWS.flatMap(({ index }) => index).filter((name) => !kept.has(name))).toEqual([]);
+});
+
+/** The names of all records and indexes, by the table in `storage/keys.ts`; a name ends where the tag or an id begins. */
+function wordsInTable(): string[] {
+  return [...source('shared/storage/keys.ts').matchAll(/^ \* \| (?:index )?(`[^|]+)\|/gm)].flatMap(([, cell = '']) =>
+    [...cell.matchAll(/`([a-z-]+)/g)].map(([, word = '']) => word),
+  );
+}

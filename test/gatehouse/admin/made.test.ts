@@ -1,0 +1,47 @@
+/** R88 whatever an administrator or operator makes stands in the audit trail by its id: who made it is found from the thing itself. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { makeAdminToken } from '../../support/terminal.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let apiToken: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { ADMIN_APP: 'platform' } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  const { agent } = await signIn(site);
+  // The sandbox's platform takes any access token as an API token.
+  apiToken = (await desk.read((await sessionOf(site, agent)).userId)).accessToken;
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
+const relayToken = { scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: [], assertUser: false };
+
+test.each([
+  ['admin-tokens', 'admin_token', () => ({ name: 'Made', scope: 'read', expiresAt }), 'Made'],
+  ['relay-tokens', 'relay_token', () => ({ ...relayToken, name: 'Made', expiresAt }), 'Made'],
+  ['service-accounts', 'service_account', () => ({ name: 'Made', app: 'platform', apiToken }), 'Made'],
+  ['webhooks', 'webhook', () => ({ url: `${site.sandbox.platformUrl}/hook`, events: ['connection.created'] }), 'http'],
+  ['connected-apps', 'connected_app', () => sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }), ''],
+] as const)('R88 %s', async (noun, kind, body, name) => {
+  const made = await admin.call('POST', `/${noun}`, body());
+  expect(made.status).toBe(201);
+  const { json } = await admin.call('GET', `/audit?event=${kind}.created&whom=${made.json.id}`);
+  expect(json.items).toMatchObject([
+    { target: { kind, id: made.json.id, name: expect.stringContaining(name) }, actor: { kind: 'admin_token' } },
+  ]);
+});
+
+test('R88 an admin token made at the terminal', async () => {
+  const id = (await makeAdminToken(site)).slice('gtha_'.length, 'gtha_'.length + 11);
+  const { json } = await admin.call('GET', `/audit?event=admin_token.created&whom=${id}`);
+  expect(json.items).toMatchObject([{ target: { id, name: 'of a test' }, actor: { kind: 'operator' } }]);
+});

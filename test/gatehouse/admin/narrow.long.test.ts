@@ -1,0 +1,68 @@
+/** The administration on a small telephone, in a real browser: the menu shows where one is, and no text is wider than its place. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { useBrowser } from '../../support/browser.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { expectNoSideways, leaveBy, throughProvider } from '../../support/journey.ts';
+
+const openPage = useBrowser();
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+});
+afterAll(() => site?.close());
+
+interface Place {
+  left: number;
+  right: number;
+  width: number;
+}
+
+/** Sides of an element in whole pixels, as rows are moved, and of the window. */
+const placeOf = (selector: string) => `(() => {
+  const { left, right } = document.querySelector('${selector}').getBoundingClientRect();
+  return { left: Math.ceil(left), right: Math.floor(right), width: document.documentElement.clientWidth };
+})()`;
+
+test('at 360 px each page shows its own item of the menu, and a long name or state stays in its card', async () => {
+  const { agent } = await signIn(site, 'admin@example.test');
+  const { csrfToken } = JSON.parse((await agent.get(`${site.url}/session`)).body);
+  const made = await agent.request(`${site.url}/admin/api/connected-apps`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-csrf-token': csrfToken },
+    body: JSON.stringify({
+      ...{ id: 'elsewhere', name: 'w'.repeat(100), issuer: site.sandbox.issuer, clientId: 'x', clientSecret: 'x' },
+      ...{ scopes: ['openid'], callbackUrls: ['https://elsewhere.example.com/cb'] },
+    }),
+  });
+  expect(made.status).toBe(201);
+
+  const page = await openPage({ viewport: { width: 360, height: 800 } });
+  await page.goto(`${site.url}/sign-in`);
+  await throughProvider(page, site, 'admin@example.test');
+  await page.goto(`${site.url}/admin`);
+  const hrefsOf = async (selector: string) =>
+    (await page.evaluate(`[...document.querySelectorAll('${selector}')].map(({ href }) => href)`)) as string[];
+  const sections = await hrefsOf('.admin-menu a');
+  expect(sections.length).toBe(6);
+  const urls = new Set(sections);
+  for (const section of sections) {
+    await page.goto(section);
+    for (const url of await hrefsOf('.tab-list a')) if (url.includes('/admin/')) urls.add(url);
+  }
+  expect(urls.size).toBeGreaterThan(12);
+  for (const url of urls) {
+    await page.goto(url);
+    await expectNoSideways(page);
+    if ((await page.locator('.tabs').count()) === 0) continue;
+    const { left, right, width } = (await page.evaluate(placeOf('.tab-list [aria-current]'))) as Place;
+    expect([url, left >= 0, right <= width]).toEqual([url, true, true]);
+  }
+
+  // The sections stand behind a button, which names the one that is open.
+  const menu = page.locator('.admin-nav');
+  const users = menu.getByRole('link', { name: 'Users' });
+  expect(await users.isVisible()).toBe(false);
+  await menu.getByText('Settings').first().click();
+  await leaveBy(page, () => users.click());
+  expect(page.url()).toBe(`${site.url}/admin/users`);
+});

@@ -1,0 +1,165 @@
+/** What needs attention stands on the overview, with its cause and the page on which to deal with it. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { keys } from '../../../../src/shared/storage/keys.ts';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { until } from '../../../support/until.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../../relay/service.ts';
+
+interface Attention {
+  kind: string;
+  severity: string;
+  text: string;
+  detail: string | null;
+  since: string | null;
+  path: string;
+  action: string;
+}
+
+const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+
+describe('where nothing does', () => {
+  test('the page says so, and when it looked', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'gatehouse-attention-'));
+    const file = join(directory, 'bins.csv');
+    writeFileSync(file, 'iin_start,iin_end,scheme,country\n45717360,,visa,DK\n');
+    const quiet = await startSite({ env: { BIN_DATASET_FILE: file } });
+    const { agent: administrator } = await signIn(quiet, 'admin@example.test');
+    const { json } = await getJson(administrator, `${quiet.url}/admin/api/overview`);
+    expect(json.attention).toEqual([]);
+    expect((await administrator.get(`${quiet.url}/admin`)).body).toMatch(
+      /Nothing needs attention\. <span class="quiet">Checked at <time datetime=/,
+    );
+    await quiet.close();
+    rmSync(directory, { recursive: true });
+  });
+});
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let agent: UserAgent;
+let userId: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  const signedIn = await signIn(site, 'admin@example.test');
+  agent = signedIn.agent;
+  ({ userId } = await sessionOf(site, agent));
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+const attention = async () =>
+  (await admin.call('GET', '/overview')).json as unknown as { attention: Attention[]; checkedAt: string };
+const ofKind = async (kind: string) => (await attention()).attention.filter((one) => one.kind === kind);
+
+test('nothing but the old BIN data of the package at first', async () => {
+  const { attention: all, checkedAt } = await attention();
+  // `administratorOf` made an admin token for an hour.
+  expect(all.map(({ kind }) => kind)).toEqual(['admin_token_ending', 'bin_data_old']);
+  expect(Math.abs(Date.now() - Date.parse(checkedAt))).toBeLessThan(60_000);
+});
+
+test('broken connections by app, with the usual cause', async () => {
+  await desk.change(userId, () => ({
+    failure: {
+      kind: 'reconnect_needed',
+      cause: 'grant_refused',
+      since: Date.now(),
+      failures: 1,
+      retryAt: 0,
+      reason: 'invalid_grant',
+    },
+  }));
+  // The list is kept by the process that saves the grant.
+  const member = JSON.stringify([userId, 'platform']);
+  await desk.store.write([
+    { index: keys.connections('state', 'active'), remove: member },
+    { index: keys.connections('state', 'reconnect_needed'), add: member, score: Date.now() },
+  ]);
+  expect(await ofKind('connections_broken')).toEqual([
+    {
+      kind: 'connections_broken',
+      severity: 'bad',
+      text: '1 connection to Collaboration platform needs reconnecting',
+      detail: 'The provider has ended this connection. (invalid_grant)',
+      since: null,
+      path: '/connections?app=platform&health=reconnect_needed',
+      action: 'Show',
+    },
+  ]);
+  const { body } = await agent.get(`${site.url}/admin`);
+  expect(body).toContain('1 connection to Collaboration platform needs reconnecting');
+  expect(body).toContain('href="/admin/connections?app=platform&amp;health=reconnect_needed"');
+});
+
+test('connections of an app that is gone are named by its id', async () => {
+  const member = JSON.stringify([userId, 'gone']);
+  const list = keys.connections('state', 'in_doubt');
+  await desk.store.write([{ index: list, add: member, score: Date.now() }]);
+  expect(await ofKind('connections_in_doubt')).toMatchObject([
+    { text: '1 connection to gone cannot be refreshed', path: '/connections?app=gone&health=in_doubt' },
+  ]);
+  await desk.store.write([{ index: list, remove: member }]);
+});
+
+test('tokens that expire within two weeks, and not those that expired long ago', async () => {
+  const soon = await admin.makeToken({ name: 'nightly', expiresAt: inDays(6.5) });
+  await admin.makeToken({ name: 'later', expiresAt: inDays(15) });
+  expect(await ofKind('relay_token_ending')).toMatchObject([
+    { severity: 'notice', text: 'Relay token nightly expires in 6 days', path: `/relay-tokens/${soon.id}` },
+  ]);
+});
+
+test('of many of a kind, the first are named, and the others lead to their list', async () => {
+  for (let n = 0; n < 7; n += 1) await admin.makeToken({ name: `short ${n}`, expiresAt: inDays(3) });
+  const found = await ofKind('relay_token_ending');
+  expect(found).toHaveLength(5);
+  expect(found.at(-1)).toEqual({
+    kind: 'relay_token_ending',
+    severity: 'notice',
+    text: '4 more relay tokens that expire',
+    detail: null,
+    since: null,
+    path: '/relay-tokens?state=expiring',
+    action: 'Show',
+  });
+});
+
+test('an app that cannot be used, and a client secret that ends', async () => {
+  const { callbackUrls: _, ...app } = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
+  const made = await admin.call('POST', '/connected-apps', { ...app, callbackUrls: ['https://other.example.com/cb'] });
+  expect(made.status).toBe(201);
+  expect(await ofKind('app_unusable')).toMatchObject([{ severity: 'bad', path: '/connected-apps/second' }]);
+  expect(await ofKind('client_secret')).toEqual([]);
+});
+
+test('a webhook that fails, since when and with which response', async () => {
+  const url = `${site.sandbox.platformUrl}/nothing-here`;
+  const { json } = await admin.call('POST', '/webhooks', { url, events: ['connection.removed'] });
+  expect((await admin.call('POST', `/webhooks/${json.id}/test`)).status).toBeLessThan(300);
+  await until(async () => (await ofKind('webhook_failing')).length === 1);
+  expect(await ofKind('webhook_failing')).toMatchObject([
+    {
+      severity: 'bad',
+      text: `Webhook ${new URL(url).host} is failing`,
+      detail: expect.stringMatching(/^Last response: /),
+      since: expect.any(String),
+      path: `/webhooks/${json.id}`,
+    },
+  ]);
+});
+
+test('what does not work stands above what will end', async () => {
+  const severities = (await attention()).attention.map(({ severity }) => severity);
+  expect(severities).toEqual(severities.toSorted());
+  expect(new Set(severities)).toEqual(new Set(['bad', 'notice']));
+});

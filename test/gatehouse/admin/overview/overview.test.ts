@@ -1,0 +1,108 @@
+/** The overview: figures with their change and the list behind each, charts with their numbers, and why sign-ins failed. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createTallies } from '../../../../src/gatehouse/audit/tallies.ts';
+import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
+import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { openVaultDesk } from '../../grants/vault-desk.ts';
+
+const DAY = 86_400_000;
+
+let site: TestSite;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite();
+  ({ agent } = await signIn(site, 'admin@example.test'));
+  await signIn(site);
+  const denied = createUserAgent();
+  const form = await denied.get(`${site.url}/sign-in`);
+  const consent = await denied.submit(form, { login: 'second@example.test', password: PASSWORD });
+  await denied.submit(consent, {}, { button: 'Deny' });
+  const desk = await openVaultDesk(site);
+  // Half a day earlier than a day ago: in any range, that is the time before it.
+  const yesterday = createTallies({ store: desk.store, clock: () => Date.now() - 1.5 * DAY });
+  for (let count = 0; count < 8; count += 1) yesterday.count('sign_in.succeeded');
+  await yesterday.close();
+  await desk.close();
+});
+afterAll(() => site.close());
+
+interface Overview {
+  range: string;
+  from: string;
+  spans: { at: string; counts: Record<string, number> }[];
+  total: Record<string, number>;
+  before: Record<string, number>;
+  causes: { cause: string; count: number; signIn: string }[];
+}
+const overview = async (query = '') =>
+  (await getJson(agent, `${site.url}/admin/api/overview${query}`)).json as unknown as Overview;
+
+test('counts users, sessions and connections, and what happened in each span of a range', async () => {
+  const json = await overview();
+  expect(json).toMatchObject({ range: 'day', users: 2, sessions: 2, connections: { total: 2, active: 2 } });
+  for (const [range, count] of [
+    ['hour', 12],
+    ['day', 24],
+    ['week', 7],
+    ['month', 30],
+  ] as const) {
+    const { spans, total, from } = await overview(`?range=${range}`);
+    expect([range, spans.length, from]).toEqual([range, count, spans[0]?.at]);
+    const sum = (name: string) => spans.reduce((all, { counts }) => all + (counts[name] ?? 0), 0);
+    const own = range === 'week' || range === 'month' ? 10 : 2;
+    const names = ['sign_in.succeeded', 'sign_in.refused', 'sign_in.failed'];
+    expect([range, ...names.map(sum)]).toEqual([range, own, 1, 0]);
+    expect(names.map((name) => total[name] ?? 0)).toEqual([own, 1, 0]);
+  }
+  expect((await getJson(agent, `${site.url}/admin/api/overview?range=year`)).status).toBe(400);
+});
+
+test('compares with the time before, in figures that lead to the list behind them', async () => {
+  expect((await overview()).before).toEqual({ 'sign_in.succeeded': 8 });
+  const { body } = await agent.get(`${site.url}/admin`);
+  const figures = [...body.matchAll(/<a href="([^"]+)"><span class="figure-label">([^<]+)<\/span> <strong>([\d,]+)</g)];
+  expect(figures.map(([, , label, value]) => [label, value])).toEqual(
+    expect.arrayContaining([
+      ['Sign-ins', '2'],
+      ['Refused or failed sign-ins', '1'],
+      ['Relay calls', '0'],
+      ['Users', '2'],
+      ['Active', '2'],
+    ]),
+  );
+  expect(body).toMatch(/title="8 before">▼ 75 %</);
+  expect(body).toContain('▲ and ▼ compare with the 24 hours before.');
+  for (const [, href = ''] of figures) {
+    const page = await agent.get(new URL(href.replaceAll('&amp;', '&'), site.url).href);
+    expect([href, page.status]).toEqual([href, 200]);
+  }
+});
+
+test('names why sign-ins failed, and leads to the latest of each', async () => {
+  const { causes } = await overview();
+  expect(causes).toMatchObject([
+    { words: 'The user or their organisation did not consent.', count: 1, app: 'platform' },
+  ]);
+  const { body } = await agent.get(`${site.url}/admin`);
+  expect(body).toContain(`href="/admin/sign-ins/${causes[0]?.signIn}">The user or their organisation did not consent.`);
+});
+
+test.each([
+  ['', 'day', 24, 'Hour (UTC)'],
+  ['?range=hour', 'hour', 12, 'Time (UTC)'],
+  ['?range=week', 'week', 7, 'Day (UTC)'],
+  ['?range=month', 'month', 30, 'Day (UTC)'],
+  ['?range=year', 'day', 24, 'Hour (UTC)'],
+])('the page%s shows a %s: what happened as bars and as a table of %i rows', async (query, range, count, head) => {
+  const { body } = await agent.get(`${site.url}/admin${query}`);
+  expect(body).toMatch(new RegExp(`href="\\?range=${range}"[^>]*aria-current="true"`));
+  const [, table = ''] = /id="sign-ins-table">(.*?)<\/table>/s.exec(body) ?? [];
+  expect(table.match(/<th scope="row">/g)?.length).toBe(count);
+  expect(table).toContain(head);
+  const [, chart = ''] = /<svg[^>]*aria-label="Sign-ins[^>]*>(.*?)<\/svg>/s.exec(body) ?? [];
+  expect(chart.match(/<g>/g)?.length).toBe(count);
+  expect(chart).toContain('1 refused');
+  // Nothing was refreshed: there is nothing to draw.
+  expect(body).not.toContain('refreshes-table');
+  expect(body).toContain('None in this time.');
+});

@@ -1,0 +1,62 @@
+/** What a relay call needs beside the policy: each condition as passed, as failed with its words, or as no concern of the call. */
+import { expect, test } from 'vitest';
+import { conditionsOf } from '../../../../src/gatehouse/admin/policy/conditions.ts';
+
+const APPS: Record<string, object> = {
+  crm: { apiBaseUrl: 'https://api.example' },
+  plain: {},
+  off: { apiBaseUrl: 'https://api.example', disabled: true },
+};
+const parts = {
+  apps: { find: (id: string) => APPS[id] },
+  connections: {
+    find: async (user: string) =>
+      user === 'nobody' ? undefined : { health: user === 'lost' ? 'reconnect_needed' : 'active' },
+  },
+} as unknown as Parameters<typeof conditionsOf>[0];
+const ofUser = (id: string) => ({ kind: 'user', id });
+
+test.each<[string, object, (string | boolean)[]]>([
+  ['works', { route: 'threads:read', app: 'crm', subject: ofUser('u') }, [true, true, true]],
+  ['is an exchange', { route: 'token:exchange', app: 'plain', subject: ofUser('u') }, [true, false, true]],
+  ['lists connections', { route: 'connections:read', app: 'crm', subject: ofUser('u') }, [true, false, false]],
+  [
+    'is for a service account',
+    { route: 'threads:read', app: 'crm', subject: { kind: 'service_account' } },
+    [true, true, false],
+  ],
+  ['names no app', { route: 'threads:read', subject: ofUser('u') }, [false, false, false]],
+  ['names no user', { route: 'threads:read', app: 'crm' }, [true, true, false]],
+  [
+    'names an app that is not there',
+    { route: 'threads:read', app: 'gone', subject: ofUser('nobody') },
+    ['There is no connected app with this id.', false, 'The user has not connected this app.'],
+  ],
+  [
+    'names an app that is disabled',
+    { route: 'threads:read', app: 'off', subject: ofUser('u') },
+    ['An administrator has disabled this app.', true, true],
+  ],
+  [
+    'reads threads where there are none, over a broken connection',
+    { route: 'threads:read', app: 'plain', subject: ofUser('lost') },
+    [
+      true,
+      'The app has no API base URL, where threads are read.',
+      'The connection is broken: the user has to connect again.',
+    ],
+  ],
+])('a call that %s', async (_name, call, verdicts) => {
+  const conditions = await conditionsOf(parts, call as Parameters<typeof conditionsOf>[1]);
+  expect(conditions).toEqual(
+    [
+      'The connected app exists and is enabled.',
+      'The connected app serves threads.',
+      'The user has connected the app, and the connection works.',
+    ].map((check, at) => {
+      const verdict = verdicts[at];
+      if (typeof verdict === 'string') return { check, verdict: 'failed', detail: verdict };
+      return { check, verdict: verdict ? 'passed' : 'not_applicable' };
+    }),
+  );
+});

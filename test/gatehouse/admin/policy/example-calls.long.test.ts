@@ -1,0 +1,146 @@
+/** The calls that "Test a call" writes really work: each is run as it stands, in its language, against Gatehouse. */
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { exampleCalls } from '../../../../src/gatehouse/admin/policy/example-calls.ts';
+import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { skipWithout } from '../../../support/missing.ts';
+import { PATIENTLY } from '../../../support/until.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf, assertionOf } from '../../relay/service.ts';
+
+const run = promisify(execFile);
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let cookie: string;
+let user: string;
+let serviceAccount: string;
+let relayToken: { id: string; token: string };
+let directory: string;
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'example-calls-'));
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+  user = (await sessionOf(site, agent)).userId;
+  relayToken = await admin.makeToken({ name: "It's reports", assertUser: true, fullScope: true });
+  // The sandbox's platform takes any access token as an API token.
+  const { accessToken } = await desk.read(user);
+  const account = { name: 'Nightly', app: 'platform', apiToken: accessToken };
+  serviceAccount = String((await admin.call('POST', '/service-accounts', account)).json.id);
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const COMMANDS = {
+  curl: (file: string) => ['sh', file],
+  typescript: (file: string) => [process.execPath, '--no-warnings', file],
+  python: (file: string) => ['/usr/bin/python3', file],
+} as const;
+type Language = keyof typeof COMMANDS;
+const LANGUAGES = Object.keys(COMMANDS) as Language[];
+
+/** What the example prints, with the token and proofs in its environment only. */
+async function outputOf(language: Language, code: string, proofs: Record<string, string> = {}): Promise<string> {
+  expect(code).not.toContain(relayToken.token);
+  const file = join(directory, language === 'typescript' ? 'call.mts' : 'call');
+  writeFileSync(file, code);
+  const [command = '', ...options] = COMMANDS[language](file);
+  const env = { PATH: process.env.PATH, RELAY_TOKEN: relayToken.token, ...proofs };
+  return (await run(command, options, { env, ...PATIENTLY })).stdout;
+}
+
+const missing = (program: string) => (spawnSync(program, ['--version']).status === 0 ? undefined : program);
+const MISSING = { curl: missing('curl'), typescript: undefined, python: missing('/usr/bin/python3') };
+
+describe('the line that gets an assertion in a shell', () => {
+  beforeEach((context) => skipWithout(context, missing('bash') ?? MISSING.curl));
+
+  const explained = async (question: object) => {
+    const body = {
+      relayToken: relayToken.id,
+      route: 'threads:read',
+      app: 'platform',
+      address: '127.0.0.1',
+      ...question,
+    };
+    const { json } = await admin.call('POST', '/policy/explain', body);
+    return json.examples as Record<Language, string> & { assertion?: { cookie: string; shell: string } };
+  };
+
+  test.each(['sh', 'bash'])('lets the curl line work as it stands in %s', async (shell) => {
+    const { assertion, curl } = await explained({ user });
+    const value = new RegExp(`${assertion?.cookie}=([^;]+)`).exec(cookie)?.[1] ?? '';
+    const [file, session] = [join(directory, 'shell'), join(directory, 'session')];
+    writeFileSync(file, `exec < '${session}'\n${assertion?.shell}\n${curl}`);
+    writeFileSync(session, `${value}\n`);
+    const env = { PATH: process.env.PATH, RELAY_TOKEN: relayToken.token };
+    expect((await run(shell, [file], { env, ...PATIENTLY })).stdout).toMatch(/"thread"/);
+  });
+
+  test('is left out where the call needs no assertion', async () => {
+    expect(await explained({ serviceAccount })).not.toHaveProperty('assertion');
+    expect(await explained({ proof: 'none', user })).not.toHaveProperty('assertion');
+  });
+
+  test('names the cookie as HTTPS has it', () => {
+    const call = { route: 'threads:read', app: 'a', user: undefined, serviceAccount: undefined } as const;
+    const { assertion } = exampleCalls('https://g.example', { ...call, proof: 'assertion', unnarrowed: false });
+    expect(assertion?.cookie).toBe('__Host-gatehouse');
+  });
+});
+
+describe.each(LANGUAGES)('in %s', (language) => {
+  beforeEach((context) => skipWithout(context, MISSING[language]));
+  const CASES: [string, () => object, () => Promise<Record<string, string>>, RegExp][] = [
+    ['threads:read', () => ({ proof: 'none', user }), async () => ({}), /"thread"/],
+    ['threads:read', () => ({ user: 'user@example.test' }), proofs, /"thread"/],
+    ['threads:read', () => ({ serviceAccount }), async () => ({}), /"thread"/],
+    ['bin:read', () => ({ app: undefined }), async () => ({}), /"scheme":"visa"/],
+    ['connections:read', () => ({ proof: 'none' }), async () => ({}), /"health":"active"/],
+    ['connections:read', () => ({ proof: 'none', user }), async () => ({}), /"health":"active"/],
+    ['connections:read', () => ({ user }), proofs, /"health":"active"/],
+    ['connect_links:create', () => ({ proof: 'none', user }), async () => ({}), /"url":"http/],
+    ['connect_links:create', () => ({ user }), proofs, /"url":"http/],
+    ['token:exchange', () => ({ proof: 'none', user }), async () => ({}), /"access_token":/],
+    ['token:exchange', () => ({ user }), proofs, /"access_token":/],
+    ['token:exchange', () => ({ user, unnarrowed: true }), proofs, /"access_token":/],
+  ];
+  async function proofs() {
+    return { ASSERTION: await assertionOf(site, cookie) };
+  }
+
+  test.each(CASES)('%s works as it stands', async (route, question, proof, works) => {
+    const body = { relayToken: relayToken.id, route, app: 'platform', address: '127.0.0.1', ...question() };
+    const { status, json } = await admin.call('POST', '/policy/explain', body);
+    expect([status, json.allowed]).toEqual([200, true]);
+    const examples = json.examples as Record<Language, string>;
+    expect(await outputOf(language, examples[language], await proof())).toMatch(works);
+  });
+
+  test('texts with quotes, line breaks and dollar signs are only texts', async () => {
+    const odd = `a'b"c$(touch ${directory}/gone)\`d\`\${e}\\\n<f>`;
+    const call = { route: 'threads:read', app: odd, user: undefined, serviceAccount: undefined } as const;
+    const examples = exampleCalls(site.url, { ...call, proof: 'assertion', unnarrowed: false });
+    const printed = await outputOf(language, examples[language], { ASSERTION: 'none' });
+    expect(printed).toContain('not_allowed');
+    const links = exampleCalls(site.url, {
+      ...call,
+      route: 'connect_links:create',
+      proof: 'none',
+      user: odd,
+      unnarrowed: false,
+    });
+    expect(await outputOf(language, links[language])).toContain('invalid_request');
+    expect(existsSync(join(directory, 'gone'))).toBe(false);
+  });
+});

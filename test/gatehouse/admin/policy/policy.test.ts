@@ -1,0 +1,185 @@
+/** The policy check: the page and the API say what the relay would, and name the rule that refuses. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../../relay/service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let agent: UserAgent;
+let user: string;
+/** By name: `strict` takes a proven user only, `open` whatever there is, `bins` nothing but BIN look-ups. */
+const tokens: Record<string, string> = {};
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ agent } = await signIn(site, 'admin@example.test'));
+  user = (await sessionOf(site, (await signIn(site)).agent)).userId;
+  const all = { assertUser: true, fullScope: true, acceptIdTokens: true };
+  tokens.strict = (await admin.makeToken({ name: 'Strict' })).id;
+  tokens.open = (await admin.makeToken({ name: 'Open', ...all })).id;
+  tokens.bins = (await admin.makeToken({ name: 'Bins', users: 'none', apps: [], scopes: ['bin:read'] })).id;
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+const CALL = { route: 'threads:read', app: 'platform', address: '127.0.0.1' };
+const EXCHANGE = { ...CALL, route: 'token:exchange' };
+
+describe.each([
+  ['a proven user', 'strict', CALL, undefined],
+  ['a user that nothing proves', 'strict', { ...CALL, proof: 'none' }, 'assertUser'],
+  ['a user that nothing proves, where that is allowed', 'open', { ...CALL, proof: 'none' }, undefined],
+  ['an ID token', 'strict', { ...EXCHANGE, proof: 'id_token' }, 'acceptIdTokens'],
+  ['an ID token, where that is allowed', 'open', { ...EXCHANGE, proof: 'id_token' }, undefined],
+  ['an ID token, which only an exchange can take', 'strict', { ...CALL, proof: 'id_token' }, undefined],
+  ['a token that is not narrowed', 'strict', { ...EXCHANGE, unnarrowed: true }, 'fullScope'],
+  ['a token that is not narrowed, where that is allowed', 'open', { ...EXCHANGE, unnarrowed: true }, undefined],
+  ['a call that is never narrowed', 'strict', { ...CALL, unnarrowed: true }, undefined],
+  ['a BIN look-up, which needs neither user nor app', 'bins', { ...CALL, route: 'bin:read' }, undefined],
+  ['a scope that the token lacks', 'bins', CALL, 'scopes'],
+  ['a network that is not its own', 'strict', { ...CALL, address: '10.0.0.1' }, 'networks'],
+] as const)('%s', (_name, token, call, rule) => {
+  test('by API', async () => {
+    const { status, json } = await admin.call('POST', '/policy/explain', { relayToken: tokens[token], user, ...call });
+    const refused = { allowed: false, rule, detail: expect.stringContaining(`Rule ${rule}`) };
+    expect([status, json]).toMatchObject([200, rule === undefined ? { allowed: true } : refused]);
+    const failed = (json.rules as { rule: string; verdict: string }[]).filter(({ verdict }) => verdict === 'failed');
+    expect(failed[0]?.rule).toBe(rule);
+  });
+
+  test('by page, which keeps what was asked', async () => {
+    const { unnarrowed = false, ...asked } = { unnarrowed: undefined, ...call };
+    const fields = { token: String(tokens[token]), user, ...asked, ...(unnarrowed ? { unnarrowed: 'yes' } : {}) };
+    const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
+    const answer = /id="answer-title">(.*?)<\/h2>/s.exec(page.body)?.[1];
+    expect(answer).toContain(rule === undefined ? 'Allowed' : `by the rule <code>${rule}</code>`);
+    // A rule that refuses says so in one sentence, which does not begin with what it demands.
+    const rows = [...page.body.matchAll(/<li class="check-failed">.*?class="check-words">(.*?)\n/gs)].map(
+      ([, row]) => row,
+    );
+    expect(rows.length > 0).toBe(rule !== undefined);
+    for (const row of rows)
+      expect(row).toMatch(/^<span class="visually-hidden">Failed: <\/span><span class="check-detail">/);
+    const form = page.forms.find(({ names }) => names.includes('route'));
+    expect(Object.fromEntries(form?.fields ?? [])).toEqual({ proof: 'assertion', ...fields });
+  });
+});
+
+test('nothing is asked yet where token or address is missing, or cannot be read', async () => {
+  for (const query of ['', `?token=${tokens.strict}`, '?address=10.0.0.1', `?token=${tokens.strict}&address=%20`]) {
+    const { status, body } = await agent.get(`${site.url}/admin/policy${query}`);
+    expect([query, status, body.includes('answer-title')]).toEqual([query, 200, false]);
+  }
+  const odd = `?token=${tokens.strict}&address=127.0.0.1&app=platform&route=nothing&proof=nothing&user=%20${user}%20`;
+  const page = await agent.get(`${site.url}/admin/policy${odd}`);
+  expect(page.body).toContain('Allowed');
+  const form = page.forms.find(({ names }) => names.includes('route'));
+  expect(Object.fromEntries(form?.fields ?? [])).toMatchObject({ route: 'threads:read', proof: 'assertion', user });
+});
+
+interface Checked {
+  rule?: string;
+  check: string;
+  verdict: string;
+  detail?: string;
+}
+
+async function explained(question: Record<string, unknown>) {
+  const { status, json } = await admin.call('POST', '/policy/explain', { ...CALL, ...question });
+  expect(status).toBe(200);
+  return json as unknown as { allowed: boolean; rule?: string; user: string | null } & Record<
+    'rules' | 'conditions',
+    Checked[]
+  >;
+}
+
+test('every rule has its verdict, also after the first that refuses, and says whether it concerns the call', async () => {
+  const { rule, rules } = await explained({
+    ...{ relayToken: tokens.bins, user: 'nobody', proof: 'none', address: '10.0.0.1' },
+  });
+  expect(rule).toBe('networks');
+  expect(rules.map((one) => [one.rule, one.verdict])).toEqual([
+    ['expiresAt', 'passed'],
+    ['networks', 'failed'],
+    ['scopes', 'failed'],
+    ['apps', 'failed'],
+    ['serviceAccount', 'not_applicable'],
+    ['serviceAccount', 'not_applicable'],
+    ['acceptIdTokens', 'not_applicable'],
+    ['assertUser', 'failed'],
+    ['users', 'failed'],
+    ['users', 'failed'],
+    ['users', 'not_applicable'],
+    ['fullScope', 'not_applicable'],
+  ]);
+  for (const { verdict, detail, check } of rules) {
+    expect([check, verdict === 'failed']).toEqual([expect.stringMatching(/^The .+\.$/), detail !== undefined]);
+  }
+  // Both what the policy says of this user, and that there is none.
+  expect(rules.flatMap(({ rule: name, detail }) => (name === 'users' && detail ? [detail] : []))).toEqual([
+    expect.stringContaining('may not act for this user'),
+    expect.stringContaining('there is no user with this id'),
+  ]);
+});
+
+test('the conditions beside the policy: the app, its platform, and the connection of the user', async () => {
+  const verdictsOf = (conditions: Checked[]) => conditions.map(({ verdict }) => verdict);
+  const asked = { relayToken: tokens.open, user };
+  expect(verdictsOf((await explained(asked)).conditions)).toEqual(['passed', 'passed', 'passed']);
+  expect(verdictsOf((await explained({ ...asked, app: 'unknown' })).conditions)).toEqual([
+    ...['failed', 'not_applicable', 'failed'],
+  ]);
+  expect(verdictsOf((await explained({ ...asked, route: 'bin:read' })).conditions)).toEqual([
+    ...['not_applicable', 'not_applicable', 'not_applicable'],
+  ]);
+  const failure = { cause: 'grant_refused', since: Date.now(), failures: 1, retryAt: 0 } as const;
+  await desk.change(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
+  const [, , broken] = (await explained({ ...asked, route: 'token:exchange' })).conditions;
+  expect(broken).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('connect again') });
+  await desk.change(user, () => ({ failure: undefined }));
+});
+
+test('a user is named by e-mail address, and one that is unknown is a fault of that field', async () => {
+  const asked = { ...CALL, relayToken: tokens.open };
+  for (const text of ['user@example.test', ' USER@Example.test ']) {
+    expect(await explained({ ...asked, user: text })).toMatchObject({ allowed: true, user });
+  }
+  const unknown = await admin.call('POST', '/policy/explain', { ...asked, user: 'use@example.test' });
+  expect([unknown.status, unknown.json.errors]).toMatchObject([
+    ...[400, [{ pointer: '#/user', rule: 'unknown_user', detail: expect.stringContaining('signed in') }]],
+  ]);
+  const fields = { token: String(tokens.open), address: '127.0.0.1', app: 'platform', user: 'use@example.test' };
+  const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
+  expect([page.status, page.body]).toEqual([200, expect.stringContaining('id="user-fault"')]);
+  expect(page.body).toContain('value="use@example.test"');
+});
+
+test('an address is one, as a proxy may write it, and anything else is a fault of that field', async () => {
+  const asked = { ...CALL, relayToken: tokens.open, user };
+  for (const address of ['127.0.0.1:4711', '::ffff:127.0.0.1'])
+    expect(await explained({ ...asked, address })).toMatchObject({ allowed: true });
+  // So the trail calls the caller of a proxy that names none.
+  for (const address of ['203.0.113.5:4711', '[2001:db8::1]', 'unknown'])
+    expect(await explained({ ...asked, address })).toMatchObject({ allowed: false, rule: 'networks' });
+  for (const address of ['notanip', '203.0.113.0/24', '203.0.113.256', '']) {
+    const { status, json } = await admin.call('POST', '/policy/explain', { ...asked, address });
+    expect([address, status, json.errors]).toMatchObject([address, 400, [{ pointer: '#/address' }]]);
+  }
+  const fields = { token: String(tokens.open), address: 'notanip', app: 'platform', user };
+  const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
+  expect([page.status, page.body]).toEqual([200, expect.stringContaining('id="address-fault"')]);
+  expect(page.body).not.toContain('id="answer-title"');
+});
+
+test('a service account needs no app beside it, and one that is not there is named as such', async () => {
+  const question = { relayToken: tokens.open, route: 'threads:read', address: '127.0.0.1', serviceAccount: 'sa0' };
+  expect((await admin.call('POST', '/policy/explain', question)).json).toMatchObject({ rule: 'serviceAccount' });
+  const gone = await admin.call('POST', '/policy/explain', { ...question, relayToken: 'AAAAAAAAAAA' });
+  expect([gone.status, gone.json.detail]).toEqual([404, 'There is no relay token with this id.']);
+});

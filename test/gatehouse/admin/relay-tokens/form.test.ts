@@ -1,0 +1,130 @@
+/** The forms of a relay token: what each refuses, what is saved of it, and the call that a new token is shown with. */
+import { describe, expect, test } from 'vitest';
+import { firstCallOf } from '../../../../src/gatehouse/admin/relay-tokens/first-call.ts';
+import { inputOf, newTokenForm, tokenForm, valuesOfToken } from '../../../../src/gatehouse/admin/relay-tokens/form.ts';
+import type { RelayToken } from '../../../../src/gatehouse/relay/relay-token.ts';
+
+const TYPED = {
+  ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm'], users: 'none', listed: '', networks: '', days: '90' },
+  ...{ assertUser: '', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '' },
+};
+const faultsOf = (form: typeof newTokenForm | typeof tokenForm, typed: object) =>
+  form.safeParse(typed).error?.issues.map(({ path, message }) => `${path.join('/')}: ${message}`) ?? [];
+
+const NO_APP = 'apps: Choose a connected app: without one, these scopes allow nothing.';
+const NO_USERS = 'users: Choose users: without any, these scopes allow nothing.';
+const DAYS = 'days: Enter a number of days from 1 to 9999.';
+const CALLS = 'binCallsPerMonth: Enter a whole number of calls from 0 to 999999999, or nothing.';
+
+test.each<[string, object, string[]]>([
+  ['as it should be', {}, []],
+  ['no name', { name: ' ' }, ['name: Enter a name.']],
+  ['a name of 100 characters', { name: 'x'.repeat(100) }, []],
+  ['a longer name', { name: 'x'.repeat(101) }, ['name: Enter a name of at most 100 characters.']],
+  ['no app', { apps: [] }, [NO_APP]],
+  ['no app, for BIN look-ups', { apps: [], scopes: ['bin:read'] }, []],
+  ['no app, for BIN look-ups and more', { apps: [], scopes: ['threads:read', 'bin:read'] }, []],
+  ['no user, for the state of connections', { scopes: ['connections:read'] }, [NO_USERS]],
+  ['no user, for BIN look-ups', { scopes: ['connections:read', 'bin:read'] }, []],
+  ['all users', { users: 'all', scopes: ['connections:read'] }, []],
+  ['no choice of users', { users: '' }, ['users: Choose for which users.']],
+  [
+    'none of the users that are to be listed',
+    { users: 'listed' },
+    ['listed: Enter at least one user, or choose other users.'],
+  ],
+  ['listed users', { users: 'listed', listed: 'a@example.test\nu1' }, []],
+  [
+    'listed users, but others chosen',
+    { users: 'all', listed: 'u1' },
+    ['listed: Choose “The users listed below”, or empty this list.'],
+  ],
+  ['one day', { days: '1' }, []],
+  ['9999 days', { days: '9999' }, []],
+  ['no day', { days: '0' }, [DAYS]],
+  ['too many days', { days: '10000' }, [DAYS]],
+  ['days left empty', { days: '' }, [DAYS]],
+  ['no BIN calls', { binCallsPerMonth: '0' }, []],
+  ['many BIN calls', { binCallsPerMonth: '999999999' }, []],
+  ['too many BIN calls', { binCallsPerMonth: '1000000000' }, [CALLS]],
+  ['less than no BIN calls', { binCallsPerMonth: '-1' }, [CALLS]],
+])('a new token with %s', (_name, changes, faults) => {
+  expect(faultsOf(newTokenForm, { ...TYPED, ...changes })).toEqual(faults);
+});
+
+test.each<[string, object, string[]]>([
+  ['without days', { days: '' }, []],
+  ['with days', { days: '3' }, []],
+  ['with days that are none', { days: 'x' }, [DAYS]],
+  ['without apps and users, which it may have lost', { apps: [], scopes: ['connections:read'] }, []],
+  [
+    'without the users that are to be listed',
+    { users: 'listed' },
+    ['listed: Enter at least one user, or choose other users.'],
+  ],
+])('a changed token %s', (_name, changes, faults) => {
+  expect(faultsOf(tokenForm, { ...TYPED, version: '3', ...changes })).toEqual(faults);
+});
+
+test('days count from now, and without them a token keeps its end', () => {
+  const { version: _, ...typed } = tokenForm.parse({ ...TYPED, version: '3', days: '' });
+  expect(inputOf(typed, 1_000, 5_000)).toMatchObject({ users: 'none', expiresAt: 5_000, binCallsPerMonth: null });
+  expect(inputOf({ ...typed, days: 2 }, 1_000, 5_000).expiresAt).toBe(1_000 + 2 * 86_400_000);
+  expect(inputOf({ ...typed, users: 'listed', listed: ['u1'] }, 0).users).toEqual(['u1']);
+  expect(inputOf({ ...typed, users: 'all', listed: ['u1'] }, 0).users).toBe('all');
+});
+
+const TOKEN = {
+  ...{ id: 't', version: 3, name: 'reports', scopes: ['threads:read'], apps: ['crm', 'wiki'], users: ['u1', 'u2'] },
+  ...{ networks: ['10.0.0.0/8', '192.0.2.1/32'], assertUser: true, fullScope: false, acceptIdTokens: false },
+  ...{ binCallsPerMonth: 0 },
+} as unknown as RelayToken;
+
+test('the form shows a token as it is', () => {
+  expect(valuesOfToken(TOKEN, ['a@example.test', 'u2'])).toEqual({
+    ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm', 'wiki'], users: 'listed' },
+    ...{ listed: 'a@example.test\nu2', networks: '10.0.0.0/8\n192.0.2.1/32', days: '', version: '3' },
+    ...{ assertUser: 'yes', fullScope: '', acceptIdTokens: '', binCallsPerMonth: '0' },
+  });
+  const other = valuesOfToken({ ...TOKEN, users: 'all', binCallsPerMonth: null }, []);
+  expect(other).toMatchObject({ users: 'all', binCallsPerMonth: '' });
+});
+
+describe('the first call of a new token', () => {
+  const accounts = {
+    page: async ({ filter }: { filter?: (account: never) => boolean }) => ({
+      items: [
+        { id: 'sa1', app: 'wiki' },
+        { id: 'sa2', app: 'crm' },
+      ].filter((account) => filter?.(account as never) ?? true),
+    }),
+  } as unknown as Parameters<typeof firstCallOf>[0];
+  const call = (changes: object, idle: string[] = []) =>
+    firstCallOf(
+      accounts,
+      { ...TOKEN, ...changes },
+      idle.map((scope) => ({ scope, reason: '' })),
+    );
+  const wanted = { route: 'threads:read', app: 'crm', user: undefined, unnarrowed: false, serviceAccount: undefined };
+
+  test.each<[string, object, object]>([
+    ['names its first user', {}, { user: 'u1', proof: 'none' }],
+    ['proves its first user', { assertUser: false }, { user: 'u1', proof: 'assertion' }],
+    ['proves any user', { users: 'all' }, { proof: 'assertion' }],
+    ['is for a service account of its first app', { users: 'none' }, { proof: 'assertion', serviceAccount: 'sa2' }],
+    ['is for no account of another app', { users: 'none', apps: ['mail'] }, { app: 'mail', proof: 'assertion' }],
+    [
+      'is for no account but in threads',
+      { users: 'none', scopes: ['bin:read'] },
+      { route: 'bin:read', proof: 'assertion' },
+    ],
+  ])('%s', async (_name, changes, members) => {
+    expect(await call(changes)).toEqual({ ...wanted, ...members });
+  });
+
+  test('has a scope that is not idle, if there is one', async () => {
+    const scopes = ['threads:read', 'bin:read'];
+    expect(await call({ scopes }, ['threads:read'])).toMatchObject({ route: 'bin:read' });
+    expect(await call({ scopes }, scopes)).toBeUndefined();
+  });
+});

@@ -1,0 +1,199 @@
+/** Relay tokens: users by e-mail address in the form, names on the page; and a token of which nothing can be used is noticed. */
+import { spawnSync } from 'node:child_process';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createUserStore } from '../../../../src/gatehouse/users/user-store.ts';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf, relayThread } from '../../relay/service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let administrator: UserAgent;
+let csrfToken: string;
+let userId: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ agent: administrator } = await signIn(site, 'admin@example.test'));
+  ({ csrfToken } = await sessionOf(site, administrator));
+  ({ userId } = await sessionOf(site, (await signIn(site)).agent));
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+/** The form as a browser sends it. */
+const send = (path: string, form: Record<string, string>) =>
+  administrator.request(`${site.url}/admin/relay-tokens${path}`, {
+    method: 'POST',
+    headers: { accept: 'text/html' },
+    body: new URLSearchParams({ _csrf: csrfToken, ...form }),
+  });
+const FORM = {
+  name: 'Reports',
+  scopes: 'threads:read',
+  apps: 'platform',
+  users: 'listed',
+  days: '7',
+  assertUser: 'yes',
+};
+const faultsOn = (body: string) =>
+  [...body.matchAll(/<li><a href="#listed">([^<]+)</g)].map(([, text = '']) => text.replaceAll('&#39;', "'"));
+
+describe('users by e-mail address', () => {
+  test('the form takes addresses and ids, the token gets the ids, and the page shows who they are', async () => {
+    const page = await send('', { ...FORM, listed: `User@Example.test, ${userId}\nuOfSomebodyToCome` });
+    expect(page.status).toBe(200);
+    const id = new URL(page.url).pathname.split('/').at(-1);
+    const { json } = await admin.call('GET', `/relay-tokens/${id}`);
+    // The list has the words of the form.
+    const list = await administrator.get(`${site.url}/admin/relay-tokens`);
+    expect(list.body).toContain('<bdi>Read the current thread</bdi>');
+    expect(json).toMatchObject({ users: [userId, 'uOfSomebodyToCome'], idleScopes: [] });
+    expect(page.body).toMatch(new RegExp(`/admin/users/${userId}"><bdi>user@example.test</bdi></a>`));
+    expect(page.body).toMatch(/<code>uOfSomebodyToCome<\/code>.*Not signed in yet/);
+    // The form to change it has the addresses, too, and saving it changes nobody.
+    const form = await administrator.follow(page, 'Edit');
+    expect(/<textarea id="listed"[^>]*>([^<]*)</.exec(form.body)?.[1]?.trim()).toBe(
+      'user@example.test\nuOfSomebodyToCome',
+    );
+    const saved = await administrator.submit(form, {}, { button: 'Save' });
+    expect(saved.status).toBe(200);
+    expect((await admin.call('GET', `/relay-tokens/${id}`)).json.users).toEqual(json.users);
+    const token = /data-copy-source>(gthr_[^<]+)</.exec(page.body)?.[1] ?? '';
+    expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(200);
+    // The page with the secret has the first call, too, which reads the secret from the environment.
+    const curl = [...page.body.matchAll(/data-copy-source>(curl [^<]*)</g)].map(([, code = '']) => code);
+    expect(curl).toEqual([expect.stringMatching(/\$RELAY_TOKEN[\s\S]*Gatehouse-User: /)]);
+    expect(curl.join()).not.toContain(token);
+    const shown = /data-copy-source>(printf [^<]*)</.exec(page.body)?.[1] ?? '';
+    const ask = shown.replaceAll('&gt;', '>').replaceAll('&amp;', '&');
+    for (const shell of ['sh', 'bash']) {
+      const read = spawnSync(shell, ['-c', `${ask}; printenv RELAY_TOKEN`], { input: `${token}\n`, encoding: 'utf8' });
+      expect([shell, read.stdout]).toEqual([shell, `${token}\n`]);
+    }
+  });
+
+  test('each entry that names no user is a fault of its own, and everything typed is kept', async () => {
+    const listed = 'user@example.test\nnobody@example.test\nwhat/is/this\nuser@example';
+    const refused = await send('', { ...FORM, listed });
+    expect([refused.status, faultsOn(refused.body)]).toEqual([
+      400,
+      [
+        expect.stringMatching(/^Entry 2: No user has this e-mail address/),
+        expect.stringMatching(/^Entry 3: Enter e-mail addresses or ids/),
+        expect.stringMatching(/^Entry 4: No user has this/),
+      ],
+    ]);
+    expect(refused.body).toContain(listed);
+  });
+
+  test.each(['none', 'all'])('users that are typed beside the choice %s are not dropped in silence', async (users) => {
+    const refused = await send('', { ...FORM, users, listed: 'user@example.test' });
+    expect(refused.status).toBe(400);
+    expect(faultsOn(refused.body)).toEqual(['Choose “The users listed below”, or empty this list.']);
+  });
+
+  test('an address of several users is not guessed: the fault names the ids, and the form shows ids', async () => {
+    const other = { id: 'uTheOther', issuer: 'https://other.test', subject: 's', email: 'second@example.test' };
+    const { agent } = await signIn(site, 'second@example.test');
+    const { userId: second } = await sessionOf(site, agent);
+    const users = createUserStore({ store: desk.store, clock: Date.now });
+    await users.noteSignIn(other);
+    const refused = await send('', { ...FORM, listed: 'second@example.test' });
+    const [fault] = faultsOn(refused.body);
+    expect([fault?.includes(second), fault?.includes(other.id)]).toEqual([true, true]);
+    const page = await send('', { ...FORM, listed: second });
+    const form = await administrator.follow(page, 'Edit');
+    expect(/<textarea id="listed"[^>]*>([^<]*)</.exec(form.body)?.[1]?.trim()).toBe(second);
+  });
+});
+
+describe('scopes that nothing can use', () => {
+  const idleOf = async (changes: Record<string, unknown>) => {
+    const { id } = await admin.makeToken(changes);
+    const { json } = await admin.call('GET', `/relay-tokens/${id}`);
+    return Object.fromEntries(
+      (json.idleScopes as { scope: string; reason: string }[]).map(({ scope, reason }) => [scope, reason]),
+    );
+  };
+  const NEED_APPS = ['threads:read', 'token:exchange', 'connections:read', 'connect_links:create'];
+  beforeEach(() => admin.call('POST', `/users/${userId}/enable`));
+
+  test.each([
+    ['no app', { apps: [] }, NEED_APPS, /no connected app/],
+    ['no user', { users: 'none' }, NEED_APPS, /no user/],
+    ['users who are not there', { users: ['uNobody'] }, NEED_APPS, /None of its users/],
+  ])('%s', async (_name, changes, scopes, reason) => {
+    const idle = await idleOf(changes);
+    expect(Object.keys(idle)).toEqual(scopes);
+    for (const text of Object.values(idle)) expect(text).toMatch(reason);
+  });
+
+  test('a token for all users and an app, and one that only looks up BINs, are in order', async () => {
+    expect(await idleOf({})).toEqual({});
+    expect(await idleOf({ users: 'none', apps: [], scopes: ['bin:read'] })).toEqual({});
+  });
+
+  test('with the last enabled user or app everything is idle, and with one of them again nothing', async () => {
+    const { id } = await admin.makeToken({ users: [userId], apps: ['second'], scopes: ['threads:read'] }).catch(() => ({
+      id: '',
+    }));
+    expect(id).toBe('');
+    await admin.call('POST', '/connected-apps', sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
+    const token = await admin.makeToken({ users: [userId], apps: ['second'], scopes: ['threads:read'] });
+    const reasons = async () =>
+      ((await admin.call('GET', `/relay-tokens/${token.id}`)).json.idleScopes as { reason: string }[]).map(
+        ({ reason }) => reason,
+      );
+    expect(await reasons()).toEqual([]);
+    await admin.call('POST', `/users/${userId}/disable`);
+    expect(await reasons()).toEqual([expect.stringContaining('None of its users')]);
+    await admin.call('POST', `/users/${userId}/enable`);
+    expect(await reasons()).toEqual([]);
+    expect((await admin.call('DELETE', '/connected-apps/second')).status).toBe(204);
+    expect(await reasons()).toEqual([expect.stringContaining('None of its connected apps is enabled')]);
+  });
+
+  test('a service account is a use of threads, and of nothing else', async () => {
+    const { accessToken } = await desk.read((await sessionOf(site, (await signIn(site)).agent)).userId);
+    const account = await admin.call('POST', '/service-accounts', {
+      name: 'a',
+      app: 'platform',
+      apiToken: accessToken,
+    });
+    expect(Object.keys(await idleOf({ users: 'none' }))).toEqual(NEED_APPS.slice(1));
+    await admin.call('DELETE', `/service-accounts/${account.json.id}`);
+    expect(Object.keys(await idleOf({ users: 'none' }))).toEqual(NEED_APPS);
+  });
+
+  test.each([
+    ['apps', { name: 'Idle', scopes: 'threads:read', users: 'none', days: '7' }, 'Choose a connected app'],
+    ['users', { ...FORM, name: 'Idle', scopes: 'token:exchange', users: 'none' }, 'Choose users'],
+  ])('the form refuses a token that can do nothing for want of %s', async (field, form, advice) => {
+    const refused = await send('', form);
+    expect([refused.status, refused.body]).toEqual([400, expect.stringContaining(`<a href="#${field}">${advice}`)]);
+    expect(refused.body).toContain(`id="${field}-fault"`);
+    expect((await admin.call('GET', '/relay-tokens?q=Idle')).json.items).toEqual([]);
+    const works = await send('', { ...form, name: 'BINs only', scopes: 'bin:read', users: 'none' });
+    expect(works.status).toBe(200);
+  });
+
+  test('the page and the list of such a token, made by the API, say so', async () => {
+    const idle = await admin.makeToken({ name: 'Idle', apps: [], users: 'none', scopes: ['threads:read'] });
+    const page = await administrator.get(`${site.url}/admin/relay-tokens/${idle.id}`);
+    expect([page.status, page.body]).toEqual([200, expect.stringContaining('notice notice-warning')]);
+    expect(page.body).not.toContain('RELAY_TOKEN');
+    expect(page.body).toMatch(/This token can do nothing\.<\/strong>\s+The token may use no connected app\./);
+    const list = await administrator.get(`${site.url}/admin/relay-tokens?q=Idle`);
+    expect(list.body).toContain('Can do nothing');
+    // A token of which a part works says which part does not.
+    const half = await admin.makeToken({ scopes: ['bin:read', 'threads:read'], users: 'none' });
+    const { body } = await administrator.get(`${site.url}/admin/relay-tokens/${half.id}`);
+    expect(body).toMatch(/Nothing can use: Read the current thread\.<\/strong>\s+The token may act for no user\./);
+  });
+});

@@ -1,0 +1,221 @@
+/** The search in the header of the administration: each kind of record by what names it, and no secret on the way. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createRecordStore } from '../../../../src/gatehouse/sign-in-record/record-store.ts';
+import { ask, FORM } from '../../../support/ask.ts';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { withoutRandomTexts } from '../../../support/random-texts.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../../relay/service.ts';
+
+interface Found {
+  q: string;
+  groups: { kind: string; items: { id: string; name: string; exact: boolean; path: string }[]; more: boolean }[];
+}
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let agent: UserAgent;
+let user: { userId: string };
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ agent } = await signIn(site, 'admin@example.test'));
+  user = await sessionOf(site, (await signIn(site, 'user@example.test')).agent);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+async function search(q: string): Promise<Found> {
+  const { status, json } = await admin.call('GET', `/search?q=${encodeURIComponent(q)}`);
+  expect(status).toBe(200);
+  return json as unknown as Found;
+}
+
+/** What the header's form leads to, without the site's address. */
+async function typed(text: string): Promise<{ path: string; body: string; hops: string[] }> {
+  const home = await agent.get(`${site.url}/admin`);
+  const { _csrf = '' } = Object.fromEntries(
+    [...home.body.matchAll(/name="(_csrf)" value="([^"]+)"/g)].map(([, name, value]) => [name, value]),
+  );
+  const headers = { ...FORM, cookie: agent.cookies.header(site.url), origin: site.url };
+  const body = new URLSearchParams({ _csrf, search: text }).toString();
+  const first = await ask(`${site.url}/admin/search`, { method: 'POST', headers, body });
+  expect(first.status).toBe(303);
+  const hops = [String(first.headers.location)];
+  const page = await agent.get(new URL(hops[0] ?? '', site.url).href);
+  hops.push(page.url);
+  return { path: page.url.replace(site.url, ''), body: page.body, hops };
+}
+
+const only = (kind: string, item: Record<string, unknown>) => [
+  { kind, items: [expect.objectContaining({ exact: true, ...item })], more: false },
+];
+
+test('a user by address and id, and by the beginning of the name', async () => {
+  const path = `/admin/users/${user.userId}`;
+  for (const q of ['user@example.test', 'USER@example.test', user.userId]) {
+    expect((await search(q)).groups).toEqual(only('user', { id: user.userId, path }));
+    expect((await typed(q)).path).toBe(path);
+  }
+  const begun = await search(user.userId.slice(0, 8));
+  expect(begun.groups).toMatchObject([{ kind: 'user', items: [{ id: user.userId, exact: false }] }]);
+  expect((await typed(user.userId.slice(0, 8))).path).toBe(path);
+});
+
+test('a connection and a session by their ids', async () => {
+  const path = `/admin/users/${user.userId}`;
+  const { id } = await desk.read(user.userId);
+  for (const q of [id, `${user.userId}.platform`]) {
+    expect((await search(q)).groups).toEqual(only('connection', { id, name: 'Collaboration platform', path }));
+    expect((await typed(q)).path).toBe(path);
+  }
+  const { json } = await admin.call('GET', `/sessions?user=${user.userId}`);
+  const [session] = json.items as { id: string }[];
+  expect((await search(String(session?.id))).groups).toEqual(only('session', { id: session?.id, path }));
+  expect((await typed(String(session?.id))).path).toBe(path);
+});
+
+test('a connected app by id and name', async () => {
+  const path = '/admin/connected-apps/platform';
+  expect((await search('Collaboration Platform')).groups).toEqual(only('connected_app', { id: 'platform', path }));
+  expect((await typed('Collaboration platform')).path).toBe(path);
+});
+
+test('a sign-in, and another failure, by the reference of the error page or the id of the request', async () => {
+  const { json } = await admin.call('GET', '/sign-ins?q=user@example.test');
+  const [record] = json.items as { id: string; references: string[] }[];
+  const id = String(record?.id);
+  expect((await search(String(record?.references.at(-1)))).groups).toEqual(only('sign_in', { id }));
+  expect((await typed(id)).path).toBe(`/admin/sign-ins/${id}`);
+
+  const missing = await agent.get(`${site.url}/admin/relay-tokens/none`);
+  const requestId = String(missing.headers.get('x-request-id'));
+  const reference = requestId.slice(-8);
+  for (const q of [reference, requestId]) {
+    const [group] = (await search(q)).groups;
+    expect(group).toMatchObject({ kind: 'sign_in', items: [{ id: reference, exact: true }] });
+  }
+  expect((await typed(reference)).body).toContain(reference);
+});
+
+test('the sign-ins of an address that no user has', async () => {
+  const records = createRecordStore({ store: desk.store, clock: Date.now });
+  const email = 'refused@example.test';
+  await records.add(undefined, { reference: '0a1b2c3d', email, presumed: true, endedAt: Date.now(), steps: [] });
+  const [group, ...others] = (await search(email)).groups;
+  expect([group, others]).toMatchObject([{ kind: 'sign_in', items: [{ id: '0a1b2c3d', exact: false }] }, []]);
+  expect((await typed(email)).path).toBe('/admin/sign-ins/0a1b2c3d');
+});
+
+test('an audit entry by its id, and by the id of its request', async () => {
+  const { json } = await admin.call('GET', '/audit?event=sign_in.succeeded&limit=1');
+  const [entry] = json.items as { id: string; at: string; requestId: string; actor: { name: string } }[];
+  const { groups } = await search(String(entry?.id));
+  const hits = groups.find(({ kind }) => kind === 'audit_entry');
+  const detail = expect.stringContaining(String(entry?.actor.name));
+  expect(hits?.items).toMatchObject([{ id: entry?.id, name: 'Signed in', detail, exact: true }]);
+  const page = await agent.get(`${site.url}${hits?.items[0]?.path}`);
+  expect(page.body).toContain(entry?.requestId.slice(0, 8) ?? '');
+  const refused = await ask(`${site.url}/admin/api/users`, { headers: { authorization: 'Bearer gtha_wrong' } });
+  const requestId = String(refused.headers['x-request-id']);
+  await expect
+    .poll(async () => (await search(requestId)).groups)
+    .toMatchObject([{ kind: 'audit_entry', items: [{ name: 'Administration refused', exact: true }] }]);
+});
+
+test('what administrators create: by id, by name, and tokens by their prefix', async () => {
+  const relay = await admin.makeToken({ name: 'report-builder' });
+  const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
+  const { json: own } = await admin.call('POST', '/admin-tokens', { name: 'dash-board', scope: 'read', expiresAt });
+  const url = `${site.sandbox.platformUrl}/billing-hook`;
+  const { json: hook } = await admin.call('POST', '/webhooks', { url, events: ['connection.created'] });
+  const { accessToken: apiToken } = await desk.read(user.userId);
+  const body = { name: 'nightly-sync', app: 'platform', apiToken };
+  const { json: account } = await admin.call('POST', '/service-accounts', body);
+  const cases: [kind: string, id: unknown, name: string, path: string, texts: unknown[]][] = [
+    ['relay_token', relay.id, 'report-builder', `/admin/relay-tokens/${relay.id}`, [`gthr_${relay.id}`, relay.token]],
+    ['admin_token', own.id, 'dash-board', `/admin/admin-tokens?q=${own.id}`, [`gtha_${own.id}`, own.token]],
+    ['webhook', hook.id, url, `/admin/webhooks/${hook.id}`, []],
+    ['service_account', account.id, 'nightly-sync', `/admin/service-accounts?q=${account.id}`, []],
+  ];
+  for (const [kind, id, name, path, texts] of cases) {
+    for (const q of [id, name, ...texts]) {
+      expect((await search(String(q))).groups).toEqual(only(kind, { id, name, path }));
+      expect((await typed(String(q))).path).toBe(path);
+    }
+    expect((await search(name.slice(-6))).groups).toMatchObject([{ kind, items: [{ id, exact: false }] }]);
+  }
+});
+
+test('a webhook by its URL, of which no secret is in a URL or in the audit trail', async () => {
+  const secret = 'T0A1B2C3/B0A1B2C3/0123456789abcdefghijABCD';
+  const url = `${site.sandbox.platformUrl}/slack/${secret}`;
+  const { json: hook } = await admin.call('POST', '/webhooks', { url, events: ['connection.created'] });
+  const { path, hops } = await typed(url);
+  expect(path).toBe(`/admin/webhooks/${hook.id}`);
+  expect((await search(url)).groups).toMatchObject([{ kind: 'webhook', items: [{ id: hook.id }] }]);
+  const list = await agent.submit(await agent.get(`${site.url}/admin/webhooks`), { q: url });
+  expect(list.body).toContain(`href="/admin/webhooks/${hook.id}"`);
+  const csv = await agent.follow(list, 'CSV');
+  expect(csv.body).toContain(`"${hook.id}"`);
+  const { json } = await admin.call('GET', '/audit?event=list.exported&limit=1');
+  expect(json.items).toMatchObject([{ facts: { q: `${site.sandbox.platformUrl}/slack` } }]);
+  for (const text of [...hops, ...list.visited, csv.url, JSON.stringify(json), ...site.logs()])
+    expect(text).not.toContain(secret);
+});
+
+test('a page of the administration by its name, where nothing else has that name', async () => {
+  expect((await search('bin data')).groups).toEqual(only('page', { id: 'bin', name: 'BIN data', path: '/admin/bin' }));
+  expect((await typed('BIN data')).path).toBe('/admin/bin');
+  await admin.makeToken({ name: 'calls webhooks' });
+  expect((await typed('webhooks')).path).toBe('/admin/webhooks');
+  await admin.makeToken({ name: 'Webhooks' });
+  expect((await typed('webhooks')).path).toBe('/admin/search?q=webhooks');
+});
+
+test('a token that is pasted is in no URL, page or log; nor is a card number', async () => {
+  const { token } = await admin.makeToken({ name: 'pasted' });
+  await admin.makeToken({ name: 'pasted as well' });
+  const { path, body, hops } = await typed(`Authorization: Bearer ${token}`);
+  expect(path).toBe(`/admin/relay-tokens/${token.slice(5, 16)}`);
+  const { body: none, hops: others } = await typed(`${token.slice(0, 5)}${'0'.repeat(11)}${token.slice(16)}`);
+  expect(none).toContain('Nothing was found.');
+  const found = await search(token);
+  expect(found.q).toBe(token.slice(0, 16));
+  // As a link from elsewhere could.
+  const linked = await agent.get(`${site.url}/admin/search?q=${token}`);
+  const card = await typed('4111 1111 1111 1111');
+  const seen = [body, none, JSON.stringify(found), linked.url, linked.body, ...hops, ...others, ...site.logs()].join(
+    '\n',
+  );
+  expect(seen).not.toContain(token.slice(16));
+  expect(withoutRandomTexts([...card.hops, card.body].join('\n'))).not.toMatch(/4111/);
+});
+
+test('at most five of a kind, with a link to the list of all', async () => {
+  for (let at = 0; at < 7; at += 1) await admin.makeToken({ name: `many-${at}` });
+  const { groups } = await search('many-');
+  expect(groups).toMatchObject([{ kind: 'relay_token', more: true }]);
+  expect(groups[0]?.items).toHaveLength(5);
+  const { path, body } = await typed('many-');
+  expect(path).toBe('/admin/search?q=many-');
+  expect(body).toContain('href="/admin/relay-tokens?q=many-"');
+});
+
+test('nothing found, nothing typed, and who may not search', async () => {
+  expect(await search('no such thing')).toEqual({ q: 'no such thing', groups: [] });
+  const { body } = await typed('no such thing');
+  expect(body).toContain('Nothing was found.');
+  expect(body).toContain('href="/admin/audit?text=no%20such%20thing"');
+  expect((await typed('   ')).path).toBe('/admin/search?q=');
+  expect(await search('')).toEqual({ q: '', groups: [] });
+  const { agent: other } = await signIn(site, 'user@example.test');
+  expect((await getJson(other, `${site.url}/admin/api/search?q=x`)).status).toBe(403);
+  expect((await other.get(`${site.url}/admin/search?q=x`)).status).toBe(403);
+  expect((await ask(`${site.url}/admin/api/search?q=x`)).status).toBe(401);
+});

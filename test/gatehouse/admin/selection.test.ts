@@ -1,0 +1,123 @@
+/** What is selected in a list is worked on to the end, even if some of it has gone meanwhile; and the page says how much. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { appOfFile } from '../../support/apps.ts';
+import type { Page, UserAgent } from '../../support/browserless.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
+import { grantOf } from './many.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ agent } = await signIn(site, 'admin@example.test'));
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+});
+
+const ask = (path: string, ids: readonly string[], by = agent) =>
+  by.get(`${site.url}/admin/${path}?${new URLSearchParams(ids.map((id) => ['id', id]))}`);
+/** As a browser does, which sends each of the ids. */
+function press(page: Page, by = agent): Promise<Page> {
+  const form = page.forms.find(({ action }) => action.includes('/admin/') && !action.endsWith('/search'));
+  const body = new URLSearchParams([
+    ...(form?.fields ?? []).filter(([name]) => name !== 'id'),
+    ...[...page.body.matchAll(/name="id" value="([^"]*)"/g)].map(([, id = '']) => ['id', id] as [string, string]),
+  ]);
+  return by.request(`${site.url}${form?.action}`, { method: 'POST', body });
+}
+const noticeOn = ({ body }: Page) => /<div class="notice notice-\w+" role="status">.*?<p>([^<]*)<\/p>/s.exec(body)?.[1];
+const makeTokens = (count: number) =>
+  Promise.all(Array.from({ length: count }, async (_, at) => (await admin.makeToken({ name: `one-${at}` })).id));
+
+test('relay tokens: one that another administrator has revoked meanwhile does not stop the others', async () => {
+  const ids = await makeTokens(3);
+  const question = await ask('relay-tokens/revoke', ids);
+  const open = await ask('relay-tokens/revoke', ids);
+  expect(question.body).toContain('Revoke 3 relay tokens');
+  await admin.call('DELETE', `/relay-tokens/${ids[1]}`);
+  const done = await press(question);
+  expect([done.status, noticeOn(done)]).toEqual([
+    200,
+    '2 relay tokens revoked. Every further call with them is refused. 1 was already gone.',
+  ]);
+  const late = await press(open);
+  expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing was left to do: 3 were already gone.']);
+  for (const id of ids) expect((await admin.call('GET', `/relay-tokens/${id}`)).status).toBe(404);
+});
+
+test('relay tokens: two administrators who revoke the same ones at the same time revoke each once', async () => {
+  const ids = await makeTokens(30);
+  const { agent: other } = await signIn(site, 'admin@example.test');
+  const questions = await Promise.all([ask('relay-tokens/revoke', ids), ask('relay-tokens/revoke', ids, other)]);
+  const pages = await Promise.all([press(questions[0]), press(questions[1], other)]);
+  expect(pages.map(({ status }) => status)).toEqual([200, 200]);
+  const revoked = pages.map((page) => Number(/^(\d+) relay tokens? revoked/.exec(noticeOn(page) ?? '')?.[1] ?? 0));
+  const one = pages.filter((page) => noticeOn(page)?.startsWith('Relay token revoked')).length;
+  expect(revoked.reduce((sum, count) => sum + count, one)).toBe(30);
+});
+
+test('sessions and connections: those that have ended are counted', async () => {
+  const users: string[] = [];
+  for (const login of ['user@example.test', 'second@example.test']) {
+    const { agent: own } = await signIn(site, login);
+    users.push((await sessionOf(site, own)).userId);
+  }
+  const idsOf = async (path: string) =>
+    (await Promise.all(users.map((user) => admin.call('GET', `/${path}?user=${user}`)))).map(
+      ({ json }) => (json.items as [{ id: string }])[0].id,
+    );
+  for (const [path, asks, says] of [
+    ['sessions', 'End 2 sessions', 'The session has ended. Pages that are open in that browser stop working at once.'],
+    [
+      'connections',
+      'Disconnect 2 connections',
+      'Disconnected. The provider has confirmed that the access is withdrawn (status 200).',
+    ],
+  ] as const) {
+    const ids = await idsOf(path);
+    const question = await ask(`${path}/end`, ids);
+    expect(question.body).toMatch(new RegExp(`<h1 id="confirm-title">${asks}\\?</h1>.*>${asks}</button>`, 's'));
+    const open = await ask(`${path}/end`, ids);
+    await admin.call('DELETE', `/${path}/${ids[0]}`);
+    const done = await press(question);
+    expect([done.status, noticeOn(done)]).toEqual([200, `${says} 1 was already gone.`]);
+    const late = await press(open);
+    expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing was left to do: 2 were already gone.']);
+  }
+});
+
+test('connections: a provider that does not answer is waited for 5 s in all, and its late answers are noted', async () => {
+  const users = Array.from({ length: 25 }, (_, at) => `u${String(at).padStart(22, '0')}`);
+  const app = appOfFile(site.env);
+  for (const user of users) await desk.grants.save(grantOf(user, app), 0);
+  const { promise: until, resolve: answer } = Promise.withResolvers<void>();
+  const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'hold', until });
+  const question = await ask(
+    'connections/end',
+    users.map((user) => `${user}.platform`),
+  );
+  const took = startStopwatch();
+  const done = await press(question);
+  expect(took()).toBeLessThan(8_000);
+  expect([done.status, noticeOn(done)]).toEqual([
+    200,
+    '25 connections ended here. The provider has confirmed 0 of them.',
+  ]);
+  for (const user of users) expect(await desk.grants.loadStored(user, 'platform')).toBeUndefined();
+  expect((await admin.call('GET', '/revocations?limit=200')).json.items).toHaveLength(25);
+
+  answer();
+  heal();
+  await expect.poll(async () => (await admin.call('GET', '/revocations')).json.items).toEqual([]);
+  const confirmed = async () => (await admin.call('GET', `/audit?event=revocation.confirmed&whom=${users[24]}`)).json;
+  await expect.poll(confirmed).toMatchObject({ items: [{ userId: users[24], outcome: 'confirmed' }] });
+});

@@ -1,0 +1,58 @@
+/** Sign-ins that never came back, as where the callback URL is not registered at the provider: what the pages say of them, at once and later. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
+import { sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { pass } from '../../../support/passing-time.ts';
+
+let site: TestSite;
+let admin: UserAgent;
+beforeAll(async () => {
+  site = await startSite({
+    apps: (parts) => [
+      sandboxApp(parts, 'platform'),
+      {
+        ...sandboxApp(parts, 'platform', { name: 'Unregistered' }),
+        id: 'unregistered',
+        callbackUrls: [`${parts.url}/oauth/callback/unregistered`],
+      },
+    ],
+    env: { ADMIN_APP: 'platform' },
+  });
+  ({ agent: admin } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' }));
+});
+afterAll(() => site.close());
+
+const list = async () => (await admin.get(`${site.url}/admin/sign-ins`)).body;
+const whatFails = (body: string) => /id="groups-title"(.*?)<\/table>/s.exec(body)?.[1] ?? '';
+
+test('is told at once what it probably is, and later stands with its like below what is known to have failed', async () => {
+  for (let round = 0; round < 2; round += 1) {
+    const page = await createUserAgent().get(`${site.url}/sign-in?app=unregistered`);
+    expect(page.url).toContain(site.sandbox.issuer);
+  }
+  const early = await list();
+  expect(early).toContain('No response yet');
+  expect(whatFails(early)).toBe('');
+  const path = /\/admin\/sign-ins\/[0-9a-f]{8}/.exec(early)?.[0] ?? 'none';
+  const record = await admin.get(site.url + path);
+  expect(record.body).toContain('the callback URL is most likely not registered there');
+  expect(record.body).toContain(`<code>${site.url}/oauth/callback/unregistered</code>`);
+  const check = await admin.submit(record, {}, { button: 'Check Unregistered now' });
+  expect(check.body).toMatch(/Callback URL is registered at the provider.*?Problem/s);
+
+  const denied = createUserAgent();
+  const asked = await denied.get(`${site.url}/sign-in?app=platform`);
+  const consent = await denied.submit(asked, { login: 'user@example.test', password: 'gatehouse-demo' });
+  await denied.submit(consent, {}, { button: 'Deny' });
+  pass(180);
+  const groups = whatFails(await list());
+  const stuck = await admin.get(site.url + path);
+  pass(-180);
+  const rows = groups.split('<tr>').slice(2);
+  expect(rows.map((row) => /data-label="Count"[^>]*>(\d+)/.exec(row)?.[1])).toEqual(['2', '1']);
+  expect(rows[0]).toContain('Started, and nothing came back');
+  expect(rows[0]).toMatch(/connected-apps\/unregistered#[^"]+">Callback URLs</);
+  expect(stuck.body).toMatch(
+    /1 other sign-in failed for the same cause\. <a href="[^"]*\/admin\/sign-ins\?failed=true">/,
+  );
+});

@@ -1,0 +1,79 @@
+/** R102: the proof that the administration demands has an age, however the session began. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { attempt, type HostileSite, startHostileSite, textOf } from '../sign-in/attempt.ts';
+
+let site: HostileSite;
+beforeAll(async () => {
+  site = await startHostileSite({ env: { ADMIN_ACR: 'mfa' } });
+});
+afterAll(() => site.close());
+afterEach(() => site.provider.reset());
+
+const secondsAgo = (age: number) => Math.floor(Date.now() / 1000) - age;
+
+/** What the provider says of when the administrator signed in there. */
+function say(authTime: number | undefined): void {
+  site.provider.set({
+    claims: ({ auth_time: _, ...claims }) => ({
+      ...{ ...claims, acr: 'mfa', groups: ['gatehouse-admins'] },
+      ...(authTime === undefined ? {} : { auth_time: authTime }),
+    }),
+  });
+}
+
+async function signedInWith(authTime: number | undefined) {
+  say(authTime);
+  const { agent, signedIn } = await attempt(site);
+  expect(signedIn).toBe(true);
+  return agent;
+}
+const adminStatus = async (agent: UserAgent) => (await getJson(agent, `${site.url}/admin/api/users`)).status;
+
+test('R102 an ordinary sign-in counts where its proof is at most 900 seconds old', async () => {
+  const agent = await signedInWith(secondsAgo(890));
+  expect(await adminStatus(agent)).toBe(200);
+  expect((await agent.get(`${site.url}/admin`)).visited).toHaveLength(1);
+});
+
+test('R102 an older proof opens nothing, and a new one is asked for with max_age', async () => {
+  const agent = await signedInWith(secondsAgo(905));
+  expect(await adminStatus(agent)).toBe(403);
+  const refused = await agent.get(`${site.url}/admin`);
+  expect([refused.status, new URL(refused.url).pathname]).toEqual([403, '/oauth/callback/elsewhere']);
+  const asked = refused.visited.filter((url) => url.includes('/authorize'));
+  expect(asked.map((url) => new URL(url).searchParams.get('max_age'))).toEqual(['900']);
+  say(secondsAgo(0));
+  const page = await agent.get(`${site.url}/admin`);
+  expect([page.status, page.url]).toEqual([200, `${site.url}/admin`]);
+  expect(await adminStatus(agent)).toBe(200);
+});
+
+test('R102 a time that is to come, such as one in milliseconds, proves nothing', async () => {
+  const agent = await signedInWith(secondsAgo(-30));
+  expect(await adminStatus(agent)).toBe(200);
+  for (const time of [secondsAgo(-120), Date.now()]) {
+    const later = await signedInWith(time);
+    expect(await adminStatus(later)).toBe(403);
+    expect((await later.get(`${site.url}/admin`)).status).toBe(403);
+  }
+});
+
+test.each([
+  ['no auth_time', undefined],
+  ['an auth_time of 0', 0],
+])('R102 %s: the user is asked once, and then told what the provider lacks', async (_words, authTime) => {
+  const admin = await signedInWith(secondsAgo(0));
+  const agent = await signedInWith(authTime);
+  expect(await adminStatus(agent)).toBe(403);
+  const page = await agent.get(`${site.url}/admin`);
+  expect(page.visited.filter((url) => url.includes('/authorize'))).toHaveLength(1);
+  expect(page.status).toBe(403);
+  expect(textOf(page.body)).toContain('did not say when you last proved who you are');
+  expect(page.body).toContain('/sign-in?app=elsewhere&amp;step_up=1');
+  const reference = /data-copy-source>([^<]+)</.exec(page.body)?.[1];
+  const { json } = await getJson(admin, `${site.url}/admin/api/sign-ins/${reference}`);
+  expect(json.cause).toMatchObject({ name: 'auth_time_missing' });
+  expect((await getJson(agent, `${site.url}/session`)).json.signedIn).toBe(true);
+});

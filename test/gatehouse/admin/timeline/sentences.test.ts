@@ -1,0 +1,129 @@
+/** What the timeline says of each event: a sentence in the past tense, with names in place of ids. */
+import { describe, expect, test } from 'vitest';
+import { callsSentence } from '../../../../src/gatehouse/admin/timeline/calls.ts';
+import { attemptSentence, type SentenceNames, sentenceOf } from '../../../../src/gatehouse/admin/timeline/sentences.ts';
+import { AUDIT_EVENTS, type AuditEvent, type AuditRecord } from '../../../../src/gatehouse/audit/kinds.ts';
+
+const NAMES: SentenceNames = {
+  ...{ app: 'Wiki', service: 'nightly', target: 'the target', purpose: 'sign_in', cause: undefined },
+};
+const said = (event: AuditEvent, changes: Partial<AuditRecord> = {}, names: Partial<SentenceNames> = {}): string =>
+  sentenceOf(
+    { id: '1', at: '2026-03-01T00:00:00.000Z', event, actor: { kind: 'user', id: 'uID' }, ...changes },
+    { ...NAMES, ...names },
+  );
+
+test.each(Object.keys(AUDIT_EVENTS) as AuditEvent[])('%s is said by everyone without an id or a gap', (event) => {
+  const target = { kind: 'connection', id: 'uID/appID' };
+  for (const kind of [
+    'user',
+    'administrator',
+    'admin_token',
+    'operator',
+    'system',
+    'relay_token',
+    'anonymous',
+  ] as const) {
+    for (const names of [{}, { app: undefined, service: undefined, target: undefined }]) {
+      const text = said(event, { actor: { kind }, target, userId: 'uID' }, names);
+      expect(text).toMatch(/^[A-Z][^:]{5,}/);
+      expect(text).not.toMatch(/undefined|null|ID\b.*ID|uID|appID|: *$|\.$/);
+    }
+  }
+});
+
+describe('sentences', () => {
+  test.each<[string, string]>([
+    ['Signed in with Wiki', said('sign_in.succeeded')],
+    ['Could not sign in with Wiki: The app is disabled', said('sign_in.failed', {}, { cause: 'The app is disabled.' })],
+    [
+      'Could not connect Wiki: internal',
+      said('sign_in.failed', { facts: { reason: 'internal' } }, { purpose: 'connect' }),
+    ],
+    [
+      'Consented to Wiki: profile, offline_access',
+      said('connection.made', { facts: { scopes: ['profile', 'offline_access'] } }),
+    ],
+    [
+      'The connection to Wiki broke: The provider has ended this connection',
+      said('connection.broken', { facts: { cause: 'grant_refused' } }),
+    ],
+    ['Disconnected Wiki: the provider confirmed it', said('connection.removed', { outcome: 'revoked' })],
+    [
+      'A refresh of the connection to Wiki failed: The provider is not available',
+      said('refresh.failed', { outcome: 'unavailable' }),
+    ],
+    ...[
+      ['refused', 'The provider has ended this connection'],
+      ['doubtful', 'The provider refused to renew the access and did not say clearly why'],
+      ['unusable', 'The provider sent a response that cannot be used'],
+      ['app_fault', 'The provider does not accept the registration of this app at the moment'],
+    ].map(([outcome = '', words]): [string, string] => [
+      `A refresh of the connection to Wiki failed: ${words}`,
+      said('refresh.failed', { outcome }),
+    ]),
+    ['A refresh of the connection to Wiki failed', said('refresh.failed')],
+    ...[
+      ['pending', 'the provider has not confirmed it yet'],
+      ['unsupported', 'the provider offers no revocation'],
+      ['unconfirmed', 'the provider was not asked'],
+    ].map(([outcome = '', words]): [string, string] => [
+      `Disconnected Wiki: ${words}`,
+      said('connection.removed', { outcome }),
+    ]),
+    ['Disconnected Wiki', said('connection.removed')],
+    ['Disconnected an app', said('connection.removed', {}, { app: undefined })],
+    ['Could not sign in with Wiki: internal', said('sign_in.refused', { facts: { reason: 'internal' } })],
+    ['Was signed out by the provider of Wiki', said('session.ended_by_provider')],
+    ['Refused a sign-out by the provider of Wiki', said('session.end_refused')],
+    ['Was refused in the administration: not_allowed', said('admin.refused', { outcome: 'not_allowed' })],
+    ['Signed in again for the administration', said('admin.stepped_up')],
+    ['Imported the connection to Wiki', said('connection.imported')],
+    ['The connection to Wiki worked again', said('connection.recovered')],
+    ['The connection to Wiki broke: odd', said('connection.broken', { facts: { cause: 'odd' } })],
+    ['The connection to Wiki broke', said('connection.broken')],
+    ['Created a link with which to connect Wiki', said('connect_link.created')],
+    ['Connected Wiki with a link', said('connect_link.used')],
+    ['The provider of Wiki did not confirm a revocation', said('revocation.pending')],
+    ['The provider of Wiki confirmed a revocation', said('revocation.confirmed')],
+    ['Gave up a revocation at the provider of Wiki', said('revocation.abandoned')],
+    ['A call by nightly to Wiki failed', said('relay.used')],
+    ['A call by a service to Wiki failed', said('relay.used', {}, { service: undefined })],
+    ['Refused a call by a service', said('relay.refused', {}, { app: undefined, service: undefined })],
+    ['Session ended: the target', said('session.ended', { actor: { kind: 'admin_token' } })],
+    ['Consented to Wiki', said('connection.made', { actor: { kind: 'administrator' } })],
+    ['Could not connect Wiki: no', attemptSentence('Wiki', { purpose: 'connect', cause: 'no.', ended: true })],
+    ['Refused a call by nightly to Wiki: rule users', said('relay.refused', { outcome: 'rule: users' })],
+    [
+      'User disabled (not done: this has been changed in the meantime)',
+      said(
+        'user.disabled',
+        { actor: { kind: 'administrator' }, outcome: 'not_done: version_conflict' },
+        { target: undefined },
+      ),
+    ],
+    ['Relay token rotated: the target', said('relay_token.rotated', { actor: { kind: 'administrator' } })],
+    ['Session ended: the target', said('session.ended', { actor: { kind: 'administrator' } })],
+    ['Ended a session', said('session.ended')],
+    ['Began to connect Wiki', attemptSentence('Wiki', { purpose: 'connect', cause: undefined, ended: false })],
+  ])('%s', (expected, actual) => expect(actual).toBe(expected));
+
+  test.each([
+    [
+      'nightly made 1,200 calls to Wiki',
+      { refused: false, count: 1_200, parts: [], rules: [] },
+      { service: 'nightly', app: 'Wiki' },
+    ],
+    ['Made 1 call', { refused: false, count: 1, parts: [], rules: [] }, { service: undefined, app: undefined }],
+    [
+      'Refused 3 calls by nightly: rules users, networks',
+      {
+        refused: true,
+        count: 3,
+        parts: ['a: 1 refused by rule users', 'b: 1 refused by rule networks', 'c: 1 refused by rule users'],
+        rules: ['users', 'networks'],
+      },
+      { service: 'nightly', app: undefined },
+    ],
+  ])('%s', (expected, calls, names) => expect(callsSentence({ at: 0, ...calls }, names)).toBe(expected));
+});

@@ -1,0 +1,238 @@
+/** The timelines of a user, an app and a relay token, through the API and on pages. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
+import { openVault } from '../../../support/fleet.ts';
+import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { until } from '../../../support/until.ts';
+import { type Administrator, administratorOf, assertionOf, relayThread } from '../../relay/service.ts';
+
+interface Item {
+  id: string;
+  at: string;
+  until: string | null;
+  kind: string;
+  event: string;
+  text: string;
+  actor: { kind: string; id: string | null; name: string | null } | null;
+  user: { id: string; name: string | null } | null;
+  app: { id: string; name: string } | null;
+  address: string | null;
+  calls: number | null;
+  signIn: string | null;
+  details: Record<string, string>;
+}
+interface Page {
+  items: Item[];
+  next?: string;
+}
+
+let site: TestSite;
+let vault: Awaited<ReturnType<typeof openVault>>;
+let admin: UserAgent;
+let api: Administrator;
+let agent: UserAgent;
+let userId: string;
+let tokenId: string;
+beforeAll(async () => {
+  site = await startSite({
+    sandbox: { accessTokenSeconds: 3_600 },
+  });
+  vault = await openVault(site.env);
+  api = await administratorOf(site, vault);
+  ({ agent: admin } = await signIn(site, 'admin@example.test'));
+  ({ agent } = await signIn(site));
+  userId = ((await getJson(agent, `${site.url}/session`)).json.user as { id: string }).id;
+  const { id, token } = await api.makeToken({ name: 'nightly reports' });
+  tokenId = id;
+  const asUser = { 'gatehouse-user-assertion': await assertionOf(site, agent.cookies.header(site.url)) };
+  for (let call = 0; call < 3; call += 1) expect((await relayThread(site, token, asUser)).status).toBe(200);
+  expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(403);
+  const denied = createUserAgent();
+  const form = await denied.get(`${site.url}/sign-in`);
+  const consent = await denied.submit(form, { login: 'user@example.test', password: PASSWORD });
+  await denied.submit(consent, {}, { button: 'Deny' });
+  expect((await api.call('POST', `/relay-tokens/${id}/rotate`, {})).status).toBe(200);
+  await until(async () => (await timeline(`users/${userId}`)).items.some(({ calls }) => calls === 3));
+  // The sums are written every moment: the refused call may be in later ones.
+  await until(async () =>
+    texts(await timeline('connected-apps/platform')).some((text) => text.startsWith('Refused 1')),
+  );
+});
+afterAll(async () => {
+  await vault?.store.close();
+  await site?.close();
+});
+
+const timeline = async (path: string, query = '') => {
+  const { status, json } = await api.call('GET', `/${path}/timeline${query}`);
+  expect([status, json]).toEqual([200, json]);
+  return json as unknown as Page;
+};
+const texts = ({ items }: Page) => items.map(({ text }) => text);
+
+test('of a user: sign-ins, consents, sums of calls and refusals, with names', async () => {
+  const page = await timeline(`users/${userId}`);
+  expect(page.items.map(({ at }) => at)).toEqual(
+    page.items
+      .map(({ at }) => at)
+      .toSorted()
+      .reverse(),
+  );
+  expect(texts(page)).toEqual(
+    expect.arrayContaining([
+      'Signed in with Collaboration platform',
+      expect.stringMatching(/^Consented to Collaboration platform: openid, /),
+      'nightly reports made 3 calls to Collaboration platform',
+      'Refused a call by nightly reports to Collaboration platform: rule assertUser',
+    ]),
+  );
+  const sum = page.items.find(({ event }) => event === 'relay.calls');
+  expect(sum).toMatchObject({ kind: 'relay', calls: 3, app: { id: 'platform' }, actor: { id: tokenId } });
+  expect(Date.parse(String(sum?.until)) - Date.parse(String(sum?.at))).toBe(3_600_000);
+  const refusal = page.items.find(({ kind: one }) => one === 'refusals');
+  expect(refusal).toMatchObject({ address: '127.0.0.1', actor: { kind: 'relay_token', name: 'nightly reports' } });
+  expect(refusal?.details.requestId).toMatch(/-/);
+});
+
+test('of a relay token: its changes, its calls and its refusals', async () => {
+  const page = await timeline(`relay-tokens/${tokenId}`);
+  expect(texts(page).toSorted()).toEqual([
+    'Made 3 calls to Collaboration platform',
+    'Refused 1 call to Collaboration platform: rule assertUser',
+    'Relay token created',
+    'Relay token rotated',
+  ]);
+  expect(page.items.find(({ event }) => event === 'relay_token.rotated')?.actor).toMatchObject({
+    kind: 'admin_token',
+    name: 'test',
+  });
+});
+
+test('of an app: what users and services did with it, and who did it', async () => {
+  const page = await timeline('connected-apps/platform');
+  const signedIn = page.items.filter(({ event }) => event === 'sign_in.succeeded');
+  expect(signedIn.map(({ user }) => user?.id)).toContain(userId);
+  expect(signedIn.map(({ user }) => user?.name)).toContain('Uma Okafor');
+  expect(texts(page)).toEqual(
+    expect.arrayContaining([
+      'nightly reports made 3 calls to Collaboration platform',
+      expect.stringMatching(/^Consented to Collaboration platform: /),
+      'Could not sign in with Collaboration platform: The user or their organisation did not consent',
+    ]),
+  );
+  // Each call has an entry of its own in the audit trail, which a busy app could not be read by.
+  expect(page.items.filter(({ event }) => event === 'relay.used')).toEqual([]);
+});
+
+test('a kind narrows it, and pages show each item once', async () => {
+  for (const path of [`users/${userId}`, 'connected-apps/platform', `relay-tokens/${tokenId}`]) {
+    const all = (await timeline(path, '?limit=200')).items;
+    const kinds = [...new Set(all.map((one) => one.kind))];
+    for (const one of kinds) {
+      const ids = (await timeline(path, `?kind=${one}`)).items.map(({ id }) => id);
+      expect([path, one, ids]).toEqual([path, one, all.filter((item) => item.kind === one).map(({ id }) => id)]);
+    }
+    const seen: string[] = [];
+    for (let after = ''; ; ) {
+      const { items, next } = await timeline(path, `?limit=1${after}`);
+      seen.push(...items.map(({ id }) => id));
+      if (next === undefined) break;
+      after = `&after=${encodeURIComponent(next)}`;
+    }
+    expect([path, seen]).toEqual([path, all.map(({ id }) => id)]);
+  }
+  expect((await api.call('GET', `/users/${userId}/timeline?kind=other`)).status).toBe(400);
+  expect((await api.call('GET', `/users/${userId}/timeline?after=other`)).status).toBe(400);
+  for (const path of ['users/none', 'connected-apps/none', 'relay-tokens/none']) {
+    expect([path, (await api.call('GET', `/${path}/timeline`)).status]).toEqual([path, 404]);
+  }
+});
+
+test('a change of health is told once, whatever fails after it', async () => {
+  const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
+  const fail = async (again: boolean) => {
+    const stored = await vault.grants.loadStored(userId, 'platform');
+    if (!stored || !('grant' in stored)) throw new Error('The grant cannot be read.');
+    const { grant, version } = stored;
+    const failure = grant.failure && { ...grant.failure, retryAt: 0 };
+    await vault.grants.save({ ...grant, expiresAt: Date.now() - 1_000, failure }, version);
+    await agent.get(`${site.url}/threads/current`, { headers: { accept: 'application/json' } });
+    await until(async () => {
+      const { json } = await api.call('GET', `/audit?event=refresh.failed&whom=${userId}`);
+      const entries = json.items as { facts: { again?: boolean } }[];
+      return entries.length === (again ? 2 : 1);
+    });
+  };
+  await fail(false);
+  await fail(true);
+  const { items } = await timeline(`users/${userId}`, '?kind=connections');
+  expect(items.filter(({ event }) => event === 'refresh.failed').map(({ text }) => text)).toEqual([
+    'A refresh of the connection to Collaboration platform failed: The provider is not available',
+  ]);
+  heal();
+});
+
+test('the pages show it by day, with links, and filter it', async () => {
+  const { body } = await admin.get(`${site.url}/admin/users/${userId}`);
+  const section = /<section class="panel timeline".*?<\/section>/s.exec(body)?.[0] ?? '';
+  expect(section).toContain('Signed in with Collaboration platform');
+  expect(section).toContain(`href="/admin/relay-tokens/${tokenId}"><bdi>nightly reports</bdi>`);
+  const token = await admin.get(`${site.url}/admin/relay-tokens/${tokenId}?kind=changes`);
+  expect(token.body).toContain('Relay token rotated');
+  expect(token.body).not.toContain('Made 3 calls');
+  const app = await admin.get(`${site.url}/admin/connected-apps/platform?kind=refusals`);
+  expect(app.body).toContain('Refused 1 call by nightly reports');
+  expect(app.body).not.toContain('Signed in with');
+});
+
+test('no link leads to a user, a token or a sign-in that is gone', async () => {
+  const { agent: other } = await signIn(site, 'second@example.test');
+  const goneId = ((await getJson(other, `${site.url}/session`)).json.user as { id: string }).id;
+  const { id, token } = await api.makeToken({ name: 'soon revoked' });
+  const asUser = { 'gatehouse-user-assertion': await assertionOf(site, other.cookies.header(site.url)) };
+  expect((await relayThread(site, token, asUser)).status).toBe(200);
+  await until(async () =>
+    texts(await timeline('connected-apps/platform')).includes('soon revoked made 1 call to Collaboration platform'),
+  );
+  const isLinked = async () => {
+    const { body } = await admin.get(`${site.url}/admin/connected-apps/platform`);
+    const section = /<section class="panel timeline".*?<\/section>/s.exec(body)?.[0] ?? '';
+    const links = [...section.matchAll(/href="(\/admin\/(?:users|relay-tokens|sign-ins)\/[^"]*)"/g)].map(
+      ([, path]) => path,
+    );
+    for (const path of new Set(links)) expect([path, (await admin.get(site.url + path)).status]).toEqual([path, 200]);
+    expect(links.filter((path) => path?.startsWith('/admin/sign-ins/')).length).toBeGreaterThan(0);
+    return [
+      section.includes(goneId),
+      section.includes(id),
+      links.some((path) => path?.endsWith(goneId)),
+      links.some((path) => path?.endsWith(id)),
+    ];
+  };
+  expect(await isLinked()).toEqual([true, true, true, true]);
+  expect((await api.call('DELETE', `/relay-tokens/${id}`)).status).toBe(204);
+  expect((await api.call('DELETE', `/users/${goneId}`)).status).toBe(200);
+  expect(await isLinked()).toEqual([true, true, false, false]);
+  const signedIn = (await timeline('connected-apps/platform', '?kind=sign_ins')).items.filter(
+    ({ actor }) => actor?.id === goneId,
+  );
+  expect(signedIn.map(({ signIn: record }) => record)).toEqual([null]);
+});
+
+test('the pages lead on to what is older, and back', async () => {
+  for (let n = 0; n < 30; n += 1) await signIn(site);
+  await until(async () => (await timeline(`users/${userId}`, '?limit=200')).items.length > 60);
+  const textsOf = (body: string) =>
+    [...body.matchAll(/class="timeline-text">.*?<bdi>([^<]+)</gs)].map(([, text]) => text);
+  const linkOf = (body: string, rel: string) =>
+    new RegExp(`href="([^"]+#timeline)" rel="${rel}"`).exec(body)?.[1]?.replaceAll('&amp;', '&');
+  const first = await admin.get(`${site.url}/admin/users/${userId}?kind=sign_ins`);
+  expect(linkOf(first.body, 'prev')).toBeUndefined();
+  const second = await admin.get(`${site.url}${linkOf(first.body, 'next')}`);
+  const shown = [...textsOf(first.body), ...textsOf(second.body)];
+  const { items } = await timeline(`users/${userId}`, '?kind=sign_ins&limit=200');
+  expect(shown).toEqual(items.map(({ text }) => text).slice(0, shown.length));
+  expect(textsOf(first.body)).toHaveLength(25);
+  const again = await admin.get(`${site.url}${linkOf(second.body, 'prev')}`);
+  expect(textsOf(again.body)).toEqual(textsOf(first.body));
+});

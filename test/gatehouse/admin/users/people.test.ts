@@ -1,0 +1,294 @@
+/** People in the administration: users, sessions and connections by API and page, and what becomes of them. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { runCommand } from '../../../support/terminal.ts';
+
+let site: TestSite;
+let admin: UserAgent;
+let csrf: string;
+beforeAll(async () => {
+  site = await startSite();
+  ({ agent: admin } = await signIn(site, 'admin@example.test'));
+  csrf = String((await getJson(admin, `${site.url}/session`)).json.csrfToken);
+});
+afterAll(() => site.close());
+
+type Json = Record<string, unknown>;
+interface List {
+  items: Json[];
+  next?: string;
+}
+
+const list = async (path: string) => (await getJson(admin, `${site.url}/admin/api/${path}`)).json as unknown as List;
+const call = async (method: string, path: string) => {
+  const headers = { accept: 'application/json', 'x-csrf-token': csrf };
+  const page = await admin.request(`${site.url}/admin/api/${path}`, { method, headers, follow: false });
+  return { status: page.status, json: page.body === '' ? {} : (JSON.parse(page.body) as Json) };
+};
+const idOf = async (agent: UserAgent) => {
+  const { user } = (await getJson(agent, `${site.url}/session`)).json as { user: { id: string } };
+  return user.id;
+};
+const isIn = async (agent: UserAgent) => (await getJson(agent, `${site.url}/session`)).json.signedIn === true;
+const audited = async (query: string) => (await list(`audit?${query}`)).items;
+
+describe('users', () => {
+  test('R56: are found by the beginning of name, word of it, address or id, and told with sessions and connections', async () => {
+    const { agent } = await signIn(site);
+    const id = await idOf(agent);
+    for (const q of ['USER@ex', id.slice(0, 9), 'uSeR']) {
+      const { items } = await list(`users?q=${encodeURIComponent(q)}`);
+      expect(items.map((user) => user.id)).toContain(id);
+    }
+    expect((await list('users?q=nobody-like-this')).items).toEqual([]);
+    const { json } = await getJson(admin, `${site.url}/admin/api/users/${id}`);
+    expect(json).toMatchObject({ id, email: 'user@example.test', disabled: false });
+    expect(json.sessions).toMatchObject([{ address: '127.0.0.1', app: 'platform', user: { id } }]);
+    expect(json.connections).toMatchObject([{ user: { id }, app: 'platform', health: 'active' }]);
+  });
+
+  test('R56: signed out by an administrator: out at the next request, and it is told who did it', async () => {
+    const { agent } = await signIn(site);
+    const id = await idOf(agent);
+    expect((await call('POST', `users/${id}/sign-out`)).status).toBe(204);
+    expect(await isIn(agent)).toBe(false);
+    const [entry] = await audited(`event=session.ended_everywhere&whom=${id}`);
+    expect(entry).toMatchObject({ actor: { kind: 'administrator', name: 'admin@example.test' }, address: '127.0.0.1' });
+    expect(entry?.requestId).toMatch(/-/);
+  });
+
+  test('R56: disabled: out at the next request and let in no more, until enabled again', async () => {
+    const { agent } = await signIn(site);
+    const id = await idOf(agent);
+    expect((await call('POST', `users/${id}/disable`)).json).toMatchObject({ id, disabled: true });
+    expect(await isIn(agent)).toBe(false);
+    const { agent: again, page } = await signIn(site);
+    expect(page.status).toBe(403);
+    expect(await isIn(again)).toBe(false);
+    const reference = /data-copy-source>([^<]+)</.exec(page.body)?.[1] ?? '';
+    const { json } = await getJson(admin, `${site.url}/admin/api/sign-ins/${reference}`);
+    expect(json.cause).toMatchObject({ name: 'not_permitted', words: 'This user is disabled.' });
+    expect((await call('POST', `users/${id}/enable`)).json).toMatchObject({ disabled: false });
+    expect(await isIn((await signIn(site)).agent)).toBe(true);
+  });
+
+  test('deleted: connections revoked, sessions ended, and nothing left but what the audit trail says', async () => {
+    const { agent } = await signIn(site, 'second@example.test');
+    const id = await idOf(agent);
+    const before = site.sandbox.hits.count('POST /revoke');
+    const { status, json } = await call('DELETE', `users/${id}`);
+    const ended = {
+      id: expect.stringMatching(/^cn/),
+      app: 'platform',
+      revocation: 'revoked',
+      provider: { status: 200 },
+    };
+    expect([status, json]).toEqual([200, { id, connections: [ended] }]);
+    expect(site.sandbox.hits.count('POST /revoke')).toBe(before + 1);
+    expect(await isIn(agent)).toBe(false);
+    expect((await call('GET', `users/${id}`)).status).toBe(404);
+    for (const path of [
+      `users?q=${id}`,
+      `sessions?user=${id}`,
+      `connections?user=${id}`,
+      'sign-ins?q=second@example.test',
+    ])
+      expect((await list(path)).items).toEqual([]);
+    await expect.poll(() => audited(`event=user.deleted&whom=${id}`)).toHaveLength(1);
+    expect(await audited(`event=user.deletion_begun&whom=${id}`)).toHaveLength(1);
+  });
+  test('R56: disabled and then deleted: name and address are gone, and the way in stays shut', async () => {
+    const { agent } = await signIn(site, 'second@example.test');
+    const id = await idOf(agent);
+    await call('POST', `users/${id}/disable`);
+    expect((await call('DELETE', `users/${id}`)).status).toBe(200);
+    expect((await signIn(site, 'second@example.test')).page.status).toBe(403);
+    const { json } = await getJson(admin, `${site.url}/admin/api/users/${id}`);
+    expect(json).toMatchObject({ id, disabled: true });
+    expect([json.name, json.email]).toEqual([null, null]);
+    expect((await list('users?q=second')).items).toEqual([]);
+    await call('POST', `users/${id}/enable`);
+    expect((await signIn(site, 'second@example.test')).page.status).toBe(200);
+  });
+});
+
+describe('sessions', () => {
+  test('R56: everybody’s are listed with browser and address, and each can be ended', async () => {
+    const { agent } = await signIn(site);
+    const { agent: other } = await signIn(site);
+    const id = await idOf(agent);
+    const { items } = await list(`sessions?user=${id}`);
+    expect((await list('sessions?limit=200')).items.length).toBeGreaterThanOrEqual(items.length + 1);
+    const [newest] = (await list('sessions?limit=1')).items;
+    expect(newest).toMatchObject({ user: { id }, address: '127.0.0.1' });
+    expect((await call('DELETE', `sessions/${String(newest?.id)}`)).status).toBe(204);
+    expect([await isIn(agent), await isIn(other)]).toEqual([true, false]);
+    expect((await call('DELETE', `sessions/${String(newest?.id)}`)).status).toBe(404);
+    expect((await list('sessions?limit=200')).items.map((session) => session.id)).not.toContain(newest?.id);
+  });
+});
+
+describe('connections', () => {
+  test('R52: one that the provider does not confirm is gone at once, pending, retried, and then no more', async () => {
+    const { agent } = await signIn(site);
+    const id = await idOf(agent);
+    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
+    const { json } = await call('DELETE', `connections/${id}.platform`);
+    const { id: connection } = json;
+    expect(json).toEqual({ id: expect.stringMatching(/^cn/), revocation: 'pending', provider: { status: 503 } });
+    expect((await list(`connections?user=${id}`)).items).toEqual([]);
+    const pending = { user: id, app: 'platform', connection, attempts: 1 };
+    const answered = { provider: { status: 503 }, providerWords: 'status 503' };
+    expect((await list('revocations')).items).toMatchObject([{ ...pending, ...answered }]);
+    expect((await admin.get(`${site.url}/admin/users/${id}`)).body).toContain('status 503</bdi>');
+    const all = (await admin.get(`${site.url}/admin/connections`)).body;
+    const rows = all.slice(all.indexOf('Not yet confirmed by the provider'));
+    expect(rows).toContain(`href="/admin/users/${id}"><bdi>Uma Okafor</bdi>`);
+    const page = await agent.get(`${site.url}/connections/platform`, { headers: { accept: 'text/html' } });
+    expect(page.body).toContain('Withdrawal pending');
+    expect(await audited(`event=revocation.pending&whom=${id}`)).toMatchObject([
+      { facts: { connection, status: 503 } },
+    ]);
+    heal();
+  });
+
+  test('R52: by the page of the user, which then says what the provider answered', async () => {
+    const id = await idOf((await signIn(site)).agent);
+    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
+    const disconnected = async () => {
+      const question = await admin.follow(await admin.get(`${site.url}/admin/users/${id}`), 'Disconnect…');
+      expect(question.body).toContain('Disconnect Collaboration platform from <bdi>Uma Okafor</bdi>?');
+      return admin.submit(question, {}, { button: 'Disconnect' });
+    };
+    const after = await disconnected();
+    heal();
+    expect(after.url).toContain(`/admin/users/${id}`);
+    expect(after.body).toContain('The provider has not confirmed yet');
+    expect(after.body).toContain('(status 503)');
+    const answered = async () => {
+      await signIn(site);
+      return (await disconnected()).body;
+    };
+    expect(await answered()).toContain('The provider has confirmed that the access is withdrawn (status 200).');
+    // The withdrawals that were pending are confirmed in the background, with entries of their own.
+    const confirmed = { facts: expect.objectContaining({ status: 200 }) };
+    expect(await audited(`event=revocation.confirmed&whom=${id}`)).toContainEqual(expect.objectContaining(confirmed));
+  });
+
+  test.each([
+    'connections?done=revoked&status=200',
+    'sessions?done=ended',
+    'users?done=delete',
+    'keys?done=rotated',
+    'relay-tokens?done=revoked',
+    'admin-tokens?done=revoked',
+    'webhooks?done=removed',
+    'service-accounts?done=removed',
+    'connected-apps?done=deleted',
+    'connected-apps/platform?done=registered',
+  ])('R52: no link can claim what was done: %s', async (path) => {
+    const page = await admin.get(`${site.url}/admin/${path}`);
+    expect([page.status, page.body.includes('class="notice notice-success"')]).toEqual([200, false]);
+  });
+
+  test('everyone is disconnected from an app with progress to be seen', async () => {
+    await signIn(site);
+    const total = (await list('connections?app=platform')).items.length;
+    expect(total).toBeGreaterThan(1);
+    const { status, json } = await call('POST', 'connected-apps/platform/disconnect-everyone');
+    expect([status, json.app]).toEqual([202, 'platform']);
+    await expect
+      .poll(async () => (await call('GET', 'connected-apps/platform/disconnect-everyone')).json)
+      .toMatchObject({ total, done: total, finishedAt: expect.any(String), answers: { revoked: total } });
+    expect((await list('connections?app=platform')).items).toEqual([]);
+  });
+});
+
+describe('pages', () => {
+  test('ask before administrators disable themselves', async () => {
+    const own = await idOf(admin);
+    const page = await admin.get(`${site.url}/admin/users/${own}`);
+    expect(page.forms.filter(({ action }) => action.endsWith('/disable'))).toEqual([]);
+    expect(page.body).toContain(`href="/admin/users/${own}/disable"`);
+    const asked = await admin.get(`${site.url}/admin/users/${own}/disable`);
+    expect(asked.body).toContain('This is your own account. You will be signed out');
+    expect(asked.forms.filter(({ action }) => action.endsWith('/disable'))).toHaveLength(1);
+  });
+
+  test('show people, and say what was done', async () => {
+    const { agent } = await signIn(site);
+    const id = await idOf(agent);
+    for (const path of [
+      'users',
+      `users/${id}`,
+      'sessions',
+      'connections',
+      'connected-apps/platform/disconnect-everyone',
+      'sign-ins',
+      'audit',
+    ]) {
+      const page = await admin.get(`${site.url}/admin/${path}`, { headers: { accept: 'text/html' } });
+      expect([path, page.status]).toEqual([path, 200]);
+    }
+    const question = await admin.get(`${site.url}/admin/users/${id}/sign-out`);
+    expect(await isIn(agent)).toBe(true);
+    const after = await admin.submit(question, {}, { button: 'Sign out everywhere' });
+    expect(after.body).toContain('Signed out everywhere.');
+    expect(await isIn(agent)).toBe(false);
+    const asked = await admin.get(`${site.url}/admin/users/${id}/disable`);
+    expect((await admin.submit(asked, {}, { button: 'Disable user' })).body).toContain('The user is disabled');
+  });
+});
+
+describe('the overview', () => {
+  test('tells sign-ins, connections and sessions from the store, as numbers without a script', async () => {
+    await signIn(site);
+    const { json } = await getJson(admin, `${site.url}/admin/api/overview?range=month`);
+    const spans = json.spans as { counts: Record<string, number> }[];
+    expect(spans).toHaveLength(30);
+    // The day may turn meanwhile.
+    const latest = spans.slice(-2).map(({ counts }) => counts['sign_in.succeeded'] ?? 0);
+    expect(latest.reduce((sum, count) => sum + count)).toBeGreaterThan(3);
+    expect(json).toMatchObject({ users: expect.any(Number), connections: { total: expect.any(Number), in_doubt: 0 } });
+    const page = await admin.get(`${site.url}/admin`, { headers: { accept: 'text/html' } });
+    expect(page.body).toMatch(/<table[^>]*id="sign-ins-table"/);
+  });
+});
+
+describe('the audit trail', () => {
+  test('R88: tells sign-ins, refusals and changes; as NDJSON whole, and as lines of the log', async () => {
+    const page = await admin.get(`${site.url}/admin/api/audit?format=ndjson`);
+    expect(page.headers.get('content-type')).toContain('application/x-ndjson');
+    const entries = page.body
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Json);
+    const events = new Set(entries.map(({ event }) => event));
+    for (const event of [
+      'sign_in.succeeded',
+      'sign_in.refused',
+      'user.disabled',
+      'connection.made',
+      'connection.removed',
+      'audit.exported',
+    ])
+      expect(events).toContain(event);
+    const logged = site.logs().filter((line) => line.includes('"audit":{'));
+    expect(logged.length).toBeGreaterThanOrEqual(entries.length);
+    expect((await call('GET', 'audit?event=nothing.like.it')).status).toBe(400);
+  });
+
+  test('is exported by the command as NDJSON, and that is told as well', async () => {
+    const { status, stdout, stderr } = await runCommand(['audit', 'export', '--from', '2020-01-01'], site.env);
+    expect([status, stderr]).toEqual([0, '']);
+    const entries = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Json);
+    expect(entries.map(({ event }) => event)).toContain('user.disabled');
+    const exported = entries.findLast(({ event }) => event === 'audit.exported');
+    expect(exported).toMatchObject({ actor: { kind: 'operator' } });
+    expect((await runCommand(['audit', 'export', '--from', 'soon'], site.env)).stderr).toContain('Give a date');
+  });
+});

@@ -1,0 +1,48 @@
+/** An administrator finds a broken connection and copies a link with which its user reconnects. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { RefreshFailure } from '../../../../src/gatehouse/grants/grant.ts';
+import type { UserAgent } from '../../../support/browserless.ts';
+import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: UserAgent;
+let agent: UserAgent;
+let user: string;
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+  ({ agent: admin } = await signIn(site, 'admin@example.test'));
+  ({ agent } = await signIn(site));
+  user = (await sessionOf(site, agent)).userId;
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+});
+
+const bodyOf = async (path: string) => (await admin.get(`${site.url}/admin/${path}`)).body;
+
+test('the row of a broken connection leads to the link, and the user reconnects there', async () => {
+  const link = `${site.url}/connections/platform`;
+  expect(await bodyOf('connections')).not.toContain('Copy reconnect link');
+  expect(await bodyOf(`users/${user}`)).not.toContain(link);
+
+  const failure = {
+    kind: 'reconnect_needed',
+    cause: 'grant_refused',
+    since: Date.now(),
+    failures: 1,
+    retryAt: 0,
+  } satisfies RefreshFailure;
+  await desk.change(user, () => ({ failure }), 'platform');
+
+  expect(await bodyOf('connections')).toContain(`/admin/users/${user}#reconnect">Copy reconnect link`);
+  const page = await bodyOf(`users/${user}`);
+  expect(page).toContain('id="reconnect"');
+  expect(page).toContain(link);
+  const shown = await agent.get(link);
+  expect(shown.status).toBe(200);
+  expect(shown.body).toContain('Reconnect');
+});

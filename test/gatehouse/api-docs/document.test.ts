@@ -1,0 +1,184 @@
+/** The description of the HTTP interface: every route is in it, it is made from what judges, and its page stays under the strict CSP. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ask } from '../../support/ask.ts';
+import { startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ADMIN_ROUTES, ROUTES } from '../../support/routes.ts';
+
+interface Document {
+  openapi: string;
+  servers: { url: string }[];
+  paths: Record<
+    string,
+    Record<
+      string,
+      {
+        summary: string;
+        operationId: string;
+        parameters?: { name: string; in: string }[];
+        requestBody?: Body;
+        responses: object;
+        security: object[];
+      }
+    >
+  >;
+  components: { schemas: object };
+}
+interface Body {
+  content: Record<string, { schema: { properties?: Record<string, unknown>; additionalProperties?: boolean } }>;
+}
+
+let site: TestSite;
+let document: Document;
+beforeAll(async () => {
+  site = await startSite();
+  document = JSON.parse((await ask(`${site.url}/openapi.json`)).body);
+});
+afterAll(() => site.close());
+
+/** They answer pages alone: people find their way by links. */
+const PAGES = [
+  'GET /',
+  'GET /problems/:code',
+  'GET /bin',
+  'GET /connections/:app',
+  'GET /connect/:link',
+  'GET /docs',
+  'GET /account/delete',
+];
+const nameOf = ({ method, pattern }: { method: string; pattern: string }) => `${method} ${pattern}`;
+const documented = () =>
+  Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path.replace(/\{(\w+)\}/g, ':$1')}`),
+  );
+
+describe('the document', () => {
+  test('is OpenAPI 3.1 of this very site', () => {
+    expect(document.openapi).toBe('3.1.0');
+    expect(document.servers).toEqual([{ url: site.url }]);
+  });
+
+  test('has every route that is no page, and no other', () => {
+    const admin = ADMIN_ROUTES.filter(({ pattern }) => pattern.startsWith('/admin/api/')).map(nameOf);
+    const others = ROUTES.map(nameOf).filter((name) => !PAGES.includes(name));
+    expect([...documented()].sort()).toEqual([...admin, ...others].sort());
+  });
+
+  test('names each call once, says what it does, who may make it and what a refusal looks like', () => {
+    const calls = Object.values(document.paths).flatMap((methods) => Object.values(methods));
+    expect(new Set(calls.map(({ operationId }) => operationId)).size).toBe(calls.length);
+    for (const { summary, responses } of calls) {
+      expect(summary.length).toBeGreaterThan(5);
+      expect(Object.keys(responses)).toContain('default');
+    }
+  });
+
+  test('names the parameters of each call of the administration', () => {
+    const list = ['after', 'limit', 'q'];
+    const timeline = ['after', 'limit', 'kind'];
+    const found = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, { parameters = [] }]): [string, string[]] => [
+        `${method} ${path.replace('/admin/api', '')}`,
+        parameters.filter((one) => path.startsWith('/admin/') && one.in === 'query').map(({ name }) => name),
+      ]),
+    );
+    expect(Object.fromEntries(found.filter(([, names]) => names.length > 0))).toEqual({
+      ...{ 'get /overview': ['range'], 'get /search': ['q'], 'get /users': list, 'get /revocations': list },
+      ...{ 'get /connected-apps': list, 'get /connected-apps/{id}': ['scopes'], 'get /connect-links': list },
+      ...{ 'delete /connected-apps/{id}': ['version'], 'get /relay-tokens': [...list, 'app', 'scope', 'state'] },
+      ...{ 'get /service-accounts': [...list, 'app'], 'get /webhooks': [...list, 'event', 'state'] },
+      ...{
+        'get /webhooks/{id}/messages': ['after', 'limit', 'state'],
+        'get /admin-tokens': [...list, 'scope', 'state'],
+      },
+      ...{ 'get /sessions': [...list, 'user'], 'get /connections': [...list, 'app', 'health', 'scopes', 'user'] },
+      ...{ 'get /sign-ins': [...list, 'failed'], 'post /bin/uploads': ['date', 'source', 'licence', 'columns'] },
+      ...{ 'get /users/{id}/timeline': timeline, 'get /connected-apps/{id}/timeline': timeline },
+      ...{ 'get /relay-tokens/{id}/timeline': timeline, 'post /bin/rollback': ['to'] },
+      'get /audit': [...list, 'event', 'who', 'whom', 'from', 'to', 'text', 'format'],
+    });
+  });
+
+  test.each(['relay-tokens', 'relay-tokens/{id}/rotate', 'webhooks', 'webhooks/{id}/rotate', 'admin-tokens'])(
+    'R80 says that a secret is only in this response: POST %s',
+    (path) => {
+      expect(document.paths[`/admin/api/${path}`]?.post?.summary).toContain('only this response contains');
+    },
+  );
+
+  test('R88 every change of the administration needs a token, or a session with the CSRF token', () => {
+    for (const [path, methods] of Object.entries(document.paths).filter(([one]) => one.startsWith('/admin/'))) {
+      for (const [method, { security }] of Object.entries(methods)) {
+        const session = method === 'get' ? { session: [] } : { session: [], csrf: [] };
+        expect(security, `${method} ${path}`).toEqual([{ adminToken: [] }, session]);
+      }
+    }
+  });
+
+  test('R82 every call of a service needs a relay token with the scope of its route', () => {
+    const calls = Object.entries(document.paths).filter(([path]) => path.startsWith('/relay/'));
+    const needed = calls.map(([path, methods]) => [path, Object.values(methods).map(({ security }) => security)]);
+    const exchange = ['token:exchange'];
+    expect(Object.fromEntries(needed)).toMatchObject({
+      '/relay/threads/current': [[{ relayToken: ['threads:read'] }]],
+      '/relay/connections': [[{ relayToken: ['connections:read'] }]],
+      '/relay/connect-links': [[{ relayToken: ['connect_links:create'] }]],
+      '/relay/bin/{bin}': [[{ relayToken: ['bin:read'] }]],
+      '/relay/bin': [[{ relayToken: ['bin:read'] }]],
+      '/relay/token': [[{ relayToken: exchange }, { relayTokenAsPassword: exchange }]],
+    });
+    for (const [path, securities] of needed) {
+      for (const [first] of securities as [object][]) expect(first, String(path)).toHaveProperty('relayToken.0');
+    }
+  });
+
+  test('names each error of an exchange, and what its parameters hold', () => {
+    const { responses, requestBody } = document.paths['/relay/token']?.post ?? { responses: {} };
+    const own = ['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'];
+    for (const error of [...own, 'unsupported_grant_type', 'invalid_client', 'temporarily_unavailable']) {
+      expect(JSON.stringify(responses)).toContain(`"${error}"`);
+    }
+    const { properties = {} } = requestBody?.content['application/x-www-form-urlencoded']?.schema ?? {};
+    for (const name of ['subject_token', 'audience', 'resource', 'scope']) {
+      expect(properties[name], name).toMatchObject({ description: expect.stringMatching(/.{10,}/) });
+    }
+  });
+
+  test('R66 what a user reads needs a session, and what a user changes the CSRF token as well', () => {
+    const securities = (method: string) =>
+      [
+        '/threads/current',
+        '/connections',
+        '/sessions',
+        '/session/verify',
+        '/bin',
+        '/sign-out',
+        '/account/delete',
+      ].flatMap((path) => document.paths[path]?.[method]?.security ?? []);
+    expect(new Set(securities('get').map((one) => JSON.stringify(one)))).toEqual(new Set(['{"session":[]}']));
+    expect(new Set(securities('post').map((one) => JSON.stringify(one)))).toEqual(
+      new Set(['{"session":[],"csrf":[]}']),
+    );
+  });
+
+  test('takes the schemas that judge: what they refuse it does not know', () => {
+    const create = document.paths['/admin/api/connected-apps']?.post?.requestBody?.content['application/json']?.schema;
+    expect(create?.additionalProperties).toBe(false);
+    expect(Object.keys(create?.properties ?? {})).toEqual(
+      expect.arrayContaining(['callbackUrls', 'clientSecret', 'signIn']),
+    );
+    const answer = JSON.stringify(document.paths['/admin/api/connected-apps/{id}']?.get?.responses);
+    expect(answer).toContain('hasClientSecret');
+    expect(answer).not.toContain('"clientSecret"');
+  });
+});
+
+describe('the page', () => {
+  test('is drawn here, without script, style or anything from elsewhere', async () => {
+    const { status, headers, body } = await ask(`${site.url}/docs`);
+    expect(status).toBe(200);
+    expect(headers['content-security-policy']).toContain("script-src 'self'");
+    expect(body).not.toMatch(/<script[^>]*>[^<]|<style|\son\w+=|style="/);
+    for (const [, address = ''] of body.matchAll(/(?:src|href)="([^"]*)"/g)) expect(address).toMatch(/^[/#]/);
+    for (const path of Object.keys(document.paths)) expect(body).toContain(`<code>${path}</code>`);
+  });
+});

@@ -1,0 +1,169 @@
+/** The API reference: a curl line for each call that this Gatehouse accepts, fields with their types, a search, and deep links. */
+import { execFile, spawnSync } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sampleOf } from '../../../src/gatehouse/api-docs/curl.ts';
+import { fieldsOf, type JsonSchema } from '../../../src/gatehouse/api-docs/schema-fields.ts';
+import { ask } from '../../support/ask.ts';
+import { useBrowser } from '../../support/browser.ts';
+import { startSite, type TestSite } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let body: string;
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ body } = await ask(`${site.url}/docs`));
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+const TEXT: Readonly<Record<string, string>> = { '&quot;': '"', '&#39;': "'", '&lt;': '<', '&gt;': '>', '&amp;': '&' };
+const unescaped = (html: string) => html.replace(/&(?:quot|#39|lt|gt|amp);/g, (entity) => TEXT[entity] ?? '');
+const callOf = (id: string) => {
+  const start = body.indexOf(`<div id="${id}"`);
+  expect(start, id).toBeGreaterThan(0);
+  return body.slice(start, body.indexOf('</details>', start));
+};
+const curlOf = (id: string) => unescaped(/data-copy-source>([^<]+)</.exec(callOf(id))?.[1] ?? '');
+
+describe('the curl lines', () => {
+  test('name this Gatehouse, and take tokens and ids from the environment', () => {
+    expect(curlOf('getAdminApiUsersId')).toBe(
+      `curl "${site.url}/admin/api/users/$ID" -H "Authorization: Bearer $ADMIN_TOKEN"`,
+    );
+    expect(curlOf('postAdminApiRelayTokensIdRotate')).toBe(
+      `curl -X POST "${site.url}/admin/api/relay-tokens/$ID/rotate" -H "Authorization: Bearer $ADMIN_TOKEN" ` +
+        `-H "Content-Type: application/json" -d '{}'`,
+    );
+    expect(curlOf('getRelayThreadsCurrent')).toContain('"Authorization: Bearer $RELAY_TOKEN"');
+    expect(curlOf('postSessionsIdEnd')).toContain('-H "X-CSRF-Token: $CSRF_TOKEN"');
+  });
+
+  test('work in a shell as they stand, if the variables are set', async (context) => {
+    skipWithout(context, spawnSync('curl', ['--version']).error && 'curl');
+    const { token } = (
+      await admin.call('POST', '/admin-tokens', {
+        ...{ name: 'curl', scope: 'write' },
+        expiresAt: new Date(Date.now() + 86_400_000).toISOString(),
+      })
+    ).json as { token: string };
+    const statusOf = async (id: string, env: Record<string, string> = {}) => {
+      const line = `${curlOf(id)} -s -o /dev/null -w '%{http_code}'`;
+      const { stdout } = await promisify(execFile)('sh', ['-c', line], {
+        env: { PATH: process.env.PATH ?? '', ADMIN_TOKEN: token, ...env },
+      });
+      return stdout;
+    };
+    expect(await statusOf('getAdminApiUsers')).toBe('200');
+    const made = await admin.makeToken();
+    expect(await statusOf('getAdminApiRelayTokensId', { ID: made.id })).toBe('200');
+    expect(await statusOf('postAdminApiRelayTokensIdRotate', { ID: made.id })).toBe('200');
+    expect(await statusOf('postAdminApiCallbackUrls')).toBe('200');
+    expect(await statusOf('getSession')).toBe('200');
+  });
+
+  test('every call has one, without a token', () => {
+    const lines = [...body.matchAll(/data-copy-source>([^<]+)</g)].map(([, line = '']) => unescaped(line));
+    expect(lines.length).toBe(body.match(/class="docs-call"/g)?.length);
+    for (const line of lines) expect(line).toMatch(/^curl (-X [A-Z]+ )?"http/);
+    expect(lines.filter((line) => /gth[ar]_/.test(line))).toEqual([]);
+  });
+});
+
+describe('the fields', () => {
+  test('of a body: nested ones by their path, required ones marked, and the allowed values', () => {
+    const create = callOf('postAdminApiRelayTokens');
+    expect(create).toMatch(/<code>name<\/code> <b>required/);
+    for (const scope of ['threads:read', 'bin:read']) expect(create).toContain(`<code>&quot;${scope}&quot;</code>`);
+    const users = callOf('getAdminApiUsersIdTimeline');
+    expect(users).toMatch(/<span class="quiet">items\[\]\.actor\.<\/span>kind/);
+    expect(users).toMatch(/limit<\/code>.*?in the query, default 50, 1 to 200/s);
+  });
+
+  test.each<[string, JsonSchema, [string, string, boolean][]]>([
+    [
+      'objects in lists, maps and variants',
+      {
+        type: 'object',
+        required: ['list'],
+        properties: {
+          list: { type: 'array', items: { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] } },
+          map: { type: 'object', additionalProperties: { type: 'object', properties: { n: { type: 'integer' } } } },
+          either: {
+            anyOf: [{ type: 'object', properties: { a: { type: 'string', format: 'uri' } } }, { type: 'null' }],
+          },
+        },
+      },
+      [
+        ['list', 'array of object', true],
+        ['list[].id', 'string', true],
+        ['map', 'map of object', false],
+        ['map.*.n', 'integer', false],
+        ['either', 'object or null', false],
+        ['either.a', 'string (uri)', false],
+      ],
+    ],
+    ['a list', { type: 'array', items: { type: 'object', properties: { x: {} } } }, [['x', 'anything', false]]],
+    ['nothing', {}, []],
+  ])('%s', (_name, schema, expected) => {
+    expect(fieldsOf(schema).map(({ parent, name, type, required }) => [parent + name, type, required])).toEqual(
+      expected,
+    );
+  });
+
+  test('a sample has what is required, and nothing else', () => {
+    const schema: JsonSchema = {
+      type: 'object',
+      required: ['name', 'kind', 'list', 'at', 'count', 'inner'],
+      properties: {
+        ...{ name: { type: 'string' }, kind: { enum: ['a', 'b'] }, more: { type: 'string' } },
+        list: { type: 'array', minItems: 1, items: { const: 'x' } },
+        ...{ at: { type: 'string', format: 'date-time' }, count: { type: 'integer', minimum: 5 } },
+        inner: {
+          anyOf: [{ type: 'null' }, { type: 'object', required: ['y'], properties: { y: { type: 'boolean' } } }],
+        },
+      },
+    };
+    expect(sampleOf(schema)).toEqual({
+      ...{ name: '…', kind: 'a', list: ['x'], at: '2027-01-31T00:00:00Z', count: 5 },
+      inner: { y: false },
+    });
+  });
+});
+
+describe('in a browser', () => {
+  const openPage = useBrowser();
+
+  test('the search narrows the calls, and a link opens the one that it names', async () => {
+    const page = await openPage();
+    await page.goto(`${site.url}/docs`);
+    const shown = () => page.locator('.docs-call:visible').count();
+    const all = await shown();
+    await page.getByRole('searchbox').fill('rotate relay');
+    expect(await shown()).toBe(1);
+    expect(await page.locator('[data-docs-count]').textContent()).toBe(`1 of ${all} calls`);
+    // No path and no summary has this word: the fields are searched.
+    await page.getByRole('searchbox').fill('overlapSeconds');
+    expect(await shown()).toBeGreaterThan(0);
+    expect(await shown()).toBeLessThan(10);
+    await page.goto(`${site.url}/docs#getAdminApiUsers`);
+    await page.reload();
+    await page.locator('#getAdminApiUsers').waitFor({ state: 'visible' });
+  });
+
+  test('without scripts there is no search field, and a link still opens its call', async () => {
+    const page = await openPage({ javaScriptEnabled: false });
+    await page.goto(`${site.url}/docs#getAdminApiUsers`);
+    expect(await page.getByRole('searchbox').isVisible()).toBe(false);
+    expect(await page.locator('#getAdminApiUsers').isVisible()).toBe(true);
+  });
+});

@@ -1,0 +1,34 @@
+/** A copy of a storage names the entries of a log by their places, and so the members of every index of it. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
+import { copyOut } from '../../../src/shared/storage/copy.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+
+test('every index of the audit trail in a copy lists places of its entries', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-copied-'));
+  const store = await createSqliteStore({ directory });
+  try {
+    const trail = createAuditTrail({ store, clock: Date.now });
+    const [actor, target] = [
+      { kind: 'user' as const, id: 'u1' },
+      { kind: 'user', id: 'u2' },
+    ];
+    // The first takes an id and goes, so that no id is a place.
+    await trail.append({ event: 'user.disabled', actor, target }, 1);
+    await trail.trim();
+    await trail.append({ event: 'user.disabled', actor, target });
+    await trail.append({ event: 'sign_in.failed', actor });
+    const items = (await Array.fromAsync(copyOut(store))).flat();
+    const places = new Set(items.flatMap((item) => ('log' in item ? [item.id] : [])));
+    const listed = items.flatMap((item) => ('index' in item ? [item] : []));
+    expect(places.size).toBe(2);
+    expect(new Set(listed.map(({ index }) => index.slice(0, index.indexOf(':')))).size).toBe(6);
+    expect(listed.filter(({ member }) => !places.has(member))).toEqual([]);
+  } finally {
+    await store.close();
+    rmSync(directory, { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,228 @@
+/** R94: refusals and everyday events never push a change out of the audit trail, and are collapsed by actor and kind. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createCollapse } from '../../../src/gatehouse/audit/collapse.ts';
+import type { AuditEntry, AuditRecord } from '../../../src/gatehouse/audit/kinds.ts';
+import { createAuditNotes } from '../../../src/gatehouse/audit/notes.ts';
+import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
+import { containsCardNumber } from '../../../src/shared/observability/card-numbers.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { ask, DATA } from '../../support/ask.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { emptyPlace, type Place } from '../../support/places.ts';
+import { missingRedis } from '../../support/redis-server.ts';
+import { until } from '../../support/until.ts';
+import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
+import { administratorOf } from '../relay/service.ts';
+
+const START = Date.parse('2026-01-01T00:00:00Z');
+const DAY = 86_400_000;
+const BOB: AuditEntry['actor'] = { kind: 'user', id: 'u2', name: 'bob@example.test' };
+
+const change: AuditEntry = { event: 'connected_app.changed', actor: { kind: 'administrator', id: 'u1' } };
+const refusal: AuditEntry = { event: 'admin.refused', actor: BOB, outcome: 'not_allowed' };
+const signedIn: AuditEntry = { event: 'sign_in.succeeded', actor: BOB };
+const exchanged: AuditEntry = {
+  event: 'relay_token.exchanged',
+  actor: { kind: 'relay_token', id: 't1' },
+  target: { kind: 'connected_app', id: 'platform' },
+  userId: 'u2',
+};
+
+const eventsOf = (records: readonly AuditRecord[]) =>
+  Object.fromEntries(
+    Object.entries(Object.groupBy(records, ({ event }) => event)).map(([name, all]) => [name, all?.length]),
+  );
+
+describe('R94 the trail', () => {
+  let place: Place;
+  beforeAll(async () => {
+    place = await emptyPlace('SQLite');
+  });
+  afterAll(() => place?.dispose());
+
+  const everything = async (store: Store) => {
+    const trail = createAuditTrail({ store, clock: () => START });
+    const exported = await Array.fromAsync(trail.export());
+    const { items } = await trail.page({ limit: 500 });
+    expect(items.toReversed().map(({ id }) => id)).toEqual(exported.map(({ id }) => id));
+    return exported;
+  };
+
+  test('too many everyday events push out each other, and no change', async () => {
+    await place.look(async (store) => {
+      let now = START;
+      const trail = createAuditTrail({ store, clock: () => now, days: 30, maxEntries: 60 });
+      for (let n = 0; n < 20; n += 1) await trail.append(change, START + n);
+      for (let n = 0; n < 150; n += 1) {
+        for (const entry of [refusal, signedIn, exchanged]) await trail.append(entry, START + 100 + n);
+      }
+      expect(await trail.trim()).toBe(390);
+      expect(eventsOf(await everything(store))).toEqual({
+        ...{ 'connected_app.changed': 20, 'admin.refused': 20, 'sign_in.succeeded': 20, 'relay_token.exchanged': 20 },
+      });
+      expect((await trail.page({ limit: 500, filter: { who: 'u2' } })).items).toHaveLength(40);
+      expect(await trail.trim()).toBe(0);
+      for (let n = 0; n < 70; n += 1) await trail.append(change, START + 1_000 + n);
+      expect(await trail.trim()).toBe(30);
+      expect(eventsOf(await everything(store))).toMatchObject({ 'connected_app.changed': 60, 'admin.refused': 20 });
+      now = START + 31 * DAY;
+      expect(await trail.trim()).toBe(120);
+      expect(await everything(store)).toEqual([]);
+      expect((await trail.page({ limit: 9, filter: { event: 'admin.refused' } })).items).toEqual([]);
+    });
+    // Nothing is left behind in any index.
+    expect((await place.items()).filter((item) => 'index' in item && item.index.startsWith('audit'))).toEqual([]);
+  });
+});
+
+test('R94 too many everyday events are removed without reading the changes before them', async () => {
+  const place = await emptyPlace('SQLite');
+  await place.look(async (store) => {
+    let read = 0;
+    const logEntries: Store['logEntries'] = (log, ids) => {
+      read += ids.length;
+      return store.logEntries(log, ids);
+    };
+    const trail = createAuditTrail({ store: { ...store, logEntries }, clock: () => START, maxEntries: 200 });
+    for (let n = 0; n < 200; n += 1) await trail.append(change, START + n);
+    for (let n = 0; n < 203; n += 1) await trail.append(signedIn, START + 1_000 + n);
+    expect(await trail.trim()).toBe(3);
+    expect(read).toBe(3);
+  });
+  await place.dispose();
+});
+
+test.skipIf(missingRedis !== undefined)(
+  'R86 on Redis no id of an entry is taken for a card number in the log',
+  async () => {
+    const place = await emptyPlace('Redis');
+    await place.look(async (store) => {
+      const records: AuditRecord[] = [];
+      const trail = createAuditTrail({ store, clock: () => START, onStored: (record) => void records.push(record) });
+      for (let n = 0; n < 200; n += 1) await trail.append(signedIn);
+      expect(records.filter((record) => containsCardNumber(JSON.stringify(record)))).toEqual([]);
+      // The same id everywhere, so that a collector knows what it has.
+      const { items } = await trail.page({ limit: 200 });
+      expect(items.toReversed()).toEqual(records);
+      expect(await Array.fromAsync(trail.export())).toEqual(records);
+      expect(new Set(records.map(({ id }) => id)).size).toBe(200);
+    });
+    await place.dispose();
+  },
+);
+
+test('R94 what an administrator does is a change, but for refusals and reading', async () => {
+  const place = await emptyPlace('SQLite');
+  await place.look(async (store) => {
+    const trail = createAuditTrail({ store, clock: () => START, maxEntries: 1 });
+    const actor = { kind: 'admin_token', id: 'a1' } as const;
+    await trail.append({ ...refusal, actor });
+    for (const event of ['session.ended', 'connection.removed', 'admin.refused', 'audit.exported'] as const)
+      await trail.append({ event, actor });
+    await trail.append(signedIn);
+    await trail.trim();
+    expect((await Array.fromAsync(trail.export())).map(({ event }) => event)).toEqual([
+      'connection.removed',
+      'sign_in.succeeded',
+    ]);
+  });
+  await place.dispose();
+});
+
+describe('R94 refusals', () => {
+  const notesOf = (kept: AuditEntry[], clock: () => number) =>
+    createAuditNotes({
+      trail: { appendAll: async (entries) => void kept.push(...entries.map(({ entry }) => entry)) },
+      clock,
+      lost: () => expect.unreachable(),
+    });
+
+  test('of one actor are one entry a minute, and one with the count of the others', async () => {
+    const kept: AuditEntry[] = [];
+    let now = START;
+    const notes = notesOf(kept, () => now);
+    for (let n = 0; n < 10_000; n += 1) {
+      now = START + n * 6;
+      notes.note({ ...refusal, requestId: `request-${n}` });
+      if (n % 100 === 0) notes.note({ ...refusal, actor: { kind: 'user', id: 'u3' } });
+      if (n % 1_000 === 0) notes.note(change);
+    }
+    await notes.settle();
+    expect(kept.filter(({ event }) => event === 'connected_app.changed')).toHaveLength(10);
+    const refusals = kept.filter(({ event }) => event === 'admin.refused');
+    expect(refusals.map(({ actor, requestId, facts }) => [actor.id, requestId, facts?.times])).toEqual([
+      ['u2', 'request-0', undefined],
+      ['u3', undefined, undefined],
+      ['u2', 'request-9999', 9_999],
+      ['u3', undefined, 99],
+    ]);
+  });
+
+  test('of callers who are not signed in are counted apart by kind as well', () => {
+    const kept: AuditEntry[] = [];
+    const collapse = createCollapse(
+      () => START,
+      (entry) => kept.push(entry),
+    );
+    const anonymous = { kind: 'anonymous' } as const;
+    for (let n = 0; n < 100; n += 1) collapse.note({ event: 'admin.refused', actor: anonymous });
+    for (let n = 0; n < 70; n += 1) collapse.note({ event: 'sign_in.failed', actor: anonymous });
+    collapse.flush();
+    const counted = kept.filter(({ facts }) => facts?.times !== undefined);
+    expect(counted.map(({ event, facts }) => [event, facts?.times])).toEqual([
+      ['admin.refused', 40],
+      ['sign_in.failed', 10],
+    ]);
+  });
+
+  test('are counted apart by kind, and begin anew with the minute', async () => {
+    const kept: AuditEntry[] = [];
+    let now = START;
+    const notes = notesOf(kept, () => now);
+    for (let minute = 0; minute < 3; minute += 1) {
+      now = START + minute * 60_000;
+      for (let n = 0; n < 5; n += 1) {
+        for (const entry of [refusal, exchanged, { ...exchanged, userId: 'u3' }]) notes.note(entry);
+      }
+    }
+    await notes.settle();
+    const counts = Object.values(Object.groupBy(kept, ({ event, userId }) => `${event} ${userId}`));
+    expect(counts.map((entries) => entries?.map(({ facts }) => facts?.times))).toEqual(
+      Array(3).fill([undefined, 4, undefined, 4, undefined, 4]),
+    );
+  });
+});
+
+describe('R94 over HTTP', () => {
+  let site: TestSite;
+  let desk: VaultDesk;
+  beforeAll(async () => {
+    site = await startSite();
+    desk = await openVaultDesk(site);
+  });
+  afterAll(async () => {
+    await desk.close();
+    await site.close();
+  });
+
+  test('a refused user is recorded as a user, few times, with the count', async () => {
+    const admin = await administratorOf(site, desk);
+    const { agent } = await signIn(site, 'second@example.test');
+    const cookie = agent.cookies.header(site.url);
+    for (let n = 0; n < 300; n += 1) {
+      expect((await ask(`${site.url}/admin/api/users`, { headers: { ...DATA, cookie } })).status).toBe(403);
+    }
+    await site.restart();
+    const found = async () =>
+      (await admin.call('GET', '/audit?event=admin.refused&limit=100')).json.items as AuditRecord[];
+    await until(async () => (await found()).length > 1);
+    const entries = await found();
+    expect(new Set(entries.map(({ actor }) => `${actor.kind} ${actor.name}`))).toEqual(
+      new Set(['user second@example.test']),
+    );
+    // The minute may turn meanwhile.
+    expect(entries.length).toBeLessThan(20);
+    const counted = entries.reduce((sum, { facts }) => sum + Number(facts?.times ?? 1), 0);
+    expect(counted).toBe(300);
+  });
+});

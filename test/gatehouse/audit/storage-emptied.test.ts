@@ -1,0 +1,16 @@
+/** F5: a start on a storage that holds nothing is in the audit trail. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+});
+afterAll(() => site.close());
+
+test('F5: the first start tells it once, and a start on what is kept does not', async () => {
+  await site.restart();
+  const { agent } = await signIn(site, 'admin@example.test');
+  const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=storage.found_empty`);
+  expect(json.items).toMatchObject([{ actor: { kind: 'system' } }]);
+});

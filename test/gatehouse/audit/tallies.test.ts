@@ -1,0 +1,98 @@
+/** The overview's counts: of all processes together, by hour and by day, kept through a store that is down. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createTallies } from '../../../src/gatehouse/audit/tallies.ts';
+import { AppError } from '../../../src/shared/errors.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+
+let directory: string;
+let store: Store;
+let now: number;
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-tallies-'));
+  store = await createSqliteStore({ directory, clock: () => now });
+  now = Date.parse('2026-03-01T10:59:59Z');
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const tallies = (over: Store = store) => createTallies({ store: over, clock: () => now });
+
+test('several processes count into the same hours and days', async () => {
+  const several = [tallies(), tallies(), tallies()];
+  for (const one of several) one.count('sign_in.succeeded');
+  now += 2_000;
+  for (const one of several) one.count('sign_in.failed');
+  await Promise.all(several.map((one) => one.close()));
+  const [before, here] = await tallies().read('hour', 2);
+  expect(before).toEqual({ at: '2026-03-01T10:00:00.000Z', counts: { 'sign_in.succeeded': 3 } });
+  expect(here).toEqual({ at: '2026-03-01T11:00:00.000Z', counts: { 'sign_in.failed': 3 } });
+  const days = await tallies().read('day', 30);
+  expect(days).toHaveLength(30);
+  expect(days.at(-1)).toEqual({
+    at: '2026-03-01T00:00:00.000Z',
+    counts: { 'sign_in.succeeded': 3, 'sign_in.failed': 3 },
+  });
+});
+
+test('counting writes nothing by itself, and a store that is down loses no count', async () => {
+  let writes = 0;
+  let down = true;
+  const shaky: Store = {
+    ...store,
+    write: (...given) => {
+      writes += 1;
+      return down ? Promise.reject(new AppError('storage_unavailable')) : store.write(...given);
+    },
+  };
+  const one = tallies(shaky);
+  for (let n = 0; n < 1_000; n += 1) one.count('refresh.done');
+  expect(writes).toBe(0);
+  expect((await one.read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1_000 });
+  await one.close();
+  down = false;
+  await one.close();
+  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1_000 });
+});
+
+test('what is just being written is read as well, and once', async () => {
+  const slow = Promise.withResolvers<void>();
+  const one = tallies({
+    ...store,
+    write: async (...given) => {
+      await slow.promise;
+      return store.write(...given);
+    },
+  });
+  one.count('relay.answered');
+  const closed = one.close();
+  const read = one.read('hour', 1);
+  slow.resolve();
+  expect((await read)[0]?.counts).toEqual({ 'relay.answered': 1 });
+  await closed;
+});
+
+test('R119 counts that a stop cannot store are counted as lost, once each', async () => {
+  const lost: number[] = [];
+  const down: Store = { ...store, write: () => Promise.reject(new AppError('storage_unavailable')) };
+  const one = createTallies({ store: down, clock: () => now, lost: (counts) => void lost.push(counts) });
+  for (let n = 0; n < 7; n += 1) one.count('refresh.done');
+  await one.close();
+  expect(lost).toEqual([7]);
+});
+
+test('R119 counts are kept while another process is always faster', async () => {
+  const contended: Store = { ...store, write: async () => undefined };
+  let over: Store = contended;
+  const one = tallies({ ...store, write: (...given) => over.write(...given) });
+  one.count('refresh.done');
+  await one.close();
+  over = store;
+  await one.close();
+  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1 });
+});

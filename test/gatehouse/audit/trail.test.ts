@@ -1,0 +1,190 @@
+/** The audit trail over both ends: what is appended is found by each of its facets, bounded in time, number and text. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { AuditFilter } from '../../../src/gatehouse/audit/facets.ts';
+import type { AuditEntry } from '../../../src/gatehouse/audit/kinds.ts';
+import { createAuditNotes } from '../../../src/gatehouse/audit/notes.ts';
+import { type AuditTrailParts, createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
+import { AppError } from '../../../src/shared/errors.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+
+const START = Date.parse('2026-01-01T00:00:00Z');
+const DAY = 86_400_000;
+
+let directory: string;
+let store: Store;
+let now: number;
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-audit-'));
+  store = await createSqliteStore({ directory });
+  now = START;
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const trailOf = (parts: Partial<AuditTrailParts> = {}) => createAuditTrail({ store, clock: () => now, ...parts });
+
+const entry = (changes: Partial<AuditEntry> = {}): AuditEntry => ({
+  event: 'sign_in.succeeded',
+  actor: { kind: 'user', id: 'u1', name: 'Ada@example.test' },
+  target: { kind: 'connected_app', id: 'platform' },
+  ...changes,
+});
+
+const all = async (entries: AsyncIterable<{ id: string }>) => {
+  const ids: string[] = [];
+  for await (const { id } of entries) ids.push(id);
+  return ids;
+};
+
+describe('finding', () => {
+  test('R88: an entry tells who, what, to what, from where, when and in which request', async () => {
+    const trail = trailOf();
+    await trail.append(entry({ address: '10.0.0.1', requestId: 'request-1', outcome: 'signed_in', facts: { n: 1 } }));
+    const { items } = await trail.page({ limit: 5 });
+    expect(items).toEqual([
+      {
+        id: expect.any(String),
+        at: '2026-01-01T00:00:00.000Z',
+        event: 'sign_in.succeeded',
+        actor: { kind: 'user', id: 'u1', name: 'Ada@example.test' },
+        target: { kind: 'connected_app', id: 'platform' },
+        address: '10.0.0.1',
+        requestId: 'request-1',
+        outcome: 'signed_in',
+        facts: { n: 1 },
+      },
+    ]);
+  });
+
+  test('pages go from the newest to the oldest, each entry once, also while others are added', async () => {
+    const trail = trailOf();
+    for (let n = 0; n < 7; n += 1) await trail.append(entry({ facts: { n } }), START + Math.floor(n / 2));
+    const first = await trail.page({ limit: 3 });
+    await trail.append(entry({ facts: { n: 7 } }), START + 9);
+    const second = await trail.page({ limit: 3, after: first.next });
+    const third = await trail.page({ limit: 3, after: second.next });
+    const seen = [first, second, third].flatMap(({ items }) => items.map(({ facts }) => facts?.n));
+    expect(seen).toEqual([6, 5, 4, 3, 2, 1, 0]);
+    expect(third.next).toBeUndefined();
+  });
+
+  test('by event, by who (id, name, in any case), by whom, by time, by text, and by several of them', async () => {
+    const trail = trailOf();
+    await trail.append(entry(), START);
+    await trail.append(entry({ event: 'user.disabled', target: { kind: 'user', id: 'u1', name: 'Ada' } }), START + DAY);
+    await trail.append(
+      entry({ event: 'connection.removed', actor: { kind: 'system' }, userId: 'u1' }),
+      START + 2 * DAY,
+    );
+    await trail.append(entry({ actor: { kind: 'user', id: 'u2' }, facts: { why: 'A Needle' } }), START + 3 * DAY);
+    const found = async (filter: AuditFilter) =>
+      (await trail.page({ limit: 9, filter })).items.map(({ at }) => (Date.parse(at) - START) / DAY);
+    expect(await found({ event: 'user.disabled' })).toEqual([1]);
+    expect(await found({ who: 'ada@EXAMPLE.test' })).toEqual([1, 0]);
+    expect(await found({ whom: 'u1' })).toEqual([2, 1]);
+    expect(await found({ from: START + DAY, to: START + 2 * DAY })).toEqual([2, 1]);
+    expect(await found({ text: 'needle' })).toEqual([3]);
+    expect(await found({ whom: 'platform', event: 'sign_in.succeeded', text: 'ada' })).toEqual([0]);
+    expect(await found({ who: 'nobody' })).toEqual([]);
+  });
+
+  test('a foreign cursor is refused', async () => {
+    await trailOf().append(entry());
+    await expect(trailOf().page({ limit: 2, after: 'x' })).rejects.toMatchObject({ code: 'invalid_request' });
+  });
+});
+
+describe('keeping', () => {
+  test('R88: control characters, escapes and marks that turn text come to nothing, long texts are cut', async () => {
+    const trail = trailOf();
+    const nasty = 'a\r\nb\u001b[31m\u202ec\u2028';
+    await trail.append(
+      entry({
+        actor: { kind: 'user', id: nasty, name: nasty },
+        facts: { nasty, list: [nasty], long: 'x'.repeat(9_000) },
+      }),
+    );
+    const [kept] = (await trail.page({ limit: 1 })).items;
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must be gone
+    expect(JSON.stringify(kept)).not.toMatch(/\\[rn]|\\u001b|[\u0000-\u001f\u202e\u2028]/);
+    expect(String(kept?.facts?.long)).toHaveLength(500);
+  });
+
+  test('R85 R86: a card number in any text is taken out', async () => {
+    const trail = trailOf();
+    await trail.append(
+      entry({ actor: { kind: 'user', name: '4111 1111 1111 1111' }, facts: { x: '4111111111111111' } }),
+    );
+    expect(JSON.stringify((await trail.page({ limit: 1 })).items)).not.toMatch(/4111/);
+  });
+
+  test('entries are exported whole, the oldest first, and told to log shippers as they are kept', async () => {
+    const told: string[] = [];
+    const trail = trailOf({ onStored: ({ id }) => told.push(id) });
+    for (let n = 0; n < 600; n += 1) void trail.append(entry(), START + n);
+    await trail.append(entry({ event: 'user.deleted' }), START + 600);
+    const ids = await all(trail.export());
+    expect(ids).toHaveLength(601);
+    expect([...told].sort((a, b) => Number(a) - Number(b))).toEqual(ids);
+    expect(await all(trail.export({ event: 'user.deleted' }))).toHaveLength(1);
+    expect(await all(trail.export({ from: START + 600 }))).toHaveLength(1);
+  });
+
+  test('what is older than the set days goes, with its places in the indexes, also many of one moment', async () => {
+    const trail = trailOf({ days: 10 });
+    for (let n = 0; n < 120; n += 1) void trail.append(entry(), START);
+    await trail.append(entry({ facts: { young: true } }), START + 5 * DAY);
+    now = START + 11 * DAY;
+    expect(await trail.trim()).toBe(120);
+    expect((await trail.page({ limit: 200, filter: { who: 'u1' } })).items).toHaveLength(1);
+    expect(await all(trail.export())).toHaveLength(1);
+    now = START + 16 * DAY;
+    expect(await trail.trim()).toBe(1);
+    expect((await trail.page({ limit: 9 })).items).toEqual([]);
+  });
+
+  test('of too many the oldest go', async () => {
+    const trail = trailOf({ maxEntries: 30 });
+    for (let n = 0; n < 100; n += 1) await trail.append(entry({ facts: { n } }), START + n);
+    expect(await trail.trim()).toBe(70);
+    const left = await trail.page({ limit: 200 });
+    expect([left.items.at(0)?.facts?.n, left.items.at(-1)?.facts?.n]).toEqual([99, 70]);
+  });
+});
+
+describe('notes', () => {
+  test('entries of a time in which the storage is down are kept later, and with the time of the event', async () => {
+    let down = true;
+    const trail = trailOf();
+    const shaky = {
+      appendAll: (entries: Parameters<typeof trail.appendAll>[0]) =>
+        down ? Promise.reject(new AppError('storage_unavailable')) : trail.appendAll(entries),
+    };
+    const notes = createAuditNotes({ trail: shaky, clock: () => now, lost: () => expect.unreachable() });
+    notes.note(entry());
+    now += 60_000;
+    down = false;
+    await expect.poll(async () => (await trail.page({ limit: 2 })).items).toHaveLength(1);
+    await notes.settle();
+    expect((await trail.page({ limit: 2 })).items[0]?.at).toBe('2026-01-01T00:00:00.000Z');
+  });
+
+  test('R54: whoever is not signed in fills the trail with so many entries a minute at most', async () => {
+    const trail = trailOf();
+    const notes = createAuditNotes({ trail, clock: () => now, lost: () => expect.unreachable() });
+    const failed = entry({ event: 'sign_in.failed', actor: { kind: 'anonymous' } });
+    for (let n = 0; n < 500; n += 1) notes.note(failed);
+    now += 60_000;
+    notes.note(failed);
+    await notes.settle();
+    const { items } = await trail.page({ limit: 200 });
+    expect(items).toHaveLength(62);
+    expect(items.map(({ facts }) => facts?.times).filter((times) => times !== undefined)).toEqual([440]);
+  });
+});

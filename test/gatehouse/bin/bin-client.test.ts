@@ -1,0 +1,262 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { type BinClientParts, createBinClient } from '../../../src/gatehouse/bin/bin-client.ts';
+import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
+import { createOutbound, type Outbound } from '../../../src/shared/outbound/outbound.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { bin } from '../../support/bins.ts';
+import { type ScriptedBinService, sendJson, startScriptedBinService } from '../../support/scripted-bin-service.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+
+const NUMBER = bin('45717360');
+let directory: string;
+let store: Store;
+let outbound: Outbound;
+let service: ScriptedBinService;
+let now: number;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'bin-client-'));
+  now = Date.parse('2026-11-21T12:00:00Z');
+  store = await createSqliteStore({ directory, clock: () => now });
+  outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+  service = await startScriptedBinService();
+});
+afterEach(async () => {
+  vi.useRealTimers();
+  await service.close();
+  await outbound.close();
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+function client(parts: Partial<BinClientParts> = {}) {
+  const { fetch } = outbound;
+  return createBinClient({ url: service.url, auth: 'bearer', fetch, store, clock: () => now, ...parts });
+}
+
+describe('the request', () => {
+  test('asks for the BIN as the last segment of the path, with the version, and without a key if there is none', async () => {
+    await client({ url: `${service.url}/v1/` }).lookUp(NUMBER);
+    expect(service.hits).toMatchObject([{ method: 'GET', url: '/v1/45717360', headers: { 'accept-version': '3' } }]);
+    expect(service.hits[0]?.headers).not.toHaveProperty('authorization');
+  });
+
+  test.each([
+    ['bearer', '/45717360', 'Bearer k&y'],
+    ['basic', '/45717360', `Basic ${Buffer.from('k&y:').toString('base64')}`],
+    ['query', '/45717360?apiKey=k%26y', undefined],
+  ] as const)('sends the key as %s', async (auth, url, authorization) => {
+    await client({ auth, apiKey: 'k&y' }).lookUp(NUMBER);
+    expect(service.hits[0]?.url).toBe(url);
+    expect(service.hits[0]?.headers.authorization).toBe(authorization);
+  });
+});
+
+describe('the answer', () => {
+  test('a record', async () => {
+    service.answerWith((response) => sendJson(response, { scheme: 'visa', country: { alpha2: 'DK' }, bank: null }));
+    expect(await client().lookUp(NUMBER)).toMatchObject({
+      outcome: 'found',
+      record: { scheme: 'visa', country: { alpha2: 'DK', numeric: '208' } },
+      digitsMatched: 8,
+    });
+  });
+
+  test.each([
+    ['5', 5],
+    ['6', 6],
+    ['9', 8],
+    ['x', 8],
+  ])('digits matched as the service says (%s)', async (said, digitsMatched) => {
+    service.answerWith((response) => {
+      response.setHeader('Gatehouse-Digits-Matched', said);
+      sendJson(response, { scheme: 'visa' });
+    });
+    expect(await client().lookUp(NUMBER)).toMatchObject({ digitsMatched });
+  });
+
+  test('F20: 404 with an empty body, and a record without a fact, are "not found"', async () => {
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'not_found' });
+    service.answerWith((response) => sendJson(response, { number: {}, country: {}, bank: {} }));
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'not_found' });
+  });
+
+  test.each([
+    ['HTML', '<html>'],
+    ['truncated JSON', '{"scheme":"vi'],
+    ['an array', '[]'],
+    ['null', 'null'],
+    ['nothing', ''],
+  ])('F20: %s instead of a record is "unavailable"', async (_name, body) => {
+    service.answerWith((response) => response.end(body));
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'answer' });
+  });
+
+  test('F20: more than 64 KB are not read', async () => {
+    service.answerWith((response) => sendJson(response, { scheme: 'visa', brand: 'x'.repeat(70_000) }));
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'answer' });
+  });
+
+  test.each([
+    [500, { reason: 'status' }],
+    [503, { reason: 'status', retryAfterSeconds: 7 }],
+    [401, { reason: 'key_refused' }],
+    [403, { reason: 'key_refused' }],
+  ])('F20: status %i is told apart', async (status, rest) => {
+    service.answerWith((response) => response.writeHead(status, status === 503 ? { 'retry-after': '7' } : {}).end());
+    const answer = await client({ apiKey: 'secret-key', auth: 'query' }).lookUp(NUMBER);
+    expect(answer).toEqual({ outcome: 'unavailable', ...rest });
+    expect(JSON.stringify(answer)).not.toContain('secret-key');
+  });
+
+  test('R79: a redirect is not followed', async () => {
+    service.answerWith((response) => response.writeHead(302, { location: `${service.url}/elsewhere` }).end());
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'status' });
+    expect(service.hits).toHaveLength(1);
+  });
+
+  test('F20: a service that does not answer in time, and one that resets', async () => {
+    service.answerWith((response) => response.write('{'));
+    const took = startStopwatch();
+    const answer = await client({ deadlineMilliseconds: 200 }).lookUp(NUMBER);
+    expect(answer).toEqual({ outcome: 'unavailable', reason: 'timeout' });
+    expect(took()).toBeLessThan(2_000);
+    service.answerWith((response) => response.destroy());
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    expect(service.hits).toHaveLength(2);
+  });
+
+  test('R79: an address that the policy forbids is not called', async () => {
+    const strict = createOutbound({ policy: createAddressPolicy([]) });
+    expect(await client({ fetch: strict.fetch }).lookUp(NUMBER)).toEqual({
+      outcome: 'unavailable',
+      reason: 'connection',
+    });
+    await strict.close();
+    expect(service.hits).toHaveLength(0);
+  });
+});
+
+describe('a service that cannot be reached', () => {
+  test('R87: no connection has spent nothing: it is tried once more, and the reservation goes back', async () => {
+    const fetches: string[] = [];
+    const watched: Outbound['fetch'] = (...args) => {
+      fetches.push(args[0]);
+      return outbound.fetch(...args);
+    };
+    let back = 0;
+    const reserve = async () => ({ granted: true as const, release: async () => void back++ });
+    // Nobody listens on port 1.
+    const closed = client({ url: 'http://127.0.0.1:1', fetch: watched });
+    expect(await closed.lookUp(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    expect([fetches.length, back]).toEqual([2, 1]);
+    service.answerWith((response) => response.destroy());
+    const reset = client({ fetch: watched });
+    expect(await reset.lookUp(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
+    expect([fetches.length, back]).toEqual([3, 1]);
+  });
+
+  test('R87: a call for which there is no room at the host spends nothing', async () => {
+    const full = createOutbound({
+      policy: createAddressPolicy(['127.0.0.1']),
+      limits: { concurrency: 1, waiting: 0 },
+    });
+    let back = 0;
+    const reserve = async () => ({ granted: true as const, release: async () => void back++ });
+    service.answerWith(() => undefined);
+    const one = client({ fetch: full.fetch, deadlineMilliseconds: 500 });
+    const results = await Promise.all([one.lookUp(NUMBER, reserve), one.lookUp(NUMBER, reserve)]);
+    expect(results).toMatchObject([{ reason: 'timeout' }, { reason: 'connection' }]);
+    expect([service.hits.length, back]).toEqual([1, 1]);
+    await full.close();
+  });
+
+  test('F20: after failures in a row nothing is sent or reserved for a while, then one call tries', async () => {
+    vi.useFakeTimers({ toFake: ['Date', 'performance'] });
+    service.answerWith((response) => response.writeHead(500).end());
+    const one = client({ breaker: { failures: 3, openMilliseconds: 300 } });
+    let reserved = 0;
+    const reserve = async () => {
+      reserved++;
+      return { granted: true as const, release: async () => undefined };
+    };
+    for (let call = 0; call < 10; call++) await one.lookUp(NUMBER, reserve);
+    expect([service.hits.length, reserved]).toEqual([3, 3]);
+    const paused = { outcome: 'unavailable', reason: 'paused', retryAfterSeconds: 1 };
+    expect(await one.lookUp(NUMBER, reserve)).toEqual(paused);
+    expect(await one.refusal()).toEqual(paused);
+    vi.advanceTimersByTime(350);
+    expect(await one.lookUp(NUMBER, reserve)).toMatchObject({ reason: 'status' });
+    expect(await one.lookUp(NUMBER, reserve)).toMatchObject({ reason: 'paused' });
+    service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+    vi.advanceTimersByTime(350);
+    for (let call = 0; call < 3; call++) expect(await one.lookUp(NUMBER, reserve)).toMatchObject({ outcome: 'found' });
+    expect([service.hits.length, reserved]).toEqual([7, 7]);
+  });
+
+  test('F12 F20: the pause follows no clock that steps', async () => {
+    service.answerWith((response) => response.writeHead(500).end());
+    const one = client({ breaker: { failures: 1, openMilliseconds: 100 } });
+    const real = Date.now;
+    await one.lookUp(NUMBER);
+    try {
+      Date.now = () => real() - 3_600_000;
+      await setTimeout(150);
+      expect(await one.lookUp(NUMBER)).toMatchObject({ reason: 'status' });
+    } finally {
+      Date.now = real;
+    }
+  });
+});
+
+describe('a limit', () => {
+  const limitWith = (retryAfter?: string) => {
+    service.answerWith((response) => response.writeHead(429, retryAfter ? { 'retry-after': retryAfter } : {}).end());
+  };
+
+  test('R87: no call leaves before Retry-After is over, by any client of the store', async () => {
+    limitWith('120');
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: 120 });
+    service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+    now += 119_000;
+    let reserved = 0;
+    const reserve = async () => {
+      reserved++;
+      return { granted: true, release: async () => undefined } as const;
+    };
+    expect(await client().lookUp(bin('400000'), reserve)).toEqual({ outcome: 'limited', retryAfterSeconds: 1 });
+    expect(service.hits).toHaveLength(1);
+    expect(reserved).toBe(0);
+    now += 1_000;
+    expect(await client().lookUp(NUMBER, reserve)).toMatchObject({ outcome: 'found' });
+    expect(reserved).toBe(1);
+  });
+
+  test.each([
+    ['Sat, 21 Nov 2026 12:05:00 GMT', 300],
+    ['Sat, 21 Nov 2026 11:00:00 GMT', 1],
+    ['0', 1],
+    ['9999999999', 31 * 24 * 3600],
+    ['soon', 60],
+    ['-5', 1],
+    [undefined, 60],
+  ])('Retry-After: %s', async (header, seconds) => {
+    limitWith(header);
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: seconds });
+  });
+
+  test('R87: without a reservation nothing is sent', async () => {
+    const answer = await client().lookUp(NUMBER, async () => ({
+      granted: false,
+      secondsLeft: 9,
+      spent: 'month' as const,
+    }));
+    expect(answer).toEqual({ outcome: 'not_reserved', secondsLeft: 9, spent: 'month' });
+    expect(service.hits).toHaveLength(0);
+  });
+});

@@ -1,0 +1,264 @@
+/** `bin import`, `bin rollback` and `bin enrich` from a terminal, beside a Gatehouse that runs; and what its administrators see of it. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { BUILT_IN_ABOUT, REAL_USE } from '../../../src/shared/bin/built-in-dataset.ts';
+import { ask, DATA, PAGE } from '../../support/ask.ts';
+import { withCheckDigit } from '../../support/bins.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { startProgram } from '../../support/program.ts';
+import { runCommand } from '../../support/terminal.ts';
+import { until } from '../../support/until.ts';
+
+const HEADER = 'BIN,Brand,Type,Category,Issuer,IssuerPhone,IssuerUrl,isoCode2,isoCode3,CountryName';
+
+let site: TestSite;
+let agent: UserAgent;
+let cookie: string;
+beforeAll(async () => {
+  site = await startSite();
+  agent = (await signIn(site, 'admin@example.test')).agent;
+  cookie = agent.cookies.header(site.url);
+});
+afterAll(() => site.close());
+
+function write(name: string, content: string | Buffer): string {
+  const path = join(site.dataDirectory, '..', name);
+  writeFileSync(path, content);
+  return path;
+}
+
+async function gatehouse(...args: string[]) {
+  const { status, stdout: out, stderr: err } = await runCommand(['bin', ...args], site.env);
+  return { status, out, err };
+}
+
+const bankOf = async (digits: string) => {
+  const { json, headers } = await getJson(agent, `${site.url}/bin/${digits}`);
+  return [(json.bank as { name?: string } | undefined)?.name, headers.get('gatehouse-source')];
+};
+const outbound = () => site.sandbox.hits.requests('bin-service').length;
+const seen = async () => (await getJson(agent, `${site.url}/admin/api/bin`)).json;
+
+async function advice() {
+  const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+  return {
+    isExample: body.includes(BUILT_IN_ABOUT) && body.includes(REAL_USE),
+    isOld: body.includes('more than two years old'),
+    hasCommand: body.includes('npm run gatehouse -- bin import bins.csv --date'),
+  };
+}
+
+test('administrators see the built-in data set before anything is imported', async () => {
+  expect(await seen()).toMatchObject({
+    dataset: { origin: 'built_in', licence: 'CC BY 4.0', badRows: null, faults: [], importedAt: null },
+    previous: null,
+    quota: { used: 0, limit: 10_000, userReserve: 1_000, userDailyQuota: 100 },
+    service: { status: 'never_asked' },
+    cache: { hitRate: null },
+  });
+  expect(await advice()).toEqual({ isExample: true, isOld: false, hasCommand: true });
+});
+
+describe('bin import', () => {
+  test('lets the new data set count in the process that runs, tells of every bad row, and of no digit', async () => {
+    const file = write(
+      'one.csv.gz',
+      gzipSync(
+        `${HEADER}\n999900,VISA,DEBIT,,FIRST BANK,,,DK,,\n4571736012345674,VISA,,,,,,DK,,\n999901,VISA,,,,,,QQ,,\n`,
+      ),
+    );
+    const bad = join(site.dataDirectory, '..', 'bad.csv');
+    const said = ['--source', 'A source', '--date', '2024-02-03', '--licence', 'A licence', '--bad-rows', bad];
+    const { status, out, err } = await gatehouse('import', file, ...said);
+    expect([status, err]).toEqual([0, '']);
+    expect(out).toContain('Imported 1 row of the shape bin-list-data. Now in use: A source, as of 2024-02-03, 1 row (');
+    expect(out).toContain('Skipped 2 bad rows:');
+    expect(out).toContain('line 3: the range does not start and end with 6 to 11 digits');
+    expect(out).toContain('line 4: the country is not in ISO 3166-1');
+    expect(readFileSync(bad, 'utf8')).toBe('line,reason\n3,not_6_to_11_digits\n4,country_unknown\n');
+    expect(out).not.toContain('45717');
+    await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK');
+    expect(await bankOf('999900')).toEqual(['FIRST BANK', 'dataset']);
+  });
+
+  test('lists bad rows in the order of their lines, also where no row could be taken', async () => {
+    const file = write('none.csv', `${HEADER}\n999902,VISA,,,,,,QQ,,\n"999903,VISA,,,,,,DK,,\n999904,VISA,,,,,,,,\n`);
+    const bad = join(site.dataDirectory, '..', 'none-bad.csv');
+    const { status, err } = await gatehouse('import', file, '--bad-rows', bad);
+    expect([status, err]).toEqual([1, expect.stringContaining('has no usable row: all 3 were skipped')]);
+    expect(readFileSync(bad, 'utf8')).toBe('line,reason\n2,country_unknown\n3,not_csv\n4,country_missing\n');
+    expect(await bankOf('999900')).toEqual(['FIRST BANK', 'dataset']);
+  });
+
+  test('is seen by administrators: source, date, licence, rows, bad rows, coverage', async () => {
+    expect(await seen()).toMatchObject({
+      dataset: {
+        ...{ origin: 'import', source: 'A source', asOf: '2024-02-03', licence: 'A licence', rows: 1, badRows: 2 },
+        faults: [
+          { line: 3, reason: 'not_6_to_11_digits' },
+          { line: 4, reason: 'country_unknown' },
+        ],
+        importedAt: expect.stringMatching(/^\d{4}-/),
+      },
+      networks: [{ key: 'visa', rows: 1 }],
+      countries: [{ key: 'DK', name: 'Denmark', rows: 1 }],
+    });
+    const { status, body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+    expect(status).toBe(200);
+    for (const text of ['A source', '3 February 2024', 'A licence', 'Line 3:', 'Denmark', '<meter', '<svg', 'banks-db'])
+      expect(body).toContain(text);
+    expect(body).not.toMatch(/style="|<script(?! src)/);
+    expect(await advice()).toEqual({ isExample: false, isOld: true, hasCommand: true });
+  });
+
+  test('of a file that cannot be used says why and leaves what counts', async () => {
+    const { status, out, err } = await gatehouse('import', write('bad.csv.txt', `${HEADER}\nx,,,,,,,,,\n`));
+    expect([status, out]).toEqual([1, '']);
+    expect(err).toMatch(/This cannot be done: .*has no usable row/);
+    expect((await bankOf('999900'))[0]).toBe('FIRST BANK');
+    expect((await gatehouse('import', 'one.csv', '--date', '2026-02-30')).err).toContain(
+      'Give a date such as 2026-11-21.',
+    );
+  });
+
+  test('outlives a restart; a rollback brings the one before back; each is in the audit trail', async () => {
+    const file = write('two.csv', `${HEADER}\n999900,VISA,DEBIT,,SECOND BANK,,,SE,,\n`);
+    const { out } = await gatehouse('import', file, '--json');
+    const licence = 'The file states no licence: see where you obtained it.';
+    expect(JSON.parse(out)).toMatchObject({ source: 'two.csv', licence, rows: 1, badRows: 0, faults: [] });
+    await until(async () => (await bankOf('999900'))[0] === 'SECOND BANK');
+    expect(await advice()).toEqual({ isExample: false, isOld: false, hasCommand: false });
+    await site.restart();
+    expect(await bankOf('999900')).toEqual(['SECOND BANK', 'dataset']);
+    expect(await seen()).toMatchObject({ previous: { source: 'A source' } });
+    expect((await gatehouse('rollback')).out).toContain('Now in use: A source, as of 2024-02-03');
+    await until(async () => (await bankOf('999900'))[0] === 'FIRST BANK');
+    const { json } = await getJson(agent, `${site.url}/admin/api/audit?limit=100`);
+    const events = (json.items as { event: string; actor: { kind: string } }[]).map(({ event, actor }) => [
+      event,
+      actor.kind,
+    ]);
+    expect(events.filter(([event]) => event?.startsWith('bin_dataset'))).toEqual([
+      ['bin_dataset.rolled_back', 'operator'],
+      ['bin_dataset.imported', 'operator'],
+      ['bin_dataset.imported', 'operator'],
+    ]);
+  });
+
+  test('gives way to BIN_DATASET_FILE', async () => {
+    const rows = '999900,VISA,DEBIT,,BANK OF THE FILE,,,SE,,\n4571736012345674,VISA,,,,,,DK,,\n';
+    site.env.BIN_DATASET_FILE = write('file.csv', `${HEADER}\n${rows}`);
+    try {
+      await site.restart();
+      expect((await bankOf('999900'))[0]).toBe('BANK OF THE FILE');
+      expect(await seen()).toMatchObject({
+        dataset: {
+          ...{ origin: 'file', source: 'file.csv', rows: 1, badRows: 1, importedAt: null },
+          faults: [{ line: 3, reason: 'not_6_to_11_digits' }],
+        },
+        // A rollback would change nothing here.
+        previous: null,
+      });
+      const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+      expect(body).toContain('Line 3: the range does not begin');
+      expect(body).toContain('takes precedence over imports');
+      expect(body).not.toContain('Import another one');
+      const told = site.logs().filter((line) => line.includes('BIN data set loaded'));
+      expect(JSON.parse(told.at(-1) ?? '{}')).toMatchObject({ source: 'file.csv', rows: 1, badRows: 1 });
+      const { out } = await gatehouse('import', write('late.csv', `${HEADER}\n999900,VISA,DEBIT,,LATE BANK,,,SE,,\n`));
+      expect(out).toContain('Imported 1 row of the shape bin-list-data. Stored: late.csv, as of ');
+      expect(out).toContain('BIN_DATASET_FILE is set and takes precedence');
+      expect(out).not.toContain('Now in use');
+      expect((await bankOf('999900'))[0]).toBe('BANK OF THE FILE');
+      expect((await gatehouse('rollback')).out).toMatch(/^Stored: A source, .*\nBIN_DATASET_FILE is set/);
+    } finally {
+      delete site.env.BIN_DATASET_FILE;
+      await site.restart();
+    }
+  });
+});
+
+describe('bin enrich', () => {
+  test('writes the file again with the facts of each row, by data set and service', async () => {
+    const before = outbound();
+    const input = write('in.csv', 'id,card\n1,999900\n2,45717360\n3,45717360\n4,nonsense\n');
+    const target = join(site.dataDirectory, '..', 'out.csv');
+    const { status, out } = await gatehouse('enrich', input, '--column', 'card', '--out', target, '--json');
+    expect(status).toBe(0);
+    expect(JSON.parse(out)).toEqual({ rows: 4, outcomes: { dataset: 1, service: 2, invalid_bin: 1 } });
+    const lines = readFileSync(target, 'utf8').split('\n');
+    expect(lines[1]).toMatch(/^1,999900,visa,debit,,,DK,FIRST BANK,dataset,2024-02-03,6,$/);
+    expect(lines[2]).toMatch(/^2,45717360,visa,debit,Visa\/Dankort,false,DK,Jyske Bank,service,/);
+    expect(lines[4]).toBe('4,nonsense,,,,,,,,,,invalid_bin');
+    expect(outbound() - before).toBe(1);
+    const piped = await gatehouse('enrich', input, '--column', 'card');
+    expect(piped.out.replaceAll('cache', 'service')).toBe(lines.join('\n'));
+    expect(piped.err).toContain('Enriched 4 rows');
+  });
+
+  test('R85 R86 refuses card numbers before anything leaves, and leaves no file', async () => {
+    const before = outbound();
+    const pan = withCheckDigit('457173601234567');
+    const input = write('cards.csv', `id,card\n1,42000001\n2,${pan}\n`);
+    const target = join(site.dataDirectory, '..', 'refused.csv');
+    const { status, out, err } = await gatehouse('enrich', input, '--column', 'card', '--out', target);
+    expect([status, out]).toEqual([1, '']);
+    expect(err).toContain('Line 3, column "card": the value has more than 8 digits');
+    expect(err).not.toContain(pan.slice(0, 4));
+    expect(readdirSync(dirname(target)).filter((name) => name.startsWith('refused.csv'))).toEqual([]);
+    expect(outbound()).toBe(before);
+  });
+
+  test('takes a gzipped file, and says what is wrong with one that cannot be read', async () => {
+    const whole = gzipSync('id,card\n1,999900\n');
+    const { status, out } = await gatehouse('enrich', write('in.csv.gz', whole), '--column', 'card');
+    expect([status, out.split('\n')[1]]).toEqual([0, '1,999900,visa,debit,,,DK,FIRST BANK,dataset,2024-02-03,6,']);
+    const cut = await gatehouse('enrich', write('cut.csv.gz', whole.subarray(0, 25)), '--column', 'card');
+    expect([cut.status, cut.err]).toEqual([1, expect.stringContaining('cannot be unpacked')]);
+    const missing = await gatehouse('enrich', join(site.dataDirectory, 'none.csv'), '--column', 'card');
+    expect([missing.status, missing.err]).toEqual([1, expect.stringContaining('does not exist: check the path')]);
+  });
+
+  test('whoever reads no more of the output ends the command, without an error', async () => {
+    const input = write('long.csv', `id,card\n${Array.from({ length: 20_000 }, (_, n) => `${n},999900\n`).join('')}`);
+    const line = 'node src/cli.ts bin enrich "$1" --column card | head -n 1; echo "Read." >&2';
+    const program = startProgram(['sh', '-c', line, 'sh', input], site.env);
+    await program.ended;
+    expect(program.stdout().split('\n')).toEqual([expect.stringMatching(/^id,card,bin_scheme/), '']);
+    expect(program.stderr()).toBe('Read.\n');
+  });
+
+  test('its look-ups are counted with those of the server, for administrators', async () => {
+    await getJson(agent, `${site.url}/bin/45717360`);
+    expect(await seen()).toMatchObject({
+      quota: { used: expect.any(Number) },
+      service: { status: 'answering', lastAnswerAt: expect.stringMatching(/^\d{4}-/) },
+      lookups: { outcomes: { service: expect.any(Number), dataset: expect.any(Number) } },
+      cache: { hitRate: expect.any(Number) },
+    });
+    const { lookups, cache } = (await seen()) as {
+      lookups: { outcomes: Record<string, number> };
+      cache: { hits: number };
+    };
+    expect(lookups.outcomes.service).toBeGreaterThanOrEqual(1);
+    expect(cache.hits).toBeGreaterThanOrEqual(2);
+  });
+
+  test('F20: a service that fails is told of as such', async () => {
+    site.sandbox.faults.set({ on: 'bin-service', kind: 'error' });
+    expect((await ask(`${site.url}/bin/99000099`, { headers: { ...DATA, cookie } })).status).toBe(503);
+    // The network of this one is known here as well as there.
+    const known = await ask(`${site.url}/bin/42000099`, { headers: { ...DATA, cookie } });
+    expect([known.status, JSON.parse(known.body).scheme]).toEqual([200, 'visa']);
+    expect(known.headers).toMatchObject({ 'gatehouse-source': 'rules', 'retry-after': '30' });
+    const { body: page } = await agent.submit(await agent.get(`${site.url}/bin`), { bin: '42000099' });
+    expect(page).toContain('The BIN lookup service could not be asked.');
+    site.sandbox.faults.clear();
+    expect((await seen()).service).toMatchObject({ status: 'failing', lastFailure: 'status' });
+    const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });
+    expect(body).toContain('it responded with an error');
+  });
+});

@@ -1,0 +1,156 @@
+/** The enrichment of CSV files as a stream, and the refusal of columns that hold card numbers. */
+import { Readable } from 'node:stream';
+import { parse } from 'csv-parse/sync';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { enrichCsv } from '../../../src/gatehouse/bin/enrich.ts';
+import type { LookupResult } from '../../../src/shared/bin/lookup-result.ts';
+import type { Bin } from '../../../src/shared/bin/parse-bin.ts';
+import { withCheckDigit } from '../../support/bins.ts';
+
+const FOUND: LookupResult = {
+  record: { scheme: 'visa', type: 'debit', prepaid: false, country: { alpha2: 'DK' }, bank: { name: 'A, "B"' } },
+  source: 'dataset',
+  asOf: '2026-01-02',
+  digitsMatched: 6,
+};
+const ADDED =
+  'bin_scheme,bin_type,bin_brand,bin_prepaid,bin_country,bin_bank,bin_source,bin_as_of,bin_digits_matched,bin_problem';
+
+async function enrich(csv: string | Iterable<string>, column = 'bin', answer: LookupResult = FOUND) {
+  const asked: Bin[][] = [];
+  let written = '';
+  const run = enrichCsv({
+    input: Readable.from(typeof csv === 'string' ? [csv] : csv),
+    column,
+    lookup: {
+      lookUp: async () => answer,
+      async lookUpMany(bins) {
+        asked.push([...bins]);
+        return bins.map((bin) => (bin.startsWith('9') ? { problem: 'bin_not_found' } : answer));
+      },
+    },
+    async write(text) {
+      written += text;
+    },
+  });
+  return { report: await run.catch((error: unknown) => error as Error), asked, written: () => written };
+}
+
+describe('rows', () => {
+  test('are given back in order with their facts, or the problem of that row', async () => {
+    const { report, asked, written } = await enrich(
+      '\ufeffid,BIN,note\r\n1,457173,"x, ""y""\nz"\r\n2,990000,\r\n3,,\r\n4,45 71 73,a\r\n5, 45717360 ,b\r\n6,400000\r\n',
+    );
+    expect(report).toEqual({ rows: 6, outcomes: { dataset: 3, bin_not_found: 1, invalid_bin: 2 } });
+    expect(asked).toEqual([['457173', '990000', '45717360', '400000']]);
+    const facts = 'visa,debit,,false,DK,"A, ""B""",dataset,2026-01-02,6,';
+    expect(written()).toBe(
+      [
+        `id,BIN,note,${ADDED}`,
+        `1,457173,"x, ""y""\nz",${facts}`,
+        '2,990000,,,,,,,,,,,bin_not_found',
+        '3,,,,,,,,,,,,invalid_bin',
+        '4,45 71 73,a,,,,,,,,,,invalid_bin',
+        `5, 45717360 ,b,${facts}`,
+        `6,400000,,${facts}`,
+        '',
+      ].join('\n'),
+    );
+  });
+
+  test('of any number are read a thousand at a time', async () => {
+    const lines = function* () {
+      yield 'bin\n';
+      for (let row = 0; row < 12_345; row++) yield `${400_000 + row}\n`;
+    };
+    const { report, asked, written } = await enrich(lines());
+    expect(report).toEqual({ rows: 12_345, outcomes: { dataset: 12_345 } });
+    expect([asked.length, Math.max(...asked.map((bins) => bins.length))]).toEqual([13, 1_000]);
+    expect(written().split('\n')).toHaveLength(12_347);
+  });
+
+  test('whatever stands in them comes back the same', async () => {
+    const cell = fc.string({ unit: fc.constantFrom('a', '"', ',', '\n', ' ', 'ø', '=') });
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(cell, cell), { minLength: 1, maxLength: 5 }), async (rows) => {
+        const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`;
+        const csv = rows.map(([one, other]) => `${quoted(one)},400000,${quoted(other)}\n`).join('');
+        const { written } = await enrich(`one,bin,other\n${csv}`);
+        const [, ...back]: string[][] = parse(written());
+        expect(back.map((cells) => [cells[0], cells[2]])).toEqual(rows);
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test('may end in commas that separate nothing', async () => {
+    const { report, written } = await enrich('id,bin\n1,400000,,\n');
+    expect(report).toMatchObject({ rows: 1 });
+    expect(written()).toContain('\n1,400000,visa,');
+  });
+
+  test('carry no text that a spreadsheet would run', async () => {
+    const evil: LookupResult = { ...FOUND, record: { brand: '=1+1', bank: { name: '@SUM(A1)' } } };
+    expect((await enrich('bin\n400000\n', 'bin', evil)).written()).toContain(",'=1+1,,,'@SUM(A1),");
+  });
+});
+
+describe('R85 R86: a column that holds card numbers', () => {
+  const pan = withCheckDigit('457173601234567');
+  const forms = [
+    pan,
+    `${pan.slice(0, 4)} ${pan.slice(4, 8)} ${pan.slice(8, 12)} ${pan.slice(12)}`,
+    `${pan.slice(0, 6)}-${pan.slice(6)}`,
+    '457173601',
+    '4.571736E8 45717360',
+    [...pan].map((digit) => String.fromCharCode(0xff10 + Number(digit))).join(''),
+    [...pan].map((digit) => String.fromCharCode(0x0660 + Number(digit))).join(''),
+  ];
+
+  test.each(forms.map((form, index) => [index, form] as const))(
+    'ends the work in form %i before anything of its batch is looked up, naming line and column alone',
+    async (_index, form) => {
+      const rows = Array.from({ length: 1_500 }, (_, row) => `${400_000 + row},x`);
+      rows.push(`${form},x`, '410000,x');
+      const { report, asked } = await enrich(`Card,note\n${rows.join('\n')}\n`, 'card');
+      expect(report).toMatchObject({ code: 'invalid_request' });
+      const { detail } = report as Error & { detail: string };
+      expect(detail).toMatch(/^Line 1502, column "card": the value has more than 8 digits/);
+      expect(detail).not.toContain(form.slice(0, 4));
+      expect(asked).toHaveLength(1);
+      expect(asked.flat().join(' ')).not.toMatch(/\d{9}/);
+    },
+  );
+
+  test.each(forms.map((form, index) => [index, form] as const))(
+    'is refused in form %i where its first line names no columns, and nothing repeats the digits',
+    async (_index, form) => {
+      for (const column of [form, 'bin']) {
+        const { report, written } = await enrich(`id,${form}\n1,400000\n`, column);
+        const { detail } = report as Error & { detail: string };
+        expect(detail).toMatch(/card number|No column/);
+        expect(detail + written()).not.toContain(form.slice(0, 4));
+      }
+    },
+  );
+});
+
+describe('files that cannot be enriched', () => {
+  test.each([
+    ['another column', 'a,b\n1,2\n', /No column is named "bin"/],
+    ['two columns of that name', 'bin,BIN\n400000,400000\n', /Several columns/],
+    ['facts of an earlier run', 'bin,bin_bank\n400000,x\n', /earlier enrichment/],
+    ['nothing in it', '', /empty/],
+    [
+      'a row with more cells than columns',
+      'a,bin\n1,400000,\n2,400000,x\n',
+      /^Line 3 has more cells than the first line/,
+    ],
+    ['a quote that never ends', `bin\n"400000\n${'x'.repeat(2_000_000)}`, /line \d+ cannot be read as CSV/],
+  ])('%s', async (_name, csv, problem) => {
+    const { report, asked } = await enrich(csv);
+    expect((report as Error & { detail: string }).detail).toMatch(problem);
+    expect(asked).toEqual([]);
+  });
+});

@@ -1,0 +1,495 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createBinClient } from '../../../src/gatehouse/bin/bin-client.ts';
+import { type BinLookupParts, createBinLookup } from '../../../src/gatehouse/bin/lookup.ts';
+import { type BinCaller, type BinQuotaLimits, createBinQuota } from '../../../src/gatehouse/bin/quota.ts';
+import type { DatasetEntry } from '../../../src/shared/bin/dataset-builder.ts';
+import type { LookupFound } from '../../../src/shared/bin/lookup-result.ts';
+import type { Bin } from '../../../src/shared/bin/parse-bin.ts';
+import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
+import { createOutbound, type Outbound } from '../../../src/shared/outbound/outbound.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import type { LookupTask } from '../../support/bin-lookup-process.ts';
+import { bin, datasetOf } from '../../support/bins.ts';
+import { type Child, startChild } from '../../support/child.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingRedis, startRedis } from '../../support/redis-server.ts';
+import { type ScriptedBinService, sendJson, startScriptedBinService } from '../../support/scripted-bin-service.ts';
+import { until } from '../../support/until.ts';
+
+const imported = datasetOf(
+  { start: '400000', end: '400000', brand: 'imported', country: 'DK' },
+  { start: '40000011', end: '40000011', brand: 'imported 8', country: 'DK' },
+);
+const builtIn = datasetOf(
+  { start: '400000', end: '400000', brand: 'built-in', country: 'SE' },
+  { start: '410000', end: '410000', brand: 'built-in', country: 'SE' },
+);
+const FROM_IMPORTED = { source: 'dataset', asOf: '2026-01-02', digitsMatched: 6, record: { brand: 'imported' } };
+const FROM_BUILT_IN = { source: 'dataset', asOf: '2026-01-02', digitsMatched: 6, record: { brand: 'built-in' } };
+const FROM_RULES = {
+  ...{ source: 'rules', asOf: '2026-06-30', digitsMatched: 1 },
+  record: { scheme: 'visa', number: { length: 16, luhn: true } },
+};
+
+let directory: string;
+let store: Store;
+let outbound: Outbound;
+let service: ScriptedBinService;
+let now: number;
+let events: string[];
+const clock = () => now;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'bin-lookup-'));
+  now = Date.parse('2026-11-21T12:00:00Z');
+  store = await createSqliteStore({ directory, clock });
+  outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+  service = await startScriptedBinService();
+  service.answerWith((response) => sendJson(response, { scheme: 'visa', brand: 'remote', country: { alpha2: 'DE' } }));
+  events = [];
+});
+afterEach(async () => {
+  await service.close();
+  await outbound.close();
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const ALICE: BinCaller = { kind: 'user', id: 'alice' };
+const BOB: BinCaller = { kind: 'user', id: 'bob' };
+const BATCH: BinCaller = { kind: 'relay_token', id: 'batch', callsPerMonth: null };
+
+/** Of a user, where a test names no other caller. */
+function lookupWith(parts: Partial<BinLookupParts & BinQuotaLimits> = {}) {
+  const { monthlyQuota = 100, userReserve = 0, userDailyQuota = 1_000, ...rest } = parts;
+  const lookup = createBinLookup({
+    builtIn: () => builtIn,
+    client: createBinClient({ url: service.url, auth: 'bearer', fetch: outbound.fetch, store, clock }),
+    quota: createBinQuota({ store, monthlyQuota, userReserve, userDailyQuota, clock }),
+    store,
+    clock,
+    events: {
+      lookedUp: (outcome, count) => events.push(...Array(count).fill(outcome)),
+      remoteResponded: (outcome, reason) => events.push(reason ? `remote ${outcome} ${reason}` : `remote ${outcome}`),
+    },
+    ...rest,
+  });
+  return {
+    lookUp: (digits: Bin, caller = ALICE) => lookup.lookUp(digits, caller),
+    lookUpMany: (bins: readonly Bin[], caller = ALICE) => lookup.lookUpMany(bins, caller),
+  };
+}
+
+const fail = (status: number, headers = {}) =>
+  service.answerWith((response) => response.writeHead(status, headers).end());
+
+describe('the order of sources', () => {
+  test('an imported data set answers where it matches as many digits as were asked', async () => {
+    const lookup = lookupWith({ imported: () => imported });
+    expect(await lookup.lookUp(bin('400000'))).toMatchObject(FROM_IMPORTED);
+    expect(await lookup.lookUp(bin('40000011'))).toMatchObject({ digitsMatched: 8, record: { brand: 'imported 8' } });
+    expect(service.hits).toHaveLength(0);
+  });
+
+  test('else the service, then the cache, each with its date', async () => {
+    const lookup = lookupWith({ imported: () => imported });
+    const found = { digitsMatched: 8, record: { brand: 'remote', country: { alpha2: 'DE', name: 'Germany' } } };
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...found, source: 'service', asOf: '2026-11-21' });
+    now += 29 * 24 * 3_600_000;
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...found, source: 'cache', asOf: '2026-11-21' });
+    expect(service.hits).toHaveLength(1);
+    now += 2 * 24 * 3_600_000;
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ source: 'service', asOf: '2026-12-22' });
+    expect(events).toEqual(['remote found', 'service', 'cache', 'remote found', 'service']);
+  });
+
+  test('"not found" is kept for a day, and then the shorter match, the built-in set, the rules answer', async () => {
+    fail(404);
+    const lookup = lookupWith({ imported: () => imported });
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
+    expect(await lookup.lookUp(bin('42000012'))).toEqual(FROM_RULES);
+    expect(await lookup.lookUp(bin('99000012'))).toEqual({ problem: 'bin_not_found' });
+    expect(service.hits).toHaveLength(4);
+    expect(await lookup.lookUp(bin('99000012'))).toEqual({ problem: 'bin_not_found' });
+    expect(service.hits).toHaveLength(4);
+    now += 25 * 3_600_000;
+    await lookup.lookUp(bin('99000012'));
+    expect(service.hits).toHaveLength(5);
+  });
+
+  test('without a service the built-in set and the rules answer at once', async () => {
+    const lookup = createBinLookup({ builtIn: () => builtIn, store, clock });
+    expect(await lookup.lookUp(bin('410000'), ALICE)).toMatchObject(FROM_BUILT_IN);
+    expect(await lookup.lookUp(bin('420000'), ALICE)).toMatchObject({ source: 'rules' });
+    expect(await lookup.lookUp(bin('990000'), ALICE)).toEqual({ problem: 'bin_not_found' });
+  });
+
+  describe('where ranges divide a BIN', () => {
+    const range = (start: string, end: string, facts: Partial<DatasetEntry>): DatasetEntry => {
+      return { start, end, scheme: 'visa', country: 'DK', ...facts };
+    };
+    const parted = (digits: string, one: Partial<DatasetEntry>, other: Partial<DatasetEntry>) => [
+      range(`${digits}000`, `${digits}499`, one),
+      range(`${digits}500`, `${digits}999`, other),
+    ];
+    const countries = [
+      { type: 'debit', country: 'DK' },
+      { type: 'debit', country: 'SE' },
+    ] as const;
+    const divided = datasetOf(
+      ...parted('41000012', ...countries),
+      ...parted('42000012', ...countries),
+      ...parted('43000012', { scheme: 'unionpay', country: 'CN' }, {}),
+      range('44000012345', '44000012345', { brand: 'one number' }),
+    );
+    const lookUp = (digits: string) => lookupWith({ imported: () => divided }).lookUp(bin(digits));
+
+    test('the service is asked if they share no country, nothing, or hold only a part', async () => {
+      for (const digits of ['41000012', '42000012', '43000012', '44000012', '440000'])
+        expect(await lookUp(digits)).toMatchObject({ source: 'service', record: { brand: 'remote' } });
+      expect(service.hits).toHaveLength(5);
+    });
+
+    test('without its answer a match with a country counts first, then what they share, then the rules', async () => {
+      fail(404);
+      expect(await lookUp('41000012')).toMatchObject(FROM_BUILT_IN);
+      const shared = { scheme: 'visa', type: 'debit', number: { length: 16, luhn: true } };
+      expect(await lookUp('42000012')).toMatchObject({ source: 'dataset', digitsMatched: 8, record: shared });
+      expect(await lookUp('43000012')).toEqual(FROM_RULES);
+      const part = { source: 'dataset', record: { brand: 'one number' } };
+      expect(await lookUp('44000012')).toMatchObject({ ...part, digitsMatched: 7 });
+      expect(await lookUp('440000')).toMatchObject({ ...part, digitsMatched: 5 });
+    });
+
+    test('facts without a country hide no shorter match of the service', async () => {
+      service.answerWith((response) => {
+        response.setHeader('Gatehouse-Digits-Matched', '6');
+        sendJson(response, { brand: 'remote', country: { alpha2: 'DE' } });
+      });
+      expect(await lookUp('42000012')).toMatchObject({ source: 'service', digitsMatched: 6 });
+    });
+  });
+
+  test('the service is asked before the built-in set', async () => {
+    expect(await lookupWith().lookUp(bin('410000'))).toMatchObject({ source: 'service', record: { brand: 'remote' } });
+  });
+});
+
+describe('a service that says where its facts come from', () => {
+  const saying = (headers: Record<string, string>) =>
+    service.answerWith((response) => {
+      for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
+      sendJson(response, { scheme: 'visa', brand: 'remote', country: { alpha2: 'DE' } });
+    });
+  const matched = (digits: number, asOf: string) =>
+    saying({ 'gatehouse-source': 'dataset', 'gatehouse-digits-matched': String(digits), 'gatehouse-as-of': asOf });
+
+  test('its date is that of the facts, from the cache too', async () => {
+    matched(8, '2017-07-16');
+    const lookup = lookupWith();
+    const facts = { asOf: '2017-07-16', outdated: true, record: { brand: 'remote' } };
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ ...facts, source: 'service' });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ ...facts, source: 'cache' });
+    expect(service.hits).toHaveLength(1);
+  });
+
+  test.each(['2017-13-40', '2017-02-31', 'yesterday', '2099-01-01', ''])('%s is no date of facts', async (asOf) => {
+    matched(8, asOf);
+    const result = await lookupWith().lookUp(bin('42000012'));
+    expect(result).toMatchObject({ asOf: '2026-11-21' });
+    expect(result).not.toHaveProperty('outdated');
+  });
+
+  test('a test card keeps its mark in the cache', async () => {
+    saying({ 'gatehouse-test-data': 'true' });
+    const lookup = lookupWith();
+    for (const source of ['service', 'cache'])
+      expect(await lookup.lookUp(bin('424242'))).toMatchObject({ source, testData: true });
+    saying({ 'gatehouse-test-data': 'false' });
+    for (const source of ['service', 'cache']) {
+      const other = await lookup.lookUp(bin('42424242'));
+      expect(other).toMatchObject({ source });
+      expect(other).not.toHaveProperty('testData');
+    }
+  });
+
+  test('rules alone are the same with and without it', async () => {
+    saying({ 'gatehouse-source': 'rules', 'gatehouse-digits-matched': '1', 'gatehouse-as-of': '2026-06-30' });
+    const lookup = lookupWith({ imported: () => imported });
+    expect(await lookup.lookUp(bin('42000012'))).toEqual(FROM_RULES);
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
+    fail(503);
+    const { unasked: _unasked, ...down } = (await lookup.lookUp(bin('42000013'))) as LookupFound;
+    expect(down).toEqual(FROM_RULES);
+  });
+
+  test('of as many digits the newer facts count, else those that match more', async () => {
+    const lookup = lookupWith({ imported: () => imported });
+    matched(6, '2025-12-31');
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
+    matched(6, '2026-01-03');
+    expect(await lookup.lookUp(bin('40000013'))).toMatchObject({ source: 'service', asOf: '2026-01-03' });
+    expect(await lookup.lookUp(bin('41000013'))).toMatchObject({ source: 'service' });
+    matched(7, '2017-07-16');
+    expect(await lookup.lookUp(bin('40000014'))).toMatchObject({ source: 'service', digitsMatched: 7 });
+  });
+});
+
+describe('failures of the service', () => {
+  test.each([
+    ['500', () => fail(500), { problem: 'bin_service_unavailable', retryAfterSeconds: 30 }],
+    ['503', () => fail(503, { 'retry-after': '9' }), { problem: 'bin_service_unavailable', retryAfterSeconds: 9 }],
+    ['401', () => fail(401), { problem: 'bin_service_unavailable', retryAfterSeconds: 30 }],
+    ['429', () => fail(429, { 'retry-after': '77' }), { problem: 'bin_quota_exhausted', retryAfterSeconds: 77 }],
+    [
+      'wrong JSON',
+      () => service.answerWith((r) => r.end('{')),
+      { problem: 'bin_service_unavailable', retryAfterSeconds: 30 },
+    ],
+    [
+      'a reset',
+      () => service.answerWith((r) => r.destroy()),
+      { problem: 'bin_service_unavailable', retryAfterSeconds: 30 },
+    ],
+  ])('F20 R87: %s is said, not retried, not kept, and a local answer wins over it', async (_name, break_, problem) => {
+    break_();
+    const lookup = lookupWith({ imported: () => imported });
+    expect(await lookup.lookUp(bin('99000012'))).toEqual(problem);
+    expect(service.hits).toHaveLength(1);
+    const unasked = { problem: problem.problem };
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...FROM_IMPORTED, unasked });
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject({ ...FROM_BUILT_IN, unasked });
+    // The rules of the network hide no spent budget: its caller is to wait or to ask for more.
+    const isSpent = problem.problem === 'bin_quota_exhausted';
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(isSpent ? problem : { ...FROM_RULES, unasked });
+    service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+    now += 100_000;
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
+  });
+
+  test('R87: a spent quota says when the month ends, and what is known locally or cached costs nothing', async () => {
+    const lookup = lookupWith({ imported: () => imported, monthlyQuota: 1 });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
+    const retryAfterSeconds = 9 * 24 * 3600 + 12 * 3600;
+    expect(await lookup.lookUp(bin('42000013'))).toEqual({
+      ...{ problem: 'bin_quota_exhausted', retryAfterSeconds, spent: 'month' },
+    });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'cache' });
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
+    expect(service.hits).toHaveLength(1);
+    now = Date.parse('2026-12-01T00:00:00Z');
+    expect(await lookup.lookUp(bin('42000013'))).toMatchObject({ source: 'service' });
+  });
+
+  test('R87: data-set hits and cache hits leave the quota alone', async () => {
+    const quota = createBinQuota({ store, monthlyQuota: 100, userReserve: 0, userDailyQuota: 100, clock });
+    const lookup = lookupWith({ imported: () => imported, quota });
+    for (const digits of ['400000', '40000012', '40000012', '40000011']) await lookup.lookUp(bin(digits));
+    expect((await quota.status()).used).toBe(1);
+  });
+
+  test('F20: an old answer of the service is served while it is down or its calls are used up, with its date', async () => {
+    const lookup = lookupWith({ monthlyQuota: 2 });
+    await lookup.lookUp(bin('42000012'));
+    now += 31 * 24 * 3_600_000;
+    fail(503);
+    const old = { source: 'cache', asOf: '2026-11-21', record: { brand: 'remote' } };
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(old);
+    expect(service.hits).toHaveLength(2);
+    fail(429, { 'retry-after': '60' });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(old);
+    now += 61_000;
+    // Spent now: two calls were made this month.
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(old);
+    expect(service.hits).toHaveLength(3);
+    now += 31 * 24 * 3_600_000;
+    fail(404);
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'rules' });
+  });
+
+  test('F20: an answer that is older than half a year is none', async () => {
+    const lookup = lookupWith();
+    await lookup.lookUp(bin('99000012'));
+    now += 181 * 24 * 3_600_000;
+    fail(503);
+    expect(await lookup.lookUp(bin('99000012'))).toMatchObject({ problem: 'bin_service_unavailable' });
+  });
+
+  test('R93: relay tokens leave the reserve to users', async () => {
+    const lookup = lookupWith({ monthlyQuota: 5, userReserve: 2 });
+    const many = Array.from({ length: 10 }, (_, index) => bin(String(42000000 + index)));
+    const answers = await lookup.lookUpMany(many, BATCH);
+    expect(answers.filter(({ problem }) => problem === undefined)).toHaveLength(3);
+    expect(answers.filter((answer) => answer.problem !== undefined && answer.spent === 'unreserved')).toHaveLength(7);
+    expect(await lookup.lookUp(bin('43000000'), BATCH)).toMatchObject({ problem: 'bin_quota_exhausted' });
+    expect(await lookup.lookUp(bin('43000000'))).toMatchObject({ source: 'service' });
+    expect(await lookup.lookUp(bin('43000001'))).toMatchObject({ source: 'service' });
+    expect(await lookup.lookUp(bin('43000002'))).toMatchObject({ problem: 'bin_quota_exhausted', spent: 'month' });
+    expect(service.hits).toHaveLength(5);
+  });
+
+  test('R93: a user whose share is spent takes nothing from another who asks for the same BIN at once', async () => {
+    const lookup = lookupWith({ userDailyQuota: 1 });
+    expect(await lookup.lookUp(bin('42000000'))).toMatchObject({ source: 'service' });
+    const [first, second] = await Promise.all([lookup.lookUp(bin('42000001')), lookup.lookUp(bin('42000001'), BOB)]);
+    expect(first).toEqual({ problem: 'bin_quota_exhausted', retryAfterSeconds: 12 * 3600, spent: 'user' });
+    expect(second).toMatchObject({ source: 'service' });
+    expect(events).toContain('bin_user_quota_exhausted');
+    expect(events).not.toContain('bin_quota_exhausted');
+    // What another caller paid for costs nothing.
+    expect(await lookup.lookUp(bin('42000001'))).toMatchObject({ source: 'cache' });
+  });
+
+  test('R93: an old response of the service is served to a user whose share is spent', async () => {
+    const lookup = lookupWith({ userDailyQuota: 1 });
+    await lookup.lookUp(bin('42000012'));
+    now += 31 * 24 * 3_600_000;
+    await lookup.lookUp(bin('42000013'));
+    expect(await lookup.lookUpMany([bin('42000012'), bin('42000014')])).toMatchObject([
+      { source: 'cache', asOf: '2026-11-21' },
+      { problem: 'bin_quota_exhausted' },
+    ]);
+  });
+
+  test('an answer that cannot be kept is handed on all the same', async () => {
+    const failures: unknown[] = [];
+    const broken = { ...store, write: () => Promise.reject(new Error('full')) };
+    const lookup = lookupWith({ store: broken, events: { cacheFailed: (error) => failures.push(error) } });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
+    expect(failures).toHaveLength(1);
+  });
+});
+
+describe('many at once', () => {
+  test('callers for the same BIN share one call', async () => {
+    const lookup = lookupWith();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => lookup.lookUp(bin('42000012'))));
+    expect(new Set(answers.map((answer) => answer.problem ?? answer.source))).toEqual(new Set(['service']));
+    expect(service.hits).toHaveLength(1);
+  });
+
+  describe('by 2 processes with 50 look-ups each', () => {
+    let processes: Child[];
+    beforeAll(() => {
+      processes = [startProcess(), startProcess()];
+    });
+    afterAll(async () => {
+      for (const { endInput } of processes) endInput();
+      await Promise.all(processes.map(({ ended }) => ended));
+    });
+
+    const startProcess = () => startChild('bin-lookup-process.ts', []);
+    const send = (to: Child, task: Omit<LookupTask, 'url'>) => to.send(JSON.stringify({ ...task, url: service.url }));
+    const outcomesOf = async (to: Child, task: Omit<LookupTask, 'url'>): Promise<string[]> => {
+      const before = to.lines.length;
+      send(to, task);
+      await until(() => to.lines.length > before);
+      return JSON.parse(to.lines[before] ?? '[]');
+    };
+    const both = async (storage: string, monthlyQuota: number, firsts: string[], how?: LookupTask['how']) => {
+      const task = { storage, monthlyQuota, ...(how && { how }) };
+      return (
+        await Promise.all(processes.map((to, at) => outcomesOf(to, { ...task, first: firsts[at] ?? '' })))
+      ).flat();
+    };
+    const expectOneCall = (outcomes: string[]) => {
+      expect(outcomes.filter((outcome) => outcome === 'service')).toHaveLength(1);
+      expect(outcomes.filter((outcome) => outcome === 'bin_quota_exhausted')).toHaveLength(99);
+      expect(service.hits).toHaveLength(1);
+    };
+
+    test('R87: 1 left: 1 outbound call', async () => {
+      expectOneCall(await both(directory, 1, ['99000000', '99000100']));
+    });
+
+    test('R87 R93: 1 left in the month, or to the user for today: 1 outbound call, with Redis', async (context) => {
+      skipWithout(context, missingRedis);
+      const redis = await startRedis();
+      try {
+        expectOneCall(await both(redis.url, 1, ['99000000', '99000100']));
+        service.hits.length = 0;
+        expectOneCall(await both(redis.url, 100, ['98000000', '98000100'], 'one left'));
+      } finally {
+        await redis.dispose();
+      }
+    });
+
+    test('R93: a user with 1 left for today: 1 outbound call', async () => {
+      expectOneCall(await both(directory, 100, ['99000000', '99000100'], 'one left'));
+    });
+
+    test('R87: for one BIN: 1 outbound call, whose answer all get', async () => {
+      service.answerWith((response) => setTimeout(() => sendJson(response, { scheme: 'visa' }), 1_500));
+      const outcomes = await both(directory, 100, ['99000000', '99000000'], 'same');
+      expect(new Set(outcomes)).toEqual(new Set(['service', 'cache']));
+      expect(service.hits).toHaveLength(1);
+    });
+
+    test('R87: what a process that is killed had reserved stays spent', async () => {
+      service.answerWith(() => undefined);
+      const task = { storage: directory, monthlyQuota: 1, first: '99000000' };
+      const killed = startProcess();
+      send(killed, task);
+      await until(() => service.hits.length === 1);
+      killed.kill('SIGKILL');
+      service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+      const outcomes = await Promise.all(processes.slice(0, 1).map((to) => outcomesOf(to, task)));
+      expect(outcomes).toEqual([Array(50).fill('bin_quota_exhausted')]);
+      expect(service.hits).toHaveLength(1);
+    });
+  });
+
+  test('in bulk: order kept, duplicates looked up once, problems for each, a few calls at a time', async () => {
+    let open = 0;
+    let most = 0;
+    service.answerWith((response, hit) => {
+      most = Math.max(most, ++open);
+      setTimeout(() => {
+        open--;
+        if (hit.url.startsWith('/99')) response.writeHead(404).end();
+        else sendJson(response, { scheme: 'visa', brand: hit.url });
+      }, 10);
+    });
+    const digits = Array.from({ length: 40 }, (_, index) => String(42000000 + index));
+    const asked = ['99000001', ...digits, '400000', ...digits, '99000001'];
+    const answers = await lookupWith({ imported: () => imported }).lookUpMany(asked.map(bin));
+    expect(answers).toHaveLength(asked.length);
+    for (const [index, number] of asked.entries()) {
+      if (number === '99000001') expect(answers[index]).toEqual({ problem: 'bin_not_found' });
+      else if (number === '400000') expect(answers[index]).toMatchObject(FROM_IMPORTED);
+      else expect(answers[index]).toMatchObject({ source: 'service', record: { brand: `/${number}` } });
+    }
+    expect(service.hits).toHaveLength(41);
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(8);
+  });
+
+  test('F20: a bulk job does not go on calling a service that is down', async () => {
+    fail(500);
+    const numbers = Array.from({ length: 500 }, (_, index) => bin(String(99000000 + index)));
+    const answers = await lookupWith({ monthlyQuota: 1_000 }).lookUpMany(numbers);
+    expect(new Set(answers.map(({ problem }) => problem))).toEqual(new Set(['bin_service_unavailable']));
+    expect(service.hits.length).toBeLessThanOrEqual(10);
+  });
+
+  test('more than a thousand are refused', async () => {
+    const numbers = Array.from({ length: 1_001 }, () => bin('400000'));
+    await expect(lookupWith().lookUpMany(numbers)).rejects.toMatchObject({ code: 'invalid_request' });
+    expect(await lookupWith({ imported: () => imported }).lookUpMany(numbers.slice(1))).toHaveLength(1_000);
+  });
+});
+
+test('R85 R86: events, calls and the store hold no more digits than were checked', async () => {
+  const lookup = lookupWith({ imported: () => imported });
+  await lookup.lookUpMany([bin('42000012'), bin('420000')]);
+  expect(events.join(' ')).not.toMatch(/\d/);
+  expect(service.hits.map(({ url }) => url).sort()).toEqual(['/420000', '/42000012']);
+  const stored = readdirSync(directory).map((name) => readFileSync(join(directory, name), 'latin1'));
+  expect(stored.join('')).not.toMatch(/42000012[0-9]/);
+});

@@ -1,0 +1,191 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type BinCaller, type BinQuotaLimits, createBinQuota } from '../../../src/gatehouse/bin/quota.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+
+const DAY_MS = 24 * 3_600_000;
+const ALICE: BinCaller = { kind: 'user', id: 'alice' };
+const BOB: BinCaller = { kind: 'user', id: 'bob' };
+const tokenWith = (callsPerMonth: number | null, id = 'batch'): BinCaller => ({
+  kind: 'relay_token',
+  id,
+  callsPerMonth,
+});
+
+let directory: string;
+let store: Store;
+let now: number;
+const clock = () => now;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'bin-quota-'));
+  now = Date.parse('2026-11-30T23:59:50Z');
+  store = await createSqliteStore({ directory, clock });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+/** Without a reserve, and with a share of a user that is never spent, where a test says nothing else. */
+function quotaWith(limits: Partial<BinQuotaLimits>, on = store) {
+  const quota = createBinQuota({
+    ...{ store: on, clock, monthlyQuota: 1_000, userReserve: 0, userDailyQuota: 1_000 },
+    ...limits,
+  });
+  return {
+    status: quota.status,
+    reserve: (caller = ALICE) => quota.reserve(caller),
+    /** How many of so many calls at once are granted. */
+    async granted(caller: BinCaller, calls: number): Promise<number> {
+      const answers = await Promise.all(Array.from({ length: calls }, () => quota.reserve(caller)));
+      return answers.filter(({ granted }) => granted).length;
+    },
+  };
+}
+
+test('R87: exactly the limit is granted, also in parallel', async () => {
+  const quota = quotaWith({ monthlyQuota: 5 });
+  const answers = await Promise.all(Array.from({ length: 40 }, () => quota.reserve()));
+  expect(answers.filter(({ granted }) => granted)).toHaveLength(5);
+  expect(answers.find(({ granted }) => !granted)).toEqual({ granted: false, secondsLeft: 10, spent: 'month' });
+  expect(await quota.status()).toEqual({
+    ...{ used: 5, limit: 5, userReserve: 0, userDailyQuota: 1_000 },
+    resetsAt: '2026-12-01T00:00:00.000Z',
+  });
+});
+
+test('R87: the month is that of UTC, and a clock that goes back refills nothing', async () => {
+  const quota = quotaWith({ monthlyQuota: 1 });
+  expect((await quota.reserve()).granted).toBe(true);
+  expect((await quota.reserve()).granted).toBe(false);
+  now += 10_000;
+  expect((await quota.reserve()).granted).toBe(true);
+  expect((await quota.reserve()).granted).toBe(false);
+  now -= 3_600_000;
+  expect((await quota.reserve()).granted).toBe(false);
+  now += 62 * 24 * 3_600_000;
+  expect((await quota.reserve()).granted).toBe(true);
+  now -= 62 * 24 * 3_600_000;
+  expect((await quota.reserve()).granted).toBe(false);
+});
+
+test('R87: a clock that goes back into a month with calls left gets none that the later one has spent', async () => {
+  const quota = quotaWith({ monthlyQuota: 5 });
+  expect((await quota.reserve()).granted).toBe(true);
+  now += 3_600_000;
+  for (let call = 0; call < 5; call++) expect((await quota.reserve()).granted).toBe(true);
+  now -= 3_600_000;
+  expect(await quota.reserve()).toMatchObject({ granted: false, secondsLeft: 31 * 24 * 3_600 + 10, spent: 'month' });
+  // What could not be had is taken from neither month.
+  expect(await store.counter(keys.binQuota('2026-11'))).toBe(1);
+});
+
+test('R87: a clock that was ahead for a while has spent the calls of both months', async () => {
+  const quota = quotaWith({ monthlyQuota: 3 });
+  for (let call = 0; call < 2; call++) expect((await quota.reserve()).granted).toBe(true);
+  now += 3_600_000;
+  expect((await quota.reserve()).granted).toBe(true);
+  now -= 3_600_000;
+  expect((await quota.reserve()).granted).toBe(true);
+  expect(await quota.reserve()).toMatchObject({ granted: false, secondsLeft: 10 });
+  now += 3_600_000;
+  expect((await quota.status()).used).toBe(2);
+});
+
+test('R87: what was reserved survives a restart', async () => {
+  await quotaWith({ monthlyQuota: 1 }).reserve();
+  await store.close();
+  store = await createSqliteStore({ directory, clock });
+  expect((await quotaWith({ monthlyQuota: 1 }).reserve()).granted).toBe(false);
+});
+
+test('R87: the counts outlive two periods, so that a clock that goes back still finds them', async () => {
+  const lifetimes: number[] = [];
+  const watched: Store = {
+    ...store,
+    increment(key, by, options) {
+      lifetimes.push(options.lifetimeSeconds);
+      return store.increment(key, by, options);
+    },
+  };
+  await quotaWith({ monthlyQuota: 1 }, watched).reserve();
+  const [ofDay, ofMonth] = lifetimes;
+  expect(ofDay).toBeGreaterThan(2 * 24 * 3600);
+  expect(ofMonth).toBeGreaterThan(62 * 24 * 3600);
+});
+
+describe('R93', () => {
+  test('a user has a share of each day (UTC), counted by itself', async () => {
+    const quota = quotaWith({ userDailyQuota: 3 });
+    expect(await quota.granted(ALICE, 20)).toBe(3);
+    expect(await quota.reserve(ALICE)).toEqual({ granted: false, secondsLeft: 10, spent: 'user' });
+    expect(await quota.granted(BOB, 20)).toBe(3);
+    expect((await quota.status()).used).toBe(6);
+    now += 10_000;
+    expect(await quota.granted(ALICE, 20)).toBe(3);
+  });
+
+  test('a clock that goes back over midnight gives a user no second share', async () => {
+    const quota = quotaWith({ userDailyQuota: 3 });
+    now += 10_000;
+    expect(await quota.granted(ALICE, 20)).toBe(3);
+    now -= 20_000;
+    expect(await quota.reserve(ALICE)).toEqual({ granted: false, secondsLeft: DAY_MS / 1000 + 20, spent: 'user' });
+    now += DAY_MS;
+    expect(await quota.granted(ALICE, 20)).toBe(0);
+  });
+
+  test('relay tokens and the operator leave the reserve to users', async () => {
+    const quota = quotaWith({ monthlyQuota: 10, userReserve: 4 });
+    expect(await quota.granted(tokenWith(null), 20)).toBe(6);
+    expect(await quota.reserve(tokenWith(null, 'other'))).toEqual({
+      ...{ granted: false, secondsLeft: 10, spent: 'unreserved' },
+    });
+    expect(await quota.reserve({ kind: 'operator' })).toMatchObject({ granted: false, spent: 'unreserved' });
+    expect(await quota.granted(ALICE, 20)).toBe(4);
+    expect(await quota.reserve(BOB)).toMatchObject({ granted: false, spent: 'month' });
+  });
+
+  test('a relay token with a share of its own has that and no more', async () => {
+    const quota = quotaWith({ monthlyQuota: 10, userReserve: 1 });
+    expect(await quota.granted(tokenWith(2), 20)).toBe(2);
+    expect(await quota.reserve(tokenWith(2))).toEqual({ granted: false, secondsLeft: 10, spent: 'relay_token' });
+    expect(await quota.granted(tokenWith(0, 'none'), 20)).toBe(0);
+    // More than there is gives what is not reserved.
+    expect(await quota.granted(tokenWith(1_000, 'large'), 20)).toBe(7);
+    now += 10_000;
+    expect(await quota.granted(tokenWith(2), 20)).toBe(2);
+  });
+
+  test('a reserve larger than the quota leaves nothing to relay tokens', async () => {
+    expect(await quotaWith({ monthlyQuota: 1, userReserve: 5 }).granted(tokenWith(null), 2)).toBe(0);
+  });
+
+  test('a call that the month refuses, or that never left, costs the user nothing', async () => {
+    const quota = quotaWith({ monthlyQuota: 1, userDailyQuota: 1 });
+    const reservation = await quota.reserve(BOB);
+    expect(await quota.reserve(ALICE)).toMatchObject({ granted: false, spent: 'month' });
+    if (reservation.granted) await reservation.release();
+    expect((await quota.reserve(ALICE)).granted).toBe(true);
+    expect(await quota.reserve(BOB)).toMatchObject({ granted: false, spent: 'month' });
+  });
+});
+
+test('R87: a call that never left is given back, to the month it was taken from', async () => {
+  const quota = quotaWith({ monthlyQuota: 1 });
+  const reservation = await quota.reserve();
+  now += 20_000;
+  if (reservation.granted) await reservation.release();
+  expect((await quota.status()).used).toBe(0);
+  now -= 20_000;
+  expect((await quota.status()).used).toBe(0);
+});
+
+test('a limit of zero grants nothing', async () => {
+  expect((await quotaWith({ monthlyQuota: 0 }).reserve()).granted).toBe(false);
+});

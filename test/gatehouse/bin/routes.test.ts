@@ -1,0 +1,250 @@
+/** `GET /bin/{bin}` and `POST /bin` as a browser and as a program meet them. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createBinService } from '../../../src/bin-service/service.ts';
+import { testCards } from '../../../src/shared/bin/test-cards.ts';
+import { ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { withoutRandomTexts } from '../../support/random-texts.ts';
+
+let site: TestSite;
+let cookie: string;
+let csrf: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { binService: createBinService({ testData: testCards() }) } });
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+  csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+});
+afterEach(() => site.sandbox.faults.clear());
+afterAll(() => site.close());
+
+const get = (bin: string) => ask(`${site.url}/bin/${bin}`, { headers: { ...DATA, cookie } });
+const post = (bins: unknown) =>
+  ask(`${site.url}/bin`, {
+    method: 'POST',
+    headers: { ...DATA, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
+    body: JSON.stringify({ bins }),
+  });
+const postForm = (body: string) =>
+  ask(`${site.url}/bin`, { method: 'POST', headers: { ...PAGE, ...FORM, cookie }, body: `_csrf=${csrf}&${body}` });
+const outbound = () => site.sandbox.hits.requests('bin-service').length;
+
+test('a form is answered by the page, whatever its sender accepts', async () => {
+  const headers = { accept: '*/*', ...FORM, cookie };
+  const page = await ask(`${site.url}/bin`, { method: 'POST', headers, body: `_csrf=${csrf}&bin=45717360` });
+  expect([page.status, page.body.includes('Jyske Bank')]).toEqual([200, true]);
+});
+
+describe('GET /bin', () => {
+  test('is the empty form, for somebody who asks again for the address of a result', async () => {
+    const page = await ask(`${site.url}/bin`, { headers: { ...PAGE, cookie } });
+    expect([page.status, page.body.includes('name="bin"')]).toEqual([200, true]);
+  });
+});
+
+test('our own refusals say so in Proxy-Status, the answers themselves do not', async () => {
+  for (const path of ['/bin/45717360', '/threads/current']) {
+    const refused = await ask(site.url + path, { headers: DATA });
+    expect([refused.status, refused.headers['proxy-status']]).toEqual([401, 'gatehouse; error=http_request_denied']);
+    const answered = await ask(site.url + path, { headers: { ...DATA, cookie } });
+    expect([answered.status, answered.headers['proxy-status']]).toEqual([200, undefined]);
+  }
+});
+
+describe('GET /bin/{bin}', () => {
+  test('the record of the seed, and where, as of when and by how many digits it is known', async () => {
+    const { status, body, headers } = await get('45717360');
+    expect(status).toBe(200);
+    expect(headers['content-type']).toBe('application/json; charset=utf-8');
+    expect(JSON.parse(body)).toEqual({
+      number: { length: 16, luhn: true },
+      scheme: 'visa',
+      type: 'debit',
+      brand: 'Visa/Dankort',
+      prepaid: false,
+      country: {
+        numeric: '208',
+        alpha2: 'DK',
+        name: 'Denmark',
+        emoji: '🇩🇰',
+        currency: 'DKK',
+        latitude: 56,
+        longitude: 10,
+      },
+      bank: { name: 'Jyske Bank', url: 'www.jyskebank.dk', phone: '+4589893300', city: 'Hjørring' },
+    });
+    expect(headers['gatehouse-source']).toMatch(/^(service|cache)$/);
+    expect(headers['gatehouse-as-of']).toMatch(/^\d{4}-\d\d-\d\d$/);
+    expect(headers['gatehouse-digits-matched']).toBe('8');
+  });
+
+  test('asked again it comes from the cache, without a call', async () => {
+    await get('45717360');
+    const before = outbound();
+    const { headers } = await get('45717360');
+    expect([headers['gatehouse-source'], outbound()]).toEqual(['cache', before]);
+  });
+
+  test.each([
+    '1',
+    '45717',
+    '457173601',
+    '4571736012',
+    '4571736012345674',
+    '457173%20',
+    '4571%207360',
+    '4571-7360',
+    '45.71e5',
+    '1e6',
+    '0x457173',
+    '%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91%EF%BC%97%EF%BC%93',
+    '%D9%A4%D9%A5%D9%A7%D9%A1%D9%A7%D9%A3',
+    'abcdef',
+    '%00457173',
+    '457173%0A',
+    '+457173',
+    '-457173',
+    '45717x',
+    '%2534571736',
+  ])('R85 %s is refused with invalid_bin before anything leaves, and not repeated', async (digits) => {
+    const before = outbound();
+    const { status, body, headers } = await get(digits);
+    expect([status, JSON.parse(body).code]).toEqual([400, 'invalid_bin']);
+    expect(outbound()).toBe(before);
+    const plain = decodeURIComponent(digits.replace('%25', '%'));
+    if (plain.length > 3) expect(withoutRandomTexts(body + headers.location)).not.toContain(plain);
+  });
+
+  test('unknown, unavailable, refused for a time, and out of quota are told apart', async () => {
+    expect(JSON.parse((await get('000000')).body)).toMatchObject({ code: 'bin_not_found', status: 404 });
+    site.sandbox.faults.set({ on: 'bin-service', kind: 'error' });
+    const down = await get('000001');
+    expect([down.status, JSON.parse(down.body).code]).toEqual([503, 'bin_service_unavailable']);
+    expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
+    // What the built-in data knows goes on.
+    const known = await get('371449');
+    expect(known.status).toBe(200);
+  });
+
+  test('needs a session', async () => {
+    const { status, body } = await ask(`${site.url}/bin/45717360`, { headers: DATA });
+    expect([status, JSON.parse(body).code]).toEqual([401, 'sign_in_required']);
+  });
+});
+
+test('a test card is marked as one: in a response, in a list, on a page', async () => {
+  for (const digits of ['424242', '45717360'])
+    expect((await get(digits)).headers['gatehouse-test-data']).toBe(digits === '424242' ? 'true' : undefined);
+  const { results } = JSON.parse((await post(['424242', '45717360'])).body);
+  expect([results[0].testData, results[1].testData]).toEqual([true, undefined]);
+  const pages = await Promise.all(['bin=424242', 'bin=45717360'].map(postForm));
+  expect(pages.map(({ body }) => body.includes('This is a test card'))).toEqual([true, false]);
+});
+
+describe('POST /bin with JSON', () => {
+  test('answers in the same order, each by itself, and repeats no refused value', async () => {
+    const { status, body } = await post([
+      '45717360',
+      '4571736012345674',
+      '000000',
+      457173,
+      null,
+      ['457173'],
+      '45717360',
+      '4571 73',
+    ]);
+    expect(status).toBe(200);
+    const { results } = JSON.parse(body);
+    expect(results).toHaveLength(8);
+    expect(results[0]).toMatchObject({
+      bin: '45717360',
+      record: { scheme: 'visa' },
+      digitsMatched: 8,
+      asOf: expect.stringMatching(/^\d{4}-/),
+    });
+    expect(results[0].source).toMatch(/^(service|cache)$/);
+    expect(results[6]).toMatchObject({ bin: '45717360' });
+    expect(results[2]).toEqual({
+      bin: '000000',
+      problem: {
+        type: `${site.url}/problems/bin_not_found`,
+        title: 'Nothing is known about this BIN',
+        status: 404,
+        code: 'bin_not_found',
+      },
+    });
+    const refused = {
+      problem: { type: `${site.url}/problems/invalid_bin`, title: 'Not a BIN', status: 400, code: 'invalid_bin' },
+    };
+    for (const index of [1, 3, 4, 5, 7]) expect(results[index]).toEqual(refused);
+  });
+
+  test('1,000 at once, and not one more or none', async () => {
+    const before = outbound();
+    const many = Array.from({ length: 1_000 }, (_, index) => (index % 2 ? '45717360' : 'x'));
+    const { status, body } = await post(many);
+    expect(status).toBe(200);
+    const { results } = JSON.parse(body);
+    expect(results.map((one: { bin?: string }) => one.bin)).toEqual(many.map((bin) => (bin === 'x' ? undefined : bin)));
+    // One BIN is one look-up.
+    expect(outbound() - before).toBeLessThanOrEqual(1);
+    for (const bins of [[...many, '45717360'], [], '45717360', undefined, { 0: '45717360' }]) {
+      const refused = await post(bins);
+      expect([refused.status, JSON.parse(refused.body).code]).toEqual([400, 'invalid_request']);
+      expect(refused.body).not.toContain('45717360');
+    }
+  });
+
+  test.each(['', 'null', '"45717360"', '[]', '{"bins":', 'bins=45717360'])('a body of %j is refused', async (body) => {
+    const refused = await ask(`${site.url}/bin`, {
+      method: 'POST',
+      headers: { ...DATA, ...JSON_BODY, cookie, 'x-csrf-token': csrf },
+      body,
+    });
+    expect([refused.status, JSON.parse(refused.body).code]).toEqual([400, 'invalid_request']);
+    expect(refused.body).not.toContain('45717360');
+  });
+});
+
+describe('POST /bin with the form of the page', () => {
+  test('draws the card', async () => {
+    const { status, body, headers } = await postForm('bin=45717360');
+    expect(status).toBe(200);
+    expect(headers['content-type']).toBe('text/html; charset=utf-8');
+    expect(body).toContain('Jyske Bank');
+    expect(body).toContain(`/assets/flags/dk.svg" alt=""`);
+    expect(body).toMatch(/role="img" aria-label="Card of Jyske Bank/);
+  });
+
+  test.each([
+    'bin=4571736012345674',
+    'bin=4571+7360+1234+5674',
+    'bin=4571',
+    'bin=4571+7360',
+    'bin=4571-7360',
+    'bin=',
+    '',
+    'bin=45717360&bin=45717360',
+    'bin[]=45717360',
+    'bin=%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91%EF%BC%97%EF%BC%93',
+  ])('R85 "%s" is refused beside the field, and what was typed is not on the page', async (form) => {
+    const before = outbound();
+    const { status, body } = await postForm(form);
+    expect(status).toBe(400);
+    expect(body).toContain('These are not the first digits of a card');
+    expect(body).toContain('aria-invalid="true"');
+    expect(body).not.toMatch(/name="bin"[^>]*value=|value=[^>]*name="bin"/);
+    expect(withoutRandomTexts(body)).not.toContain('4571');
+    expect(outbound()).toBe(before);
+  });
+
+  test('says so where nothing is known, and where the service is down', async () => {
+    const unknown = await postForm('bin=000000');
+    expect([unknown.status, unknown.body.includes('Nothing is known about these digits')]).toEqual([404, true]);
+    site.sandbox.faults.set({ on: 'bin-service', kind: 'error' });
+    const down = await postForm('bin=000002');
+    expect([down.status, down.body.includes('The card look-up service does not answer')]).toEqual([503, true]);
+    expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
+    expect(down.body).toContain('aria-invalid="false"');
+  });
+});

@@ -1,0 +1,357 @@
+/** Imported data sets in the store: kept whole, swapped in while look-ups go on, rolled back, and never left half-made. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { decodeDataset, encodeDataset } from '../../../src/gatehouse/bin/dataset-codec.ts';
+import { createLiveDataset, type LiveDataset } from '../../../src/gatehouse/bin/live-dataset.ts';
+import { BUILT_IN_ID } from '../../../src/gatehouse/bin/rollback.ts';
+import { createStoredDatasets } from '../../../src/gatehouse/bin/stored-dataset.ts';
+import { type Dataset, openDataset, type PackedDataset } from '../../../src/shared/bin/dataset.ts';
+import type { DatasetFile } from '../../../src/shared/bin/dataset-file.ts';
+import type { PackedFacts } from '../../../src/shared/bin/facts.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store, Write } from '../../../src/shared/storage/store.ts';
+import { bin, datasetOf } from '../../support/bins.ts';
+import { until } from '../../support/until.ts';
+
+const REPORT = {
+  shape: 'bin-list-data',
+  taken: 1,
+  skipped: 1,
+  faults: [{ line: 3, reason: 'country_missing' as const }],
+};
+const CHANGE = { before: 1, after: 2, added: 1, removed: 0, changed: 0 };
+const NUMBER = bin('400000');
+
+/** Knows one BIN, by this bank; big enough for several parts. */
+function datasetNamed(bank: string, rows = 1): Dataset {
+  const others = Array.from({ length: rows - 1 }, (_, index) => String(10_000_000 + index * 7));
+  return datasetOf(
+    { start: '400000', end: '400009', country: 'DK', bank: { name: bank } },
+    ...others.map((start, index) => ({
+      start,
+      end: start,
+      country: 'SE',
+      bank: { name: `Bank ${index}`, phone: start },
+    })),
+  );
+}
+
+const recoded = async (packed: PackedDataset) => decodeDataset((await encodeDataset(packed)).bytes);
+
+async function uploadOf(dataset: Dataset, replaces = BUILT_IN_ID) {
+  const { source, asOf, size, packed } = dataset;
+  const encoded = await encodeDataset(packed);
+  return { dataset: encoded, report: REPORT, change: CHANGE, replaces: { id: replaces, source, asOf, size } };
+}
+
+const bankIn = (dataset: Dataset | undefined) => dataset?.find(NUMBER)?.record.bank?.name;
+
+test('the stored form holds everything, and is refused where it is of another format or cut off', async () => {
+  const dataset = datasetOf(
+    {
+      start: '45717360',
+      end: '45717369',
+      country: 'DK',
+      scheme: 'visa',
+      prepaid: false,
+      bank: { name: 'Hjørring "A", B' },
+    },
+    {
+      start: '340000',
+      end: '349999',
+      country: 'US',
+      type: 'credit',
+      brand: 'Gold',
+      number: { length: 15, luhn: true },
+    },
+    { start: '51206812300', end: '51206812399', country: 'SE' },
+  );
+  const { bytes: packed } = await encodeDataset(dataset.packed);
+  expect(await decodeDataset(packed)).toEqual(dataset.packed);
+  await expect(decodeDataset(packed.subarray(0, packed.length / 2))).rejects.toThrow();
+  await expect(decodeDataset(Buffer.from('no data set'))).rejects.toThrow();
+  const other = gunzipSync(packed).toString('latin1').replace('"format":1', '"format":2');
+  await expect(decodeDataset(gzipSync(Buffer.from(other, 'latin1')))).rejects.toThrow('the unknown format 2');
+});
+
+test('a data set of a newer program has further columns, which are ignored; one of an older program lacks some', async () => {
+  const entry = { start: '400000', end: '400009', country: 'DK', scheme: 'visa', number: { length: 16 } };
+  const { packed } = datasetOf({ ...entry, prepaid: true, bank: { name: 'B' } });
+  const { columns, cells, texts } = packed.facts;
+  const find = ({ facts }: { facts: PackedFacts }) => openDataset({ ...packed, facts }).find(NUMBER)?.record;
+  const newer = { columns: columns + 2, cells: Uint32Array.of(...cells, 1, 2), texts };
+  const whole = find(packed);
+  expect(find(await recoded({ ...packed, facts: newer }))).toEqual(whole);
+  const { number: _number, prepaid: _prepaid, ...others } = whole ?? {};
+  expect(find({ facts: { columns: 8, cells: cells.slice(0, 8), texts } })).toEqual(others);
+});
+
+test('equal facts are kept once, and thousands of different ones are told apart', async () => {
+  const bankOf = (index: number) => ({ name: `Bank ${index % 5_000}`, city: `City ${index % 7}` });
+  const starts = Array.from({ length: 10_000 }, (_, index) => String(10_000_000 + index * 3));
+  const dataset = datasetOf(
+    ...starts.map((start, index) => ({ start, end: start, country: 'SE', bank: bankOf(index) })),
+  );
+  const read = openDataset(await recoded(dataset.packed));
+  for (const [index, start] of starts.entries()) expect(read.find(bin(start))?.record.bank).toEqual(bankOf(index));
+  const again = datasetOf(
+    ...[...starts, ...starts].map((start, index) => {
+      return { start, end: start, country: 'SE', bank: bankOf(index % starts.length) };
+    }),
+  );
+  expect(again.packed.facts.cells).toEqual(dataset.packed.facts.cells);
+});
+
+let directory: string;
+let stores: Store[] = [];
+let live: LiveDataset[] = [];
+let now = Date.parse('2026-11-21T12:00:00Z');
+const clock = () => now;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'bin-stored-'));
+});
+afterEach(async () => {
+  await Promise.all(live.map((one) => one.close()));
+  await Promise.all(stores.map((store) => store.close()));
+  live = [];
+  stores = [];
+  rmSync(directory, { recursive: true });
+});
+
+/** As another process has it: a connection of its own. */
+async function openStore(): Promise<Store> {
+  const store = await createSqliteStore({ directory });
+  stores.push(store);
+  return store;
+}
+async function goLive(store: Store, parts: { pollMilliseconds?: number; file?: DatasetFile; failed?: unknown[] } = {}) {
+  const { file, failed = [], ...rest } = parts;
+  const events = {
+    binDatasetLoaded: () => undefined,
+    binDatasetFailed: ({ cause }: { cause: unknown }) => failed.push(cause),
+  };
+  const one = await createLiveDataset({ file, stored: createStoredDatasets({ store, clock }), events, ...rest });
+  live.push(one);
+  return one;
+}
+
+test('an import counts in every process within two seconds, and no look-up in between fails', async () => {
+  const [one, other] = [await openStore(), await openStore()];
+  const stored = createStoredDatasets({ store: one, clock });
+  await stored.save(datasetNamed('first'), REPORT);
+  const running = await goLive(other, { pollMilliseconds: 3_600_000 });
+  expect(bankIn(running.current())).toBe('first');
+  const seen = new Set<string | undefined>();
+  const looking = setInterval(() => seen.add(bankIn(running.current())), 1);
+  const version = await stored.save(datasetNamed('second', 30_000), REPORT);
+  expect(version.parts).toBeGreaterThan(1);
+  expect(await until(() => bankIn(running.current()) === 'second')).toBeLessThan(2_000);
+  clearInterval(looking);
+  expect([...seen].filter((bank) => bank !== 'first' && bank !== 'second')).toEqual([]);
+  expect(running.version()).toEqual({ ...version, report: REPORT });
+  expect(running.current()).toMatchObject({ source: 'test', asOf: '2026-01-02', licence: 'none', size: 30_000 });
+});
+
+test('a message that is lost is made up for by looking again', async () => {
+  const [one, other] = [await openStore(), await openStore()];
+  const deaf: Store = { ...other, subscribe: async () => async () => undefined };
+  const running = await goLive(deaf, { pollMilliseconds: 50 });
+  expect(running.current()).toBeUndefined();
+  await createStoredDatasets({ store: one, clock }).save(datasetNamed('first'), REPORT);
+  await until(() => bankIn(running.current()) === 'first');
+});
+
+test('rollback brings the previous one back, and again the later one', async () => {
+  const store = await openStore();
+  const stored = createStoredDatasets({ store, clock });
+  expect(await stored.rollback('unknown')).toBeUndefined();
+  expect(await stored.rollback(BUILT_IN_ID)).toBeUndefined();
+  const first = await stored.save(datasetNamed('first'), REPORT);
+  expect(await stored.rollback(first.id)).toBeUndefined();
+  const second = await stored.save(datasetNamed('second'), REPORT);
+  const running = await goLive(await openStore());
+  await stored.rollback(first.id);
+  await until(() => bankIn(running.current()) === 'first');
+  // It is no longer the previous one.
+  expect(await stored.rollback(first.id)).toBeUndefined();
+  await stored.rollback(second.id);
+  await until(() => bankIn(running.current()) === 'second');
+  expect(await stored.rollback(BUILT_IN_ID)).toBeUndefined();
+});
+
+test('after the first import, rollback leaves the built-in data set to every process, and again the import', async () => {
+  const store = await openStore();
+  const stored = createStoredDatasets({ store, clock });
+  const first = await stored.save(datasetNamed('first'), REPORT);
+  const running = await goLive(await openStore());
+  expect(bankIn(running.current())).toBe('first');
+  expect(await stored.rollback(BUILT_IN_ID)).toEqual({ previous: first });
+  await until(() => running.current() === undefined);
+  expect([running.version(), running.report()]).toEqual([undefined, undefined]);
+  expect((await goLive(store)).current()).toBeUndefined();
+  // It is no longer the previous one.
+  expect(await stored.rollback(BUILT_IN_ID)).toBeUndefined();
+  await stored.rollback(first.id);
+  await until(() => bankIn(running.current()) === 'first');
+  await stored.rollback(BUILT_IN_ID);
+  const second = await stored.save(datasetNamed('second'), REPORT);
+  expect(await stored.versions()).toEqual({ current: second });
+  expect(await store.get(keys.binDatasetPart(first.id, 0))).toBeUndefined();
+  await until(() => bankIn(running.current()) === 'second');
+});
+
+test('of all that was imported two are kept; what an import that was killed left behind goes with a later one', async () => {
+  const store = await openStore();
+  const stored = createStoredDatasets({ store, clock });
+  const killed: Store = {
+    ...store,
+    write: (writes) =>
+      writes.some((step) => 'put' in step && step.put === keys.binDataset)
+        ? Promise.reject(new Error('killed'))
+        : store.write(writes),
+  };
+  await expect(createStoredDatasets({ store: killed, clock }).save(datasetNamed('lost'), REPORT)).rejects.toThrow(
+    'killed',
+  );
+  expect(await stored.versions()).toBeUndefined();
+  const ids: string[] = [];
+  for (const name of ['first', 'second', 'third']) ids.push((await stored.save(datasetNamed(name), REPORT)).id);
+  // The killed one may still be under way: it is left alone for an hour.
+  expect(await store.count(keys.binDatasetVersions)).toBe(3);
+  now += 3_700_000;
+  ids.push((await stored.save(datasetNamed('fourth'), REPORT)).id);
+  const kept = await store.page(keys.binDatasetVersions, { limit: 10 });
+  expect(kept.items.map(({ member }) => member).sort()).toEqual(ids.slice(2).sort());
+  for (const id of ids.slice(0, 2)) expect(await store.get(keys.binDatasetPart(id, 0))).toBeUndefined();
+  for (const id of ids.slice(2)) expect(await store.get(keys.binDatasetPart(id, 0))).toBeDefined();
+});
+
+test('an upload is seen by every process, changes nothing until it is imported, and is imported once', async () => {
+  const [one, other] = [await openStore(), await openStore()];
+  const [here, there] = [one, other].map((store) => createStoredDatasets({ store, clock }));
+  if (!here || !there) throw new TypeError('unreachable');
+  const first = await here.save(datasetNamed('first'), REPORT);
+  const running = await goLive(other);
+  const { version } = await here.stage(await uploadOf(datasetNamed('second', 30_000), first.id));
+  expect(await there.staged(version.id)).toMatchObject({ version: { id: version.id }, change: CHANGE });
+  expect((await there.versions())?.current?.source).toBe('test');
+  expect(bankIn(running.current())).toBe('first');
+  const results = await Promise.all([here, there].map((stored) => stored.importStaged(version.id)));
+  expect(results.some((result) => result?.id === version.id)).toBe(true);
+  expect(await there.importStaged(version.id)).toBeUndefined();
+  await until(() => bankIn(running.current()) === 'second');
+  const { current, previous } = (await here.versions()) ?? {};
+  expect([current?.id, previous && previous.id !== version.id]).toEqual([version.id, true]);
+});
+
+test('an upload that is discarded or replaced, or whose parts are gone, leaves nothing and is not imported', async () => {
+  const store = await openStore();
+  const stored = createStoredDatasets({ store, clock });
+  const first = (await stored.stage(await uploadOf(datasetNamed('first')))).version;
+  const second = (await stored.stage(await uploadOf(datasetNamed('second')))).version;
+  expect([await stored.staged(first.id), await stored.importStaged(first.id)]).toEqual([undefined, undefined]);
+  expect(await store.get(keys.binDatasetPart(first.id, 0))).toBeUndefined();
+  expect([await stored.discardStaged(first.id), await stored.discardStaged(second.id)]).toEqual([false, true]);
+  expect(await store.get(keys.binDatasetPart(second.id, 0))).toBeUndefined();
+  expect(await store.count(keys.binDatasetVersions)).toBe(0);
+  const third = (await stored.stage(await uploadOf(datasetNamed('third')))).version;
+  await store.write([{ delete: keys.binDatasetPart(third.id, 0) }]);
+  expect(await stored.importStaged(third.id)).toBeUndefined();
+  expect(await stored.versions()).toBeUndefined();
+});
+
+test('an upload that was compared with another data set than the current one is not imported', async () => {
+  const store = await openStore();
+  const stored = createStoredDatasets({ store, clock });
+  const { version } = await stored.stage(await uploadOf(datasetNamed('upload')));
+  const first = await stored.save(datasetNamed('first'), REPORT);
+  expect(await stored.importStaged(version.id)).toBeUndefined();
+  expect(await stored.currentId()).toBe(first.id);
+  // It can still be discarded, or imported after a rollback to what it was compared with.
+  await stored.rollback(BUILT_IN_ID);
+  expect(await stored.importStaged(version.id)).toMatchObject({ id: version.id });
+  expect(await stored.currentId()).toBe(version.id);
+});
+
+test.for(['replaced', 'discarded'])('an upload that is imported while it is %s stays whole', async (how) => {
+  const store = await openStore();
+  const stored = createStoredDatasets({ store, clock });
+  const { version } = await stored.stage(await uploadOf(datasetNamed('first')));
+  const replace = async () => stored.stage(await uploadOf(datasetNamed('second')));
+  /** Another process acts at this moment, once. */
+  const withRace = (isMoment: (steps: readonly Write[]) => boolean, race: () => Promise<unknown>): Store => {
+    let isOver = false;
+    return {
+      ...store,
+      async write(steps) {
+        if (isOver || !isMoment(steps)) return store.write(steps);
+        isOver = true;
+        await race();
+        return store.write(steps);
+      },
+    };
+  };
+  const isOfUpload = (steps: readonly Write[]) =>
+    steps.some((step) => ('put' in step ? step.put : 'delete' in step ? step.delete : '') === keys.binDatasetUpload);
+  const importing = () => stored.importStaged(version.id);
+  const late = createStoredDatasets({ store: withRace(isOfUpload, importing), clock });
+  await (how === 'replaced' ? late.stage(await uploadOf(datasetNamed('second'))) : late.discardStaged(version.id));
+  expect((await stored.versions())?.current?.id).toBe(version.id);
+  expect(bankIn(await stored.load(version))).toBe('first');
+
+  const next = await stored.stage(await uploadOf(datasetNamed('third'), version.id));
+  const early = createStoredDatasets({
+    store: withRace(isOfUpload, how === 'replaced' ? replace : () => stored.discardStaged(next.version.id)),
+    clock,
+  });
+  expect(await early.importStaged(next.version.id)).toBeUndefined();
+  expect((await stored.versions())?.current?.id).toBe(version.id);
+  expect(bankIn(await stored.load(version))).toBe('first');
+});
+
+test('imports at the same time all end well, and one of them counts', async () => {
+  const [one, other] = [await openStore(), await openStore()];
+  const versions = await Promise.all(
+    [one, other, one].map((store, index) =>
+      createStoredDatasets({ store, clock }).save(datasetNamed(`bank ${index}`), REPORT),
+    ),
+  );
+  const { current } = (await createStoredDatasets({ store: one, clock }).versions()) ?? {};
+  expect(versions.map(({ id }) => id)).toContain(current?.id);
+  expect(bankIn((await goLive(one)).current())).toMatch(/^bank [012]$/);
+});
+
+test('one that is damaged is told of once, and what counted before goes on', async () => {
+  const store = await openStore();
+  const stored = createStoredDatasets({ store, clock });
+  await stored.save(datasetNamed('good'), REPORT);
+  const failed: unknown[] = [];
+  const running = await goLive(store, { failed, pollMilliseconds: 20 });
+  const breaking: Store = {
+    ...store,
+    write: (writes) =>
+      store.write(
+        writes.map((step) =>
+          'put' in step && step.put.startsWith('bin-dataset:') ? { ...step, value: 'AAAA' } : step,
+        ),
+      ),
+  };
+  await createStoredDatasets({ store: breaking, clock }).save(datasetNamed('bad'), REPORT);
+  await until(() => failed.length > 0);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  expect(failed).toHaveLength(1);
+  expect(String(failed[0])).toMatch(/damaged: import it again/);
+  expect(bankIn(running.current())).toBe('good');
+});
+
+test('the file of the settings wins over every import', async () => {
+  const store = await openStore();
+  await createStoredDatasets({ store, clock }).save(datasetNamed('imported'), REPORT);
+  const running = await goLive(store, { file: { dataset: datasetNamed('file'), report: REPORT } });
+  expect([bankIn(running.current()), running.version(), running.report()]).toEqual(['file', undefined, REPORT]);
+});

@@ -1,0 +1,59 @@
+/** What administrators see of look-ups, in one process. Over HTTP it is in `commands.test.ts`. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createBinTally } from '../../../src/gatehouse/bin/tally.ts';
+import { AppError } from '../../../src/shared/errors.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+
+let directory: string;
+let store: Store;
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'bin-tally-'));
+  store = await createSqliteStore({ directory });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+test('every report has what happened before it, also while another flush is writing that', async () => {
+  const tally = createBinTally({ store, clock: Date.now });
+  tally.lookedUp('service', 3);
+  tally.serviceResponded('timeout');
+  const reports = await Promise.all([tally.report(), tally.report(), tally.report()]);
+  expect(reports.map(({ outcomes, service }) => [outcomes.service, service.lastFailure])).toEqual(
+    Array(3).fill([3, 'timeout']),
+  );
+  await tally.close();
+});
+
+test('R119 look-ups and the health of the service outlive failed writes', async () => {
+  let isDown = true;
+  const fail = () => Promise.reject(new AppError('storage_unavailable'));
+  const shaky: Store = {
+    ...store,
+    increment: (...given) => (isDown ? fail() : store.increment(...given)),
+    write: (...given) => (isDown ? fail() : store.write(...given)),
+  };
+  const lost: number[] = [];
+  const tally = createBinTally({ store: shaky, clock: Date.now, lost: (counts) => void lost.push(counts) });
+  tally.lookedUp('service', 3);
+  tally.cacheRead(true);
+  tally.serviceResponded('timeout');
+  // What is not stored yet is reported, too.
+  expect(await tally.report()).toMatchObject({ outcomes: { service: 3 }, cache: { hits: 1 } });
+  tally.lookedUp('service', 2);
+  isDown = false;
+  expect(await tally.report()).toMatchObject({
+    outcomes: { service: 5 },
+    cache: { hits: 1 },
+    service: { lastFailure: 'timeout' },
+  });
+  isDown = true;
+  tally.lookedUp('dataset', 4);
+  await tally.close();
+  expect(lost).toEqual([4]);
+});

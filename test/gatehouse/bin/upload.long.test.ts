@@ -1,0 +1,98 @@
+/** Uploads are checked in a thread of their own: other requests are served meanwhile, and the sender does not wait for it. */
+import { expect, test } from 'vitest';
+import { decodeDataset } from '../../../src/gatehouse/bin/dataset-codec.ts';
+import { checkUpload, type Upload } from '../../../src/gatehouse/bin/upload.ts';
+import { openDataset } from '../../../src/shared/bin/dataset.ts';
+import { bin, datasetOf } from '../../support/bins.ts';
+
+const UPLOAD: Upload = {
+  about: { source: 'large.csv', asOf: '2026-11-01' },
+  columns: { start: 'LOW', end: 'HIGH', country: 'ISO', bank: 'BANK' },
+  ...{ maxBytes: 2 ** 26, shapeAdvice: '', inUse: undefined },
+};
+const never = new AbortController().signal;
+
+const bytesOf = (rows: readonly string[]) => Buffer.from(['LOW,HIGH,ISO,BANK', ...rows].join('\n'));
+
+async function* chunksOf(bytes: Buffer) {
+  for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536);
+}
+
+/** Of this thread, whatever others do. */
+const workedMilliseconds = () => {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+};
+
+test('while 100,000 ranges of 11 digits that divide BINs are checked, this thread is free for requests', async () => {
+  const rows = Array.from({ length: 100_000 }, (_, at) => {
+    const start = 40_000_000_500 + at * 89_000;
+    return `${start},${start + 1000},US,B${at}`;
+  });
+  const bytes = bytesOf(rows);
+  const begun = performance.now();
+  let received = 0;
+  async function* watched() {
+    yield* chunksOf(bytes);
+    received = performance.now() - begun;
+  }
+  let [last, longest, isDone] = [workedMilliseconds(), 0, false];
+  const turn = () => {
+    longest = Math.max(longest, workedMilliseconds() - last);
+    last = workedMilliseconds();
+    if (!isDone) setImmediate(turn);
+  };
+  setImmediate(turn);
+  const checked = await checkUpload(watched(), UPLOAD, never);
+  isDone = true;
+  const whole = performance.now() - begun;
+  if (checked.problem !== undefined) throw new Error(checked.problem);
+  const { report, change, dataset } = checked;
+  expect(report).toMatchObject({ taken: 100_000, skipped: 0 });
+  // The built-in data set describes some of them.
+  expect([change.added + change.changed, change.removed]).toEqual([200_000, 0]);
+  const read = openDataset(await decodeDataset(dataset.bytes));
+  expect(read.find(bin('40000000'))).toMatchObject({ digitsMatched: 7, record: { bank: { name: 'B0' } } });
+  // In this thread the check would be one turn, or a few.
+  expect(longest).toBeLessThan(whole / 40);
+  // The body is received at once, so that a limit on its time does not count the time of the check.
+  expect(received).toBeLessThan(whole / 2);
+});
+
+test('it is compared with the data set in use', async () => {
+  const inUse = datasetOf({ start: '40000000', end: '40000009', country: 'US', bank: { name: 'B' } }).packed;
+  const checked = await checkUpload(
+    chunksOf(bytesOf(['40000000,40000004,US,B', '40000005,40000006,SE,C'])),
+    { ...UPLOAD, inUse },
+    never,
+  );
+  expect(checked).toMatchObject({ change: { added: 0, removed: 3, changed: 2 } });
+});
+
+test('a range divides BINs of 8, 7 and 6 digits, and rows that agree share what they agree on', async () => {
+  const rows = ['45000000000,45000000499,US,One', '45000000500,45000000999,US,Two', '45000001000,45000001499,US,Two'];
+  const checked = await checkUpload(chunksOf(bytesOf(rows)), UPLOAD, never);
+  if (checked.problem !== undefined) throw new Error(checked.problem);
+  const { find } = openDataset(await decodeDataset(checked.dataset.bytes));
+  expect(find(bin('45000000'))).toMatchObject({ digitsMatched: 8, record: { country: { alpha2: 'US' } } });
+  expect(find(bin('45000000'))?.record).not.toHaveProperty('bank');
+  expect(find(bin('45000001'))).toMatchObject({ digitsMatched: 7, record: { bank: { name: 'Two' } } });
+  expect(find(bin('4500000'))).toMatchObject({ digitsMatched: 6, record: { country: { alpha2: 'US' } } });
+  expect(find(bin('450000'))).toMatchObject({ digitsMatched: 5, record: { country: { alpha2: 'US' } } });
+});
+
+test('a file that breaks off, or whose sender leaves, ends the check', async () => {
+  async function* broken() {
+    yield* chunksOf(bytesOf(['40000000,40000004,US,B']));
+    throw new Error('The upload was aborted.');
+  }
+  await expect(checkUpload(broken(), UPLOAD, never)).rejects.toThrow('The upload was aborted.');
+  const left = new AbortController();
+  const rows = Array.from({ length: 50_000 }, (_, at) => `${40_000_000 + at},${40_000_000 + at},US,B${at}`);
+  async function* leaving() {
+    yield* chunksOf(bytesOf(rows));
+    left.abort();
+  }
+  const checked = checkUpload(leaving(), UPLOAD, left.signal);
+  await expect(checked).rejects.toThrow('The check of the upload was stopped.');
+});

@@ -1,0 +1,145 @@
+/** `apps apply`: registered apps become what a file says, all or none, while Gatehouse runs. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ask, DATA } from '../../support/ask.ts';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { makeAdminToken, runCommand } from '../../support/terminal.ts';
+import { until } from '../../support/until.ts';
+
+let site: TestSite;
+let token: string;
+let folder: string;
+let file: string;
+const app = (id: string, changes: Record<string, unknown> = {}) => ({
+  ...sandboxApp(site, 'second', { callbackUrls: [`${site.url}/oauth/callback/${id}`], signIn: undefined }),
+  id,
+  ...changes,
+});
+const write = (...apps: Record<string, unknown>[]) => writeFileSync(file, JSON.stringify(apps));
+const apply = async (...options: string[]) => {
+  const { status, stdout, stderr } = await runCommand(['apps', 'apply', file, ...options, '--json'], {
+    ...site.env,
+    OTHER_SECRET: 'another-client-secret',
+  });
+  return { status, stderr, ...(stdout.startsWith('{') ? JSON.parse(stdout) : {}) };
+};
+const stored = async (id: string) => {
+  const headers = { ...DATA, authorization: `Bearer ${token}` };
+  const { status, body } = await ask(`${site.url}/admin/api/connected-apps/${id}`, { headers });
+  return status === 200 ? JSON.parse(body) : undefined;
+};
+const audited = async (event: string) =>
+  (await runCommand(['audit', 'export'], site.env)).stdout
+    .split('\n')
+    .filter((line) => line.includes(`"${event}"`))
+    .map((line) => JSON.parse(line));
+
+beforeAll(async () => {
+  site = await startSite();
+  token = await makeAdminToken(site);
+  folder = mkdtempSync(join(tmpdir(), 'gatehouse-apply-'));
+  file = join(folder, 'apps.json');
+});
+afterAll(async () => {
+  await site?.close();
+  if (folder) rmSync(folder, { recursive: true });
+});
+
+test('shows what it would do, and does nothing', async () => {
+  write(app('one'), app('two'));
+  const expected = [
+    { app: 'one', action: 'create', changed: [] },
+    { app: 'two', action: 'create', changed: [] },
+  ];
+  expect(await apply('--dry-run')).toEqual({ status: 0, stderr: '', applied: false, apps: expected, faults: [] });
+  expect(await stored('one')).toBeUndefined();
+  expect(await audited('connected_app.created')).toEqual([]);
+  const { stdout } = await runCommand(['apps', 'apply', file, '--dry-run'], site.env);
+  expect(stdout).toBe('create  one\ncreate  two\nNothing was changed: this was a dry run.\n');
+});
+
+test('registers apps, and running processes use them', async () => {
+  expect(await apply()).toMatchObject({ status: 0, applied: true, faults: [] });
+  await until(async () => (await stored('two')) !== undefined);
+  expect(await stored('one')).toMatchObject({ name: 'Collaboration second', hasClientSecret: true, usable: true });
+  const entries = await audited('connected_app.created');
+  expect(entries.map(({ target }) => target.id)).toEqual(['one', 'two']);
+  for (const { actor } of entries) expect(actor).toEqual({ kind: 'operator' });
+  expect(JSON.stringify(entries)).not.toContain(CLIENT_SECRET);
+  expect(await apply()).toMatchObject({ applied: true, apps: [{ action: 'leave' }, { action: 'leave' }] });
+  expect(await audited('connected_app.created')).toHaveLength(2);
+});
+
+test('changes what differs, the secret too, and leaves apps that the file lacks', async () => {
+  write(app('one', { name: 'New name', clientSecret: { env: 'OTHER_SECRET' } }), app('three'));
+  expect(await apply()).toMatchObject({
+    applied: true,
+    apps: [
+      { app: 'one', action: 'change', changed: ['name', 'clientSecret'] },
+      { app: 'three', action: 'create' },
+    ],
+  });
+  await until(async () => (await stored('one')).name === 'New name');
+  expect(await stored('two')).toBeDefined();
+  const [entry] = await audited('connected_app.changed');
+  expect(entry).toMatchObject({ actor: { kind: 'operator' }, facts: { changed: ['name', 'clientSecret'] } });
+  write(app('one', { name: 'New name' }));
+  expect(await apply()).toMatchObject({ apps: [{ changed: ['clientSecret'] }] });
+  expect(await audited('connected_app.secret_replaced')).toHaveLength(1);
+});
+
+test('stores no secret that the method does not use', async () => {
+  write(app('two', { tokenEndpointAuthMethod: 'none' }));
+  expect(await apply()).toMatchObject({ applied: true, apps: [{ changed: ['tokenEndpointAuthMethod'] }] });
+  await until(async () => (await stored('two')).hasClientSecret === false);
+  expect(await apply()).toMatchObject({ apps: [{ app: 'two', action: 'leave' }] });
+});
+
+test('with one fault changes nothing at all', async () => {
+  const before = await stored('one');
+  write(
+    app('one', { name: 'Not this name' }),
+    app('platform'),
+    // People sign in with this issuer by the app of the file, and would trust other keys.
+    app('four', { signIn: { allow: 'everyone' }, discoveryUrl: `${site.sandbox.issuer}/other` }),
+  );
+  const { status, applied, faults } = await apply();
+  expect({ status, applied }).toEqual({ status: 1, applied: false });
+  expect(faults).toEqual([
+    'platform: it is in CONNECTED_APPS_FILE. Change it there.',
+    expect.stringMatching(/^four, \/issuer: People sign in with this issuer/),
+  ]);
+  write(app('one', { name: 'Not this name' }), { id: 'five' });
+  expect((await apply()).faults.join()).toMatch(/app 2 \(five\), /);
+  expect((await apply()).faults.join()).not.toContain('CONNECTED_APPS_FILE');
+  expect(await stored('one')).toEqual(before);
+  expect(await stored('four')).toBeUndefined();
+});
+
+test('sends the tokens of connected users to no other provider', async () => {
+  const second = (changes: Record<string, unknown> = {}) =>
+    app('second', { signIn: { allow: 'everyone' }, ...changes });
+  const moved = { issuer: 'https://example.com', signIn: undefined };
+  write(second());
+  expect(await apply()).toMatchObject({ applied: true });
+  write(second(moved));
+  expect(await apply('--dry-run')).toMatchObject({ status: 0, apps: [{ changed: ['issuer', 'signIn'] }] });
+  // A running process uses the app a moment after it is stored.
+  await until(
+    async () => (await signIn(site, 'user@example.test', { path: '/sign-in?app=second' })).page.status === 200,
+  );
+  expect(await apply()).toMatchObject({
+    status: 1,
+    applied: false,
+    faults: [expect.stringMatching(/^second, \/issuer: One user is connected by the present registration/)],
+  });
+  expect((await stored('second')).issuer).toBe(site.sandbox.issuer);
+});
+
+test('says in plain words that there is no such file', async () => {
+  const { status, stderr } = await runCommand(['apps', 'apply', join(folder, 'none')], site.env);
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/none: there is no such file or folder\. Check the path\.\n$/);
+});

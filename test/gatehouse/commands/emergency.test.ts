@@ -1,0 +1,116 @@
+/** Commands for a bad day, on a Gatehouse that runs: admin tokens are listed and revoked, and all users signed out. */
+import type { Command } from 'commander';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createProgram } from '../../../src/gatehouse/commands/program.ts';
+import { ask, DATA } from '../../support/ask.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { makeAdminToken, runCommand } from '../../support/terminal.ts';
+import { until } from '../../support/until.ts';
+
+test('every command takes --json', () => {
+  const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
+  const leaves = (command: Command): Command[] =>
+    command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);
+  const all = leaves(createProgram({ ...nowhere, setExitStatus: () => undefined }));
+  expect(all.length).toBeGreaterThan(20);
+  const without = all.filter(({ options }) => options.every(({ long }) => long !== '--json'));
+  expect(without.map((command) => command.name())).toEqual([]);
+});
+
+let site: TestSite;
+const run = (...args: string[]) => runCommand(args, site.env);
+const runJson = async (...args: string[]) => {
+  const { status, stdout, stderr } = await run(...args, '--json');
+  expect(stderr).toBe('');
+  expect(status).toBe(0);
+  return JSON.parse(stdout);
+};
+const lastAudit = async (event: string) =>
+  (await run('audit', 'export', '--json')).stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+    .findLast((entry) => entry.event === event);
+
+const statusFor = async (token: string) =>
+  (await ask(`${site.url}/admin/api/users`, { headers: { ...DATA, authorization: `Bearer ${token}` } })).status;
+
+beforeAll(async () => {
+  site = await startSite();
+});
+afterAll(async () => {
+  await site?.close();
+});
+
+test('admin-token list shows every token and never a secret', async () => {
+  expect(await runJson('admin-token', 'list')).toEqual([]);
+  expect((await run('admin-token', 'list')).stdout).toBe('There is no admin token.\n');
+  const [reader, writer] = [await makeAdminToken(site, { scope: 'read' }), await makeAdminToken(site)];
+  expect(await statusFor(reader)).toBe(200);
+  const tokens = (): Promise<{ id: string; lastUsedAt: string | null }[]> => runJson('admin-token', 'list');
+  // The use is noted after the response.
+  await until(async () => (await tokens()).some(({ lastUsedAt }) => lastUsedAt));
+  const listed = await tokens();
+  expect(listed).toHaveLength(2);
+  for (const [token, scope, lastUsedAt] of [
+    [reader, 'read', expect.stringMatching(/Z$/)],
+    [writer, 'write', null],
+  ] as const) {
+    const id = token.slice(5, 17);
+    const facts = { name: 'of a test', scope, lastUsedAt, expired: false };
+    expect(listed.filter((one) => token.includes(one.id))).toEqual([expect.objectContaining(facts)]);
+    const { stdout } = await run('admin-token', 'list');
+    expect(stdout).toMatch(/^id +scope +expires +last used +name\n/);
+    expect(stdout).not.toContain(token.slice(5 + id.length));
+  }
+});
+
+test('R88 audit export has the whole day that --to names', async () => {
+  await makeAdminToken(site);
+  const today = new Date().toISOString().slice(0, 10);
+  const exported = async (...limits: string[]) =>
+    (await run('audit', 'export', ...limits)).stdout.split('\n').filter((line) => line.includes('admin_token.created'));
+  const since = await exported('--from', today);
+  expect(since.length).toBeGreaterThan(0);
+  expect(await exported('--to', today)).toEqual(since);
+  expect(await exported('--from', today, '--to', today)).toEqual(since);
+  const wrong = await run('audit', 'export', '--to', '2026-02-31');
+  expect([wrong.status, wrong.stdout]).toEqual([1, '']);
+  expect(wrong.stderr).toContain('Give a date as 2026-11-21');
+});
+
+test('admin-token revoke ends a token at once, and says so in the audit trail', async () => {
+  const token = await makeAdminToken(site);
+  expect(await statusFor(token)).toBe(200);
+  const listed: { id: string }[] = await runJson('admin-token', 'list');
+  const { id = '' } = listed.find((one) => token.includes(one.id)) ?? {};
+  expect(await runJson('admin-token', 'revoke', id)).toEqual({ id, name: 'of a test' });
+  expect(await statusFor(token)).toBe(401);
+  expect(await lastAudit('admin_token.revoked')).toMatchObject({
+    actor: { kind: 'operator' },
+    target: { kind: 'admin_token', id, name: 'of a test' },
+  });
+  const again = await run('admin-token', 'revoke', id);
+  expect(again).toMatchObject({ status: 1, stdout: '' });
+  expect(again.stderr).toMatch(/^This cannot be done: There is no admin token with this id\. .* admin-token list\n$/);
+  // By mistake an operator may give the token itself.
+  const other = await makeAdminToken(site);
+  expect((await run('admin-token', 'revoke', other)).stderr).not.toContain(other.slice(17));
+  expect(await statusFor(other)).toBe(200);
+});
+
+test('sessions end --all signs every user out, and lets them sign in again', async () => {
+  const people = [await signIn(site), await signIn(site, 'second@example.test')];
+  const token = await makeAdminToken(site);
+  const isSignedIn = async ({ agent }: (typeof people)[number]) =>
+    (await getJson(agent, `${site.url}/session`)).json.signedIn;
+  for (const person of people) expect(await isSignedIn(person)).toBe(true);
+  expect((await run('sessions', 'end')).status).toBe(1);
+  for (const person of people) expect(await isSignedIn(person)).toBe(true);
+  expect(await runJson('sessions', 'end', '--all')).toEqual({ ended: 2 });
+  expect(await lastAudit('session.everyone_ended')).toMatchObject({ actor: { kind: 'operator' } });
+  for (const person of people) expect(await isSignedIn(person)).toBe(false);
+  expect(await statusFor(token)).toBe(200);
+  expect((await run('sessions', 'end', '--all')).stdout).toBe('Ended 0 sessions. Users can sign in again.\n');
+  expect(await isSignedIn(await signIn(site))).toBe(true);
+});

@@ -1,0 +1,275 @@
+/** What an audit export says was ended: which entries count, which files are refused, and that no text of one becomes a command. */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, expect, test } from 'vitest';
+import { AUDIT_EVENTS } from '../../../src/gatehouse/audit/kinds.ts';
+import { endedAgain, type RestoredStorage, readEnded } from '../../../src/gatehouse/commands/ended-since.ts';
+import type { Session } from '../../../src/shared/sessions/session.ts';
+import { SealError } from '../../../src/shared/storage/sealed.ts';
+import { shellQuoted } from '../../../src/shared/text.ts';
+import { anyText } from '../../support/any-text.ts';
+import { runCommand } from '../../support/terminal.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'gatehouse-ended-'));
+const file = join(folder, 'audit.ndjson');
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const SINCE = Date.parse('2026-11-21T03:15:00Z');
+const LATER = '2026-11-21T04:00:00.000Z';
+const ID = 'AAAAAAAAAAA';
+
+interface Said {
+  event: string;
+  target?: string;
+  at?: string;
+  [member: string]: unknown;
+}
+
+let entries = 0;
+function entry({ event, target, at = LATER, ...others }: Said): string {
+  entries += 1;
+  const [kind] = event.split('.');
+  const actor = { kind: 'administrator', id: 'uadmin' };
+  return JSON.stringify({
+    id: String(entries),
+    at,
+    event,
+    actor,
+    ...(target && { target: { kind, id: target } }),
+    ...others,
+  });
+}
+
+/** Where everything is that an export may name, also what nobody could have. */
+const everything = (app: object = { id: 'files', name: 'Files' }): RestoredStorage => ({
+  store: {
+    get: async (key) => ({ value: key.startsWith('user:') ? '{}' : 'sealed', version: 7 }),
+    count: async () => 1,
+  },
+  sealer: { open: async () => JSON.stringify({ app }) },
+  sessions: { count: async () => 1, list: async () => [{ ref: 'ref' }, { ref: 'other' }] as Session[] },
+});
+const nothing: RestoredStorage = {
+  store: { get: async () => undefined, count: async () => 0 },
+  sealer: { open: async () => '' },
+  sessions: { count: async () => 0, list: async () => [] },
+};
+
+async function linesOf(said: readonly Said[], restored = everything()): Promise<string[]> {
+  writeFileSync(file, said.map((one) => `${entry(one)}\n`).join(''));
+  return (await endedAgain(await readEnded(file, SINCE), restored)).map(({ line }) => line);
+}
+
+const curl = (method: string, path: string) =>
+  `curl -fsS -X ${method} -H "Authorization: Bearer $ADMIN_TOKEN" "$GATEHOUSE/admin/api/${path}"`;
+
+const ENDINGS: [said: Said, line: string][] = [
+  [{ event: 'user.deleted', target: 'u1' }, curl('DELETE', 'users/u1')],
+  [{ event: 'user.deletion_begun', target: 'u1' }, curl('DELETE', 'users/u1')],
+  [{ event: 'user.disabled', target: 'u1' }, curl('POST', 'users/u1/disable')],
+  [{ event: 'session.signed_out', target: 'u1' }, curl('POST', 'users/u1/sign-out')],
+  [{ event: 'session.ended_everywhere', target: 'u1' }, curl('POST', 'users/u1/sign-out')],
+  [{ event: 'session.ended_by_provider', target: 'files', userId: 'u1' }, curl('POST', 'users/u1/sign-out')],
+  [{ event: 'session.ended', target: 'u1.ref', userId: 'u1' }, curl('DELETE', 'sessions/u1.ref')],
+  [{ event: 'session.ended', target: 'ref', userId: 'u1' }, curl('DELETE', 'sessions/u1.ref')],
+  [{ event: 'session.everyone_ended' }, 'npm run -s gatehouse -- sessions end --all'],
+  [{ event: 'connection.removed', target: 'u1/files', userId: 'u1' }, curl('DELETE', 'connections/u1.files')],
+  [{ event: 'connection.everyone_removed', target: 'files' }, curl('POST', 'connected-apps/files/disconnect-everyone')],
+  [{ event: 'connect_link.revoked', target: ID }, curl('DELETE', `connect-links/${ID}`)],
+  [{ event: 'connect_link.used', target: ID }, curl('DELETE', `connect-links/${ID}`)],
+  [{ event: 'relay_token.revoked', target: ID }, curl('DELETE', `relay-tokens/${ID}`)],
+  [{ event: 'service_account.deleted', target: ID }, curl('DELETE', `service-accounts/${ID}`)],
+  [{ event: 'webhook.deleted', target: `wh_${ID}` }, curl('DELETE', `webhooks/wh_${ID}`)],
+  [{ event: 'admin_token.revoked', target: ID }, `npm run -s gatehouse -- admin-token revoke ${ID}`],
+  [{ event: 'connected_app.deleted', target: 'files' }, curl('DELETE', 'connected-apps/files')],
+  [
+    { event: 'connected_app.disabled', target: 'files' },
+    `${curl('PUT', 'connected-apps/files')} -H 'Content-Type: application/json' -d '{"id":"files","name":"Files","disabled":true,"version":7}'`,
+  ],
+];
+
+test.each(ENDINGS)('%o has its line, if that is later than the backup and is there again', async (said, line) => {
+  expect(await linesOf([said])).toEqual([line]);
+  expect(await linesOf([{ ...said, at: '2026-11-21T03:14:59.999Z' }])).toEqual([]);
+  expect(await linesOf([said], nothing)).toEqual([]);
+});
+
+test('every event that ends something is among them', () => {
+  const names = Object.keys(AUDIT_EVENTS).filter((event) =>
+    /ended|deleted|removed|revoked|disabled|signed_out/.test(event),
+  );
+  const known = new Set(ENDINGS.map(([{ event }]) => event));
+  expect(names.filter((event) => !known.has(event))).toEqual([]);
+});
+
+test('they come in the order of their time, each thing once', async () => {
+  const said = [
+    { event: 'relay_token.revoked', target: ID, at: '2026-11-21T06:00:00.000Z' },
+    { event: 'webhook.deleted', target: 'wh_1', at: '2026-11-21T05:00:00.000Z' },
+    { event: 'session.signed_out', target: 'u1', at: '2026-11-21T05:30:00.000Z' },
+    { event: 'session.signed_out', target: 'u1', at: '2026-11-21T07:00:00.000Z' },
+  ];
+  expect(await linesOf(said)).toEqual([
+    curl('DELETE', 'webhooks/wh_1'),
+    curl('DELETE', `relay-tokens/${ID}`),
+    curl('POST', 'users/u1/sign-out'),
+  ]);
+});
+
+test('what was announced and not done is left out, and an earlier one that was done stays', async () => {
+  const [revoked, notDone] = [
+    { event: 'relay_token.revoked', target: ID },
+    { outcome: 'not_done: storage_unavailable' },
+  ];
+  const attempt = [
+    { ...revoked, requestId: 'r2' },
+    { ...revoked, requestId: 'r2', ...notDone },
+  ];
+  expect(await linesOf(attempt)).toEqual([]);
+  expect(await linesOf([{ ...revoked, requestId: 'r1' }, ...attempt])).toHaveLength(1);
+  expect(await linesOf([...attempt, { ...revoked, requestId: 'r3' }])).toHaveLength(1);
+});
+
+test.each([
+  ['user', 'u1'],
+  ['connected_app', 'files'],
+])('a disabled %s that was enabled again has no line, unless that was not done', async (kind, target) => {
+  const [off, on] = [
+    { event: `${kind}.disabled`, target, requestId: 'r1' },
+    { event: `${kind}.enabled`, target, requestId: 'r2' },
+  ];
+  expect(await linesOf([off, on])).toEqual([]);
+  expect(await linesOf([off, on, { ...off, requestId: 'r3' }])).toHaveLength(1);
+  expect(await linesOf([off, on, { ...on, outcome: 'not_done: internal' }])).toHaveLength(1);
+});
+
+test('an app that the backup has disabled, or that no key opens, has no line', async () => {
+  const said = [{ event: 'connected_app.disabled', target: 'files' }];
+  expect(await linesOf(said, everything({ id: 'files', disabled: true }))).toEqual([]);
+  const sealer = { open: () => Promise.reject(new SealError('unknown_key')) };
+  expect(await linesOf(said, { ...everything(), sealer })).toEqual([]);
+});
+
+test('a line that ends more takes the place of those for its parts', async () => {
+  const parts = [
+    { event: 'connection.removed', target: 'u1/files', userId: 'u1' },
+    { event: 'session.ended', target: 'u1.ref', userId: 'u1' },
+  ];
+  expect(await linesOf([...parts, { event: 'user.deleted', target: 'u1' }])).toEqual([curl('DELETE', 'users/u1')]);
+  expect(await linesOf([...parts, { event: 'user.deleted', target: 'u2' }])).toHaveLength(3);
+  expect(await linesOf([...parts, { event: 'session.ended_everywhere', target: 'u1' }])).not.toContain(
+    curl('DELETE', 'sessions/u1.ref'),
+  );
+  expect(await linesOf([...parts, { event: 'session.everyone_ended' }])).toHaveLength(2);
+  expect(await linesOf([...parts, { event: 'connection.everyone_removed', target: 'files' }])).not.toContain(
+    curl('DELETE', 'connections/u1.files'),
+  );
+});
+
+test.each([
+  ['', 'it has no entry'],
+  ['\n\n', 'it has no entry'],
+  ['CREATE TABLE x;\n', 'line 1 is not an entry'],
+  ['{"format":"gatehouse-backup","version":1,"made":"2026-11-21T03:15:00Z"}\n', 'line 1 is not an entry'],
+  [`${entry({ event: 'user.deleted', target: 'u1' })}\n{"at":"yesterday"}\n`, 'line 2 is not an entry'],
+  [entry({ event: 'user.deleted', target: 'secret' }).slice(0, -20), 'line 1 is not an entry'],
+])('a file that is no export is refused: %j', async (text, why) => {
+  writeFileSync(file, text);
+  await expect(readEnded(file, SINCE)).rejects.toMatchObject({
+    code: 'invalid_request',
+    detail: `${file} is no export of the audit trail: ${why}. Make one with: npm run -s gatehouse -- audit export`,
+  });
+});
+
+test('a file that is not there is refused', async () => {
+  const missing = join(folder, 'missing');
+  await expect(readEnded(missing, SINCE)).rejects.toMatchObject({
+    detail: expect.stringContaining(`${missing}: there is no such file`),
+  });
+  expect((await runCommand(['restore', missing, '--audit', file], {})).status).toBe(78);
+});
+
+/** Runs the lines in a shell in which `curl` and `npm` only note their arguments. @returns the words of each command that ran */
+function wordsOf(lines: readonly string[]): string[][] {
+  const bin = mkdtempSync(join(folder, 'bin-'));
+  const noted = join(bin, 'noted');
+  for (const name of ['curl', 'npm'])
+    writeFileSync(join(bin, name), `#!/bin/sh\nprintf '%s\\0' ${name} "$@" "" >> '${noted}'\n`, { mode: 0o755 });
+  writeFileSync(noted, '');
+  const env = { PATH: bin, GATEHOUSE: 'https://gatehouse.example', ADMIN_TOKEN: 'gtha_x' };
+  const output = execFileSync('/bin/sh', [], { input: lines.join('\n'), env, cwd: bin, stdio: 'pipe' });
+  expect(output.toString()).toBe('');
+  const text = execFileSync('/bin/cat', [noted], { maxBuffer: 2 ** 26 }).toString();
+  return text
+    .split('\0\0')
+    .slice(0, -1)
+    .map((one) => one.split('\0'));
+}
+
+const nasty = fc.oneof(
+  anyText(),
+  fc.constantFrom(
+    '$(touch x)',
+    '`touch x`',
+    "'; touch x; '",
+    'a\ntouch x\n',
+    '-rf',
+    '../users/u2',
+    '..',
+    'a"b',
+    '\0',
+    '$ADMIN_TOKEN',
+  ),
+);
+
+test('whatever an export says, a line runs curl or npm alone, on a path of the API', async () => {
+  const said = fc.record(
+    {
+      event: fc.constantFrom(...ENDINGS.map(([{ event }]) => event)),
+      target: fc.oneof(
+        nasty,
+        fc.tuple(nasty, fc.constantFrom('/', '.'), nasty).map((parts) => parts.join('')),
+      ),
+      userId: nasty,
+      requestId: nasty,
+    },
+    { requiredKeys: ['event', 'target'] },
+  );
+  let ran = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(said, { minLength: 50, maxLength: 100 }), async (entriesSaid) => {
+      const lines = await linesOf(entriesSaid as Said[]);
+      for (const line of lines) expect(line).not.toMatch(/[\n\r]/);
+      const words = wordsOf(lines);
+      expect(words).toHaveLength(lines.length);
+      ran += words.length;
+      for (const [program, ...args] of words) {
+        if (program === 'npm')
+          expect(args.join(' ')).toMatch(/^run -s gatehouse -- (sessions end --all|admin-token revoke \w{11})$/);
+        else expect(args[5]).toMatch(/^https:\/\/gatehouse\.example\/admin\/api\/[a-z-]+(\/[\w-]+(\.[\w-]+)?)+$/);
+        if (program === 'curl') expect(args.slice(0, 2)).toEqual(['-fsS', '-X']);
+      }
+    }),
+    { numRuns: 8 },
+  );
+  expect(ran).toBeGreaterThan(8);
+});
+
+test('any text of a registration is one word of the shell', () => {
+  fc.assert(
+    fc.property(
+      fc.array(
+        anyText().map((text) => text.replaceAll('\0', '')),
+        { minLength: 20 },
+      ),
+      (texts) => {
+        const words = wordsOf(texts.map((text) => `curl x${shellQuoted(text)}`));
+        expect(words).toEqual(texts.map((text) => ['curl', `x${text}`]));
+      },
+    ),
+    { numRuns: 8 },
+  );
+});

@@ -1,0 +1,161 @@
+/** docs/when-something-leaked.md: its commands run as they stand, and the service and its users see what it says. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { openConsole } from '../../sandbox/foreign-client.ts';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingCurl, type Operator, startOperator } from '../../support/operator.ts';
+import { backToNow, pass } from '../../support/passing-time.ts';
+import { makeAdminToken, runCommand } from '../../support/terminal.ts';
+import { until } from '../../support/until.ts';
+import { ANYTHING, assertionOf, bearer, relayThread } from '../relay/service.ts';
+
+const text = readFileSync(join(import.meta.dirname, '../../../docs/when-something-leaked.md'), 'utf8');
+const block = (name: string) => {
+  const [, steps] = new RegExp(`^\`\`\`sh ${name}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text) ?? [];
+  if (steps === undefined) throw new Error(`The document has no block "${name}".`);
+  return steps;
+};
+
+const folder = mkdtempSync(join(tmpdir(), 'gatehouse-leaked-'));
+let site: TestSite;
+let operator: Operator;
+/** A user who is signed in and connected before the leak. */
+let user: UserAgent;
+
+beforeAll(async () => {
+  writeFileSync(join(folder, 'client-secret'), CLIENT_SECRET);
+  site = await startSite({ app: { clientSecret: { file: join(folder, 'client-secret') } } });
+  operator = await startOperator(site, folder);
+});
+afterAll(async () => {
+  await operator.close();
+  await site.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+beforeEach(async (context) => {
+  skipWithout(context, missingCurl);
+  ({ agent: user } = await signIn(site));
+});
+
+/** Runs the block with this name, after the two lines that the page begins with. */
+async function follow(
+  name: string,
+  { change = (steps) => steps, ...given }: Parameters<Operator['run']>[1] & { change?: (steps: string) => string } = {},
+): Promise<string> {
+  const start = block('incident').replace('https://gatehouse.example.com', site.url);
+  const { status, stdout, stderr } = await operator.run(`${start}\n${change(block(name))}`, given);
+  expect([status, stderr], stdout).toEqual([0, '']);
+  return stdout;
+}
+
+const thread = async () => {
+  const { status, json } = await getJson(user, `${site.url}/threads/current`);
+  return json.code ?? status;
+};
+
+test('a relay token: the old one is refused, the service gets a new one, and its use is listed', async () => {
+  const admin = bearer(await makeAdminToken(site));
+  const made = await ask(`${site.url}/admin/api/relay-tokens`, {
+    method: 'POST',
+    headers: { ...admin, ...JSON_BODY },
+    body: JSON.stringify(ANYTHING),
+  });
+  const { token: leaked } = JSON.parse(made.body) as { token: string };
+  const read = async (token: string) => {
+    const proof = { 'gatehouse-user-assertion': await assertionOf(site, user.cookies.header(site.url)) };
+    return (await relayThread(site, token, proof)).status;
+  };
+  expect(await read(leaked)).toBe(200);
+  const ID = leaked.slice('gthr_'.length).slice(0, 11);
+  const [, token = ''] = /"token":"(gthr_\w+)"/.exec(await follow('relay-token', { env: { ID } })) ?? [];
+  expect([await read(leaked), await read(token), await thread()]).toEqual([401, 200, 200]);
+  // The use is noted after the response.
+  await until(async () => (await runCommand(['audit', 'export'], site.env)).stdout.includes('"relay.used"'));
+  const trail = (await follow('relay-token', { env: { ID } })).split('\n');
+  for (const event of ['relay_token.created', 'relay.used', 'relay_token.rotated'])
+    expect(trail).toContainEqual(expect.stringContaining(`"${event}"`));
+});
+
+test('an admin token: it is refused, and what it did is listed', async () => {
+  const leaked = await makeAdminToken(site);
+  const call = () => ask(`${site.url}/admin/api/users`, { headers: { ...DATA, ...bearer(leaked) } });
+  expect((await call()).status).toBe(200);
+  const made = await ask(`${site.url}/admin/api/relay-tokens`, {
+    method: 'POST',
+    headers: { ...bearer(leaked), ...JSON_BODY },
+    body: JSON.stringify({ ...ANYTHING, name: 'of the attacker' }),
+  });
+  expect(made.status).toBe(201);
+  const trail = await follow('admin-token', { env: { ID: leaked.slice('gtha_'.length).slice(0, 11) } });
+  expect(trail).toMatch(/"relay_token\.created".*of the attacker/);
+  expect([(await call()).status, await thread()]).toEqual([401, 200]);
+});
+
+test('the client secret of an app: the new one is used after a reload, and no connection has ended', async () => {
+  const { browser, open } = await openConsole(site);
+  const { body } = await browser.submit(await open('/apps/test-platform'), {}, { button: 'Make a new secret' });
+  const [, secret = ''] = /class="secret".*?<code>([^<]+)</s.exec(body) ?? [];
+  const doctor = () => runCommand(['doctor', 'platform'], site.env);
+  expect((await doctor()).status).toBe(1);
+  // The access token expires.
+  pass(90);
+  expect(await thread()).toBe('provider_unavailable');
+  // The doctor compares the clocks.
+  backToNow();
+  await follow('new-secret', { input: `${secret}\n` });
+  await follow('client-secret');
+  expect((await doctor()).status).toBe(0);
+  // After a failure, refreshes wait for half a minute.
+  pass(150);
+  expect(await thread()).toBe(200);
+  expect((await signIn(site)).page.url).toBe(`${site.url}/`);
+});
+
+test.each([
+  ['a session', (steps: string) => steps.trim().split('\n').at(-1) ?? ''],
+  ['the session secrets', (steps: string) => steps],
+])('%s: everyone is signed out, and connected as before after the next sign-in', async (leaked, change) => {
+  const before = operator.file('session-secrets');
+  await follow('sessions', { change });
+  expect(operator.file('session-secrets') === before).toBe(leaked === 'a session');
+  expect(await thread()).toBe('sign_in_required');
+  ({ agent: user } = await signIn(site));
+  expect(await thread()).toBe(200);
+});
+
+test('an encryption key: every record is sealed with a new one, and users notice nothing after the restart', async () => {
+  const leaked = operator.file('encryption-keys');
+  const [, fresh = ''] = /^(\S+:\S+)\n/m.exec(await follow('encryption-key')) ?? [];
+  expect(operator.file('encryption-keys')).toBe(fresh);
+  expect(fresh).not.toBe(leaked);
+  expect(await thread()).toBe(200);
+  const { keys } = JSON.parse((await runCommand(['keys', 'status', '--json'], site.env)).stdout);
+  expect(keys).toMatchObject([{ kid: fresh.split(':')[0], seals: true }]);
+  expect((await runCommand(['keys', 'status'], { ...site.env, ENCRYPTION_KEYS: leaked })).status).toBe(78);
+});
+
+test('the storage and a key: every connection is ended here and at the provider, and the user connects again', async () => {
+  await follow('disconnect');
+  const progress = async () =>
+    JSON.parse(await follow('disconnect', { change: (steps) => steps.replace(' -X POST', '') }));
+  await until(async () => (await progress()).finishedAt !== null);
+  expect(await progress()).toMatchObject({ done: 1, answers: { revoked: 1 } });
+  expect(await thread()).toBe('not_connected');
+  ({ agent: user } = await signIn(site));
+  expect(await thread()).toBe(200);
+});
+
+test('at the end: the token that the page began with is refused', async () => {
+  const list = async () => {
+    const tokens = JSON.parse((await runCommand(['admin-token', 'list', '--json'], site.env)).stdout);
+    return (tokens as { name: string }[]).filter(({ name }) => name === 'incident').length;
+  };
+  const before = await list();
+  await follow('end');
+  expect(await list()).toBe(before);
+});

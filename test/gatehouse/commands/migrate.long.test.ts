@@ -1,0 +1,145 @@
+/** `migrate` from SQLite to Redis and back: people stay signed in, and at no moment can both storages be served from. */
+import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test, vi } from 'vitest';
+import { startGatehouse } from '../../../src/gatehouse/start.ts';
+import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
+import { type Fleet, LOGINS, type Person, startFleet } from '../../support/fleet.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { addBulk, bulkKey, emptyPlace, type Place, untilFilling } from '../../support/places.ts';
+import { type CommandResult, startProgram } from '../../support/program.ts';
+import { missingRedis } from '../../support/redis-server.ts';
+import { refusalOf } from '../../support/refusal.ts';
+import { runCommand } from '../../support/terminal.ts';
+
+const [UMA = '', , ADMIN = ''] = LOGINS;
+const BULK = 10_000;
+
+describe('migrate', () => {
+  let fleet: Fleet;
+  let person: Person;
+  let admin: Person;
+  let redis: Place;
+  let back: Place;
+  beforeAll(async () => {
+    if (missingRedis) return;
+    fleet = await startFleet({ kind: 'SQLite', processes: 1 });
+    fleet.tokens.lifetimeSeconds = 1;
+    person = await fleet.signIn(UMA);
+    admin = await fleet.signIn(ADMIN);
+    await fleet.vault.store.increment('bin-quota:{2026-11}', 41, { lifetimeSeconds: 3_600 });
+    await addBulk(fleet.vault.store, BULK);
+    redis = await emptyPlace('Redis');
+    back = await emptyPlace('SQLite');
+  });
+  afterAll(async () => {
+    await fleet?.close();
+    await redis?.dispose();
+    await back?.dispose();
+  });
+  afterEach(() => void vi.useRealTimers());
+  const check = (name: string, work: () => Promise<void>) =>
+    test(name, async (context: TestContext) => {
+      skipWithout(context, missingRedis);
+      await work();
+    });
+  const environment = () => ({ ...fleet.env, ...redis.env });
+  const migrate = (...args: string[]): Promise<CommandResult> => runCommand(['migrate', ...args], environment());
+  const refused = (env: Record<string, string>) => refusalOf({ ...fleet.env, ...env });
+  const restart = async (env: Record<string, string>) => {
+    Object.assign(fleet.member(0).env, env);
+    await fleet.member(0).start();
+  };
+
+  check('is refused while a process runs, and changes nothing', async () => {
+    const { status, stdout, stderr } = await migrate();
+    expect([status, stdout]).toEqual([1, '']);
+    expect(stderr).toContain('A running process uses the storage that is to be moved. Stop every Gatehouse');
+    expect(await redis.items()).toEqual([]);
+    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    await fleet.member(0).kill();
+    await restart({});
+    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    await fleet.member(0).kill();
+  });
+
+  check('tells what it cannot use, with 78, before it opens anything', async () => {
+    const cases: [string[], Record<string, string>, RegExp][] = [
+      [['--from', 'nowhere'], {}, /Name a storage as sqlite, redis, sqlite:FOLDER/],
+      [[], { REDIS_URL: '' }, /REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS is required/],
+      [['--to', 'sqlite'], {}, /name the same storage/],
+      [['--from', 'sqlite:/nowhere/at/all'], {}, /There is no database in \/nowhere\/at\/all/],
+      [[], { ENCRYPTION_KEYS: generateEncryptionKey(new Date()) }, /which ENCRYPTION_KEYS does not hold/],
+      [['--to', 'redis://user:hunter2@:x'], {}, /cannot be read/],
+    ];
+    for (const [args, env, why] of cases) {
+      const { status, stdout, stderr } = await runCommand(['migrate', ...args], { ...environment(), ...env });
+      expect([args, status, stdout]).toEqual([args, 78, '']);
+      expect(stderr).toMatch(why);
+      expect(stderr).not.toContain('hunter2');
+    }
+    expect(await redis.items()).toEqual([]);
+  });
+
+  check('killed in the middle, it leaves the source to be used, and begins anew', async () => {
+    const program = startProgram(['node', 'src/cli.ts', 'migrate'], environment());
+    await redis.look(async (store) => {
+      await untilFilling(store);
+      program.signal('SIGKILL');
+      vi.useFakeTimers({ toFake: ['Date'] });
+      await program.ended;
+    });
+    expect(await refused({})).toContain('wait 20 seconds');
+    expect((await redis.items()).length).toBeLessThan(BULK);
+    expect(await refused(redis.env)).toContain('is not finished');
+    vi.setSystemTime(Date.now() + 20_000);
+    const gatehouse = await startGatehouse(fleet.member(0).env, { write: () => undefined });
+    expect((await fleet.get(fleet.member(0), '/session', person)).status).toBe(200);
+    await gatehouse.close();
+  });
+
+  check(
+    'moves everything: sessions, grants, counters and the audit trail go on, and the old storage is closed',
+    async () => {
+      const moved = await migrate('--json');
+      expect([moved.status, moved.stderr]).toEqual([0, '']);
+      expect(JSON.parse(moved.stdout)).toMatchObject({
+        to: expect.stringMatching(/^Redis at 127\.0\.0\.1:\d+$/),
+        items: expect.any(Number),
+      });
+      expect(moved.stdout).not.toContain(redis.env.REDIS_URL);
+      expect(await refused({})).toContain('was moved to another place');
+      expect((await migrate()).status).toBe(78);
+
+      const before = fleet.tokens.issued.length;
+      await restart(redis.env);
+      expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+      expect(fleet.tokens.issued.length).toBeGreaterThan(before);
+      for (const filter of ['event=sign_in.succeeded', 'event=storage.moved', `who=${UMA}`]) {
+        const answer = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
+        expect([filter, answer.status, JSON.parse(answer.body).items.length > 0]).toEqual([filter, 200, true]);
+      }
+      expect(await redis.look((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
+      expect(await redis.look((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
+    },
+  );
+
+  check('moves from Redis to SQLite too, into an empty one alone', async () => {
+    await fleet.member(0).kill();
+    const full = await migrate('--from', 'redis', '--to', 'sqlite');
+    expect([full.status, full.stdout]).toEqual([1, '']);
+    expect(full.stderr).toMatch(/is not empty: it holds [\d,]+ items/);
+    expect(full.stderr).toContain(`gatehouse.sqlite and the files beside it away from ${fleet.env.DATA_DIR}`);
+    expect(full.stderr).not.toMatch(/Redis|--replace/);
+
+    const moved = await migrate('--from', 'redis', '--to', `sqlite:${back.env.DATA_DIR}`);
+    expect([moved.status, moved.stderr]).toEqual([0, '']);
+    expect(moved.stdout).toMatch(/Moved [\d,]+ items from Redis at 127\.0\.0\.1:\d+ to SQLite in/);
+    expect(await refused(redis.env)).toContain('was moved to another place');
+    const before = fleet.tokens.issued.length;
+    await restart(back.env);
+    expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
+    expect(fleet.tokens.issued.length).toBeGreaterThan(before);
+    const answer = await fleet.get(fleet.member(0), `/admin/api/audit?who=${UMA}`, admin);
+    expect(JSON.parse(answer.body).items.length).toBeGreaterThan(0);
+    expect(await back.look((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
+  });
+});

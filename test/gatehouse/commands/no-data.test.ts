@@ -1,0 +1,88 @@
+/** R120: what a parser or a library says of data never reaches a terminal with the data in it. */
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startSite, type TestSite } from '../../support/gatehouse.ts';
+import { runCommand } from '../../support/terminal.ts';
+
+/** A test number of a card, and a text that is in no message of ours. */
+const CARD = '4111111111111111';
+const MARK = 'zq-marked-zq';
+
+let site: TestSite;
+let folder: string;
+beforeAll(async () => {
+  site = await startSite();
+  folder = mkdtempSync(join(tmpdir(), 'gatehouse-data-'));
+});
+afterAll(async () => {
+  await site.close();
+  rmSync(folder, { recursive: true });
+});
+
+function write(content: string): string {
+  const path = join(folder, 'given');
+  writeFileSync(path, content);
+  return path;
+}
+
+async function refused(args: readonly string[]): Promise<string> {
+  const { status, stdout, stderr } = await runCommand(args, site.env);
+  expect([status === 0, stdout]).toEqual([false, '']);
+  expect(stderr).not.toContain(MARK);
+  expect(stderr.replace(/\D/g, '')).not.toContain(CARD.slice(0, 9));
+  return stderr;
+}
+
+describe.each([CARD, '4111 1111 1111 1111', MARK])('R120 bin enrich repeats no %s', (cell) => {
+  test.each([
+    ['a quote amid a cell', `bin,note\n457173,${cell}"5\n`, 'INVALID_OPENING_QUOTE'],
+    ['text after a quoted cell', `bin,note\n457173,"${cell}"5\n`, 'CSV_INVALID_CLOSING_QUOTE'],
+    ['a quote that is not closed', `bin,note\n457173,"${cell}\n`, 'CSV_QUOTE_NOT_CLOSED'],
+    ['a row without end', `bin,note\n457173,${cell}${'x'.repeat(1_100_000)}\n`, 'CSV_MAX_RECORD_SIZE'],
+    ['a cell too many', `bin,note\n457173,x,${cell}\n`, 'Line 2'],
+  ])('%s', async (_what, text, words) => {
+    const out = join(folder, 'out');
+    expect(await refused(['bin', 'enrich', write(text), '--column', 'bin', '--out', out])).toContain(words);
+    expect(existsSync(out)).toBe(false);
+  });
+});
+
+describe('R120 other files', () => {
+  test.each([
+    ['bin import', ['bin', 'import', 'FILE'], `${MARK}"${CARD}\n`],
+    ['bin import, gzipped in part', ['bin', 'import', 'FILE'], `\u001f\u008b${MARK}`],
+    ['apps check', ['apps', 'apply', 'FILE'], `[{"id": "${MARK}" ${CARD}}]`],
+    ['apps with an unknown member', ['apps', 'apply', 'FILE'], `[{"id": "x", "${MARK} ${CARD}": 1}]`],
+    ['apps with a long member', ['apps', 'apply', 'FILE'], `[{"id": "x", "${MARK}_${'a'.repeat(40)}": 1}]`],
+    ['backup verify', ['backup', 'verify', 'FILE'], `{"format": "${MARK}" ${CARD}`],
+    ['restore', ['restore', 'FILE'], `{"format": "${MARK}" ${CARD}`],
+  ])('%s', async (_what, args, content) => {
+    const file = write(content);
+    const { status, stdout, stderr } = await runCommand(
+      args.map((arg) => arg.replace('FILE', file)),
+      site.env,
+    );
+    expect(status).not.toBe(0);
+    expect(stdout + stderr).not.toContain(MARK);
+    expect((stdout + stderr).replace(/\D/g, '')).not.toContain(CARD.slice(0, 9));
+  });
+});
+
+test.each([
+  [['bin', 'import', 'x', '--date', MARK]],
+  [['bin', 'import', 'x', '--columns', `${MARK}=${CARD}`]],
+  [['bin', 'enrich', 'x', '--column', 'bin', MARK]],
+  [['keys', 'status', MARK, CARD]],
+  [['keys', MARK + CARD]],
+  [[MARK + CARD]],
+  [['keys', 'status', `--token=${MARK}`]],
+  [['keys', 'status', `--${CARD}`]],
+  [['admin-token', 'create', '--name', 'n', '--scope', MARK, '--days', '1']],
+  [['admin-token', 'create', '--name', 'n', '--scope', 'read', '--days', MARK]],
+  [['admin-token', 'revoke', MARK]],
+  [['audit', 'export', '--to', MARK]],
+])('R120 a wrong command line is not repeated: %j', async (args) => {
+  expect(await refused(args)).not.toBe('');
+});

@@ -1,0 +1,62 @@
+/** R88 what an operator changes is in the trail before it is changed, and again if it was not. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { auditedByOperator, operatorTrail } from '../../../src/gatehouse/commands/operator-trail.ts';
+import { AppError } from '../../../src/shared/errors.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+
+let directory: string;
+let store: Store;
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-operator-'));
+  store = await createSqliteStore({ directory });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const ENTRIES = [
+  { event: 'connected_app.created', target: { kind: 'connected_app', id: 'one' } },
+  { event: 'connected_app.changed', target: { kind: 'connected_app', id: 'two' } },
+] as const;
+
+const trail = async () => {
+  const entries = await Array.fromAsync(operatorTrail(store).export());
+  return entries.map(({ event, target, outcome, actor }) => [event, target?.id, outcome, actor.kind]);
+};
+
+test('R88 each change of a command has its entry before it is made', async () => {
+  let before: unknown;
+  const change = async () => {
+    before = await trail();
+    return 'done';
+  };
+  expect(await auditedByOperator(store, ENTRIES, change)).toBe('done');
+  const written = [
+    ['connected_app.created', 'one', undefined, 'operator'],
+    ['connected_app.changed', 'two', undefined, 'operator'],
+  ];
+  expect(before).toEqual(written);
+  expect(await trail()).toEqual(written);
+});
+
+test.each([
+  ['not_done: storage_unavailable', new AppError('storage_unavailable')],
+  ['not_done: version_conflict', new AppError('version_conflict')],
+  ['not_done: internal', new TypeError('a fault of ours')],
+])('R88 a command that fails says so in the trail for each: %s', async (outcome, error) => {
+  await expect(auditedByOperator(store, ENTRIES, () => Promise.reject(error))).rejects.toBe(error);
+  expect(
+    (await trail())
+      .slice(2)
+      .map(([, id, said]) => [id, said])
+      .toSorted(),
+  ).toEqual([
+    ['one', outcome],
+    ['two', outcome],
+  ]);
+});

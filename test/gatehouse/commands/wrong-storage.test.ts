@@ -1,0 +1,100 @@
+/** R121: a command that works with what is stored refuses a place where nothing is, and leaves nothing there. */
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Command } from 'commander';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createProgram } from '../../../src/gatehouse/commands/program.ts';
+import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
+import { runCommand } from '../../support/terminal.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'gatehouse-wrong-'));
+const csv = join(folder, 'bins.csv');
+const apps = join(folder, 'apps.json');
+const grants = join(folder, 'grants.jsonl');
+const output = join(folder, 'output');
+beforeAll(() => {
+  writeFileSync(csv, 'bin\n457173\n');
+  writeFileSync(apps, '[]');
+  writeFileSync(grants, '');
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const NEEDING = [
+  ['status'],
+  ['keys', 'status'],
+  ['keys', 'rotate'],
+  ['keys', 'forget', 'k1', '--yes'],
+  ['audit', 'export'],
+  ['admin-token', 'create', '--name', 'n', '--scope', 'read', '--days', '1'],
+  ['admin-token', 'list'],
+  ['admin-token', 'revoke', 'some-id'],
+  ['sessions', 'end', '--all'],
+  ['bin', 'import', csv, '--columns', 'start=bin,country=bin'],
+  ['bin', 'rollback'],
+  ['bin', 'enrich', csv, '--column', 'bin', '--out', output],
+  ['connections', 'import', grants],
+  ['doctor'],
+  ['apps', 'apply', apps],
+  ['backup', output],
+  ['migrate', '--from', 'STORAGE', '--to', `sqlite:${output}`],
+];
+/** These read files alone, or fill a storage that must be empty. */
+const OTHERS = ['keys generate', 'config check', 'apps check', 'backup verify', 'restore'];
+
+test('R121 every command is one of those below, or needs no storage', () => {
+  const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
+  const namesOf = (command: Command, path: string[]): string[] => {
+    const name = [...path, command.name()];
+    const own = command.commands.length === 0 || command.registeredArguments.length > 0 ? [name.join(' ')] : [];
+    return [...own, ...command.commands.flatMap((one) => namesOf(one, name))];
+  };
+  const { commands } = createProgram({ ...nowhere, setExitStatus: () => undefined });
+  const all = commands.flatMap((one) => namesOf(one, []));
+  const isTried = (name: string) => NEEDING.some((args) => args.join(' ').startsWith(name)) || OTHERS.includes(name);
+  expect(all.length).toBeGreaterThan(20);
+  expect(all.filter((name) => !isTried(name))).toEqual([]);
+});
+
+const env = {
+  PUBLIC_URL: 'http://127.0.0.1',
+  SESSION_SECRETS: 'a secret of this test that is long enough 0123456789',
+  ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+};
+
+describe('in a folder without a database', () => {
+  const data = join(folder, 'data');
+  test.each(NEEDING.map((args) => [args.slice(0, 2).join(' '), args] as const))('R121 %s', async (_name, args) => {
+    const given = args.map((arg) => arg.replace('STORAGE', 'sqlite'));
+    const { status, stdout, stderr } = await runCommand(given, { ...env, DATA_DIR: data });
+    expect([status, stdout]).toEqual([78, '']);
+    expect(stderr).toContain(`There is no database in ${data}`);
+    expect([existsSync(data), existsSync(output)]).toEqual([false, false]);
+  });
+});
+
+describe('on an empty Redis', () => {
+  let server: RedisServer;
+  let redis: Redis;
+  beforeAll(async () => {
+    if (missingRedis !== undefined) return;
+    server = await startRedis();
+    redis = new Redis(server.url);
+  });
+  beforeEach((context) => skipWithout(context, missingRedis));
+  afterAll(async () => {
+    redis?.disconnect();
+    await server?.dispose();
+  });
+
+  test.each(NEEDING.map((args) => [args.slice(0, 2).join(' '), args] as const))('R121 %s', async (_name, args) => {
+    const given = args.map((arg) => arg.replace('STORAGE', 'redis'));
+    const { status, stdout, stderr } = await runCommand(given, { ...env, REDIS_URL: server.url });
+    expect([status === 0, stdout]).toEqual([false, '']);
+    expect(stderr).toMatch(/Redis at .* holds nothing of Gatehouse/);
+    expect([await redis.dbsize(), existsSync(output)]).toEqual([0, false]);
+  });
+});

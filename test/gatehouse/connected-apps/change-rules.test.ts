@@ -1,0 +1,169 @@
+/** Rules for a changed registration: when its secret must be entered again, and what may not change while users are connected. */
+import { describe, expect, test } from 'vitest';
+import {
+  changedFields,
+  connectedUsers,
+  movedFaults,
+  needsSecret,
+  secretAfter,
+  secretFaults,
+  sharedIssuerFaults,
+} from '../../../src/gatehouse/connected-apps/change-rules.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+
+const appOf = (changes: object = {}) =>
+  ({
+    ...{ id: 'platform', name: 'Platform', issuer: 'https://idp.test', clientId: 'c1', clientSecret: 's1' },
+    ...{ tokenEndpointAuthMethod: 'client_secret_basic', scopes: ['openid'], signIn: { allow: 'everyone' } },
+    ...changes,
+  }) as unknown as ConnectedApp;
+
+describe('a client secret', () => {
+  test.each([
+    ['client_secret_basic', true],
+    ['client_secret_post', true],
+    ['private_key_jwt', false],
+    ['none', false],
+  ])('%s needs one: %s', (tokenEndpointAuthMethod, isNeeded) => {
+    const app = appOf({ tokenEndpointAuthMethod });
+    expect(needsSecret(app)).toBe(isNeeded);
+    expect([secretAfter(app, 'new'), secretAfter(app, undefined)]).toEqual(
+      isNeeded ? ['new', 'kept'] : [undefined, undefined],
+    );
+    const detail = `${tokenEndpointAuthMethod} needs the client secret.`;
+    expect(secretFaults(app, undefined, undefined)).toEqual(
+      isNeeded ? [{ pointer: '#/clientSecret', rule: 'missing', detail }] : [],
+    );
+    expect(secretFaults(app, 'entered', undefined)).toEqual([]);
+  });
+
+  test.each<[string, object, boolean]>([
+    ['another name', { name: 'Renamed' }, false],
+    ['another issuer', { issuer: 'https://other.test' }, true],
+    ['another client ID', { clientId: 'c2' }, true],
+    ['a discovery URL at the same host', { discoveryUrl: 'https://idp.test/metadata' }, true],
+    ['a discovery URL at another host', { discoveryUrl: 'https://a.test/metadata' }, true],
+    [
+      'an endpoint at the same host, which may be that of another tenant',
+      { endpoints: { token: 'https://idp.test/token' } },
+      true,
+    ],
+    ['another host of the API', { apiBaseUrl: 'https://a.test' }, false],
+    ['an endpoint at another host', { endpoints: { token: 'https://a.test/token' } }, true],
+  ])('is to be entered again with %s: %s', (_words, changes, isAsked) => {
+    const faults = secretFaults(appOf(changes), undefined, appOf());
+    const detail = 'The provider has changed: give the client secret again, so that it is sent to no stranger.';
+    expect(faults).toEqual(isAsked ? [{ pointer: '#/clientSecret', rule: 'give_again', detail }] : []);
+    expect(secretFaults(appOf(changes), 'entered', appOf())).toEqual([]);
+  });
+
+  test('that is not stored is missing, whatever else changed', () => {
+    const [fault] = secretFaults(appOf(), undefined, appOf({ clientSecret: undefined }));
+    expect(fault?.rule).toBe('missing');
+  });
+});
+
+test('a change names the fields that differ, by what they hold, and the secret where a new one is given', () => {
+  const before = appOf({ parameters: { audience: 'a' } });
+  expect(changedFields(before, appOf({ parameters: { audience: 'a' } }), undefined)).toEqual([]);
+  const after = appOf({ name: 'Renamed', parameters: { audience: 'b' } });
+  expect(changedFields(before, after, undefined)).toEqual(['name', 'parameters']);
+  expect(changedFields(before, after, 's2')).toEqual(['name', 'parameters', 'clientSecret']);
+  expect(changedFields(appOf({ ofNewerVersion: 1 }), appOf(), undefined)).toEqual([]);
+});
+
+describe('a provider that users are connected to', () => {
+  const HOSTS = (...hosts: string[]) => ({ member: 'api', hosts });
+  const faultsOf = (before: object | undefined, after: object, count = 2) =>
+    movedFaults(before && appOf(before), appOf(after), async ({ id }) => (id === 'platform' ? count : 0));
+  const DETAIL =
+    '2 users are connected by the present registration: disconnect everyone first, or register another app.';
+
+  test.each<[string, object, object, string[]]>([
+    ['nothing', {}, {}, []],
+    ['the name', {}, { name: 'Renamed' }, []],
+    ['the issuer', {}, { issuer: 'https://idp.test/' }, ['#/issuer']],
+    ['the client ID', {}, { clientId: 'c2' }, ['#/clientId']],
+    ['both', {}, { issuer: 'https://a.test', clientId: 'c2' }, ['#/issuer', '#/clientId']],
+    ['the issuer and its endpoints', {}, { issuer: 'https://a.test', discoveryUrl: 'https://b.test/x' }, ['#/issuer']],
+    ['an endpoint at the same host', {}, { endpoints: { revocation: 'https://idp.test/revoke' } }, []],
+    [
+      'an endpoint at a host that was called before',
+      { discoveryUrl: 'https://b.test/x' },
+      { endpoints: { token: 'https://b.test/t' } },
+      [],
+    ],
+    ['an endpoint at another host', {}, { endpoints: { revocation: 'https://a.test/r' } }, ['#/endpoints/revocation']],
+    ['an endpoint at another port', {}, { endpoints: { token: 'https://idp.test:8443/t' } }, ['#/endpoints/token']],
+    ['the discovery URL', {}, { discoveryUrl: 'https://a.test/x' }, ['#/discoveryUrl']],
+    [
+      'the API',
+      {},
+      { apiBaseUrl: 'https://api.test', account: { field: 'id', url: 'https://api.test/me' } },
+      ['#/apiBaseUrl', '#/account/url'],
+    ],
+    [
+      'the hosts of the API',
+      { apiBaseUrlFrom: HOSTS('.a.test') },
+      { apiBaseUrlFrom: HOSTS('.a.test', '.test') },
+      ['#/apiBaseUrlFrom/hosts/1'],
+    ],
+    ['the API to one host fewer', { apiBaseUrl: 'https://api.test' }, {}, []],
+  ])('a change of %s', async (_words, before, after, pointers) => {
+    expect(await faultsOf(before, after)).toEqual(
+      pointers.map((pointer) => ({ pointer, rule: 'has_connections', detail: DETAIL })),
+    );
+    expect(await faultsOf(before, after, 0)).toEqual([]);
+  });
+
+  test('by an earlier app with the id of a new one', async () => {
+    const detail =
+      '2 users are connected by an earlier app with this id: end these connections first, or register the app as it was, with the same issuer, client ID and hosts.';
+    expect(await faultsOf(undefined, {})).toEqual([{ pointer: '#/id', rule: 'has_connections', detail }]);
+    expect(await faultsOf(undefined, {}, 0)).toEqual([]);
+  });
+
+  test.each([
+    [1, 'One user is connected'],
+    [2, '2 users are connected'],
+    [12_345, '12,345 users are connected'],
+  ])('%i in words', (count, words) => expect(connectedUsers(count)).toBe(words));
+});
+
+describe('R19 apps that share the users of an issuer', () => {
+  const OTHER = appOf({ id: 'other' });
+  const faultsOf = (app: object, other: object = {}) =>
+    sharedIssuerFaults(appOf(app), [appOf(), appOf({ ...OTHER, ...other })]);
+  const BY_HAND = { authorization: 'https://idp.test/a', token: 'https://idp.test/t', jwks: 'https://idp.test/jwks' };
+  const STANDARD = 'https://idp.test/.well-known/openid-configuration';
+
+  test.each<[string, object, object, boolean]>([
+    ['read the same metadata', {}, {}, false],
+    ['name the address of the metadata that follows from the issuer', { discoveryUrl: STANDARD }, {}, false],
+    ['read other metadata', { discoveryUrl: 'https://idp.test/x' }, {}, true],
+    ['have keys of their own', { endpoints: { jwks: 'https://idp.test/jwks' } }, {}, true],
+    ['are set by hand', { endpoints: BY_HAND }, {}, true],
+    ['are set by hand in the same way', { endpoints: BY_HAND }, { endpoints: BY_HAND }, false],
+    ['differ in other endpoints alone', { endpoints: { revocation: 'https://a.test/r' } }, {}, false],
+    ['of which one signs nobody in', { discoveryUrl: 'https://idp.test/x', signIn: undefined }, {}, false],
+    ['of which the other signs nobody in', { discoveryUrl: 'https://idp.test/x' }, { signIn: undefined }, false],
+    ['have another issuer', { discoveryUrl: 'https://idp.test/x' }, { issuer: 'https://b.test' }, false],
+  ])('%s', (_words, app, other, isRefused) => {
+    const detail =
+      'People sign in with this issuer by "other" already: give the same discoveryUrl and endpoints.jwks as there.';
+    expect(faultsOf(app, other)).toEqual(isRefused ? [{ pointer: '#/issuer', rule: 'issuer_taken', detail }] : []);
+  });
+
+  test('by a template share the tenants that both name', () => {
+    const template = (tenants: string[], changes: object = {}) => ({
+      issuer: 'https://idp.test/{tenantid}',
+      discoveryUrl: 'https://idp.test/metadata',
+      signIn: { allow: { claim: 'tid', values: tenants } },
+      ...changes,
+    });
+    const elsewhere = { discoveryUrl: 'https://idp.test/other' };
+    expect(faultsOf(template(['ink', 'book']), template(['book'], elsewhere))).toHaveLength(1);
+    expect(faultsOf(template(['ink']), template(['book'], elsewhere))).toEqual([]);
+    expect(faultsOf(template(['ink']), { issuer: 'https://idp.test/ink' })).toHaveLength(1);
+  });
+});

@@ -1,0 +1,82 @@
+/** What the doctor reads from a provider's own description: what is said counts, and what is not said is no fault. */
+import { describe, expect, test } from 'vitest';
+import { checkMetadata } from '../../../src/gatehouse/connected-apps/check-metadata.ts';
+import { CHECKS, type CheckName } from '../../../src/gatehouse/connected-apps/finding.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import type { ProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
+
+const appOf = (changes: object = {}) =>
+  ({ scopes: ['openid', 'profile'], providerSignOut: true, signIn: { allow: 'everyone' }, ...changes }) as ConnectedApp;
+const found = (check: CheckName, metadata: object, app = appOf()) =>
+  checkMetadata(app, metadata as ProviderMetadata).find((one) => one.check === check);
+
+const TABLE: [CheckName, object, 'fine' | 'problem' | 'cannot_tell', RegExp, object?][] = [
+  ['algorithms', {}, 'cannot_tell', /does not say/],
+  ['algorithms', { id_token_signing_alg_values_supported: ['none', 'HS256'] }, 'problem', /no signature with a public/],
+  ['algorithms', { id_token_signing_alg_values_supported: ['RS256', 'none'] }, 'fine', /RS256/],
+  ['algorithms', { id_token_signing_alg_values_supported: 'RS256' }, 'cannot_tell', /does not say/],
+  ['pkce', {}, 'cannot_tell', /sent all the same/],
+  ['pkce', { code_challenge_methods_supported: ['plain', 'S256'] }, 'fine', /S256/],
+  ['pkce', { code_challenge_methods_supported: ['plain'] }, 'problem', /S256 is not among them/],
+  ['iss', {}, 'cannot_tell', /does not promise/],
+  ['iss', { authorization_response_iss_parameter_supported: 'true' }, 'cannot_tell', /does not promise/],
+  ['iss', { authorization_response_iss_parameter_supported: true }, 'fine', /RFC 9207/],
+  ['scopes', {}, 'cannot_tell', /which scopes it knows/],
+  ['scopes', { scopes_supported: ['profile', 'openid', 'email'] }, 'fine', /every scope/],
+  ['scopes', { scopes_supported: ['openid'] }, 'problem', /not list: profile\.$/],
+  ['scopes', { scopes_supported: [7] }, 'problem', /not list: openid profile\.$/],
+  [
+    'scopes',
+    { scopes_supported: ['openid'] },
+    'cannot_tell',
+    /not list: api\.read\.$/,
+    { scopes: ['openid', 'api.read'] },
+  ],
+  [
+    'scopes',
+    { scopes_supported: ['openid'] },
+    'problem',
+    /: offline_access\.$/,
+    { scopes: ['openid', 'offline_access'] },
+  ],
+  ['end_session', {}, 'cannot_tell', /leaves users signed in there/],
+  ['end_session', { end_session_endpoint: 'https://a.example/' }, 'fine', /also signs out/],
+  ['end_session', {}, 'fine', /switched off/, { providerSignOut: false }],
+  ['backchannel_logout', {}, 'cannot_tell', /does not say/],
+  ['backchannel_logout', { backchannel_logout_supported: 'yes' }, 'cannot_tell', /does not say/],
+  ['backchannel_logout', { backchannel_logout_supported: true }, 'fine', /all sessions of a user/],
+  [
+    'backchannel_logout',
+    { backchannel_logout_supported: true, backchannel_logout_session_supported: true },
+    'fine',
+    /single sessions/,
+  ],
+  ['backchannel_logout', {}, 'fine', /not used for sign-in/, { signIn: undefined }],
+];
+
+test.each(TABLE)('%s of %j is %s: %s', (check, metadata, result, detail, app) => {
+  const finding = found(check, metadata, appOf(app));
+  expect(finding?.result).toBe(result);
+  expect(finding?.detail).toMatch(detail);
+  expect(finding?.detail).toMatch(/^\p{Lu}.{10,}\.$/u);
+});
+
+describe('what is found', () => {
+  test('comes with what to do about it where it is a fault, and with the field that it hangs on', () => {
+    const faults = TABLE.filter(([, , result]) => result === 'problem');
+    for (const [check, metadata] of faults) expect(found(check, metadata)?.advice).toMatch(/^\p{Lu}.{20,}\.$/u);
+    expect(found('scopes', { scopes_supported: [] })?.pointer).toBe('#/scopes');
+    expect(found('end_session', {})).toMatchObject({
+      advice: expect.stringMatching(/endpoints\.endSession/),
+      pointer: '#/endpoints/endSession',
+    });
+  });
+
+  test('is one line for each point; an app without OpenID Connect has no ID token to speak of', () => {
+    const names = (app: ConnectedApp) => checkMetadata(app, {} as ProviderMetadata).map(({ check }) => check);
+    const rest = ['pkce', 'iss', 'scopes', 'end_session', 'backchannel_logout'];
+    expect(names(appOf())).toEqual(['algorithms', ...rest]);
+    expect(names(appOf({ scopes: ['profile'] }))).toEqual(rest);
+    for (const name of names(appOf())) expect(CHECKS).toHaveProperty(name);
+  });
+});

@@ -1,0 +1,674 @@
+/** The doctor against a provider that misbehaves in one way at a time, over real HTTP. */
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { createAppCheck } from '../../../src/gatehouse/connected-apps/check.ts';
+import { checkDiscovery } from '../../../src/gatehouse/connected-apps/check-discovery.ts';
+import { CHECKS, type CheckName, type Finding } from '../../../src/gatehouse/connected-apps/finding.ts';
+import { createObservations, type Observations } from '../../../src/gatehouse/connected-apps/observations.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import { createProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { type Answer, status } from '../../support/hostile-answers.ts';
+import type { ModeName } from '../../support/hostile-provider.ts';
+import { useProtocol } from './protocol.ts';
+import { INK, templateApp, tenants } from './tenants.ts';
+
+const at = useProtocol();
+let observations: Observations;
+let clock = Date.now;
+
+beforeEach(() => {
+  clock = Date.now;
+  observations = createObservations({ store: at.store, clock: Date.now });
+});
+
+async function check(app: ConnectedApp = at.app): Promise<Finding[]> {
+  const { outbound, client: provider } = at;
+  const metadata = createProviderMetadata({ outbound, monotonicClock: () => performance.now(), random: () => 0.5 });
+  const publicHref = 'https://gatehouse.example.com';
+  const parts = { outbound, metadata, provider, observations, publicHref, clock: () => clock() };
+  const findings = await createAppCheck(parts).run(app);
+  // Whatever is found is a sentence, and what is wrong comes with what to do.
+  for (const { check, result, detail, advice } of findings) {
+    expect(detail, check).toMatch(/^\S.{8,}\.$/s);
+    if (result === 'problem') expect(advice, check).toMatch(/^\S.{12,}\.$/s);
+  }
+  return findings;
+}
+
+async function found(name: CheckName, app?: ConnectedApp): Promise<Finding | undefined> {
+  return (await check(app)).find((finding) => finding.check === name);
+}
+
+const results = (findings: Finding[]) => Object.fromEntries(findings.map((finding) => [finding.check, finding.result]));
+
+describe('an app in order', () => {
+  test('has one line for each check, in their order, and no problem', async () => {
+    const findings = await check();
+    expect(findings.map((finding) => finding.check)).toEqual(Object.keys(CHECKS));
+    expect(findings.filter(({ result }) => result === 'problem')).toEqual([]);
+    expect(results(findings)).toMatchObject({
+      ...{
+        callback_listed: 'fine',
+        discovery: 'fine',
+        tls: 'cannot_tell',
+        issuer: 'fine',
+        clock: 'fine',
+        keys: 'fine',
+      },
+      ...{ algorithms: 'fine', pkce: 'fine', callback_registered: 'fine', client_authentication: 'fine' },
+      ...{ refresh_token: 'cannot_tell', rotation: 'cannot_tell', lifetime: 'cannot_tell' },
+    });
+  });
+
+  test.each<[ModeName, Finding['result'], string]>([
+    ['revocation-status-400', 'cannot_tell', 'status 400'],
+    ['revocation-status-503', 'problem', 'status 503'],
+    ['revocation-redirect', 'problem', 'status 302'],
+    ['revocation-reset', 'problem', ' closed the connection before its response was complete'],
+  ])('%s: revocation is told as %s, with what came back', async (mode, result, words) => {
+    at.provider.set(mode);
+    expect(await found('revocation')).toMatchObject({ result, detail: expect.stringContaining(words) });
+  });
+
+  test('every problem says what to do, and no line holds the secret', async () => {
+    at.provider.set('discovery-wrong-issuer');
+    const findings = await check();
+    expect(findings.every(({ result, advice }) => result !== 'problem' || advice)).toBe(true);
+    expect(JSON.stringify(findings)).not.toContain(at.provider.clientSecret);
+  });
+
+  test('what real people’s tokens showed is told after a sign-in and a refresh', async () => {
+    at.client = at.freshClient(observations.record);
+    const { refreshToken = '' } = await at.logIn();
+    await at.client.refresh(at.app, { refreshToken });
+    await expect
+      .poll(() => observations.read(at.app.id))
+      .toMatchObject({ refreshToken: true, expiresIn: true, rotates: true });
+    expect(results(await check())).toMatchObject({ refresh_token: 'fine', rotation: 'fine', lifetime: 'fine' });
+    expect(await found('rotation', at.appOf({ refresh: 'reusable' }))).toMatchObject({
+      result: 'problem',
+      pointer: '#/refresh',
+    });
+  });
+});
+
+test.each([
+  [undefined, undefined, 'cannot_tell', /refreshed yet/],
+  [true, undefined, 'fine', /^Each refresh returns a new refresh token\.$/],
+  [false, undefined, 'fine', /^Refresh tokens stay the same\.$/],
+  [true, 'rotating', 'fine', /new refresh token\.$/],
+  [false, 'reusable', 'fine', /the same\.$/],
+  [true, 'reusable', 'problem', /set to "reusable"/],
+  [false, 'rotating', 'problem', /^Refresh tokens stay the same\. The app is set to "rotating"\.$/],
+] as const)('rotation seen: %s, set to %s: %s', async (rotates, refresh, result, detail) => {
+  const seen = { at: Date.now(), refreshToken: true, expiresIn: true, ...(rotates === undefined ? {} : { rotates }) };
+  await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
+  const finding = await found('rotation', at.appOf(refresh && { refresh }));
+  await at.store.write([{ delete: keys.observation(at.app.id) }]);
+  expect(finding).toMatchObject({ result, detail: expect.stringMatching(detail) });
+});
+
+test.each([
+  [true, undefined, 'fine', /^Token responses state the lifetime/],
+  [true, 600, 'fine', /^Token responses state the lifetime/],
+  [false, 600, 'fine', /the setting of 600 s is used\.$/],
+  [false, undefined, 'cannot_tell', /only a 401 of the platform/],
+  [undefined, undefined, 'cannot_tell', /only a 401 of the platform/],
+] as const)('expires_in seen: %s, a lifetime of %s set: %s', async (expiresIn, set, result, detail) => {
+  const seen = { at: Date.now(), refreshToken: true, ...(expiresIn === undefined ? {} : { expiresIn }) };
+  await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
+  const finding = await found('lifetime', at.appOf(set && { accessTokenLifetimeSeconds: set }));
+  await at.store.write([{ delete: keys.observation(at.app.id) }]);
+  const pointer = result === 'fine' ? undefined : '#/accessTokenLifetimeSeconds';
+  expect([finding?.result, finding?.detail, finding?.pointer]).toEqual([
+    result,
+    expect.stringMatching(detail),
+    pointer,
+  ]);
+});
+
+describe('each fault is named where it lies', () => {
+  const FAULTS: [ModeName, CheckName, string][] = [
+    ['discovery-wrong-issuer', 'issuer', '#/issuer'],
+    ['discovery-issuer-with-slash', 'issuer', '#/issuer'],
+    ['discovery-status-404', 'discovery', '#/issuer'],
+    ['discovery-http-token-endpoint', 'endpoints', '#/endpoints'],
+    ['discovery-private-token-endpoint', 'endpoints', '#/endpoints'],
+    ['discovery-no-token-endpoint', 'endpoints', '#/endpoints'],
+    ['jwks-empty', 'keys', '#/endpoints/jwks'],
+    ['jwks-status-500', 'keys', '#/endpoints/jwks'],
+    ['callback-invalid-scope', 'scopes', '#/scopes'],
+  ];
+  test.each(FAULTS)('%s: %s', async (mode, name, pointer) => {
+    at.provider.set(mode);
+    expect(await found(name)).toMatchObject({ result: 'problem', pointer, advice: expect.stringMatching(/\w/) });
+  });
+
+  test.each([
+    ['jwks-status-500', 'keys', /^The provider's keys cannot be read: keys unavailable, status 500\.$/],
+    [
+      'discovery-private-token-endpoint',
+      'endpoints',
+      /^The token_endpoint may not be called: the address policy refuses 10\.0\.0\.8:443 /,
+    ],
+  ] as const)('%s: with the reason', async (mode, name, detail) => {
+    at.provider.set(mode);
+    expect((await found(name))?.detail).toMatch(detail);
+  });
+
+  test('a provider that names no key set', async () => {
+    at.provider.set({ metadata: ({ jwks_uri: _, ...metadata }) => metadata });
+    expect(await found('keys')).toMatchObject({
+      result: 'problem',
+      detail: 'No key set is known, so no ID token can be verified.',
+      pointer: '#/endpoints/jwks',
+    });
+  });
+
+  test('the issuer that the provider gives itself is shown, so that it can be copied', async () => {
+    at.provider.set('discovery-issuer-with-slash');
+    expect((await found('issuer'))?.detail).toContain(`"${at.provider.issuer}/"`);
+  });
+
+  test('an issuer of many tenants is advised only with what makes it work', async () => {
+    at.provider.set(tenants(INK));
+    const discoveryUrl = `${at.provider.issuer}/.well-known/openid-configuration`;
+    const advice = (await found('issuer'))?.advice ?? '';
+    expect(advice).toContain('its own issuer');
+    expect(advice).toContain(`discoveryUrl to ${discoveryUrl} and signIn to {"allow": {"claim": "tid"`);
+    const template = at.appOf(templateApp(at.provider));
+    expect(await found('issuer', template)).toMatchObject({
+      result: 'fine',
+      detail: expect.stringContaining('2 tenants'),
+    });
+    expect(await found('client_authentication', template)).toMatchObject({ result: 'fine' });
+    expect(await found('issuer', { ...template, signIn: { allow: 'everyone' } })).toMatchObject({
+      ...{ result: 'problem', pointer: '#/signIn' },
+      advice: expect.stringContaining('{"allow": {"claim": "tid"'),
+    });
+  });
+
+  test('an API at hosts of which token responses tell is not called without a token', async () => {
+    const app = at.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
+    expect(await found('platform', app)).toMatchObject({
+      ...{ result: 'cannot_tell', detail: 'Each token response names its host in instance_url.' },
+    });
+    expect(at.provider.hitsOf('platform')).toEqual([]);
+  });
+
+  test('a wrong secret', async () => {
+    expect(await found('client_authentication', { ...at.app, clientSecret: 'wrong' })).toMatchObject({
+      result: 'problem',
+      pointer: '#/clientSecret',
+    });
+  });
+
+  test('a client that the provider authenticates by the other method: that one is to be set', async () => {
+    const token: Answer = (res, context) => {
+      const isBasic = res.req.headers.authorization !== undefined;
+      status(isBasic ? 401 : 400, { error: isBasic ? 'invalid_client' : 'invalid_grant' })(res, context);
+    };
+    at.provider.set({ answers: { token } });
+    expect(await found('client_authentication')).toMatchObject({
+      ...{ result: 'problem', pointer: '#/tokenEndpointAuthMethod' },
+      advice: 'It accepts them by client_secret_post: set tokenEndpointAuthMethod to that.',
+    });
+    expect(at.provider.hitsOf('token')).toHaveLength(2);
+  });
+
+  test.each([
+    [401, 'invalid_client'],
+    [200, 'incorrect_client_credentials'],
+    [400, 'bad_client_secret'],
+  ])('a wrong secret that the provider refuses with %i %s: its code is told', async (code, error) => {
+    at.provider.set({ answers: { token: status(code, { error }) } });
+    expect(await found('client_authentication')).toMatchObject({
+      ...{ result: 'problem', pointer: '#/clientSecret' },
+      detail: `The token endpoint does not accept the client ID with this secret (status ${code}, ${error}).`,
+    });
+  });
+
+  test.each([
+    [['openid', 'offline_access'], ['openid', 'profile'], /^Request the scope offline_access\.$/, '#/scopes'],
+    [['openid', 'offline_access'], ['openid', 'offline_access'], /^Allow refresh tokens/, '#/parameters'],
+    [['openid'], ['openid', 'profile'], /^Allow refresh tokens/, '#/parameters'],
+    [undefined, ['openid', 'profile'], /^Allow refresh tokens/, '#/parameters'],
+  ])('no refresh token from a provider with the scopes %j, asked for %j', async (listed, scopes, advice, pointer) => {
+    const seen = { at: Date.now(), refreshToken: false, expiresIn: true };
+    await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
+    at.provider.set({ metadata: (metadata) => ({ ...metadata, scopes_supported: listed }) });
+    const finding = await found('refresh_token', at.appOf({ scopes }));
+    await at.store.write([{ delete: keys.observation(at.app.id) }]);
+    expect(finding).toMatchObject({ result: 'problem', advice: expect.stringMatching(advice), pointer });
+  });
+
+  test('no refresh token from a provider that states no lifetime: its access tokens may not expire', async () => {
+    const seen = { at: Date.now(), refreshToken: false, expiresIn: false };
+    await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
+    const finding = await found('refresh_token', at.app);
+    await at.store.write([{ delete: keys.observation(at.app.id) }]);
+    expect(finding).toMatchObject({ result: 'cannot_tell', detail: expect.stringContaining('may not expire') });
+  });
+
+  test('a refresh before any sign-in does not show whether sign-ins return a refresh token', async () => {
+    const seen = { at: Date.now(), expiresIn: true, rotates: true };
+    await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
+    const finding = await found('refresh_token', at.app);
+    await at.store.write([{ delete: keys.observation(at.app.id) }]);
+    expect(finding).toMatchObject({ result: 'cannot_tell', detail: expect.stringContaining('No user has signed in') });
+  });
+
+  test('a callback URL that is not on the list', async () => {
+    const app = at.appOf({ callbackUrls: ['https://other.example.com/oauth/callback/elsewhere'] });
+    expect(await found('callback_listed', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
+  });
+
+  test('a callback URL that is nearly the right one', async () => {
+    const [own = ''] = at.app.callbackUrls;
+    const { advice } = (await found('callback_listed', at.appOf({ callbackUrls: [`${own}/`] }))) ?? {};
+    expect(advice).toBe(`${own}/ is not exactly the same: write ${own}, here and at the provider.`);
+  });
+
+  test('a callback URL that the provider refuses with a page of its own', async () => {
+    const answer = await pageAt(400);
+    const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization: answer.url } });
+    expect(await found('callback_registered', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
+    answer.close();
+  });
+
+  test.each([
+    [200, 'cannot_tell'],
+    [304, 'cannot_tell'],
+    [400, 'problem'],
+    [499, 'problem'],
+    [500, 'cannot_tell'],
+    [503, 'cannot_tell'],
+  ] as const)('a page of its own with status %i: %s', async (status, result) => {
+    const answer = await pageAt(status);
+    const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization: answer.url } });
+    expect(await found('callback_registered', app)).toMatchObject({
+      ...{ result, detail: expect.stringContaining(`status ${status}`) },
+    });
+    answer.close();
+  });
+
+  test('a refusal of the code that does not say why tells nothing of the client', async () => {
+    at.provider.set('token-status-400');
+    expect((await found('client_authentication'))?.result).not.toBe('fine');
+  });
+
+  test('a scope that the provider does not list', async () => {
+    at.provider.set({ metadata: (metadata) => ({ ...metadata, scopes_supported: ['openid', 'profile'] }) });
+    const finding = await found('scopes', at.appOf({ scopes: ['openid', 'profile', 'pofile'] }));
+    expect(finding).toMatchObject({ result: 'cannot_tell', pointer: '#/scopes' });
+    expect(finding?.detail).toMatch(/: pofile\.$/);
+    expect(finding?.advice).toContain('misspelling');
+  });
+
+  test('a scope that it lists and refuses to this client: the callback URL is not what is wrong', async () => {
+    at.provider.set('callback-invalid-scope');
+    expect(await found('scopes')).toMatchObject({ result: 'problem' });
+    expect(await found('callback_registered')).toMatchObject({ result: 'fine' });
+  });
+
+  test.each([
+    ['invalid_request', 'problem', /PAR/],
+    ['unauthorized_client', 'problem', /code flow/],
+    ['request_not_supported', 'problem', /./],
+    ['login_required', 'fine', /^$/],
+    ['interaction_required', 'fine', /^$/],
+    ['server_error', 'cannot_tell', /^$/],
+  ])(
+    'a request that comes back with %s: told as %s, and the callback URL is registered',
+    async (error, result, advice) => {
+      at.provider.set({ callback: (parameters) => parameters.set('error', error) });
+      const request = await found('request');
+      expect(request?.result).toBe(result);
+      expect(request?.advice ?? '').toMatch(advice);
+      expect(await found('callback_registered')).toMatchObject({ result: 'fine' });
+    },
+  );
+
+  test('a provider without S256, and one that signs with shared secrets only', async () => {
+    at.provider.set({
+      metadata: (metadata) => ({
+        ...metadata,
+        code_challenge_methods_supported: ['plain'],
+        id_token_signing_alg_values_supported: ['HS256', 'none'],
+      }),
+    });
+    expect(results(await check())).toMatchObject({ pkce: 'problem', algorithms: 'problem' });
+  });
+
+  test('clocks that differ, in which direction and by how much', async () => {
+    for (const [seconds, words] of [
+      [-95, /^This clock is 9[4-6] s behind the provider's\.$/],
+      [95, /^This clock is 9[4-6] s ahead of the provider's\.$/],
+    ] as const) {
+      clock = () => Date.now() + seconds * 1000;
+      const finding = await found('clock');
+      expect(finding?.result).toBe('problem');
+      expect(finding?.detail).toMatch(words);
+    }
+    clock = () => Date.now() + 6_000;
+    expect(await found('clock')).toMatchObject({
+      result: 'fine',
+      detail: expect.stringMatching(/^This clock is [567] s ahead/),
+    });
+  });
+
+  test.each([
+    ['that is no JSON', 200, '<p>Welcome</p>', /^Discovery responds with a document that is not provider metadata\.$/],
+    ['that is null', 200, 'null', /not provider metadata\.$/],
+    ['that is a text', 200, '"issuer"', /not provider metadata\.$/],
+    ['without an issuer', 200, '{"keys":[]}', /not provider metadata\.$/],
+    ['whose issuer is a number', 200, '{"issuer":5}', /not provider metadata\.$/],
+    ['that there is not', 404, '{"issuer":"https://idp.example"}', /^Discovery responds with status 404\.$/],
+    ['that does not work', 500, '', /^Discovery responds with status 500\.$/],
+    ['that lies elsewhere', 302, '', /^Discovery responds with status 302\. Redirects are not followed: /],
+    ['of which there are several', 300, '', /status 300\. Redirects are not followed: /],
+    ['that a cache has', 399, '', /status 399\. Redirects are not followed: /],
+    ['that is refused', 400, '', /status 400\.$/],
+  ])('discovery %s', async (_words, status, body, detail) => {
+    const server = createServer((_req, res) => void res.writeHead(status).end(body)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const discoveryUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/metadata`;
+    expect(await found('discovery', at.appOf({ discoveryUrl }))).toMatchObject({
+      result: 'problem',
+      detail: expect.stringMatching(detail),
+      pointer: '#/discoveryUrl',
+    });
+    server.close();
+  });
+
+  test.each<[number, 'fine' | 'problem', string]>([
+    [0, 'fine', 'The clocks agree.'],
+    [1, 'fine', 'The clocks agree.'],
+    [-1, 'fine', 'The clocks agree.'],
+    [2, 'fine', "This clock is 2 s ahead of the provider's."],
+    [-2, 'fine', "This clock is 2 s behind the provider's."],
+    [20, 'fine', "This clock is 20 s ahead of the provider's."],
+    [-20, 'fine', "This clock is 20 s behind the provider's."],
+    [21, 'problem', "This clock is 21 s ahead of the provider's."],
+    [-21, 'problem', "This clock is 21 s behind the provider's."],
+  ])('a clock that is %i s ahead: %s', async (seconds, result, detail) => {
+    const theirs = Date.parse('2026-11-21T12:00:00Z');
+    // The header is rounded down, so half a second has passed on average.
+    clock = () => theirs + 500 + seconds * 1000;
+    const finding = await withDiscovery({ date: new Date(theirs).toUTCString() }, () => found('clock'));
+    expect([finding?.result, finding?.detail]).toEqual([result, detail]);
+    expect(finding?.advice).toBe(
+      result === 'problem'
+        ? 'Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.'
+        : undefined,
+    );
+  });
+
+  test('a response without a date says nothing about the clocks', async () => {
+    expect(await withDiscovery({ date: '' }, () => found('clock'))).toEqual({
+      ...{ check: 'clock', result: 'cannot_tell', detail: 'The response of the provider has no date.' },
+    });
+  });
+
+  /** While discovery responds with these headers. */
+  const withDiscovery = async <T>(headers: Record<string, string>, run: () => Promise<T>): Promise<T> => {
+    const discovery: Answer = (res, { body }) => {
+      if (headers.date === '') res.sendDate = false;
+      const { date, ...others } = headers;
+      res.writeHead(200, { 'content-type': 'application/json', ...(date && { date }), ...others }).end(body);
+    };
+    at.provider.set({ answers: { discovery } });
+    return run();
+  };
+
+  test.each([
+    ['https://idp.example.com/token', 'fine', 'The connection is protected and the certificate is valid.'],
+    [
+      'http://127.0.0.1:9/token',
+      'cannot_tell',
+      'The provider is called without TLS, which is allowed on this machine only.',
+    ],
+  ])(
+    'endpoints that are set by hand need no discovery; the protection is that of %s',
+    async (token, result, detail) => {
+      const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints() } });
+      const byHand = { ...app, endpoints: { ...app.endpoints, token } };
+      expect((await checkDiscovery({ outbound: at.outbound, clock }, byHand)).findings).toEqual([
+        { check: 'discovery', result: 'fine', detail: 'The endpoints are set by hand, so discovery is not needed.' },
+        { check: 'tls', result, detail },
+      ]);
+      expect(at.provider.hits).toEqual([]);
+      expect(await found('issuer', app)).toMatchObject({
+        ...{ result: 'cannot_tell', detail: 'Without discovery the issuer is what was set.' },
+      });
+    },
+  );
+
+  test('a provider without an endpoint for pushed requests', async () => {
+    const findings = await check(at.appOf({ par: 'required' }));
+    expect(findings.find((one) => one.check === 'callback_registered')).toEqual({
+      ...{ check: 'callback_registered', result: 'cannot_tell', detail: 'Not tried: fix the problem below first.' },
+    });
+    expect(findings.find((one) => one.check === 'request')).toEqual({
+      ...{ check: 'request', result: 'problem' },
+      detail: 'Requests are to be pushed (PAR), and the provider names no endpoint for that.',
+      advice: 'Set par to "auto", or ask the operator of the provider.',
+      pointer: '#/par',
+    });
+  });
+
+  test.each<[number, object, CheckName, Partial<Finding>]>([
+    [
+      ...([400, { error: 'invalid_scope' }, 'scopes'] as const),
+      { result: 'problem', detail: 'The provider refuses the scopes that this app asks for.', pointer: '#/scopes' },
+    ],
+    [
+      ...([400, { error: 'invalid_scope' }, 'callback_registered'] as const),
+      { result: 'cannot_tell', detail: 'The provider checked no further than the scopes.' },
+    ],
+    [
+      ...([400, { error: 'invalid_redirect_uri' }, 'callback_registered'] as const),
+      {
+        ...{ result: 'problem', pointer: '#/callbackUrls' },
+        detail:
+          'The provider refused the pushed authorization request (push refused, status 400, invalid_redirect_uri).',
+      },
+    ],
+    [
+      ...([400, { error: 'invalid_redirect_uri' }, 'request'] as const),
+      { result: 'cannot_tell', detail: 'Not tried: fix the problem above first.' },
+    ],
+    [
+      ...([503, {}, 'callback_registered'] as const),
+      {
+        result: 'cannot_tell',
+        detail: 'The authorization endpoint could not be called: push failed, status 503.',
+      },
+    ],
+    [
+      ...([503, {}, 'request'] as const),
+      { result: 'cannot_tell', detail: 'The provider did not redirect to the callback URL.' },
+    ],
+  ])('a pushed request that is refused with %i %j: %s', async (code, body, name, expected) => {
+    const server = createServer((_req, res) => {
+      res.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const par = `http://127.0.0.1:${(server.address() as AddressInfo).port}/par`;
+    at.provider.set({ metadata: (metadata) => ({ ...metadata, pushed_authorization_request_endpoint: par }) });
+    expect(await found(name, at.appOf({ par: 'required' }))).toMatchObject(expected);
+    server.close();
+  });
+
+  test.each<[string, (callback: string) => string, Partial<Finding>]>([
+    [
+      'a page of the provider',
+      () => 'https://idp.example.com/login',
+      { result: 'cannot_tell', detail: 'The provider redirects to a page of its own and reports no error.' },
+    ],
+    [
+      'an address that only begins like the callback URL',
+      (callback) => `${callback}-2?error=login_required`,
+      { result: 'cannot_tell', detail: 'The provider redirects to a page of its own and reports no error.' },
+    ],
+    [
+      'the callback URL',
+      (callback) => `${callback}?error=login_required`,
+      { result: 'fine', detail: 'The provider redirects to the callback URL.' },
+    ],
+  ])('a redirect to %s', async (_words, target, expected) => {
+    const [callback = ''] = at.app.callbackUrls;
+    let code = 303;
+    const server = createServer((_req, res) => void res.writeHead(code, { location: target(callback) }).end());
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const authorization = `http://127.0.0.1:${(server.address() as AddressInfo).port}/authorize`;
+    const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization } });
+    expect(await found('callback_registered', app)).toMatchObject(expected);
+    // With another status the header does not redirect.
+    code = 200;
+    expect((await found('callback_registered', app))?.detail).toBe(
+      'The provider responded with a page of its own (status 200).',
+    );
+    server.close();
+  });
+
+  test.each<[number, Partial<Finding>]>([
+    [401, { result: 'fine', detail: "The thread's path is there and asks for a token (401)." }],
+    [403, { result: 'fine', detail: "The thread's path is there and asks for a token (403)." }],
+    [404, { result: 'problem', detail: 'The platform knows no such path (404).', pointer: '#/threadPath' }],
+    [200, { result: 'cannot_tell', detail: 'Without a token the platform responded with status 200.' }],
+    [500, { result: 'cannot_tell', detail: 'Without a token the platform responded with status 500.' }],
+  ])('a platform that responds to a call without a token with %i', async (code, expected) => {
+    const asked: unknown[] = [];
+    const server = createServer((req, res) => {
+      asked.push([req.url, req.headers.authorization]);
+      res.writeHead(code).end();
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const apiBaseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/`;
+    expect(await found('platform', at.appOf({ apiBaseUrl, threadPath: '/threads/1' }))).toMatchObject(expected);
+    expect(asked).toEqual([['/api/threads/1', undefined]]);
+    server.close();
+  });
+
+  test('an app without an API has no platform to check', async () => {
+    expect(await found('platform', at.appOf({ apiBaseUrl: undefined }))).toBeUndefined();
+  });
+
+  test('a public client is checked without a secret', async () => {
+    const app = at.appOf({ tokenEndpointAuthMethod: 'none', clientSecret: undefined });
+    at.provider.set({ answers: { token: status(400, { error: 'invalid_grant' }) } });
+    expect(await found('client_authentication', app)).toEqual({
+      ...{ check: 'client_authentication', result: 'fine' },
+      detail: 'The token endpoint knows the client ID; no secret is used.',
+    });
+    at.provider.set({ answers: { token: status(401, { error: 'invalid_client' }) } });
+    expect(await found('client_authentication', app)).toMatchObject({ result: 'problem', pointer: '#/clientSecret' });
+    // Without a secret there is no other method to try.
+    expect(at.provider.hitsOf('token')).toHaveLength(2);
+  });
+
+  test('a provider that accepts a made-up code says nothing about the client', async () => {
+    const app = at.appOf({ scopes: ['profile'], signIn: undefined });
+    at.provider.set({ answers: { token: status(200, { access_token: 'at', token_type: 'bearer' }) } });
+    expect(await found('client_authentication', app)).toEqual({
+      ...{ check: 'client_authentication', result: 'cannot_tell' },
+      detail: 'The token endpoint gave no clear response: a made-up code was taken.',
+    });
+  });
+
+  test('an app without OpenID Connect needs no signing keys', async () => {
+    const names = (await check(at.appOf({ scopes: ['profile'], signIn: undefined }))).map((one) => one.check);
+    expect(names).not.toContain('keys');
+    expect(names).not.toContain('algorithms');
+    expect(names).toContain('revocation');
+  });
+
+  test.each([
+    [1, 'The provider publishes 1 key.'],
+    [2, 'The provider publishes 2 keys.'],
+  ])('%i published keys', async (count, detail) => {
+    const { keys: published = [] } = (await (await fetch(`${at.provider.issuer}/jwks`)).json()) as { keys?: object[] };
+    const jwks = Array.from({ length: count }, (_, n) => ({ ...published[0], kid: `k${n}` }));
+    at.provider.set({ jwks: () => jwks });
+    expect(await found('keys')).toEqual({ check: 'keys', result: 'fine', detail });
+  });
+
+  test('an endpoint that is not a URL', async () => {
+    at.provider.set({ metadata: (metadata) => ({ ...metadata, token_endpoint: 5 }) });
+    expect(await found('endpoints')).toEqual({
+      ...{ check: 'endpoints', result: 'problem', pointer: '#/endpoints' },
+      detail: 'The token_endpoint may not be called: endpoint refused.',
+      advice: 'Endpoints must be https and public, or their host named in INTERNAL_HOSTS.',
+    });
+  });
+
+  test('an issuer template of which the app names one tenant', async () => {
+    at.provider.set(tenants(INK));
+    const template = templateApp(at.provider);
+    const app = at.appOf({ ...template, signIn: { allow: { claim: 'tid', values: [INK] } } });
+    expect((await found('issuer', app))?.detail).toBe(
+      'The provider calls itself by the issuer that is set, and the app names one tenant.',
+    );
+  });
+
+  test('a provider without a revocation endpoint', async () => {
+    at.provider.set('no-revocation-endpoint');
+    expect(await found('revocation')).toEqual({
+      ...{ check: 'revocation', result: 'cannot_tell', pointer: '#/endpoints/revocation' },
+      detail: 'No revocation endpoint is known: disconnecting deletes the tokens only here.',
+      advice: 'If the provider has one, set endpoints.revocation.',
+    });
+  });
+
+  test('a platform that cannot be called, and one that does not know the path', async () => {
+    const gone = await pageAt(200);
+    gone.close();
+    expect(await found('platform', at.appOf({ apiBaseUrl: new URL(gone.url).origin }))).toMatchObject({
+      pointer: '#/apiBaseUrl',
+    });
+    const empty = await pageAt(404);
+    expect(await found('platform', at.appOf({ apiBaseUrl: new URL(empty.url).origin }))).toMatchObject({
+      pointer: '#/threadPath',
+    });
+    empty.close();
+  });
+
+  test('what was not tried is said to be so', async () => {
+    at.provider.set('discovery-status-500');
+    expect(results(await check())).toMatchObject({
+      discovery: 'problem',
+      keys: 'cannot_tell',
+      client_authentication: 'cannot_tell',
+    });
+  });
+
+  test.each(['huge', 'reset', 'truncated'] as const)(
+    'discovery that ends in "%s" is a finding, no failure',
+    async (way) => {
+      at.provider.set(`discovery-${way}`);
+      expect(await found('discovery')).toMatchObject({ result: 'problem' });
+    },
+  );
+});
+
+test('the doctor leaves nothing behind at the provider that could work', async () => {
+  await check();
+  const made = at.provider.hitsOf('token').map(({ body }) => new URLSearchParams(body).get('grant_type'));
+  expect(made).toEqual(['authorization_code']);
+  expect(at.provider.hitsOf('authorize').every(({ url }) => url.includes('prompt=none'))).toBe(true);
+});
+
+async function pageAt(status: number): Promise<{ url: string; close(): void }> {
+  const server = createServer(
+    (_req, res) => void res.writeHead(status, { 'content-type': 'text/html' }).end('<h1>no</h1>'),
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}/authorize`, close: () => void server.close() };
+}

@@ -1,0 +1,91 @@
+import { describe, expect, test } from 'vitest';
+import { parseConnectedApps } from '../../../src/gatehouse/connected-apps/app-file.ts';
+import { createCurrentApps, threadUrlOf } from '../../../src/gatehouse/connected-apps/current-apps.ts';
+
+function storeOf(...changes: Record<string, unknown>[]) {
+  const entries = changes.map((changed) => ({
+    name: 'App',
+    issuer: 'https://idp.example.com',
+    clientId: 'c',
+    tokenEndpointAuthMethod: 'none',
+    scopes: ['openid'],
+    callbackUrls: ['https://gatehouse.example.com/cb'],
+    ...changed,
+  }));
+  const { apps, faults } = parseConnectedApps(JSON.stringify(entries), { env: {}, readFile: () => '' });
+  expect(faults).toEqual([]);
+  return createCurrentApps(apps);
+}
+
+const THREADS = { apiBaseUrl: 'https://platform.example.com' };
+const SIGN_IN = { signIn: { allow: 'everyone' } };
+const ids = (apps: readonly { id: string }[]) => apps.map(({ id }) => id);
+
+test.each(['', '/', '//', '/api', '/api/', '/api//'])(
+  'the thread stands below the API base URL, whatever ends that: %j',
+  (end) => {
+    const host = 'https://platform.example.com';
+    const app = storeOf({ id: 'a', apiBaseUrl: host + end }).threadApp('a');
+    const base = end.startsWith('/api') ? '/api' : '';
+    expect(threadUrlOf(app)).toBe(`${host}${base}/1/threads/current`);
+  },
+);
+
+describe('which app a route means', () => {
+  test('each can serve threads, sign people in, both or neither', () => {
+    const store = storeOf(
+      { id: 'a', ...THREADS },
+      { id: 'b', ...SIGN_IN },
+      { id: 'c', ...THREADS, ...SIGN_IN },
+      { id: 'd' },
+    );
+    expect(ids(store.list())).toEqual(['a', 'b', 'c', 'd']);
+    expect(ids(store.threadApps())).toEqual(['a', 'c']);
+    expect(ids(store.signInApps())).toEqual(['b', 'c']);
+    expect([store.find('d')?.id, store.find('e'), store.find('__proto__')]).toEqual(['d', undefined, undefined]);
+  });
+
+  test('users are offered those for everyone first', () => {
+    const some = { signIn: { allow: { claim: 'groups', values: ['staff'] } } };
+    expect(ids(storeOf({ id: 'a', ...some }, { id: 'b' }, { id: 'c', ...SIGN_IN }).signInApps())).toEqual(['c', 'a']);
+  });
+
+  test('without a name it is the one that the user signed in with', () => {
+    const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS, ...SIGN_IN }, { id: 'c', ...SIGN_IN });
+    expect([several.threadApp(undefined, 'b').id, several.threadApp('a', 'b').id]).toEqual(['b', 'a']);
+    expect(several.usualThreadApp('c')).toBeUndefined();
+    const one = storeOf({ id: 'a', ...THREADS }, { id: 'c', ...SIGN_IN });
+    expect(one.threadApp(undefined, 'c').id).toBe('a');
+  });
+
+  test('without a name and a sign-in it must be the only one', () => {
+    expect(storeOf({ id: 'a', ...THREADS }, { id: 'b' }).threadApp(undefined).id).toBe('a');
+    const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS });
+    expect(several.threadApp('b').id).toBe('b');
+    expect(() => several.threadApp(undefined)).toThrow(expect.objectContaining({ code: 'invalid_request' }));
+    expect(() => storeOf({ id: 'a' }).threadApp(undefined)).toThrow(
+      expect.objectContaining({ code: 'invalid_request' }),
+    );
+  });
+
+  test('one that is named and serves no threads is not found', () => {
+    for (const id of ['b', 'nobody', '']) {
+      const store = storeOf({ id: 'a', ...THREADS }, { id: 'b' });
+      expect(() => store.threadApp(id)).toThrow(expect.objectContaining({ code: 'not_found' }));
+    }
+  });
+});
+
+describe('what administrators change', () => {
+  test('counts from the next question on, and a disabled app serves nobody though it is still known', () => {
+    const store = storeOf({ id: 'a', ...THREADS, ...SIGN_IN });
+    const [app] = store.list();
+    if (!app) throw new Error('There is no app.');
+    store.replace([{ ...app, disabled: true }]);
+    expect([ids(store.signInApps()), ids(store.threadApps()), store.find('a')?.disabled]).toEqual([[], [], true]);
+    expect(() => store.threadApp('a')).toThrow('An administrator has disabled this connected app.');
+    expect(() => store.threadApp(undefined)).toThrow('No connected app serves threads.');
+    store.replace([]);
+    expect([store.list(), store.find('a')]).toEqual([[], undefined]);
+  });
+});

@@ -1,0 +1,14 @@
+/** R131: for which failures of an endpoint the metadata that named it is read again. */
+import { expect, test } from 'vitest';
+import { OutboundError } from '../../../src/shared/outbound/outbound.ts';
+import { isGone, ProviderError } from '../../../src/shared/provider/provider-error.ts';
+
+test.each([
+  ['connection', false, true],
+  ['connection', true, false],
+  ['timeout', false, false],
+  ['timeout', true, false],
+] as const)('R131 an endpoint that fails with %s (request sent: %s) is gone: %s', (reason, sent, expected) => {
+  const failed = new OutboundError(reason, 'it failed', undefined, { sent });
+  expect([isGone(failed), isGone(ProviderError.from(failed))]).toEqual([expected, expected]);
+});

@@ -1,0 +1,94 @@
+/** What real sign-ins and refreshes showed of an app's tokens, noted on the way without waiting. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { createObservations, type Observations } from '../../../src/gatehouse/connected-apps/observations.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
+import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { PATIENTLY } from '../../support/until.ts';
+
+const APP = { id: 'platform' } as ConnectedApp;
+const HOUR = 3_600_000;
+
+let directory: string;
+let store: Store;
+let now: number;
+let writes: number;
+let observations: Observations;
+beforeEach(async () => {
+  [now, writes] = [1_800_000_000_000, 0];
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-observed-'));
+  store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
+  const counted = {
+    ...store,
+    write: (...given: Parameters<Store['write']>) => {
+      writes += 1;
+      return store.write(...given);
+    },
+  };
+  observations = createObservations({ store: counted, clock: () => now });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const exchange = (refreshToken: string | undefined, expiresInSeconds: number | undefined) =>
+  observations.record(APP, { refreshToken, expiresInSeconds } as TokenResponse, undefined);
+const refresh = (refreshToken: string | undefined) =>
+  observations.record(APP, { refreshToken, expiresInSeconds: 60 } as TokenResponse, 'rt1');
+const expectSeen = (seen: object) =>
+  vi.waitFor(async () => expect(await observations.read('platform')).toEqual({ at: now, ...seen }), PATIENTLY);
+
+test('a sign-in shows whether there is a refresh token and a lifetime', async () => {
+  expect(await observations.read('platform')).toBeUndefined();
+  exchange('rt1', 60);
+  await expectSeen({ refreshToken: true, expiresIn: true });
+  exchange(undefined, undefined);
+  await expectSeen({ refreshToken: false, expiresIn: false });
+});
+
+test.each([
+  ['rt2', true],
+  ['rt1', false],
+  [undefined, false],
+])('a refresh that brings %s shows rotation: %s', async (refreshToken, rotates) => {
+  exchange('rt1', 60);
+  refresh(refreshToken);
+  await expectSeen({ refreshToken: true, expiresIn: true, rotates });
+});
+
+test('a refresh before the first sign-in, of an imported connection, says nothing of sign-ins', async () => {
+  refresh('rt2');
+  await expectSeen({ expiresIn: true, rotates: true });
+});
+
+test('what stays the same is written once an hour, what changes at once', async () => {
+  exchange('rt1', 60);
+  await expectSeen({ refreshToken: true, expiresIn: true });
+  const first = { at: now, refreshToken: true, expiresIn: true };
+  for (let minute = 1; minute < 60; minute += 20) {
+    now += HOUR / 3 - 1_000;
+    exchange('rt1', 60);
+  }
+  await new Promise((resolve) => setImmediate(resolve));
+  expect([writes, await observations.read('platform')]).toEqual([1, first]);
+  now += 10_000;
+  exchange('rt1', 60);
+  await expectSeen({ refreshToken: true, expiresIn: true });
+  exchange('rt1', undefined);
+  await expectSeen({ refreshToken: true, expiresIn: false });
+  expect(writes).toBe(3);
+});
+
+test('a provider asks to be left alone for a second at least', () => {
+  const error = new ProviderError('unavailable', 'timeout', { status: 503 });
+  expect([0, -5, 0.5, 1, 30].map((seconds) => error.retryIn(seconds).facts.retryAfterSeconds)).toEqual([
+    1, 1, 1, 1, 30,
+  ]);
+  expect(error.retryIn(30)).toMatchObject({ failure: 'unavailable', reason: 'timeout', facts: { status: 503 } });
+});

@@ -1,0 +1,128 @@
+/** What a provider tells of itself to somebody who is about to register an app there. */
+import { expect, test, vi } from 'vitest';
+import { createProviderFacts } from '../../../src/gatehouse/connected-apps/provider-facts.ts';
+import type { AddressRule } from '../../../src/shared/outbound/address-policy.ts';
+import { OutboundError } from '../../../src/shared/outbound/outbound.ts';
+import { addressError, asOutboundError } from '../../../src/shared/outbound/outbound-error.ts';
+import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
+import type { ProviderMetadata, ProviderPlace } from '../../../src/shared/provider/provider-metadata.ts';
+
+const ISSUER = 'https://provider.test';
+const asked: ProviderPlace[] = [];
+const examine = vi.fn(async () => undefined as never);
+const read = (answer: object | Error, discoveryUrl?: string) =>
+  createProviderFacts({
+    examine,
+    metadata: {
+      load: async (place) => {
+        asked.push(place);
+        if (answer instanceof Error) throw answer;
+        return answer as ProviderMetadata;
+      },
+    },
+  })({ issuer: ISSUER, discoveryUrl });
+
+test('the endpoints by their names, what can be chosen, and where clients register themselves', async () => {
+  const { facts } = await read({
+    token_endpoint: `${ISSUER}/token`,
+    jwks_uri: `${ISSUER}/jwks`,
+    authorization_endpoint: `${ISSUER}/auth`,
+    scopes_supported: ['openid', 'read:all'],
+    token_endpoint_auth_methods_supported: ['none', 'client_secret_basic'],
+    registration_endpoint: `${ISSUER}/register`,
+    code_challenge_methods_supported: ['plain', 'S256'],
+    ...{ require_pushed_authorization_requests: true, backchannel_logout_supported: true },
+    dpop_signing_alg_values_supported: ['ES256'],
+  });
+  expect(facts).toEqual({
+    endpoints: ['authorization', 'token', 'signing keys'],
+    scopes: ['openid', 'read:all'],
+    authMethods: ['none', 'client_secret_basic'],
+    ...{ pkce: true, par: 'required', dpop: true, backchannelLogout: true },
+    registrationEndpoint: `${ISSUER}/register`,
+  });
+});
+
+test('nothing that is no scope is offered as one, and never more than a page can show', async () => {
+  const odd = ['a b', 'a"b', 'a\\b', '', 'x'.repeat(201), 'é', 7, null, ['openid']];
+  expect((await read({ scopes_supported: [...odd, 'openid'] })).facts?.scopes).toEqual(['openid']);
+  const many = Array.from({ length: 60 }, (_, n) => `scope-${n}`);
+  expect((await read({ scopes_supported: many })).facts?.scopes).toHaveLength(40);
+  const wrong = { scopes_supported: 'openid', token_endpoint_auth_methods_supported: {}, registration_endpoint: 7 };
+  expect((await read(wrong)).facts).toEqual({
+    endpoints: [],
+    scopes: [],
+    authMethods: [],
+    ...{ pkce: undefined, par: undefined, dpop: false, backchannelLogout: false },
+    registrationEndpoint: undefined,
+  });
+  expect((await read({ pushed_authorization_request_endpoint: `${ISSUER}/par` })).facts?.par).toBe('offered');
+  expect((await read({ code_challenge_methods_supported: ['plain'] })).facts?.pkce).toBe(false);
+});
+
+test('it is asked for where it lies, and by nobody who has a secret', async () => {
+  await read({});
+  expect(asked.at(-1)).toEqual({ issuer: ISSUER });
+  await read({}, `${ISSUER}/elsewhere`);
+  expect(asked.at(-1)).toEqual({ issuer: ISSUER, discoveryUrl: `${ISSUER}/elsewhere` });
+  expect(examine.mock.calls).toContainEqual([`${ISSUER}/elsewhere`]);
+});
+
+const notCalled = (rule: AddressRule) => addressError(ISSUER, rule);
+
+test.each([
+  [new ProviderError('misconfigured', 'issuer_mismatch'), /names another issuer\./],
+  [
+    new ProviderError('misconfigured', 'issuer_mismatch', { issuer: `${ISSUER}/` }),
+    /names another issuer: enter https:\/\/provider\.test\/ if you trust it/,
+  ],
+  [
+    new ProviderError('misconfigured', 'issuer_mismatch', { issuer: `${ISSUER}/{tenantid}` }),
+    /for many tenants\. Enter the issuer of one, or, to name several below, https:\/\/provider\.test\/\{tenantid\} and/,
+  ],
+  [
+    new ProviderError('unavailable', 'discovery_failed', { status: 404 }),
+    /no description.*\(it responded with 404\)\. Where/,
+  ],
+  [new ProviderError('unavailable', 'discovery_failed'), /no description of a provider at this address\. Where/],
+  [new ProviderError('invalid', 'discovery_not_json'), /no description of a provider\.$/],
+  [new ProviderError('misconfigured', 'endpoint_refused', { endpoint: 'token' }), /must not be called \(token\)\.$/],
+  [new ProviderError('misconfigured', 'endpoint_refused'), /must not be called\.$/],
+  [new ProviderError('misconfigured', 'endpoint_missing'), /give them by hand/],
+  [
+    new ProviderError('misconfigured', 'endpoint_refused', { endpoint: 'token', cause: notCalled('private_address') }),
+    /cannot be called: the address policy refuses provider\.test:443 \(private_address\)\. .* INTERNAL_HOSTS/,
+  ],
+  [ProviderError.from(notCalled('private_address')), /policy refuses provider\.test:443.*INTERNAL_HOSTS/],
+  [
+    ProviderError.from(asOutboundError(new Error('late'), ISSUER, { aborted: true })),
+    /provider\.test:443 did not respond in time\. Check that this server can reach it/,
+  ],
+  [
+    ProviderError.from(new OutboundError('too_large', 'the response is larger than 9 bytes')),
+    /^The provider cannot be called: the response is larger than 9 bytes\.$/,
+  ],
+  [new Error('secret of a library'), /^What the provider says of itself cannot be read\.$/],
+])('why it tells nothing, in words: %s', async (error, words) => {
+  const { fault, facts } = await read(error);
+  expect([facts, fault]).toEqual([undefined, expect.stringMatching(words)]);
+  expect(fault).toMatch(/^\p{Lu}.{15,}\.$/u);
+});
+
+test('a long issuer is shortened in words, and not offered where it is too long to be entered', async () => {
+  const mismatch = (length: number) => {
+    const issuer = `${ISSUER}/`.padEnd(length, 'x');
+    return read(new ProviderError('misconfigured', 'issuer_mismatch', { issuer }));
+  };
+  const { fault, issuer } = await mismatch(2_000);
+  expect(fault).toContain(`enter ${`${ISSUER}/`.padEnd(200, 'x')} if you trust it`);
+  expect([issuer?.length, (await mismatch(2_001)).issuer]).toEqual([2_000, undefined]);
+});
+
+test('R79 an address that must not be called is not called', async () => {
+  asked.length = 0;
+  examine.mockResolvedValueOnce('not_https' as never);
+  const { fault } = await read({});
+  expect(fault).toMatch(/^It must begin with https/);
+  expect(asked).toEqual([]);
+});

@@ -1,0 +1,183 @@
+/** What each answer to a refresh means, over real HTTP. */
+import { describe, expect, test } from 'vitest';
+import type { RefreshOutcome } from '../../../src/shared/provider/token-refresh.ts';
+import { status } from '../../support/hostile-answers.ts';
+import type { Mode } from '../../support/hostile-modes.ts';
+import type { ModeName } from '../../support/hostile-provider.ts';
+import { useProtocol } from './protocol.ts';
+
+const at = useProtocol();
+
+describe('R40: refresh, classified by status and body', () => {
+  const refreshed = async (...modes: (ModeName | Mode)[]): Promise<RefreshOutcome> => {
+    const { refreshToken = '' } = await at.logIn();
+    at.provider.set(...modes);
+    return at.client.refresh(at.app, { refreshToken });
+  };
+  const answers = (code: number, body: unknown): Mode => ({ answers: { refresh: status(code, body) } });
+
+  test.each<[number, unknown, RefreshOutcome['kind']]>([
+    [400, { error: 'invalid_grant' }, 'refused'],
+    [401, { error: 'invalid_grant' }, 'refused'],
+    [403, { error: 'invalid_grant' }, 'refused'],
+    [400, { error: 'invalid_grant', error_description: 'x', extra: 1 }, 'refused'],
+    [429, { error: 'invalid_grant' }, 'unavailable'],
+    [408, { error: 'invalid_grant' }, 'unavailable'],
+    [500, { error: 'invalid_grant' }, 'unavailable'],
+    [503, { error: 'invalid_grant' }, 'unavailable'],
+    [200, { error: 'invalid_grant' }, 'doubtful'],
+    [200, { error: 'bad_refresh_token', error_description: 'x' }, 'doubtful'],
+    [200, { ok: false, error: 'token_expired' }, 'doubtful'],
+    [200, { error: 'invalid_client' }, 'app_fault'],
+    [302, { error: 'invalid_grant' }, 'unavailable'],
+    [400, '{"error":"invalid_grant"', 'unavailable'],
+    [400, '<p>invalid_grant</p>', 'unavailable'],
+    [400, '', 'doubtful'],
+    [400, {}, 'doubtful'],
+    [400, { error: ['invalid_grant'] }, 'doubtful'],
+    [400, { error: 'INVALID_GRANT' }, 'doubtful'],
+    [400, { error: 'invalid_request' }, 'doubtful'],
+    [401, { error: 'invalid_request' }, 'doubtful'],
+    [403, { error: 'invalid_code' }, 'doubtful'],
+    [400, { error: 'invalid_scope' }, 'doubtful'],
+    [401, '', 'doubtful'],
+    [401, { error: 'invalid_client' }, 'app_fault'],
+    [401, { error: 'unauthorized_client' }, 'app_fault'],
+    [400, { error: 'unauthorized_client' }, 'doubtful'],
+    [403, { error: 'unauthorized_client' }, 'doubtful'],
+    [200, { error: 'unauthorized_client' }, 'doubtful'],
+    [400, { error: 'unsupported_grant_type' }, 'app_fault'],
+    [500, { error: 'invalid_client' }, 'unavailable'],
+    [502, '<h1>Bad gateway</h1>', 'unavailable'],
+    [200, {}, 'unusable'],
+    [200, '<h1>Sign in to the Wi-Fi</h1>', 'unusable'],
+    [200, { error: 'incorrect_client_credentials' }, 'app_fault'],
+    [400, { error: 'bad_client_secret' }, 'app_fault'],
+    // Only JSON ends a grant.
+    [400, 'error=invalid_grant', 'doubtful'],
+    [400, 'error=invalid_client', 'app_fault'],
+  ])('%s %j: %s', async (code, body, kind) => {
+    expect((await refreshed(answers(code, body))).kind).toBe(kind);
+    expect(at.provider.hitsOf('refresh')).toHaveLength(1);
+  });
+
+  test('a sentence in place of an error code is not repeated', async () => {
+    const outcome = await refreshed(answers(400, { error: 'denied: ask "Bob" for it' }));
+    expect(outcome).toEqual({ kind: 'doubtful', reason: 'status_400' });
+  });
+
+  test.each<[ModeName, string]>([
+    ['refresh-reset', 'connection'],
+    ['refresh-reset-after-headers', 'connection'],
+    ['refresh-huge', 'too_large'],
+    ['refresh-gzip', 'encoding'],
+  ])('%s: unavailable, %s', async (mode, reason) => {
+    expect(await refreshed(mode)).toMatchObject({ kind: 'unavailable', reason });
+  });
+
+  test('Retry-After is handed on', async () => {
+    expect(await refreshed('refresh-status-503')).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 9 });
+    expect(await refreshed('refresh-status-429')).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 7 });
+  });
+
+  test('a provider whose metadata became wrong is a fault of the app, not of the person', async () => {
+    const { refreshToken = '' } = await at.logIn();
+    at.client = at.freshClient();
+    at.provider.set('discovery-wrong-issuer');
+    expect(await at.client.refresh(at.app, { refreshToken })).toEqual({ kind: 'app_fault', reason: 'issuer_mismatch' });
+    expect(at.provider.hitsOf('refresh')).toEqual([]);
+  });
+
+  test('R26: an answer that lacks everything else is a good one', async () => {
+    const outcome = await refreshed('refresh-lacks-everything');
+    expect(outcome).toMatchObject({
+      kind: 'tokens',
+      response: { refreshToken: undefined, scopes: undefined, expiresInSeconds: undefined, idToken: undefined },
+    });
+  });
+
+  test.each<[string, ModeName | Mode]>([
+    ['access token is a number', 'refresh-rotates-but-breaks'],
+    ['bad ID token', 'refresh-bad-id-token'],
+    ['ID token of a stranger', 'id-token-stranger-key'],
+    ['token type is a number', { refreshed: (body) => ({ ...body, token_type: 7 }) }],
+    ['scope is a number', { refreshed: (body) => ({ ...body, scope: 7 }) }],
+    ['token type nobody asked for', { refreshed: (body) => ({ ...body, token_type: 'mac' }) }],
+    ['bound to a key that nobody sent', { refreshed: (body) => ({ ...body, token_type: 'DPoP' }) }],
+  ])('R32: %s: the new refresh token is kept all the same', async (_what, mode) => {
+    const outcome = await refreshed(mode);
+    expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/) });
+    at.provider.set();
+    const kept = outcome.kind === 'unusable' ? outcome.refreshToken : undefined;
+    expect((await at.client.refresh(at.app, { refreshToken: kept ?? '' })).kind).toBe('tokens');
+  });
+
+  test('R32: a refusal with a status of success that brings a refresh token: that is kept', async () => {
+    const outcome = await refreshed(answers(200, { error: 'odd', refresh_token: 'rt-new' }));
+    expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: 'rt-new' });
+  });
+
+  test('R32, F13: what a process that has no keys yet cannot verify is kept too, and said to be that', async () => {
+    const { refreshToken = '' } = await at.logIn();
+    at.client = at.freshClient();
+    at.provider.set('jwks-status-500');
+    const outcome = await at.client.refresh(at.app, { refreshToken });
+    expect(outcome).toMatchObject({
+      reason: 'keys_unavailable',
+      refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    expect(outcome.kind).toBe('unusable');
+  });
+
+  test('R32: expires_in of -5 does not lose the rest', async () => {
+    expect(await refreshed('expires-in-negative')).toMatchObject({
+      kind: 'tokens',
+      response: { expiresInSeconds: undefined, refreshToken: expect.any(String) },
+    });
+  });
+
+  test('an API base URL to which no calls may go is named by its member and host', async () => {
+    const app = at.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
+    const refresh = async (instance_url: unknown) => {
+      at.provider.set();
+      const { refreshToken = '' } = await at.logIn();
+      at.provider.set({ refreshed: (body) => ({ ...body, instance_url }) });
+      return at.client.refresh(app, { refreshToken });
+    };
+    expect(await refresh('https://other.example.com')).toMatchObject({
+      ...{ kind: 'unusable', reason: 'api_base_url_refused instance_url other.example.com' },
+    });
+    expect(await refresh('no address')).toMatchObject({
+      ...{ kind: 'unusable', reason: 'api_base_url_refused instance_url' },
+    });
+    expect(await refresh('https://eu.my.example.com/')).toMatchObject({
+      ...{ kind: 'tokens', response: { apiBaseUrl: 'https://eu.my.example.com' } },
+    });
+  });
+
+  test('R25: the refresh token goes to no redirect target', async () => {
+    for (const mode of ['refresh-redirect', 'refresh-redirect-307'] as const) await refreshed(mode);
+    expect(at.provider.trapped).toEqual([]);
+  });
+});
+
+describe('R131 a token endpoint that is gone', () => {
+  test.each([301, 404, 405, 410])('with status %i has discovery read again before the next call', async (code) => {
+    const { refreshToken = '' } = await at.logIn();
+    const reads = () => at.provider.hitsOf('discovery').length;
+    const before = reads();
+    at.provider.set({ answers: { refresh: status(code, '') } });
+    await at.client.refresh(at.app, { refreshToken });
+    expect(reads()).toBe(before);
+    await at.client.refresh(at.app, { refreshToken });
+    await at.client.refresh(at.app, { refreshToken });
+    expect(reads()).toBe(before + 1);
+  });
+});
+
+test('R130 a refresh whose discovery fails was not sent', async () => {
+  const { refreshToken = '' } = await at.logIn();
+  at.provider.set('discovery-status-503');
+  const fresh = at.appOf();
+  expect(await at.client.refresh(fresh, { refreshToken })).toMatchObject({ kind: 'unavailable', unsent: true });
+});

@@ -1,0 +1,203 @@
+/** Rules over several fields of a registration: each fault with its place, its rule and what to do. */
+import { describe, expect, test } from 'vitest';
+import { problemsIn, warningsIn } from '../../../src/gatehouse/connected-apps/finding.ts';
+import {
+  addressFaults,
+  calledUrls,
+  coherenceFaults,
+} from '../../../src/gatehouse/connected-apps/registration-rules.ts';
+import { providerUrls } from '../../../src/shared/provider/connected-app.ts';
+import {
+  acceptedIssuers,
+  firstIssuer,
+  isSameIssuer,
+  issuerOf,
+  namedTenants,
+} from '../../../src/shared/provider/issuer.ts';
+
+const SIGN_IN = { allow: 'everyone' as const };
+const TENANTS = { allow: { claim: 'tid', values: ['ink', 'book'] } };
+const ENDPOINTS = { authorization: 'https://idp.test/a', token: 'https://idp.test/t' };
+const TEMPLATE = { issuer: 'https://idp.test/{tenantid}', discoveryUrl: 'https://idp.test/metadata' };
+const FROM = { member: 'instance_url' as const, hosts: ['.api.test'] };
+const TENANT_DETAIL =
+  'with {tenantid} in the issuer, name the tenants whose users may sign in, by their claim "tid": {"allow": {"claim": "tid", "values": ["TENANT ID"]}}.';
+
+const faultsOf = (app: object, faulty: string[] = []) =>
+  coherenceFaults(app as Parameters<typeof coherenceFaults>[0], (field) => faulty.includes(field));
+
+describe('fields that need each other', () => {
+  test.each<[string, object, [pointer: string, detail: string][]]>([
+    ['nothing', {}, []],
+    ['a sign-in with openid', { signIn: SIGN_IN, scopes: ['openid'] }, []],
+    [
+      'a sign-in without openid',
+      { signIn: SIGN_IN, scopes: ['profile'] },
+      [['#/scopes', 'an app for sign-in must be an OpenID provider and request the scope "openid".']],
+    ],
+    [
+      'hosts of an API without a URL',
+      { apiBaseUrlFrom: FROM },
+      [['#/apiBaseUrl', 'give it too: it is called where a token response names no other.']],
+    ],
+    ['hosts of an API with a URL', { apiBaseUrlFrom: FROM, apiBaseUrl: 'https://api.test' }, []],
+    [
+      'an authorization endpoint alone',
+      { endpoints: { authorization: ENDPOINTS.authorization } },
+      [['#/endpoints/token', 'give it together with authorization.']],
+    ],
+    [
+      'a token endpoint alone',
+      { endpoints: { token: ENDPOINTS.token } },
+      [['#/endpoints/authorization', 'give it together with token.']],
+    ],
+    ['both endpoints', { endpoints: ENDPOINTS }, []],
+    [
+      'a sign-in by hand without keys',
+      { signIn: SIGN_IN, scopes: ['openid'], endpoints: ENDPOINTS },
+      [['#/endpoints/jwks', 'needed to verify the ID tokens of an app for sign-in.']],
+    ],
+    [
+      'a sign-in by hand with keys',
+      { signIn: SIGN_IN, scopes: ['openid'], endpoints: { ...ENDPOINTS, jwks: 'https://idp.test/jwks' } },
+      [],
+    ],
+    [
+      'a sign-in by hand beside discovery',
+      { signIn: SIGN_IN, scopes: ['openid'], endpoints: ENDPOINTS, discoveryUrl: 'https://idp.test/metadata' },
+      [],
+    ],
+    [
+      'an account without a URL',
+      { account: { field: 'id' }, endpoints: ENDPOINTS },
+      [['#/account/url', 'needed where no userinfo endpoint is known.']],
+    ],
+    ['an account with a URL', { account: { field: 'id', url: 'https://api.test/me' }, endpoints: ENDPOINTS }, []],
+    [
+      'an account and a userinfo endpoint',
+      { account: { field: 'id' }, endpoints: { ...ENDPOINTS, userinfo: 'https://idp.test/u' } },
+      [],
+    ],
+    [
+      'an account and discovery beside the endpoints',
+      { account: { field: 'id' }, endpoints: ENDPOINTS, discoveryUrl: 'https://idp.test/metadata' },
+      [],
+    ],
+    ['an account and discovery', { account: { field: 'id' } }, []],
+    ['an issuer template with tenants', { ...TEMPLATE, signIn: TENANTS, scopes: ['openid'] }, []],
+    ['an issuer template without a rule', TEMPLATE, [['#/signIn', TENANT_DETAIL]]],
+    [
+      'an issuer template for members of groups',
+      { ...TEMPLATE, signIn: { allow: { claim: 'groups', values: ['staff'] } }, scopes: ['openid'] },
+      [['#/signIn', TENANT_DETAIL]],
+    ],
+    [
+      'an issuer template with a tenant that is no id',
+      { ...TEMPLATE, signIn: { allow: { claim: 'tid', values: ['ink', 'a/b'] } }, scopes: ['openid'] },
+      [['#/signIn/allow/values/1', 'the id of a tenant is 1 to 64 letters, digits and "-".']],
+    ],
+    [
+      'an issuer template without a place of its metadata',
+      { issuer: TEMPLATE.issuer, signIn: TENANTS, scopes: ['openid'] },
+      [['#/discoveryUrl', 'with {tenantid} in the issuer, give the address of the metadata for all tenants.']],
+    ],
+    [
+      'an issuer template with endpoints set by hand',
+      {
+        ...{ issuer: TEMPLATE.issuer, signIn: TENANTS, scopes: ['openid'] },
+        endpoints: { ...ENDPOINTS, jwks: 'https://idp.test/jwks' },
+      },
+      [],
+    ],
+  ])('%s', (_words, app, faults) => {
+    expect(faultsOf(app)).toEqual(faults.map(([pointer, detail]) => ({ pointer, rule: 'incomplete', detail })));
+  });
+
+  test('a field that has a fault already is not reported again', () => {
+    expect(faultsOf({ signIn: SIGN_IN }, ['scopes'])).toEqual([]);
+    expect(faultsOf({ apiBaseUrlFrom: FROM }, ['apiBaseUrl'])).toEqual([]);
+    expect(faultsOf({ issuer: TEMPLATE.issuer }, ['signIn', 'discoveryUrl'])).toEqual([]);
+  });
+
+  test('RFC 8707: resources are declared once', () => {
+    const twice = { parameters: { resource: 'a', audience: 'b' }, tokenParameters: { resource: 'a' } };
+    const detail = 'leave it out: the app declares resources, and they are sent.';
+    expect(faultsOf({ ...twice, resources: ['https://api.test/'] })).toEqual([
+      { pointer: '#/parameters/resource', rule: 'twice', detail },
+      { pointer: '#/tokenParameters/resource', rule: 'twice', detail },
+    ]);
+    expect(faultsOf(twice)).toEqual([]);
+    expect(faultsOf({ parameters: { audience: 'b' }, resources: ['https://api.test/'] })).toEqual([]);
+  });
+});
+
+test('R79 every URL that is called is judged, and a fault stands at its field', async () => {
+  const app = {
+    ...{ issuer: 'https://idp.test', discoveryUrl: 'https://idp.test/metadata', apiBaseUrl: 'https://10.0.0.1' },
+    ...{ endpoints: ENDPOINTS, account: { field: 'id', url: 'https://10.0.0.1/me' } },
+  };
+  expect(calledUrls(app)).toEqual([
+    [['issuer'], 'https://idp.test'],
+    [['discoveryUrl'], 'https://idp.test/metadata'],
+    [['endpoints', 'authorization'], 'https://idp.test/a'],
+    [['endpoints', 'token'], 'https://idp.test/t'],
+    [['apiBaseUrl'], 'https://10.0.0.1'],
+    [['account', 'url'], 'https://10.0.0.1/me'],
+  ]);
+  expect(calledUrls({})).toEqual([]);
+  const faults = await addressFaults(app, async (url) => (url.includes('10.0.0.1') ? 'private_address' : undefined));
+  const detail = 'the address is a private one: name the host in INTERNAL_HOSTS if it may be called.';
+  expect(faults).toEqual([
+    { pointer: '#/apiBaseUrl', rule: 'private_address', detail },
+    { pointer: '#/account/url', rule: 'private_address', detail },
+  ]);
+});
+
+describe('the issuers of an app', () => {
+  const plain = { issuer: 'https://idp.test' };
+  const template = { issuer: TEMPLATE.issuer, signIn: TENANTS };
+
+  test('are its own, or those of the tenants that it names', () => {
+    expect(acceptedIssuers({ ...plain, signIn: TENANTS })).toEqual(['https://idp.test']);
+    expect(acceptedIssuers(template)).toEqual(['https://idp.test/ink', 'https://idp.test/book']);
+    expect(acceptedIssuers({ issuer: TEMPLATE.issuer, signIn: SIGN_IN })).toEqual([]);
+    expect(
+      [SIGN_IN, undefined, { allow: { claim: 'groups', values: ['a'] } }].map((signIn) => namedTenants({ signIn })),
+    ).toEqual([[], [], []]);
+  });
+
+  test('of a call before the tenant is known is the named one, else the first', () => {
+    expect(firstIssuer(template, 'https://idp.test/book')).toBe('https://idp.test/book');
+    expect([firstIssuer(template, 'https://idp.test/other'), firstIssuer(template, null)]).toEqual([
+      'https://idp.test/ink',
+      'https://idp.test/ink',
+    ]);
+    expect(firstIssuer({ issuer: TEMPLATE.issuer })).toBe(TEMPLATE.issuer);
+  });
+
+  test('of a user is that of the tenant, and part of who the user is', () => {
+    const iss = 'https://idp.test/book';
+    expect([issuerOf(template, { iss }), issuerOf(plain, { iss })]).toEqual([iss, 'https://idp.test']);
+    const [one, other] = [{ issuer: iss }, { issuer: 'https://idp.test/ink' }];
+    expect([isSameIssuer(template, one, other), isSameIssuer(template, one, one)]).toEqual([false, true]);
+    expect(isSameIssuer(plain, one, other)).toBe(true);
+  });
+});
+
+test('the URLs to register at a provider', () => {
+  expect(providerUrls('platform', 'https://gatehouse.test')).toEqual({
+    callback: 'https://gatehouse.test/oauth/callback/platform',
+    postLogout: 'https://gatehouse.test/',
+    backchannelLogout: 'https://gatehouse.test/oauth/backchannel-logout/platform',
+    jwks: 'https://gatehouse.test/.well-known/jwks.json',
+  });
+});
+
+test('of findings, problems are told from warnings: checks that could not tell, with advice', () => {
+  const finding = (result: 'fine' | 'problem' | 'cannot_tell', advice?: string) => ({
+    ...{ check: 'tls' as const, result, detail: 'Seen.' },
+    ...(advice !== undefined && { advice }),
+  });
+  const all = [finding('fine'), finding('problem', 'Do.'), finding('cannot_tell'), finding('cannot_tell', 'Look.')];
+  expect([problemsIn(all), warningsIn(all)]).toEqual([[all[1]], [all[3]]]);
+});

@@ -1,0 +1,173 @@
+/** The doctor on a schedule: when an app is due, what is kept of a result, and which results are announced. */
+import { beforeEach, describe, expect, test } from 'vitest';
+import type { Finding } from '../../../src/gatehouse/connected-apps/finding.ts';
+import { createScheduledChecks } from '../../../src/gatehouse/connected-apps/scheduled-checks.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { TURN } from '../../support/chore-turn.ts';
+import { until } from '../../support/until.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const START = 1_800_000_000_000;
+
+let now: number;
+let checked: string[];
+let announced: unknown[];
+let problems: Finding['check'][];
+let changedAt: number;
+let apps: ConnectedApp[];
+let hanging: Promise<void>;
+let kept: Map<string, { value: string; lifetimeSeconds: number }>;
+beforeEach(() => {
+  [now, checked, announced, problems, changedAt] = [START, [], [], [], 0];
+  apps = [appOf('a')];
+  kept = new Map();
+});
+
+const appOf = (id: string, changes: object = {}) => ({ id, name: `App ${id}`, ...changes }) as ConnectedApp;
+const findings = (): Finding[] => [
+  { check: 'tls', result: 'fine', detail: 'Protected.' },
+  { check: 'clock', result: 'cannot_tell', detail: 'No date.' },
+  ...problems.map((check): Finding => ({ check, result: 'problem', detail: 'Wrong.' })),
+];
+
+function scheduled(seconds = 86_400) {
+  const store = {
+    get: async (key: string) => kept.get(key),
+    async write([write]: readonly { put?: string; delete?: string; value: string; lifetimeSeconds: number }[]) {
+      if (write?.put) kept.set(write.put, write);
+      if (write?.delete) kept.delete(write.delete);
+      return 1;
+    },
+  } as unknown as Store;
+  return createScheduledChecks({
+    store,
+    apps: { list: () => apps },
+    check: {
+      async run({ id }) {
+        checked.push(id);
+        if (id === 'hanging') await hanging;
+        return findings();
+      },
+    },
+    changedAt: async () => changedAt,
+    seconds,
+    events: { appCheckChanged: (facts) => void announced.push(facts) },
+    clock: () => now,
+  });
+}
+const work = (checks: ReturnType<typeof scheduled>) => checks.chores[0]?.work(TURN);
+
+describe('the chore', () => {
+  test.each([
+    [86_400, MINUTE],
+    [240, 30_000],
+    [4, 1_000],
+  ])('with an interval of %i s runs every %i ms', (seconds, everyMilliseconds) => {
+    expect(scheduled(seconds).chores).toMatchObject([{ name: 'check-apps', everyMilliseconds }]);
+  });
+
+  test('is left out where there is no interval', () => expect(scheduled(0).chores).toEqual([]));
+
+  test.each([
+    [86_400, 10 * MINUTE],
+    [240, MINUTE],
+  ])('with an interval of %i s calls no provider for %i ms after a start', async (seconds, milliseconds) => {
+    const checks = scheduled(seconds);
+    now += milliseconds - 1;
+    await work(checks);
+    expect(checked).toEqual([]);
+    now += 1;
+    await work(checks);
+    expect(checked).toEqual(['a']);
+  });
+});
+
+test('R132 an app whose provider hangs delays the checks of no other', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hanging = promise;
+  apps = ['hanging', 'a', 'b', 'c', 'd', 'e'].map((id) => appOf(id));
+  const checks = scheduled();
+  now += HOUR;
+  const turn = work(checks);
+  await until(() => kept.size === 5);
+  resolve();
+  await turn;
+  expect(kept.size).toBe(6);
+});
+
+describe('an app', () => {
+  /** Checked now for the first time. */
+  async function checkedOnce() {
+    const checks = scheduled();
+    now += HOUR;
+    await work(checks);
+    checked = [];
+    return checks;
+  }
+
+  test('is due again after three quarters of the interval', async () => {
+    const checks = await checkedOnce();
+    now += 0.75 * DAY - 1;
+    await work(checks);
+    expect(checked).toEqual([]);
+    now += 1;
+    await work(checks);
+    expect(checked).toEqual(['a']);
+  });
+
+  test('is due at once where it was changed after the last check', async () => {
+    const checks = await checkedOnce();
+    changedAt = now;
+    now += MINUTE;
+    await work(checks);
+    expect(checked).toEqual([]);
+    changedAt = now;
+    await work(checks);
+    expect(checked).toEqual(['a']);
+  });
+
+  test('is not checked while it is disabled', async () => {
+    apps = [appOf('a', { disabled: true }), appOf('b', { disabled: false })];
+    const checks = scheduled();
+    now += HOUR;
+    await work(checks);
+    expect(checked).toEqual(['b']);
+  });
+
+  test('has its last result kept for 60 days, until it is forgotten', async () => {
+    const checks = await checkedOnce();
+    expect(await checks.read('a')).toEqual({ at: now, findings: findings() });
+    expect([...kept.values()]).toMatchObject([{ lifetimeSeconds: 60 * 86_400 }]);
+    expect(await checks.read('b')).toBeUndefined();
+    await checks.forget('a');
+    expect(await checks.read('a')).toBeUndefined();
+  });
+
+  test('checked by an administrator has its result kept and not announced', async () => {
+    problems = ['keys'];
+    const checks = scheduled();
+    expect(await checks.run(appOf('a'))).toEqual({ at: START, findings: findings() });
+    expect(await checks.read('a')).toEqual({ at: START, findings: findings() });
+    expect(announced).toEqual([]);
+  });
+});
+
+test('a result is announced where its problems differ from the last ones', async () => {
+  const checks = scheduled();
+  const results: Finding['check'][][] = [[], ['keys'], ['keys'], ['keys', 'revocation'], [], []];
+  for (const one of results) {
+    problems = one;
+    now += DAY;
+    await work(checks);
+  }
+  expect(checked).toHaveLength(results.length);
+  const facts = { app: 'a', name: 'App a' };
+  expect(announced).toEqual([
+    { ...facts, problems: ['keys'] },
+    { ...facts, problems: ['keys', 'revocation'] },
+    { ...facts, problems: [] },
+  ]);
+});

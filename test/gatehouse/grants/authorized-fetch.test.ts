@@ -1,0 +1,176 @@
+/** A call with the user's access token: one forced refresh after a refusal, and nothing sent before leave is given. */
+import { beforeEach, expect, test, vi } from 'vitest';
+import { type AuthorizedRequest, createAuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
+import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import type { TokenResult, TokenVault } from '../../../src/gatehouse/grants/token-vault.ts';
+import type { Outbound } from '../../../src/shared/outbound/outbound.ts';
+import { createStop, stopError } from '../../../src/shared/outbound/stop.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+
+const TOKEN = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], doubted: false } as const;
+const APP = { id: 'platform' } as ConnectedApp;
+
+let tokens: (TokenResult | Promise<TokenResult>)[];
+let statuses: number[];
+let sent: (readonly string[])[];
+let targets: string[];
+/** The errors that calls were ended with. */
+let destroyed: Error[];
+const vault = { accessToken: vi.fn(), clearDoubt: vi.fn() };
+const grants = { noteUse: vi.fn() };
+const body = { destroy: vi.fn() };
+beforeEach(() => {
+  vi.resetAllMocks();
+  [tokens, statuses, sent] = [[TOKEN], [200], []];
+  [targets, destroyed] = [[], []];
+  vault.accessToken.mockImplementation(async () => tokens.shift());
+});
+
+const outbound = {
+  target: (url: string) => {
+    if (url.includes('refused')) throw new Error('the address is refused');
+    return { origin: new URL(url).origin, path: '/threads/current' };
+  },
+  stream: (target: { origin: string }, headers: readonly string[]) => {
+    sent.push(headers);
+    targets.push(target.origin);
+    const response = Promise.resolve({ statusCode: statuses.shift(), headers: {}, body });
+    return { response, destroy: (error: Error) => void destroyed.push(error) };
+  },
+} as unknown as Outbound;
+const fetch = createAuthorizedFetch({
+  vault: vault as unknown as TokenVault,
+  grants: grants as unknown as GrantStore,
+  outbound,
+});
+
+const get = (changes: Partial<AuthorizedRequest> = {}) =>
+  fetch.get({
+    ...{
+      userId: 'u1',
+      app: APP,
+      urlFor: () => 'https://platform.test/threads/current',
+      headers: ['accept', 'text/plain'],
+    },
+    stop: { whenStopped: () => undefined },
+    ...changes,
+  } as AuthorizedRequest);
+
+test('the token goes with the headers that were given, and the use is noted', async () => {
+  expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 200 } });
+  expect(sent).toEqual([['accept', 'text/plain', 'authorization', 'Bearer at1']]);
+  expect(grants.noteUse.mock.calls).toEqual([['u1', 'platform']]);
+  expect(vault.clearDoubt).not.toHaveBeenCalled();
+});
+
+test('a doubt ends with an answer that is no refusal', async () => {
+  tokens = [{ ...TOKEN, doubted: true }];
+  statuses = [503];
+  await get();
+  expect(vault.clearDoubt.mock.calls).toEqual([['u1', 'platform', 'at1']]);
+});
+
+test('nothing is sent before leave is given, nor where it is refused', async () => {
+  const leave = Promise.withResolvers<void>();
+  const answer = get({ beforeSending: () => leave.promise });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(sent).toEqual([]);
+  leave.resolve();
+  await answer;
+  expect(sent).toHaveLength(1);
+  tokens = [TOKEN];
+  const refusal = new Error('over the limit');
+  await expect(get({ beforeSending: () => Promise.reject(refusal) })).rejects.toBe(refusal);
+  expect(sent).toHaveLength(1);
+});
+
+test('R42: a refused token is renewed once and the call made once more, each with leave of its own', async () => {
+  tokens = [TOKEN, { ...TOKEN, accessToken: 'at2' }];
+  statuses = [401, 200];
+  const beforeSending = vi.fn(() => undefined);
+  expect(await get({ beforeSending })).toMatchObject({ response: { statusCode: 200 } });
+  expect(sent.map((headers) => headers.at(-1))).toEqual(['Bearer at1', 'Bearer at2']);
+  expect(vault.accessToken.mock.calls.map(([, , rejected]) => rejected)).toEqual([undefined, 'at1']);
+  expect([beforeSending.mock.calls.length, body.destroy.mock.calls.length, grants.noteUse.mock.calls.length]).toEqual([
+    2, 1, 1,
+  ]);
+});
+
+test.each([
+  [200, 1],
+  [404, 1],
+  [499, 1],
+  [500, 0],
+  [503, 0],
+])('a response with status %i counts as a use of the connection: %i', async (status, uses) => {
+  statuses = [status];
+  await get();
+  expect(grants.noteUse).toHaveBeenCalledTimes(uses);
+});
+
+test('the API base URL of the grant replaces that of the app, and its address is checked too', async () => {
+  const urlFor = (granted = 'https://platform.test') => `${granted}/threads/current`;
+  tokens = [{ ...TOKEN, apiBaseUrl: 'https://eu.platform.test' }];
+  await get({ urlFor });
+  tokens = [TOKEN];
+  statuses = [200];
+  await get({ urlFor });
+  expect(targets).toEqual(['https://eu.platform.test', 'https://platform.test']);
+  tokens = [{ ...TOKEN, apiBaseUrl: 'https://refused.test' }];
+  await expect(get({ urlFor })).rejects.toThrow('refused');
+  expect(sent).toHaveLength(2);
+});
+
+test('a caller that stops ends the call, with the reason', async () => {
+  const stop = createStop();
+  await get({ stop });
+  expect(destroyed).toEqual([]);
+  stop.stopLate();
+  expect(destroyed).toEqual([stopError(true)]);
+});
+
+test('R42: a second refusal is the answer, and is no use', async () => {
+  tokens = [TOKEN, { ...TOKEN, accessToken: 'at2', doubted: true }];
+  statuses = [401, 401];
+  expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
+  expect([sent.length, grants.noteUse.mock.calls.length, vault.clearDoubt.mock.calls.length]).toEqual([2, 0, 0]);
+});
+
+test('without a token nothing is sent, and the vault’s word is the answer', async () => {
+  tokens = [{ kind: 'not_connected' }];
+  expect(await get()).toEqual({ kind: 'not_connected' });
+  tokens = [TOKEN, { kind: 'not_connected' }];
+  statuses = [401];
+  expect(await get()).toEqual({ kind: 'not_connected' });
+  expect(sent).toHaveLength(1);
+});
+
+test('a token as new as can be had that is refused: the refusal is the answer', async () => {
+  tokens = [TOKEN, { kind: 'still_refused' }];
+  statuses = [401];
+  expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
+  expect([sent.length, grants.noteUse.mock.calls.length]).toEqual([1, 0]);
+});
+
+test('a refused address costs no token', async () => {
+  await expect(get({ urlFor: () => 'https://refused.test/' })).rejects.toThrow('refused');
+  expect(vault.accessToken).not.toHaveBeenCalled();
+});
+
+test('whoever stops waiting for the token is told so at once', async () => {
+  tokens = [new Promise(() => undefined)];
+  const whenStopped = vi.fn();
+  const answer = get({ stop: { whenStopped } as unknown as AuthorizedRequest['stop'] });
+  whenStopped.mock.calls[0]?.[0]();
+  const late = { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 5 };
+  expect(await answer).toEqual(late);
+  expect(sent).toEqual([]);
+});
+
+test('a prefetched grant counts for the first token alone', async () => {
+  tokens = [TOKEN, { ...TOKEN, accessToken: 'at2' }];
+  statuses = [401, 200];
+  const prefetched = {} as NonNullable<AuthorizedRequest['prefetched']>;
+  await get({ prefetched });
+  expect(vault.accessToken.mock.calls.map((given) => given[3])).toEqual([prefetched, undefined]);
+});

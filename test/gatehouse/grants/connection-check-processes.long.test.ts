@@ -1,0 +1,97 @@
+/** R113 and R115 over real processes, on both stores: unused connections are checked, also after the process that does it is killed. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Fleet, LOGINS, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingRedis } from '../../support/redis-server.ts';
+import { until } from '../../support/until.ts';
+import { administratorOf } from '../relay/service.ts';
+
+describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
+  const missing = kind === 'Redis' ? missingRedis : undefined;
+  let fleet: Fleet;
+  let admin: Awaited<ReturnType<typeof administratorOf>>;
+  let people: Person[] = [];
+  beforeAll(async () => {
+    if (missing) return;
+    fleet = await startFleet({ kind, processes: 2, env: { CONNECTION_CHECK_SECONDS: '2' } });
+    admin = await administratorOf(fleet, fleet.vault);
+    people = await Promise.all(LOGINS.map((login) => fleet.signIn(login)));
+  });
+  afterAll(() => fleet?.close());
+
+  const failures = async () =>
+    (await Promise.all(people.map(({ userId }) => fleet.vault.read(userId)))).map(({ failure }) => failure?.kind);
+  /** Resolves once the grants of these were refreshed twice more. */
+  const checked = async (these: readonly Person[]) => {
+    const before = new Map(these.map(({ userId }) => [userId, fleet.tokens.usesBy(userId)]));
+    await until(() => [...before].every(([userId, uses]) => fleet.tokens.usesBy(userId) >= uses + 2));
+  };
+
+  test('R113 each refresh token is used once, by one of two processes', { concurrent: false }, async (context) => {
+    skipWithout(context, missing);
+    await checked(people);
+    const sent = fleet.tokens.uses.map(({ refreshToken }) => refreshToken);
+    expect(new Set(sent).size).toBe(sent.length);
+    // A refused one would have ended its connection. The scheduled check of the app is refused, too, but with a code.
+    expect(await failures()).toEqual(people.map(() => undefined));
+  });
+
+  test('R113, F1: killed within a check, it leaves the rest to the other process', {
+    concurrent: false,
+  }, async (context) => {
+    skipWithout(context, missing);
+    fleet.sandbox.refreshTokens.policy = 'grace';
+    const [first, second] = [fleet.member(0), fleet.member(1)];
+    first.signal('SIGTERM');
+    await until(() => !first.isRunning());
+    const held = fleet.tokens.holdNext();
+    await held.made;
+    await first.start();
+    await second.kill();
+    held.release();
+    await checked(people);
+    expect(await failures()).toEqual(people.map(() => undefined));
+  });
+
+  test('R115 an app of the file that gets a scope is announced once for each connection, also over a restart', {
+    concurrent: false,
+  }, async (context) => {
+    skipWithout(context, missing);
+    const events = ['connection.scopes_missing'];
+    const webhook = await admin.call('POST', '/webhooks', { url: `${fleet.sandbox.platformUrl}/hook`, events });
+    const messages = async () =>
+      (await admin.call('GET', `/webhooks/${webhook.json.id}/messages`)).json.items as { event: string }[];
+    const restart = async () => {
+      for (const member of fleet.members) {
+        if (member.isRunning()) member.signal('SIGTERM');
+        await until(() => !member.isRunning());
+        await member.start();
+      }
+    };
+    const file = String(fleet.env.CONNECTED_APPS_FILE);
+    const [app] = JSON.parse(readFileSync(file, 'utf8'));
+    writeFileSync(file, JSON.stringify([{ ...app, scopes: [...app.scopes, 'platform_full_access'] }]));
+    await restart();
+    await until(async () => (await messages()).length >= people.length);
+    await restart();
+    await checked(people);
+    expect(await messages()).toEqual(people.map(() => expect.objectContaining({ event: events[0] })));
+    const { json } = await admin.call('GET', '/connections?scopes=missing');
+    expect(json.items).toEqual(people.map(() => expect.objectContaining({ missingScopes: ['platform_full_access'] })));
+  });
+
+  test('R113 a revoked one is found and announced', { concurrent: false }, async (context) => {
+    skipWithout(context, missing);
+    const events = ['connection.reconnect_needed'];
+    const webhook = await admin.call('POST', '/webhooks', { url: `${fleet.sandbox.platformUrl}/hook`, events });
+    fleet.sandbox.switches.revoke({ login: 'second@example.test', clientId: 'test-platform' });
+    await until(async () => (await failures()).includes('reconnect_needed'));
+    expect((await failures()).filter((one) => one !== undefined)).toEqual(['reconnect_needed']);
+    const messages = async () =>
+      (await admin.call('GET', `/webhooks/${webhook.json.id}/messages`)).json.items as { event: string }[];
+    // Stored after the grant.
+    await until(async () => (await messages()).length > 0);
+    expect(await messages()).toMatchObject([{ event: 'connection.reconnect_needed' }]);
+  });
+});

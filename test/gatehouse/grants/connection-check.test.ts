@@ -1,0 +1,438 @@
+/** R113: idle connections are checked without a call, each once in an interval, by any number of processes. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
+import { createConnectionCheck } from '../../../src/gatehouse/grants/connection-check.ts';
+import { newConnectionId } from '../../../src/gatehouse/grants/connection-ids.ts';
+import { createConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';
+import { type Grant, healthOf } from '../../../src/gatehouse/grants/grant.ts';
+import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import { createMissingScopes } from '../../../src/gatehouse/grants/missing-scopes.ts';
+import { createRefresher } from '../../../src/gatehouse/grants/refresh.ts';
+import { checkedAtOf, refreshTimes } from '../../../src/gatehouse/grants/refresh-state.ts';
+import { AppError } from '../../../src/shared/errors.ts';
+import type { Events } from '../../../src/shared/observability/events.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import type { ProviderClient } from '../../../src/shared/provider/provider-client.ts';
+import type { RefreshOutcome, TokenRefresh } from '../../../src/shared/provider/token-refresh.ts';
+import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createLeases } from '../../../src/shared/storage/lease.ts';
+import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { DAY_MS } from '../../../src/shared/time.ts';
+import { PLATFORM } from '../../support/apps.ts';
+import { TURN } from '../../support/chore-turn.ts';
+import { until } from '../../support/until.ts';
+
+const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
+const OF_APP = keys.connections('app', APP.id);
+const START = 1_800_000_000_000;
+const SECONDS = 400;
+/** The time between two calls of the chore. A sixth of the interval is a round. */
+const STEP_MS = 10_000;
+
+describe('R113', () => {
+  let directory: string;
+  let store: Store;
+  let grants: GrantStore;
+  let now: number;
+  let disabled: string[];
+  let apps: ConnectedApp[];
+  /** Calls that the budget of the app has room for. */
+  let left: number;
+  /** Refresh tokens that the provider was sent. */
+  let used: string[];
+  let broken: string[];
+  let lacking: string[];
+  let outcomeOf: (refreshToken: string) => RefreshOutcome;
+
+  beforeEach(async () => {
+    [now, disabled, apps, left, used, broken, lacking] = [START, [], [APP], 1_000, [], [], []];
+    outcomeOf = (refreshToken) => ({
+      kind: 'tokens',
+      response: {
+        accessToken: `at-${refreshToken}+`,
+        refreshToken: `${refreshToken}+`,
+        expiresInSeconds: 86_400,
+      } as TokenResponse,
+    });
+    directory = mkdtempSync(join(tmpdir(), 'gatehouse-check-'));
+    const clock = () => now;
+    store = await createSqliteStore({ directory, clock, random: Math.random });
+    const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
+    if ('faults' in parsed) throw new Error(parsed.faults.join());
+    const sealer = createSealer(parsed.keys);
+    grants = createGrantStore({ store, sealer, clock, connectionIndex: createConnectionIndex({ store, clock }) });
+  });
+  afterEach(async () => {
+    vi.restoreAllMocks();
+    await store?.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  const provider = {
+    async refresh(_app: ConnectedApp, { refreshToken }: TokenRefresh) {
+      used.push(refreshToken);
+      return outcomeOf(refreshToken);
+    },
+  } as unknown as ProviderClient;
+  const events = {
+    refreshEnded: () => undefined,
+    connectionBroken: ({ userId, cause }: { userId: string; cause: string }) => void broken.push(`${userId} ${cause}`),
+    connectionRecovered: () => undefined,
+    connectionMade: () => undefined,
+    scopesMissing: ({ userId, scopes }: { userId: string; scopes: string[] }) =>
+      void lacking.push(`${userId} ${scopes.join(' ')}`),
+  } as unknown as Events;
+
+  /** The chore of one process. */
+  const processOf = (over: Store = store, seconds = SECONDS): (() => Promise<unknown>) => {
+    const clock = () => now;
+    const refresher = createRefresher({
+      ...{ grants, provider, events, clock, random: () => 0.5, times: refreshTimes(300) },
+      revokeUnowned: async () => ({ outcome: 'revoked' as const }),
+      leases: createLeases({ store, milliseconds: 4_000 }),
+    });
+    const index = createConnectionIndex({ store, clock });
+    const missing = createMissingScopes({ grants, index, events });
+    const chores = createConnectionCheck({
+      ...{ store: over, grants, refresher, missing, seconds, clock },
+      apps: { list: () => apps, find: (id) => apps.find((app) => app.id === id) },
+    });
+    const [chore] = chores({
+      isDisabled: async (userId) => disabled.includes(userId),
+      charge: async (app) => (app.id === APP.id && left-- <= 0 ? 60 : undefined),
+    });
+    if (!chore) throw new Error('There is no chore.');
+    return () => chore.work(TURN);
+  };
+
+  const connect = async (userId: string, changes: Partial<Grant> = {}) => {
+    const grant: Grant = {
+      ...{ id: newConnectionId(), userId, appId: APP.id, registration: registrationOf(APP) },
+      ...{ accessToken: `at-${userId}`, refreshToken: `rt-${userId}`, scopes: [], account: {} },
+      ...{ obtainedAt: now, expiresAt: now + DAY_MS, connectedAt: now, consentedAt: now },
+      ...{ failure: undefined, refresh: undefined, ...changes },
+    };
+    expect(await grants.save(grant, 0)).toBeDefined();
+  };
+  const pass = async (milliseconds: number, works: readonly (() => Promise<unknown>)[]) => {
+    for (const end = now + milliseconds; now < end; ) {
+      now += STEP_MS;
+      await Promise.all(works.map((work) => work()));
+    }
+  };
+  const users = (count: number) => Array.from({ length: count }, (_, at) => `u${String(at).padStart(2, '0')}`);
+  const firstTokens = (ids: readonly string[]) => ids.map((id) => `rt-${id}`);
+
+  test('each is refreshed once before the interval ends, also by two processes at once', async () => {
+    for (const id of users(30)) await connect(id);
+    const works = [processOf(), processOf()];
+    await pass(SECONDS * 750 - STEP_MS, works);
+    expect(used).toEqual([]);
+    await pass(SECONDS * 250 + STEP_MS, works);
+    expect(used.toSorted()).toEqual(firstTokens(users(30)));
+  });
+
+  test('a refresh by use counts as a check', async () => {
+    await connect('u1', { obtainedAt: now + SECONDS * 500 });
+    await pass(SECONDS * 1_200, [processOf()]);
+    expect(used).toEqual([]);
+    await pass(SECONDS * 400, [processOf()]);
+    expect(used).toEqual(['rt-u1']);
+  });
+
+  test('one that was revoked is found and announced once, without a call of the user', async () => {
+    for (const id of users(3)) await connect(id);
+    const tokens = outcomeOf;
+    outcomeOf = (refreshToken) => (refreshToken === 'rt-u01' ? { kind: 'refused' } : tokens(refreshToken));
+    await pass(SECONDS * 1_000 + STEP_MS, [processOf(), processOf()]);
+    expect(broken).toEqual(['u01 grant_refused']);
+    const ended = await grants.loadStored('u01', APP.id);
+    if (!ended || 'unreadable' in ended) throw new Error('There is no grant.');
+    expect(checkedAtOf(ended.grant)).toBe(ended.grant.failure?.since);
+    expect(ended.grant.obtainedAt).toBe(START);
+    await pass(SECONDS * 1_000, [processOf()]);
+    expect(used.filter((token) => token === 'rt-u01')).toHaveLength(1);
+  });
+
+  test('R115 a scope that the app has got is announced once for each connection without it, by one of two processes', async () => {
+    const asked = { scopes: ['openid'], requestedScopes: ['openid'] };
+    for (const id of users(20)) await connect(id, asked);
+    await connect('has-it', { ...asked, requestedScopes: ['openid', 'files'] });
+    await connect('declined', { ...asked, declinedScopes: ['files'] });
+    await connect('importing', { ...asked, accessToken: '' });
+    const ended = { kind: 'reconnect_needed', cause: 'grant_refused', since: now, failures: 1, retryAt: now } as const;
+    await connect('ended', { ...asked, failure: ended });
+    await connect('in-refresh', { ...asked, refresh: { startedAt: now, received: undefined } });
+    apps = [{ ...APP, scopes: ['openid', 'files'] }];
+    await pass(SECONDS * 250, [processOf(), processOf()]);
+    expect(lacking.toSorted()).toEqual(users(20).map((id) => `${id} files`));
+    expect(used).toEqual([]);
+    await pass(SECONDS * 250, [processOf()]);
+    expect(lacking).toHaveLength(20);
+
+    // Another scope is news, and one that comes back is not.
+    apps = [{ ...APP, scopes: ['openid', 'mail'] }];
+    await pass(SECONDS * 250, [processOf(), processOf()]);
+    expect(lacking.slice(20).toSorted()).toEqual([
+      'declined mail',
+      'has-it mail',
+      ...users(20).map((id) => `${id} mail`),
+    ]);
+    apps = [{ ...APP, scopes: ['openid', 'files'] }];
+    await pass(SECONDS * 250, [processOf(), processOf()]);
+    // Both can have been refreshed meanwhile: two processes that share the work without a lease divide it by chance.
+    expect(lacking.filter((one) => !/^(?:in-refresh|importing) /.test(one))).toHaveLength(42);
+  });
+
+  test('users and apps that are disabled, and connections unused for 90 days, are left to expire', async () => {
+    const old = now - 91 * DAY_MS;
+    await connect('disabled', { obtainedAt: old });
+    await connect('unused', { obtainedAt: old, consentedAt: old });
+    await connect('used', { obtainedAt: old, consentedAt: old });
+    await grants.noteUse('used', APP.id);
+    await connect('of-disabled-app', { obtainedAt: old, appId: 'off' });
+    await connect('of-no-app', { obtainedAt: old, appId: 'gone' });
+    await connect('without', { obtainedAt: old, refreshToken: undefined });
+    await connect('ended', {
+      obtainedAt: old,
+      failure: { kind: 'reconnect_needed', cause: 'grant_refused', since: old, failures: 1, retryAt: old },
+    });
+    await connect('importing', { obtainedAt: 0, accessToken: '' });
+    disabled = ['disabled'];
+    apps = [APP, { ...APP, id: 'off', disabled: true } as ConnectedApp];
+    await pass(SECONDS * 300, [processOf()]);
+    expect(used).toEqual(['rt-used']);
+  });
+
+  test('a provider that is away gets a few calls at a time, and the grants stay', async () => {
+    for (const id of users(60)) await connect(id, { obtainedAt: now - DAY_MS });
+    outcomeOf = () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+    await processOf()();
+    now += SECONDS * 1_000;
+    const before = used.length;
+    await processOf()();
+    expect(used.length - before).toBeLessThanOrEqual(16);
+    expect(broken).toEqual([]);
+  });
+
+  test('a provider that limits its calls gets none before the time that it names', async () => {
+    for (const id of users(60)) await connect(id, { obtainedAt: now - DAY_MS });
+    outcomeOf = () => ({ kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 90 });
+    const work = processOf();
+    await pass(STEP_MS, [work]);
+    const before = used.length;
+    expect(before).toBeGreaterThan(0);
+    await pass(8 * STEP_MS, [work]);
+    expect(used).toHaveLength(before);
+    const tokens = {
+      kind: 'tokens',
+      response: { accessToken: 'at', expiresInSeconds: 86_400 } as TokenResponse,
+    } as const;
+    outcomeOf = (token) =>
+      token < 'rt-u20' ? tokens : { kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 600 };
+    await pass(60 * STEP_MS, [work]);
+    // Some at the same time, and none after that.
+    expect(used.filter((token) => token >= 'rt-u20').length).toBeLessThanOrEqual(before + 16);
+  });
+
+  test('each refresh is charged to the budget of the app, and is made at the next call after that has room again', async () => {
+    for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
+    left = 10;
+    const work = processOf();
+    await pass(SECONDS * 1_000, [work]);
+    expect(used).toHaveLength(10);
+    left = 20;
+    await pass(STEP_MS, [work]);
+    expect(used.toSorted()).toEqual(firstTokens(users(30)));
+  });
+
+  test('a spent budget, or a provider that is away, holds up no other app', async () => {
+    apps = [APP, { ...APP, id: 'other' } as ConnectedApp];
+    for (const id of users(20)) await connect(id, { obtainedAt: now - DAY_MS });
+    for (const id of users(20))
+      await connect(id, { obtainedAt: now - DAY_MS, appId: 'other', refreshToken: `of-${id}` });
+    const tokens = outcomeOf;
+    left = 0;
+    await pass(SECONDS * 250, [processOf()]);
+    expect(used.toSorted()).toEqual(users(20).map((id) => `of-${id}`));
+    [left, used] = [1_000, []];
+    outcomeOf = (token) =>
+      token.startsWith('of-')
+        ? tokens(token)
+        : { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined };
+    await pass(SECONDS * 1_000 + STEP_MS, [processOf()]);
+    expect(used.filter((token) => token.startsWith('of-'))).toHaveLength(20);
+  });
+
+  test('after an outage all are checked at the first call after the back-off, and none stays in doubt', async () => {
+    for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS, expiresAt: now });
+    const tokens = outcomeOf;
+    outcomeOf = () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+    const work = processOf();
+    await pass(SECONDS * 600, [work]);
+    const health = async (userId: string) => {
+      const stored = await grants.loadStored(userId, APP.id);
+      return stored && 'grant' in stored ? healthOf(stored.grant, now) : undefined;
+    };
+    const healths = async () => Promise.all(users(30).map(health));
+    expect(await healths()).toContain('in_doubt');
+    // One call in each back-off, and not one for each connection.
+    expect(used.length).toBeGreaterThan(2);
+    expect(used.length).toBeLessThanOrEqual(12);
+    outcomeOf = tokens;
+    // The longest back-off.
+    now += 75_000;
+    await work();
+    expect(await healths()).toEqual(users(30).map(() => 'active'));
+    expect(broken).toEqual([]);
+  });
+
+  test('between two rounds, only those are tried again whose refresh failed in an outage', async () => {
+    const failure = { cause: 'provider_unavailable', since: now, failures: 1, retryAt: now } as const;
+    const old = { obtainedAt: now - DAY_MS, expiresAt: now };
+    await connect('outage', { ...old, failure: { ...failure, kind: 'passing' } });
+    // A provider that refuses without a clear reason would get many calls.
+    await connect('unclear', { ...old, failure: { ...failure, kind: 'in_doubt', cause: 'unclear_refusal' } });
+    const withoutLists = { ...store, count: async () => 0 };
+    await pass(STEP_MS, [processOf(withoutLists)]);
+    expect(used).toEqual(['rt-outage']);
+  });
+
+  test('a connection whose refresh always fails holds up no other', async () => {
+    for (const id of users(30)) await connect(id);
+    const tokens = outcomeOf;
+    outcomeOf = (token) =>
+      token === 'rt-u03' ? { kind: 'unavailable', reason: 'status_500', retryAfterSeconds: undefined } : tokens(token);
+    // It delays the others by its back-off at most: twice, since it is tried once more.
+    await pass(SECONDS * 1_000 + STEP_MS + 150_000, [processOf()]);
+    expect(new Set(used)).toEqual(new Set(firstTokens(users(30))));
+  });
+
+  test('a check that fails in an unexpected way is left to the next round, and the others are made', async () => {
+    for (const id of users(3)) await connect(id, { obtainedAt: now - DAY_MS });
+    const load = grants.load;
+    vi.spyOn(grants, 'load').mockImplementation((userId, ...rest) =>
+      userId === 'u01' ? Promise.reject(new Error('unexpected')) : load(userId, ...rest),
+    );
+    await pass(SECONDS * 500, [processOf()]);
+    expect(used.toSorted()).toEqual(firstTokens(['u00', 'u02']));
+  });
+
+  test('where the storage is away the chore fails, and repeats the part once it is back', async () => {
+    for (const id of users(3)) await connect(id, { obtainedAt: now - DAY_MS });
+    const load = vi.spyOn(grants, 'load').mockRejectedValue(new AppError('storage_unavailable'));
+    const work = processOf();
+    now += STEP_MS;
+    await expect(work()).rejects.toMatchObject({ code: 'storage_unavailable' });
+    expect(await store.get(keys.connectionCheck(APP.id))).toBeUndefined();
+    load.mockRestore();
+    await pass(SECONDS * 500, [work]);
+    expect(used.toSorted()).toEqual(firstTokens(users(3)));
+  });
+
+  test('R132 a provider that is slow delays the checks of its own app only', async () => {
+    const other = { ...APP, id: 'other' } as ConnectedApp;
+    apps = [APP, other];
+    await connect('slow', { obtainedAt: now - DAY_MS });
+    await connect('good', { appId: other.id, registration: registrationOf(other), obtainedAt: now - DAY_MS });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    vi.spyOn(provider, 'refresh').mockImplementation(async ({ id }, { refreshToken }) => {
+      used.push(refreshToken);
+      await (id === APP.id ? promise : sleep(200));
+      return outcomeOf(refreshToken);
+    });
+    now += STEP_MS;
+    const turn = processOf(store, 4)();
+    // It comes due while the other one is still waited for.
+    await until(() => used.length === 2);
+    await connect('late', { appId: other.id, registration: registrationOf(other), obtainedAt: now - DAY_MS });
+    // The clock goes on: how much of a list is due depends on the time since its last part ended.
+    await until(() => {
+      now += 20;
+      return used.includes('rt-late');
+    });
+    resolve();
+    await turn;
+    expect(used.filter((token) => token === 'rt-slow')).toHaveLength(1);
+  });
+
+  test('what a slow provider leaves of a part is checked with the next one', async () => {
+    for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
+    const { now: elapsed } = performance;
+    let waited = 0;
+    const spy = vi.spyOn(performance, 'now').mockImplementation(() => elapsed.call(performance) + waited);
+    const page: Store['page'] = (index, ...given) => {
+      if (index === OF_APP) waited += 3_000;
+      return store.page(index, ...given);
+    };
+    await pass(SECONDS * 400, [processOf({ ...store, page })]).finally(() => spy.mockRestore());
+    expect(used.toSorted()).toEqual(firstTokens(users(30)));
+  });
+
+  test('a process that ends in the middle loses nothing: the next one repeats its part, and refreshes none twice', async () => {
+    for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
+    let pages = 0;
+    const page: Store['page'] = async (index, ...given) => {
+      if (index === OF_APP && ++pages > 1) throw new Error('killed');
+      return store.page(index, ...given);
+    };
+    const killed = { ...store, page, write: () => Promise.reject(new Error('killed')) };
+    await processOf()();
+    now += SECONDS * 200;
+    await expect(processOf(killed)()).rejects.toThrow('killed');
+    const done = used.length;
+    expect(done).toBeGreaterThan(0);
+    expect(done).toBeLessThan(30);
+    await pass(SECONDS * 260, [processOf()]);
+    expect(used.toSorted()).toEqual(firstTokens(users(30)));
+  });
+
+  test('reads no more of a long list than its share, a few at a time', async () => {
+    const index = keys.connections('app', APP.id);
+    const listed = Array.from({ length: 2_000 }, (_, at) => ({
+      index,
+      add: JSON.stringify([`n${at}`, APP.id]),
+      score: at,
+    }));
+    await store.write(listed);
+    const page = vi.fn(store.page);
+    const count = vi.fn(store.count);
+    const work = processOf({ ...store, page, count });
+    await pass(4 * STEP_MS, [work]);
+    // On SQLite, counting a long list holds up every request.
+    expect(count).toHaveBeenCalledTimes(1);
+    const limits = page.mock.calls.filter(([name]) => name === index).map(([, { limit }]) => limit);
+    expect(Math.max(...limits)).toBe(16);
+    // Six tenths of a round.
+    const read = limits.reduce((sum, limit) => sum + limit, 0);
+    expect(read).toBeGreaterThanOrEqual(1_200);
+    expect(read).toBeLessThanOrEqual(1_210);
+  });
+
+  test('0 s switches it off', () => {
+    const none = {} as Parameters<typeof createConnectionCheck>[0];
+    const options = { isDisabled: async () => false, charge: async () => undefined };
+    expect(createConnectionCheck({ ...none, seconds: 0 })(options)).toEqual([]);
+  });
+});
+
+test.each([
+  [1, 1_000],
+  [60, 2_500],
+  [240, 10_000],
+  [86_400, 10_000],
+])('R113 with an interval of %i s the chore runs every %i ms', (seconds, everyMilliseconds) => {
+  const none = {} as Parameters<typeof createConnectionCheck>[0];
+  const options = { isDisabled: async () => false, charge: async () => undefined };
+  expect(createConnectionCheck({ ...none, seconds })(options)).toMatchObject([
+    { name: 'check-connections', everyMilliseconds },
+  ]);
+});

@@ -1,0 +1,278 @@
+/** R118: a connection keeps its id while its account and registration stay, and is found by it wherever user and app stand. */
+import { writeFileSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { newConnectionId } from '../../../src/gatehouse/grants/connection-ids.ts';
+import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import { keys, kindOf } from '../../../src/shared/storage/keys.ts';
+import type { Write } from '../../../src/shared/storage/store.ts';
+import { PLATFORM } from '../../support/apps.ts';
+import { ask } from '../../support/ask.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { status } from '../../support/hostile-answers.ts';
+import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { until } from '../../support/until.ts';
+import { type Receiver, startReceiver } from '../../support/webhook-receiver.ts';
+import { grantOf } from '../admin/many.ts';
+import { type Administrator, administratorOf, bearer } from '../relay/service.ts';
+import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+const ANN = { sub: 'ann', email: 'ann@example.test' };
+const BEN = { sub: 'ben', email: 'ben@example.test' };
+const OTHER_CLIENT = 'hostile-client_2';
+const ID = /^cn[0-9A-Za-z]{11}$/;
+
+let provider: HostileProvider;
+let site: HostileSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let agent: UserAgent;
+let userId: string;
+let receiver: Receiver;
+
+const files = (changes: Record<string, unknown> = {}) =>
+  provider.app(site.url, { id: 'files', name: 'Files', signIn: undefined, ...changes });
+
+async function connect(person = ANN): Promise<string> {
+  provider.signInAs(person);
+  const { csrfToken } = await sessionOf(site, agent);
+  const body = new URLSearchParams({ _csrf: csrfToken });
+  await agent.request(`${site.url}/connections/files`, { method: 'POST', body });
+  provider.signInAs(ANN);
+  return idOf('files');
+}
+
+async function idOf(app: string): Promise<string> {
+  const connection = (await sessionOf(site, agent)).connections.find((one) => one.app === app);
+  expect(connection).toMatchObject({ id: expect.stringMatching(ID), health: 'active' });
+  return (connection as unknown as { id: string }).id;
+}
+
+const read = async (id: string) => {
+  const { status, json } = await admin.call('GET', `/connections/${id}`);
+  return status === 200 ? json : status;
+};
+
+/** The ids that find something, and those of the stored grants. */
+async function storedIds(): Promise<{ found: string[]; ofGrants: string[] }> {
+  const records = (await Array.fromAsync(desk.store.walk())).flat();
+  const keysOf = (kind: string) => records.map(({ key }) => key).filter((key) => kindOf(key) === kind);
+  const grants = await Promise.all(
+    keysOf('grant')
+      .map((key) => /^grant:\{(.*)\}:(.*)$/.exec(key) ?? [])
+      .map(([, user = '', app = '']) => desk.read(user, app)),
+  );
+  return {
+    found: keysOf('connection-id').toSorted(),
+    ofGrants: grants.map(({ id }) => keys.connectionId(id)).toSorted(),
+  };
+}
+
+beforeAll(async () => {
+  receiver = await startReceiver();
+  provider = await startHostileProvider({ otherClientIds: [OTHER_CLIENT] });
+  site = await startHostileSite({
+    provider,
+    apps: (at, url) => [at.app(url), at.app(url, { id: 'files', name: 'Files', signIn: undefined })],
+  });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  provider.signInAs(ANN);
+  ({ agent } = await attempt(site));
+  ({ userId } = await sessionOf(site, agent));
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  const { found, ofGrants } = await storedIds();
+  expect(found).toEqual(ofGrants);
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+  await provider?.close();
+  receiver?.close();
+});
+
+test('R118 a connection keeps its id over a refresh, a sign-in, a new consent and a restart', async () => {
+  const [id, ofSignIn] = [await connect(), await idOf('elsewhere')];
+  expect(ofSignIn).not.toBe(id);
+  await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }), 'files');
+  const { accessToken } = await desk.read(userId, 'files');
+  expect((await getJson(agent, `${site.url}/threads/current?app=files`)).status).toBe(200);
+  expect((await desk.read(userId, 'files')).accessToken).not.toBe(accessToken);
+  expect(await idOf('files')).toBe(id);
+  expect(await connect()).toBe(id);
+  const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
+  await desk.change(userId, () => ({ failure }), 'files');
+  expect(await connect()).toBe(id);
+  await attempt(site, { agent });
+  await site.restart();
+  expect([await idOf('files'), await idOf('elsewhere')]).toEqual([id, ofSignIn]);
+});
+
+test('R118 another account, another registration and a connection made anew get another id, and the earlier one finds nothing', async () => {
+  const first = await connect();
+  expect(await read(first)).toMatchObject({ id: first, user: { id: userId }, app: 'files' });
+  const second = await connect(BEN);
+  expect(await read(second)).toMatchObject({ id: second, account: BEN.email });
+  const text = JSON.stringify([provider.app(site.url), files({ clientId: OTHER_CLIENT })]);
+  writeFileSync(site.env.CONNECTED_APPS_FILE ?? '', text);
+  await site.restart();
+  const third = await connect(BEN);
+  await disconnect(site, agent, 'files');
+  const fourth = await connect(BEN);
+  expect(new Set([first, second, third, fourth]).size).toBe(4);
+  expect(await Promise.all([first, second, third].map(read))).toEqual([404, 404, 404]);
+  expect(await read(fourth)).toMatchObject({ id: fourth, user: { id: userId }, app: 'files' });
+});
+
+test('R118 the id stands beside user and app: in JSON, the search, webhooks, the audit trail and the log', async () => {
+  const events = ['connection.created', 'connection.removed', 'connection.reconnect_needed', 'connection.recovered'];
+  await admin.call('POST', '/webhooks', { url: receiver.url, events });
+  await disconnect(site, agent, 'files');
+  const id = await connect();
+  const item = { id, app: 'files' };
+  const { token } = await admin.makeToken({ apps: ['files'], assertUser: true });
+  const relay = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+  expect(JSON.parse(relay.body).items).toMatchObject([{ ...item, user: userId }]);
+  expect((await getJson(agent, `${site.url}/connections`)).json.connections).toContainEqual(
+    expect.objectContaining(item),
+  );
+  const ofUser = expect.objectContaining({ ...item, user: expect.objectContaining({ id: userId }) });
+  expect((await admin.call('GET', `/connections?user=${userId}`)).json.items).toContainEqual(ofUser);
+  expect((await admin.call('GET', `/users/${userId}`)).json.connections).toContainEqual(ofUser);
+  expect(await read(`${userId}.files`)).toEqual(await read(id));
+  const path = `/admin/users/${userId}`;
+  const found = { q: id, groups: [{ kind: 'connection', items: [{ id, name: 'Files', path, exact: true }] }] };
+  expect((await admin.call('GET', `/search?q=${id}`)).json).toMatchObject(found);
+
+  await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }), 'files');
+  provider.set({ answers: { refresh: status(400, { error: 'invalid_grant' }) } });
+  expect((await getJson(agent, `${site.url}/threads/current?app=files`)).status).toBe(403);
+  provider.set();
+  expect(await connect()).toBe(id);
+  const ended = await admin.call('DELETE', `/connections/${id}`);
+  expect(ended).toMatchObject({ status: 200, json: { id, revocation: 'revoked' } });
+  const messages = () =>
+    receiver.received
+      .map(({ body }) => JSON.parse(body) as { type: string; data: Record<string, unknown> })
+      .filter(({ data }) => data.connection === id);
+  await until(() => messages().length >= 5);
+  expect(
+    messages()
+      .map(({ type }) => type)
+      .toSorted(),
+  ).toEqual([...events, 'connection.created'].toSorted());
+  for (const { data } of messages()) expect(data).toMatchObject({ user: userId, app: 'files' });
+
+  const audited = async () =>
+    ((await admin.call('GET', `/audit?text=${id}&limit=50`)).json.items as { event: string }[]).map(
+      ({ event }) => event,
+    );
+  const expected = ['connection.made', 'refresh.failed', 'connection.broken', 'connection.recovered'];
+  await until(async () => (await audited()).length >= 7);
+  expect((await audited()).toSorted()).toEqual(
+    [...expected, 'connection.made', 'connection.removed', 'revocation.confirmed'].toSorted(),
+  );
+  const lines = site.logs().map((line) => JSON.parse(line) as { msg: string; connection?: string });
+  const logged = new Set(lines.filter(({ connection }) => connection === id).map(({ msg }) => msg));
+  expect([...logged].toSorted()).toEqual([
+    'connection broken',
+    'connection made',
+    'connection recovered',
+    'connection removed',
+    'refresh ended',
+  ]);
+});
+
+test('R118 a connection that cannot be read has no id, and its path by user and app stays', async () => {
+  const id = await connect();
+  const key = keys.grant(userId, 'files');
+  await desk.store.write([{ put: key, value: 'not sealed' }]);
+  expect([await read(id), await read(`${userId}.files`)]).toMatchObject([404, { id: null, cause: 'unreadable' }]);
+  expect(await admin.call('DELETE', `/connections/${userId}.files`)).toMatchObject({ status: 200, json: { id: null } });
+  // Whose id the record was, only the record said.
+  await desk.store.write([{ delete: keys.connectionId(id) }]);
+});
+
+test('a user who is deleted leaves no id behind', async () => {
+  provider.signInAs({ sub: 'leaving' });
+  const leaving = await attempt(site);
+  const { userId: left } = await sessionOf(site, leaving.agent);
+  provider.signInAs(ANN);
+  expect((await admin.call('DELETE', `/users/${left}`)).status).toBe(200);
+  const records = (await Array.fromAsync(desk.store.walk()))
+    .flat()
+    .filter(({ key }) => kindOf(key) === 'connection-id');
+  expect(records.filter(({ value }) => value.includes(left))).toEqual([]);
+});
+
+describe('the record by which an id finds its connection', () => {
+  const grant = (id: string) => ({ ...grantOf('u1', PLATFORM), id });
+  const written = () => vi.spyOn(desk.store, 'write');
+  const kindsOf = (writes: ReturnType<typeof written>) =>
+    writes.mock.calls
+      .flatMap(([steps]) => steps as Write[])
+      .map((step) => kindOf('put' in step ? step.put : 'delete' in step ? step.delete : ''))
+      .filter((kind) => kind === 'connection-id');
+
+  test('is written once, before the grant, and by no later write of the same connection', async () => {
+    const id = newConnectionId();
+    const { grants } = desk;
+    const writes = written();
+    let version = (await grants.save(grant(id), 0)) ?? 0;
+    expect(writes.mock.calls[0]?.[0]).toMatchObject([{ put: keys.connectionId(id) }]);
+    for (const accessToken of ['at2', 'at3'])
+      version = (await grants.save({ ...grant(id), accessToken }, version)) ?? 0;
+    expect(kindsOf(writes)).toHaveLength(1);
+    expect(await grants.placeOf(id)).toEqual({ userId: 'u1', appId: PLATFORM.id });
+    expect(await grants.remove('u1', PLATFORM.id, version)).toBe(true);
+    expect(await grants.placeOf(id)).toBeUndefined();
+  });
+
+  test('goes with a grant that another process wrote, and stays where the delete comes too late', async () => {
+    const id = newConnectionId();
+    const version = (await desk.grants.save(grant(id), 0)) ?? 0;
+    const other = createGrantStore({ store: desk.store, sealer: desk.sealer, clock: Date.now });
+    expect(await other.remove('u1', PLATFORM.id, version + 1)).toBe(false);
+    expect(await other.placeOf(id)).toEqual({ userId: 'u1', appId: PLATFORM.id });
+    expect(await other.remove('u1', PLATFORM.id, version)).toBe(true);
+    expect(await other.placeOf(id)).toBeUndefined();
+  });
+
+  test('is not left by a write that was refused, which takes none of an existing connection away', async () => {
+    const [id, late] = [newConnectionId(), newConnectionId()];
+    const version = (await desk.grants.save(grant(id), 0)) ?? 0;
+    expect(await desk.grants.save(grant(late), 0)).toBeUndefined();
+    for (const wrong of [0, version + 1]) expect(await desk.grants.save(grant(id), wrong)).toBeUndefined();
+    expect([await desk.grants.placeOf(late), await desk.grants.placeOf(id)]).toEqual([
+      undefined,
+      { userId: 'u1', appId: PLATFORM.id },
+    ]);
+    await desk.grants.remove('u1', PLATFORM.id, version);
+  });
+
+  test('is nothing without its connection: one that was left behind finds nothing', async () => {
+    const id = newConnectionId();
+    const key = keys.connectionId(id);
+    for (const place of [
+      { userId, appId: 'elsewhere' },
+      { userId: 'nobody', appId: 'files' },
+    ]) {
+      await desk.store.write([{ put: key, value: JSON.stringify(place) }]);
+      expect(await read(id)).toBe(404);
+      expect((await admin.call('DELETE', `/connections/${id}`)).status).toBe(404);
+    }
+    expect((await admin.call('GET', `/search?q=${id}`)).json.groups).toEqual([]);
+    await desk.store.write([{ delete: key }]);
+  });
+
+  test('is looked up for ids alone', async () => {
+    const gets = vi.spyOn(desk.store, 'get');
+    for (const text of ['', 'cn', 'cn}', `cn${'x'.repeat(12)}`, `xx${'x'.repeat(11)}`]) {
+      expect(await desk.grants.placeOf(text)).toBeUndefined();
+    }
+    expect(gets).not.toHaveBeenCalled();
+  });
+});

@@ -1,0 +1,346 @@
+/** A connection as it is read from its grant, and the events of making and ending one. */
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
+import { createConnections } from '../../../src/gatehouse/grants/connections.ts';
+import type { Grant, RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
+import type { GrantStore, StoredGrant } from '../../../src/gatehouse/grants/grant-store.ts';
+import type { Events } from '../../../src/shared/observability/events.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { PLATFORM } from '../../support/apps.ts';
+
+const NOW = 1_800_000_000_000;
+const HOUR = 3_600_000;
+const APP = { ...PLATFORM, scopes: ['openid', 'mail'] } as ConnectedApp;
+
+let stored: StoredGrant | undefined;
+let lastUsedAt: number | undefined;
+/** Whether each write succeeds. */
+let writes: boolean[];
+let saved: unknown[][];
+let removed: unknown[][];
+let planned: unknown[];
+let cancelled: unknown[];
+let events: [name: string, facts: unknown][];
+let isOpen: boolean;
+let isRegistered: boolean;
+beforeEach(() => {
+  [stored, lastUsedAt, isOpen, isRegistered] = [undefined, undefined, true, true];
+  [writes, saved, removed, planned, cancelled, events] = [[], [], [], [], [], []];
+});
+
+const grantOf = (changes: Partial<Grant> = {}): Grant => ({
+  ...{ id: 'c1', userId: 'u1', appId: APP.id, registration: registrationOf(APP) },
+  ...{ accessToken: 'at1', refreshToken: 'rt1', scopes: ['openid'] },
+  ...{ requestedScopes: ['openid', 'mail'], declinedScopes: ['files'], account: { subject: 's1' } },
+  ...{ obtainedAt: NOW - HOUR, expiresAt: NOW + HOUR, connectedAt: NOW - 5 * HOUR, consentedAt: NOW - 5 * HOUR },
+  ...{ failure: undefined, refresh: undefined },
+  ...changes,
+});
+const REVOCATION = {
+  ...{ userId: 'u1', appId: APP.id, connection: 'c1', registration: registrationOf(APP) },
+  ...{ token: 'rt1', hint: 'refresh_token' },
+};
+const store = (changes: Partial<Grant> = {}, version = 3) => {
+  stored = { grant: grantOf(changes), version };
+};
+const failure = (changes: Partial<RefreshFailure> = {}): RefreshFailure => ({
+  ...{
+    kind: 'passing',
+    cause: 'provider_unavailable',
+    since: NOW - 9,
+    failures: 1,
+    retryAt: NOW,
+    reason: 'status_503',
+  },
+  ...changes,
+});
+
+const grants = {
+  load: async () => stored,
+  loadStored: async () => stored,
+  lastUse: async () => lastUsedAt,
+  list: async () => (stored ? [{ appId: 'platform', stored, lastUsedAt }] : []),
+  async save(...given: unknown[]) {
+    saved.push(given);
+    return (writes.shift() ?? true) ? 9 : undefined;
+  },
+  async remove(...given: unknown[]) {
+    removed.push(given);
+    return writes.shift() ?? true;
+  },
+} as unknown as GrantStore;
+
+const connections = (findApp: (id: string) => ConnectedApp | undefined = () => APP) =>
+  createConnections({
+    grants,
+    revocations: {
+      async plan(request) {
+        planned.push(request);
+        return `plan-${planned.length}`;
+      },
+      cancel: async (_userId, id) => void cancelled.push(id),
+      attempt: async () => ({ outcome: 'revoked', said: { status: 200 } }),
+      pendingOf: async () => [],
+    },
+    links: { isOpen: async () => isOpen },
+    findApp,
+    isRegistered: async () => isRegistered,
+    checkSeconds: 3_600,
+    events: new Proxy(
+      {},
+      { get: (_target, name) => (facts: unknown) => void events.push([String(name), facts]) },
+    ) as Events,
+    clock: () => NOW,
+  });
+const find = () => connections().find('u1', 'platform');
+
+describe('a connection', () => {
+  test('has the facts of its grant', async () => {
+    store({ apiBaseUrl: 'https://eu.api.test' });
+    lastUsedAt = NOW - 7;
+    const expected = {
+      ...{ id: 'c1', app: 'platform', health: 'active', cause: undefined, reason: undefined, scopes: ['openid'] },
+      ...{ requestedScopes: ['openid', 'mail'], declinedScopes: ['files'], account: { subject: 's1' } },
+      ...{ apiBaseUrl: 'https://eu.api.test', connectedAt: NOW - 5 * HOUR, refreshedAt: NOW - HOUR },
+      ...{ checkedAt: NOW - HOUR, lastUsedAt: NOW - 7, notCheckedSince: undefined },
+    };
+    expect(await find()).toEqual(expected);
+    expect(await connections().list('u1')).toEqual([expected]);
+  });
+
+  test('that cannot be read has to be made again', async () => {
+    stored = { unreadable: new Error('sealed') as never, version: 3 };
+    lastUsedAt = NOW - 7;
+    expect(await find()).toEqual({
+      ...{ id: undefined, app: 'platform', health: 'reconnect_needed', cause: 'unreadable', scopes: [], account: {} },
+      ...{ requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt: NOW - 7 },
+    });
+  });
+
+  test('that does not exist is not found', async () => {
+    expect([await find(), await connections().list('u1')]).toEqual([undefined, []]);
+  });
+
+  test.each<[string, Partial<Grant>, object]>([
+    [
+      'a failed refresh',
+      { failure: failure() },
+      { health: 'active', cause: 'provider_unavailable', reason: 'status_503' },
+    ],
+    [
+      'an access token that has expired and cannot be renewed',
+      { refreshToken: undefined, expiresAt: NOW },
+      { health: 'reconnect_needed', cause: 'access_ended' },
+    ],
+    [
+      'a refusal',
+      { failure: failure({ kind: 'reconnect_needed', cause: 'grant_refused', reason: undefined }) },
+      { health: 'reconnect_needed', cause: 'grant_refused', checkedAt: NOW - 9 },
+    ],
+    ['an import that was not checked', { accessToken: '' }, { refreshedAt: undefined, checkedAt: undefined }],
+  ])('with %s', async (_words, changes, expected) => {
+    store(changes);
+    expect(await find()).toMatchObject(expected);
+  });
+
+  test('R113 says since when it is not known to work, while its health says that it does', async () => {
+    const stale = { obtainedAt: NOW - 3 * HOUR };
+    store(stale);
+    expect((await find())?.notCheckedSince).toBe(NOW - 3 * HOUR);
+    store({ ...stale, refreshToken: undefined, expiresAt: NOW + 1 });
+    expect(await find()).toMatchObject({ health: 'expiring', notCheckedSince: NOW - 3 * HOUR });
+    store({ ...stale, failure: failure({ kind: 'in_doubt' }) });
+    expect((await find())?.notCheckedSince).toBeUndefined();
+    store(stale);
+    lastUsedAt = NOW - 1;
+    expect((await find())?.notCheckedSince).toBeUndefined();
+  });
+});
+
+describe('making one', () => {
+  const response = { accessToken: 'at2', refreshToken: 'rt2', scopes: undefined } as unknown as TokenResponse;
+  const make = (changes: object = {}) =>
+    connections().make({
+      ...{
+        userId: 'u1',
+        app: APP,
+        response,
+        scopes: ['openid'],
+        account: { subject: 's1' },
+        origin: { ip: '192.0.2.1' } as never,
+        admit: async () => ({ steps: [CONDITION] }),
+      },
+      ...changes,
+    });
+  const CONDITION = { exists: 'user' };
+  const made = (connection: unknown, changes: object = {}) => [
+    'connectionMade',
+    {
+      ...{ userId: 'u1', app: 'platform', connection, scopes: ['openid'], link: undefined },
+      ...{ origin: { ip: '192.0.2.1' }, ...changes },
+    },
+  ];
+  const MADE = made(expect.stringMatching(/^cn\w{11}$/));
+
+  test('sends an event with the granted scopes, or else the requested ones', async () => {
+    expect(await make()).toBe('made');
+    await make({ response: { ...response, scopes: ['mail'] } });
+    expect(events).toEqual([MADE, made(expect.anything(), { scopes: ['mail'] })]);
+    expect(saved[0]?.slice(1)).toEqual([0, { steps: [CONDITION], beside: [] }]);
+  });
+
+  test('is a recovery where the earlier one was broken, with the same origin', async () => {
+    store({ failure: failure({ kind: 'in_doubt' }) });
+    await make();
+    store({ failure: failure() });
+    await make();
+    const of = { userId: 'u1', app: 'platform', connection: 'c1' };
+    const recovered = ['connectionRecovered', { ...of, origin: { ip: '192.0.2.1' } }];
+    expect(events).toEqual([made('c1'), recovered, made('c1')]);
+    expect(planned).toEqual([]);
+  });
+
+  test('revokes the grant of another account that it replaces', async () => {
+    store({ account: { subject: 's2' } });
+    await make();
+    expect(planned).toEqual([REVOCATION]);
+    expect(events).toEqual([MADE]);
+  });
+
+  test('R118 keeps the id of an earlier one of the same account, also over a write that came first', async () => {
+    store();
+    writes = [false, true];
+    await make();
+    store({}, 4);
+    await make({ account: { subject: 's2' } });
+    store({ registration: registrationOf({ ...APP, clientId: 'c2' }) });
+    await make();
+    const ids = saved.map(([grant]) => (grant as Grant).id);
+    expect(ids).toEqual(['c1', 'c1', expect.stringMatching(/^cn/), expect.stringMatching(/^cn/)]);
+    expect(ids[2]).not.toBe(ids[3]);
+  });
+
+  test('is repeated where another write came first', async () => {
+    store();
+    writes = [false, true];
+    expect(await make()).toBe('made');
+    expect([saved.length, saved[0]?.[1], events.length]).toEqual([2, 3, 1]);
+  });
+
+  test('by a connect link uses the link up, and stores nothing where it was used before', async () => {
+    expect(await make({ link: 'l1' })).toBe('made');
+    const ticket = keys.connectTicket('u1', 'l1');
+    expect(saved[0]?.[2]).toEqual({ steps: [CONDITION, { exists: ticket }, { delete: ticket }], beside: [] });
+    expect(events).toEqual([made(expect.anything(), { link: 'l1' })]);
+    [writes, isOpen] = [[false], false];
+    expect(await make({ link: 'l1' })).toBe('link_ended');
+    expect(events).toHaveLength(1);
+    [writes, isOpen] = [[false, true], true];
+    expect(await make({ link: 'l1' })).toBe('made');
+  });
+
+  test('stores nothing for a user who is gone, also where that is seen at the second write', async () => {
+    expect(await make({ admit: async () => undefined })).toBe('user_gone');
+    expect(saved).toEqual([]);
+    writes = [false];
+    const admit = async (first: boolean) => (first ? { steps: [CONDITION] } : undefined);
+    expect(await make({ admit })).toBe('user_gone');
+    expect([saved.length, events]).toEqual([1, []]);
+  });
+
+  test('of an app that was deleted meanwhile is removed, and sends no event', async () => {
+    isRegistered = false;
+    expect(await make()).toBe('app_gone');
+    expect([removed, events]).toEqual([[['u1', 'platform', 9]], []]);
+  });
+
+  test('of an app that was deleted meanwhile is removed also where it was written again', async () => {
+    isRegistered = false;
+    writes = [true, false, true];
+    const admit = async () => {
+      store({}, 11);
+      return { steps: [CONDITION] };
+    };
+    expect(await make({ admit })).toBe('app_gone');
+    expect(removed).toEqual([
+      ['u1', 'platform', 9],
+      ['u1', 'platform', 11],
+    ]);
+  });
+
+  test('R117 a user who reconnects while the app leaves the file keeps the earlier connection', async () => {
+    store();
+    isRegistered = false;
+    expect(await make({ response: { accessToken: 'at2', refreshToken: 'rt2' } })).toBe('app_gone');
+    expect([removed, saved.at(-1)?.slice(0, 2), events]).toEqual([[], [grantOf(), 9], []]);
+  });
+
+  test('R117 a callback for the registration before leaves a connection that was made since, also one made meanwhile', async () => {
+    const registration = registrationOf({ ...APP, issuer: 'https://elsewhere.test' });
+    store({ registration });
+    isRegistered = false;
+    expect([await make(), saved, removed, events]).toEqual(['app_gone', [], [], []]);
+    [isRegistered, writes] = [true, [true, true]];
+    const admit = async () => {
+      isRegistered = false;
+      return { steps: [CONDITION] };
+    };
+    expect(await make({ admit })).toBe('app_gone');
+    expect([removed, saved.at(-1)?.slice(0, 2), events]).toEqual([[], [grantOf({ registration }), 9], []]);
+  });
+});
+
+describe('ending one', () => {
+  const REMOVED = { userId: 'u1', app: 'platform', connection: 'c1', revocation: 'revoked', said: { status: 200 } };
+
+  test('sends an event with the result of the revocation and with the caller', async () => {
+    store();
+    const by = { kind: 'admin' } as never;
+    expect(await connections().end('u1', 'platform', { by, audited: true })).toEqual({
+      id: 'c1',
+      ...{ revocation: 'revoked', said: { status: 200 } },
+    });
+    expect(events).toEqual([['connectionRemoved', { ...REMOVED, by, audited: true }]]);
+    expect(planned).toEqual([{ ...REVOCATION, grantVersion: 3 }]);
+  });
+
+  test.each([{ id: 'c2' }, { id: undefined }])('R118 named by id ends no other: %j', async (only) => {
+    store();
+    expect(await connections().end('u1', 'platform', { only })).toBeUndefined();
+    expect([removed, planned, events]).toEqual([[], [], []]);
+    expect(await connections().end('u1', 'platform', { only: { id: 'c1' } })).toMatchObject({ id: 'c1' });
+  });
+
+  test('R118 named by id ends none where another has replaced it meanwhile', async () => {
+    store();
+    const first = stored;
+    store({ id: 'c2' }, 4);
+    const loads = [first, stored];
+    vi.spyOn(grants, 'loadStored').mockImplementation(async () => loads.shift());
+    writes = [false];
+    expect(await connections().end('u1', 'platform', { only: { id: 'c1' } })).toBeUndefined();
+    expect([cancelled, events]).toEqual([['plan-1'], []]);
+    vi.restoreAllMocks();
+  });
+
+  test('R43: starts over where a refresh wrote first, and revokes the newer token', async () => {
+    store();
+    writes = [false, true];
+    await connections().end('u1', 'platform');
+    expect([planned.length, cancelled]).toEqual([2, ['plan-1']]);
+  });
+
+  test('that cannot be read deletes it, and revokes nothing', async () => {
+    stored = { unreadable: new Error('sealed') as never, version: 3 };
+    writes = [false, true];
+    expect(await connections().end('u1', 'platform')).toEqual({
+      ...{ id: undefined, revocation: 'unconfirmed', said: undefined },
+    });
+    expect([planned, cancelled]).toEqual([[], []]);
+    expect(events).toEqual([
+      ['connectionRemoved', { ...REMOVED, connection: undefined, revocation: 'unconfirmed', said: undefined }],
+    ]);
+  });
+});

@@ -1,0 +1,173 @@
+/** Disconnecting everybody from an app where something goes wrong on the way: what is told stays true, and it ends. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { ConnectionIndex, ListedConnection } from '../../../src/gatehouse/grants/connection-index.ts';
+import { createDisconnectEveryone } from '../../../src/gatehouse/grants/disconnect-everyone.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { until } from '../../support/until.ts';
+
+const NOW = 1_800_000_000_000;
+const BY = { kind: 'system' } as never;
+
+let directory: string;
+let store: Store;
+let listed: ListedConnection[];
+/** What disconnecting a user does beside it. */
+let beside: (userId: string) => Promise<void>;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-everyone-'));
+  store = await createSqliteStore({ directory, clock: () => NOW });
+  listed = Array.from({ length: 25 }, (_none, at) => ({ userId: `u${at}`, appId: 'platform' }));
+  beside = async () => undefined;
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const everyone = () =>
+  createDisconnectEveryone({
+    store,
+    index: {
+      oldest: async (_app: string, limit: number) => listed.slice(0, limit),
+      count: async () => listed.length,
+    } as unknown as ConnectionIndex,
+    connections: {
+      async end(userId) {
+        await beside(userId);
+        listed = listed.filter((one) => one.userId !== userId);
+        return { id: 'c1', revocation: 'revoked' };
+      },
+    },
+    clock: () => NOW,
+  });
+const isFinished = async (job: ReturnType<typeof everyone>) =>
+  (await job.progress('platform'))?.finishedAt !== undefined;
+
+test('one whom it fails for is tried again, and the others are counted all the same', async () => {
+  let failures = 2;
+  beside = async (userId) => {
+    if (userId === 'u3' && failures-- > 0) throw new Error('The storage was away.');
+  };
+  const job = everyone();
+  await job.start('platform', BY);
+  await until(() => isFinished(job));
+  expect(await job.progress('platform')).toMatchObject({ total: 25, done: 25, answers: { revoked: 25 } });
+  await job.settle();
+});
+
+test('where it fails for all it stops, and is gone on with later', async () => {
+  let calls = 0;
+  beside = async () => {
+    calls += 1;
+    throw new Error('The storage is away.');
+  };
+  const job = everyone();
+  await job.start('platform', BY);
+  await until(() => calls === 10);
+  await job.settle();
+  expect(calls).toBe(10);
+  beside = async () => undefined;
+  const next = everyone();
+  await next.resume();
+  await until(async () => (await next.progress('platform'))?.finishedAt !== undefined);
+  expect(await next.progress('platform')).toMatchObject({ done: 25, finishedAt: NOW });
+  await next.settle();
+});
+
+test('a process that was stopped for long does not write over what another has done', async () => {
+  const key = keys.disconnectJob('platform');
+  const finished = { app: 'platform', startedAt: NOW, finishedAt: NOW, total: 25, done: 25, answers: {}, by: BY };
+  let reached = false;
+  beside = async () => {
+    if (reached) return;
+    reached = true;
+    await store.write([{ put: key, value: JSON.stringify(finished) }]);
+  };
+  const job = everyone();
+  await job.start('platform', BY);
+  await until(() => reached && listed.length === 15);
+  await job.settle();
+  expect(await job.progress('platform')).toMatchObject({ done: 25, finishedAt: NOW });
+});
+
+test('the progress does not name the administrator, and a second start returns the running job', async () => {
+  const gate = Promise.withResolvers<void>();
+  beside = () => gate.promise;
+  const job = everyone();
+  const begun = { app: 'platform', startedAt: NOW, total: 25, done: 0, answers: {} };
+  expect(await job.progress('platform')).toBeUndefined();
+  expect(await job.start('platform', BY)).toEqual(begun);
+  expect(await job.start('platform', { kind: 'other' } as never)).toEqual(begun);
+  expect(await job.progress('platform')).toEqual(begun);
+  gate.resolve();
+  await until(() => isFinished(job));
+  expect(await job.progress('platform')).toEqual({ ...begun, finishedAt: NOW, done: 25, answers: { revoked: 25 } });
+  listed = [{ userId: 'u9', appId: 'platform' }];
+  expect(await job.start('platform', BY)).toEqual({ ...begun, total: 1 });
+  await until(() => isFinished(job));
+  await job.settle();
+});
+
+test('ends the connections that were listed at the start, each by the administrator who asked for it', async () => {
+  const asked: unknown[] = [];
+  const made = { app: '', until: 0 };
+  const job = createDisconnectEveryone({
+    store,
+    index: {
+      async oldest(app: string, limit: number, until: number) {
+        Object.assign(made, { app, until });
+        return listed.slice(0, limit);
+      },
+      count: async () => 1,
+      drop: async () => undefined,
+    } as unknown as ConnectionIndex,
+    connections: {
+      async end(userId, app, context) {
+        asked.push([userId, app, context]);
+        listed = listed.slice(1);
+        return { id: 'c1', revocation: userId === 'u0' ? 'pending' : 'unsupported' };
+      },
+    },
+    clock: () => NOW,
+  });
+  listed = listed.slice(0, 3);
+  await job.start('platform', BY);
+  await until(() => isFinished(job));
+  expect(made).toEqual({ app: 'platform', until: NOW });
+  expect(asked).toEqual(['u0', 'u1', 'u2'].map((userId) => [userId, 'platform', { by: BY }]));
+  // More were ended than were counted at the start.
+  expect(await job.progress('platform')).toMatchObject({ total: 3, done: 3, answers: { pending: 1, unsupported: 2 } });
+  await job.settle();
+});
+
+test('a listed connection that does not exist is dropped from the list, and not counted', async () => {
+  const dropped: ListedConnection[] = [];
+  const job = createDisconnectEveryone({
+    store,
+    index: {
+      oldest: async (_app: string, limit: number) => listed.slice(0, limit),
+      count: async () => listed.length,
+      async drop(connection: ListedConnection) {
+        dropped.push(connection);
+        listed = listed.filter(({ userId }) => userId !== connection.userId);
+      },
+    } as unknown as ConnectionIndex,
+    connections: { end: async () => undefined },
+    clock: () => NOW,
+  });
+  listed = listed.slice(0, 2);
+  await job.start('platform', BY);
+  await until(() => isFinished(job));
+  expect(dropped.map(({ userId, appId }) => [userId, appId])).toEqual([
+    ['u0', 'platform'],
+    ['u1', 'platform'],
+  ]);
+  expect(await job.progress('platform')).toMatchObject({ total: 2, done: 0, answers: {} });
+  await job.settle();
+});

@@ -1,0 +1,267 @@
+/** R40 and R41 from outside: which answers end a connection, which only wait, and how often a provider that is down is asked. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { FaultKind } from '../../../src/sandbox/faults.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
+import { administratorOf, exchange, relayThread } from '../relay/service.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+afterEach(() => site.sandbox.faults.clear());
+
+const ENDED = 61;
+type Agent = Awaited<ReturnType<typeof signIn>>['agent'];
+const thread = (agent: Agent) => getJson(agent, `${site.url}/threads/current`);
+const tokenCalls = () => site.sandbox.hits.count('POST /token');
+const failing = (fault: FaultKind) => site.sandbox.faults.set({ on: 'identity-provider', path: '/token', ...fault });
+const healthOf = async (agent: Agent) => (await sessionOf(site, agent)).connections[0]?.health;
+
+const answer = (status: number, body: string | object, headers = {}): FaultKind => ({
+  kind: 'answer',
+  status,
+  body,
+  headers,
+});
+const HTML = { 'Content-Type': 'text/html' };
+
+/** Name, answer of the token endpoint, cause of the doubt while it lasts. */
+const NOT_TERMINAL: [string, FaultKind, string][] = [
+  ['401 invalid_client', answer(401, { error: 'invalid_client' }), 'app_refused'],
+  ['401 unauthorized_client', answer(401, { error: 'unauthorized_client' }), 'app_refused'],
+  ['400 unauthorized_client', answer(400, { error: 'unauthorized_client' }), 'unclear_refusal'],
+  ['400 unsupported_grant_type', answer(400, { error: 'unsupported_grant_type' }), 'app_refused'],
+  ['500 with HTML', { kind: 'error' }, 'provider_unavailable'],
+  ['503 with JSON', { kind: 'unavailable' }, 'provider_unavailable'],
+  ['500 that says invalid_grant', answer(500, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['502 that says invalid_grant', answer(502, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['429', answer(429, { error: 'slow_down' }, { 'Retry-After': '40' }), 'provider_limited'],
+  ['429 that says invalid_grant', answer(429, { error: 'invalid_grant' }), 'provider_limited'],
+  ['408 that says invalid_grant', answer(408, { error: 'invalid_grant' }), 'provider_unavailable'],
+  ['400 with HTML', answer(400, '<h1>Bad request</h1>', HTML), 'provider_unavailable'],
+  [
+    '400 with HTML that mentions invalid_grant',
+    answer(400, '<p>"error":"invalid_grant"</p>', HTML),
+    'provider_unavailable',
+  ],
+  ['403 of a firewall', answer(403, '<h1>Blocked</h1>', HTML), 'provider_unavailable'],
+  ['a reset before the headers', { kind: 'reset', when: 'before_headers' }, 'provider_unavailable'],
+  ['a reset amid the body', { kind: 'reset', when: 'after_headers' }, 'provider_unavailable'],
+  ['a truncated body', { kind: 'truncated' }, 'provider_unavailable'],
+  ['noise', { kind: 'garbage' }, 'unusable_answer'],
+  ['200 MB', { kind: 'huge' }, 'provider_unavailable'],
+  ['200 with HTML', answer(200, '<h1>Maintenance</h1>', HTML), 'unusable_answer'],
+  ['200 with a list', answer(200, '[]', { 'Content-Type': 'application/json' }), 'unusable_answer'],
+  ['200 with an empty object', answer(200, {}), 'unusable_answer'],
+  ['200 that says invalid_grant', answer(200, { error: 'invalid_grant' }), 'unclear_refusal'],
+  ['a redirect', answer(302, '', { Location: 'https://elsewhere.example/' }), 'provider_unavailable'],
+  ['400 without a body', answer(400, ''), 'unclear_refusal'],
+  ['400 invalid_request', answer(400, { error: 'invalid_request' }), 'unclear_refusal'],
+  ['401 invalid_request', answer(401, { error: 'invalid_request' }), 'unclear_refusal'],
+  ['403 invalid_code', answer(403, { error: 'invalid_code' }), 'unclear_refusal'],
+  ['400 invalid_scope', answer(400, { error: 'invalid_scope' }), 'unclear_refusal'],
+  ['400 with an error that is no text', answer(400, { error: { code: 'invalid_grant' } }), 'unclear_refusal'],
+];
+
+describe('R40: what ends a connection', () => {
+  test.each(NOT_TERMINAL)(
+    '%s does not: it is in doubt, says what to do, and heals alone',
+    async (_name, fault, cause) => {
+      const { agent } = await signIn(site);
+      site.sandbox.hits.reset();
+      failing(fault);
+      pass(ENDED);
+      const { status, json, headers } = await thread(agent);
+      const connectUrl = `${site.url}/connections/platform`;
+      const detail = expect.stringMatching(/Try again/);
+      expect({ status, ...json }).toMatchObject({ status: 503, code: 'provider_unavailable', connectUrl, detail });
+      expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(15);
+      expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
+      expect(headers.get('proxy-status')).toMatch(/^gatehouse; error=/);
+      expect((await sessionOf(site, agent)).connections[0]).toMatchObject({ health: 'in_doubt', cause });
+      expect(tokenCalls()).toBe(1);
+
+      site.sandbox.faults.clear();
+      pass(Number(headers.get('retry-after')));
+      expect((await thread(agent)).status).toBe(200);
+      expect(await healthOf(agent)).toBe('active');
+    },
+  );
+
+  test('a JSON 400 invalid_grant does, at once and for good, with cause and where to reconnect', async () => {
+    const { agent } = await signIn(site);
+    site.sandbox.hits.reset();
+    failing(answer(400, { error: 'invalid_grant' }));
+    pass(ENDED);
+    const { status, json } = await thread(agent);
+    expect({ status, ...json }).toMatchObject({
+      status: 403,
+      code: 'reconnect_needed',
+      connectUrl: `${site.url}/connections/platform`,
+      detail: expect.stringContaining('The provider has ended this connection.'),
+    });
+    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+      health: 'reconnect_needed',
+      cause: 'grant_refused',
+    });
+    site.sandbox.faults.clear();
+    pass(1000);
+    expect((await thread(agent)).json.code).toBe('reconnect_needed');
+    expect(tokenCalls()).toBe(1);
+  });
+
+  test.each<[string, FaultKind, string]>([
+    ['a 200', answer(200, { error: 'bad_refresh_token' }), 'bad_refresh_token'],
+    ['a 403', answer(403, { error: 'unauthorized_client' }), 'unauthorized_client'],
+    ['a wrong secret', answer(200, { ok: false, error: 'bad_client_secret' }), 'bad_client_secret'],
+    ['a 503', { kind: 'unavailable' }, 'status_503 temporarily_unavailable'],
+    ['no code', answer(400, ''), 'status_400'],
+  ])('administrators see the provider’s own error code: %s', async (_words, fault, reason) => {
+    const { agent } = await signIn(site);
+    const admin = await administratorOf(site, desk);
+    failing(fault);
+    pass(ENDED);
+    await thread(agent);
+    const { userId } = await sessionOf(site, agent);
+    const { json } = await admin.call('GET', '/connections');
+    const rows = json.items as { user: { id: string }; reason: string | null }[];
+    expect(rows.find(({ user }) => user.id === userId)?.reason).toBe(reason);
+    const audited = `/audit?event=refresh.failed&whom=${userId}&limit=1`;
+    await expect.poll(async () => (await admin.call('GET', audited)).json.items).toMatchObject([{ facts: { reason } }]);
+    site.sandbox.faults.clear();
+    const { agent: administrator } = await signIn(site, 'admin@example.test');
+    const page = await administrator.get(`${site.url}/admin/users/${userId}`);
+    expect(page.body).toContain(` · ${reason}</span>`);
+    expect(JSON.stringify((await sessionOf(site, agent)).connections)).not.toContain(reason);
+  });
+
+  test('and connecting again mends that', async () => {
+    const { agent } = await signIn(site);
+    failing(answer(400, { error: 'invalid_grant' }));
+    pass(ENDED);
+    expect((await thread(agent)).status).toBe(403);
+    site.sandbox.faults.clear();
+    const again = await signIn(site);
+    expect((await thread(again.agent)).status).toBe(200);
+    expect(await healthOf(agent)).toBe('active');
+  });
+
+  test('a refusal of the app itself marks no user: all of them work once it is mended', async () => {
+    const logins = ['user@example.test', 'second@example.test', 'admin@example.test'];
+    const people = await Promise.all(logins.map(async (login) => (await signIn(site, login)).agent));
+    failing(answer(401, { error: 'invalid_client' }));
+    pass(ENDED);
+    const refused = await Promise.all(people.map(thread));
+    expect(refused.map(({ status }) => status)).toEqual([503, 503, 503]);
+    site.sandbox.faults.clear();
+    pass(40);
+    const healed = await Promise.all(people.map(thread));
+    expect(healed.map(({ status }) => status)).toEqual([200, 200, 200]);
+  });
+});
+
+test('R40: what is in doubt is nowhere shown as working, and says where to reconnect, to services too', async () => {
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  const administrator = await administratorOf(site, desk);
+  const { token } = await administrator.makeToken({ assertUser: true });
+  failing(answer(200, { error: 'bad_refresh_token' }));
+  pass(ENDED);
+  const relayed = JSON.parse((await relayThread(site, token, { 'gatehouse-user': userId })).body);
+  const connectUrl = `${site.url}/connections/platform`;
+  expect(relayed).toMatchObject({ status: 503, code: 'provider_unavailable', connectUrl });
+  const subject = { subject_token: userId, subject_token_type: 'urn:gatehouse:token-type:user', audience: 'platform' };
+  for (const scope of ['', 'openid']) {
+    const exchanged = await exchange(site, token, { ...subject, scope });
+    expect([exchanged.status, JSON.parse(exchanged.body)]).toMatchObject([
+      503,
+      { error: 'temporarily_unavailable', error_description: expect.stringContaining(connectUrl), connectUrl },
+    ]);
+  }
+  const own = { app: 'platform', health: 'in_doubt', cause: 'unclear_refusal' };
+  expect((await getJson(agent, `${site.url}/connections`)).json.connections).toMatchObject([own]);
+  for (const path of ['/', '/connections', '/connections/platform']) {
+    const { body } = await agent.get(`${site.url}${path}`);
+    expect(body).toContain('Unverified');
+    expect(body).not.toContain('Active');
+    expect(body).toContain('did not say clearly why. Try again shortly, or reconnect.');
+    expect(body).not.toContain('The sign-in provider does not answer');
+  }
+  const problem = await agent.get(`${site.url}/threads/current`, { headers: { accept: 'text/html' } });
+  expect(problem.body).toContain('Your access could not be renewed');
+  expect(problem.body).toContain(`href="${connectUrl}"`);
+  const listed = async (health: string) =>
+    (await administrator.call('GET', `/connections?health=${health}`)).json.items as object[];
+  expect(await listed('in_doubt')).toMatchObject([{ user: { id: userId }, app: 'platform' }]);
+  expect((await administrator.call('GET', '/overview')).json.connections).toMatchObject({ in_doubt: 1 });
+});
+
+describe('R41: a provider that is down', () => {
+  test('gets a handful of calls in a minute of many requests, and is found again within a minute', async () => {
+    const { agent } = await signIn(site);
+    site.sandbox.hits.reset();
+    failing({ kind: 'error' });
+    pass(ENDED);
+    const seen = new Set<number>();
+    for (let second = 0; second < 60; second += 1) {
+      const answers = await Promise.all(Array.from({ length: 10 }, () => thread(agent)));
+      for (const { status } of answers) seen.add(status);
+      pass(1);
+    }
+    expect([...seen]).toEqual([503]);
+    expect(tokenCalls()).toBeGreaterThanOrEqual(2);
+    expect(tokenCalls()).toBeLessThanOrEqual(4);
+    site.sandbox.faults.clear();
+    pass(75);
+    expect((await thread(agent)).status).toBe(200);
+  });
+
+  test('is not asked before the time that it named itself', async () => {
+    const { agent } = await signIn(site);
+    site.sandbox.hits.reset();
+    failing({ kind: 'unavailable', retryAfterSeconds: 300 });
+    pass(ENDED);
+    // Whole seconds that are left once the refusal is stored.
+    expect(['300', '299', '298']).toContain((await thread(agent)).headers.get('retry-after'));
+    pass(290);
+    expect((await thread(agent)).status).toBe(503);
+    expect(tokenCalls()).toBe(1);
+    site.sandbox.faults.clear();
+    pass(11);
+    expect((await thread(agent)).status).toBe(200);
+  });
+
+  test('is not asked in vain for each request that the platform refuses with 401', async () => {
+    const { agent } = await signIn(site);
+    site.sandbox.hits.reset();
+    failing({ kind: 'error' });
+    site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 401, body: {} });
+    pass(5);
+    for (let round = 0; round < 3; round += 1) {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => thread(agent)));
+      expect(new Set(answers.map(({ json }) => json.code))).toEqual(new Set(['provider_unavailable']));
+    }
+    expect(tokenCalls()).toBe(1);
+  });
+
+  test('and a clock that is set back afterwards does not lengthen the wait (F12)', async () => {
+    const { agent } = await signIn(site);
+    failing({ kind: 'error' });
+    pass(ENDED);
+    expect((await thread(agent)).status).toBe(503);
+    site.sandbox.faults.clear();
+    const { userId } = await sessionOf(site, agent);
+    await desk.change(userId, ({ failure }) => ({
+      failure: failure && { ...failure, retryAt: Date.now() + 3_600_000 },
+    }));
+    expect((await thread(agent)).status).toBe(200);
+  });
+});

@@ -1,0 +1,164 @@
+/** A user adds a registered scope later and sees what is new, drops to fewer, and a sign-in does not widen that; and has everything deleted. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+});
+afterAll(() => site.close());
+
+const HTML = { headers: { accept: 'text/html' } };
+const scopesOf = async (agent: UserAgent) => {
+  const { json } = await getJson(agent, `${site.url}/connections`);
+  const [connection] = json.connections as { scopes: string[] }[];
+  return connection?.scopes ?? [];
+};
+
+async function choose(agent: UserAgent, scopes: string[]): Promise<void> {
+  const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+  const form = [['_csrf', csrf], ['choose', '1'], ...scopes.map((scope) => ['scope', scope])];
+  const headers = { 'content-type': 'application/x-www-form-urlencoded', accept: 'text/html' };
+  let page = await agent.request(`${site.url}/connections/platform`, {
+    method: 'POST',
+    headers,
+    body: new URLSearchParams(form).toString(),
+  });
+  while (page.forms.some((one) => one.buttons.some(({ text }) => text === 'Allow')))
+    page = await agent.submit(page, {}, { button: 'Allow' });
+  expect(page.status).toBe(200);
+}
+
+test('R4: fewer scopes stay fewer, also after signing in again; one added later is shown as new before', async () => {
+  const { agent } = await signIn(site);
+  expect(await scopesOf(agent)).toContain('platform_read_only');
+  await choose(agent, ['profile', 'email', 'offline_access']);
+  expect(await scopesOf(agent)).not.toContain('platform_read_only');
+  const { agent: later } = await signIn(site);
+  expect(await scopesOf(later)).not.toContain('platform_read_only');
+  const { json } = await getJson(later, `${site.url}/connections`);
+  expect(json.connections).toMatchObject([{ health: 'active', missingScopes: ['platform_read_only'] }]);
+  const page = await later.get(`${site.url}/connections/platform`, HTML);
+  expect(page.body).not.toContain('needs more permissions');
+  const asking = await later.get(`${site.url}/connections/platform?scope=platform_read_only+unknown`, HTML);
+  expect(asking.forms.find(({ buttons }) => buttons[0]?.text.startsWith('Add permissions'))?.fields).toEqual(
+    expect.arrayContaining([
+      ['scope', 'platform_read_only'],
+      ['scope', 'offline_access'],
+    ]),
+  );
+  expect(asking.body).toContain('needs more permissions');
+  expect(asking.body).not.toContain('unknown');
+  expect(page.body).toMatch(/value="platform_read_only">\s*<span>[^<]*<span class="status status-idle">New/);
+  expect(page.body).toMatch(/value="email" checked/);
+  await choose(later, ['profile', 'email', 'offline_access', 'platform_read_only']);
+  expect(await scopesOf(later)).toContain('platform_read_only');
+});
+
+const healthOf = async (agent: UserAgent) => {
+  const { json } = await getJson(agent, `${site.url}/session`);
+  return (json.connections as { health: string }[])[0]?.health;
+};
+
+test('R4: whoever adds a scope stays connected with it: a refresh token for all of them is consented to', async () => {
+  const { agent } = await signIn(site);
+  await choose(agent, ['profile', 'email', 'offline_access']);
+  expect(await healthOf(agent)).toBe('active');
+  await choose(agent, ['profile', 'email', 'offline_access', 'platform_read_only']);
+  expect(await scopesOf(agent)).toEqual(expect.arrayContaining(['offline_access', 'platform_read_only']));
+  expect(await healthOf(agent)).toBe('active');
+  pass(600);
+  const { status } = await getJson(agent, `${site.url}/threads/current`);
+  pass(-600);
+  expect(status).toBe(200);
+});
+
+test('R4: whoever drops staying connected has dropped it', async () => {
+  const { agent } = await signIn(site);
+  await choose(agent, ['profile', 'email', 'platform_read_only']);
+  expect(await scopesOf(agent)).not.toContain('offline_access');
+  expect(await healthOf(agent)).toBe('expiring');
+});
+
+test('R30: signing in once more, where the provider asks for no consent anew, leaves the connection as lasting as it was', async () => {
+  const { agent } = await signIn(site);
+  await choose(agent, ['profile', 'email', 'offline_access', 'platform_read_only']);
+  await agent.get(`${site.url}/sign-in?app=platform`);
+  expect(await scopesOf(agent)).toContain('offline_access');
+  expect(await healthOf(agent)).toBe('active');
+  pass(600);
+  const { status } = await getJson(agent, `${site.url}/threads/current`);
+  pass(-600);
+  expect(status).toBe(200);
+});
+
+test('R4: a scope that is not registered is refused, and none at all leaves what signing in needs', async () => {
+  const { agent } = await signIn(site);
+  const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+  const start = async (body: string) => {
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    return agent.request(`${site.url}/connections/platform`, { method: 'POST', headers, body, follow: false });
+  };
+  const wider = await start(`_csrf=${csrf}&choose=1&scope=profile&scope=admin`);
+  expect([wider.status, wider.body]).toEqual([400, expect.stringContaining('Choose among the scopes')]);
+  const none = await start(`_csrf=${csrf}&choose=1`);
+  expect(new URL(none.headers.get('location') ?? '').searchParams.get('scope')).toBe('openid');
+  // A page that offers no choice sends none, or an empty one: that asks for all.
+  for (const all of ['', '&scope=', '&scope=%20']) {
+    const location = new URL((await start(`_csrf=${csrf}${all}`)).headers.get('location') ?? '');
+    expect(location.searchParams.get('scope')).toContain('platform_read_only');
+  }
+});
+
+test('R4: where signing in needs no scope, choosing none is asked about, and one alone is enough', async () => {
+  const plain = await startSite({
+    apps: (parts) => [
+      sandboxApp(parts, 'platform'),
+      sandboxApp(parts, 'second', { scopes: ['profile', 'offline_access'], signIn: undefined }),
+    ],
+  });
+  const { agent } = await signIn(plain);
+  const csrf = String((await getJson(agent, `${plain.url}/session`)).json.csrfToken);
+  const start = async (body: string) => {
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    return agent.request(`${plain.url}/connections/second`, { method: 'POST', headers, body, follow: false });
+  };
+  const none = await start(`_csrf=${csrf}&choose=1`);
+  expect([none.status, none.body]).toEqual([400, expect.stringContaining('Choose something that the app may do')]);
+  const asked = new URL((await start(`_csrf=${csrf}&choose=1&scope=profile`)).headers.get('location') ?? '');
+  expect(asked.searchParams.get('scope')).toBe('profile');
+  await plain.close();
+});
+
+test('R52: everything kept about somebody is deleted after one more question, connections revoked first', async () => {
+  const { agent } = await signIn(site, 'second@example.test');
+  const { agent: elsewhere } = await signIn(site, 'second@example.test');
+  const asked = await agent.get(`${site.url}/account/delete`, HTML);
+  expect(asked.body).toContain('This cannot be undone');
+  const before = site.sandbox.hits.count('POST /revoke');
+  const done = await agent.submit(asked, {}, { button: 'Delete everything' });
+  expect(done.body).toContain('the provider has confirmed that our access is withdrawn');
+  expect(site.sandbox.hits.count('POST /revoke')).toBe(before + 1);
+  for (const one of [agent, elsewhere]) {
+    expect((await getJson(one, `${site.url}/session`)).json).toEqual({ signedIn: false });
+  }
+  const { agent: admin } = await signIn(site, 'admin@example.test');
+  const { json } = await getJson(admin, `${site.url}/admin/api/users?q=second@`);
+  expect(json.items).toEqual([]);
+});
+
+test('R52: as a program: what the provider said of each connection is in the answer', async () => {
+  const { agent } = await signIn(site, 'second@example.test');
+  const body = new URLSearchParams({ _csrf: String((await getJson(agent, `${site.url}/session`)).json.csrfToken) });
+  const options = { method: 'POST', headers: { accept: 'application/json' }, body };
+  const page = await agent.request(`${site.url}/account/delete`, options);
+  expect(JSON.parse(page.body)).toEqual({
+    deleted: true,
+    connections: [
+      { id: expect.stringMatching(/^cn/), app: 'platform', revocation: 'revoked', provider: { status: 200 } },
+    ],
+  });
+  expect((await getJson(agent, `${site.url}/session`)).json).toEqual({ signedIn: false });
+});

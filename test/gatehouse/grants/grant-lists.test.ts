@@ -1,0 +1,239 @@
+/** Grants as they are kept and listed: open refreshes, removals, and each state's list beside the grants. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
+import {
+  type ConnectionIndex,
+  createConnectionIndex,
+  memberOf,
+} from '../../../src/gatehouse/grants/connection-index.ts';
+import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
+import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createSealer, type Sealer } from '../../../src/shared/storage/sealed.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { PLATFORM } from '../../support/apps.ts';
+
+const NOW = 1_800_000_000_000;
+const HOUR = 3_600_000;
+
+let directory: string;
+let store: Store;
+let now: number;
+let sealer: Sealer;
+let index: ConnectionIndex;
+let grants: GrantStore;
+beforeEach(async () => {
+  now = NOW;
+  const clock = () => now;
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-lists-'));
+  store = await createSqliteStore({ directory, clock, random: Math.random });
+  const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
+  if ('faults' in parsed) throw new Error(parsed.faults.join());
+  sealer = createSealer(parsed.keys);
+  index = createConnectionIndex({ store, clock });
+  grants = createGrantStore({ store, sealer, clock, connectionIndex: index });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+async function stored(userId: string, changes: Partial<Grant> = {}): Promise<void> {
+  const version = (await grants.loadStored(userId, changes.appId ?? 'platform'))?.version ?? 0;
+  const tokens = { accessToken: `at of ${userId}`, refreshToken: `rt of ${userId}` };
+  const times = { obtainedAt: now, expiresAt: now + HOUR, connectedAt: now, consentedAt: now };
+  const rest = { scopes: ['openid'], account: {}, failure: undefined, refresh: undefined };
+  const of = { id: `c of ${userId}`, userId, appId: PLATFORM.id, registration: registrationOf(PLATFORM) };
+  const grant: Grant = { ...of, ...tokens, ...times, ...rest, ...changes };
+  expect(await grants.save(grant, version)).toBeDefined();
+}
+
+const failure = (kind: 'passing' | 'in_doubt' | 'reconnect_needed') =>
+  ({ failure: { kind, cause: 'grant_refused', since: now, failures: 1, retryAt: now } }) as const;
+const usersOf = async (state?: Parameters<ConnectionIndex['page']>[0]['state']) =>
+  (await index.page({ limit: 9, ...(state && { state }) })).items.map(({ userId }) => userId);
+
+test('a refresh that has begun is listed until it has ended, whatever else is', async () => {
+  await grants.noteOpen('u1', 'platform');
+  await grants.noteOpen('u"2', 'platform');
+  expect(await grants.listOpen()).toEqual([
+    { userId: 'u1', appId: 'platform' },
+    { userId: 'u"2', appId: 'platform' },
+  ]);
+  await grants.noteClosed('u1', 'platform');
+  expect(await grants.listOpen()).toEqual([{ userId: 'u"2', appId: 'platform' }]);
+});
+
+test('connections of one app in one state are found behind a page of others', async () => {
+  await stored('wanted', { appId: 'other', ...failure('in_doubt') });
+  for (const at of [1, 2, 3]) {
+    now += 1;
+    await stored(`u${at}`, failure('in_doubt'));
+  }
+  const page = await index.page({ limit: 2, appId: 'other', state: 'in_doubt' });
+  expect(page).toEqual({ items: [{ userId: 'wanted', appId: 'other' }] });
+});
+
+test('what was removed is not remembered, also where another one takes its place', async () => {
+  await stored('u1');
+  const first = await grants.loadStored('u1', 'platform');
+  expect(await grants.remove('u1', 'platform', first?.version ?? 0)).toBe(true);
+  expect(await grants.loadStored('u1', 'platform')).toBeUndefined();
+  await stored('u1', { accessToken: 'another' });
+  expect(await grants.loadStored('u1', 'platform')).toMatchObject({ grant: { accessToken: 'another' } });
+});
+
+test('the oldest connections of an app are those that were made by a time', async () => {
+  for (const at of [0, 1, 2]) {
+    now = NOW + at;
+    await stored(`u${at}`);
+  }
+  await stored('u9', { appId: 'other', connectedAt: NOW });
+  const usersBy = async (limit: number, until: number) =>
+    (await index.oldest('platform', limit, until)).map(({ userId }) => userId);
+  expect(await usersBy(9, NOW + 1)).toEqual(['u0', 'u1']);
+  expect(await usersBy(1, NOW + 1)).toEqual(['u0']);
+  expect(await usersBy(9, NOW - 1)).toEqual([]);
+  expect(await index.oldest('other', 9, NOW)).toEqual([{ userId: 'u9', appId: 'other' }]);
+});
+
+test('a page lists connections of one user, of one app or of all, and of the given apps alone', async () => {
+  await stored('u1', { connectedAt: NOW });
+  await stored('u1', { appId: 'files', connectedAt: NOW + 1 });
+  await stored('u2', { connectedAt: NOW + 2 });
+  const page = async (request: Partial<Parameters<ConnectionIndex['page']>[0]>) =>
+    (await index.page({ limit: 9, ...request })).items.map(({ userId, appId }) => `${userId} ${appId}`);
+  expect(await page({})).toEqual(['u2 platform', 'u1 files', 'u1 platform']);
+  expect(await page({ appId: 'platform' })).toEqual(['u2 platform', 'u1 platform']);
+  expect((await page({ userId: 'u1' })).toSorted()).toEqual(['u1 files', 'u1 platform']);
+  expect(await page({ userId: 'u1', appId: 'files' })).toEqual(['u1 files']);
+  expect(await page({ apps: ['files'] })).toEqual(['u1 files']);
+  expect(await page({ userId: 'u1', apps: ['platform'] })).toEqual(['u1 platform']);
+  expect(await page({ apps: [] })).toEqual([]);
+  const first = await index.page({ limit: 1 });
+  expect(await page({ limit: 1, after: first.next })).toEqual(['u1 files']);
+  expect([await index.count(), await index.count('files'), await index.total({})]).toEqual([3, 1, 3]);
+});
+
+test('a list that lags behind the grants is corrected: removed connections leave it, renewed ones stay', async () => {
+  await stored('gone', { refreshToken: undefined });
+  await stored('renewed', { refreshToken: undefined });
+  await stored('later', { refreshToken: undefined, expiresAt: NOW + 2 * HOUR });
+  // As where a process was killed between the write of the grant and that of the lists.
+  const unlisted = createGrantStore({ store, sealer, clock: () => now });
+  const { version = 0 } = (await unlisted.loadStored('gone', 'platform')) ?? {};
+  await unlisted.remove('gone', 'platform', version);
+  const known = await unlisted.loadStored('renewed', 'platform');
+  if (!known || 'unreadable' in known) throw new Error('There is no grant.');
+  await unlisted.save({ ...known.grant, refreshToken: 'rt' }, known.version);
+  now += HOUR;
+  await index.settle(unlisted.loadStored);
+  expect((await usersOf('unrenewable')).toSorted()).toEqual(['later', 'renewed']);
+  expect([await usersOf('reconnect_needed'), await index.count()]).toEqual([[], 2]);
+});
+
+test('a connection that lacks scopes is listed, whether they were announced or declined', async () => {
+  await stored('announced', { announcedScopes: ['files'] });
+  await stored('declined', { declinedScopes: ['files'] });
+  await stored('neither', { announcedScopes: [], declinedScopes: [] });
+  expect((await usersOf('lacking')).toSorted()).toEqual(['announced', 'declined']);
+});
+
+describe('the list of each state', () => {
+  test('holds what is in it, from the first writing on', async () => {
+    await stored('well');
+    await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
+    await stored('ending', { refreshToken: undefined });
+    await stored('passing', { ...failure('passing'), expiresAt: undefined });
+    await stored('doubted', failure('in_doubt'));
+    await stored('broken', failure('reconnect_needed'));
+    expect((await usersOf('active')).sort()).toEqual(['lasting', 'passing', 'well']);
+    expect(await usersOf('unrenewable')).toEqual(['ending']);
+    expect(await usersOf('in_doubt')).toEqual(['doubted']);
+    expect(await usersOf('reconnect_needed')).toEqual(['broken']);
+    expect(await usersOf()).toHaveLength(6);
+    expect(await index.count()).toBe(6);
+  });
+
+  test('is left for another, and left for good with the grant', async () => {
+    await stored('u1');
+    await stored('u1', failure('in_doubt'));
+    expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([[], ['u1']]);
+    await stored('u1');
+    expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([['u1'], []]);
+    const { version = 0 } = (await grants.loadStored('u1', 'platform')) ?? {};
+    await grants.remove('u1', 'platform', version);
+    expect([await usersOf('active'), await usersOf(), await index.count('platform')]).toEqual([[], [], 0]);
+  });
+
+  test('is left also where another process had moved the connection there', async () => {
+    const other = createConnectionIndex({ store, clock: () => now });
+    const moved = createGrantStore({ store, sealer, clock: () => now, connectionIndex: other });
+    const move = async (by: GrantStore, changes: Partial<Grant>) => {
+      const known = await by.loadStored('u1', 'platform');
+      if (!known || 'unreadable' in known) throw new Error('There is no grant.');
+      expect(await by.save({ ...known.grant, ...changes }, known.version)).toBeDefined();
+    };
+    await stored('u1');
+    await move(moved, failure('reconnect_needed'));
+    expect(await usersOf('reconnect_needed')).toEqual(['u1']);
+    await move(grants, { failure: undefined });
+    expect([await usersOf('reconnect_needed'), await usersOf('active')]).toEqual([[], ['u1']]);
+    await move(grants, { announcedScopes: ['files'] });
+    await move(moved, { announcedScopes: undefined });
+    expect(await usersOf('lacking')).toEqual([]);
+    await move(grants, { announcedScopes: ['mail'] });
+    expect(await usersOf('lacking')).toEqual(['u1']);
+  });
+
+  test('what failed to be renewed is in doubt once its access token has ended or was refused, also if nobody looks', async () => {
+    await stored('u1', failure('passing'));
+    expect(await index.countByHealth()).toMatchObject({ active: 1, in_doubt: 0 });
+    expect([await usersOf('in_doubt'), await index.total({ state: 'in_doubt' })]).toEqual([[], 0]);
+    now += HOUR - 1;
+    expect(await index.countByHealth()).toMatchObject({ active: 1, in_doubt: 0 });
+    now += 1;
+    expect(await index.countByHealth()).toMatchObject({ active: 0, in_doubt: 1 });
+    expect([await usersOf('in_doubt'), await index.total({ state: 'in_doubt' })]).toEqual([['u1'], 1]);
+    expect([await index.total({ appId: 'platform' }), await index.total({ appId: 'none' })]).toEqual([1, 0]);
+    expect(await index.total({ appId: 'platform', state: 'in_doubt' })).toBeUndefined();
+    await stored('u2', { failure: { ...failure('passing').failure, tokenRefused: true } });
+    await stored('u3', { ...failure('passing'), expiresAt: now - 9 });
+    await stored('u4', failure('passing'));
+    expect(await index.countByHealth()).toEqual({ active: 1, expiring: 0, in_doubt: 3, reconnect_needed: 0 });
+    await stored('u1');
+    expect(await index.countByHealth()).toMatchObject({ active: 2, in_doubt: 2 });
+  });
+
+  test('what cannot be renewed is broken once it has ended, and expiring shortly before', async () => {
+    await stored('well');
+    await stored('ending', { refreshToken: undefined });
+    await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
+    expect(await index.countByHealth()).toEqual({ active: 3, expiring: 0, in_doubt: 0, reconnect_needed: 0 });
+    now += HOUR - 1_000;
+    expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 1, reconnect_needed: 0 });
+    now += 2_000;
+    expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 0, reconnect_needed: 1 });
+    await index.settle(grants.loadStored);
+    expect([await usersOf('unrenewable'), await usersOf('reconnect_needed')]).toEqual([[], ['ending']]);
+  });
+});
+
+test('a page of one app ends early among very many connections of others, and the next goes on', async () => {
+  const listed = (app: string, score: number) => ({
+    index: keys.connections('state', 'in_doubt'),
+    add: memberOf({ userId: `u${score}`, appId: app }),
+    score,
+  });
+  const OTHERS = 12_000;
+  await store.write([listed('wanted', 0), ...Array.from({ length: OTHERS }, (_, at) => listed('other', at + 1))]);
+  const first = await index.page({ limit: 50, state: 'in_doubt', appId: 'wanted' });
+  expect(first).toEqual({ items: [], next: expect.any(String) });
+  const second = await index.page({ limit: 50, state: 'in_doubt', appId: 'wanted', after: first.next });
+  expect(second).toEqual({ items: [{ userId: 'u0', appId: 'wanted' }] });
+});

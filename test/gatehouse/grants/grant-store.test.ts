@@ -1,0 +1,163 @@
+/** Grants at rest, looked at from outside: sealed, bound to their owner, and lost one at a time only. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { CLIENT_SECRET, getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+type Agent = Awaited<ReturnType<typeof signIn>>['agent'];
+const thread = (agent: Agent) => getJson(agent, `${site.url}/threads/current`);
+
+async function person(login: string) {
+  const { agent } = await signIn(site, login);
+  const { userId } = await sessionOf(site, agent);
+  const key = keys.grant(userId, 'platform');
+  const record = await desk.store.get(key);
+  if (!record) throw new Error('Signing in kept no grant.');
+  return { agent, key, value: record.value };
+}
+
+/** What this person is told once the record cannot be opened. */
+async function expectUnreadable(agent: Agent): Promise<void> {
+  const { status, json } = await thread(agent);
+  expect({ status, ...json }).toMatchObject({
+    status: 403,
+    code: 'reconnect_needed',
+    connectUrl: `${site.url}/connections/platform`,
+    detail: expect.stringContaining('cannot be read'),
+  });
+  expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+    health: 'reconnect_needed',
+    cause: 'unreadable',
+  });
+  for (const path of ['/', '/connections', '/connections/platform']) {
+    expect((await agent.get(site.url + path)).status).toBe(200);
+  }
+}
+
+test('R44: no token and no secret lies open on disk or in the log', async () => {
+  const canaries = new Map<string, string>([['client secret', CLIENT_SECRET]]);
+  let answers = 0;
+  const off = site.sandbox.faults.set({
+    on: 'identity-provider',
+    path: '/token',
+    kind: 'rewrite',
+    change(body) {
+      answers += 1;
+      for (const name of ['access_token', 'refresh_token', 'id_token']) {
+        if (typeof body[name] === 'string') canaries.set(`${name} ${answers}`, body[name]);
+      }
+      return body;
+    },
+  });
+  const { agent } = await signIn(site);
+  expect((await thread(agent)).status).toBe(200);
+  pass(61);
+  expect((await thread(agent)).status).toBe(200);
+  off();
+  expect(answers).toBe(2);
+  expect(canaries.size).toBe(7);
+  const { userId } = await sessionOf(site, agent);
+  expect([...canaries.values()]).toContain((await desk.read(userId)).refreshToken);
+
+  const files = readdirSync(site.dataDirectory, { recursive: true, withFileTypes: true }).filter((one) => one.isFile());
+  const stored = files
+    .map(({ parentPath, name }) => readFileSync(join(parentPath, name)).toString('latin1'))
+    .join('\n');
+  // The search would find them: ids, which are no secret, are there.
+  expect(stored).toContain(userId);
+  const logged = site.logs().join('');
+  expect(logged).toContain('refresh ended');
+  for (const [name, value] of canaries) {
+    for (const form of [value, Buffer.from(value).toString('base64url'), encodeURIComponent(value)]) {
+      expect(stored.includes(form), `${name} on disk`).toBe(false);
+      expect(logged.includes(form), `${name} in the log`).toBe(false);
+    }
+  }
+});
+
+/** Of the last character not every bit counts, so one inside the ciphertext is changed. */
+function changedAmid(value: string): string {
+  const at = value.length - 60;
+  return value.slice(0, at) + (value[at] === 'A' ? 'B' : 'A') + value.slice(at + 1);
+}
+
+describe('a record that cannot be opened', () => {
+  test.each([
+    ['R45: changed by one character', changedAmid],
+    [
+      'R47: plain text',
+      () => JSON.stringify({ accessToken: 'forged', refreshToken: 'forged', scopes: [], account: {} }),
+    ],
+    ['cut off', (value: string) => value.slice(0, 40)],
+    ['empty', () => ''],
+  ])('R49: one that is %s loses that connection alone, and connecting again mends it', async (_name, damage) => {
+    const damaged = await person('user@example.test');
+    const other = await person('second@example.test');
+    await desk.store.write([{ put: damaged.key, value: damage(damaged.value) }]);
+    await expectUnreadable(damaged.agent);
+    expect((await thread(other.agent)).status).toBe(200);
+    const again = await signIn(site, 'user@example.test');
+    expect((await thread(again.agent)).status).toBe(200);
+    expect((await sessionOf(site, damaged.agent)).connections[0]?.health).toBe('active');
+  });
+
+  test('R46: two users’ records exchanged: both are refused, and neither sees the other’s thread', async () => {
+    const first = await person('user@example.test');
+    const second = await person('second@example.test');
+    await desk.store.write([{ put: first.key, value: second.value }]);
+    await desk.store.write([{ put: second.key, value: first.value }]);
+    await expectUnreadable(first.agent);
+    await expectUnreadable(second.agent);
+  });
+
+  test('can be disconnected: the record is gone, and nobody claims that the provider confirmed anything', async () => {
+    const { agent, key } = await person('user@example.test');
+    await desk.store.write([{ put: key, value: 'not sealed' }]);
+    const { csrfToken } = await sessionOf(site, agent);
+    const page = await agent.request(`${site.url}/connections/platform/disconnect`, {
+      method: 'POST',
+      headers: { accept: 'application/json' },
+      body: new URLSearchParams({ _csrf: csrfToken }),
+    });
+    expect(JSON.parse(page.body)).toMatchObject({ disconnected: true, revocation: 'unconfirmed' });
+    expect(await desk.store.get(key)).toBeUndefined();
+  });
+});
+
+test('what another process wrote is seen at once: no opened grant is used past its version', async () => {
+  const { agent } = await person('user@example.test');
+  expect((await thread(agent)).status).toBe(200);
+  const { userId } = await sessionOf(site, agent);
+  site.sandbox.hits.reset();
+  await desk.change(userId, () => ({ accessToken: 'written-elsewhere' }));
+  await thread(agent);
+  const [first] = site.sandbox.hits.requests('platform');
+  expect(first?.headers.authorization).toBe('Bearer written-elsewhere');
+});
+
+test('a save over a version that is no longer there is refused', async () => {
+  const { agent } = await person('user@example.test');
+  const { userId } = await sessionOf(site, agent);
+  const stored = await desk.grants.loadStored(userId, 'platform');
+  if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
+  const { grant, version } = stored;
+  expect(await desk.grants.save({ ...grant, accessToken: 'first' }, version)).toBeDefined();
+  expect(await desk.grants.save({ ...grant, accessToken: 'late' }, version)).toBeUndefined();
+  expect(await desk.grants.save({ ...grant, accessToken: 'new' }, 0)).toBeUndefined();
+  expect(await desk.grants.remove(userId, 'platform', version)).toBe(false);
+  expect((await desk.read(userId)).accessToken).toBe('first');
+});

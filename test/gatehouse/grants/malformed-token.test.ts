@@ -1,0 +1,92 @@
+/** F28 and R107: an access token that no header can carry is refused when it is received, and costs its user alone. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { backToNow, pass } from '../../support/passing-time.ts';
+import { administratorOf, assertionOf, exchange } from '../relay/service.ts';
+import { attempt, expectNamedCause, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+const APP = 'elsewhere';
+const MALFORMED = ['a€b', 'a\nb', 'a\u007fb', 'aéb'];
+const NEW_REFRESH_TOKEN = 'the-refresh-token-that-came-along';
+
+let provider: HostileProvider;
+let site: HostileSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  provider = await startHostileProvider();
+  // Without userinfo, so that nothing uses the token of a sign-in at once.
+  const { userinfo: _, ...endpoints } = provider.handSetEndpoints();
+  site = await startHostileSite({ provider, app: { endpoints } });
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+  await provider.close();
+});
+afterEach(() => {
+  provider.reset();
+  backToNow();
+});
+
+/** From now on each token response holds this access token. */
+const give = (accessToken: string) =>
+  provider.set({
+    tokens: (body) => ({ ...body, access_token: accessToken, refresh_token: NEW_REFRESH_TOKEN, scope: 'openid' }),
+  });
+const visit = async (subject: string) => {
+  provider.signInAs({ sub: subject, name: subject });
+  provider.set({ tokens: (body) => ({ ...body, expires_in: 60 }) });
+  const { agent } = await attempt(site);
+  return { agent, ...(await sessionOf(site, agent)) };
+};
+type Visitor = Awaited<ReturnType<typeof visit>>;
+const thread = ({ agent }: Visitor) => getJson(agent, `${site.url}/threads/current`);
+
+test.each(MALFORMED)(
+  'R107 a refresh that brings %j is refused, and the new refresh token is kept (R32)',
+  async (token) => {
+    const visitor = await visit('user-of-a-malformed-token');
+    const before = await desk.read(visitor.userId, APP);
+    give(token);
+    pass(61);
+    const { status, json } = await thread(visitor);
+    expect([status, json.code]).toEqual([503, 'provider_unavailable']);
+    const { accessToken, refreshToken, failure } = await desk.read(visitor.userId, APP);
+    expect([accessToken, refreshToken]).toEqual([before.accessToken, NEW_REFRESH_TOKEN]);
+    expect(failure).toMatchObject({ kind: 'passing', cause: 'unusable_answer' });
+  },
+);
+
+test('R107 a refresh for fewer scopes that brings one hands it to no service', async () => {
+  const visitor = await visit('user-of-a-service');
+  const { token } = await (await administratorOf(site, desk)).makeToken({ apps: [APP] });
+  const subject = {
+    subject_token: await assertionOf(site, visitor.agent.cookies.header(site.url)),
+    subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+    audience: APP,
+  };
+  give('a€b');
+  const response = await exchange(site, token, { ...subject, scope: 'openid' });
+  expect(response.status).toBe(503);
+  expect((await desk.read(visitor.userId, APP)).refreshToken).toBe(NEW_REFRESH_TOKEN);
+});
+
+test.each(MALFORMED)('R107 a sign-in that brings %j is refused', async (token) => {
+  give(token);
+  const { page, signedIn } = await attempt(site);
+  expect(signedIn).toBe(false);
+  expectNamedCause(page, SIGN_IN_FAILURES.token_answer_refused.detail);
+});
+
+test('F28 200 calls of a user with a malformed token leave everybody else served', async () => {
+  const [malformed, other] = [await visit('malformed'), await visit('other')];
+  give('a€b');
+  pass(61);
+  for (let calls = 0; calls < 200; calls += 1) expect((await thread(malformed)).status).toBe(503);
+  provider.set();
+  expect((await thread(other)).status).toBe(200);
+});

@@ -1,0 +1,117 @@
+/** R115: the number of connections that an added scope concerns is bounded work, and says whether it is exact. */
+import { describe, expect, test } from 'vitest';
+import { lackingText } from '../../../src/gatehouse/admin/connected-apps/notices.ts';
+import type { ConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';
+import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
+import { createMissingScopes } from '../../../src/gatehouse/grants/missing-scopes.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+
+/** An app with so many connections, of which every third was granted `files` before. */
+function counting(size: number) {
+  const listed = Array.from({ length: size }, (_, at) => ({ userId: String(at), appId: 'platform' }));
+  let loads = 0;
+  const missing = createMissingScopes({
+    index: {
+      page: async ({ after = '0', limit }: { after?: string; limit: number }) => {
+        const end = Number(after) + limit;
+        return { items: listed.slice(Number(after), end), ...(end < size && { next: String(end) }) };
+      },
+    } as unknown as ConnectionIndex,
+    grants: {
+      async loadStored(userId) {
+        loads += 1;
+        if (userId === '1') return undefined;
+        const requestedScopes = Number(userId) % 3 === 0 ? ['openid', 'files'] : ['openid'];
+        return { grant: { scopes: [], requestedScopes } as unknown as Grant, version: 1 };
+      },
+      save: async () => undefined,
+    },
+    events: { scopesMissing: () => undefined },
+  });
+  return { count: () => missing.count('platform', ['openid', 'files'], ['files']), loads: () => loads };
+}
+
+test('R115 up to 1,000 connections it is exact', async () => {
+  expect(await counting(30).count()).toEqual({ count: 19, exact: true });
+  const thousand = counting(1_000);
+  expect(await thousand.count()).toEqual({ count: 665, exact: true });
+  expect(thousand.loads()).toBe(1_000);
+});
+
+test('R115 of more, the newest 1,000 are counted', async () => {
+  const many = counting(1_000_000);
+  expect(await many.count()).toEqual({ count: 665, exact: false });
+  expect(many.loads()).toBe(1_000);
+  expect(lackingText({ scopes: ['files'], connections: 665, exact: false })).toBe(
+    'At least 665 connections lack files. They keep working without it until their users allow it. Save again to add it to the app.',
+  );
+});
+
+describe('R115 a scope that a connection has come to lack', () => {
+  const app = { id: 'platform', scopes: ['openid', 'mail', 'files'] } as unknown as ConnectedApp;
+  const grantOf = (changes: Partial<Grant> = {}) =>
+    ({
+      ...{ userId: 'u1', accessToken: 'at1', scopes: ['openid', 'mail'], requestedScopes: ['openid', 'mail'] },
+      ...changes,
+    }) as Grant;
+
+  async function announced(changes: Partial<Grant> = {}, save = async (): Promise<number | undefined> => 2) {
+    const events: unknown[] = [];
+    const saved: unknown[] = [];
+    const missing = createMissingScopes({
+      index: {} as ConnectionIndex,
+      grants: {
+        loadStored: async () => undefined,
+        async save(grant, version) {
+          saved.push([grant.announcedScopes, version]);
+          return save();
+        },
+      },
+      events: { scopesMissing: (facts) => void events.push(facts) },
+    });
+    await missing.announce(app, { grant: grantOf(changes), version: 1 });
+    return { events, saved };
+  }
+  const EVENT = { userId: 'u1', app: 'platform', scopes: ['files'] };
+
+  test('is announced, and the grant says so', async () => {
+    expect(await announced()).toEqual({ events: [EVENT], saved: [[['files'], 1]] });
+  });
+
+  test('is announced with others, of which one was announced before', async () => {
+    const changes = { scopes: [], requestedScopes: ['openid'], announcedScopes: ['mail', 'gone'] };
+    expect(await announced(changes)).toEqual({
+      ...{ events: [{ ...EVENT, scopes: ['mail', 'files'] }], saved: [[['mail', 'gone', 'files'], 1]] },
+    });
+  });
+
+  test.each<[string, Partial<Grant>]>([
+    ['was requested', { requestedScopes: ['openid', 'mail', 'files'] }],
+    ['was granted', { scopes: ['openid', 'mail', 'files'] }],
+    ['was declined', { declinedScopes: ['files'] }],
+    ['was announced', { announcedScopes: ['files'] }],
+    ['is of a connection that has ended', { failure: { kind: 'reconnect_needed' } as Grant['failure'] }],
+    ['is of an imported one that was not refreshed', { accessToken: '' }],
+    ['is of one whose refresh is under way', { refresh: { startedAt: 1, received: undefined } }],
+  ])('is not announced where it %s', async (_words, changes) => {
+    expect(await announced(changes)).toEqual({ events: [], saved: [] });
+  });
+
+  test('is announced although a refresh fails for now', async () => {
+    const failure = { kind: 'passing' } as Grant['failure'];
+    expect((await announced({ failure })).events).toEqual([EVENT]);
+  });
+
+  test('is not announced where another process was first, or the store is away', async () => {
+    expect((await announced({}, async () => undefined)).events).toEqual([]);
+    expect((await announced({}, () => Promise.reject(new Error('away')))).events).toEqual([]);
+  });
+
+  test('is of no connection that cannot be read', async () => {
+    const missing = createMissingScopes({
+      ...{ index: {} as ConnectionIndex, grants: {} as never, events: { scopesMissing: () => undefined } },
+    });
+    await missing.announce(app, undefined);
+    await missing.announce(app, { unreadable: new Error('sealed') as never, version: 1 });
+  });
+});

@@ -1,0 +1,221 @@
+/** R116: an app that moves to another provider takes no token along, and gets its connections back when it returns. */
+import { writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { until } from '../../support/until.ts';
+import { type Administrator, administratorOf, exchange, relayThread } from '../relay/service.ts';
+import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+type App = Record<string, unknown>;
+
+let home: HostileProvider;
+let stranger: HostileProvider;
+let site: HostileSite;
+let agent: UserAgent;
+let userId: string;
+let desk: VaultDesk;
+let admin: Administrator;
+let relayToken: string;
+let inFile: string;
+
+const filesOf = (provider: HostileProvider, changes: App = {}): App =>
+  provider.app(site.url, { id: 'files', name: 'Files', signIn: undefined, ...changes });
+
+/** Writes these apps into the file, beside the one that users sign in with, and starts again. */
+async function restartWith(...apps: App[]): Promise<void> {
+  const text = JSON.stringify([home.app(site.url), ...apps]);
+  if (text === inFile) return;
+  inFile = text;
+  writeFileSync(site.env.CONNECTED_APPS_FILE ?? '', text);
+  await site.restart();
+}
+
+/** Whatever the other provider received holds no token of the user. */
+function expectNothingAt(provider: HostileProvider, tokens: readonly string[]): void {
+  const received = JSON.stringify(provider.hits);
+  for (const token of tokens) expect(received).not.toContain(token);
+}
+
+async function tokensOfUser(): Promise<string[]> {
+  const { accessToken, refreshToken = '' } = await desk.read(userId, 'files');
+  return [accessToken, refreshToken];
+}
+
+const connection = async () => (await sessionOf(site, agent)).connections.find(({ app }) => app === 'files');
+
+/** Asks for everything that could send a token of the app somewhere. */
+async function useEverything(): Promise<unknown[]> {
+  const subject = { subject_token: userId, subject_token_type: 'urn:gatehouse:token-type:user' };
+  const answers = [
+    await getJson(agent, `${site.url}/threads/current?app=files`),
+    await relayThread(site, relayToken, { 'gatehouse-user': userId }, '?app=files'),
+    await exchange(site, relayToken, { ...subject, audience: 'files' }),
+    await exchange(site, relayToken, { ...subject, audience: 'files', scope: 'profile' }),
+  ];
+  return answers.map(({ status }) => status);
+}
+
+beforeAll(async () => {
+  [home, stranger] = await Promise.all([startHostileProvider(), startHostileProvider()]);
+  site = await startHostileSite({
+    provider: home,
+    apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'files', name: 'Files', signIn: undefined })],
+    // Whatever is idle is refreshed within a minute: nothing may go to the stranger by that way either.
+    env: { CONNECTION_CHECK_SECONDS: '60' },
+  });
+  agent = createUserAgent();
+  home.signInAs({ sub: 'ann', email: 'ann@example.test' });
+  expect((await attempt(site, { agent })).signedIn).toBe(true);
+  ({ userId } = await sessionOf(site, agent));
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  relayToken = (await admin.makeToken({ apps: ['files'], assertUser: true })).token;
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+  await Promise.all([home?.close(), stranger?.close()]);
+});
+beforeEach(async () => {
+  await restartWith(filesOf(home));
+  home.reset();
+  if ((await connection())?.health !== 'active') {
+    await disconnect(site, agent, 'files').catch(() => undefined);
+    await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Connect' });
+  }
+  expect(await connection()).toMatchObject({ health: 'active' });
+  stranger.reset();
+});
+
+describe('R116 a file that changes', () => {
+  test.each<[string, () => App]>([
+    ['the issuer', () => filesOf(stranger)],
+    ['the client', () => filesOf(home, { clientId: 'another-client' })],
+    ['the API', () => filesOf(home, { apiBaseUrl: stranger.issuer })],
+    ['an endpoint', () => filesOf(home, { endpoints: { revocation: `${stranger.issuer}/revoke` } })],
+    ['the token endpoint', () => filesOf(home, { endpoints: stranger.handSetEndpoints() })],
+    ['the place of the metadata', () => filesOf(home, { discoveryUrl: `${stranger.issuer}/metadata` })],
+  ])(
+    '%s sets the connection aside, sends no token there, and the return of the app brings it back',
+    async (_what, moved) => {
+      const tokens = await tokensOfUser();
+      await restartWith(moved());
+      expect(await connection()).toMatchObject({ health: 'reconnect_needed', cause: 'registration_changed' });
+      expect(await useEverything()).not.toContain(200);
+      expectNothingAt(stranger, tokens);
+      // It was derived, and nothing of it was stored.
+      expect((await desk.read(userId, 'files')).failure).toBeUndefined();
+      await restartWith(filesOf(home));
+      expect(await connection()).toMatchObject({ health: 'active', cause: null });
+      expect((await getJson(agent, `${site.url}/threads/current?app=files`)).status).toBe(200);
+    },
+  );
+
+  test('lists and counts the connections that it sets aside, once in the audit trail', async () => {
+    await restartWith(filesOf(stranger));
+    const inState = async () =>
+      ((await admin.call('GET', '/connections?app=files&health=reconnect_needed')).json.items as unknown[]).length;
+    await until(async () => (await inState()) === 1);
+    const { json } = await admin.call('GET', '/overview');
+    expect(JSON.stringify(json)).toContain('1 connection to Files needs reconnecting');
+    const entries = async () =>
+      (await admin.call('GET', '/audit?event=connected_app.connections_set_aside')).json.items as { facts: object }[];
+    await until(async () => (await entries()).length > 0);
+    expect((await entries())[0]).toMatchObject({ target: { kind: 'connected_app', id: 'files' }, facts: { count: 1 } });
+    await restartWith(filesOf(home));
+    await until(async () => (await inState()) === 0);
+  });
+
+  test('an idle connection is not checked at the other provider', async () => {
+    const tokens = await tokensOfUser();
+    const idle = { obtainedAt: Date.now() - 3_600_000, expiresAt: Date.now() - 1_000 };
+    await desk.change(userId, () => idle, 'files');
+    await restartWith(filesOf(stranger));
+    const place = async () => (await desk.store.get('connection-check:files'))?.version;
+    const before = await place();
+    await until(async () => (await place()) !== before);
+    expectNothingAt(stranger, tokens);
+  });
+
+  test('disconnecting asks nobody, and says so', async () => {
+    const tokens = await tokensOfUser();
+    await restartWith(filesOf(stranger));
+    expect(await disconnect(site, agent, 'files')).toMatchObject({ revocation: 'unconfirmed' });
+    expectNothingAt(stranger, tokens);
+  });
+
+  test('connecting anew carries nothing over: no refresh token, no scopes, and nothing is revoked at the new provider', async () => {
+    const [, refreshToken = ''] = await tokensOfUser();
+    await restartWith(filesOf(stranger));
+    stranger.signInAs({ sub: 'ann', email: 'ann@example.test' });
+    await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Reconnect with these' });
+    expect(await connection()).toMatchObject({ health: 'active' });
+    const grant = await desk.read(userId, 'files');
+    expect(grant.refreshToken).not.toBe(refreshToken);
+    expect(grant.registration.issuer).toBe(stranger.issuer);
+    expectNothingAt(stranger, [refreshToken]);
+    await disconnect(site, agent, 'files');
+  });
+});
+
+describe('R116 a pending request', () => {
+  test('does not send its code to a token endpoint that moved meanwhile', async () => {
+    const csrf = (await sessionOf(site, agent)).csrfToken;
+    const started = await agent.request(`${site.url}/connections/files`, {
+      method: 'POST',
+      body: new URLSearchParams({ _csrf: csrf }),
+      follow: false,
+    });
+    const provider = await fetch(started.headers.get('location') ?? '', { redirect: 'manual' });
+    const callback = provider.headers.get('location') ?? '';
+    await restartWith(filesOf(home, { endpoints: stranger.handSetEndpoints() }));
+    const page = await agent.get(callback);
+    expect(page.status).toBe(400);
+    expect(page.body).toContain('The settings of this app changed');
+    expect(stranger.hitsOf('token')).toEqual([]);
+  });
+});
+
+describe('R116 the administration', () => {
+  const asRegistered = (app: App) => {
+    const { clientSecret: _, ...registration } = app;
+    return { ...registration, clientSecret: home.clientSecret };
+  };
+
+  test('refuses to register an app over connections of another one, and takes the app as it was', async () => {
+    const tokens = await tokensOfUser();
+    await restartWith();
+    const refused = await admin.call('POST', '/connected-apps', asRegistered(filesOf(stranger)));
+    expect([refused.status, refused.json.errors]).toEqual([
+      400,
+      [expect.objectContaining({ pointer: '#/id', rule: 'has_connections' })],
+    ]);
+    expect(JSON.stringify(refused.json)).toContain('register the app as it was');
+    const taken = await admin.call('POST', '/connected-apps', asRegistered(filesOf(home)));
+    expect([taken.status, taken.json]).toEqual([201, expect.anything()]);
+    expect(await connection()).toMatchObject({ health: 'active' });
+    expectNothingAt(stranger, tokens);
+
+    for (const [pointer, changes] of [
+      ['#/apiBaseUrl', { apiBaseUrl: stranger.issuer }],
+      ['#/clientId', { clientId: 'another-client' }],
+      ['#/issuer', { issuer: stranger.issuer }],
+      ['#/discoveryUrl', { discoveryUrl: `${stranger.issuer}/metadata` }],
+      ['#/account/url', { account: { field: 'id', url: `${stranger.issuer}/me` } }],
+    ] as const) {
+      const { json: current } = await admin.call('GET', '/connected-apps/files');
+      const body = { ...asRegistered(filesOf(home)), ...changes, version: current.version };
+      const { status, json } = await admin.call('PUT', '/connected-apps/files', body);
+      const errors = json.errors as { pointer: string; rule: string }[];
+      expect([status, errors.filter(({ rule }) => rule === 'has_connections').map((one) => one.pointer)]).toEqual([
+        400,
+        [pointer],
+      ]);
+    }
+    await disconnect(site, agent, 'files');
+    expect((await admin.call('DELETE', '/connected-apps/files')).status).toBe(204);
+  });
+});

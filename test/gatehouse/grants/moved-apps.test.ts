@@ -1,0 +1,55 @@
+/** R116: the connections that a move of an app sets aside are announced once, by the move that did it. */
+import { expect, test } from 'vitest';
+import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
+import { memberOf } from '../../../src/gatehouse/grants/connection-index.ts';
+import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import { createMovedApps } from '../../../src/gatehouse/grants/moved-apps.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { TURN } from '../../support/chore-turn.ts';
+
+const appOf = (issuer: string, apiBaseUrl?: string) =>
+  ({ id: 'files', name: 'Files', issuer, clientId: 'c1', apiBaseUrl }) as ConnectedApp;
+/** As they are read anew at each change. */
+const home = () => appOf('https://home.test');
+const away = () => appOf('https://away.test');
+
+test('R116 a second change of a moved app announces only those that it sets aside itself', async () => {
+  const registrations = new Map<string, ConnectedApp>();
+  const records = new Map<string, string>();
+  const announced: number[] = [];
+  let app = home();
+  const chore = createMovedApps({
+    store: {
+      page: async () => ({
+        items: [...registrations.keys()].map((userId) => ({ member: memberOf({ userId, appId: 'files' }), score: 0 })),
+      }),
+      get: async (key: string) => (records.has(key) ? { value: records.get(key), version: 1 } : undefined),
+      write: async ([{ put, value }]: [{ put: string; value: string }]) => void records.set(put, value),
+    } as unknown as Store,
+    grants: {
+      loadStored: async (userId: string) => ({
+        grant: { userId, appId: 'files', registration: registrationOf(registrations.get(userId) ?? home()) },
+        version: 1,
+      }),
+    } as unknown as GrantStore,
+    index: { update: async () => undefined },
+    apps: { list: () => [app] },
+    events: { connectionsSetAside: ({ count }) => void announced.push(count) },
+  });
+  const changeTo = async (changed: ConnectedApp) => {
+    app = changed;
+    await chore.work(TURN);
+  };
+
+  registrations.set('ann', home()).set('bob', home());
+  await changeTo(home());
+  await changeTo(away());
+  registrations.set('cleo', away());
+  await changeTo(appOf('https://away.test', 'https://api.test'));
+  await changeTo(appOf('https://away.test'));
+  expect(announced).toEqual([2, 1]);
+  await changeTo(home());
+  await changeTo(away());
+  expect(announced).toEqual([2, 1, 1, 2]);
+});

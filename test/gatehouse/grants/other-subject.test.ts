@@ -1,0 +1,65 @@
+/** R101 over HTTP: a refresh response whose ID token is another user's brings nobody a token, however it was asked for. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { getJson } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
+import { administratorOf, assertionOf, exchange } from '../relay/service.ts';
+import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+const APP = 'elsewhere';
+const OF_ANOTHER = 'the-access-token-of-another-user';
+
+let site: HostileSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  site = await startHostileSite();
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+afterEach(() => site.provider.reset());
+
+/** From now on each refresh response is about another user. */
+const confuse = () =>
+  site.provider.set({
+    claims: (claims) => ({ ...claims, sub: 'mallory' }),
+    refreshed: (body) => ({
+      ...{ ...body, scope: 'openid' },
+      ...{ access_token: OF_ANOTHER, refresh_token: 'mallorys-refresh-token' },
+    }),
+  });
+
+test('R101 an ID token of another subject in a refresh response is refused, and the grant keeps its tokens', async () => {
+  site.provider.set({ tokens: (body) => ({ ...body, expires_in: 60 }) });
+  const { agent } = await attempt(site);
+  const { userId } = await sessionOf(site, agent);
+  const before = await desk.read(userId, APP);
+  confuse();
+  pass(61);
+  const { status, json } = await getJson(agent, `${site.url}/threads/current`);
+  expect([status, json.code]).toEqual([503, 'provider_unavailable']);
+  const { accessToken, refreshToken, refresh, failure } = await desk.read(userId, APP);
+  expect([accessToken, refreshToken, refresh]).toEqual([before.accessToken, before.refreshToken, undefined]);
+  expect(failure?.cause).toBe('unusable_answer');
+});
+
+test('R101 it is refused where fewer scopes were asked for, too: no service gets the token', async () => {
+  const { agent } = await attempt(site);
+  const { userId } = await sessionOf(site, agent);
+  const { token } = await (await administratorOf(site, desk)).makeToken({ apps: [APP] });
+  const before = await desk.read(userId, APP);
+  const subject = {
+    subject_token: await assertionOf(site, agent.cookies.header(site.url)),
+    subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
+    audience: APP,
+  };
+  confuse();
+  const response = await exchange(site, token, { ...subject, scope: 'openid' });
+  expect(response.status).toBe(503);
+  expect(response.body).not.toContain(OF_ANOTHER);
+  const { accessToken, refreshToken, refresh, failure } = await desk.read(userId, APP);
+  expect([accessToken, refreshToken, refresh]).toEqual([before.accessToken, before.refreshToken, undefined]);
+  expect(failure?.cause).toBe('unusable_answer');
+});

@@ -1,0 +1,161 @@
+/** Providers as they differ: no lifetime in their answers, no refresh token, no revocation; and what a disconnect then tells. */
+import { afterEach, describe, expect, test } from 'vitest';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { getJson, type SiteOptions, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
+import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+afterEach(async () => {
+  await desk.close();
+  await site.close();
+});
+
+type Json = Record<string, unknown>;
+const thread = (agent: Awaited<ReturnType<typeof signIn>>['agent']) => getJson(agent, `${site.url}/threads/current`);
+const calls = () => [site.sandbox.hits.count('POST /token'), site.sandbox.hits.count('GET /1/threads/current')];
+
+/** A site whose provider answers at `path` with that change, sign-in included, and somebody signed in there. */
+async function visit(path: string, change: (body: Json) => object, options: SiteOptions = {}) {
+  site = await startSite(options);
+  desk = await openVaultDesk(site);
+  site.sandbox.faults.set({ on: 'identity-provider', path, kind: 'rewrite', change });
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  site.sandbox.hits.reset();
+  return { agent, userId };
+}
+
+const withoutLifetime = ({ expires_in: _, ...rest }: Json) => rest;
+const withoutRefreshToken = ({ refresh_token: _, ...rest }: Json) => rest;
+
+describe('a provider that does not say how long a token lasts', () => {
+  test('a 401 of the platform tells that it is spent: it is renewed and the call made again', async () => {
+    const { agent, userId } = await visit('/token', withoutLifetime);
+    expect((await desk.read(userId)).expiresAt).toBeUndefined();
+    expect((await thread(agent)).status).toBe(200);
+    expect(calls()).toEqual([0, 1]);
+    pass(61);
+    expect((await thread(agent)).status).toBe(200);
+    expect(calls()).toEqual([1, 3]);
+  });
+
+  test('accessTokenLifetimeSeconds says it in its place: it is renewed before the platform refuses', async () => {
+    const { agent, userId } = await visit('/token', withoutLifetime, { app: { accessTokenLifetimeSeconds: 30 } });
+    const { expiresAt = 0, obtainedAt } = await desk.read(userId);
+    expect(expiresAt - obtainedAt).toBe(30_000);
+    pass(31);
+    expect((await thread(agent)).status).toBe(200);
+    expect(calls()).toEqual([1, 1]);
+  });
+
+  test('accessTokenLifetimeSeconds does not overrule a provider that says it', async () => {
+    const { userId } = await visit('/token', (body) => body, { app: { accessTokenLifetimeSeconds: 30 } });
+    const { expiresAt = 0, obtainedAt } = await desk.read(userId);
+    expect(expiresAt - obtainedAt).toBe(60_000);
+  });
+});
+
+describe('a provider that says when the refresh token ends', () => {
+  test.each([
+    ['refresh_token_expires_in', 259_000, 'expiring'],
+    ['refresh_expires_in', '259000', 'expiring'],
+    ['refresh_token_expires_in', 300_000, 'active'],
+    ['refresh_expires_in', 0, 'active'],
+    ['refresh_token_expires_in', 'soon', 'active'],
+  ])('%s %j: the connection is %s', async (member, value, health) => {
+    const { agent } = await visit('/token', (body) => ({ ...body, [member]: value }));
+    expect((await sessionOf(site, agent)).connections[0]?.health).toBe(health);
+  });
+});
+
+describe('a provider that gives no refresh token', () => {
+  test('the connection is expiring, works to its end, and then has to be made again', async () => {
+    const { agent, userId } = await visit('/token', withoutRefreshToken);
+    expect((await sessionOf(site, agent)).connections[0]?.health).toBe('expiring');
+    const expiresAt = Date.now() + 30_000;
+    await desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
+    expect((await thread(agent)).status).toBe(200);
+    pass(31);
+    // Before anybody has used it, too.
+    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+      ...{ health: 'reconnect_needed', cause: 'access_ended' },
+    });
+    const { status, json } = await thread(agent);
+    expect([status, json.code]).toEqual([403, 'reconnect_needed']);
+    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
+      health: 'reconnect_needed',
+      cause: 'access_ended',
+    });
+    expect(calls()[0]).toBe(0);
+  });
+
+  test('a 401 of the platform leaves it in doubt, and a good answer ends the doubt', async () => {
+    const { agent } = await visit('/token', (body) => withoutRefreshToken(withoutLifetime(body)));
+    pass(5);
+    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'answer', status: 401, body: {} });
+    const { status, json } = await thread(agent);
+    expect([status, json.code]).toEqual([403, 'reconnect_needed']);
+    const health = async () => (await sessionOf(site, agent)).connections[0]?.health;
+    expect(await health()).toBe('in_doubt');
+    expect((await thread(agent)).status).toBe(200);
+    await expect.poll(health).toBe('active');
+    expect(calls()[0]).toBe(0);
+  });
+
+  test('disconnecting revokes the access token', async () => {
+    const { agent } = await visit('/token', withoutRefreshToken);
+    expect(await disconnect(site, agent)).toMatchObject({ revocation: 'revoked' });
+    expect(site.sandbox.hits.count('POST /revoke')).toBe(1);
+  });
+});
+
+describe('disconnecting tells what the provider confirmed, and purges', () => {
+  const same = (body: Json) => body;
+  const cases: [string, object, (where: TestSite) => unknown][] = [
+    ['revoked', { status: 200 }, () => undefined],
+    [
+      'pending',
+      { status: 500 },
+      ({ sandbox }) => sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'error' }),
+    ],
+    [
+      'pending',
+      { error: 'connection' },
+      ({ sandbox }) => sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'reset' }),
+    ],
+  ];
+  test.each(cases)('%s, with what the provider answered: %o', async (outcome, provider, prepare) => {
+    const { agent, userId } = await visit('/token', same);
+    prepare(site);
+    await thread(agent);
+    const ended = { app: 'platform', disconnected: true, revocation: outcome, provider };
+    expect(await disconnect(site, agent)).toEqual({ ...ended, id: expect.stringMatching(/^cn/) });
+    expect(await desk.store.get(keys.grant(userId, 'platform'))).toBeUndefined();
+    expect(await desk.store.get(keys.lastUse(userId, 'platform'))).toBeUndefined();
+    expect(await desk.store.count(keys.grants(userId))).toBe(0);
+    const { status, json } = await thread(agent);
+    expect([status, json.code]).toEqual([403, 'not_connected']);
+    // A second time there is nothing left to end.
+    expect(await disconnect(site, agent)).toEqual({
+      ...{ ...ended, id: null, disconnected: false },
+      ...{ revocation: null, provider: null },
+    });
+  });
+
+  test('unsupported where the provider has no revocation endpoint', async () => {
+    const { agent } = await visit('/.well-known/openid-configuration', ({ revocation_endpoint: _, ...rest }) => rest);
+    expect(await disconnect(site, agent)).toMatchObject({ disconnected: true, revocation: 'unsupported' });
+    expect(site.sandbox.hits.count('POST /revoke')).toBe(0);
+  });
+
+  test('the page says it in words, and offers to connect again', async () => {
+    const { agent } = await visit('/token', same);
+    const page = await agent.get(`${site.url}/connections/platform`);
+    const after = await agent.submit(page, {}, { button: 'Disconnect' });
+    expect(after.url).toMatch(`${site.url}/connections/platform?done=`);
+    expect(after.body).toContain('The provider has confirmed that our access is withdrawn');
+    expect(after.forms.some(({ action }) => action.endsWith('/connections/platform'))).toBe(true);
+  });
+});

@@ -1,0 +1,236 @@
+/** Reconnecting by the form as it stands: it requests what was requested, whatever the provider calls that. */
+import { afterEach, describe, expect, test } from 'vitest';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { status } from '../../support/hostile-answers.ts';
+import type { Mode } from '../../support/hostile-modes.ts';
+import { pass } from '../../support/passing-time.ts';
+import { until } from '../../support/until.ts';
+import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { openVaultDesk, sessionOf } from './vault-desk.ts';
+
+let site: HostileSite;
+afterEach(() => site.close());
+
+type Tokens = Record<string, unknown>;
+const scopesIn = ({ scope }: Tokens) => String(scope).split(' ');
+
+/** The provider responds so from now on, with access tokens for a minute. */
+const behave = (tokens: (body: Tokens) => Tokens, more: Mode = {}) =>
+  site.provider.set({ ...more, tokens: (body) => tokens({ ...body, expires_in: 60 }) as typeof body });
+const REFUSED: Mode = { answers: { refresh: status(400, { error: 'invalid_grant' }) } };
+
+/** A user who signs in with one app and is connected to another, which has these scopes. */
+async function connected(
+  scopes: string[],
+  tokens: (body: Tokens) => Tokens,
+  changes: (issuer: string) => Record<string, unknown> = () => ({}),
+  more: Mode = {},
+) {
+  site = await startHostileSite({
+    apps: (provider, url) => [
+      provider.app(url, { scopes: ['openid', 'profile'], apiBaseUrl: undefined }),
+      provider.app(url, { id: 'files', scopes, signIn: undefined, ...changes(provider.issuer) }),
+    ],
+  });
+  const { agent } = await attempt(site);
+  behave(tokens, more);
+  await reconnect(agent, 'Connect');
+  expect(await healthOf(agent)).toBe('active');
+  site.provider.hits.length = 0;
+  return agent;
+}
+
+async function reconnect(agent: UserAgent, button = 'Reconnect with these') {
+  const page = await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button });
+  expect(page.status).toBe(200);
+}
+
+const requested = () => {
+  const [hit] = site.provider.hitsOf('authorize').slice(-1);
+  return new URL(hit?.url ?? '', site.url).searchParams;
+};
+const connectionOf = async (agent: UserAgent) =>
+  (await sessionOf(site, agent)).connections.find(({ app }) => app === 'files');
+const healthOf = async (agent: UserAgent) => (await connectionOf(agent))?.health;
+const thread = (agent: UserAgent) => getJson(agent, `${site.url}/threads/current?app=files`);
+
+test('a provider that leaves offline_access out of its responses: the connection lasts again after it was refused', async () => {
+  const scopes = ['openid', 'profile', 'mail.read', 'offline_access'];
+  const withoutOffline = ({ refresh_token, ...body }: Tokens): Tokens => {
+    const granted = scopesIn(body);
+    const scope = granted.filter((one) => one !== 'offline_access').join(' ');
+    return { ...body, scope, ...(granted.includes('offline_access') ? { refresh_token } : {}) };
+  };
+  const agent = await connected(scopes, withoutOffline);
+  behave(withoutOffline, REFUSED);
+  pass(61);
+  expect((await thread(agent)).status).toBe(403);
+  behave(withoutOffline);
+  const page = await agent.get(`${site.url}/connections/files`);
+  expect(page.body).not.toContain('status-idle">New');
+  await reconnect(agent);
+  expect(requested().get('scope')).toBe(scopes.join(' '));
+  expect(await healthOf(agent)).toBe('active');
+  pass(61);
+  expect((await thread(agent)).status).toBe(200);
+});
+
+test('a provider that gives scopes other names: none is lost, and the short way from the start page asks for the same', async () => {
+  const scopes = ['openid', 'email', 'profile', 'calendar'];
+  const renamed = (body: Tokens) => ({
+    ...body,
+    scope: scopesIn(body)
+      .map((scope) => (scope === 'openid' ? scope : `https://provider.test/auth/${scope}`))
+      .join(' '),
+  });
+  const agent = await connected(scopes, renamed);
+  await reconnect(agent);
+  expect(requested().get('scope')).toBe(scopes.join(' '));
+  const page = await agent.get(`${site.url}/connections/files`);
+  const form = page.forms.find(({ buttons }) => buttons.some(({ text }) => text === 'Reconnect with these'));
+  const fewer = form?.fields.filter(([, value]) => value !== 'calendar');
+  await agent.request(`${site.url}/connections/files`, { method: 'POST', body: new URLSearchParams(fewer) });
+  expect(requested().get('scope')).toBe('openid email profile');
+  behave(renamed, REFUSED);
+  pass(61);
+  expect((await thread(agent)).status).toBe(403);
+  behave(renamed);
+  await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Reconnect Elsewhere' });
+  expect(requested().get('scope')).toBe('openid email profile');
+  expect(await healthOf(agent)).toBe('active');
+});
+
+test('a provider whose names cannot be told apart: the form as it stands is never refused', async () => {
+  const joined = (body: Tokens) => ({ ...body, scope: scopesIn(body).join(',') });
+  const agent = await connected(['repo', 'gist'], joined);
+  await reconnect(agent);
+  expect(requested().get('scope')).toBe('repo gist');
+});
+
+test('an imported connection, of which it is not known what was requested, reconnects as well', async () => {
+  const agent = await connected(['repo', 'gist'], (body) => ({ ...body, scope: 'repo,gist' }));
+  const desk = await openVaultDesk(site);
+  const { userId } = await sessionOf(site, agent);
+  await desk.change(userId, () => ({ requestedScopes: undefined }), 'files');
+  await desk.close();
+  await reconnect(agent);
+  expect(requested().get('scope')).toBe('repo gist');
+});
+
+test('the platform refused the token and the provider is away: in doubt, until the platform takes the token again', async () => {
+  const agent = await connected(['read', 'offline_access'], ({ expires_in: _, ...body }) => body);
+  const desk = await openVaultDesk(site);
+  const { userId } = await sessionOf(site, agent);
+  const { accessToken } = await desk.read(userId, 'files');
+  await desk.change(userId, () => ({ accessToken: 'no-longer-known' }), 'files');
+  site.provider.set('refresh-status-503');
+  pass(5);
+  const { status: code, json } = await thread(agent);
+  expect([code, json.connectUrl]).toEqual([503, `${site.url}/connections/files`]);
+  expect(await connectionOf(agent)).toMatchObject({ health: 'in_doubt', cause: 'provider_unavailable' });
+  await desk.change(userId, () => ({ accessToken }), 'files');
+  expect((await thread(agent)).status).toBe(200);
+  await until(async () => (await healthOf(agent)) === 'active');
+  await desk.close();
+});
+
+describe('an account that no ID token names', () => {
+  const withoutRefreshToken = ({ refresh_token: _, ...body }: Tokens) => body;
+
+  /** Connected once with a refresh token; from then on consents bring none. */
+  async function connectedAs(account?: (issuer: string) => unknown, userinfo?: Mode['userinfo']) {
+    const more = userinfo ? { userinfo } : {};
+    const changes = (issuer: string) => ({ account: account?.(issuer) });
+    const agent = await connected(['read'], (body) => body, changes, more);
+    const desk = await openVaultDesk(site);
+    const { userId } = await sessionOf(site, agent);
+    const read = () => desk.read(userId, 'files');
+    const before = await read();
+    behave(withoutRefreshToken, more);
+    return { agent, before, read, close: desk.close };
+  }
+
+  test.each<[string, (issuer: string) => unknown, Mode['userinfo'], string]>([
+    ['userinfo', () => ({ field: 'sub' }), undefined, 'user-1'],
+    ['a whole number', () => ({ field: 'data.ids.0' }), () => ({ data: { ids: [583_231] } }), '583231'],
+    ['a URL of the API', (issuer) => ({ field: 'thread.id', url: `${issuer}/api/1/threads/current` }), undefined, 't1'],
+  ])('%s names it: the refresh token is kept, and consent is not asked for', async (_what, account, userinfo, id) => {
+    const { agent, before, read, close } = await connectedAs(account, userinfo);
+    expect(before.account).toEqual({ accountId: id });
+    await reconnect(agent, 'Reconnect');
+    expect(requested().get('prompt')).toBeNull();
+    expect(await read()).toMatchObject({ refreshToken: before.refreshToken, account: { accountId: id } });
+    expect((await read()).accessToken).not.toBe(before.accessToken);
+    pass(61);
+    expect((await thread(agent)).status).toBe(200);
+    expect((await agent.get(`${site.url}/connections/files`)).body).toContain(`Connected as <bdi>${id}</bdi>`);
+    expect(site.provider.hitsOf('revocation')).toEqual([]);
+    await close();
+  });
+
+  test('another account gets nothing of the earlier one, whose access is withdrawn', async () => {
+    const { agent, before, read, close } = await connectedAs(() => ({ field: 'sub' }));
+    site.provider.signInAs({ sub: 'user-2' });
+    await reconnect(agent, 'Reconnect');
+    expect((await read()).account).toEqual({ accountId: 'user-2' });
+    expect((await read()).refreshToken).toBeUndefined();
+    expect(site.provider.hitsOf('revocation').map(({ body }) => new URLSearchParams(body).get('token'))).toEqual([
+      before.refreshToken,
+    ]);
+    await close();
+  });
+
+  test('where it is not known, the refresh token may be another account’s: a new one is asked for, and none is mixed', async () => {
+    const { agent, read, close } = await connectedAs();
+    site.provider.signInAs({ sub: 'user-2' });
+    await reconnect(agent, 'Reconnect');
+    expect(requested().get('prompt')).toBe('consent');
+    expect((await read()).refreshToken).toBeUndefined();
+    expect(await healthOf(agent)).toBe('expiring');
+    await close();
+  });
+
+  const ANSWERS: [string, Mode][] = [
+    ['a refusal', { answers: { userinfo: status(403, { error: 'insufficient_scope' }) } }],
+    ['a challenge', { answers: { userinfo: status(401, '', { 'www-authenticate': 'Bearer error="invalid_token"' }) } }],
+    ['no JSON', { answers: { userinfo: status(200, '<h1>Sign in</h1>') } }],
+    ['another member', { userinfo: () => ({ id: 'user-1' }) }],
+    ['an inherited member', { userinfo: () => ({}) }],
+    ['an object', { userinfo: () => ({ sub: { id: 1 } }) }],
+    ['an empty text', { userinfo: () => ({ sub: ' ' }) }],
+    ['a text that is too long', { userinfo: () => ({ sub: 'x'.repeat(256) }) }],
+    ['a number that is rounded', { userinfo: () => ({ sub: 2 ** 53 }) }],
+    ['a redirect', { answers: { userinfo: status(302, '', { location: '/elsewhere' }) } }],
+    ['a failure of the provider', { answers: { userinfo: status(500, '') } }],
+  ];
+  test.each(ANSWERS)('%s: nothing is connected, and the connection stays as it was', async (what, mode) => {
+    const { agent, before, read, close } = await connectedAs(() => ({ field: 'sub' }));
+    behave((body) => body, mode);
+    const page = await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Reconnect' });
+    expect(page.status).toBe(what.startsWith('a failure') ? 503 : 502);
+    if (page.status === 502) expect(page.body).toContain('We could not find out which account you chose');
+    expect(await read()).toEqual(before);
+    await close();
+  });
+
+  test('not even of a first connection: its tokens are revoked, since nothing here holds them', async () => {
+    site = await startHostileSite({
+      apps: (provider, url) => [
+        provider.app(url, { scopes: ['openid', 'profile'], apiBaseUrl: undefined }),
+        provider.app(url, { id: 'files', scopes: ['read'], signIn: undefined, account: { field: 'id' } }),
+      ],
+    });
+    const { agent } = await attempt(site);
+    let issued = '';
+    behave((body) => {
+      issued = String(body.refresh_token);
+      return body;
+    });
+    const page = await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Connect' });
+    expect(page.status).toBe(502);
+    const revoked = () => site.provider.hitsOf('revocation').map(({ body }) => new URLSearchParams(body).get('token'));
+    await until(() => revoked().length > 0);
+    expect(revoked()).toEqual([issued]);
+  });
+});

@@ -1,0 +1,310 @@
+/** Refreshing as it is seen from outside: one token call for many requests, nothing lost, nobody's data to somebody else. */
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { CLIENT_SECRET, getJson, JSON_ONLY, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
+import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  site = await startSite();
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+afterEach(() => {
+  vi.useRealTimers();
+  site.sandbox.faults.clear();
+});
+
+const ENDED = 61;
+const thread = (agent: Awaited<ReturnType<typeof signIn>>['agent']) => getJson(agent, `${site.url}/threads/current`);
+const tokenCalls = () => site.sandbox.hits.count('POST /token');
+const platformCalls = () => site.sandbox.hits.count('GET /1/threads/current');
+
+async function signedIn(login?: string) {
+  const { agent } = await signIn(site, login);
+  const { userId } = await sessionOf(site, agent);
+  site.sandbox.hits.reset();
+  return { agent, userId };
+}
+
+/** Lets the provider do its work and then waits with the answer; tells what it holds. */
+function withheldAnswer() {
+  let body: Record<string, string> | undefined;
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  site.sandbox.faults.set({
+    on: 'identity-provider',
+    path: '/token',
+    times: 1,
+    kind: 'rewrite',
+    change: async (answer) => {
+      body = answer as Record<string, string>;
+      await released;
+      return answer;
+    },
+  });
+  return { made: () => until(() => body !== undefined), release, body: () => body ?? {} };
+}
+
+async function isActive(token: string | undefined): Promise<boolean> {
+  const answer = await fetch(`${site.sandbox.issuer}/introspect`, {
+    method: 'POST',
+    headers: { authorization: `Basic ${Buffer.from(`test-platform:${CLIENT_SECRET}`).toString('base64')}` },
+    body: new URLSearchParams({ token: token ?? '' }),
+  });
+  return ((await answer.json()) as { active: boolean }).active;
+}
+
+describe('one refresh for all', () => {
+  test('R31: 50 parallel requests on an expired token make 1 token call and get 50 good answers', async () => {
+    const { agent } = await signedIn();
+    pass(ENDED);
+    const answers = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
+    expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
+    expect(tokenCalls()).toBe(1);
+    expect(platformCalls()).toBe(50);
+  });
+
+  test('R31: the same for a token that the platform refuses before its time', async () => {
+    const { agent, userId } = await signedIn();
+    pass(10);
+    await desk.change(userId, () => ({ accessToken: 'revoked-by-the-platform' }));
+    const answers = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
+    expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(200));
+    expect(tokenCalls()).toBe(1);
+  });
+
+  test('R33: 200 requests of mixed users on expired tokens: nobody sees the thread of another', async () => {
+    const logins = ['user@example.test', 'second@example.test', 'admin@example.test'];
+    const people = await Promise.all(logins.map((login) => signedIn(login)));
+    const own = await Promise.all(people.map(async ({ agent }) => JSON.stringify((await thread(agent)).json)));
+    expect(new Set(own).size).toBe(3);
+    site.sandbox.hits.reset();
+    pass(ENDED);
+    const mixed = await Promise.all(
+      Array.from({ length: 200 }, async (_, at) => {
+        const { agent } = people[at % 3] ?? { agent: undefined };
+        return agent && JSON.stringify((await thread(agent)).json);
+      }),
+    );
+    expect(mixed).toEqual(Array.from({ length: 200 }, (_, at) => own[at % 3]));
+    expect(tokenCalls()).toBe(3);
+  });
+});
+
+describe('what an answer leaves out or breaks', () => {
+  test('R30: an answer without a new refresh token keeps the old one', async () => {
+    const { agent, userId } = await signedIn();
+    const before = await desk.read(userId);
+    site.sandbox.faults.set({
+      on: 'identity-provider',
+      path: '/token',
+      kind: 'rewrite',
+      change: ({ refresh_token: _, ...rest }) => rest,
+    });
+    pass(ENDED);
+    expect((await thread(agent)).status).toBe(200);
+    const after = await desk.read(userId);
+    expect(after.refreshToken).toBe(before.refreshToken);
+    expect(after.refreshToken).toBeTruthy();
+    expect(after.accessToken).not.toBe(before.accessToken);
+  });
+
+  test.each([
+    ['a bad ID token', (body: Record<string, unknown>) => ({ ...body, id_token: 'eyJhbGciOiJub25lIn0.e30.' })],
+    ['no access token', ({ access_token: _, ...rest }: Record<string, unknown>) => rest],
+    ['an unknown token type', (body: Record<string, unknown>) => ({ ...body, token_type: 'mac' })],
+  ])('R32: the new refresh token of a 200 with %s is kept and used', async (_name, change) => {
+    const { agent, userId } = await signedIn();
+    let given: unknown;
+    site.sandbox.faults.set({
+      on: 'identity-provider',
+      path: '/token',
+      times: 1,
+      kind: 'rewrite',
+      change(body) {
+        given = body.refresh_token;
+        return change(body);
+      },
+    });
+    pass(ENDED);
+    const refused = await thread(agent);
+    expect([refused.status, refused.json.code]).toEqual([503, 'provider_unavailable']);
+    expect((await desk.read(userId)).refreshToken).toBe(given);
+    // The sandbox rotates strictly: the first refresh token would end the whole grant now.
+    pass(60);
+    expect((await thread(agent)).status).toBe(200);
+  });
+
+  test.each([[-5], [1e300], [0], ['soon'], [[60]]])('R27, R32: expires_in %j harms nothing', async (value) => {
+    const { agent, userId } = await signedIn();
+    site.sandbox.faults.set({
+      on: 'identity-provider',
+      path: '/token',
+      times: 1,
+      kind: 'rewrite',
+      change: (body) => ({ ...body, expires_in: value }),
+    });
+    pass(ENDED);
+    expect((await thread(agent)).status).toBe(200);
+    const { expiresAt } = await desk.read(userId);
+    expect(expiresAt === undefined || expiresAt <= Date.now() + 366 * 86_400_000).toBe(true);
+  });
+});
+
+describe('a token that somebody else has used or ended', () => {
+  test('R37: after invalid_grant the vault is read again, and what changed there is used', async () => {
+    const { agent, userId } = await signedIn();
+    const { refreshToken } = await desk.read(userId);
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', times: 1, kind: 'hold', until: released });
+    pass(ENDED);
+    const waiting = thread(agent);
+    await until(() => tokenCalls() === 1);
+    // Elsewhere the same person connects anew, and the old grant is ended at the provider.
+    await signIn(site);
+    await fetch(`${site.sandbox.issuer}/revoke`, {
+      method: 'POST',
+      headers: { authorization: `Basic ${Buffer.from(`test-platform:${CLIENT_SECRET}`).toString('base64')}` },
+      body: new URLSearchParams({ token: refreshToken ?? '' }),
+    });
+    expect(await isActive(refreshToken)).toBe(false);
+    release();
+    expect((await waiting).status).toBe(200);
+    expect((await sessionOf(site, agent)).connections[0]).toMatchObject({ health: 'active', cause: null });
+  });
+
+  test('R43: disconnecting during a refresh wins, and the new token is revoked', async () => {
+    const { agent, userId } = await signedIn();
+    const withheld = withheldAnswer();
+    pass(ENDED);
+    const waiting = thread(agent);
+    await withheld.made();
+    const fresh = withheld.body().access_token;
+    expect(await isActive(fresh)).toBe(true);
+    // The first revocation fails, so that only that of the new token can end the grant at the provider.
+    site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', times: 1, kind: 'error' });
+    expect(await disconnect(site, agent)).toMatchObject({ disconnected: true, revocation: 'pending' });
+    withheld.release();
+    const late = await waiting;
+    expect([late.status, late.json.code]).toEqual([403, 'not_connected']);
+    expect(await desk.grants.loadStored(userId, 'platform')).toBeUndefined();
+    expect(site.sandbox.hits.count('POST /revoke')).toBe(2);
+    expect(await isActive(fresh)).toBe(false);
+    expect((await thread(agent)).json.code).toBe('not_connected');
+  });
+
+  test('F22: a refresh whose caller has gone is finished and kept', async () => {
+    const { agent, userId } = await signedIn();
+    const withheld = withheldAnswer();
+    pass(ENDED);
+    const gone = new AbortController();
+    const cookie = agent.cookies.header(site.url);
+    const call = fetch(`${site.url}/threads/current`, { headers: { cookie }, signal: gone.signal });
+    await withheld.made();
+    gone.abort();
+    await expect(call).rejects.toThrow();
+    withheld.release();
+    await until(async () => (await desk.read(userId)).refreshToken === withheld.body().refresh_token);
+    site.sandbox.hits.reset();
+    expect((await thread(agent)).status).toBe(200);
+    expect(tokenCalls()).toBe(0);
+    expect(site.logs().filter((line) => line.includes('"code":"upstream_error"'))).toEqual([]);
+  });
+
+  test('R90: stopping waits for a refresh that is under way', async () => {
+    const { agent, userId } = await signedIn();
+    const withheld = withheldAnswer();
+    pass(ENDED);
+    const gone = new AbortController();
+    const headers = { cookie: agent.cookies.header(site.url) };
+    fetch(`${site.url}/threads/current`, { headers, signal: gone.signal }).catch(() => undefined);
+    await withheld.made();
+    gone.abort();
+    const restarted = site.restart();
+    setTimeout(withheld.release, 300);
+    await restarted;
+    expect((await desk.read(userId)).refreshToken).toBe(withheld.body().refresh_token);
+    expect((await thread(agent)).status).toBe(200);
+  });
+});
+
+describe('R42: the access token', () => {
+  /** 30 s before the end of an access token of ten minutes, within the margin in which it is refreshed. */
+  const enterMargin = (userId: string) => {
+    const expiresAt = Date.now() + 30_000;
+    return desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
+  };
+
+  test('is used inside the margin although the refresh fails', async () => {
+    const { agent, userId } = await signedIn();
+    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
+    await enterMargin(userId);
+    for (let i = 0; i < 5; i += 1) expect((await thread(agent)).status).toBe(200);
+    expect(tokenCalls()).toBe(1);
+  });
+
+  test('is used inside the margin although the provider hangs, without a long wait', async () => {
+    const { agent, userId } = await signedIn();
+    const withheld = withheldAnswer();
+    await enterMargin(userId);
+    const took = startStopwatch();
+    expect((await thread(agent)).status).toBe(200);
+    expect(took()).toBeLessThan(4_000);
+    withheld.release();
+  });
+
+  test('is renewed once after a 401, and the call is made again', async () => {
+    const { agent } = await signedIn();
+    pass(5);
+    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'answer', status: 401, body: {} });
+    expect((await thread(agent)).status).toBe(200);
+    expect([tokenCalls(), platformCalls()]).toEqual([1, 2]);
+  });
+
+  test('is renewed at most once where the platform always answers 401', async () => {
+    const { agent } = await signedIn();
+    pass(5);
+    // For two seconds, however long they take on a busy machine.
+    vi.useFakeTimers({ toFake: ['Date'] });
+    site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 401, body: {} });
+    const { status, json } = await thread(agent);
+    expect([status, json.code]).toEqual([502, 'upstream_error']);
+    expect([tokenCalls(), platformCalls()]).toEqual([1, 2]);
+    // The token is new now: another one would not be better.
+    expect((await thread(agent)).status).toBe(502);
+    expect([tokenCalls(), platformCalls()]).toEqual([1, 3]);
+  });
+
+  test('is renewed after a 401 although the clock was set back by an hour (F12)', async () => {
+    const { agent, userId } = await signedIn();
+    await desk.change(userId, () => ({ obtainedAt: Date.now() + 3_600_000, expiresAt: Date.now() + 3_660_000 }));
+    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'answer', status: 401, body: {} });
+    expect((await thread(agent)).status).toBe(200);
+    expect(tokenCalls()).toBe(1);
+  });
+
+  test('that was refused cannot be had anew while the provider is down', async () => {
+    const { agent } = await signedIn();
+    pass(5);
+    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
+    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'answer', status: 401, body: {} });
+    const { status, json, headers } = await thread(agent);
+    expect([status, json.code]).toEqual([503, 'provider_unavailable']);
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+  });
+});
+
+test('a note of the last use is kept for the pages, and goes with the connection', async () => {
+  const { agent, userId } = await signedIn('second@example.test');
+  expect((await thread(agent)).status).toBe(200);
+  await until(async () => (await sessionOf(site, agent)).connections[0]?.lastUsedAt !== null);
+  expect(await disconnect(site, agent)).toMatchObject({ revocation: 'revoked' });
+  expect(await desk.grants.lastUse(userId, 'platform')).toBeUndefined();
+  expect((await agent.get(`${site.url}/connections`, JSON_ONLY)).body).toBe('{"connections":[]}');
+});

@@ -1,0 +1,502 @@
+/** Revocations that a provider does not confirm: kept, tried again with growing pauses, and given up only after a week (R52). */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
+import { createConnections } from '../../../src/gatehouse/grants/connections.ts';
+import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import { createRevocations } from '../../../src/gatehouse/grants/revocations.ts';
+import type { Events } from '../../../src/shared/observability/events.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import type { RevocationOutcome } from '../../../src/shared/provider/provider-reply.ts';
+import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createSealer, type Sealer } from '../../../src/shared/storage/sealed.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { PLATFORM } from '../../support/apps.ts';
+import { until } from '../../support/until.ts';
+
+const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
+/** An app whose provider does not respond until `hanging` is resolved. */
+const HANGING = { ...APP, id: 'hanging' } as ConnectedApp;
+const OF_APP = { appId: APP.id, registration: registrationOf(APP) };
+const MINUTE = 60_000;
+const ID = expect.stringMatching(/^cn/);
+
+let directory: string;
+let store: Store;
+let sealer: Sealer;
+let grants: GrantStore;
+let now: number;
+let outcome: RevocationOutcome;
+/** The status of the provider's answer, where it gave one. */
+let status: number | undefined;
+let asked: string[];
+let told: string[];
+let hanging: Promise<void>;
+/** The apps of this moment. */
+let apps: ConnectedApp[];
+/** The connection of each revocation that ended later. */
+let confirmed: unknown[];
+/** How many were kept while the provider was asked last. */
+let keptWhenAsked = 0;
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-revocations-'));
+  [now, outcome, status, apps] = [1_800_000_000_000, 'unconfirmed', undefined, [APP]];
+  [asked, told, confirmed] = [[], [], []];
+  store = await createSqliteStore({ directory, clock: () => now });
+  const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
+  if ('faults' in parsed) throw new Error(parsed.faults.join());
+  sealer = createSealer(parsed.keys);
+  grants = createGrantStore({ store, sealer, clock: () => now });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const events = {
+  connectionMade: () => undefined,
+  connectionRemoved: ({ revocation }: { revocation: string }) => void told.push(revocation),
+  revocationEnded(facts: { outcome: string; connection: unknown }) {
+    told.push(facts.outcome);
+    confirmed.push(facts.connection);
+  },
+} as unknown as Events;
+
+const findApp = (id: string) => apps.find((app) => app.id === id);
+
+/** As another process has it: nothing but the store is common. */
+const revocations = () =>
+  createRevocations({
+    ...{
+      store,
+      sealer,
+      grants,
+      events,
+      clock: () => now,
+      random: () => 0.5,
+      findApp,
+    },
+    provider: {
+      async revoke(app: ConnectedApp, token: string) {
+        asked.push(token);
+        if (app.id === HANGING.id) await hanging;
+        keptWhenAsked = (await store.page(keys.revocations, { limit: 9 })).items.length;
+        return { outcome, ...(status === undefined ? {} : { said: { status } }) };
+      },
+    },
+  });
+const isRegistered = async () => true;
+const NO_LINKS = { isOpen: async () => false };
+const connections = () =>
+  createConnections({
+    grants,
+    revocations: revocations(),
+    links: NO_LINKS,
+    findApp,
+    isRegistered,
+    checkSeconds: 86_400,
+    events,
+    clock: () => now,
+  });
+
+/** @param subject null where the provider does not say */
+const connect = (refreshToken: string | undefined, subject: string | null = 's1') =>
+  connections().make({
+    userId: 'u1',
+    app: APP,
+    response: { accessToken: `at-${refreshToken}`, refreshToken } as unknown as TokenResponse,
+    scopes: ['openid'],
+    account: subject === null ? {} : { subject },
+    admit: async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] }),
+  });
+const retryAfter = async (milliseconds: number) => {
+  now += milliseconds;
+  await revocations().retryDue();
+};
+
+test('R52: a failed revocation is pending, not done; the connection is gone at once; another process tries again until it is confirmed', async () => {
+  await connect('rt1');
+  const ended = await connections().end('u1', APP.id);
+  expect(ended).toEqual({ id: ID, revocation: 'pending' });
+  expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
+  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', connection: ended?.id, attempts: 1 }]);
+  await retryAfter(29_000);
+  expect(asked).toEqual(['rt1']);
+  await retryAfter(2_000);
+  expect(asked).toEqual(['rt1', 'rt1']);
+  await retryAfter(59_000);
+  expect(asked).toHaveLength(2);
+  expect(told).toEqual(['pending']);
+  outcome = 'revoked';
+  await retryAfter(2_000);
+  expect(asked).toHaveLength(3);
+  expect([told, confirmed]).toEqual([['pending', 'confirmed'], [ended?.id]]);
+  expect(await revocations().pendingOf('u1')).toEqual([]);
+  expect((await revocations().page({ limit: 9 })).items).toEqual([]);
+});
+
+test('R52: what the provider answered is told with it, as far as it answered', async () => {
+  await connect('rt1');
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending' });
+  status = 500;
+  await connect('rt2');
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending', said: { status: 500 } });
+  [outcome, status] = ['revoked', 200];
+  await connect('rt3');
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'revoked', said: { status: 200 } });
+});
+
+test('R52: a process that dies between keeping the request and deleting the grant: both are done later', async () => {
+  await connect('rt1');
+  const stored = await grants.loadStored('u1', APP.id);
+  const request = { userId: 'u1', ...OF_APP, token: 'rt1', hint: 'refresh_token' as const };
+  await revocations().plan({ ...request, grantVersion: stored?.version });
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(asked).toEqual(['rt1']);
+  expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
+});
+
+/** Plans to end the connection as it stands, as a disconnect does whose next step failed. */
+async function planned(): Promise<void> {
+  const stored = await grants.loadStored('u1', APP.id);
+  if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
+  const { refreshToken: token = '' } = stored.grant;
+  await revocations().plan({
+    ...{ userId: 'u1', ...OF_APP, grantVersion: stored.version, token, hint: 'refresh_token' },
+  });
+  now += 1_000;
+}
+
+test('R52: the same where the grant was written again in between: its connection ends before the provider is asked', async () => {
+  await connect('rt1');
+  await planned();
+  const stored = await grants.loadStored('u1', APP.id);
+  if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
+  await grants.save(stored.grant, stored.version);
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
+  expect(asked).toEqual(['rt1']);
+});
+
+test('R43, R52: where a refresh has brought another token meanwhile that is the one revoked', async () => {
+  await connect('rt1');
+  await planned();
+  const stored = await grants.loadStored('u1', APP.id);
+  if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
+  await grants.save({ ...stored.grant, refreshToken: 'rt2', refreshedBy: 7 }, stored.version);
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
+  expect(asked).toEqual(['rt2']);
+});
+
+test.each(['rt2', undefined])(
+  'R52: where the person has connected again by then (%s) the connection lives, and the provider is not asked to end it',
+  async (token) => {
+    await connect('rt1');
+    await planned();
+    await connect(token);
+    await retryAfter(31_000);
+    expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: token ?? 'rt1' } });
+    expect(asked).toEqual([]);
+    expect(await revocations().pendingOf('u1')).toEqual([]);
+  },
+);
+
+test('R52: a connection that was made after it leaves the earlier token to be revoked', async () => {
+  await connect('rt1');
+  await planned();
+  await grants.remove('u1', APP.id, (await grants.loadStored('u1', APP.id))?.version ?? 0);
+  now += 1_000;
+  await connect('rt2');
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt2' } });
+  expect(asked).toEqual(['rt1']);
+});
+
+test('R52: the withdrawal of a token that was replaced leaves the connection that replaced it', async () => {
+  await connect('rt-new');
+  await revocations().plan({
+    userId: 'u1',
+    ...OF_APP,
+    token: 'rt-old',
+    hint: 'refresh_token',
+    grantVersion: undefined,
+  });
+  outcome = 'revoked';
+  await retryAfter(31_000);
+  expect(asked).toEqual(['rt-old']);
+  expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt-new' } });
+});
+
+test('R44: the token waits sealed', async () => {
+  await connect('rt-canary');
+  await connections().end('u1', APP.id);
+  const [pending] = await revocations().pendingOf('u1');
+  const kept = await store.get(`revocation:{u1}:${pending?.id}`);
+  expect(kept?.value).not.toContain('rt-canary');
+  expect(kept?.value).toMatch(/^eyJ/);
+});
+
+test('R52: after a week it is given up, and that is told', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  await retryAfter(7 * 86_400_000 + MINUTE);
+  expect(told).toEqual(['pending', 'abandoned']);
+  expect(await revocations().pendingOf('u1')).toEqual([]);
+});
+
+test('R52: connecting another account withdraws the earlier one’s grant; the same account again does not end the new one', async () => {
+  outcome = 'revoked';
+  await connect('rt1');
+  await connect('rt2');
+  expect(asked).toEqual([]);
+  await connect('rt3', 'another-account');
+  expect(asked).toEqual(['rt2']);
+});
+
+test.each([
+  ['now', 's1', null],
+  ['before', null, 's1'],
+])(
+  'R52: nothing is withdrawn where the provider did not say %s whose account it is: it may be the same',
+  async (_when, ...subjects) => {
+    outcome = 'revoked';
+    for (const [n, subject] of subjects.entries()) await connect(`rt${n}`, subject);
+    expect(asked).toEqual([]);
+  },
+);
+
+test('R43, R52: a token that belongs to nobody any more is kept before the provider is asked, so that a kill loses nothing', async () => {
+  const { revokeUnowned: revoke } = revocations();
+  const page = () => revocations().page({ limit: 9 });
+  expect(await revoke(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'unconfirmed' });
+  expect([asked, keptWhenAsked]).toEqual([['rt-late'], 1]);
+  expect((await page()).items).toMatchObject([{ userId: 'nobody', attempts: 1 }]);
+  outcome = 'revoked';
+  expect(await revoke(APP, 'rt-later', 'refresh_token')).toEqual({ outcome: 'revoked' });
+  expect((await page()).items).toHaveLength(1);
+});
+
+test('R52: the pauses double up to an hour', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  const pauses: number[] = [];
+  for (let attempt = 1; attempt <= 9; attempt += 1) {
+    const [pending] = await revocations().pendingOf('u1');
+    expect(pending?.attempts).toBe(attempt);
+    pauses.push(((pending?.nextAt ?? 0) - now) / 1_000);
+    await retryAfter((pending?.nextAt ?? 0) - now);
+  }
+  expect(pauses).toEqual([30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
+  expect(asked).toHaveLength(10);
+});
+
+test('R52: pending revocations are listed with the last response, a page at a time, until each has ended', async () => {
+  status = 503;
+  await connect('rt1');
+  const began = now;
+  await connections().end('u1', APP.id);
+  now += 1_000;
+  const { revokeUnowned, page } = revocations();
+  await revokeUnowned(APP, 'rt2', 'access_token');
+  const first = await page({ limit: 1 });
+  expect(first.items).toMatchObject([{ userId: 'u1', app: 'platform', since: began, said: { status: 503 } }]);
+  const second = await page({ limit: 1, after: first.next });
+  expect(second.items).toMatchObject([{ userId: 'nobody', app: 'platform', since: began + 1_000 }]);
+  expect(JSON.stringify([first, second])).not.toContain('rt');
+});
+
+test('R52: a revocation is abandoned where its app no longer exists, or its record cannot be opened', async () => {
+  const plan = (appId: string) =>
+    revocations().plan({ userId: 'u1', ...OF_APP, appId, token: 'rt', hint: 'refresh_token' });
+  await plan('gone');
+  const id = await plan(APP.id);
+  await store.write([{ put: keys.revocation('u1', id), value: 'not sealed' }]);
+  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'gone' }]);
+  await retryAfter(31_000);
+  expect([asked, told]).toEqual([[], ['abandoned', 'abandoned']]);
+  expect(await revocations().pendingOf('u1')).toEqual([]);
+  await retryAfter(31_000);
+  expect(told).toHaveLength(2);
+});
+
+test('R116, R52: an app that has moved gets no token of its earlier registration, which is revoked once the app is as it was', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  outcome = 'revoked';
+  for (const moved of [{ issuer: 'https://other.test' }, { clientId: 'c2' }, { apiBaseUrl: 'https://other.test' }]) {
+    apps = [{ ...APP, ...moved }];
+    await retryAfter(2 * 60 * MINUTE);
+  }
+  expect([asked, told]).toEqual([['rt1'], ['pending']]);
+  expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attempts: 4 }]);
+  apps = [APP];
+  await retryAfter(2 * 60 * MINUTE);
+  expect([asked, told]).toEqual([
+    ['rt1', 'rt1'],
+    ['pending', 'confirmed'],
+  ]);
+});
+
+test('R116, R52: a revocation of an earlier registration is given up after a week', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  apps = [{ ...APP, clientId: 'c2' }];
+  await retryAfter(7 * 86_400_000);
+  expect(told).toEqual(['pending']);
+  await retryAfter(2 * 60 * MINUTE);
+  expect(told).toEqual(['pending', 'abandoned']);
+});
+
+test('R132, R52: revocations at a provider that hangs delay no other, however many they are', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hanging = promise;
+  apps = [APP, HANGING];
+  const plan = (app: ConnectedApp, at: number) =>
+    revocations().plan({
+      ...{ userId: `u${at}`, appId: app.id, registration: registrationOf(app) },
+      ...{ token: `${app.id} ${at}`, hint: 'refresh_token' as const },
+    });
+  for (let at = 0; at < 30; at += 1) await plan(APP, at);
+  now += 1;
+  // More than a part of the list that is read at a time.
+  await Promise.all(Array.from({ length: 210 }, (_none, at) => plan(HANGING, at)));
+  now += 31_000;
+  outcome = 'revoked';
+  let isOver = false;
+  const turn = revocations().retryDue({ isOver: () => isOver });
+  await until(() => told.length === 30);
+  expect(asked.filter((token) => token.startsWith(HANGING.id))).toHaveLength(1);
+  // Those that come due meanwhile do not wait either.
+  await plan(APP, 31);
+  now += 31_000;
+  await until(() => told.length === 31);
+  isOver = true;
+  resolve();
+  await turn;
+});
+
+test('R52: the revocations of an app are counted, among the next 1,000', async () => {
+  const { plan, countOf } = revocations();
+  const request = { userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' as const };
+  expect(await countOf(APP.id)).toEqual({ count: 0, exact: true });
+  for (const appId of [APP.id, 'other', APP.id]) await plan({ ...request, appId });
+  await store.write([{ put: keys.revocation('u1', await plan(request)), value: 'not sealed' }]);
+  expect(await countOf(APP.id)).toEqual({ count: 2, exact: true });
+  const others = Array.from({ length: 996 }, (_, at) => ({
+    index: keys.revocations,
+    add: `["u2","${at}"]`,
+    score: now * 2,
+  }));
+  await store.write(others);
+  expect(await countOf(APP.id)).toEqual({ count: 2, exact: true });
+  await store.write([{ index: keys.revocations, add: '["u3","0"]', score: now }]);
+  expect(await countOf(APP.id)).toEqual({ count: 2, exact: false });
+});
+
+test('R52: a revocation without a record is dropped from the list, and nothing is called', async () => {
+  const id = await revocations().plan({ userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' });
+  await store.write([{ delete: keys.revocation('u1', id) }]);
+  await retryAfter(31_000);
+  expect((await store.page(keys.revocations, { limit: 9 })).items).toEqual([]);
+  expect([asked, told]).toEqual([[], []]);
+});
+
+test('R52: a revocation that was cancelled, or has ended elsewhere, calls nothing', async () => {
+  const { plan, cancel, attempt } = revocations();
+  const id = await plan({ userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' });
+  await cancel('u1', id);
+  expect(await attempt(APP, 'u1', id)).toEqual({ outcome: 'revoked' });
+  await retryAfter(31_000);
+  expect([asked, await revocations().pendingOf('u1')]).toEqual([[], []]);
+});
+
+test('R52: a revocation is still retried when it is exactly a week old', async () => {
+  await connect('rt1');
+  await connections().end('u1', APP.id);
+  await retryAfter(7 * 86_400_000);
+  expect([asked.length, told]).toEqual([2, ['pending']]);
+});
+
+describe('a caller that does not wait for the provider', () => {
+  const planOne = () => revocations().plan({ userId: 'u1', ...OF_APP, token: 'rt1', hint: 'refresh_token' });
+
+  test('R52: gets "pending", and an event follows at the end', async () => {
+    outcome = 'revoked';
+    const { attempt, pendingOf } = revocations();
+    expect(await attempt(APP, 'u1', await planOne(), AbortSignal.abort())).toEqual({ outcome: 'pending' });
+    await until(() => told.length > 0);
+    expect(told).toEqual(['confirmed']);
+    expect(await pendingOf('u1')).toEqual([]);
+  });
+
+  test('R52: gets the result of a provider that responds in time', async () => {
+    [outcome, status] = ['revoked', 200];
+    const { attempt } = revocations();
+    const patience = new AbortController();
+    expect(await attempt(APP, 'u1', await planOne(), patience.signal)).toEqual({
+      ...{ outcome: 'revoked', said: { status: 200 } },
+    });
+    patience.abort();
+    expect(told).toEqual([]);
+  });
+
+  test('R52: gets no event where the provider did not confirm', async () => {
+    const { attempt, pendingOf } = revocations();
+    const id = await planOne();
+    await attempt(APP, 'u1', id, AbortSignal.abort());
+    await until(async () => (await pendingOf('u1'))[0]?.attempts === 1);
+    expect(told).toEqual([]);
+  });
+});
+
+test('R43: without the store a token that belongs to nobody is revoked once', async () => {
+  [outcome, status] = ['revoked', 200];
+  const { revokeUnowned } = revocations();
+  vi.spyOn(store, 'write').mockRejectedValue(new Error('disk full'));
+  expect(await revokeUnowned(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'revoked', said: { status: 200 } });
+  expect(asked).toEqual(['rt-late']);
+  vi.restoreAllMocks();
+});
+
+test('R52: without a revocation endpoint nothing is pending; without its app a grant is not revoked', async () => {
+  outcome = 'unsupported';
+  await connect('rt1');
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'unsupported' });
+  expect(await revocations().pendingOf('u1')).toEqual([]);
+  await connect('rt2');
+  const withoutApps = createConnections({
+    ...{ grants, revocations: revocations(), links: NO_LINKS, findApp: () => undefined, isRegistered },
+    ...{ checkSeconds: 86_400, events, clock: () => now },
+  });
+  expect(await withoutApps.end('u1', APP.id)).toEqual({ id: ID, revocation: 'unconfirmed', said: undefined });
+  expect(await withoutApps.end('u1', APP.id)).toBeUndefined();
+  expect([asked, told]).toEqual([['rt1'], ['unsupported', 'unconfirmed']]);
+});
+
+test('R43: tokens that were not stored are revoked, but not beside a connection, whose tokens would end with them', async () => {
+  outcome = 'revoked';
+  const discard = (userId: string, account?: { id?: string; subject?: string; issuer?: string }) =>
+    connections().discard(userId, APP, { accessToken: 'at9', refreshToken: 'rt9' } as TokenResponse, account);
+  await connect('rt1');
+  await discard('u1');
+  await discard('u2', { id: 'u1' });
+  expect(await revocations().pendingOf('u2')).toEqual([]);
+  await discard('u2');
+  await until(() => asked.length > 0);
+  expect(asked).toEqual(['rt9']);
+  // Those of another account do not end with them.
+  await discard('u1', { subject: 'another', issuer: APP.issuer });
+  await until(() => asked.length > 1);
+  expect(asked).toEqual(['rt9', 'rt9']);
+});

@@ -1,0 +1,40 @@
+/** F23: the check before a refresh is one for all refreshes that begin together, and has room for each of them. */
+import { expect, test } from 'vitest';
+import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { makeSealer } from '../../support/encryption-keys.ts';
+
+const KILOBYTE = 1_024;
+
+function checkedStore() {
+  const checks: number[] = [];
+  const store = {
+    async ready(bytes = 0) {
+      checks.push(bytes / KILOBYTE);
+    },
+  } as Store;
+  return { checks, grants: createGrantStore({ store, sealer: makeSealer(), clock: () => 0 }) };
+}
+
+test('F23: refreshes that begin in one turn of the event loop share a check; one that begins later has its own', async () => {
+  const { checks, grants } = checkedStore();
+  await Promise.all([1, 2, 3].map(grants.assertWritable));
+  await grants.assertWritable(1);
+  expect(checks).toEqual([192, 64]);
+});
+
+test('F23: a check is for the most refreshes that one of its callers knows of, and for a hundred at most', async () => {
+  const { checks, grants } = checkedStore();
+  await Promise.all([3, 100, 2].map(grants.assertWritable));
+  await grants.assertWritable(101);
+  expect(checks).toEqual([6_400, 6_400]);
+});
+
+test('F23: a check that fails fails for each of them', async () => {
+  const { grants, checks } = checkedStore();
+  checks.push = () => {
+    throw new Error('full');
+  };
+  const ended = await Promise.allSettled([1, 2].map(grants.assertWritable));
+  expect(ended.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+});

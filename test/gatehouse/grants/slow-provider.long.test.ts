@@ -1,0 +1,77 @@
+/** F10 and F11 in real time: a provider that hangs or drips holds up nobody for longer than the deadlines say. */
+import { describe, expect, test } from 'vitest';
+import type { FaultKind } from '../../../src/sandbox/faults.ts';
+import { getJson, signIn, startSite } from '../../support/gatehouse.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
+import { openVaultDesk, sessionOf } from './vault-desk.ts';
+
+/** Somebody at a site of its own, with a grant changed by hand: time is real here. */
+async function visit(fault: FaultKind, leftMilliseconds: number) {
+  const site = await startSite();
+  const desk = await openVaultDesk(site);
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  const expiresAt = Date.now() + leftMilliseconds;
+  await desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
+  site.sandbox.hits.reset();
+  const off = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', ...fault });
+  const close = async () => {
+    off();
+    await desk.close();
+    await site.close();
+  };
+  return { site, desk, agent, userId, off, close };
+}
+
+const timed = async <T>(work: Promise<T>): Promise<[T, number]> => {
+  const took = startStopwatch();
+  return [await work, took() / 1000];
+};
+
+const never = () => new Promise<never>(() => undefined);
+
+describe.concurrent('a token endpoint', () => {
+  test.each<[string, FaultKind]>([
+    ['that hangs', { kind: 'hold', until: never() }],
+    ['that drips', { kind: 'drip', intervalMs: 500 }],
+  ])('%s, access ended: 503 provider_unavailable by the deadline, and it heals alone', async (_name, fault) => {
+    const { site, desk, agent, userId, off, close } = await visit(fault, -1_000);
+    const url = `${site.url}/threads/current`;
+    const [answers, seconds] = await timed(
+      Promise.all([getJson(agent, url), getJson(agent, url), getJson(agent, url)]),
+    );
+    expect(answers.map(({ status, json }) => [status, json.code])).toEqual(
+      Array(3).fill([503, 'provider_unavailable']),
+    );
+    expect(seconds).toBeLessThan(17);
+    expect(site.sandbox.hits.count('POST /token')).toBe(1);
+    // The refresh is given up by its own deadline, not by that of the request.
+    await until(async () => (await desk.read(userId)).failure?.cause === 'provider_unavailable');
+    off();
+    await desk.change(userId, ({ failure }) => ({ failure: failure && { ...failure, retryAt: Date.now() } }));
+    expect((await getJson(agent, url)).status).toBe(200);
+    await close();
+  });
+
+  test('that hangs, access not ended: every request is answered with the old token, none waits long', async () => {
+    const { site, agent, close } = await visit({ kind: 'hold', until: never() }, 30_000);
+    for (let round = 0; round < 3; round += 1) {
+      const [{ status }, seconds] = await timed(getJson(agent, `${site.url}/threads/current`));
+      expect(status).toBe(200);
+      expect(seconds).toBeLessThan(3);
+    }
+    expect(site.sandbox.hits.count('POST /token')).toBe(1);
+    await close();
+  });
+
+  test('that hangs, access ended: the home page is there all the same within 5 s', async () => {
+    const { site, agent, close } = await visit({ kind: 'hold', until: never() }, -1_000);
+    const [page, seconds] = await timed(agent.get(`${site.url}/`));
+    expect(page.status).toBe(200);
+    expect(seconds).toBeLessThan(5);
+    expect(page.forms.some(({ names }) => names.includes('bin'))).toBe(true);
+    expect(page.body).toContain('The sign-in provider does not answer');
+    await close();
+  });
+});

@@ -1,0 +1,104 @@
+/** How an access token travels: as a bearer token, or with a proof for each call and the nonce that the platform asked for. */
+import { decodeJwt } from 'jose';
+import { beforeEach, expect, test, vi } from 'vitest';
+import { createTokenCarrier } from '../../../src/gatehouse/grants/token-carrier.ts';
+import type { StreamedResponse } from '../../../src/shared/outbound/streamed-response.ts';
+import { type DpopKey, makeDpopKey } from '../../../src/shared/provider/dpop.ts';
+
+const TARGET = { origin: 'https://platform.test', path: '/threads/current' };
+const ASKS = { 'www-authenticate': 'DPoP error="use_dpop_nonce"' };
+
+let dpopKey: DpopKey;
+let sent: Record<string, string>[];
+let answers: StreamedResponse[];
+let carrier: ReturnType<typeof createTokenCarrier>;
+beforeEach(async () => {
+  dpopKey = await makeDpopKey();
+  [sent, answers, carrier] = [[], [], createTokenCarrier()];
+});
+
+const answer = (statusCode: number, headers: Record<string, string> = {}) =>
+  ({ statusCode, headers, body: { destroy: vi.fn() } }) as unknown as StreamedResponse;
+const call = (key: DpopKey | undefined = dpopKey, target = TARGET) =>
+  carrier.send({ accessToken: 'at1', dpopKey: key }, target as Parameters<typeof carrier.send>[1], async (headers) => {
+    sent.push(
+      Object.fromEntries(Array.from({ length: headers.length / 2 }, (_, n) => headers.slice(2 * n, 2 * n + 2))),
+    );
+    return answers.shift() ?? answer(200);
+  });
+const nonces = () => sent.map(({ dpop = '' }) => decodeJwt(dpop).nonce);
+
+test('a bearer token goes alone', async () => {
+  await carrier.send({ accessToken: 'at1', dpopKey: undefined }, TARGET as never, async (headers) => {
+    expect(headers).toEqual(['authorization', 'Bearer at1']);
+    return answer(200);
+  });
+});
+
+test('a bound token goes with a proof for this very call, a new one each time', async () => {
+  await call();
+  await call();
+  const [first, second] = sent.map(({ dpop = '' }) => decodeJwt(dpop));
+  expect(sent[0]?.authorization).toBe('DPoP at1');
+  expect(first).toMatchObject({ htm: 'GET', htu: 'https://platform.test/threads/current' });
+  expect(second?.jti).not.toBe(first?.jti);
+  expect(nonces()).toEqual([undefined, undefined]);
+});
+
+test.each(['DPoP error="use_dpop_nonce"', 'DPoP algs="ES256", error=use_dpop_nonce'])(
+  'a nonce that is asked for by %s: the same once more with it, and with it from then on',
+  async (challenge) => {
+    const refused = answer(401, { 'www-authenticate': challenge, 'dpop-nonce': 'n1' });
+    answers = [refused, answer(200), answer(200)];
+    expect((await call()).statusCode).toBe(200);
+    expect(refused.body.destroy).toHaveBeenCalledOnce();
+    await call();
+    expect(nonces()).toEqual([undefined, 'n1', 'n1']);
+  },
+);
+
+test('a nonce that comes with an answer is used from then on, whatever the answer says', async () => {
+  answers = [answer(401, { ...ASKS, 'dpop-nonce': 'n1' }), answer(200, { 'dpop-nonce': 'n2' })];
+  await call();
+  await call();
+  expect(nonces()).toEqual([undefined, 'n1', 'n2']);
+});
+
+test.each([
+  ['with the nonce that was sent, asked for once more', [answer(401, { ...ASKS, 'dpop-nonce': 'n1' })], 1],
+  ['without a nonce to send', [answer(401, ASKS)], 1],
+  ['for another reason', [answer(401, { 'www-authenticate': 'DPoP error="invalid_token"', 'dpop-nonce': 'n9' })], 1],
+  ['with another status', [answer(400, { ...ASKS, 'dpop-nonce': 'n9' })], 1],
+])('a refusal %s is the answer: nothing goes round in circles', async (_what, given, calls) => {
+  answers = [answer(200, { 'dpop-nonce': 'n1' })];
+  await call();
+  [sent, answers] = [[], [...given]];
+  const last = await call();
+  expect([sent.length, last]).toEqual([calls, given[0]]);
+  expect(last.body.destroy).not.toHaveBeenCalled();
+});
+
+test('a second demand in a row is not followed', async () => {
+  answers = [answer(401, { ...ASKS, 'dpop-nonce': 'n1' }), answer(401, { ...ASKS, 'dpop-nonce': 'n2' }), answer(200)];
+  expect((await call()).statusCode).toBe(401);
+  expect(nonces()).toEqual([undefined, 'n1']);
+});
+
+test('the nonce of one platform is not sent to another', async () => {
+  answers = [answer(200, { 'dpop-nonce': 'n1' })];
+  await call();
+  await call(dpopKey, { ...TARGET, origin: 'https://other.test' });
+  await call();
+  expect(nonces()).toEqual([undefined, undefined, 'n1']);
+});
+
+test('nonces are kept for a bounded number of platforms', async () => {
+  for (let n = 0; n < 1_001; n += 1) {
+    answers = [answer(200, { 'dpop-nonce': `n${n}` })];
+    await call(dpopKey, { ...TARGET, origin: `https://p${n}.test` });
+  }
+  sent = [];
+  await call(dpopKey, { ...TARGET, origin: 'https://p0.test' });
+  await call(dpopKey, { ...TARGET, origin: 'https://p1000.test' });
+  expect(nonces()).toEqual([undefined, 'n1000']);
+});

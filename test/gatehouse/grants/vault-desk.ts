@@ -1,0 +1,70 @@
+/** A second pair of hands on a running Gatehouse's storage, as another process of the same deployment would have. */
+
+import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
+import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import type { Sealer } from '../../../src/shared/storage/sealed.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { sealerOf } from '../../support/encryption-keys.ts';
+import { getJson, type TestGatehouse } from '../../support/gatehouse.ts';
+
+export interface VaultDesk {
+  store: Store;
+  sealer: Sealer;
+  grants: GrantStore;
+  /** Fails where there is none, or it cannot be read. */
+  read(userId: string, appId?: string): Promise<Grant>;
+  change(userId: string, change: (grant: Grant) => Partial<Grant>, appId?: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openVaultDesk(site: TestGatehouse): Promise<VaultDesk> {
+  const store = await createSqliteStore({ directory: site.dataDirectory, clock: Date.now, random: Math.random });
+  const sealer = sealerOf(site.env);
+  const grants = createGrantStore({ store, sealer, clock: Date.now });
+  const load = async (userId: string, appId = 'platform') => {
+    const stored = await grants.loadStored(userId, appId);
+    if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId} for ${appId}.`);
+    return stored;
+  };
+  return {
+    store,
+    sealer,
+    grants,
+    read: async (userId, appId) => (await load(userId, appId)).grant,
+    async change(userId, change, appId) {
+      const { grant, version } = await load(userId, appId);
+      if (!(await grants.save({ ...grant, ...change(grant) }, version)))
+        throw new Error('The grant was changed meanwhile.');
+    },
+    close: () => store.close(),
+  };
+}
+
+export interface SessionFacts {
+  userId: string;
+  csrfToken: string;
+  connections: { app: string; health: string; cause: string | null; lastUsedAt: string | null }[];
+}
+
+export async function sessionOf(site: { url: string }, agent: UserAgent): Promise<SessionFacts> {
+  const { json } = await getJson(agent, `${site.url}/session`);
+  const { user, csrfToken, connections } = json as unknown as SessionFacts & { user: { id: string } };
+  return { userId: user.id, csrfToken, connections };
+}
+
+/** POSTs the disconnect form; answers what a program is told. */
+export async function disconnect(
+  site: { url: string },
+  agent: UserAgent,
+  app = 'platform',
+): Promise<Record<string, unknown>> {
+  const { csrfToken } = await sessionOf(site, agent);
+  const page = await agent.request(`${site.url}/connections/${app}/disconnect`, {
+    method: 'POST',
+    headers: { accept: 'application/json' },
+    body: new URLSearchParams({ _csrf: csrfToken }),
+  });
+  return JSON.parse(page.body);
+}

@@ -1,0 +1,100 @@
+/** Grants of a provider that writes its token responses in ways of its own: refreshed, and the new refresh token kept (R32). */
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { getJson } from '../../support/gatehouse.ts';
+import { ANSWERS, type Answer } from '../../support/hostile-answers.ts';
+import { type Mode, NESTED_TOKENS, ODDLY_WRITTEN } from '../../support/hostile-modes.ts';
+import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { backToNow, pass } from '../../support/passing-time.ts';
+import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from './vault-desk.ts';
+
+const HOUR = 3600;
+
+let provider: HostileProvider;
+let site: HostileSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  provider = await startHostileProvider();
+  site = await startHostileSite({
+    apps: (hostile, url) => [
+      hostile.app(url, { id: 'plain' }),
+      hostile.app(url, { id: 'nested', tokenPath: 'authed_user', tokenParameters: { audience: 'the-api' } }),
+    ],
+    provider,
+    // Longer than the access tokens of this provider last.
+    env: { SESSION_IDLE_SECONDS: '28800' },
+  });
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+  await provider.close();
+});
+afterEach(() => {
+  provider.reset();
+  backToNow();
+});
+
+async function visit(app: string, mode: Mode, subject: string) {
+  provider.signInAs({ sub: subject, name: subject });
+  provider.set(mode);
+  const { agent, signedIn } = await attempt(site, { path: `/sign-in?app=${app}` });
+  expect(signedIn).toBe(true);
+  const { userId } = await sessionOf(site, agent);
+  const thread = () => getJson(agent, `${site.url}/threads/current?app=${app}`);
+  return { userId, thread, stored: () => desk.read(userId, app) };
+}
+
+const WRITINGS: [string, string, Mode][] = [
+  ...Object.entries(ODDLY_WRITTEN)
+    // Without a lifetime, only an access token that the platform refuses is refreshed.
+    .filter(([name]) => name !== 'tokens-with-nulls')
+    .map(([name, mode]): [string, string, Mode] => [name, 'plain', mode]),
+  ['nested', 'nested', NESTED_TOKENS],
+];
+
+test.each(WRITINGS)('%s: signed in, read, and refreshed twice with the tokens that came', async (name, app, mode) => {
+  const { thread, stored } = await visit(app, mode, `user-of-${name}`);
+  const seen = new Set([(await stored()).refreshToken]);
+  for (const _round of [1, 2]) {
+    pass(HOUR + 1);
+    expect((await thread()).status).toBe(200);
+    seen.add((await stored()).refreshToken);
+  }
+  expect(seen.size).toBe(3);
+  const bodies = provider.hitsOf('refresh').map(({ body }) => new URLSearchParams(body));
+  expect(bodies.map((body) => body.get('audience'))).toEqual(bodies.map(() => (app === 'nested' ? 'the-api' : null)));
+});
+
+/** The same writing of a response whose access token no header can carry. */
+const malformed = (write: Answer): Mode => ({
+  answers: {
+    refresh: (res, context) =>
+      write(res, { ...context, body: JSON.stringify({ ...JSON.parse(context.body), access_token: 'a\nb' }) }),
+  },
+});
+const BROKEN: [string, string, Mode][] = [
+  ['a form', 'plain', malformed(ANSWERS.form)],
+  ['plain text', 'plain', malformed(ANSWERS['form-as-text'])],
+  ['a 201', 'plain', malformed(ANSWERS.created)],
+  ['an object within', 'nested', { refreshed: (body) => ({ authed_user: { ...body, access_token: 'a\nb' } }) }],
+];
+
+test.each(BROKEN)(
+  'R32 the new refresh token in %s is kept, and the old one not sent again',
+  async (name, app, mode) => {
+    const { thread, stored } = await visit(app, {}, `user-with-${name.replaceAll(' ', '-')}`);
+    const before = await stored();
+    provider.set(mode);
+    pass(HOUR + 1);
+    expect((await thread()).json.code).toBe('provider_unavailable');
+    const { accessToken, refreshToken, failure } = await stored();
+    expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_answer']);
+    expect(refreshToken).not.toBe(before.refreshToken);
+    // This provider rotates strictly: the token that was sent first would be refused.
+    provider.set();
+    pass(60);
+    expect((await thread()).status).toBe(200);
+  },
+);

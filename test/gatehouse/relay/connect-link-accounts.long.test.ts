@@ -1,0 +1,129 @@
+/** Which account a connect link may connect, at providers that name one account alike to all clients, and differently to each. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { ask, JSON_BODY } from '../../support/ask.ts';
+import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { attempt, expectNamedCause, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { administratorOf, bearer } from './service.ts';
+
+/** Two apps of one provider: users sign in with the first. */
+const [FIRST, SECOND] = ['elsewhere', 'second'];
+const SECOND_CLIENT = 'hostile-client_2';
+const ADA = { sub: 'ada', name: 'Ada Quill', email: 'ada@example.test' };
+const BEN = { sub: 'ben', name: 'Ben Moss', email: 'ben@example.test' };
+const REFUSED = 'You chose another account than the one that this link is for';
+
+let provider: HostileProvider;
+const opened: { close(): Promise<void> }[] = [];
+beforeAll(async () => {
+  provider = await startHostileProvider({ otherClientIds: [SECOND_CLIENT] });
+});
+afterEach(async () => {
+  provider.reset();
+  for (const one of opened.splice(0).reverse()) await one.close();
+});
+afterAll(() => provider.close());
+
+interface Desk extends HostileSite {
+  vault: VaultDesk;
+  /** Signs this person in at the provider, and here with the first app. */
+  signIn(person: typeof ADA): Promise<{ agent: UserAgent; userId: string }>;
+  /** Uses a connect link of the signed-in user, with this person at the provider. */
+  useLink(user: { agent: UserAgent; userId: string }, app: string, person: typeof ADA): Promise<Page>;
+}
+
+/** @param subjectTypes in the metadata. Where it has `pairwise`, each client gets another `sub` */
+async function open(subjectTypes: string[] | undefined): Promise<Desk> {
+  provider.set({
+    metadata: (metadata) => ({ ...metadata, subject_types_supported: subjectTypes }),
+    subject: (sub, clientId) => (subjectTypes?.includes('pairwise') ? `${sub}@${clientId}` : sub),
+  });
+  const apps = (at: HostileProvider, url: string) => [
+    at.app(url),
+    at.app(url, { id: SECOND, clientId: SECOND_CLIENT, signIn: undefined }),
+  ];
+  const site = await startHostileSite({ provider, apps });
+  opened.push(site);
+  const vault = await openVaultDesk(site);
+  opened.push(vault);
+  const admin = await administratorOf(site, vault);
+  const { token } = await admin.makeToken({ apps: [FIRST, SECOND], assertUser: true });
+  return {
+    ...site,
+    vault,
+    async signIn(person) {
+      provider.signInAs(person);
+      const { agent } = await attempt(site, { agent: createUserAgent() });
+      return { agent, userId: (await sessionOf(site, agent)).userId };
+    },
+    async useLink({ agent, userId }, app, person) {
+      const made = await ask(`${site.url}/relay/connect-links`, {
+        method: 'POST',
+        headers: { ...bearer(token), ...JSON_BODY },
+        body: JSON.stringify({ user: userId, app }),
+      });
+      provider.signInAs(person);
+      return agent.submit(await agent.get(JSON.parse(made.body).url), {}, { button: 'Connect' });
+    },
+  };
+}
+
+async function expectNothingStored({ vault }: Desk, userId: string, page: Page): Promise<void> {
+  expectNamedCause(page, REFUSED);
+  expect(page.body).toContain('Use another account');
+  expect(await vault.grants.loadStored(userId, SECOND)).toBeUndefined();
+}
+
+test.each([[['pairwise']], [['public', 'pairwise']]])(
+  'R114 %j: another client may know the user by another `sub`, and the link connects',
+  async (subjectTypes) => {
+    const desk = await open(subjectTypes);
+    const ada = await desk.signIn(ADA);
+    const page = await desk.useLink(ada, SECOND, ADA);
+    expect([page.status, new URL(page.url).pathname]).toEqual([200, `/connections/${SECOND}`]);
+    const { account } = await desk.vault.read(ada.userId, SECOND);
+    expect(account.subject).toBe(`ada@${SECOND_CLIENT}`);
+  },
+);
+
+test('R114 where the provider does not say which it is, any account may be connected', async () => {
+  const desk = await open(undefined);
+  const ada = await desk.signIn(ADA);
+  expect((await desk.useLink(ada, SECOND, BEN)).status).toBe(200);
+  expect((await desk.vault.read(ada.userId, SECOND)).account.subject).toBe('ben');
+});
+
+test('R114 where `sub` is public, another account is refused, and the own one connects', async () => {
+  const desk = await open(['public']);
+  const ada = await desk.signIn(ADA);
+  await expectNothingStored(desk, ada.userId, await desk.useLink(ada, SECOND, BEN));
+  expect((await desk.useLink(ada, SECOND, ADA)).status).toBe(200);
+  expect((await desk.vault.read(ada.userId, SECOND)).account.subject).toBe('ada');
+});
+
+test('R114 with the app that the user signed in with, another account is refused also where `sub` is pairwise', async () => {
+  const desk = await open(['pairwise']);
+  const ada = await desk.signIn(ADA);
+  const before = await desk.vault.read(ada.userId, FIRST);
+  expectNamedCause(await desk.useLink(ada, FIRST, BEN), REFUSED);
+  expect(await desk.vault.read(ada.userId, FIRST)).toEqual(before);
+  expect((await desk.useLink(ada, FIRST, ADA)).status).toBe(200);
+  expect((await desk.vault.read(ada.userId, FIRST)).accessToken).not.toBe(before.accessToken);
+});
+
+test('R114 a refused account keeps the connection that its own user has', async () => {
+  const desk = await open(['public']);
+  const ben = await desk.signIn(BEN);
+  const stored = await desk.vault.read(ben.userId, FIRST);
+  const ada = await desk.signIn(ADA);
+  await disconnect(desk, ada.agent, FIRST);
+  provider.hits.length = 0;
+  expectNamedCause(await desk.useLink(ada, FIRST, BEN), REFUSED);
+  expect((await getJson(ben.agent, `${desk.url}/threads/current?app=${FIRST}`)).status).toBe(200);
+  await sleep(300);
+  expect(provider.hitsOf('revocation')).toEqual([]);
+  expect(await desk.vault.read(ben.userId, FIRST)).toEqual(stored);
+});

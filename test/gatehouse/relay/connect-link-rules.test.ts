@@ -1,0 +1,191 @@
+/** Connect links in one process: who may create them, for what, and for how long, by a clock that is moved. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { type Asked, ask, JSON_BODY } from '../../support/ask.ts';
+import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
+import { openVault, type Vault } from '../../support/fleet.ts';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
+import { sessionOf } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, bearer } from './service.ts';
+
+const RETURN_URL = 'https://service.test/connected';
+
+let site: TestSite;
+let vault: Vault;
+let admin: Administrator;
+let agent: UserAgent;
+let user: string;
+let token: string;
+beforeAll(async () => {
+  const env = { SESSION_IDLE_SECONDS: '7200' };
+  site = await startSite({ env, app: { returnUrls: [RETURN_URL] }, sandbox: { accessTokenSeconds: 3_600 } });
+  vault = await openVault(site.env);
+  admin = await administratorOf(site, vault);
+  ({ agent } = await signIn(site));
+  ({ userId: user } = await sessionOf(site, agent));
+  ({ token } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true }));
+});
+afterAll(async () => {
+  await vault?.store.close();
+  await site?.close();
+});
+
+const create = (wanted: Record<string, unknown> = {}, by = token): Promise<Asked> =>
+  ask(`${site.url}/relay/connect-links`, {
+    method: 'POST',
+    headers: { ...bearer(by), ...JSON_BODY },
+    body: JSON.stringify({ user, app: 'platform', ...wanted }),
+  });
+
+test('R114 the policy of the relay token, the app’s scopes and its return URLs decide', async () => {
+  const wrong = [
+    [{ app: 'unknown' }, 403],
+    [{ user: 'uAAAAAAAAAAAAAAAAAAAAAA' }, 404],
+    [{ user: undefined }, 400],
+    [{ scopes: ['admin'] }, 400],
+    [{ scopes: [] }, 400],
+    [{ returnUrl: 'https://elsewhere.test/' }, 400],
+    [{ returnUrl: '/connections' }, 400],
+  ] as const;
+  for (const [wanted, status] of wrong) expect([wanted, (await create(wanted)).status]).toEqual([wanted, status]);
+  const detailOf = ({ body }: Asked): unknown => JSON.parse(body).detail;
+  expect(
+    await Promise.all(
+      [{ user: undefined }, { scopes: ['admin'] }, { returnUrl: '/' }].map(async (wanted) =>
+        detailOf(await create(wanted)),
+      ),
+    ),
+  ).toEqual([
+    'Name the user, or send Gatehouse-User-Assertion.',
+    'Choose among the scopes that are registered for this app.',
+    'Give one of the return URLs of the app as "returnUrl".',
+  ]);
+  const another = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });
+  expect((await admin.call('POST', '/connected-apps', another)).status).toBe(201);
+  const policy = { scopes: ['connect_links:create'], assertUser: true, apps: ['second'] };
+  const { token: ofAnother } = await admin.makeToken(policy);
+  expect((await admin.call('DELETE', '/connected-apps/second')).status).toBe(204);
+  const gone = await create({ app: 'second' }, ofAnother);
+  expect([gone.status, detailOf(gone)]).toEqual([404, 'There is no connected app with this id.']);
+  const { token: reader } = await admin.makeToken({ scopes: ['connections:read'], assertUser: true });
+  expect((await create({}, reader)).status).toBe(403);
+  const { token: prover } = await admin.makeToken({ scopes: ['connect_links:create'] });
+  expect((await create({}, prover)).status).toBe(403);
+});
+
+test('R114 a link that was created while its relay token was being revoked opens nothing', async () => {
+  const { id, token: own } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true });
+  const { url } = JSON.parse((await create({}, own)).body);
+  expect((await agent.get(url)).status).toBe(200);
+  // As if the other process had listed the links to revoke just before.
+  await vault.store.write([{ delete: keys.relayToken(id) }]);
+  expect((await agent.get(url)).status).toBe(404);
+});
+
+test('R114 the hints in its address reach the provider, and the browser comes back to the service', async () => {
+  const browser = createUserAgent({ stopAt: (url) => url.startsWith('https://service.test/') });
+  await signIn(site, 'user@example.test', { agent: browser });
+  const { url } = JSON.parse((await create({ returnUrl: RETURN_URL })).body);
+  // The user consented when they signed in.
+  const back = await browser.submit(await browser.get(`${url}?ui_locales=de`), {}, { button: 'Connect' });
+  const asked = new URL(back.visited.find((one) => one.includes('/authorize?')) ?? '').searchParams;
+  expect(asked.get('ui_locales')).toBe('de');
+  expect(back.url).toBe(RETURN_URL);
+});
+
+test('R114 a link for some scopes has openid too, and the audit trail has its creation and the use of the relay token', async () => {
+  const { id: relayToken, token: own } = await admin.makeToken({
+    scopes: ['connect_links:create'],
+    assertUser: true,
+  });
+  const { id } = JSON.parse((await create({ scopes: ['email'] }, own)).body);
+  const entries = async (event: string) =>
+    (await admin.call('GET', `/audit?event=${event}&who=${relayToken}`)).json.items;
+  await expect
+    .poll(() => entries('connect_link.created'))
+    .toMatchObject([
+      {
+        actor: { kind: 'relay_token', id: relayToken },
+        ...{ target: { kind: 'connect_link', id }, userId: user },
+        facts: { app: 'platform', scopes: ['openid', 'email'] },
+      },
+    ]);
+  await expect
+    .poll(() => entries('relay.used'))
+    .toMatchObject([{ outcome: 'answered', facts: { route: 'connect_links:create' } }]);
+});
+
+test('R114 a link asks for no scope that its app has lost since', async () => {
+  const file = site.env.CONNECTED_APPS_FILE ?? '';
+  const before = readFileSync(file, 'utf8');
+  const [app] = JSON.parse(before) as { scopes: string[] }[];
+  const { url } = JSON.parse((await create({ scopes: ['openid', 'email'] })).body);
+  const page = await agent.get(url);
+  expect(page.status).toBe(200);
+  writeFileSync(file, JSON.stringify([{ ...app, scopes: app?.scopes.filter((scope) => scope !== 'email') }]));
+  await site.restart();
+  const refused = await agent.submit(page, {}, { button: 'Connect' });
+  expect([refused.status, refused.body]).toEqual([404, expect.stringContaining('The app has changed since this link')]);
+  writeFileSync(file, before);
+  await site.restart();
+  expect((await agent.submit(page, {}, { button: 'Connect' })).status).toBe(200);
+});
+
+/** A signed-in user agent that stops before the callback, and a link as far as that. */
+const stoppedAtCallback = async () => {
+  let stops = false;
+  const browser = createUserAgent({ stopAt: (url) => stops && url.includes('/oauth/callback/') });
+  await signIn(site, 'user@example.test', { agent: browser });
+  const { id, url } = JSON.parse((await create()).body) as { id: string; url: string };
+  stops = true;
+  const { url: callback } = await throughConsent(browser, await browser.get(url));
+  stops = false;
+  return { browser, id, url, callback };
+};
+const throughConsent = async (browser: UserAgent, page: Page) => {
+  const consent = await browser.submit(page, {}, { button: 'Connect' });
+  return consent.status === 0 ? consent : browser.submit(consent, {}, { button: 'Allow' });
+};
+const pending = async () => {
+  const found = [];
+  for await (const records of vault.store.walk())
+    found.push(...records.filter(({ key }) => key.startsWith('transactions')));
+  return found;
+};
+
+test('R44 while its user is at the provider, no record holds the secret of a link, and a refusal leads back to it', async () => {
+  const { browser, id, url, callback } = await stoppedAtCallback();
+  const other = createUserAgent();
+  await other.get(url);
+  expect((await pending()).length).toBeGreaterThanOrEqual(2);
+  for await (const records of vault.store.walk())
+    for (const { key, value } of records) expect(key + value).not.toMatch(/gthl_[0-9A-Za-z]{12}/);
+  const denied = new URL(callback);
+  denied.searchParams.delete('code');
+  denied.searchParams.set('error', 'access_denied');
+  const refused = await browser.get(denied.href);
+  expect([refused.status, refused.body]).toEqual([403, expect.stringContaining(url)]);
+  // Both still lead to the page of the link.
+  const { page } = await signIn(site, 'user@example.test', { agent: other, path: new URL(url).pathname });
+  expect([page.status, page.url]).toEqual([200, url]);
+  expect((await admin.call('GET', `/connect-links/${id}`)).json).toMatchObject({ used: false });
+});
+
+test('R114 a link works for 30 minutes and no longer', async () => {
+  const makeLink = async (): Promise<{ id: string; url: string }> => JSON.parse((await create()).body);
+  const listed = async () =>
+    ((await admin.call('GET', '/connect-links')).json.items as { id: string }[]).map(({ id }) => id);
+  const link = await makeLink();
+  pass(1_790);
+  const page = await agent.get(link.url);
+  expect(page.status).toBe(200);
+  pass(11);
+  const before = await vault.read(user);
+  expect((await agent.submit(page, {}, { button: 'Connect' })).status).toBe(404);
+  expect((await agent.get(link.url)).body).toContain('This link no longer works');
+  expect(await vault.read(user)).toEqual(before);
+  const next = await makeLink();
+  expect(await listed()).toEqual([next.id]);
+});

@@ -1,0 +1,334 @@
+/** Connect links: a service creates one for one user, who connects with it once, however many processes see the callback. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { type Asked, ask, JSON_BODY } from '../../support/ask.ts';
+import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
+import { type Fleet, type StoreKind, startFleet } from '../../support/fleet.ts';
+import { sandboxApp, signIn } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingRedis } from '../../support/redis-server.ts';
+import { until } from '../../support/until.ts';
+import { sessionOf } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, bearer } from './service.ts';
+
+const RETURN_URL = 'http://127.0.0.1:9/connected?from=link';
+const GONE = 'This link no longer works';
+
+describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
+  let fleet: Fleet;
+  let admin: Administrator;
+  let token: string;
+  let agent: UserAgent;
+  let userId: string;
+  let webhook: string;
+  /** The browser stops before the callback, and before it leaves for the return URL. */
+  let stopsAtCallback = false;
+  const missing = kind === 'Redis' ? missingRedis : undefined;
+
+  beforeAll(async () => {
+    if (missing) return;
+    fleet = await startFleet({
+      kind,
+      processes: 2,
+      apps: (at) => [sandboxApp(at, 'platform', { returnUrls: [RETURN_URL] })],
+    });
+    admin = await administratorOf(fleet, fleet.vault);
+    const policy = { scopes: ['connect_links:create', 'connections:read'], assertUser: true };
+    ({ token } = await admin.makeToken(policy));
+    const stopAt = (url: string) => url === RETURN_URL || (stopsAtCallback && url.includes('/oauth/callback/'));
+    agent = createUserAgent({ stopAt });
+    await signIn(fleet, 'user@example.test', { agent });
+    ({ userId } = await sessionOf(fleet, agent));
+    const hook = { url: `${fleet.sandbox.platformUrl}/hook`, events: ['connection.created'] };
+    webhook = String((await admin.call('POST', '/webhooks', hook)).json.id);
+  });
+  afterAll(() => fleet?.close());
+
+  const create = (wanted: Record<string, unknown> = {}, by = token): Promise<Asked> =>
+    ask(`${fleet.member(1).url}/relay/connect-links`, {
+      method: 'POST',
+      headers: { ...bearer(by), ...JSON_BODY },
+      body: JSON.stringify({ user: userId, app: 'platform', ...wanted }),
+    });
+  const makeLink = async (wanted: Record<string, unknown> = {}): Promise<{ id: string; url: string }> => {
+    const answer = await create(wanted);
+    if (answer.status !== 201) throw new Error(answer.body);
+    return JSON.parse(answer.body);
+  };
+  /** As far as the provider’s redirect back. */
+  const callbackOf = async (url: string): Promise<string> => {
+    stopsAtCallback = true;
+    const consent = await agent.submit(await agent.get(url), {}, { button: 'Connect' });
+    const back = consent.status === 0 ? consent : await agent.submit(consent, {}, { button: 'Allow' });
+    stopsAtCallback = false;
+    return back.url;
+  };
+  const openCallback = (at: number, callback: string) => {
+    const { pathname, search } = new URL(callback);
+    const headers = { accept: 'text/html', host: new URL(fleet.url).host, cookie: agent.cookies.header(fleet.url) };
+    return ask(`${fleet.member(at).url}${pathname}${search}`, { headers });
+  };
+  const entries = async (event: string, id: string) => {
+    const { json } = await admin.call('GET', `/audit?event=${event}&whom=${id}`);
+    return json.items as { actor: { kind: string }; userId?: string }[];
+  };
+  const listed = async (id: string) =>
+    ((await admin.call('GET', '/connect-links')).json.items as { id: string; used: boolean }[]).find(
+      (one) => one.id === id,
+    );
+
+  test('R114 a service asks, its user consents to these scopes, and the webhook and the trail name the link', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink({ scopes: ['platform_read_only'], returnUrl: RETURN_URL });
+    const secret = url.slice(url.lastIndexOf('/') + 1).slice(16, 59);
+    const browser = createUserAgent({ stopAt: (one) => one === RETURN_URL });
+    // Not signed in: the link leads to the sign-in and back.
+    const { page } = await signIn(fleet, 'user@example.test', { agent: browser, path: new URL(url).pathname });
+    expect([page.status, page.url]).toEqual([200, url]);
+    expect(page.body).toContain('What you will be asked to allow');
+    for await (const records of fleet.vault.store.walk())
+      for (const { key, value } of records) expect(key + value).not.toContain(secret);
+    const consent = await browser.submit(page, {}, { button: 'Connect' });
+    const asked = new URL([...page.visited, ...consent.visited].findLast((one) => one.includes('/authorize?')) ?? '');
+    expect(asked.searchParams.get('scope')).toBe('openid platform_read_only');
+    const end = consent.status === 0 ? consent : await browser.submit(consent, {}, { button: 'Allow' });
+    expect(end.url).toBe(RETURN_URL);
+    expect((await fleet.vault.read(userId)).requestedScopes).toEqual(['openid', 'platform_read_only']);
+
+    await until(async () => (await entries('connect_link.used', id)).length === 1);
+    expect(await entries('connect_link.created', id)).toMatchObject([{ actor: { kind: 'relay_token' }, userId }]);
+    await until(async () => {
+      for await (const records of fleet.vault.store.walk())
+        if (records.some(({ key, value }) => key.startsWith('webhook-message:') && value.includes(id))) return true;
+      return false;
+    });
+    expect((await admin.call('GET', `/webhooks/${webhook}/messages`)).status).toBe(200);
+    expect(await listed(id)).toMatchObject({ used: true });
+    const again = await browser.get(url);
+    expect([again.status, again.body]).toEqual([404, expect.stringContaining(GONE)]);
+    expect(fleet.output()).not.toContain(secret);
+  });
+
+  test('R114 another user stores nothing, and is told why; the link stays open', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink();
+    const other = createUserAgent();
+    await signIn(fleet, 'second@example.test', { agent: other });
+    const { userId: otherId } = await sessionOf(fleet, other);
+    const before = await fleet.vault.read(otherId);
+    const page = await other.get(url);
+    expect([page.status, page.body]).toEqual([403, expect.stringContaining('This link is for another user')]);
+    expect(page.forms.flatMap(({ buttons }) => buttons.map(({ text }) => text))).toContain('Sign out');
+    const { csrfToken } = await sessionOf(fleet, other);
+    const posted = await other.request(url, { method: 'POST', body: new URLSearchParams({ _csrf: csrfToken }) });
+    expect(posted.status).toBe(403);
+    expect(await fleet.vault.read(otherId)).toEqual(before);
+    expect(await listed(id)).toMatchObject({ used: false });
+  });
+
+  test('R114 two callbacks of one link at two processes at once: one connects', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink({ returnUrl: RETURN_URL });
+    const callbacks = [await callbackOf(url), await callbackOf(url)];
+    const answers = await Promise.all(callbacks.map((callback, at) => openCallback(at, callback)));
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([303, 404]);
+    expect(answers.find(({ status }) => status === 303)?.headers.location).toBe(RETURN_URL);
+    expect(answers.find(({ status }) => status === 404)?.body).toContain(GONE);
+    await until(async () => (await entries('connect_link.used', id)).length > 0);
+    expect(await entries('connect_link.used', id)).toHaveLength(1);
+  });
+
+  test('R114 a failed attempt leaves the link open; a kill before the callback does too', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink();
+    const denied = new URL(await callbackOf(url));
+    denied.searchParams.delete('code');
+    denied.searchParams.set('error', 'access_denied');
+    expect(await openCallback(1, denied.href)).toMatchObject({ status: 403 });
+    expect(await listed(id)).toMatchObject({ used: false });
+    const callback = await callbackOf(url);
+    await fleet.member(0).kill();
+    await fleet.member(0).start();
+    expect(await openCallback(0, callback)).toMatchObject({ status: 303 });
+    expect(await listed(id)).toMatchObject({ used: true });
+  });
+
+  /** Process 0 ends while it completes the link; `stops` resolves at that moment. Returns whether the grant was stored. */
+  const killedWhile = async (callback: string, stops: () => Promise<unknown>): Promise<boolean> => {
+    const before = await fleet.vault.read(userId);
+    const cut = openCallback(0, callback).catch(() => undefined);
+    await stops();
+    await fleet.member(0).kill();
+    await cut;
+    await fleet.member(0).start();
+    return (await fleet.vault.read(userId)).accessToken !== before.accessToken;
+  };
+  const connectsNobodyElse = async (url: string, status: number) => {
+    const other = createUserAgent();
+    await signIn(fleet, 'second@example.test', { agent: other });
+    const { userId: otherId } = await sessionOf(fleet, other);
+    const before = await fleet.vault.read(otherId);
+    expect((await other.get(url)).status).toBe(status);
+    expect(await fleet.vault.read(otherId)).toEqual(before);
+  };
+
+  test('R114 killed with the tokens on their way: nothing is stored, and the link still connects', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink({ returnUrl: RETURN_URL });
+    const callback = await callbackOf(url);
+    const held = fleet.tokens.holdNext();
+    expect(await killedWhile(callback, () => held.made)).toBe(false);
+    held.release();
+    expect(await listed(id)).toMatchObject({ used: false });
+    await connectsNobodyElse(url, 403);
+    const { accessToken } = await fleet.vault.read(userId);
+    expect(await openCallback(1, await callbackOf(url))).toMatchObject({ status: 303 });
+    expect((await fleet.vault.read(userId)).accessToken).not.toBe(accessToken);
+    expect(await listed(id)).toMatchObject({ used: true });
+  });
+
+  test('R114 killed as soon as the link is used up: the connection is stored, and nothing connects again', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink();
+    const [callback, second] = [await callbackOf(url), await callbackOf(url)];
+    const usedUp = async () => {
+      while (await fleet.vault.store.get(keys.connectTicket(userId, id)));
+    };
+    expect(await killedWhile(callback, usedUp)).toBe(true);
+    const stored = await fleet.vault.read(userId);
+    expect((await openCallback(1, second)).status).toBe(404);
+    expect((await agent.get(url)).status).toBe(404);
+    await connectsNobodyElse(url, 404);
+    expect(await fleet.vault.read(userId)).toEqual(stored);
+  });
+
+  test('R114 killed at any moment of the callback: either stored and used up, or neither', async (context) => {
+    skipWithout(context, missing);
+    for (const milliseconds of [0, 4, 8, 16, 32]) {
+      const { id, url } = await makeLink();
+      const callback = await callbackOf(url);
+      const held = fleet.tokens.holdNext();
+      const stops = async () => {
+        await held.made;
+        held.release();
+        await sleep(milliseconds);
+      };
+      const isStored = await killedWhile(callback, stops);
+      expect([milliseconds, await listed(id)]).toMatchObject([milliseconds, { used: isStored }]);
+      expect((await agent.get(url)).status).toBe(isStored ? 404 : 200);
+    }
+  });
+
+  test('R114 once its time is over, it connects nothing, even for a user who is at the provider', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink();
+    const callback = await callbackOf(url);
+    const before = await fleet.vault.read(userId);
+    const ticket = keys.connectTicket(userId, id);
+    await fleet.vault.store.write([{ put: ticket, value: '', lifetimeSeconds: 1 }]);
+    await until(async () => !(await fleet.vault.store.get(ticket)));
+    const answer = await openCallback(1, callback);
+    expect([answer.status, answer.body]).toEqual([404, expect.stringContaining(GONE)]);
+    expect((await agent.get(url)).status).toBe(404);
+    expect(await fleet.vault.read(userId)).toEqual(before);
+  });
+
+  test('R114 a link that is revoked connects nothing, even for a user who is at the provider', async (context) => {
+    skipWithout(context, missing);
+    const { id, url } = await makeLink();
+    const callback = await callbackOf(url);
+    const before = await fleet.vault.read(userId);
+    expect((await admin.call('DELETE', `/connect-links/${id}`)).status).toBe(204);
+    expect((await openCallback(0, callback)).status).toBe(404);
+    expect(await fleet.vault.read(userId)).toEqual(before);
+    expect((await agent.get(url)).status).toBe(404);
+    expect((await agent.get(`${url.slice(0, -1)}x`)).status).toBe(404);
+    expect(await entries('connect_link.revoked', id)).toHaveLength(1);
+    expect(await listed(id)).toBeUndefined();
+  });
+
+  test('R114 to disable or delete the user ends their links, also for when they are enabled and sign in again', async (context) => {
+    skipWithout(context, missing);
+    const signedIn = async () => {
+      const other = createUserAgent();
+      await signIn(fleet, 'second@example.test', { agent: other });
+      return other;
+    };
+    const { userId: user } = await sessionOf(fleet, await signedIn());
+    for (const [method, path] of [
+      ['POST', `/users/${user}/disable`],
+      ['DELETE', `/users/${user}`],
+    ] as const) {
+      const { id, url } = await makeLink({ user });
+      const { id: kept } = await makeLink();
+      expect((await (await signedIn()).get(url)).status).toBe(200);
+      expect((await admin.call(method, path)).status).toBe(200);
+      expect([await listed(id), await listed(kept)]).toEqual([undefined, expect.objectContaining({ used: false })]);
+      await admin.call('POST', `/users/${user}/enable`);
+      expect((await (await signedIn()).get(url)).status).toBe(404);
+    }
+  });
+
+  test('R114 to disable or delete the user also ends links that are being created meanwhile', async (context) => {
+    skipWithout(context, missing);
+    const signedIn = async () => {
+      const other = createUserAgent();
+      await signIn(fleet, 'second@example.test', { agent: other });
+      return other;
+    };
+    const { userId: user } = await sessionOf(fleet, await signedIn());
+    for (const [method, path] of [
+      ['POST', `/users/${user}/disable`],
+      ['DELETE', `/users/${user}`],
+    ] as const) {
+      let refused = false;
+      const urls: string[] = [];
+      const keepCreating = async () => {
+        while (!refused) {
+          const { status, body } = await create({ user });
+          if (status === 201) urls.push(JSON.parse(body).url);
+          else refused = true;
+        }
+      };
+      const creating = Promise.all(Array.from({ length: 16 }, keepCreating));
+      await until(() => urls.length >= 16);
+      expect((await admin.call(method, path)).status).toBe(200);
+      await creating;
+      await admin.call('POST', `/users/${user}/enable`);
+      const other = await signedIn();
+      const statuses = await Promise.all(urls.map(async (url) => (await other.get(url)).status));
+      expect(statuses.filter((status) => status !== 404)).toEqual([]);
+    }
+  });
+
+  test('R114 to revoke the relay token ends its links, even for a user who is at the provider', async (context) => {
+    skipWithout(context, missing);
+    const { id: tokenId, token: own } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true });
+    const { id, url } = JSON.parse((await create({}, own)).body);
+    const { id: kept } = await makeLink();
+    const callback = await callbackOf(url);
+    const before = await fleet.vault.read(userId);
+    expect((await admin.call('DELETE', `/relay-tokens/${tokenId}`)).status).toBe(204);
+    expect([await listed(id), await listed(kept)]).toEqual([undefined, expect.objectContaining({ used: false })]);
+    expect((await openCallback(1, callback)).status).toBe(404);
+    expect((await agent.get(url)).status).toBe(404);
+    expect(await fleet.vault.read(userId)).toEqual(before);
+  });
+
+  test('R114 to delete the app ends its links, also for when it is registered again', async (context) => {
+    skipWithout(context, missing);
+    const app = { ...sandboxApp(fleet, 'second'), clientSecret: 'not used here' };
+    expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
+    const { token: own } = await admin.makeToken({ apps: ['platform', 'second'], assertUser: true });
+    await until(async () => (await create({ app: 'second' }, own)).status === 201);
+    const { url } = JSON.parse((await create({ app: 'second' }, own)).body);
+    const { url: kept } = await makeLink();
+    expect((await agent.get(url)).status).toBe(200);
+    expect((await admin.call('DELETE', '/connected-apps/second')).status).toBeLessThan(300);
+    expect((await agent.get(url)).status).toBe(404);
+    expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
+    expect((await agent.get(url)).status).toBe(404);
+    expect((await agent.get(kept)).status).toBe(200);
+  });
+});

@@ -1,0 +1,79 @@
+/** A disabled app hands out no token and makes no call, by whichever route; once it is enabled again every route works. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Asked, ask, DATA } from '../../support/ask.ts';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, assertionOf, exchange, relayThread } from './service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let cookie: string;
+let token: string;
+let subject: Record<string, string>;
+let account: string;
+let user: string;
+let accessToken: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  const registered = await admin.call('POST', '/connected-apps', secondApp());
+  expect(registered.status).toBe(201);
+  const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
+  cookie = agent.cookies.header(site.url);
+  ({ userId: user } = await sessionOf(site, agent));
+  ({ accessToken } = await desk.read(user, 'second'));
+  ({ token } = await admin.makeToken({ apps: ['second'], assertUser: true }));
+  const assertion = await assertionOf(site, cookie);
+  subject = { subject_token: assertion, subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' };
+  const made = await admin.call('POST', '/service-accounts', { name: 'Nightly', app: 'second', apiToken: accessToken });
+  account = String(made.json.id);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+const secondApp = (changes: Record<string, unknown> = {}) =>
+  sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, ...changes });
+
+async function setDisabled(disabled: boolean): Promise<void> {
+  const { version } = (await admin.call('GET', '/connected-apps/second')).json;
+  const { clientSecret: _, ...app } = secondApp({ version, ...(disabled ? { disabled } : {}) });
+  expect((await admin.call('PUT', '/connected-apps/second', app)).status).toBe(200);
+}
+
+const service = (headers: Record<string, string>, query = '') => relayThread(site, token, headers, query);
+const ROUTES: [string, () => Promise<Asked>][] = Object.entries({
+  'the thread of a signed-in user': () =>
+    ask(`${site.url}/threads/current?app=second`, { headers: { ...DATA, cookie } }),
+  'the relay, for a proven user': () => service({ 'gatehouse-user-assertion': subject.subject_token ?? '' }),
+  'the relay, for a named user and app': () => service({ 'gatehouse-user': user }, '?app=second'),
+  'the relay, for a service account': () => service({ 'gatehouse-service-account': account }),
+  'token exchange for an audience': () => exchange(site, token, { ...subject, audience: 'second' }),
+  'token exchange for a resource': () => exchange(site, token, { ...subject, resource: site.sandbox.platformUrl }),
+  'token exchange for fewer scopes': () => exchange(site, token, { ...subject, audience: 'second', scope: 'openid' }),
+});
+
+test.each(ROUTES)('%s: nothing while the app is disabled', async (_name, call) => {
+  expect((await call()).status).toBe(200);
+  await setDisabled(true);
+  site.sandbox.hits.reset();
+  const { status, body } = await call();
+  await setDisabled(false);
+  expect([400, 403, 404]).toContain(status);
+  expect(body).not.toContain(accessToken);
+  expect(body).not.toContain('access_token');
+  expect(site.sandbox.hits.requests('identity-provider')).toEqual([]);
+  expect(site.sandbox.hits.requests('platform')).toEqual([]);
+});
+
+test('a refresh that is due is not made while the app is disabled', async () => {
+  await desk.change(user, () => ({ expiresAt: Date.now() - 1_000 }), 'second');
+  await setDisabled(true);
+  site.sandbox.hits.reset();
+  for (const [, call] of ROUTES) expect([400, 403, 404]).toContain((await call()).status);
+  expect(site.sandbox.hits.count('POST /token')).toBe(0);
+  await setDisabled(false);
+});

@@ -1,0 +1,191 @@
+/** docs/relay.md does what it says: its curl lines and TypeScript run as they stand, and its nginx lets nobody through without a session. */
+
+import { execFile, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createAdminTokens } from '../../../src/gatehouse/admin/admin-tokens/admin-token.ts';
+import { signatureOf } from '../../../src/gatehouse/webhooks/delivery.ts';
+import { WEBHOOK_EVENTS } from '../../../src/gatehouse/webhooks/webhook-store.ts';
+import { newOpaqueTokenId } from '../../../src/shared/storage/opaque-token.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
+import { ask, DATA } from '../../support/ask.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingNginx, startNginx } from '../../support/nginx.ts';
+import { freePort } from '../../support/ports.ts';
+import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
+import { administratorOf, assertionOf, relayThread } from './service.ts';
+
+const run = promisify(execFile);
+const text = readFileSync(join(import.meta.dirname, '../../../docs/relay.md'), 'utf8');
+const blocks = (kind: string) =>
+  [...text.matchAll(new RegExp(`^\`\`\`${kind}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(([, block = '']) => block);
+
+const missingCurl = spawnSync('curl', ['--version']).status === 0 ? undefined : 'curl';
+
+let site: TestSite;
+let desk: VaultDesk;
+let cookie: string;
+let relayToken: string;
+let relayTokenId: string;
+let adminToken: string;
+const directory = mkdtempSync(join(tmpdir(), 'gatehouse-examples-'));
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  const admin = await administratorOf(site, desk);
+  cookie = (await signIn(site)).agent.cookies.header(site.url);
+  ({ token: relayToken, id: relayTokenId } = await admin.makeToken());
+  const wanted = {
+    id: newOpaqueTokenId(),
+    name: 'documented',
+    scope: 'write' as const,
+    expiresAt: Date.now() + 3_600_000,
+  };
+  adminToken = (
+    await createAdminTokens({ store: desk.store, sealedJson: createSealedJson(desk.sealer), clock: Date.now }).create(
+      wanted,
+    )
+  ).text;
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+test('every curl example is answered as the text around it says', async (context) => {
+  skipWithout(context, missingCurl);
+  const env = { ...process.env, GATEHOUSE: site.url, ADMIN_TOKEN: adminToken, RELAY_TOKEN: relayToken };
+  const answers = await Promise.all(
+    blocks('sh curl').map(async (block) => {
+      const { stdout } = await run('sh', ['-c', block], {
+        env: { ...env, ASSERTION: await assertionOf(site, cookie) },
+      });
+      return JSON.parse(stdout);
+    }),
+  );
+  expect(answers).toMatchObject([
+    { token: expect.stringMatching(/^gthr_/) },
+    { thread: { title: expect.any(String) } },
+    { items: [{ app: 'platform', health: 'active', connectUrl: null }] },
+    { id: expect.any(String), url: expect.stringContaining('/connect/gthl_') },
+    { scheme: 'visa' },
+    { results: [{ bin: '45717360' }, { bin: '51234567' }] },
+    { scope: 'openid profile', token_type: 'Bearer' },
+    { secret: expect.stringMatching(/^whsec_/), events: ['connection.reconnect_needed', 'connection.recovered'] },
+  ]);
+});
+
+test('the TypeScript examples run as they stand', async () => {
+  const assertion = await assertionOf(site, cookie);
+  const given = Object.entries({ gatehouse: site.url, relayToken, assertion });
+  const head = given.map(([name, value]) => `const ${name} = ${JSON.stringify(value)};\n`).join('');
+  const file = join(directory, 'examples.mts');
+  writeFileSync(file, head + blocks('ts example').join('\n'));
+  const { stdout } = await run('node', [file]);
+  expect(stdout.trim().split('\n')).toEqual([expect.stringMatching(/\w/), 'true true']);
+  expect(stdout).not.toContain('refused');
+});
+
+test('the example for receivers of webhooks takes what Gatehouse signs, and nothing else', async () => {
+  const file = join(directory, 'webhook.mts');
+  writeFileSync(file, blocks('ts webhook').join(''));
+  const { isFromGatehouse } = await import(file);
+  const [secret, another] = [
+    `whsec_${randomBytes(32).toString('base64')}`,
+    `whsec_${randomBytes(32).toString('base64')}`,
+  ];
+  const [body = ''] = blocks('json message');
+  const { type, data } = JSON.parse(body);
+  expect([WEBHOOK_EVENTS, Object.keys(data)]).toEqual([
+    expect.arrayContaining([type]),
+    ['user', 'app', 'connection', 'cause'],
+  ]);
+  const now = Math.floor(Date.now() / 1000);
+  const headersOf = (time: number, signature = signatureOf(secret, 'msg_1', String(time), body)) =>
+    new Headers({ 'webhook-id': 'msg_1', 'webhook-timestamp': String(time), 'webhook-signature': signature });
+  expect(isFromGatehouse(secret, headersOf(now), body)).toBe(true);
+  expect(
+    isFromGatehouse(secret, headersOf(now, `v1,AAAA ${signatureOf(secret, 'msg_1', String(now), body)}`), body),
+  ).toBe(true);
+  expect(isFromGatehouse(another, headersOf(now), body)).toBe(false);
+  expect(isFromGatehouse(secret, headersOf(now), `${body} `)).toBe(false);
+  expect(isFromGatehouse(secret, headersOf(now - 600), body)).toBe(false);
+  expect(isFromGatehouse(secret, new Headers(), body)).toBe(false);
+});
+
+/** The service behind the proxy: reads the thread of whoever the proxy says is there. */
+async function startService(): Promise<{ url: string; cookies: (string | undefined)[]; close: () => void }> {
+  const cookies: (string | undefined)[] = [];
+  const service = await listen(async (req, res) => {
+    cookies.push(req.headers.cookie);
+    const assertion = String(req.headers['gatehouse-user-assertion'] ?? '');
+    const { status, body } = await relayThread(site, relayToken, { 'gatehouse-user-assertion': assertion });
+    res.statusCode = status;
+    res.end(body);
+  });
+  return { ...service, cookies };
+}
+
+async function listen(handle: RequestListener): Promise<{ url: string; close: () => void }> {
+  const server: Server = createServer(handle).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => server.close() };
+}
+
+async function expectGuarded(proxyUrl: string, service: { cookies: (string | undefined)[] }): Promise<void> {
+  const forged = { ...DATA, 'gatehouse-user-assertion': await assertionOf(site, cookie) };
+  const anonymous = await ask(`${proxyUrl}/`, { headers: forged });
+  expect([anonymous.status, service.cookies.length]).toEqual([401, 0]);
+  const signedIn = await ask(`${proxyUrl}/`, { headers: { ...DATA, cookie } });
+  expect([signedIn.status, JSON.parse(signedIn.body)]).toMatchObject([200, { thread: { type: 'document' } }]);
+  // The session's cookie is none of the service's business.
+  expect(service.cookies.filter((given) => given)).toEqual([]);
+}
+
+describe('signed-in requests are verified for a reverse proxy', () => {
+  test('by nginx with the example of the documentation', async (context) => {
+    skipWithout(context, missingNginx);
+    const service = await startService();
+    const port = await freePort();
+    const [example = ''] = blocks('nginx');
+    const server = example
+      .replace('127.0.0.1:8080', `127.0.0.1:${port}`)
+      .replace('TOKEN_ID', relayTokenId)
+      .replace('http://127.0.0.1:9000', service.url)
+      .replace('http://127.0.0.1:3000', site.url);
+    const proxyUrl = `http://127.0.0.1:${port}`;
+    const nginx = await startNginx(server, async () => (await ask(`${proxyUrl}/`)).status > 0);
+    try {
+      service.cookies.length = 0;
+      await expectGuarded(proxyUrl, service);
+    } finally {
+      await nginx.stop();
+      service.close();
+    }
+  });
+
+  test('by any proxy that asks as nginx does', async () => {
+    const service = await startService();
+    const proxy = await listen(async (req, res) => {
+      const asked = { ...DATA, ...(req.headers.cookie ? { cookie: req.headers.cookie } : {}) };
+      const verified = await ask(`${site.url}/session/verify?audience=${relayTokenId}`, { headers: asked });
+      const assertion = verified.headers['gatehouse-user-assertion'];
+      const passed = { 'gatehouse-user-assertion': String(assertion ?? '') };
+      const answer = verified.status === 200 ? await ask(`${service.url}/`, { headers: passed }) : verified;
+      res.statusCode = answer.status;
+      res.end(answer.body);
+    });
+    await expectGuarded(proxy.url, service);
+    proxy.close();
+    service.close();
+  });
+});

@@ -1,0 +1,45 @@
+/** `GET /session/verify` asked as Traefik and Caddy ask it: the headers of the browser's request, with its method and path beside them. */
+import { decodeJwt } from 'jose';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ask, DATA, JSON_BODY, PAGE } from '../../support/ask.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { sessionOf } from '../grants/vault-desk.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
+});
+afterAll(() => site.close());
+
+const verify = (headers: Record<string, string>) =>
+  ask(`${site.url}/session/verify?audience=reports`, {
+    headers: {
+      'x-forwarded-method': 'POST',
+      'x-forwarded-uri': '/reports/new',
+      'x-forwarded-proto': 'http',
+      'x-forwarded-host': new URL(site.url).host,
+      'x-forwarded-for': '198.51.100.7',
+      ...headers,
+    },
+  });
+
+test.each([
+  ['for a page, of any host', { ...PAGE, host: 'gatehouse:3000' }, 'text/html'],
+  ['for a form, sent from there', { ...PAGE, ...JSON_BODY, origin: 'https://reports.example.com' }, 'text/html'],
+  ['for data', DATA, 'application/problem+json'],
+])(
+  '%s: an assertion about the signed-in user; otherwise 401 in the form that was wanted',
+  async (_name, headers, form) => {
+    const { agent } = await signIn(site);
+    const { userId } = await sessionOf(site, agent);
+    const good = await verify({ ...headers, cookie: agent.cookies.header(site.url) });
+    expect([good.status, good.body]).toEqual([200, '']);
+    const claims = decodeJwt(String(good.headers['gatehouse-user-assertion']));
+    expect(claims).toMatchObject({ sub: userId, aud: 'reports', iss: site.url });
+
+    const none = await verify(headers);
+    expect(none.status).toBe(401);
+    expect(none.headers['content-type']).toContain(form);
+    expect(none.headers['gatehouse-user-assertion']).toBeUndefined();
+  },
+);

@@ -1,0 +1,139 @@
+/** ID tokens as proof of a user at token exchange: only where allowed, for a short time, and not after their session. */
+
+import { UnsecuredJWT } from 'jose';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createIdTokens } from '../../../src/gatehouse/relay/id-token.ts';
+import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { sealerOf } from '../../support/encryption-keys.ts';
+import type { Mode } from '../../support/hostile-modes.ts';
+import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { emptyPlace, type Place } from '../../support/places.ts';
+import { attempt, csrfTokenOf, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { type Administrator, administratorOf, exchange } from './service.ts';
+
+const ID_TOKEN = 'urn:ietf:params:oauth:token-type:id_token';
+const now = () => Math.floor(Date.now() / 1000);
+
+describe('R99', () => {
+  let place: Place;
+  let provider: HostileProvider;
+  let site: HostileSite;
+  let admin: Administrator;
+  let token: string;
+  const idTokens: string[] = [];
+  const issued: Mode['issued'] = (value) => void (value.split('.').length === 3 && idTokens.push(value));
+  beforeAll(async () => {
+    place = await emptyPlace('SQLite');
+    provider = await startHostileProvider();
+    provider.set({ issued });
+    site = await startHostileSite({ provider, env: place.env });
+    admin = await place.look((store) => administratorOf(site, { store, sealer: sealerOf(site.env) }));
+    ({ token } = await admin.makeToken({ apps: ['elsewhere'], acceptIdTokens: true }));
+  });
+  afterAll(async () => {
+    await site?.close();
+    await provider?.close();
+    await place?.dispose();
+  });
+
+  async function signIn(): Promise<{ agent: UserAgent; idToken: string }> {
+    const { agent, signedIn } = await attempt(site);
+    expect(signedIn).toBe(true);
+    return { agent, idToken: idTokens.at(-1) ?? '' };
+  }
+
+  const present = async (idToken: string, relayToken = token) => {
+    const form = { subject_token: idToken, subject_token_type: ID_TOKEN, audience: 'elsewhere' };
+    const { status, body } = await exchange(site, relayToken, form);
+    return { status, ...(JSON.parse(body) as Record<string, string>) };
+  };
+  const signOut = async (agent: UserAgent, path = '/sign-out') => {
+    const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
+    await agent.request(site.url + path, { method: 'POST', body, follow: false });
+  };
+  const NO_PROOF = { status: 400, error: 'invalid_request', error_description: expect.stringContaining('not valid') };
+
+  test('a relay token accepts none unless an administrator says so', async () => {
+    const { idToken } = await signIn();
+    const { token: plain } = await admin.makeToken({ apps: ['elsewhere'] });
+    expect(await present(idToken, plain)).toMatchObject({
+      ...{ status: 400, error: 'invalid_request' },
+      error_description: expect.stringContaining('acceptIdTokens'),
+    });
+    expect(await present(idToken)).toMatchObject({ status: 200, access_token: expect.any(String) });
+  });
+
+  test('one whose session has ended proves nothing, though the user is signed in elsewhere', async () => {
+    const [laptop, phone] = [await signIn(), await signIn()];
+    await signOut(laptop.agent);
+    expect(await present(laptop.idToken)).toMatchObject(NO_PROOF);
+    expect(await present(phone.idToken)).toMatchObject({ status: 200 });
+    await signOut(phone.agent, '/sign-out/everywhere');
+    expect(await present(phone.idToken)).toMatchObject(NO_PROOF);
+  });
+
+  test('one that the provider signs out at once proves nothing', async () => {
+    provider.signInAs({ sub: 'user-2', sid: 'session-2' });
+    const { idToken } = await signIn();
+    expect(await present(idToken)).toMatchObject({ status: 200 });
+    await fetch(`${site.url}/oauth/backchannel-logout/elsewhere`, {
+      method: 'POST',
+      body: new URLSearchParams({ logout_token: await provider.logoutToken() }),
+    });
+    expect(await present(idToken)).toMatchObject(NO_PROOF);
+    provider.signInAs({ sub: 'user-1' });
+  });
+
+  test('one that is more than 10 minutes old proves nothing', async () => {
+    provider.set({ issued, claims: (claims) => ({ ...claims, iat: now() - 540 }) });
+    expect(await present((await signIn()).idToken)).toMatchObject({ status: 200 });
+    provider.set({ issued, claims: (claims) => ({ ...claims, iat: now() - 601 }) });
+    expect(await present((await signIn()).idToken)).toMatchObject(NO_PROOF);
+    provider.set({ issued });
+  });
+
+  test('one that began no session, and one that was changed, prove nothing', async () => {
+    const { agent, idToken } = await signIn();
+    const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
+    await agent.request(`${site.url}/connections/elsewhere`, { method: 'POST', body });
+    const ofConsent = idTokens.at(-1) ?? '';
+    expect(ofConsent).not.toBe(idToken);
+    const [head = '', claims = '', signature = ''] = idToken.split('.');
+    const none = Buffer.from('{"alg":"none"}').toString('base64url');
+    for (const text of [ofConsent, `${none}.${claims}.`, `${head}.${claims}.${signature}A`, `${idToken} `, 'a.b.c']) {
+      expect(await present(text)).toMatchObject(NO_PROOF);
+    }
+    expect(await present(idToken)).toMatchObject({ status: 200 });
+  });
+});
+
+describe('R99 the times of an ID token', () => {
+  const clock = () => 1_800_000_000_000;
+  const idTokens = createIdTokens({ userSessions: { hasBegunWith: async () => true }, clock });
+  const at = clock() / 1000;
+  const good = { iss: 'https://provider.test', sub: 's1', iat: at, exp: at + 300 };
+  const userOf = (claims: object) => idTokens.userOf(new UnsecuredJWT({ ...good, ...claims }).encode());
+
+  test.each([
+    ['just issued', {}],
+    ['10 minutes old', { iat: at - 600 }],
+    ['issued by a clock that is ahead', { iat: at + 60 }],
+    ['expired within the tolerance', { exp: at - 30 }],
+  ])('%s: accepted', async (_words, claims) => {
+    expect(await userOf(claims)).toBe(userIdOf('https://provider.test', 's1'));
+  });
+
+  test.each([
+    ['older than 10 minutes', { iat: at - 601 }],
+    ['issued in the future', { iat: at + 61 }],
+    ['expired', { exp: at - 31 }],
+    ['without a time of issue', { iat: undefined }],
+    ['without an end', { exp: undefined }],
+    ['without an issuer', { iss: undefined }],
+    ['without a subject', { sub: undefined }],
+    ['longer than any ID token', { filler: 'x'.repeat(16_384) }],
+  ])('%s: refused', async (_words, claims) => {
+    expect(await userOf(claims)).toBeUndefined();
+  });
+});

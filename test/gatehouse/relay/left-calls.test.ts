@@ -1,0 +1,78 @@
+/** R123: a service that hangs up is not counted as a failure of the platform. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startSite, type TestSite } from '../../support/gatehouse.ts';
+import { until } from '../../support/until.ts';
+import { openVaultDesk } from '../grants/vault-desk.ts';
+import { drip, type ScriptedPlatform, startScriptedPlatform } from '../threads/scripted-platform.ts';
+import { type Administrator, administratorOf, bearer } from './service.ts';
+
+const EMPTY_THREAD = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
+
+let site: TestSite;
+let platform: ScriptedPlatform;
+let admin: Administrator;
+let headers: Record<string, string>;
+beforeAll(async () => {
+  platform = await startScriptedPlatform();
+  site = await startSite({ app: { apiBaseUrl: platform.url } });
+  const desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  await desk.close();
+  platform.answer((socket) => void socket.write(EMPTY_THREAD));
+  const account = await admin.call('POST', '/service-accounts', {
+    name: 'Nightly',
+    app: 'platform',
+    apiToken: 'api-token',
+  });
+  const { token } = await admin.makeToken({ users: 'none' });
+  headers = { ...bearer(token), 'gatehouse-service-account': String(account.json.id) };
+});
+afterAll(async () => {
+  await site.close();
+  await platform.close();
+});
+
+async function relayCalls(): Promise<Record<string, number>> {
+  const text = await (await fetch(`${site.managementUrl}/metrics`)).text();
+  const counts = text.matchAll(/^gatehouse_relay_calls_total\{app="(?:platform|none)",outcome="(\w+)"\} (\d+)$/gm);
+  const sums: Record<string, number> = {};
+  for (const [, outcome = '', count] of counts) sums[outcome] = (sums[outcome] ?? 0) + Number(count);
+  return sums;
+}
+
+const sumOf = ({ answered = 0, failed = 0 }: Record<string, number>) => answered + failed;
+
+/** Calls, and hangs up once `isTime` says so. */
+async function leave(path: string, isTime: () => boolean): Promise<void> {
+  const gone = new AbortController();
+  const response = fetch(`${site.url}${path}`, { headers, signal: gone.signal }).then((one) => one.text());
+  response.catch(() => undefined);
+  await until(isTime);
+  gone.abort();
+  await expect(response).rejects.toThrow();
+}
+
+test.each(['before the head', 'in mid-body'])(
+  'R123 a service that leaves %s is no failure of the platform',
+  async (when) => {
+    const before = await relayCalls();
+    let isOpen = false;
+    platform.answer((socket) => {
+      isOpen = true;
+      if (when === 'before the head') return;
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n${'x'.repeat(500)}`);
+      drip(socket, 'x');
+    });
+    await leave('/relay/threads/current', () => isOpen);
+    await until(async () => sumOf(await relayCalls()) === sumOf(before) + 1);
+    expect((await relayCalls()).failed).toBe(before.failed);
+  },
+);
+
+test('R123 a platform that breaks off is still a failure', async () => {
+  const before = await relayCalls();
+  platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
+  const response = await fetch(`${site.url}/relay/threads/current`, { headers });
+  await expect(response.text()).rejects.toThrow();
+  await until(async () => (await relayCalls()).failed === (before.failed ?? 0) + 1);
+});

@@ -1,0 +1,74 @@
+/** The relay's pages of the administration in a real browser: nothing wider than a telephone, no complaint, light and dark; a token is changed on its page. */
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { useBrowser } from '../../support/browser.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { leaveBy, lookAround, signInBy } from '../../support/journey.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, relayThread } from './service.ts';
+
+const LONG_NAME = 'Reports of the whole company, for the people who read reports of the whole company';
+
+const openPage = useBrowser();
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let tokenId: string;
+let webhookId: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  const { agent } = await signIn(site);
+  const { userId } = await sessionOf(site, agent);
+  const made = await admin.makeToken({ name: LONG_NAME, users: [userId], assertUser: true });
+  tokenId = made.id;
+  for (const user of [userId, 'uSomebodyElse']) await relayThread(site, made.token, { 'gatehouse-user': user });
+  await admin.makeToken({ name: 'Nightly', users: 'none', scopes: ['bin:read'], networks: [] });
+  const { accessToken: apiToken } = await desk.read(userId);
+  await admin.call('POST', '/service-accounts', { name: LONG_NAME, app: 'platform', apiToken });
+  const url = `${site.url}/nobody/listens/here/but/the/address/is/rather/long/all/the/same`;
+  const webhook = await admin.call('POST', '/webhooks', { url, events: ['connection.created', 'connection.removed'] });
+  webhookId = String(webhook.json.id);
+  await signIn(site, 'second@example.test');
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+});
+
+test('the relay’s pages fit, and a token is changed on its own', async () => {
+  const page = await openPage({}, /status of 40\d/);
+  const look = (name: string) => lookAround(page, `relay-${name}`);
+  const visit = async (path: string, name: string) => {
+    await page.goto(site.url + path);
+    await look(name);
+  };
+  await signInBy(page, site, 'admin@example.test');
+  await visit('/admin/relay-tokens', 'tokens');
+  await visit(`/admin/relay-tokens/${tokenId}`, 'token');
+  await change(page, 'Renamed', look);
+  await visit('/admin/service-accounts', 'accounts');
+  await visit('/admin/policy', 'policy');
+  await visit(`/admin/policy?token=${tokenId}&route=threads:read&app=platform&user=u1&address=10.0.0.1`, 'refused');
+  await visit('/admin/webhooks', 'webhooks');
+  await visit(`/admin/webhooks/${webhookId}`, 'webhook');
+  for (const isOn of [false, true]) {
+    await page.getByLabel('Enabled').setChecked(isOn);
+    await leaveBy(page, () => page.getByRole('button', { name: 'Save' }).click());
+    await look('webhook-changed');
+    expect((await admin.call('GET', `/webhooks/${webhookId}`)).json.enabled).toBe(isOn);
+  }
+});
+
+async function change(page: Page, name: string, look: (name: string) => Promise<void>): Promise<void> {
+  await leaveBy(page, () => page.getByRole('link', { name: 'Edit', exact: true }).click());
+  await page.getByLabel('Name', { exact: true }).fill(name);
+  await page.getByLabel('Networks').fill('10.0.0.1/8');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Save' }).click());
+  await look('token-faulty');
+  await page.getByLabel('Networks').fill('127.0.0.0/8');
+  await leaveBy(page, () => page.getByRole('button', { name: 'Save' }).click());
+  await look('token-changed');
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe(name);
+}

@@ -1,0 +1,47 @@
+/** The user, disabled or not, and the grant are asked for together: one round trip to the store, and neither counts without the other. */
+import { expect, test } from 'vitest';
+import { openVault } from '../../support/fleet.ts';
+import { signIn, startSite } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingRedis, startRedis } from '../../support/redis-server.ts';
+import { roundTrips } from '../../support/round-trips.ts';
+import { sessionOf } from '../grants/vault-desk.ts';
+import { administratorOf, codeOf, relayThread } from './service.ts';
+
+const CALLS = 100;
+/** Services fetch tickets of what the platform states, a sixteenth of it at a time. */
+const MANY = 1_000_000;
+const PLENTY = { perUserPerMinute: MANY, perUserPerHour: MANY, perCompanyPerMinute: MANY };
+
+test('on Redis a service’s call for a user costs one round trip, and ends when the user is disabled', async (context) => {
+  skipWithout(context, missingRedis);
+  const redis = await startRedis();
+  const site = await startSite({ env: { REDIS_URL: redis.url }, sandbox: { rateLimits: PLENTY } });
+  const vault = await openVault(site.env);
+  try {
+    const { agent } = await signIn(site);
+    const { userId } = await sessionOf(site, agent);
+    const admin = await administratorOf(site, vault);
+    const { token } = await admin.makeToken({ assertUser: true });
+    const thread = () => relayThread(site, token, { 'gatehouse-user': userId });
+    expect((await thread()).status).toBe(200);
+    const { least, most, seconds } = await roundTrips(redis, async () => {
+      for (let times = 0; times < CALLS; times += 1) expect((await thread()).status).toBe(200);
+    });
+    // On a busy machine two packets may be read as one.
+    expect(most / CALLS).toBeGreaterThan(0.5);
+    // The relay token is read again, and what is counted is written, several times a second.
+    expect(least).toBeLessThan(1.25 * CALLS + 6 * seconds);
+
+    expect((await admin.call('POST', `/users/${userId}/disable`)).status).toBeLessThan(300);
+    const refused = await thread();
+    expect([refused.status, codeOf(refused)]).toEqual([403, 'not_allowed']);
+    expect(refused.headers['ratelimit-policy']).toBe('"relay-token";q=6000;w=60');
+    expect((await admin.call('POST', `/users/${userId}/enable`)).status).toBeLessThan(300);
+    expect((await thread()).status).toBe(200);
+  } finally {
+    await vault.store.close();
+    await site.close();
+    await redis.dispose();
+  }
+});

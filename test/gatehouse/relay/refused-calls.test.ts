@@ -1,0 +1,34 @@
+/** R94: refused calls of a service are few entries in the audit trail, and none holds a text that the service sent. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startSite, type TestSite } from '../../support/gatehouse.ts';
+import { until } from '../../support/until.ts';
+import { openVaultDesk, type VaultDesk } from '../grants/vault-desk.ts';
+import { administratorOf, relayThread } from './service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+beforeAll(async () => {
+  site = await startSite({ env: { RATE_LIMIT_PER_RELAY_TOKEN: '0' } });
+  desk = await openVaultDesk(site);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+test('R94 200 refused calls, each for another app that does not exist', async () => {
+  const admin = await administratorOf(site, desk);
+  const { id, token } = await admin.makeToken();
+  const call = (app: string) => relayThread(site, token, { 'gatehouse-service-account': 'x' }, `?app=${app}`);
+  for (let n = 0; n < 200; n += 20) {
+    const calls = Array.from({ length: 20 }, (_, at) => call(`made-up-text-${n + at}`));
+    for (const { status } of await Promise.all(calls)) expect(status).toBeGreaterThanOrEqual(400);
+  }
+  const entries = async () =>
+    (await admin.call('GET', `/audit?event=relay.refused&who=${id}&limit=200`)).json.items as unknown[];
+  await until(async () => (await entries()).length > 0);
+  await sleep(1_000);
+  expect((await entries()).length).toBeLessThan(5);
+  expect(JSON.stringify(await entries())).not.toContain('made-up-text');
+});

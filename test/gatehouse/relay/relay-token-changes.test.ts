@@ -1,0 +1,218 @@
+/** A relay token is changed in every respect, by API and by page, over the version that was read; the change counts at once. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RELAY_WORDS } from '../../../src/gatehouse/relay/policy.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { ask } from '../../support/ask.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, ANYTHING, administratorOf, bearer, codeOf, relayThread } from './service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let administrator: UserAgent;
+let csrfToken: string;
+let userId: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ agent: administrator } = await signIn(site, 'admin@example.test'));
+  ({ csrfToken, userId } = await sessionOf(site, administrator));
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+const statusOf = async (token: string) => (await relayThread(site, token, { 'gatehouse-user': userId })).status;
+const put = (id: string, body: unknown) => admin.call('PUT', `/relay-tokens/${id}`, body);
+
+/** The form as a browser sends it. */
+const send = (id: string, form: Record<string, string | string[]>) =>
+  administrator.request(`${site.url}/admin/relay-tokens/${id}`, {
+    method: 'POST',
+    headers: { accept: 'text/html' },
+    body: new URLSearchParams(
+      Object.entries({ _csrf: csrfToken, ...form }).flatMap(([name, value]) =>
+        [value].flat().map((one) => [name, one] as [string, string]),
+      ),
+    ),
+  });
+const FORM = { name: 'By page', scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: '', days: '' };
+
+test('R81 each member of the policy is changed by PUT, and counts for the next call', async () => {
+  const { id, version, token } = await admin.makeToken({ assertUser: true });
+  const open = { ...ANYTHING, assertUser: true };
+  expect(await statusOf(token)).toBe(200);
+  let at = version;
+  for (const [change, status] of [
+    [{ scopes: ['bin:read'] }, 403],
+    [{ apps: [] }, 403],
+    [{ users: ['uSomebodyElse'] }, 403],
+    [{ users: [userId] }, 200],
+    [{ networks: ['10.0.0.0/8'] }, 403],
+    [{ networks: [] }, 200],
+    [{ assertUser: false }, 403],
+  ] as const) {
+    const { status: answered, json } = await put(id, { ...open, ...change, version: at });
+    expect([answered, json]).toMatchObject([200, change]);
+    expect(await statusOf(token), JSON.stringify(change)).toBe(status);
+    at = json.version as number;
+  }
+  const soon = await put(id, {
+    ...open,
+    name: 'Renamed',
+    expiresAt: new Date(Date.now() + 60_000).toISOString(),
+    version: at,
+  });
+  expect([soon.status, soon.json.name]).toEqual([200, 'Renamed']);
+  pass(60);
+  expect(await statusOf(token)).toBe(401);
+  at = soon.json.version as number;
+  // A token that has ended is given a later end, and its secret counts again.
+  expect((await put(id, { ...open, version: at })).status).toBe(200);
+  expect(await statusOf(token)).toBe(200);
+});
+
+test('a change over an older version, of an unknown token or with a fault changes nothing', async () => {
+  const { id, version } = await admin.makeToken();
+  const changed = await put(id, { ...ANYTHING, name: 'First', version });
+  expect(changed.status).toBe(200);
+  const late = await put(id, { ...ANYTHING, name: 'Late', version });
+  expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
+  const now = changed.json.version;
+  for (const [fault, pointer, rule] of [
+    [{ apps: ['nowhere'] }, '#/apps/0', 'unknown_app'],
+    [{ networks: ['10/8'] }, '#/networks/0', 'network'],
+    [{ scopes: [] }, '#/scopes', 'invalid'],
+    [{ expiresAt: '2020-01-01T00:00:00Z' }, '#/expiresAt', 'invalid'],
+    [{ secret: 'x' }, '#', 'invalid'],
+  ] as const) {
+    const { status, json } = await put(id, { ...ANYTHING, version: now, ...fault });
+    expect([status, json.errors]).toMatchObject([400, [{ pointer, rule }]]);
+  }
+  expect((await put(id, ANYTHING)).status).toBe(400);
+  expect((await put('AAAAAAAAAAA', { ...ANYTHING, version: 1 })).status).toBe(404);
+  expect((await admin.call('GET', `/relay-tokens/${id}`)).json).toMatchObject({ name: 'First', version: now });
+  const { json } = await admin.call('GET', `/audit?event=relay_token.changed&whom=${id}`);
+  expect(json.items).toMatchObject([
+    { outcome: 'not_done: version_conflict' },
+    { target: { id }, facts: { name: 'Late' } },
+    {},
+  ]);
+});
+
+test('the page shows the form filled in, saves it, and keeps the end where no days are given', async () => {
+  const { id, version, expiresAt } = {
+    ...(await admin.makeToken({ users: [userId], networks: ['10.0.0.0/8'] })),
+    ...ANYTHING,
+  };
+  const page = (await administrator.get(`${site.url}/admin/relay-tokens/${id}/edit`)).body;
+  for (const part of [
+    'value="reports"',
+    '>admin@example.test</textarea>',
+    '>10.0.0.0/8</textarea>',
+    `value="${version}"`,
+  ]) {
+    expect(page).toContain(part);
+  }
+  const answer = await send(id, { ...FORM, version: String(version) });
+  expect([answer.status, answer.body]).toEqual([200, expect.stringContaining('Saved.')]);
+  const saved = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  expect(saved).toMatchObject({
+    name: 'By page',
+    scopes: ['threads:read'],
+    users: 'all',
+    networks: [],
+    assertUser: false,
+  });
+  expect(Date.parse(String(saved.expiresAt))).toBe(Date.parse(expiresAt));
+  await send(id, { ...FORM, days: '30', version: String(saved.version) });
+  const { expiresAt: sooner } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  expect(Math.abs(Date.parse(String(sooner)) - Date.now() - 30 * 86_400_000)).toBeLessThan(60_000);
+});
+
+test('the forms of a token say what each of its powers allows', async () => {
+  const { id } = await admin.makeToken();
+  expect(RELAY_WORDS.flags.map(({ name }) => name)).toEqual(['assertUser', 'fullScope', 'acceptIdTokens']);
+  for (const path of ['relay-tokens/new', `relay-tokens/${id}/edit`]) {
+    const { body } = await administrator.get(`${site.url}/admin/${path}`);
+    for (const { title, description } of RELAY_WORDS.flags) {
+      expect([title, description]).toEqual([
+        expect.stringMatching(/^\p{Lu}.{15,}$/u),
+        expect.stringMatching(/.{30,}\.$/),
+      ]);
+      for (const words of [title, description]) expect(body).toContain(words);
+    }
+  }
+});
+
+test('the page says what was wrong and what somebody else did meanwhile, and loses nothing that was typed', async () => {
+  const { id, version } = await admin.makeToken();
+  const faulty = await send(id, { ...FORM, name: 'Typed name', networks: '10.0.0.1/8', version: String(version) });
+  expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('write 10.0.0.0/8')]);
+  expect(faulty.body).toContain('value="Typed name"');
+  await put(id, { ...ANYTHING, name: 'Faster', version });
+  const late = await send(id, { ...FORM, name: 'Typed name', version: String(version) });
+  expect([late.status, late.body]).toEqual([409, expect.stringContaining('Someone else changed this')]);
+  expect(late.body).toContain('value="Typed name"');
+  const now = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  expect([now.name, late.body]).toEqual(['Faster', expect.stringContaining(`name="version" value="${now.version}"`)]);
+});
+
+test.each(['1.5', '721', '', ' ', 'one', '-1', '1e1', '9999999999'])(
+  'R106 %j hours of overlap rotate nothing',
+  async (hours) => {
+    const { id, token } = await admin.makeToken({ assertUser: true });
+    const page = await send(`${id}/rotate`, { overlapHours: hours });
+    expect([page.status, page.body]).toEqual([400, expect.stringMatching(/<title>Error: .*id="overlapHours-fault"/s)]);
+    expect(page.body).toContain('Enter a whole number of hours from 0 to 720.');
+    expect(await statusOf(token)).toBe(200);
+    expect((await admin.call('GET', `/relay-tokens/${id}`)).json.overlapEndsAt).toBeNull();
+  },
+);
+
+test('the hours of overlap that were entered are those for which the secret before counts', async () => {
+  const { id, token } = await admin.makeToken({ assertUser: true });
+  expect((await send(`${id}/rotate`, { overlapHours: '720' })).body).toMatch(/gthr_[0-9A-Za-z]{60}/);
+  expect(await statusOf(token)).toBe(200);
+  const { rotatedAt, overlapEndsAt } = (await admin.call('GET', `/relay-tokens/${id}`)).json;
+  expect(Date.parse(String(overlapEndsAt)) - Date.parse(String(rotatedAt))).toBe(720 * 3_600_000);
+});
+
+test('the timeline of a token has its use of thirty days, hour by hour', async () => {
+  const { id } = await admin.makeToken();
+  const hours = Array.from({ length: 30 * 24 }, (_, at) =>
+    new Date(Date.now() - at * 3_600_000).toISOString().slice(0, 13),
+  );
+  for (const [day, ofDay] of Map.groupBy(hours, (hour) => hour.slice(0, 10))) {
+    const uses = Object.fromEntries(ofDay.map((hour) => [hour, { 'threads:read answered platform': 1 }]));
+    await desk.store.write([{ put: keys.relayUses('token', id, day), value: JSON.stringify(uses) }]);
+  }
+  const seen: string[] = [];
+  for (let after = ''; ; ) {
+    const { json } = await admin.call('GET', `/relay-tokens/${id}/timeline?kind=relay&limit=200${after}`);
+    seen.push(...(json.items as { at: string }[]).map(({ at }) => at.slice(0, 13)));
+    if (json.next === undefined) break;
+    after = `&after=${encodeURIComponent(String(json.next))}`;
+  }
+  expect(seen).toEqual(hours);
+});
+
+test('R88 without the CSRF token, or with a token of another kind, nothing is changed', async () => {
+  const { id, version, token } = await admin.makeToken();
+  const forged = await send(id, { ...FORM, _csrf: 'forged', version: String(version) });
+  expect(forged.status).toBe(403);
+  const path = `${site.url}/admin/api/relay-tokens/${id}`;
+  const body = JSON.stringify({ ...ANYTHING, name: 'Mine', version });
+  const own = await ask(path, {
+    method: 'PUT',
+    headers: { ...bearer(token), 'content-type': 'application/json' },
+    body,
+  });
+  expect([own.status, codeOf(own)]).toMatchObject([401, expect.any(String)]);
+  expect((await admin.call('GET', `/relay-tokens/${id}`)).json.version).toBe(version);
+});

@@ -1,0 +1,61 @@
+/** R112 over real processes, on both stores: refreshes for several resources take turns, whichever process asks. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ask, DATA, FORM } from '../../support/ask.ts';
+import { type Fleet, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
+import { sandboxApp } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingRedis } from '../../support/redis-server.ts';
+import { administratorOf } from './service.ts';
+
+const REPORTS = 'urn:example:reports';
+
+describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
+  const missing = kind === 'Redis' ? missingRedis : undefined;
+  let fleet: Fleet;
+  let person: Person;
+  let token: string;
+  beforeAll(async () => {
+    if (missing) return;
+    fleet = await startFleet({
+      ...{ kind, processes: 2 },
+      apps: (parts) => [sandboxApp(parts, 'platform', { resources: [parts.sandbox.platformUrl, REPORTS] })],
+    });
+    person = await fleet.signIn('user@example.test');
+    ({ token } = await (await administratorOf(fleet, fleet.vault)).makeToken({ assertUser: true }));
+  });
+  afterAll(() => fleet?.close());
+
+  const exchangeAt = async (at: number, resource: string) => {
+    const answer = await ask(`${fleet.member(at).url}/relay/token`, {
+      method: 'POST',
+      headers: { ...DATA, ...FORM, host: new URL(fleet.url).host, authorization: `Bearer ${token}` },
+      body: new URLSearchParams({
+        grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+        ...{ subject_token: person.userId, subject_token_type: 'urn:gatehouse:token-type:user', resource },
+      }).toString(),
+    });
+    expect(answer.status).toBe(200);
+    return String(JSON.parse(answer.body).access_token);
+  };
+
+  test('R31 R34 R112 two processes send no refresh token twice, and each refreshes once for a resource', async (context) => {
+    skipWithout(context, missing);
+    const { accessToken: own } = await fleet.vault.read(person.userId);
+    const before = fleet.tokens.uses.length;
+    const wanted = [0, 1].flatMap((at) => [fleet.sandbox.platformUrl, REPORTS].map((resource) => ({ at, resource })));
+    const issued = await Promise.all(
+      wanted.map(async ({ at, resource }) => ({
+        ...{ at, resource },
+        tokens: await Promise.all(Array.from({ length: 6 }, () => exchangeAt(at, resource))),
+      })),
+    );
+    for (const { tokens } of issued) expect(new Set(tokens).size).toBe(1);
+    expect(new Set(issued.flatMap(({ tokens }) => tokens)).has(own)).toBe(false);
+    const sent = fleet.tokens.uses.slice(before).map(({ refreshToken }) => refreshToken);
+    expect(sent).toHaveLength(wanted.length);
+    expect(new Set(sent).size).toBe(sent.length);
+    expect(fleet.tokens.refusals()).toBe(0);
+    expect((await fleet.vault.read(person.userId)).accessToken).toBe(own);
+    expect((await fleet.thread(fleet.member(1), person)).status).toBe(200);
+  });
+});

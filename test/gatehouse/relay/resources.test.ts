@@ -1,0 +1,187 @@
+/** RFC 8707 as a service and a user meet it: an app's resources go to the provider, and a service gets a token for one of them. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { getJson } from '../../support/gatehouse.ts';
+import { status } from '../../support/hostile-answers.ts';
+import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { backToNow, pass, passToNextMinute } from '../../support/passing-time.ts';
+import { until } from '../../support/until.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
+
+const FILES = 'https://files.example.com/v1';
+const REPORTS = 'urn:example:reports';
+const [APP, PLAIN] = ['elsewhere', 'plain'];
+
+let provider: HostileProvider;
+let site: HostileSite;
+let desk: VaultDesk;
+let admin: Administrator;
+/** Of the relay token that was made last. */
+let tokenId: string;
+beforeAll(async () => {
+  provider = await startHostileProvider();
+  site = await startHostileSite({
+    provider,
+    apps: (hostile, url) => [hostile.app(url, { resources: [FILES, REPORTS] }), hostile.app(url, { id: PLAIN })],
+    // Longer than the access tokens of this provider last.
+    env: { SESSION_IDLE_SECONDS: '28800' },
+  });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+  await provider.close();
+});
+afterEach(() => {
+  provider.reset();
+  backToNow();
+});
+
+const resourcesOf = (text = '') => new URLSearchParams(text.replace(/^.*\?/, '')).getAll('resource');
+/** The parameters of the refreshes so far, that matter here. */
+const refreshes = () =>
+  provider.hitsOf('refresh').map(({ body }) => [...resourcesOf(body), new URLSearchParams(body).get('scope')]);
+
+async function connected(name: string, app = APP) {
+  provider.signInAs({ sub: name, name });
+  const { agent, signedIn } = await attempt(site, { path: `/sign-in?app=${app}` });
+  expect(signedIn).toBe(true);
+  const { userId } = await sessionOf(site, agent);
+  const { id, token } = await admin.makeToken({ apps: [APP, PLAIN], fullScope: true });
+  tokenId = id;
+  const ask = async (form: Record<string, string>) => {
+    const assertion = await assertionOf(site, agent.cookies.header(site.url));
+    const subject = { subject_token: assertion, subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' };
+    const response = await exchange(site, token, { ...subject, ...form });
+    return { status: response.status, json: JSON.parse(response.body) as Record<string, string> };
+  };
+  const thread = () => getJson(agent, `${site.url}/threads/current?app=${app}`);
+  return { ask, thread, stored: () => desk.read(userId, app) };
+}
+
+test('all resources are sent at authorization, with the code and with each refresh', async () => {
+  const { thread } = await connected('all');
+  expect(resourcesOf(provider.hitsOf('authorize')[0]?.url)).toEqual([FILES, REPORTS]);
+  expect(resourcesOf(provider.hitsOf('token')[0]?.body)).toEqual([FILES, REPORTS]);
+  pass(3601);
+  expect((await thread()).status).toBe(200);
+  expect(refreshes()).toEqual([[FILES, REPORTS, null]]);
+});
+
+test('an app that declares none sends none, and its API base URL names it as before', async () => {
+  const { ask, stored } = await connected('plain', PLAIN);
+  expect(provider.hits.flatMap(({ url, body }) => resourcesOf(url).concat(resourcesOf(body)))).toEqual([]);
+  const { json } = await ask({ resource: `${provider.issuer}/api/1/threads` });
+  expect(json.access_token).toBe((await stored()).accessToken);
+  expect(provider.hitsOf('refresh')).toEqual([]);
+});
+
+test('R32 R112 a token for one resource is from a refresh that names it; the grant keeps its own, and the new refresh token', async () => {
+  const { ask, thread, stored } = await connected('one');
+  const before = await stored();
+  const { status: code, json } = await ask({ resource: FILES });
+  expect([code, json.scope]).toEqual([200, 'openid profile offline_access']);
+  expect(json.access_token).not.toBe(before.accessToken);
+  expect(refreshes()).toEqual([[FILES, null]]);
+  const after = await stored();
+  expect([after.accessToken, after.refresh]).toEqual([before.accessToken, undefined]);
+  expect(after.refreshToken).not.toBe(before.refreshToken);
+  // Every granted scope, but for one resource of two.
+  const scope = before.scopes.join(' ');
+  const everyScope = await ask({ resource: REPORTS, scope });
+  expect([everyScope.status, refreshes().at(-1)]).toEqual([200, [REPORTS, scope]]);
+  expect(everyScope.json.access_token).not.toBe(before.accessToken);
+  // This provider rotates strictly: the token that was sent first would be refused.
+  pass(3601);
+  expect((await thread()).status).toBe(200);
+});
+
+test('R112 the audit trail names the resource that a token is for, each one', async () => {
+  const { ask } = await connected('audited');
+  passToNextMinute();
+  for (const resource of [FILES, REPORTS, FILES]) expect((await ask({ resource })).status).toBe(200);
+  expect((await ask({ audience: APP })).status).toBe(200);
+  const named = async () => {
+    const { json } = await admin.call('GET', `/audit?event=relay_token.exchanged&who=${tokenId}`);
+    return (json.items as { facts: { resource?: string } }[]).map(({ facts }) => facts.resource);
+  };
+  await until(async () => (await named()).length >= 3);
+  expect((await named()).toReversed()).toEqual([FILES, REPORTS, undefined]);
+});
+
+test('R31 many requests at once cost one refresh for each resource and scopes, and the next one none', async () => {
+  const { ask } = await connected('many');
+  provider.set({ refreshed: (body) => ({ ...body, scope: 'profile' }) });
+  const wanted = { resource: REPORTS, scope: 'profile' };
+  const answers = await Promise.all(Array.from({ length: 8 }, () => ask(wanted)));
+  expect(new Set(answers.map(({ json }) => json.access_token)).size).toBe(1);
+  expect((await ask(wanted)).json.access_token).toBe(answers[0]?.json.access_token);
+  expect(refreshes()).toEqual([[REPORTS, 'profile']]);
+  const different = [{ ...wanted, resource: FILES }, { resource: REPORTS }, { resource: FILES }, wanted];
+  const others = await Promise.all(different.map(ask));
+  expect(others.map((one) => one.status)).toEqual([200, 200, 200, 200]);
+  expect(new Set(others.map(({ json }) => json.access_token)).size).toBe(4);
+  expect(refreshes()).toEqual(
+    expect.arrayContaining([
+      [FILES, 'profile'],
+      [REPORTS, null],
+    ]),
+  );
+});
+
+test.each([
+  ['another one', 'https://elsewhere.example.com'],
+  ['one with a slash more', `${FILES}/`],
+])('R112 invalid_target for a resource that the app does not declare: %s', async (_what, resource) => {
+  const { ask } = await connected('undeclared');
+  for (const audience of [{}, { audience: APP }]) {
+    expect(await ask({ ...audience, resource })).toMatchObject({ status: 400, json: { error: 'invalid_target' } });
+  }
+  expect(await ask({ audience: APP, resource: `${provider.issuer}/api` })).toMatchObject({
+    json: { error: 'invalid_target' },
+  });
+  expect(provider.hitsOf('refresh')).toEqual([]);
+});
+
+test('the service of a relay token with two apps has to name one', async () => {
+  const { ask } = await connected('either');
+  const { status: code, json } = await ask({});
+  expect([code, json.error, json.error_description]).toEqual([
+    400,
+    'invalid_target',
+    expect.stringMatching(/^Name one connected app/),
+  ]);
+});
+
+test('R112 invalid_target where the provider refuses the resource, and never the token for all of them', async () => {
+  const { ask, thread, stored } = await connected('refused');
+  const before = await stored();
+  provider.set({ answers: { refresh: status(400, { error: 'invalid_target' }) } });
+  const { status: code, json } = await ask({ audience: APP, resource: FILES });
+  expect([code, json.error]).toEqual([400, 'invalid_target']);
+  expect(JSON.stringify(json)).not.toContain(before.accessToken);
+  expect((await stored()).failure).toBeUndefined();
+  expect((await thread()).status).toBe(200);
+});
+
+test('R101 an ID token of another subject is refused, and the grant keeps its tokens', async () => {
+  const { ask, stored } = await connected('mine');
+  const before = await stored();
+  provider.set({ claims: (claims) => ({ ...claims, sub: 'mallory' }) });
+  const { status: code, json } = await ask({ resource: FILES });
+  expect([code, json.access_token]).toEqual([503, undefined]);
+  const { accessToken, refreshToken, failure } = await stored();
+  expect([accessToken, refreshToken]).toEqual([before.accessToken, before.refreshToken]);
+  expect(failure?.cause).toBe('unusable_answer');
+});
+
+test('without a connection the response says where the user connects', async () => {
+  const { ask } = await connected('unconnected', PLAIN);
+  expect(await ask({ resource: FILES })).toMatchObject({
+    status: 400,
+    json: { error: 'invalid_target', connectUrl: `${site.url}/connections/${APP}` },
+  });
+});

@@ -1,0 +1,259 @@
+/** Service accounts: a platform API token that is entered once, tried, sealed, used without a user, and never shown again. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { ask, DATA, FORM } from '../../support/ask.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, codeOf, relayThread } from './service.ts';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let administrator: UserAgent;
+/** The sandbox's platform takes any access token as an API token. */
+let apiToken: string;
+let token: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 }, env: { RATE_LIMIT_PER_SESSION: '40' } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  ({ agent: administrator } = await signIn(site, 'admin@example.test'));
+  apiToken = (await desk.read((await sessionOf(site, administrator)).userId)).accessToken;
+  ({ token } = await admin.makeToken({ users: 'none' }));
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+
+test('a token that the platform takes is kept, sealed, and used in place of a user’s', async () => {
+  const made = await admin.call('POST', '/service-accounts', { name: 'Nightly', app: 'platform', apiToken });
+  expect([made.status, made.json]).toMatchObject([201, { name: 'Nightly', app: 'platform' }]);
+  const id = String(made.json.id);
+  const thread = await relayThread(site, token, { 'gatehouse-service-account': id });
+  expect([thread.status, JSON.parse(thread.body).thread.author.name]).toEqual([200, 'Ada Moreau']);
+  const shown = [
+    JSON.stringify(made.json),
+    JSON.stringify((await admin.call('GET', `/service-accounts/${id}`)).json),
+    JSON.stringify((await admin.call('GET', '/service-accounts')).json),
+    JSON.stringify((await admin.call('GET', '/audit?limit=200')).json),
+    (await administrator.get(`${site.url}/admin/service-accounts`)).body,
+    ...site.logs(),
+  ];
+  for await (const records of desk.store.walk()) shown.push(...records.map(({ value }) => value));
+  expect(shown.filter((text) => text.includes(apiToken))).toEqual([]);
+});
+
+test('reminds of an API token that is older than 180 days, until it is replaced', async () => {
+  const made = await admin.call('POST', '/service-accounts', { name: 'Long ago', app: 'platform', apiToken });
+  const id = String(made.json.id);
+  const open = async () => (await administrator.get(`${site.url}/admin/service-accounts`)).body;
+  expect(await open()).not.toContain('</span>Old</span>');
+  const key = keys.serviceAccount(id);
+  const { sealer } = desk;
+  const kept = JSON.parse(await sealer.open((await desk.store.get(key))?.value ?? '', key));
+  kept.tokenSetAt -= 190 * 86_400_000;
+  await desk.store.write([{ put: key, value: await sealer.seal(JSON.stringify(kept), key) }]);
+  expect(await open()).toContain('6 mo ago');
+  expect(await open()).toContain('</span>Old</span>');
+  const { version } = (await admin.call('GET', `/service-accounts/${id}`)).json;
+  expect((await admin.call('PUT', `/service-accounts/${id}`, { name: 'Long ago', apiToken, version })).status).toBe(
+    200,
+  );
+  expect(await open()).not.toContain('</span>Old</span>');
+});
+
+test('one that the platform refuses is not kept, by API and by form, and not repeated', async () => {
+  const wanted = { name: 'Wrong', app: 'platform', apiToken: 'not-a-token-of-theirs' };
+  const refused = await admin.call('POST', '/service-accounts', wanted);
+  expect([refused.status, refused.json.errors]).toMatchObject([400, [{ pointer: '#/apiToken', rule: 'refused' }]]);
+  const { csrfToken } = await sessionOf(site, administrator);
+  const page = await administrator.request(`${site.url}/admin/service-accounts`, {
+    method: 'POST',
+    headers: { accept: 'text/html' },
+    body: new URLSearchParams({ ...wanted, _csrf: csrfToken }),
+  });
+  expect([page.status, page.body]).toEqual([400, expect.stringContaining('does not accept this API token')]);
+  expect(page.body).not.toContain(wanted.apiToken);
+  expect(JSON.stringify((await admin.call('GET', '/service-accounts')).json)).not.toContain('Wrong');
+});
+
+test.each([
+  [200, undefined],
+  [204, undefined],
+  [404, undefined],
+  [429, undefined],
+  [401, 'refused'],
+  [403, 'refused'],
+  [300, 'unreachable'],
+  [400, 'unreachable'],
+  [500, 'unreachable'],
+])('a platform that responds with %i takes the API token, or not: %s', async (status, rule) => {
+  const heal = site.sandbox.faults.set({ on: 'platform', kind: 'answer', status, body: '' });
+  const { status: answered, json } = await admin.call('POST', '/service-accounts', {
+    name: 'Tried',
+    app: 'platform',
+    apiToken,
+  });
+  heal();
+  const refused = [400, { errors: [{ pointer: '#/apiToken', rule }] }];
+  expect([answered, json]).toMatchObject(rule === undefined ? [201, { name: 'Tried' }] : refused);
+});
+
+test('a fault in a new API token stands beside it, and the page says to enter it again', async () => {
+  const { id } = (await admin.call('POST', '/service-accounts', { name: 'Row', app: 'platform', apiToken })).json;
+  const { csrfToken } = await sessionOf(site, administrator);
+  const send = (path: string, form: Record<string, string>) =>
+    administrator.request(`${site.url}/admin/service-accounts${path}`, {
+      method: 'POST',
+      headers: { accept: 'text/html' },
+      body: new URLSearchParams({ _csrf: csrfToken, ...form }),
+    });
+  const refused = await send(`/${id}/replace`, { apiToken: 'not-a-token-of-theirs' });
+  expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('id="apiToken-fault"')]);
+  expect(refused.body).toContain('Replace the API token of <bdi>Row</bdi>');
+  expect(refused.body).not.toContain('not-a-token');
+  const unnamed = await send('', { name: ' ', app: 'platform', apiToken: 'typed-but-not-sent-back' });
+  expect([unnamed.status, unnamed.body]).toEqual([400, expect.stringContaining('Enter it again')]);
+  expect(unnamed.body).not.toContain('typed-but-not-sent-back');
+});
+
+test('the audit trail names the account of each call, but no id that does not exist', async () => {
+  const { json } = await admin.call('POST', '/service-accounts', { name: 'Audited', app: 'platform', apiToken });
+  const { token: watched, id: relayToken } = await admin.makeToken({ users: 'none' });
+  for (const account of [String(json.id), 'sa0123456789abcdef']) {
+    await relayThread(site, watched, { 'gatehouse-service-account': account });
+  }
+  const entries = async () => (await admin.call('GET', `/audit?who=${relayToken}`)).json.items;
+  const named = async () =>
+    ((await entries()) as { outcome: string; facts: { serviceAccount?: string } }[])
+      .map(({ outcome, facts }) => [outcome, facts.serviceAccount])
+      .toSorted();
+  await expect.poll(named).toEqual([
+    ['answered', json.id],
+    ['rule: serviceAccount', undefined],
+  ]);
+  expect(JSON.stringify(await entries())).not.toContain('sa0123456789abcdef');
+});
+
+test('an account stays with its app', async () => {
+  const { id, version } = (await admin.call('POST', '/service-accounts', { name: 'Stays', app: 'platform', apiToken }))
+    .json;
+  const moved = await admin.call('PUT', `/service-accounts/${id}`, { name: 'Moved', app: 'second', version });
+  expect([moved.status, moved.json.errors]).toMatchObject([400, [{ pointer: '#/app', rule: 'fixed' }]]);
+  const named = await admin.call('PUT', `/service-accounts/${id}`, { name: 'Stays', app: 'platform', version });
+  expect([named.status, named.json.app]).toEqual([200, 'platform']);
+});
+
+test('R81 one that does not exist or belongs to another app is refused by the rule, as the policy check says', async () => {
+  const { json } = await admin.call('POST', '/service-accounts', { name: 'Asked', app: 'platform', apiToken });
+  const id = String(json.id);
+  const registered = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });
+  expect((await admin.call('POST', '/connected-apps', registered)).status).toBe(201);
+  const { token: anyApp, id: relayToken } = await admin.makeToken({ users: 'none', apps: ['platform', 'second'] });
+  const question = { relayToken, route: 'threads:read', address: '127.0.0.1' };
+  for (const [account, app] of [
+    ['sa0123456789abcdef', undefined],
+    ['sa0123456789abcdef', 'platform'],
+    [id, 'second'],
+  ] as const) {
+    const query = app === undefined ? '' : `?app=${app}`;
+    const refused = await relayThread(site, anyApp, { 'gatehouse-service-account': account }, query);
+    expect([refused.status, codeOf(refused)]).toEqual([404, 'not_found']);
+    const { json: said } = await admin.call('POST', '/policy/explain', { ...question, serviceAccount: account, app });
+    expect(said).toMatchObject({ allowed: false, rule: 'serviceAccount', detail: JSON.parse(refused.body).detail });
+  }
+  const { json: said } = await admin.call('POST', '/policy/explain', { ...question, serviceAccount: id });
+  expect(said).toMatchObject({ allowed: true });
+  expect(said).not.toHaveProperty('rule');
+});
+
+test('its token is replaced over the version that was read, and nothing works once it is deleted', async () => {
+  const { json } = await admin.call('POST', '/service-accounts', { name: 'Old', app: 'platform', apiToken });
+  const { id, version } = json as { id: string; version: number };
+  const changed = await admin.call('PUT', `/service-accounts/${id}`, { name: 'New', version });
+  expect([changed.status, changed.json.name]).toEqual([200, 'New']);
+  const late = await admin.call('PUT', `/service-accounts/${id}`, { name: 'Late', version });
+  expect([late.status, late.json.code]).toEqual([409, 'version_conflict']);
+  const bad = { name: 'New', version: changed.json.version, apiToken: 'another-wrong-one' };
+  expect((await admin.call('PUT', `/service-accounts/${id}`, bad)).status).toBe(400);
+  expect((await relayThread(site, token, { 'gatehouse-service-account': id })).status).toBe(200);
+  expect((await admin.call('DELETE', `/service-accounts/${id}`)).status).toBe(204);
+  const gone = await relayThread(site, token, { 'gatehouse-service-account': id });
+  expect([gone.status, codeOf(gone)]).toEqual([404, 'not_found']);
+});
+
+test('relay tokens and webhooks are made by form too, and the pages say what was wrong', async () => {
+  const { csrfToken } = await sessionOf(site, administrator);
+  const post = (path: string, form: [string, string][]) =>
+    administrator.request(`${site.url}/admin/${path}`, {
+      method: 'POST',
+      headers: { accept: 'text/html' },
+      body: new URLSearchParams([['_csrf', csrfToken], ...form]),
+    });
+  const scopes: [string, string][] = [
+    ['scopes', 'threads:read'],
+    ['scopes', 'bin:read'],
+  ];
+  const form: [string, string][] = [
+    ['name', 'By form'],
+    ...scopes,
+    ['apps', 'platform'],
+    ['users', 'all'],
+    ['days', '30'],
+  ];
+  const made = await post('relay-tokens', form);
+  expect([made.status, made.body]).toEqual([200, expect.stringMatching(/gthr_[0-9A-Za-z]{60}/)]);
+  const faulty = await post('relay-tokens', [
+    ['name', 'Faulty'],
+    ['users', 'all'],
+    ['days', '0'],
+    ['networks', '10.0.0.1/8'],
+  ]);
+  expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('write 10.0.0.0/8')]);
+  expect(faulty.body).toContain('at least one scope');
+  const { json } = await admin.call('GET', '/relay-tokens?q=By%20form');
+  const [{ id }] = json.items as [{ id: string }];
+  const rotated = await post(`relay-tokens/${id}/rotate`, [['overlapHours', '1']]);
+  expect(rotated.body).toMatch(/gthr_[0-9A-Za-z]{60}/);
+  const asked = await administrator.get(
+    `${site.url}/admin/policy?token=${id}&route=token:exchange&app=platform&address=10.0.0.1`,
+  );
+  expect(asked.body).toContain('<code>scopes</code>');
+  expect(
+    (
+      await post('webhooks', [
+        ['url', 'http://10.0.0.1/'],
+        ['events', 'connection.created'],
+      ])
+    ).status,
+  ).toBe(400);
+  expect(
+    (
+      await post('webhooks', [
+        ['url', `${site.url}/hook`],
+        ['events', 'connection.created'],
+      ])
+    ).body,
+  ).toContain('whsec_');
+  expect((await post(`relay-tokens/${id}/revoke`, [])).status).toBe(200);
+});
+
+test('R89 a session has so many calls a minute, and is told when to come back', async () => {
+  const { agent } = await signIn(site);
+  const headers = { ...DATA, cookie: agent.cookies.header(site.url) };
+  let calls = 0;
+  let answer = await ask(`${site.url}/threads/current`, { headers });
+  // The minute may turn meanwhile.
+  for (; answer.status === 200 && calls < 100; calls += 1)
+    answer = await ask(`${site.url}/threads/current`, { headers });
+  expect([answer.status, codeOf(answer), answer.headers['ratelimit-policy']]).toEqual([
+    429,
+    'rate_limited',
+    '"session";q=40;w=60',
+  ]);
+  expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
+  const bin = await ask(`${site.url}/bin`, { method: 'POST', headers: { ...headers, ...FORM }, body: 'bin=45717360' });
+  expect(bin.status).toBe(429);
+});

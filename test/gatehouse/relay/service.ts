@@ -1,0 +1,102 @@
+/** A back-end service and an administrator for tests of the relay: relay tokens made by the API, calls made as a service makes them. */
+import { randomBytes } from 'node:crypto';
+import { createAdminTokens } from '../../../src/gatehouse/admin/admin-tokens/admin-token.ts';
+import { createRelayTokens } from '../../../src/gatehouse/relay/relay-token.ts';
+import { newOpaqueTokenId } from '../../../src/shared/storage/opaque-token.ts';
+import type { Sealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { type Asked, ask, DATA, FORM, JSON_BODY } from '../../support/ask.ts';
+
+export interface Administrator {
+  call(method: string, path: string, body?: unknown): Promise<{ status: number; json: Record<string, unknown> }>;
+  /** Makes a relay token; fails where it is refused. */
+  makeToken(changes?: Record<string, unknown>): Promise<{ id: string; version: number; token: string }>;
+}
+
+/** By the API, with an admin token that was made at the store. */
+export async function administratorOf(
+  site: { url: string },
+  { store, sealer }: { store: Store; sealer: Sealer },
+): Promise<Administrator> {
+  const tokens = createAdminTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
+  const { text } = await tokens.create({
+    id: newOpaqueTokenId(),
+    name: 'test',
+    scope: 'write',
+    expiresAt: Date.now() + 3_600_000,
+  });
+  const call: Administrator['call'] = async (method, path, body) => {
+    const headers = { ...DATA, ...JSON_BODY, authorization: `Bearer ${text}` };
+    const asked = await ask(`${site.url}/admin/api${path}`, {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: asked.status, json: asked.body === '' ? {} : JSON.parse(asked.body) };
+  };
+  return {
+    call,
+    async makeToken(changes = {}) {
+      const { status, json } = await call('POST', '/relay-tokens', { ...ANYTHING, ...changes });
+      if (status !== 201) throw new Error(`No relay token: ${status} ${JSON.stringify(json)}`);
+      return json as { id: string; version: number; token: string };
+    },
+  };
+}
+
+/** A policy that allows whatever a proven user may have. */
+export const ANYTHING = {
+  name: 'reports',
+  scopes: ['threads:read', 'bin:read', 'token:exchange', 'connections:read', 'connect_links:create'],
+  apps: ['platform'],
+  users: 'all',
+  networks: ['127.0.0.0/8'],
+  expiresAt: '2099-01-31T00:00:00Z',
+};
+
+/** What time would do to this token. */
+export async function endRelayToken({ store, sealer }: { store: Store; sealer: Sealer }, id: string): Promise<void> {
+  const tokens = await createRelayTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
+  const found = await tokens.find(id);
+  if (!found) throw new Error(`There is no relay token ${id}.`);
+  const { version, ...token } = found;
+  await tokens.change(id, version, { ...token, expiresAt: Date.now() - 1 });
+  await tokens.close();
+}
+
+export const bearer = (token: string) => ({ ...DATA, authorization: `Bearer ${token}` });
+
+export function relayThread(
+  site: { url: string },
+  token: string,
+  headers: Record<string, string | string[]>,
+  query = '',
+): Promise<Asked> {
+  return ask(`${site.url}/relay/threads/current${query}`, { headers: { ...bearer(token), ...headers } });
+}
+
+export function exchange(
+  site: { url: string },
+  token: string,
+  form: Record<string, string>,
+  headers: Record<string, string> = {},
+): Promise<Asked> {
+  return ask(`${site.url}/relay/token`, {
+    method: 'POST',
+    headers: { ...bearer(token), ...FORM, ...headers },
+    body: new URLSearchParams({ grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange', ...form }).toString(),
+  });
+}
+
+/** The user assertion of a signed-in browser. */
+export async function assertionOf(site: { url: string }, cookie: string, audience?: string): Promise<string> {
+  const query = audience === undefined ? '' : `?audience=${encodeURIComponent(audience)}`;
+  const answer = await ask(`${site.url}/session/verify${query}`, { headers: { ...DATA, cookie } });
+  return String(answer.headers['gatehouse-user-assertion'] ?? '');
+}
+
+export const codeOf = (answer: Asked): unknown => JSON.parse(answer.body).code;
+
+/** Looks like a token to everybody but the checksum. */
+export const inventedToken = (): string => `gthr_${randomBytes(60).toString('hex').slice(0, 60)}`;

@@ -1,0 +1,430 @@
+/** Token exchange (RFC 8693) as a foreign client sees it: whom it is for, what is handed out, and every refusal. */
+import * as client from 'openid-client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createRelayUses } from '../../../src/gatehouse/relay/uses.ts';
+import { makeDpopKey } from '../../../src/shared/provider/dpop.ts';
+import { type Asked, ask, DATA, FORM } from '../../support/ask.ts';
+import { CLIENT_SECRET, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { backToNow, pass } from '../../support/passing-time.ts';
+import { until } from '../../support/until.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, assertionOf, exchange } from './service.ts';
+
+const JWT = 'urn:ietf:params:oauth:token-type:jwt';
+const USER = 'urn:gatehouse:token-type:user';
+const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
+const GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange';
+
+let site: TestSite;
+let desk: VaultDesk;
+let admin: Administrator;
+let cookie: string;
+let userId: string;
+let token: string;
+let tokenId: string;
+beforeAll(async () => {
+  site = await startSite({ sandbox: { accessTokenSeconds: 3_600 } });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+  ({ userId } = await sessionOf(site, agent));
+  ({ token, id: tokenId } = await admin.makeToken());
+});
+afterAll(async () => {
+  backToNow();
+  await desk.close();
+  await site.close();
+});
+
+const proven = async () => ({
+  subject_token: await assertionOf(site, cookie),
+  subject_token_type: JWT,
+  audience: 'platform',
+});
+const json = (answer: Asked) => JSON.parse(answer.body) as Record<string, string>;
+const platform = (accessToken: string) =>
+  ask(`${site.sandbox.platformUrl}/1/threads/current`, {
+    headers: { ...DATA, authorization: `Bearer ${accessToken}` },
+  });
+
+test('openid-client as a foreign client exchanges a user assertion, authenticated by Basic', async () => {
+  const server = { issuer: site.url, token_endpoint: `${site.url}/relay/token` };
+  const configuration = new client.Configuration(server, tokenId, token, client.ClientSecretBasic(token));
+  client.allowInsecureRequests(configuration);
+  const answer = await client.genericGrantRequest(configuration, GRANT, await proven());
+  expect(answer.access_token).toBe((await desk.read(userId)).accessToken);
+  expect(answer.expires_in).toBeGreaterThan(3_000);
+  expect(answer.expires_in).toBeLessThanOrEqual(3_600);
+  expect(answer.issued_token_type).toBe(ACCESS_TOKEN);
+  expect(answer.refresh_token).toBeUndefined();
+  expect((await platform(answer.access_token)).status).toBe(200);
+});
+
+test('an access token whose end the provider does not name is exchanged without one', async () => {
+  const { expiresAt } = await desk.read(userId);
+  await desk.change(userId, () => ({ expiresAt: undefined }));
+  const answer = await exchange(site, token, await proven());
+  await desk.change(userId, () => ({ expiresAt }));
+  expect([answer.status, Object.keys(json(answer)).sort()]).toEqual([
+    200,
+    ['access_token', 'issued_token_type', 'scope', 'token_type'],
+  ]);
+});
+
+test('R84 the answer is not stored anywhere and holds no refresh token and no secret of the app', async () => {
+  const answer = await exchange(site, token, await proven());
+  const { refreshToken = '', accessToken } = await desk.read(userId);
+  expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'no-store']);
+  expect(json(answer)).toEqual({
+    access_token: accessToken,
+    issued_token_type: ACCESS_TOKEN,
+    token_type: 'Bearer',
+    expires_in: expect.any(Number),
+    scope: expect.stringContaining('platform_read_only'),
+  });
+  expect(refreshToken).not.toBe('');
+  expect(answer.body).not.toContain(refreshToken);
+  expect(answer.body).not.toContain(CLIENT_SECRET);
+  expect(site.logs().filter((line) => line.includes(accessToken))).toEqual([]);
+});
+
+describe('narrower tokens', () => {
+  test('have the scopes that were asked for, and the grant stays as it was', async () => {
+    const before = await desk.read(userId);
+    const answer = json(await exchange(site, token, { ...(await proven()), scope: 'openid profile' }));
+    expect(answer.scope).toBe('openid profile');
+    expect(answer.access_token).not.toBe(before.accessToken);
+    expect((await platform(answer.access_token ?? '')).status).toBe(403);
+    const after = await desk.read(userId);
+    expect([after.accessToken, after.scopes, after.refresh]).toEqual([before.accessToken, before.scopes, undefined]);
+    expect(after.refreshToken).not.toBe(before.refreshToken);
+    const thread = await ask(`${site.url}/threads/current`, { headers: { ...DATA, cookie } });
+    expect(thread.status).toBe(200);
+  });
+
+  test('R31 many at once cost one refresh, and the next ones none', async () => {
+    const before = site.sandbox.hits.count('POST /token');
+    const subject = await proven();
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => exchange(site, token, { ...subject, scope: 'openid email' })),
+    );
+    await exchange(site, token, { ...subject, scope: 'email openid' });
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    expect(site.sandbox.hits.count('POST /token') - before).toBe(1);
+    expect((await desk.read(userId)).failure).toBeUndefined();
+  });
+
+  test('all granted scopes, in whatever order and with whatever spaces, are the whole token', async () => {
+    const { accessToken, scopes } = await desk.read(userId);
+    const before = site.sandbox.hits.count('POST /token');
+    for (const scope of [scopes.toReversed().join('  '), ` ${scopes.join(' ')} ${scopes[0]} `, ' ']) {
+      const answer = await exchange(site, token, { ...(await proven()), scope });
+      expect([scope, answer.status, json(answer).access_token]).toEqual([scope, 200, accessToken]);
+    }
+    expect(site.sandbox.hits.count('POST /token')).toBe(before);
+  });
+
+  test('scopes that were not granted are refused before anybody is asked', async () => {
+    const before = site.sandbox.hits.count('POST /token');
+    const answer = await exchange(site, token, { ...(await proven()), scope: 'openid platform_full_access' });
+    expect([answer.status, json(answer).error]).toEqual([400, 'invalid_scope']);
+    expect(site.sandbox.hits.count('POST /token')).toBe(before);
+  });
+
+  test('where the provider gives none the whole token needs fullScope, and the connection stays well', async () => {
+    const refusing = () =>
+      site.sandbox.faults.set({
+        on: 'identity-provider',
+        path: '/token',
+        kind: 'answer',
+        status: 400,
+        body: { error: 'invalid_scope' },
+        times: 1,
+      });
+    refusing();
+    const refused = await exchange(site, token, { ...(await proven()), scope: 'openid' });
+    expect([refused.status, json(refused).error, json(refused).error_description]).toEqual([
+      400,
+      'invalid_scope',
+      expect.stringContaining('fullScope'),
+    ]);
+    const { failure, refresh } = await desk.read(userId);
+    expect([failure, refresh]).toEqual([undefined, undefined]);
+    const { token: trusted } = await admin.makeToken({ fullScope: true });
+    refusing();
+    const whole = await exchange(site, trusted, { ...(await proven()), scope: 'openid' });
+    expect([whole.status, json(whole).scope]).toEqual([200, expect.stringContaining('platform_read_only')]);
+    site.sandbox.faults.clear();
+  });
+});
+
+describe('a connection that cannot be exchanged', () => {
+  const bothOf = async () => {
+    const subject = await proven();
+    const answers = [await exchange(site, token, subject), await exchange(site, token, { ...subject, scope: 'email' })];
+    expect(answers.map(({ status }) => status)).toEqual([400, 400]);
+    return answers.map((answer) => json(answer));
+  };
+
+  test('because it has ended says why, and where the user connects again', async () => {
+    const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 0, failures: 1, retryAt: 0 } as const;
+    await desk.change(userId, () => ({ failure }));
+    const connectUrl = `${site.url}/connections/platform`;
+    for (const answer of await bothOf()) {
+      const words = `The provider has ended this connection. The user connects again at ${connectUrl}`;
+      expect(answer).toEqual({ error: 'invalid_target', error_description: words, connectUrl });
+    }
+    await desk.change(userId, () => ({ failure: undefined }));
+  });
+
+  test('because its access token is bound to our key (RFC 9449) says so', async () => {
+    const dpopKey = await makeDpopKey();
+    await desk.change(userId, () => ({ dpopKey }));
+    for (const answer of await bothOf()) {
+      expect(answer).toEqual({ error: 'invalid_target', error_description: expect.stringContaining('binds') });
+    }
+    await desk.change(userId, () => ({ dpopKey: undefined }));
+  });
+});
+
+describe('whom it is for', () => {
+  test('a user id needs assertUser', async () => {
+    const named = { subject_token: userId, subject_token_type: USER, audience: 'platform' };
+    const refused = await exchange(site, token, named);
+    expect([refused.status, json(refused).error]).toEqual([400, 'invalid_request']);
+    const { token: trusted } = await admin.makeToken({ assertUser: true });
+    expect((await exchange(site, trusted, named)).status).toBe(200);
+  });
+
+  test('a token that is sent as a user id by mistake is in neither the audit trail nor the log', async () => {
+    const { token: own, id } = await admin.makeToken();
+    const { token: trusted, id: trustedId } = await admin.makeToken({ assertUser: true });
+    const secret = await assertionOf(site, cookie);
+    for (const relayToken of [own, trusted]) {
+      const named = { subject_token: secret, subject_token_type: USER, audience: 'platform' };
+      expect((await exchange(site, relayToken, named)).status).toBe(400);
+    }
+    for (const [who, rule] of [
+      [id, 'rule: assertUser'],
+      [trustedId, 'rule: users'],
+    ]) {
+      const entries = async () => (await admin.call('GET', `/audit?event=relay.refused&who=${who}`)).json.items;
+      await expect.poll(entries).toMatchObject([{ outcome: rule }]);
+      expect(JSON.stringify(await entries())).not.toContain(secret);
+    }
+    expect(site.logs().filter((line) => line.includes(secret))).toEqual([]);
+  });
+
+  test('an unknown user is called unknown, and one without the connection an invalid target with where to connect', async () => {
+    const { token: trusted } = await admin.makeToken({ assertUser: true });
+    const { agent } = await signIn(site, 'second@example.test');
+    const { userId: other, csrfToken } = await sessionOf(site, agent);
+    const body = new URLSearchParams({ _csrf: csrfToken });
+    await agent.request(`${site.url}/connections/platform/disconnect`, { method: 'POST', body });
+    const form = (subject: string) => ({ subject_token: subject, subject_token_type: USER, audience: 'platform' });
+    for (const unknown of ['uAAAAAAAAAAAAAAAAAAAAAA', 'second@example.test']) {
+      expect(json(await exchange(site, trusted, form(unknown)))).toMatchObject({
+        error: 'invalid_request',
+        error_description: expect.stringContaining('there is no user with this id'),
+      });
+    }
+    const answer = await exchange(site, trusted, form(other));
+    const connectUrl = `${site.url}/connections/platform`;
+    const words = `The user has not connected this app. Connect it at ${connectUrl}`;
+    expect([answer.status, json(answer)]).toEqual([
+      400,
+      { error: 'invalid_target', error_description: words, connectUrl },
+    ]);
+  });
+});
+
+describe('refusals', () => {
+  const refusal = async (form: Record<string, string>) => {
+    const answer = await exchange(site, token, form);
+    const { 'cache-control': cache, pragma } = answer.headers;
+    // RFC 6749 section 5.1.
+    expect([answer.status, cache, pragma]).toEqual([400, 'no-store', 'no-cache']);
+    return json(answer).error;
+  };
+
+  test('name the parameter at fault as RFC 6749 section 5.2 and RFC 8693 say', async () => {
+    const good = await proven();
+    const { audience: _, ...anyApp } = good;
+    expect(await refusal({ ...good, grant_type: 'client_credentials' })).toBe('unsupported_grant_type');
+    expect(await refusal({ ...good, grant_type: '' })).toBe('invalid_request');
+    expect(await refusal({ ...good, subject_token: '' })).toBe('invalid_request');
+    expect(await refusal({ ...good, subject_token_type: ACCESS_TOKEN })).toBe('invalid_request');
+    expect(json(await exchange(site, token, { ...good, subject_token_type: ACCESS_TOKEN })).error_description).toBe(
+      `Give one of these as subject_token_type: ${JWT}, urn:ietf:params:oauth:token-type:id_token, ${USER}.`,
+    );
+    expect(await refusal({ ...good, actor_token: 'x', actor_token_type: JWT })).toBe('invalid_request');
+    expect(await refusal({ ...good, requested_token_type: JWT })).toBe('invalid_request');
+    expect(await refusal({ ...good, audience: 'nowhere' })).toBe('invalid_target');
+    expect(await refusal({ ...anyApp, resource: 'https://elsewhere.example/' })).toBe('invalid_target');
+    expect(await refusal({ ...anyApp, resource: 'no URL' })).toBe('invalid_target');
+    expect(await refusal({ ...good, resource: 'https://elsewhere.example/' })).toBe('invalid_target');
+    // RFC 8707 section 2: a resource has no fragment.
+    expect(await refusal({ ...good, resource: `${site.sandbox.platformUrl}/1#part` })).toBe('invalid_target');
+    expect((await exchange(site, token, { ...anyApp, resource: `${site.sandbox.platformUrl}/1` })).status).toBe(200);
+    expect((await exchange(site, token, anyApp)).status).toBe(200);
+  });
+
+  test('say in words what to send', async () => {
+    // RFC 6749 section 3.2: a parameter without a value counts as omitted.
+    for (const [form, description] of [
+      [{ grant_type: '' }, 'Give the grant_type.'],
+      [{ grant_type: 'password' }, `The grant_type here is ${GRANT}.`],
+      [{ subject_token: '' }, 'Give subject_token and subject_token_type.'],
+      [{ requested_token_type: JWT }, `The requested_token_type here is ${ACCESS_TOKEN}.`],
+      [{ actor_token: 'x' }, 'Leave actor_token out: the relay token identifies the actor.'],
+      [{ actor_token_type: JWT }, 'Leave actor_token out: the relay token identifies the actor.'],
+      [{ subject_token: 'x' }, 'The subject_token is not valid, has expired, or has another audience.'],
+      [
+        { audience: 'nowhere' },
+        'Name one connected app: its id as audience, or as resource one that it declares, or else its API base URL.',
+      ],
+      [{ scope: 'everything' }, 'Ask only for scopes that the user has granted.'],
+    ] as const) {
+      const answer = await exchange(site, token, { ...(await proven()), ...form });
+      expect([form, answer.status, json(answer).error_description]).toEqual([form, 400, description]);
+    }
+    const nobody = await exchange(site, 'gthr_unknown', await proven());
+    expect(json(nobody)).toEqual({
+      error: 'invalid_client',
+      error_description: 'Send a relay token that is valid: as Bearer, or as Basic with its id.',
+    });
+  });
+
+  test('by policy: the scope, the app and the user', async () => {
+    for (const [changes, error] of [
+      [{ scopes: ['threads:read'] }, 'unauthorized_client'],
+      [{ networks: ['10.0.0.0/8'] }, 'unauthorized_client'],
+      [{ apps: [] }, 'invalid_target'],
+      [{ users: 'none' }, 'invalid_request'],
+    ] as const) {
+      const { token: bound } = await admin.makeToken(changes);
+      const { audience, ...anyApp } = await proven();
+      for (const form of [{ ...anyApp, audience }, anyApp]) {
+        const answer = await exchange(site, bound, form);
+        expect([answer.status, json(answer)]).toMatchObject([
+          400,
+          { error, error_description: expect.stringMatching(/^Rule/) },
+        ]);
+      }
+    }
+  });
+
+  test('R83 a bad relay token is 401 invalid_client, with the scheme that was used', async () => {
+    const body = new URLSearchParams({ grant_type: GRANT, ...(await proven()) }).toString();
+    const basic = (id: string, secret: string) => `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
+    for (const [authorization, challenge] of [
+      ['Bearer gthr_x', 'Bearer error="invalid_token"'],
+      [basic(tokenId, 'gthr_x'), 'Basic realm="relay"'],
+      [basic('another', token), 'Basic realm="relay"'],
+      [basic(tokenId, `${token}:junk`), 'Basic realm="relay"'],
+      ['Basic %E0%A4', 'Basic realm="relay"'],
+      [undefined, 'Bearer'],
+    ]) {
+      const headers = { ...DATA, ...FORM, ...(authorization === undefined ? {} : { authorization }) };
+      const answer = await ask(`${site.url}/relay/token`, { method: 'POST', headers, body });
+      expect([answer.status, json(answer).error, answer.headers['www-authenticate']]).toEqual([
+        401,
+        'invalid_client',
+        challenge,
+      ]);
+    }
+  });
+
+  test('a parameter that comes twice and a body that is no form are invalid', async () => {
+    const headers = { ...DATA, authorization: `Bearer ${token}` };
+    const twice = `grant_type=${GRANT}&audience=platform&audience=platform&subject_token=x&subject_token_type=${JWT}`;
+    for (const [type, body, description] of [
+      [FORM['content-type'], twice, 'Give each parameter once.'],
+      ['application/json', '{}', 'Send the parameters as a form (application/x-www-form-urlencoded).'],
+    ] as const) {
+      const answer = await ask(`${site.url}/relay/token`, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': type },
+        body,
+      });
+      expect([answer.status, json(answer)]).toEqual([
+        400,
+        { error: 'invalid_request', error_description: description },
+      ]);
+    }
+  });
+
+  test('while the provider is down are 503, and say when to come back', async () => {
+    const { expiresAt } = await desk.read(userId);
+    const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
+    const narrower = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
+    await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
+    const whole = await exchange(site, token, await proven());
+    const narrowerInDoubt = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
+    heal();
+    await desk.change(userId, () => ({ expiresAt, failure: undefined }));
+    for (const answer of [narrower, whole, narrowerInDoubt]) {
+      expect([answer.status, json(answer).error]).toEqual([503, 'temporarily_unavailable']);
+      expect([answer.headers['cache-control'], Number(answer.headers['retry-after'])]).toEqual([
+        'no-store',
+        expect.toSatisfy((seconds) => seconds > 0),
+      ]);
+    }
+    // Where the connection only changed meanwhile, it would be one second.
+    expect(Number(narrower.headers['retry-after'])).toBeGreaterThanOrEqual(5);
+    const connectUrl = `${site.url}/connections/platform`;
+    expect(json(narrower)).toEqual({
+      error: 'temporarily_unavailable',
+      error_description: 'The provider is unavailable. Try again later.',
+    });
+    // The access token has expired, so the connection is in doubt.
+    for (const answer of [whole, narrowerInDoubt]) {
+      expect(json(answer)).toMatchObject({ connectUrl, error_description: expect.stringContaining(connectUrl) });
+    }
+  });
+
+  test('an exchange is a use of the connection, which is checked as long as it is used', async () => {
+    const before = (await desk.grants.lastUse(userId, 'platform')) ?? 0;
+    // A process notes the use of a connection once in five minutes.
+    pass(360);
+    expect((await exchange(site, token, await proven())).status).toBe(200);
+    await until(async () => ((await desk.grants.lastUse(userId, 'platform')) ?? 0) > before + 60_000);
+    backToNow();
+  });
+
+  test('every token that left is in the audit trail, with the user it was for', async () => {
+    await exchange(site, token, await proven());
+    // Entries are written behind the responses, and other tests exchange tokens as well.
+    await expect
+      .poll(async () => (await admin.call('GET', `/audit?event=relay_token.exchanged&who=${tokenId}`)).json.items)
+      .toContainEqual(
+        expect.objectContaining({
+          userId,
+          target: expect.objectContaining({ kind: 'connected_app', id: 'platform' }),
+        }),
+      );
+  });
+
+  test('an exchange counts as answered if it issues an access token, and as failed otherwise', async () => {
+    const { token: counted, id } = await admin.makeToken();
+    const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 0, failures: 1, retryAt: 0 } as const;
+    await exchange(site, counted, await proven());
+    await desk.change(userId, () => ({ failure }));
+    await exchange(site, counted, await proven());
+    await desk.change(userId, () => ({ failure: undefined }));
+    await exchange(site, counted, await proven());
+    const audit = { note: () => undefined };
+    const uses = createRelayUses({ store: desk.store, audit, clock: Date.now, isApp: () => true });
+    // The hour may turn meanwhile.
+    const sums = async () => {
+      const counts = (await uses.hoursOf('token', id)).flatMap((hour) => hour.counts);
+      const byKind = Map.groupBy(counts, ({ route, result, other }) => `${route} ${result} ${other}`);
+      return Object.fromEntries(
+        [...byKind].map(([kind, ofKind]) => [kind, ofKind.reduce((sum, { count }) => sum + count, 0)]),
+      );
+    };
+    await expect.poll(sums).toEqual({ 'token:exchange answered platform': 2, 'token:exchange failed platform': 1 });
+    await uses.close();
+  });
+});

@@ -1,0 +1,147 @@
+/** What each request changes in the record of a sign-in, and in which lists the record stands. */
+import { describe, expect, test } from 'vitest';
+import {
+  folded,
+  listsOf,
+  listWrites,
+  merged,
+  type SignInChanges,
+  type SignInRecord,
+} from '../../../src/gatehouse/sign-in-record/attempt.ts';
+import type { Step } from '../../../src/gatehouse/sign-in-record/steps.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+
+const START = 1_800_000_000_000;
+const step = (name: Step['name']): Step => ({ name, at: START, ok: true });
+
+const recordWith = (changes: Partial<SignInRecord> = {}): SignInRecord => ({
+  ...{ id: 'r1', app: 'platform', purpose: 'sign_in', startedAt: START, facts: {} },
+  ...{ steps: [step('started')], references: ['R1'] },
+  ...changes,
+});
+const extended = (changes: Partial<SignInChanges>, record = recordWith()) =>
+  merged(record, { steps: [], reference: 'R2', ...changes });
+
+describe('a further request', () => {
+  test('adds its steps, its reference and its facts to those of the requests before', () => {
+    const record = recordWith({ facts: { status: 200, redirectUri: 'https://gatehouse.test/' } });
+    const next = extended({ steps: [step('came_back')], facts: { status: 503 } }, record);
+    expect(next.steps.map(({ name }) => name)).toEqual(['started', 'came_back']);
+    expect(next.references).toEqual(['R1', 'R2']);
+    expect(next.facts).toEqual({ status: 503, redirectUri: 'https://gatehouse.test/' });
+  });
+
+  test('repeats no reference, and the first 60 steps and 10 references are kept', () => {
+    expect(extended({ reference: 'R1' }).references).toEqual(['R1']);
+    let record = recordWith();
+    for (let n = 2; n < 40; n += 1)
+      record = extended({ reference: `R${n}`, steps: [step('came_back'), step('state')] }, record);
+    expect(record.references).toEqual(Array.from({ length: 10 }, (_one, n) => `R${n + 1}`));
+    expect([record.steps.length, record.steps[0]?.name]).toEqual([60, 'started']);
+  });
+
+  test('changes no field for which it has no value, and never the start', () => {
+    const record = recordWith({
+      trial: true,
+      endedAt: START,
+      address: '192.0.2.1',
+      browser: 'Firefox',
+      browserHash: 'h1',
+    });
+    const elsewhere = { startedAt: START + 5, address: '192.0.2.2', browser: 'Chrome', browserHash: 'h2' };
+    const unknown = { trial: undefined, endedAt: undefined, name: undefined };
+    expect(extended({ ...unknown, ...elsewhere }, record)).toEqual({
+      ...record,
+      references: ['R1', 'R2'],
+    });
+    expect(extended({ app: 'second', purpose: 'connect', ...elsewhere })).toMatchObject({
+      ...{ app: 'second', purpose: 'connect', startedAt: START },
+      ...{ address: '192.0.2.2', browser: 'Chrome', browserHash: 'h2' },
+    });
+  });
+});
+
+describe('the end of an attempt', () => {
+  const failed = { outcome: 'failed', failure: 'state_used', endedAt: START + 2 } as const;
+  const refused = { outcome: 'refused', failure: 'access_denied', endedAt: START + 1 } as const;
+  const endingOf = ({ outcome, failure }: SignInRecord) => [outcome, failure];
+
+  test.each(['signed_in', 'connected'] as const)(
+    '%s replaces a failure, and no later failure replaces it',
+    (outcome) => {
+      const succeeded = extended({ outcome, failure: undefined, endedAt: START + 3 }, recordWith(refused));
+      expect(endingOf(succeeded)).toEqual([outcome, undefined]);
+      expect(endingOf(extended(failed, succeeded))).toEqual([outcome, undefined]);
+    },
+  );
+
+  test('the last failure counts, also after a request without an end', () => {
+    const twice = extended(failed, recordWith(refused));
+    expect(endingOf(twice)).toEqual(['failed', 'state_used']);
+    expect(endingOf(extended({}, twice))).toEqual(['failed', 'state_used']);
+    expect(endingOf(extended({}))).toEqual([undefined, undefined]);
+  });
+});
+
+describe('the user of an attempt', () => {
+  const ada = { userId: 'u1', name: 'Ada', email: 'ada@example.test' };
+  const presumed = { email: 'eve@example.test', presumed: true };
+  const userOf = ({ userId, name, email, presumed: isPresumed }: SignInRecord) => ({
+    ...{ userId, name, email },
+    presumed: isPresumed,
+  });
+
+  test('is unknown until a request names one', () => {
+    expect(userOf(extended({}))).toEqual({});
+    expect(userOf(extended(ada))).toEqual(ada);
+  });
+
+  test('stays where a later request names none, or only an unproven address', () => {
+    expect(userOf(extended({}, recordWith(ada)))).toEqual(ada);
+    expect(userOf(extended(presumed, recordWith(ada)))).toEqual(ada);
+  });
+
+  test('replaces an unproven address, which stays until then', () => {
+    expect(userOf(extended({}, recordWith(presumed)))).toEqual(presumed);
+    expect(userOf(extended(ada, recordWith(presumed)))).toEqual(ada);
+  });
+
+  test('is the one that was verified last, with the name and address known before where the last has none', () => {
+    expect(userOf(extended({ userId: 'u1' }, recordWith(ada)))).toEqual(ada);
+    expect(userOf(extended({ userId: 'u2', name: 'Ben', email: 'ben@example.test' }, recordWith(ada)))).toEqual({
+      ...{ userId: 'u2', name: 'Ben', email: 'ben@example.test' },
+    });
+  });
+});
+
+describe('the lists', () => {
+  const [all, open, failed] = [keys.signIns('all'), keys.signIns('open'), keys.signIns('failed')];
+  const of = (user: string) => keys.signIns('of', user);
+  const added = (...indexes: string[]) => indexes.map((index) => ({ index, add: 'r1', score: START }));
+
+  test('of a user are by id and by e-mail address, in lower case and without spaces', () => {
+    expect(folded(' Ada@Example.TEST ')).toBe('ada@example.test');
+    const record = recordWith({ userId: 'u1', email: 'Ada@example.test' });
+    expect(listsOf(record)).toEqual([all, open, failed, of('u1'), of('ada@example.test')]);
+    expect(listsOf(recordWith({ email: ' ' }))).toEqual([all, open, failed]);
+  });
+
+  test('a new attempt is among all and among the open ones', () => {
+    expect(listWrites(recordWith(), undefined)).toEqual(added(all, open));
+  });
+
+  test('one that failed moves from the open ones to the failed ones and to those of its user', () => {
+    const ended = { endedAt: START + 1, failure: 'not_permitted', userId: 'u1' } as const;
+    expect(listWrites(recordWith(ended), recordWith())).toEqual([
+      ...added(failed, of('u1')),
+      { index: open, remove: 'r1' },
+    ]);
+  });
+
+  test('one that succeeds in the end leaves the failed ones, and nothing else is written', () => {
+    const ended = { endedAt: START + 1, userId: 'u1' };
+    const before = recordWith({ ...ended, failure: 'access_denied' });
+    expect(listWrites(recordWith(ended), before)).toEqual([{ index: failed, remove: 'r1' }]);
+    expect(listWrites(before, before)).toEqual([]);
+  });
+});

@@ -1,0 +1,208 @@
+/** Why a sign-in failed, in words for an administrator: every failure, and what else of it decides between two causes. */
+import { describe, expect, test } from 'vitest';
+import type { SignInRecord } from '../../../src/gatehouse/sign-in-record/attempt.ts';
+import { causeOf, type NamedCause } from '../../../src/gatehouse/sign-in-record/cause.ts';
+import {
+  SIGN_IN_FAILURES,
+  type SignInFacts,
+  type SignInFailure,
+} from '../../../src/gatehouse/sign-in-record/failures.ts';
+
+const NOW = 1_800_000_000_000;
+const MINUTE = 60_000;
+
+const record = (changes: Partial<SignInRecord>): SignInRecord => ({
+  ...{ id: 'r1', app: 'platform', purpose: 'sign_in', startedAt: NOW, steps: [], references: ['R1'], facts: {} },
+  ...changes,
+});
+
+const cause = (failure: SignInRecord['failure'], facts: SignInFacts = {}, changes: Partial<SignInRecord> = {}) =>
+  causeOf(record({ failure, facts, ...changes }), NOW) as NamedCause;
+
+const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], NamedCause['field']][] = [
+  ['cookie_missing', {}, 'cookie_missing', undefined],
+  ['cookie_missing', { otherBrowser: true }, 'other_browser', undefined],
+  ['misconfigured', { reason: 'client_refused' }, 'wrong_client_secret', 'clientSecret'],
+  ['misconfigured', { reason: 'flow_refused' }, 'misconfigured', 'clientId'],
+  ['misconfigured', { reason: 'par_endpoint_missing' }, 'misconfigured', 'par'],
+  ['misconfigured', { reason: 'push_refused' }, 'misconfigured', 'callbackUrls'],
+  ['misconfigured', { reason: 'metadata_invalid' }, 'misconfigured', 'issuer'],
+  ['token_answer_refused', { member: 'token_type' }, 'token_response_malformed', 'tokenPath'],
+  ['token_answer_refused', { reason: 'token_answer_invalid', status: 302 }, 'wrong_token_endpoint', 'tokenEndpoint'],
+  ['token_answer_refused', { reason: 'token_not_bound' }, 'token_answer_refused', 'dpop'],
+  [
+    'token_answer_refused',
+    { reason: 'api_base_url_refused', member: 'api_url', host: 'evil.test' },
+    ...(['api_host_refused', 'apiBaseUrlFrom'] as const),
+  ],
+  ['token_answer_refused', { check: 'times', secondsAhead: 40 }, 'clock_skew', undefined],
+  ['token_answer_refused', { check: 'issuer' }, 'wrong_issuer', 'issuer'],
+  ['token_answer_refused', { check: 'audience' }, 'wrong_client_id', 'clientId'],
+  ['token_answer_refused', { check: 'signature' }, 'bad_signature', 'issuer'],
+  ['token_answer_refused', { check: 'nonce' }, 'token_answer_refused', 'issuer'],
+  ['provider_unavailable', { status: 503 }, 'provider_unavailable', 'issuer'],
+  ['code_refused', { oauthError: 'invalid_grant' }, 'code_not_accepted', 'callbackUrls'],
+  ['code_refused', { oauthError: 'bad_verification_code' }, 'code_not_accepted', 'callbackUrls'],
+  ['code_refused', { status: 405 }, 'wrong_token_endpoint', 'tokenEndpoint'],
+  ['code_refused', { oauthError: 'invalid_request' }, 'token_request_refused', 'tokenParameters'],
+  ['answer_refused', {}, 'wrong_issuer', 'issuer'],
+  ['provider_refused', { oauthError: 'invalid_scope' }, 'scope_refused', 'scopes'],
+  ['provider_refused', { oauthError: 'server_error' }, 'provider_refused', 'clientId'],
+  ['unusable_app', {}, 'unusable_app', 'callbackUrls'],
+  ['not_permitted', {}, 'not_permitted', 'signIn'],
+  ['not_permitted', { disabled: true }, 'not_permitted', undefined],
+  ['not_permitted', { check: 'tenant' }, 'other_tenant', 'signIn'],
+  ['account_unreadable', { reason: 'account_unreadable', status: 404 }, 'account_unreadable', 'account'],
+  ['account_unreadable', { reason: 'account_url_missing' }, 'account_unreadable', 'account'],
+  ['other_app', {}, 'other_app', 'callbackUrls'],
+  ['access_denied', {}, 'access_denied', undefined],
+  ['internal', {}, 'internal', undefined],
+];
+
+describe('a cause', () => {
+  test.each(FACTS)('of %s with %j is %s, to be looked for at %s', (failure, facts, name, field) => {
+    const found = cause(failure, facts);
+    expect([found.name, found.field]).toEqual([name, field]);
+  });
+
+  test('of every failure is a whole sentence, with what to do, and no two are told alike', () => {
+    const told = [
+      ...Object.keys(SIGN_IN_FAILURES).map((failure) => cause(failure as SignInFailure)),
+      ...FACTS.map(([failure, facts]) => cause(failure, facts)),
+      causeOf(record({ startedAt: NOW - 10 * MINUTE }), NOW) as NamedCause,
+    ];
+    for (const { words, advice } of told) {
+      expect(words).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
+      expect(advice).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
+    }
+    expect(new Set(FACTS.map(([failure, facts]) => cause(failure, facts).words)).size).toBe(FACTS.length);
+  });
+
+  test('that has no rule of its own carries the name of its failure', () => {
+    const plain = [
+      'parameter_doubled',
+      'state_missing',
+      'state_invented',
+      'state_used',
+      'registration_changed',
+    ] as const;
+    for (const failure of [...plain, 'disabled_app', 'other_user', 'step_up_refused', 'state_expired'] as const) {
+      expect(cause(failure).name).toBe(failure);
+      expect(cause(failure).field).toBeUndefined();
+    }
+  });
+});
+
+describe('what was seen', () => {
+  test('is told as far as it is known', () => {
+    const client = { reason: 'client_refused' };
+    const ending = (facts: SignInFacts) => cause('misconfigured', facts).words.replace(/^[^(]*authentication/, '');
+    expect(ending(client)).toBe('.');
+    expect(ending({ ...client, status: 401 })).toBe(' (status 401).');
+    expect(ending({ ...client, oauthError: 'invalid_client' })).toBe(' (invalid_client).');
+    expect(ending({ ...client, status: 401, oauthError: 'invalid_client' })).toBe(' (status 401, invalid_client).');
+    expect(cause('misconfigured', { reason: 'metadata_invalid' }).words).toContain('(metadata_invalid)');
+    expect(cause('misconfigured', { reason: 'push_refused', oauthError: 'invalid_scope' }).words).toContain(
+      '(invalid_scope)',
+    );
+    expect(cause('provider_refused', { oauthError: 'server_error' }).words).toBe(
+      'The provider refused (server_error).',
+    );
+  });
+
+  test.each([
+    [95, '95 s ahead of'],
+    [-95, '95 s behind'],
+    [0, '0 s ahead of'],
+    [undefined, 'not the same as'],
+  ])('of the clocks, %s seconds ahead: %s the provider’s', (secondsAhead, words) => {
+    expect(cause('token_answer_refused', { check: 'times', secondsAhead }).words).toBe(
+      `This server’s clock is ${words} the provider’s.`,
+    );
+  });
+
+  test.each([
+    [11 * MINUTE, '11 minutes'],
+    [1 * MINUTE, '1 minute'],
+    [1.6 * MINUTE, '2 minutes'],
+    [0, '0 minutes'],
+  ])('of how long it took, %i ms: %s', (took, words) => {
+    const { words: told } = cause('state_expired', {}, { endedAt: NOW + took });
+    expect(told).toContain(`came back after ${words}, and 10 are allowed`);
+  });
+});
+
+describe('a call that brought no usable response', () => {
+  const call = { words: 'provider.test:443 refused the connection', advice: 'Check the port.' };
+  const words = 'The provider cannot be called: provider.test:443 refused the connection.';
+
+  test.each(['provider_unavailable', 'misconfigured'] as const)(
+    'of %s is named, with the advice for that call',
+    (failure) => {
+      expect(cause(failure, { reason: 'connection', call })).toMatchObject({ words, advice: 'Check the port.' });
+    },
+  );
+
+  test('that has no advice of its own comes with the advice for the failure', () => {
+    const unadvised = { call: { ...call, advice: undefined } };
+    expect(cause('misconfigured', unadvised)).toMatchObject({ words, advice: 'The doctor says which endpoint it is.' });
+    const { advice } = cause('provider_unavailable', unadvised);
+    expect(advice).toContain('Wait until the provider is back.');
+    expect(cause('provider_unavailable').advice).toBe(advice);
+  });
+
+  test('is not mentioned where the provider responded', () => {
+    expect(cause('provider_unavailable', { status: 503, reason: 'http_status' }).words).toBe(
+      'The provider is down or cannot be reached (status 503, http_status).',
+    );
+    expect(cause('provider_unavailable').words).toBe('The provider is down or cannot be reached.');
+    expect(cause('misconfigured').words).toBe('The registration does not match the provider.');
+  });
+});
+
+describe('a token response', () => {
+  test.each([
+    [{ reason: 'token_answer_invalid', status: 300 }, 'wrong_token_endpoint'],
+    [{ reason: 'token_answer_invalid', status: 299 }, 'token_answer_refused'],
+    [{ reason: 'token_answer_invalid' }, 'token_answer_refused'],
+    [{ reason: 'userinfo_invalid', status: 302 }, 'token_answer_refused'],
+  ])('with %j is %s', (facts, name) => {
+    expect(cause('token_answer_refused', facts).name).toBe(name);
+  });
+
+  test('that names another host for the API is described with that host, or without a usable URL', () => {
+    const refused = { reason: 'api_base_url_refused', member: 'api_url' };
+    expect(cause('token_answer_refused', { ...refused, host: 'evil.test' }).words).toContain(
+      'names evil.test for the API in “api_url”',
+    );
+    expect(cause('token_answer_refused', refused).words).toContain('names no usable URL for the API in “api_url”');
+  });
+
+  test('that lacks a member is described with its name', () => {
+    expect(cause('token_answer_refused', { member: 'access_token' }).words).toContain('lacks access_token, or has it');
+  });
+});
+
+test.each([
+  [{ status: 404 }, 'wrong_token_endpoint', 'The token endpoint does not take our request (status 404).'],
+  [{ status: 400, oauthError: 'invalid_request' }, 'token_request_refused', '(status 400, invalid_request)'],
+  [{ status: 400, oauthError: 'invalid_grant' }, 'code_not_accepted', '(status 400, invalid_grant)'],
+  [{ status: 400 }, 'code_not_accepted', 'The provider did not accept the code that it had issued (status 400).'],
+])('a refused code with %j is %s', (facts, name, words) => {
+  expect(cause('code_refused', facts)).toMatchObject({ name, words: expect.stringContaining(words) });
+});
+
+test('an account whose id cannot be read is described with the status of the response', () => {
+  expect(cause('account_unreadable', { status: 404 }).words).toContain('none that can be used (status 404)');
+});
+
+describe('without a failure', () => {
+  test('there is a cause only where nothing came back for two minutes', () => {
+    const nameAfter = (milliseconds: number, changes: Partial<SignInRecord> = {}) =>
+      causeOf(record({ startedAt: NOW - milliseconds, ...changes }), NOW)?.name;
+    expect(nameAfter(2 * MINUTE - 1)).toBeUndefined();
+    expect(nameAfter(2 * MINUTE)).toBe('nothing_came_back');
+    expect(nameAfter(60 * MINUTE, { outcome: 'signed_in' })).toBeUndefined();
+    expect(causeOf(record({ startedAt: NOW - 2 * MINUTE }), NOW)?.field).toBe('callbackUrls');
+  });
+});

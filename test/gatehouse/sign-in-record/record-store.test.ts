@@ -1,0 +1,327 @@
+/** Records of sign-ins are bounded: by time, by number, and by how many one address can begin in a minute. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { SignInRecord } from '../../../src/gatehouse/sign-in-record/attempt.ts';
+import { createRecordStore, type RecordStore } from '../../../src/gatehouse/sign-in-record/record-store.ts';
+import { createSignInRecords } from '../../../src/gatehouse/sign-in-record/sign-in-record.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { TURN } from '../../support/chore-turn.ts';
+
+const DAY = 86_400_000;
+
+let directory: string;
+let store: Store;
+let records: RecordStore;
+let now: number;
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-records-'));
+  now = Date.parse('2026-01-01T00:00:00Z');
+  store = await createSqliteStore({ directory, clock: () => now });
+  records = createRecordStore({ store, clock: () => now });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true });
+});
+
+const begin = (n: number) =>
+  store.write(
+    records.beginSteps({
+      ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
+      ...{ reference: `r${String(n).padStart(7, '0')}`, state: `state-${n}` },
+    }),
+  );
+const beginFrom = (address: string, id: string, into: RecordStore) =>
+  store.write(
+    into.beginSteps({
+      ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
+      ...{ reference: id, state: `state-${id}`, address },
+    }),
+  );
+const open = () => store.count(keys.signIns('open'));
+
+test('R54 R6: starts of one address are bounded by the minute, and all of them in number', async () => {
+  await Promise.all(Array.from({ length: 500 }, (_one, n) => begin(n)));
+  expect(await open()).toBe(300);
+  for (let minute = 1; minute < 8; minute += 1) {
+    now += 60_000;
+    await Promise.all(Array.from({ length: 300 }, (_one, n) => begin(1_000 * minute + n)));
+  }
+  expect(await open()).toBe(2_400);
+  await records.trim();
+  expect(await open()).toBe(2_000);
+  // The oldest went, with their aliases.
+  expect(await records.byState('state-1')).toBeUndefined();
+  expect(await records.byState('state-7299')).toBeDefined();
+});
+
+test('R95 a flood of one address keeps no failure of another, and none of a genuine request, from being recorded', async () => {
+  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_used' } as const;
+  const bare = (n: number, address: string) => records.add(undefined, { ...failed, reference: `bare-${n}`, address });
+  const flood = await Promise.all(Array.from({ length: 1_000 }, (_one, n) => bare(n, `2001:db8::${n.toString(16)}`)));
+  expect(flood.filter((id) => id !== undefined)).toHaveLength(300);
+  expect(await bare(5_000, '2001:db8:0:1::1')).toBe('bare-5000');
+  await records.add('state-1', { ...failed, reference: 'genuine1', address: '2001:db8::1' });
+  expect(await records.find('GENUINE1')).toMatchObject({ failure: 'state_used' });
+  now += 60_000;
+  expect(await bare(6_000, '2001:db8::1')).toBe('bare-6000');
+});
+
+test('R54 states that were collected until their records are gone make no more records a minute than others', async () => {
+  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_expired' } as const;
+  const send = (n: number, address: string) => records.add(`state-${n}`, { ...failed, reference: `old-${n}`, address });
+  const flood = await Promise.all(Array.from({ length: 1_000 }, (_one, n) => send(n, '192.0.2.1')));
+  expect(flood.filter((id) => id !== undefined)).toHaveLength(300);
+  expect(await send(2_000, '192.0.2.2')).toBe('old-2000');
+  // A request that is pending now is recorded in any case.
+  const pending = { ...failed, reference: 'pending1', address: '192.0.2.1' };
+  expect(await records.add('state-3000', pending, { id: 'gone0001' })).toBe('pending1');
+});
+
+test.each([
+  ['starts that never came back', false],
+  ['failing callbacks of genuine requests', true],
+])('R95 a flood of %s from one address displaces only records of that address', async (_what, fails) => {
+  const few = createRecordStore({ store, clock: () => now, maxRecords: { open: 100, all: 100 } });
+  const attempt = async (id: string, address: string) => {
+    now += 1_000;
+    await beginFrom(address, id, few);
+    const failed = { steps: [], endedAt: now, outcome: 'refused', failure: 'access_denied', address } as const;
+    if (fails) await few.add(`state-${id}`, { ...failed, reference: `page-${id}` });
+  };
+  const others = Array.from({ length: 30 }, (_one, n) => ({ id: `other-${n}`, address: `192.0.2.${n % 10}` }));
+  for (const { id, address } of others) await attempt(id, address);
+  for (let n = 0; n < 200; n += 1) await attempt(`flood-${n}`, `2001:db8::${n.toString(16)}`);
+  await few.trim();
+  const found = await Promise.all(others.map(({ id }) => few.find(id)));
+  expect(found.filter((one) => one === undefined)).toEqual([]);
+  expect(await store.count(keys.signIns('all'))).toBe(100);
+  expect([await few.find('flood-129'), (await few.find('flood-130'))?.id]).toEqual([undefined, 'flood-130']);
+});
+
+test('R54 where more addresses than records take part, the oldest records go', async () => {
+  const few = createRecordStore({ store, clock: () => now, maxRecords: { open: 5, all: 5 } });
+  for (let n = 0; n < 9; n += 1) {
+    now += 1_000;
+    await beginFrom(`192.0.2.${n}`, `start-${n}`, few);
+  }
+  await few.trim();
+  const { items } = await few.page({ limit: 9 });
+  expect(items.map(({ id }) => id)).toEqual(['start-8', 'start-7', 'start-6', 'start-5', 'start-4']);
+});
+
+test('R54 a callback that is opened over and over leaves no more than its record names', async () => {
+  await begin(1);
+  for (let n = 0; n < 30; n += 1) await records.add('state-1', { steps: [], reference: `again-${n}` });
+  expect((await records.byState('state-1'))?.references).toHaveLength(10);
+  expect(await records.find('again-8')).toBeDefined();
+  expect(await records.find('again-9')).toBeUndefined();
+});
+
+test('what comes back without a start that is known makes a record, and what follows with the same state is in it', async () => {
+  const told = { steps: [], reference: 'PAGE0001', app: 'platform', purpose: 'connect', endedAt: now } as const;
+  await records.add('state-1', told);
+  expect(await records.byState('state-1')).toMatchObject({ id: 'page0001', purpose: 'connect', startedAt: now });
+  await records.add('state-1', { steps: [], reference: 'page0002' });
+  expect(await records.find('PAGE0002')).toMatchObject({ id: 'page0001', references: ['PAGE0001', 'page0002'] });
+  // Without a state there is nothing to find it by but its reference.
+  await records.add(undefined, { steps: [], reference: 'page0003' });
+  expect(await records.find('page0003')).toMatchObject({ app: 'unknown', purpose: 'unknown', facts: {} });
+});
+
+test('an attempt is open until something is told of its end, and among those that failed only where it did', async () => {
+  const idsOf = async (request: { openOnly?: boolean; failedOnly?: boolean }) =>
+    (await records.page({ limit: 9, ...request })).items.map(({ id }) => id);
+  await begin(1);
+  now += 1_000;
+  await begin(2);
+  expect([await open(), await idsOf({ failedOnly: true })]).toEqual([2, []]);
+  expect(await idsOf({ openOnly: true })).toEqual(['r0000002', 'r0000001']);
+  await records.add('state-1', { endedAt: now, failure: 'state_used', outcome: 'failed', steps: [], reference: 'x1' });
+  expect([await open(), await idsOf({ failedOnly: true })]).toEqual([1, ['r0000001']]);
+  await records.add('state-1', { endedAt: now, failure: undefined, outcome: 'signed_in', steps: [], reference: 'x2' });
+  await records.add('state-2', { endedAt: now, outcome: 'signed_in', steps: [], reference: 'x3' });
+  expect([await open(), await idsOf({ openOnly: true }), await idsOf({})]).toEqual([0, [], ['r0000002', 'r0000001']]);
+});
+
+test('are kept for 30 days', async () => {
+  await begin(1);
+  now += 29 * DAY;
+  await records.trim();
+  expect(await records.find('R0000001')).toMatchObject({ app: 'platform' });
+  now += 2 * DAY;
+  await records.trim();
+  expect(await records.find('r0000001')).toBeUndefined();
+  expect((await records.page({ limit: 9 })).items).toEqual([]);
+});
+
+test('an attempt of exactly 30 days ago stays, and all older ones are deleted at once', async () => {
+  await Promise.all(Array.from({ length: 250 }, (_one, n) => begin(n)));
+  now += 1;
+  await begin(999);
+  now += 30 * DAY;
+  await records.trim();
+  expect((await records.page({ limit: 9 })).items.map(({ id }) => id)).toEqual(['r0000999']);
+  expect([await open(), await store.count(keys.signIns('all'))]).toEqual([1, 1]);
+});
+
+test('attempts without an end have a limit of their own, within that of all', async () => {
+  const few = createRecordStore({ store, clock: () => now, maxRecords: { open: 2, all: 4 } });
+  for (let n = 0; n < 8; n += 1) {
+    now += 1_000;
+    await beginFrom('192.0.2.1', `start-${n}`, few);
+    const ended = { endedAt: now, outcome: 'signed_in', steps: [], reference: `end-${n}` } as const;
+    if (n < 4) await few.add(`state-start-${n}`, ended);
+  }
+  await few.trim();
+  const { items } = await few.page({ limit: 9 });
+  expect(items.map(({ id }) => id)).toEqual(['start-7', 'start-6', 'start-3', 'start-2']);
+  // What is within the limits stays.
+  await few.trim();
+  expect(await store.count(keys.signIns('all'))).toBe(4);
+});
+
+test('the trim is a chore that runs at least once an hour', async () => {
+  const { chores, find } = createSignInRecords({ store, clock: () => now, events: { signInEnded: () => undefined } });
+  await begin(1);
+  now += 31 * DAY;
+  for (const { name, everyMilliseconds, work } of chores) {
+    expect(name).toMatch(/^[a-z-]+$/);
+    expect(everyMilliseconds).toBeGreaterThanOrEqual(60_000);
+    expect(everyMilliseconds).toBeLessThanOrEqual(3_600_000);
+    await work(TURN);
+  }
+  expect(await find('r0000001')).toBeUndefined();
+});
+
+test('R54 the limit of an address counts all starts within a minute, also if they are spread over it', async () => {
+  for (let n = 0; n < 150; n += 1) await begin(n);
+  now += 59_999;
+  for (let n = 150; n < 350; n += 1) await begin(n);
+  expect(await open()).toBe(300);
+  now += 1;
+  await begin(350);
+  expect(await open()).toBe(301);
+});
+
+test('R95 callbacks with a genuine state have a limit of their own beside that of starts', async () => {
+  await Promise.all(Array.from({ length: 301 }, (_one, n) => begin(n)));
+  const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_used' } as const;
+  expect(await records.add(undefined, { ...failed, reference: 'bare0001' })).toBeUndefined();
+  expect(await records.add('state-old', { ...failed, reference: 'stale001' })).toBe('stale001');
+});
+
+test('an attempt is found by its id or reference in any case and with spaces around it, and by no other text', async () => {
+  await begin(1);
+  await records.add('state-1', { steps: [], reference: 'Page0001' });
+  for (const typed of ['r0000001', ' R0000001 ', 'page0001', '\tPAGE0001\n'])
+    expect(await records.find(typed)).toMatchObject({ id: 'r0000001' });
+  for (const typed of ['', 'r000000', 'state-1']) expect(await records.find(typed)).toBeUndefined();
+  expect([await records.byState('state-1'), await records.byState('state-2')]).toMatchObject([
+    { id: 'r0000001' },
+    undefined,
+  ]);
+});
+
+test('each list has pages: all attempts, the failed ones, the open ones, and those of one e-mail address', async () => {
+  const failed = { email: 'ada@example.test', failure: 'state_used', outcome: 'failed', steps: [] } as const;
+  for (let n = 0; n < 4; n += 1) {
+    now += 1_000;
+    await begin(n);
+    if (n < 2) await records.add(`state-${n}`, { ...failed, endedAt: now, reference: `x${n}` });
+  }
+  const idsOf = async (request: object) => {
+    const first = await records.page({ limit: 1, ...request });
+    const second = await records.page({ limit: 1, after: first.next, ...request });
+    return [...first.items, ...second.items].map(({ id }) => id);
+  };
+  expect(await idsOf({})).toEqual(['r0000003', 'r0000002']);
+  expect(await idsOf({ openOnly: true })).toEqual(['r0000003', 'r0000002']);
+  expect(await idsOf({ failedOnly: true })).toEqual(['r0000001', 'r0000000']);
+  expect(await idsOf({ email: ' ADA@example.test' })).toEqual(['r0000001', 'r0000000']);
+  expect(await idsOf({ email: 'ada@example.tes' })).toEqual([]);
+});
+
+test('requests that end at the same time are all added to the record, also if it was read before', async () => {
+  await begin(1);
+  const reading = records.prefetch('r0000001');
+  await reading;
+  const add = (n: number) =>
+    records.add('state-1', { steps: [], reference: `page000${n}`, facts: { status: n } }, { id: 'r0000001', reading });
+  expect(await Promise.all([1, 2, 3].map(add))).toEqual(Array(3).fill('r0000001'));
+  const record = await records.find('r0000001');
+  expect(record?.references.toSorted()).toEqual(['page0001', 'page0002', 'page0003', 'r0000001']);
+});
+
+test('while the storage is down nothing is recorded, and no call rejects', async () => {
+  const away = async () => {
+    throw new Error('disk');
+  };
+  const failing = createRecordStore({ store: { ...store, get: away, write: away }, clock: () => now });
+  await beginFrom('192.0.2.1', 'start-1', failing);
+  failing.prefetch('start-1');
+  expect(await failing.add('state-start-1', { steps: [], reference: 'page0001' })).toBeUndefined();
+});
+
+describe('the attempts of a user', () => {
+  const attempt = async (n: number, changes: { userId?: string; email?: string; app?: string }) => {
+    now += 1_000;
+    await begin(n);
+    await records.add(`state-${n}`, { ...changes, steps: [], reference: `page000${n}`, endedAt: now });
+  };
+  beforeEach(async () => {
+    await attempt(1, { userId: 'u1', email: 'Ada@example.test' });
+    await attempt(2, { email: 'ada@EXAMPLE.test' });
+    await attempt(3, { userId: 'u1', app: 'second' });
+    await attempt(4, { userId: 'u2', email: 'ben@example.test' });
+  });
+
+  test('are those of the id and those of the address as one list, newest first, as far as they are accepted', async () => {
+    const idsOf = async (user: { id: string; email?: string }, accepts = (_record: SignInRecord) => true) => {
+      const source = records.merged(user, accepts);
+      const positions = await source.page({ after: undefined, limit: 9 });
+      return (await source.load(positions)).map((record) => record?.id);
+    };
+    const ada = { id: 'u1', email: 'ADA@example.test' };
+    expect(await idsOf(ada)).toEqual(['r0000003', 'r0000002', 'r0000001']);
+    expect(await idsOf({ id: 'u1' })).toEqual(['r0000003', 'r0000001']);
+    expect(await idsOf({ id: 'u3' })).toEqual([]);
+    expect(await idsOf(ada, ({ app }) => app === 'platform')).toEqual([undefined, 'r0000002', 'r0000001']);
+    const source = records.merged(ada, () => true);
+    expect((await source.page({ after: undefined, limit: 2 })).map(({ member }) => member)).toEqual([
+      'r0000003',
+      'r0000002',
+    ]);
+    expect(await source.load([{ member: 'deleted', score: now }])).toEqual([undefined]);
+  });
+
+  test('are all forgotten with the user, in every list and under every reference', async () => {
+    await records.forgetUser({ id: 'u1', email: 'ADA@example.test' });
+    expect((await records.page({ limit: 9 })).items.map(({ id }) => id)).toEqual(['r0000004']);
+    const lists = [keys.signIns('all'), keys.signIns('of', 'u1'), keys.signIns('of', 'ada@example.test')];
+    expect(await Promise.all(lists.map((list) => store.count(list)))).toEqual([1, 0, 0]);
+    for (const n of [1, 2, 3]) expect(await store.get(keys.signInAlias(`reference page000${n}`))).toBeUndefined();
+    expect(await records.find('page0004')).toMatchObject({ id: 'r0000004' });
+  });
+
+  test('are found by the id alone where the user has no address', async () => {
+    await records.forgetUser({ id: 'u1' });
+    expect((await records.page({ limit: 9 })).items.map(({ id }) => id)).toEqual(['r0000004', 'r0000002']);
+  });
+});
+
+test('those of one person are found by address in any case, and go with them', async () => {
+  await begin(1);
+  const person = { userId: 'u1', email: 'Ada@Example.test', outcome: 'failed', failure: 'not_permitted' } as const;
+  await records.add('state-1', { ...person, endedAt: now, steps: [], reference: 'page0001' });
+  const found = await records.page({ limit: 9, email: 'ada@example.TEST' });
+  expect(found.items).toMatchObject([{ id: 'r0000001', references: ['r0000001', 'page0001'] }]);
+  expect((await records.page({ limit: 9, failedOnly: true })).items).toHaveLength(1);
+  await records.forgetUser({ id: 'u1', email: 'ada@example.test' });
+  expect(await records.find('page0001')).toBeUndefined();
+  expect((await records.page({ limit: 9 })).items).toEqual([]);
+});

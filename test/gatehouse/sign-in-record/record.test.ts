@@ -1,0 +1,326 @@
+/** Each way in which a sign-in fails has a record: found by the reference of its page, with its steps and the cause by name. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
+import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { type Answer, status } from '../../support/hostile-answers.ts';
+import { pass } from '../../support/passing-time.ts';
+import { attempt, begin, callbackFor, csrfTokenOf, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+
+interface SignIn {
+  id: string;
+  outcome: string | null;
+  cause: { name: string; words: string; advice: string; field: string | null } | null;
+  steps: { name: string; result: string; at: string | null; detail: string | null }[];
+  references: string[];
+  user: { id: string | null; email: string; presumed: boolean } | null;
+}
+
+let site: HostileSite;
+let admin: UserAgent;
+beforeAll(async () => {
+  site = await startHostileSite({
+    apps: (provider, url) => [
+      provider.app(url),
+      provider.app(url, { id: 'unlisted', signIn: undefined, callbackUrls: [`${url}/oauth/callback/unlister`] }),
+    ],
+  });
+  site.provider.set({ claims: (claims) => ({ ...claims, groups: ['gatehouse-admins'] }) });
+  admin = (await attempt(site)).agent;
+});
+beforeEach(() => site.provider.reset());
+afterEach(() => site.provider.reset());
+afterAll(() => site.close());
+
+const read = async (reference: string, at: { url: string } = site, by = admin): Promise<SignIn> =>
+  (await getJson(by, `${at.url}/admin/api/sign-ins/${reference}`)).json as unknown as SignIn;
+const referenceOn = (page: Page) => /data-copy-source>([^<]+)</.exec(page.body)?.[1] ?? 'none';
+const resultOf = ({ steps }: SignIn, name: string) => steps.find((step) => step.name === name)?.result;
+
+/** The steps that failed, after which none was reached. */
+function expectStoppedAt(record: SignIn, name: string): void {
+  const results = record.steps.map(({ result }) => result);
+  expect(record.steps.filter(({ result }) => result === 'failed').map((step) => step.name)).toEqual([name]);
+  expect(results.lastIndexOf('passed')).toBeLessThan(results.indexOf('failed'));
+}
+
+describe('the six ways', () => {
+  test('another browser: the cookie is missing, and the start is in the same record', async () => {
+    const { location } = await begin(site);
+    const record = await read(referenceOn(await createUserAgent().get((await callbackFor(location)).href)));
+    expect(record.cause).toMatchObject({ name: 'cookie_missing' });
+    expect(record.cause?.words).toContain('opened in another browser, or blocked as third-party');
+    expect([resultOf(record, 'started'), resultOf(record, 'came_back')]).toEqual(['passed', 'passed']);
+    expectStoppedAt(record, 'cookie');
+    const other = (await begin(site)).agent;
+    const again = await read(referenceOn(await other.get((await callbackFor(location)).href)));
+    expect(again.cause).toMatchObject({ name: 'other_browser' });
+  });
+
+  test('an expired state: by how many minutes', async () => {
+    const { agent, location } = await begin(site);
+    pass(11 * 60);
+    const page = await agent.get((await callbackFor(location)).href);
+    pass(-11 * 60);
+    const { cause } = await read(referenceOn(page));
+    expect(cause).toMatchObject({ name: 'state_expired' });
+    expect(cause?.words).toContain('after 11 minutes');
+  });
+
+  test('a wrong client secret: told by the status, with the field to look at', async () => {
+    site.provider.set('token-invalid-client');
+    const record = await read(referenceOn((await attempt(site)).page));
+    expect(record.cause).toMatchObject({ name: 'wrong_client_secret', field: 'clientSecret' });
+    expect(record.cause?.words).toContain('invalid_client');
+    expectStoppedAt(record, 'token_endpoint');
+    expect(record.steps.find(({ name }) => name === 'token_endpoint')?.detail).toContain('status 4');
+    expect(site.logs().join('')).toMatch(/"detail":"misconfigured: client_refused 4\d\d[^"]*"/);
+  });
+
+  test('a clock that is behind the provider’s: by how many seconds', async () => {
+    const claims = (proper: Record<string, unknown>) => {
+      const ahead = Math.floor(Date.now() / 1000) + 95;
+      return { ...proper, iat: ahead, nbf: ahead };
+    };
+    site.provider.set({ claims });
+    const record = await read(referenceOn((await attempt(site)).page));
+    expect(record.cause).toMatchObject({ name: 'clock_skew' });
+    expect(record.cause?.words).toMatch(/clock is 9[45] s behind the provider’s/);
+    expectStoppedAt(record, 'id_token_times');
+    expect(resultOf(record, 'token_endpoint')).toBe('passed');
+  });
+
+  test('a denied consent: the response was trusted, and the user said no', async () => {
+    site.provider.set('callback-access-denied');
+    const { page } = await attempt(site);
+    expect(page.body).toMatch(/<title>Consent was not given.*<h1>Consent was not given<\/h1>/s);
+    const record = await read(referenceOn(page));
+    expect(record).toMatchObject({ outcome: 'refused', cause: { name: 'access_denied', field: null } });
+    const shown = (await admin.get(`${site.url}/admin/sign-ins/${record.id}`)).body;
+    expect([shown.includes('class="button" href'), shown.includes('The user or the provider did not consent')]).toEqual(
+      [false, true],
+    );
+    expect(shown).not.toContain('User and provider consented');
+    expect(resultOf(record, 'answer')).toBe('passed');
+    expectStoppedAt(record, 'granted');
+  });
+
+  test('a provider that is down', async () => {
+    site.provider.set('token-status-503');
+    const record = await read(referenceOn((await attempt(site)).page));
+    expect(record.cause).toMatchObject({ name: 'provider_unavailable', field: 'issuer' });
+    expectStoppedAt(record, 'token_endpoint');
+  });
+
+  test('a callback URL that the provider does not know: its own error page, so nothing comes back', async () => {
+    const shown: TestSite = await startSite({
+      apps: (parts) => [
+        sandboxApp(parts, 'platform'),
+        {
+          ...sandboxApp(parts, 'platform'),
+          id: 'unregistered',
+          callbackUrls: [`${parts.url}/oauth/callback/unregistered`],
+        },
+      ],
+      env: { ADMIN_APP: 'platform' },
+    });
+    try {
+      const { agent: by } = await signIn(shown, 'admin@example.test', { path: '/sign-in?app=platform' });
+      const page = await createUserAgent().get(`${shown.url}/sign-in?app=unregistered`);
+      expect(page.url).toContain(shown.sandbox.issuer);
+      const { json } = await getJson(by, `${shown.url}/admin/api/sign-ins?limit=1`);
+      const [started] = json.items as SignIn[];
+      expect(started).toMatchObject({ outcome: null, cause: null });
+      pass(180);
+      const record = await read(started?.id ?? '', shown, by);
+      pass(-180);
+      expect(record.cause).toMatchObject({ name: 'nothing_came_back', field: 'callbackUrls' });
+      expect(record.cause?.words).toContain('nothing came back');
+      expect([resultOf(record, 'sent'), resultOf(record, 'came_back')]).toEqual(['passed', 'not_reached']);
+      expect(record.steps.find(({ name }) => name === 'sent')?.detail).toContain('character by character');
+    } finally {
+      await shown.close();
+    }
+  });
+});
+
+describe('the provider’s own error code is told, and the field that it speaks of', () => {
+  const because = async (answer: Answer) => {
+    site.provider.set({ answers: { token: answer } });
+    const record = await read(referenceOn((await attempt(site)).page));
+    expectStoppedAt(record, 'token_endpoint');
+    return record;
+  };
+
+  test.each<[number, string, string, string]>([
+    [200, 'incorrect_client_credentials', 'wrong_client_secret', 'clientSecret'],
+    [200, 'bad_client_secret', 'wrong_client_secret', 'clientSecret'],
+    [400, 'invalid_client_id', 'wrong_client_secret', 'clientSecret'],
+    [401, 'unauthorized_client', 'wrong_client_secret', 'clientSecret'],
+    [200, 'bad_verification_code', 'code_not_accepted', 'callbackUrls'],
+    [400, 'redirect_uri_mismatch', 'code_not_accepted', 'callbackUrls'],
+    [400, 'invalid_request', 'token_request_refused', 'tokenParameters'],
+    [400, 'PKCE.not-supported', 'token_request_refused', 'tokenParameters'],
+    [405, 'method_not_allowed', 'wrong_token_endpoint', 'tokenEndpoint'],
+  ])('%i %s', async (code, error, name, field) => {
+    const record = await because(status(code, { ok: false, error }));
+    expect(record.cause).toMatchObject({ name, field });
+    expect(record.steps.find((step) => step.name === 'token_endpoint')?.detail).toContain(`status ${code}, ${error}`);
+    if (code !== 405) expect(record.cause?.words).toContain(error);
+    // The audit trail is written in the background.
+    const entries = `${site.url}/admin/api/audit?event=sign_in.failed&text=${record.references.at(-1)}`;
+    await expect.poll(async () => (await getJson(admin, entries)).json.items).toMatchObject([{ facts: { error } }]);
+  });
+
+  test('a token response that cannot be read: by its member', async () => {
+    const record = await because(status(200, { access_token: 'a', token_type: 'mac' }));
+    expect(record.cause).toMatchObject({ name: 'token_response_malformed', field: 'tokenPath' });
+    expect(record.cause?.words).toContain('token_type');
+    const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
+    expect(page.body).toMatch(/connected-apps\/elsewhere#tokenPath"><span>Open “Path of nested tokens”/);
+  });
+
+  test('a code with marks is text on the page', async () => {
+    const record = await because(status(400, { error: '<b>&' }));
+    const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
+    expect(page.body).toContain('&lt;b&gt;&amp;');
+    expect(page.body).not.toContain('<b>&');
+  });
+});
+
+test('a callback URL that is not in the list of its own app: nothing is sent, and the nearest entry is told', async () => {
+  const page = await admin.request(`${site.url}/connections/unlisted`, {
+    method: 'POST',
+    body: new URLSearchParams({ _csrf: await csrfTokenOf(site, admin) }),
+  });
+  expect(page.status).toBe(500);
+  const reference = referenceOn(page);
+  const line = site.logs().find((one) => one.includes(reference) && one.includes('"code":'));
+  expect(line).toContain('"code":"app_misconfigured"');
+  const record = await read(reference);
+  expect(record.cause).toMatchObject({ name: 'unusable_app', field: 'callbackUrls' });
+  const { detail } = record.steps.find(({ name }) => name === 'redirect_uri') ?? {};
+  expect(detail).toContain(`nearest is ${site.url}/oauth/callback/unlister`);
+  expect(detail).toContain('is "d" where the registered one has "r"');
+});
+
+describe('records', () => {
+  test.each([
+    ['id-token-wrong-iss', 'wrong_issuer', 'id_token_issuer'],
+    ['id-token-wrong-aud', 'wrong_client_id', 'id_token_audience'],
+    ['id-token-wrong-nonce', 'token_answer_refused', 'id_token_nonce'],
+    ['id-token-tampered', 'bad_signature', 'id_token_signature'],
+  ] as const)('each check of the ID token is told: %s', async (mode, cause, step) => {
+    site.provider.set(mode);
+    const record = await read(referenceOn((await attempt(site)).page));
+    expect(record.cause?.name).toBe(cause);
+    expectStoppedAt(record, step);
+  });
+
+  test('F12 a token that ended two hours ago: the log line says how far the clocks are apart', async () => {
+    site.provider.set('id-token-expired');
+    await attempt(site);
+    const line = site.logs().findLast((one) => one.includes('token_answer_refused: ')) ?? '';
+    expect(Number(/200 \(times, this clock (\d+) s ahead\)/.exec(line)?.[1])).toBeGreaterThanOrEqual(7_199);
+  });
+
+  test('one that succeeds is found by the address, with every step passed and no secret in it', async () => {
+    const { agent } = await attempt(site);
+    const { json } = await getJson(agent, `${site.url}/session`);
+    const { email } = json.user as { email: string };
+    const { items } = (await getJson(admin, `${site.url}/admin/api/sign-ins?q=${encodeURIComponent(email)}`)).json as {
+      items?: SignIn[];
+    };
+    const record = await read(items?.[0]?.id ?? '');
+    expect(record).toMatchObject({ outcome: 'signed_in', cause: null, user: { email } });
+    expect(record.steps.filter(({ result }) => result !== 'passed')).toEqual([]);
+    expect(JSON.stringify(record)).not.toMatch(/code=|state=|eyJ/);
+  });
+
+  test('R10: a callback that is opened again changes nothing of a sign-in that succeeded', async () => {
+    const { agent, location } = await begin(site);
+    const callback = (await callbackFor(location)).href;
+    await agent.get(callback);
+    const page = await createUserAgent().get(callback);
+    expect(await read(referenceOn(page))).toMatchObject({ outcome: 'signed_in', cause: null });
+  });
+
+  test('an attempt that succeeds after another browser opened its callback has no cause', async () => {
+    const { agent, location } = await begin(site);
+    const callback = (await callbackFor(location)).href;
+    const reference = referenceOn(await createUserAgent().get(callback));
+    expect((await read(reference)).cause).toMatchObject({ name: 'cookie_missing' });
+    await agent.get(callback);
+    expect(await read(reference)).toMatchObject({ outcome: 'signed_in', cause: null });
+  });
+
+  describe('by e-mail address, in the same box,', () => {
+    const found = async (email: string) => {
+      const { json } = await getJson(admin, `${site.url}/admin/api/sign-ins?q=${encodeURIComponent(email)}`);
+      return json.items as SignIn[];
+    };
+    const named = (email: string) => site.provider.signInAs({ sub: email, email, name: email });
+
+    test('one that failed before the user was known names no user', async () => {
+      site.provider.set('token-invalid-client');
+      expect((await read(referenceOn((await attempt(site)).page))).user).toBeNull();
+    });
+
+    test('one whose ID token is refused is found by the address in it, which nobody vouches for', async () => {
+      const email = 'claimed@example.test';
+      const ahead = Math.floor(Date.now() / 1000) + 95;
+      site.provider.set({ claims: (claims) => ({ ...claims, email, iat: ahead, nbf: ahead }) });
+      const reference = referenceOn((await attempt(site)).page);
+      expect((await found(email)).map(({ id }) => id)).toEqual([(await read(reference)).id]);
+      expect((await read(reference)).user).toEqual({ id: null, name: null, email, presumed: true });
+      const shown = await admin.get(`${site.url}/admin/sign-ins/${reference}`);
+      expect(shown.body).toContain('from the refused ID token');
+    });
+
+    test('one whose userinfo fails is found by what the ID token said', async () => {
+      const email = 'userinfo@example.test';
+      site.provider.set('userinfo-other-sub', { claims: ({ name: _, ...claims }) => ({ ...claims, email }) });
+      const { page } = await attempt(site);
+      const record = await read(referenceOn(page));
+      expect((await found(email)).map(({ id }) => id)).toEqual([record.id]);
+      expectStoppedAt(record, 'claims');
+      expect(resultOf(record, 'id_token_signature')).toBe('passed');
+      expect(record.steps.find(({ name }) => name === 'claims')?.detail).toBe('userinfo_invalid');
+    });
+
+    test('a connection that fails is found by whoever was signed in', async () => {
+      const email = 'connecting@example.test';
+      named(email);
+      const { agent } = await attempt(site);
+      site.provider.set('token-invalid-client');
+      const page = await agent.request(`${site.url}/connections/elsewhere`, {
+        method: 'POST',
+        body: new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) }),
+      });
+      const reference = referenceOn(page);
+      const failed = (await found(email)).find(({ references }) => references.includes(reference));
+      expect(failed).toMatchObject({ outcome: 'failed', user: { email, presumed: false } });
+    });
+  });
+
+  test('the page finds by reference in one box, groups what is alike, and names the wrong field first', async () => {
+    site.provider.set('token-invalid-client');
+    const reference = referenceOn((await attempt(site)).page);
+    await attempt(site);
+    const page = await admin.get(`${site.url}/admin/sign-ins?q=${reference.toUpperCase()}`);
+    expect((await admin.get(`${site.url}/admin/sign-ins/?q=${reference}`)).url).toBe(page.url);
+    expect(page.url).toContain('/admin/sign-ins/');
+    expect(page.body).toContain('The provider did not accept our client authentication');
+    expect(page.body).toContain('/admin/connected-apps/elsewhere#clientSecret');
+    expect(page.body).toContain('failed for the same cause');
+    // The user quotes the reference of the error page: heading and list show that one, and the other beside it.
+    const id = page.url.slice(-8);
+    expect(page.body).toContain(`<h1>Sign-in <code>${reference}</code></h1>`);
+    expect(page.body).toContain(`Also found by <code>${id}</code>`);
+    expect(await read(id)).toMatchObject({ id, reference });
+    const all = await admin.get(`${site.url}/admin/sign-ins`);
+    expect(all.body).toContain('Failures by cause');
+    expect(all.body).toContain('The last 30 days: at most the newest 200 failures');
+    expect(all.body).toContain(`/admin/sign-ins/${id}"><code>${reference}</code></a>`);
+    expect((await admin.get(`${site.url}/admin/sign-ins?q=ffffffff`)).body).toContain('No sign-ins match');
+  });
+});

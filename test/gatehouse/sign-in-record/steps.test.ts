@@ -1,0 +1,21 @@
+/** The steps of a sign-in as its page shows them: all of them in their order, with the last result of each. */
+import { expect, test } from 'vitest';
+import { STEP_NAMES, STEPS, stepResults } from '../../../src/gatehouse/sign-in-record/steps.ts';
+
+const NOW = 1_800_000_000_000;
+
+test('every step is listed, and those that no request reached say so', () => {
+  const results = stepResults([{ name: 'started', at: NOW, ok: true, detail: 'platform' }]);
+  expect(results.map(({ name }) => name)).toEqual(STEP_NAMES);
+  const [first, ...others] = results;
+  expect(first).toEqual({ name: 'started', words: STEPS.started, result: 'passed', at: NOW, detail: 'platform' });
+  for (const { name, ...other } of others)
+    expect(other).toEqual({ words: STEPS[name], result: 'not_reached', at: undefined, detail: undefined });
+});
+
+test('of a step that was tried again, the last result counts', () => {
+  const resultOf = (...oks: boolean[]) =>
+    stepResults(oks.map((ok, n) => ({ name: 'cookie', at: NOW + n, ok }))).find(({ name }) => name === 'cookie');
+  expect(resultOf(false, true)).toMatchObject({ result: 'passed', words: STEPS.cookie, at: NOW + 1 });
+  expect(resultOf(true, false)).toMatchObject({ result: 'failed', words: 'Not the browser of the start', at: NOW + 1 });
+});

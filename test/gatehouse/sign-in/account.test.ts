@@ -1,0 +1,148 @@
+/** What users see and end of their own: the session as JSON, the list of sessions, and all data; and what the audit log keeps of it. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { attempt, csrfTokenOf, type HostileSite, isSignedIn, startHostileSite, textOf } from './attempt.ts';
+
+const ADMIN = { sub: 'root', email: 'root@example.test', groups: ['gatehouse-admins'] };
+const JSON_ONLY = { accept: 'application/json' };
+
+let site: HostileSite;
+let admin: UserAgent;
+beforeAll(async () => {
+  site = await startHostileSite({
+    apps: (provider, url) => [
+      provider.app(url),
+      provider.app(url, { id: 'files', name: 'Files of the team', signIn: undefined }),
+    ],
+  });
+  admin = await signedInAs(ADMIN);
+});
+afterEach(() => site.provider.reset());
+afterAll(() => site.close());
+
+async function signedInAs(user: { sub: string; name?: string; email?: string; groups?: string[] }): Promise<UserAgent> {
+  site.provider.signInAs(user);
+  const { agent, signedIn } = await attempt(site);
+  expect(signedIn).toBe(true);
+  return agent;
+}
+
+interface Session {
+  user: { id: string; name: string | null; email: string | null };
+  csrfToken: string;
+  expiresAt: string;
+  connections: { app: string; connectUrl: string }[];
+}
+const sessionOf = async (agent: UserAgent) => (await getJson(agent, `${site.url}/session`)).json as unknown as Session;
+const post = async (agent: UserAgent, path: string) =>
+  agent.request(site.url + path, {
+    method: 'POST',
+    headers: JSON_ONLY,
+    body: new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) }),
+    follow: false,
+  });
+/** The audit log is written in the background. */
+const expectAudited = (event: string, user: { id: string }, entry: object) =>
+  expect
+    .poll(async () => {
+      const { items } = (await getJson(admin, `${site.url}/admin/api/audit?event=${event}&limit=50`)).json;
+      return (items as { actor: { id: string } }[]).filter(({ actor }) => actor.id === user.id);
+    })
+    .toMatchObject([{ address: '127.0.0.1', requestId: expect.any(String), ...entry }]);
+const titleOf = (html: string) => /<title>([^<]*)<\/title>/.exec(html)?.[1];
+
+describe('the session as JSON', () => {
+  test('names the user, when it ends, and the connections with the address to connect them again', async () => {
+    const agent = await signedInAs({ sub: 'ann', name: 'Ann', email: 'ann@example.test' });
+    const { user, csrfToken, expiresAt, connections, ...rest } = await sessionOf(agent);
+    expect(user).toEqual({
+      ...{ id: expect.stringMatching(/^u[\w-]{22}$/), issuer: site.provider.issuer, subject: 'ann' },
+      ...{ name: 'Ann', email: 'ann@example.test', admin: false },
+    });
+    expect(Date.parse(expiresAt)).toBeGreaterThan(Date.now());
+    expect([csrfToken.length, rest]).toEqual([43, { signedIn: true }]);
+    expect(connections).toMatchObject([{ app: 'elsewhere', connectUrl: `${site.url}/connections/elsewhere` }]);
+  });
+
+  test('has null for a name and an address that the provider does not send', async () => {
+    site.provider.set({ claims: ({ name: _, email: __, ...claims }) => claims });
+    const { user } = await sessionOf(await signedInAs({ sub: 'nameless' }));
+    expect([user.name, user.email]).toEqual([null, null]);
+  });
+});
+
+describe('the sessions of a user', () => {
+  test('are listed with the current one first, whichever began first, on a page with its own title', async () => {
+    const ben = { sub: 'ben', name: 'Ben' };
+    const [first, second] = [await signedInAs(ben), await signedInAs(ben)];
+    for (const agent of [first, second]) {
+      const { sessions } = (await getJson(agent, `${site.url}/sessions`)).json;
+      expect((sessions as { current: boolean }[]).map(({ current }) => current)).toEqual([true, false]);
+      const page = await agent.get(`${site.url}/sessions`);
+      expect(titleOf(page.body)).toBe('Where you are signed in · Gatehouse');
+    }
+  });
+
+  test('leave an entry in the audit log when one is ended: by its id, by signing out, and everywhere', async () => {
+    const cy = { sub: 'cy', email: 'cy@example.test' };
+    const [one, other, third] = [await signedInAs(cy), await signedInAs(cy), await signedInAs(cy)];
+    const { user } = await sessionOf(one);
+    const { sessions } = (await getJson(other, `${site.url}/sessions`)).json;
+    const id = (sessions as { id: string; current: boolean }[]).find(({ current }) => current)?.id;
+    expect((await post(one, `/sessions/${id}/end`)).status).toBe(200);
+    await expectAudited('session.ended', user, { target: { kind: 'session', id } });
+    expect((await post(third, '/sign-out')).status).toBe(303);
+    await expectAudited('session.signed_out', user, {});
+    expect((await post(one, '/sign-out/everywhere')).status).toBe(303);
+    await expectAudited('session.ended_everywhere', user, {});
+  });
+
+  test('with an unknown id cannot be ended, and the response says so', async () => {
+    const agent = await signedInAs({ sub: 'dot' });
+    const { status, body } = await post(agent, '/sessions/AAAAAAAAAAAAAAAA/end');
+    const detail = 'You have no session with this id, or it ended long ago.';
+    expect([status, JSON.parse(body)]).toMatchObject([404, { code: 'not_found', detail }]);
+  });
+});
+
+describe('R52 the deletion of all data about a user', () => {
+  test('asks first, names each app, signs the user out, and leaves entries in the audit log', async () => {
+    const agent = await signedInAs({ sub: 'eve', name: 'Eve', email: 'eve@example.test' });
+    const { user } = await sessionOf(agent);
+    await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Connect' });
+    const question = await agent.get(`${site.url}/account/delete`);
+    expect(titleOf(question.body)).toBe('Delete all data about you · Gatehouse');
+    expect(await isSignedIn(site, agent)).toBe(true);
+
+    const done = await agent.submit(question, {}, { button: 'Delete everything' });
+    expect(titleOf(done.body)).toBe('Deleted · Gatehouse');
+    for (const name of ['Elsewhere', 'Files of the team'])
+      expect(textOf(done.body)).toContain(`${name} : the provider has confirmed that our access is withdrawn.`);
+    expect(done.body).not.toMatch(/Signed in as|\/sign-out/);
+    expect(agent.cookies.header(site.url)).toBe('');
+    const actor = { kind: 'user', id: user.id, name: 'eve@example.test' };
+    await expectAudited('user.deleted', user, { actor, target: { kind: 'user', id: user.id } });
+    await expect
+      .poll(async () => {
+        const { items } = (await getJson(admin, `${site.url}/admin/api/audit?event=connection.removed`)).json;
+        return (items as { userId: string }[]).filter(({ userId }) => userId === user.id);
+      })
+      .toMatchObject(Array(2).fill({ actor, address: '127.0.0.1', outcome: 'revoked' }));
+  });
+
+  test('deletes the records of sign-ins, those by an unproven address too, and no others', async () => {
+    const found = async (email: string) => {
+      const path = `/admin/api/sign-ins?q=${encodeURIComponent(email)}`;
+      return ((await getJson(admin, site.url + path)).json.items as object[]).length;
+    };
+    const agent = await signedInAs({ sub: 'flo', email: 'flo@example.test' });
+    await signedInAs({ sub: 'gus', email: 'gus@example.test' });
+    const ahead = Math.floor(Date.now() / 1000) + 95;
+    site.provider.set({ claims: (claims) => ({ ...claims, email: 'flo@example.test', iat: ahead, nbf: ahead }) });
+    expect((await attempt(site)).signedIn).toBe(false);
+    expect([await found('flo@example.test'), await found('gus@example.test')]).toEqual([2, 1]);
+    expect((await post(agent, '/account/delete')).status).toBe(200);
+    expect([await found('flo@example.test'), await found('gus@example.test')]).toEqual([0, 1]);
+  });
+});

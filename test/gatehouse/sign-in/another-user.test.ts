@@ -1,0 +1,190 @@
+/** R103: a callback never replaces another user's session, and what was begun before a sign-out ends nothing after it. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures.ts';
+import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import {
+  attempt,
+  begin,
+  callbackFor,
+  csrfTokenOf,
+  expectNamedCause,
+  type HostileSite,
+  isSignedIn,
+  startHostileSite,
+} from './attempt.ts';
+
+const START = '/sign-in?app=elsewhere';
+const ANN = { sub: 'ann', email: 'ann@example.test', groups: ['gatehouse-admins'] };
+const MALLORY = { sub: 'mallory', email: 'mallory@example.test' };
+
+let site: HostileSite;
+beforeAll(async () => {
+  site = await startHostileSite({
+    apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'second', signIn: undefined })],
+  });
+});
+afterEach(() => site.provider.reset());
+afterAll(() => site.close());
+
+const cookieOf = (agent: UserAgent) => agent.cookies.get('gatehouse-tx') ?? '';
+async function pendingAs(person: object, agent: UserAgent, path = START): Promise<string> {
+  site.provider.signInAs(person as typeof ANN);
+  return (await callbackFor((await begin(site, { agent, path })).location)).href;
+}
+async function signInAs(person: typeof ANN, agent = createUserAgent()): Promise<UserAgent> {
+  site.provider.signInAs(person);
+  expect((await attempt(site, { agent, path: START })).signedIn).toBe(true);
+  return agent;
+}
+const nameOf = async (agent: UserAgent) =>
+  ((await getJson(agent, `${site.url}/session`)).json.user as { email?: string } | undefined)?.email;
+const post = async (agent: UserAgent, path: string) =>
+  agent.request(site.url + path, {
+    method: 'POST',
+    body: new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) }),
+    follow: false,
+  });
+
+/** The attacker knows the cookie that the victim's browser has had since before, and begins a sign-in of their own with it. */
+async function linkWith(known: string): Promise<string> {
+  const attacker = createUserAgent();
+  attacker.cookies.set(site.url, 'gatehouse-tx', known);
+  return pendingAs(MALLORY, attacker);
+}
+
+describe('R103 the cookie of pending requests', () => {
+  test('changes at sign-in, and is gone after sign-out: a link made with the old one signs nobody in', async () => {
+    const agent = createUserAgent();
+    await begin(site, { agent, path: START });
+    const before = cookieOf(agent);
+    const link = await linkWith(before);
+    await signInAs(ANN, agent);
+    expect(cookieOf(agent).split('.')[0]).not.toBe(before.split('.')[0]);
+    await post(agent, '/sign-out');
+    expect(cookieOf(agent)).toBe('');
+    expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
+    await begin(site, { agent, path: START });
+    expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
+    expect(await isSignedIn(site, agent)).toBe(false);
+  });
+
+  test.each([
+    ['its own page', {}, ''],
+    ['a page of another site', { origin: 'https://evil.example' }, 'kept'],
+    ['a page of the same site', { 'sec-fetch-site': 'same-site' }, 'kept'],
+    ['a page without an origin', { origin: 'null' }, 'kept'],
+  ])('is gone after a sign-out without a live session, if %s sent it', async (_whose, headers, expected) => {
+    const agent = await signInAs(ANN);
+    const link = await pendingAs(ANN, agent);
+    agent.cookies.set(site.url, 'gatehouse', undefined);
+    const before = cookieOf(agent);
+    const signedOut = await agent.request(`${site.url}/sign-out`, { method: 'POST', headers, follow: false });
+    expect([signedOut.status, cookieOf(agent)]).toEqual([303, expected === 'kept' ? before : '']);
+    if (expected === 'kept') return;
+    expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
+    expect(await isSignedIn(site, agent)).toBe(false);
+  });
+
+  test('of before the sign-in counts for nothing without a session', async () => {
+    const agent = createUserAgent();
+    await begin(site, { agent, path: START });
+    const link = await linkWith(cookieOf(agent));
+    await signInAs(ANN, agent);
+    agent.cookies.set(site.url, 'gatehouse', undefined);
+    expect((await agent.get(link)).status).toBe(400);
+    expect(await isSignedIn(site, agent)).toBe(false);
+  });
+
+  test('R64 five tabs of one user that were begun before the sign-in all end where they wanted to', async () => {
+    const agent = createUserAgent();
+    const paths = Array.from({ length: 5 }, (_, n) => `/problems/not_found?tab=${n}`);
+    const callbacks: string[] = [];
+    for (const path of paths)
+      callbacks.push(await pendingAs(ANN, agent, `${START}&return_to=${encodeURIComponent(path)}`));
+    const ends: (string | null)[] = [];
+    for (const callback of callbacks) ends.push((await agent.get(callback, { follow: false })).headers.get('location'));
+    expect(ends).toEqual(paths);
+    expect(await nameOf(agent)).toBe(ANN.email);
+  });
+
+  test('R64 a connection that was begun beside a new sign-in of the same user is made', async () => {
+    const agent = await signInAs(ANN);
+    const location = (await post(agent, '/connections/second')).headers.get('location') ?? '';
+    const callback = (await callbackFor(location)).href;
+    await signInAs(ANN, agent);
+    expect((await agent.get(callback, { follow: false })).headers.get('location')).toBe('/connections/second');
+  });
+});
+
+describe('R103 the callback of another user than the one signed in', () => {
+  const referenceOn = (page: Page) => /data-copy-source>([^<]+)</.exec(page.body)?.[1] ?? 'none';
+  const expectOffer = async (agent: UserAgent, page: Page) => {
+    expect(page.headers.get('referrer-policy')).toBe('strict-origin');
+    const left = await agent.submit(page, {}, { button: 'Sign out' });
+    expect(left.visited[0]).toBe(`${site.url}/sign-out`);
+    expect(await isSignedIn(site, agent)).toBe(false);
+  };
+
+  test('of a sign-in stores nothing, revokes what it received, and offers to sign out', async () => {
+    const agent = await signInAs(ANN);
+    const callback = await pendingAs(MALLORY, agent);
+    site.provider.reset();
+    const page = await agent.get(callback);
+    expectNamedCause(page, SIGN_IN_FAILURES.other_user_signed_in.detail);
+    expect(await nameOf(agent)).toBe(ANN.email);
+    expect(site.provider.hitsOf('token')).toHaveLength(1);
+    await expect.poll(() => site.provider.hitsOf('revocation')).toHaveLength(1);
+    const store = await createSqliteStore({ directory: site.dataDirectory });
+    const mallory = userIdOf(site.provider.issuer, MALLORY.sub);
+    expect(await store.get(keys.grant(mallory, 'elsewhere'))).toBeUndefined();
+    expect(await store.get(keys.user(mallory))).toBeUndefined();
+    await store.close();
+    const { json } = await getJson(agent, `${site.url}/admin/api/sign-ins/${referenceOn(page)}`);
+    expect(json).toMatchObject({ outcome: 'failed', cause: { name: 'other_user_signed_in' } });
+    await expectOffer(agent, page);
+  });
+
+  test('waits for no revocation that hangs', async () => {
+    const agent = await signInAs(ANN);
+    const callback = await pendingAs({ sub: 'slow' }, agent);
+    site.provider.set('revocation-hang');
+    const took = startStopwatch();
+    expectNamedCause(await agent.get(callback), SIGN_IN_FAILURES.other_user_signed_in.detail);
+    expect(took()).toBeLessThan(5_000);
+  });
+
+  test('leaves a connection that this user already has as it was', async () => {
+    await signInAs(MALLORY as typeof ANN);
+    const agent = await signInAs(ANN);
+    const callback = await pendingAs(MALLORY, agent);
+    site.provider.reset();
+    expectNamedCause(await agent.get(callback), SIGN_IN_FAILURES.other_user_signed_in.detail);
+    expect(site.provider.hitsOf('revocation')).toEqual([]);
+  });
+
+  test('of a connection sends no code, and offers to sign out', async () => {
+    const agent = await signInAs(MALLORY as typeof ANN);
+    const location = (await post(agent, '/connections/second')).headers.get('location') ?? '';
+    const callback = (await callbackFor(location)).href;
+    agent.cookies.set(site.url, 'gatehouse', undefined);
+    await signInAs(ANN, agent);
+    site.provider.reset();
+    const page = await agent.get(callback);
+    expectNamedCause(page, SIGN_IN_FAILURES.other_user.detail);
+    expect(site.provider.hitsOf('token')).toEqual([]);
+    const { json } = await getJson(agent, `${site.url}/admin/api/sign-ins/${referenceOn(page)}`);
+    expect(json).toMatchObject({ cause: { name: 'other_user' } });
+    await expectOffer(agent, page);
+  });
+
+  test('of the same user is none', async () => {
+    const agent = await signInAs(ANN);
+    await signInAs(ANN, agent);
+    expect(await nameOf(agent)).toBe(ANN.email);
+  });
+});

@@ -1,0 +1,380 @@
+/** R58: a provider ends sessions here, by a logout token that is right in every point, and by nothing else. */
+import { exportSPKI, generateKeyPair, SignJWT } from 'jose';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { signWith } from '../../support/hostile-modes.ts';
+import type { LogoutTokenChanges } from '../../support/hostile-provider.ts';
+import { breakStore } from '../../support/store-fault.ts';
+import { attempt, type HostileSite, isSignedIn, startHostileSite } from './attempt.ts';
+
+const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
+const STEADY = { sub: 'steadfast', sid: 'steady' };
+const now = () => Math.floor(Date.now() / 1000);
+const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+
+let site: HostileSite;
+beforeAll(async () => {
+  site = await startHostileSite({
+    apps: (provider, url) => [
+      provider.app(url),
+      provider.app(url, { id: 'connect-only', signIn: undefined }),
+      provider.app(url, { id: 'other-client', clientId: 'another-client' }),
+    ],
+  });
+});
+afterAll(() => site.close());
+beforeEach(() => {
+  site.provider.reset();
+  site.provider.signInAs(STEADY);
+});
+
+const send = (logoutToken: string | undefined, app = 'elsewhere', headers: Record<string, string> = DATA) =>
+  ask(`${site.url}/oauth/backchannel-logout/${app}`, {
+    method: 'POST',
+    headers: { ...FORM, ...headers },
+    body: logoutToken === undefined ? '' : new URLSearchParams({ logout_token: logoutToken }).toString(),
+  });
+
+async function signedInAs(person: { sub: string; sid?: string }): Promise<UserAgent> {
+  site.provider.signInAs(person);
+  const { agent, signedIn } = await attempt(site, { path: '/sign-in?app=elsewhere' });
+  expect(signedIn).toBe(true);
+  return agent;
+}
+
+const good: [string, LogoutTokenChanges][] = [
+  ['with subject and session', {}],
+  ['with the session alone', { claims: { sub: undefined } }],
+  ['with the subject alone', { claims: { sid: undefined } }],
+  ['whose audience is a list of us alone', { claims: { aud: ['hostile-client_1'] } }],
+  ['whose type is written out', { header: { typ: 'application/logout+jwt' } }],
+  ['without a type', { header: { typ: undefined } }],
+  ['typed JWT', { header: { typ: 'JWT' } }],
+  ['of nine minutes ago', { claims: { iat: now() - 540 } }],
+  ['of a clock that is ahead', { claims: { iat: now() + 20 } }],
+  ['that has just expired by our clock', { claims: { exp: now() - 5 } }],
+  ['that names other events too', { claims: { events: { [EVENT]: {}, 'urn:other': {} } } }],
+  ['signed with ES256', { sign: (claims, header, { keys }) => signWith(keys.es256, claims, header) }],
+  ['signed with EdDSA', { sign: (claims, header, { keys }) => signWith(keys.eddsa, claims, header) }],
+];
+
+const bad: [string, LogoutTokenChanges][] = [
+  ['the type of an access token', { header: { typ: 'at+jwt' } }],
+  ['another issuer', { claims: { iss: 'https://elsewhere.example.com' } }],
+  ['no issuer', { claims: { iss: undefined } }],
+  ['another audience', { claims: { aud: 'another-client' } }],
+  ['no audience', { claims: { aud: undefined } }],
+  ['an empty audience', { claims: { aud: [] } }],
+  ['another audience beside us', { claims: { aud: ['hostile-client_1', 'another-client'] } }],
+  ['no time of issue', { claims: { iat: undefined } }],
+  ['a time of issue in words', { claims: { iat: 'now' } }],
+  ['more than ten minutes of age', { claims: { iat: now() - 700 } }],
+  ['a time of issue to come', { claims: { iat: now() + 90 } }],
+  ['an end that is past', { claims: { iat: now() - 300, exp: now() - 60 } }],
+  ['no end', { claims: { exp: undefined } }],
+  ['another authorized party', { claims: { azp: 'another-client' } }],
+  ['an end in words', { claims: { exp: 'tomorrow' } }],
+  ['a beginning to come', { claims: { nbf: now() + 90 } }],
+  ['no jti', { claims: { jti: undefined } }],
+  ['an empty jti', { claims: { jti: '' } }],
+  ['a jti that is a number', { claims: { jti: 7 } }],
+  ['a nonce', { claims: { nonce: 'n' } }],
+  ['a nonce that is null', { claims: { nonce: null } }],
+  ['no events', { claims: { events: undefined } }],
+  ['another event', { claims: { events: { 'urn:other': {} } } }],
+  ['an event without an object', { claims: { events: { [EVENT]: true } } }],
+  ['an event that is a list', { claims: { events: { [EVENT]: [] } } }],
+  ['events in words', { claims: { events: EVENT } }],
+  ['events in a list', { claims: { events: [EVENT] } }],
+  ['neither subject nor session', { claims: { sub: undefined, sid: undefined } }],
+  ['an empty session', { claims: { sid: '' } }],
+  ['a session that is a number', { claims: { sid: 7 } }],
+  ['a subject that is a number', { claims: { sub: 7, sid: undefined } }],
+  ['an empty subject', { claims: { sub: '' } }],
+  ['a subject of 256 characters', { claims: { sub: 'x'.repeat(256) } }],
+  ['a subject with a NUL', { claims: { sub: 'a\0b' } }],
+  ['a subject that is null', { claims: { sub: null } }],
+  ['no algorithm', { sign: async (claims, header) => `${encode({ ...header, alg: 'none' })}.${encode(claims)}.` }],
+  [
+    'no signature',
+    {
+      sign: async (claims, header, { keys }) => (await signWith(keys.rs256, claims, header)).replace(/[^.]+$/, ''),
+    },
+  ],
+  [
+    'the client secret as key',
+    {
+      sign: (claims, header, { clientSecret }) =>
+        new SignJWT(claims)
+          .setProtectedHeader({ ...header, alg: 'HS256' })
+          .sign(new TextEncoder().encode(clientSecret)),
+    },
+  ],
+  [
+    'the public key as secret',
+    {
+      sign: async (claims, header, { keys }) =>
+        new SignJWT(claims)
+          .setProtectedHeader({ ...header, alg: 'HS256', kid: keys.rs256.kid })
+          .sign(new TextEncoder().encode(await exportSPKI(keys.rs256.publicKey))),
+    },
+  ],
+  [
+    'the key of a stranger',
+    {
+      sign: async (claims, header, { keys }) =>
+        signWith({ ...keys.rs256, ...(await generateKeyPair('RS256')) }, claims, header),
+    },
+  ],
+  [
+    'a key that it brings along',
+    {
+      sign: async (claims, header, { keys }) => {
+        const stranger = await generateKeyPair('RS256', { extractable: true });
+        const jwk = await crypto.subtle.exportKey('jwk', stranger.publicKey);
+        return signWith({ ...keys.rs256, ...stranger }, claims, { ...header, jwk });
+      },
+    },
+  ],
+  ['a key that nobody knows', { header: { kid: 'nobody-knows' } }],
+  ['a demand that nobody understands', { header: { crit: ['b64'], b64: true } }],
+  [
+    'claims that were changed after signing',
+    {
+      sign: async (claims, header, { keys }) => {
+        const [head, , signature] = (await signWith(keys.rs256, { ...claims, sid: 'other' }, header)).split('.');
+        return `${head}.${encode(claims)}.${signature}`;
+      },
+    },
+  ],
+];
+
+describe('R58 a logout token', () => {
+  test.each(good)('%s: ends the session at once', async (name, changes) => {
+    // Each its own: what the provider issues in the second for which it ended a session begins none there any more.
+    const agent = await signedInAs({ sub: `user ${name}`, sid: `session ${name}` });
+    const answer = await send(await site.provider.logoutToken(changes));
+    expect([answer.status, answer.body, answer.headers['cache-control']]).toEqual([200, '', 'no-store']);
+    expect(answer.headers['set-cookie']).toBeUndefined();
+    expect(await isSignedIn(site, agent)).toBe(false);
+  });
+
+  describe('with one thing wrong', () => {
+    let agent: UserAgent;
+    beforeAll(async () => {
+      agent = await signedInAs(STEADY);
+    });
+
+    test.each(bad)('%s: 400, and the session lives', async (_name, changes) => {
+      const token = await site.provider.logoutToken(changes);
+      const answer = await send(token);
+      expect([answer.status, answer.headers['cache-control']]).toEqual([400, 'no-store']);
+      const { error, error_description: description, ...rest } = JSON.parse(answer.body);
+      expect([error, description, rest]).toEqual(['invalid_request', expect.stringMatching(/^\S.{20,}\.$/), {}]);
+      for (const part of token.split('.').filter((one) => one.length > 8)) expect(answer.body).not.toContain(part);
+      expect(await isSignedIn(site, agent)).toBe(true);
+      expect(site.logs().join('')).not.toContain(token);
+    });
+
+    test('issuer with a slash at its end, ID token of the same provider, or no token at all', async () => {
+      const slash = await site.provider.logoutToken({ claims: { iss: `${site.provider.issuer}/` } });
+      let idToken = '';
+      site.provider.set({
+        issued: (value) => {
+          if (value.startsWith('ey')) idToken = value;
+        },
+      });
+      await attempt(site, { path: '/sign-in?app=elsewhere' });
+      expect(idToken.split('.')).toHaveLength(3);
+      for (const token of [slash, idToken, 'a.b.c', '', 'x'.repeat(60_000), undefined]) {
+        expect((await send(token)).status).toBe(400);
+      }
+      expect(await isSignedIn(site, agent)).toBe(true);
+    });
+
+    test('sent in another way than as one field of a small form', async () => {
+      const url = `${site.url}/oauth/backchannel-logout/elsewhere`;
+      const token = await site.provider.logoutToken();
+      const doubled = `logout_token=${token}&logout_token=${token}`;
+      const json = JSON.stringify({ logout_token: token });
+      const statuses = await Promise.all([
+        ask(`${url}?logout_token=${token}`, { method: 'POST', headers: FORM, body: '' }),
+        ask(url, { method: 'POST', headers: FORM, body: doubled }),
+        ask(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: json }),
+        ask(url, { method: 'POST', headers: FORM, body: `logout_token=${token}&x=${'y'.repeat(70_000)}` }),
+        ask(`${url}?logout_token=${token}`),
+        ask(url, { method: 'PUT', headers: FORM, body: `logout_token=${token}` }),
+      ]);
+      expect(statuses.map(({ status }) => status)).toEqual([400, 400, 400, 413, 405, 405]);
+      expect(statuses[4]?.headers.allow).toBe('POST');
+      for (const { headers } of statuses) expect(headers['cache-control']).toBe('no-store');
+      expect(await isSignedIn(site, agent)).toBe(true);
+    });
+
+    test('sent for an app that is not there, that nobody signs in with, or that is another client', async () => {
+      const token = await site.provider.logoutToken();
+      const answers = await Promise.all(['none', 'connect-only', 'other-client'].map((app) => send(token, app)));
+      expect(answers.map(({ status }) => status)).toEqual([404, 404, 400]);
+      const detail = 'There is no sign-in app with this id.';
+      for (const { body } of answers.slice(0, 2)) expect(JSON.parse(body)).toMatchObject({ code: 'not_found', detail });
+      const reason = JSON.parse(answers[2]?.body ?? '').error_description;
+      const told = site.logs().map((line) => JSON.parse(line));
+      expect(told).toContainEqual(expect.objectContaining({ app: 'other-client', outcome: 'refused', reason }));
+      expect(await isSignedIn(site, agent)).toBe(true);
+      // The token itself was right: that is what the refusals were not about.
+      expect((await send(token)).status).toBe(200);
+      expect(await isSignedIn(site, agent)).toBe(false);
+    });
+  });
+});
+
+describe('R58 which sessions end', () => {
+  test('those of the named session at the provider, in whatever browser, and no others', async () => {
+    const [one, same, otherSession, otherUser] = [
+      await signedInAs({ sub: 'ada', sid: 'one' }),
+      await signedInAs({ sub: 'ada', sid: 'one' }),
+      await signedInAs({ sub: 'ada', sid: 'two' }),
+      await signedInAs({ sub: 'ben', sid: 'three' }),
+    ];
+    site.provider.signInAs({ sub: 'ada', sid: 'one' });
+    expect((await send(await site.provider.logoutToken())).status).toBe(200);
+    const alive = await Promise.all([one, same, otherSession, otherUser].map((agent) => isSignedIn(site, agent)));
+    expect(alive).toEqual([false, false, true, true]);
+  });
+
+  test('all of the subject where no session is named, those without a session at the provider too', async () => {
+    const mine = [await signedInAs({ sub: 'cy', sid: 'four' }), await signedInAs({ sub: 'cy' })];
+    const other = await signedInAs({ sub: 'dot', sid: 'five' });
+    site.provider.signInAs({ sub: 'cy' });
+    expect((await send(await site.provider.logoutToken())).status).toBe(200);
+    const alive = await Promise.all([...mine, other].map((agent) => isSignedIn(site, agent)));
+    expect(alive).toEqual([false, false, true]);
+  });
+
+  test('a session or a subject that nobody here has is no fault', async () => {
+    expect((await send(await site.provider.logoutToken({ claims: { sub: 'nobody', sid: 'none' } }))).status).toBe(200);
+    expect((await send(await site.provider.logoutToken({ claims: { sub: 'nobody', sid: undefined } }))).status).toBe(
+      200,
+    );
+  });
+
+  test('R62 a sign-in that is being finished meanwhile begins none, and says why', async () => {
+    site.provider.signInAs({ sub: 'eve', sid: 'slow' });
+    let before = '';
+    // Its ID token is issued, and then, before it arrives, the provider ends the session.
+    site.provider.set({
+      sign: async (claims, { keys }) => {
+        before = String((await send(await site.provider.logoutToken())).status);
+        return signWith(keys.rs256, claims);
+      },
+    });
+    const { page, signedIn, agent } = await attempt(site, { path: '/sign-in?app=elsewhere' });
+    expect([before, signedIn, page.status]).toEqual(['200', false, 401]);
+    expect(page.body).toContain('Your provider signed you out while you were signing in here.');
+    expect(agent.cookies.get('gatehouse')).toBeUndefined();
+  });
+
+  test('it is in the log, with how many and never the token', async () => {
+    const agent = await signedInAs({ sub: 'fay', sid: 'six' });
+    const token = await site.provider.logoutToken();
+    const ended = await send(token);
+    expect(await isSignedIn(site, agent)).toBe(false);
+    const line = JSON.parse(site.logs().findLast((one) => one.includes('sign-out by the provider')) ?? '{}');
+    expect(line).toMatchObject({ app: 'elsewhere', outcome: 'ended', sessions: 1 });
+    const refused = await send(token);
+    expect(refused.status).toBe(400);
+    const ids = [ended, refused].map(({ headers }) => String(headers['x-request-id']));
+    const audited = () =>
+      site
+        .logs()
+        .filter((one) => one.includes('"audit":') && ids.some((id) => one.includes(id)))
+        .map((one) => JSON.parse(one).audit);
+    const [target, address] = [{ kind: 'connected_app', id: 'elsewhere' }, '127.0.0.1'];
+    await expect.poll(audited).toMatchObject([
+      { event: 'session.ended_by_provider', target, address },
+      { event: 'session.end_refused', target, address },
+    ]);
+    expect(site.logs().join('')).not.toContain(token);
+  });
+});
+
+describe('R58 once and for sure', () => {
+  test('a token that was used is refused, also at once and after a restart, and ends no later session', async () => {
+    await signedInAs({ sub: 'gus', sid: 'seven' });
+    const token = await site.provider.logoutToken({ claims: { iat: now() - 30 } });
+    const together = await Promise.all(Array.from({ length: 10 }, () => send(token)));
+    expect(together.filter(({ status }) => status === 200)).toHaveLength(1);
+    const later = await signedInAs({ sub: 'gus', sid: 'seven' });
+    expect((await send(token)).status).toBe(400);
+    await site.restart();
+    const again = await send(token);
+    expect([again.status, JSON.parse(again.body).error_description]).toEqual([
+      400,
+      'The logout token was used before.',
+    ]);
+    expect(await isSignedIn(site, later)).toBe(true);
+  });
+
+  test.each([DATA, PAGE])(
+    'R65 a store that is down: 503, never 200, and the same token works afterwards',
+    async (accept) => {
+      const agent = await signedInAs({ sub: 'hal', sid: `eight-${accept.accept.length}` });
+      const token = await site.provider.logoutToken();
+      const heal = breakStore();
+      const refused = await send(token, 'elsewhere', accept).finally(heal);
+      expect(refused.status).toBe(503);
+      expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+      expect(await isSignedIn(site, agent)).toBe(true);
+      expect((await send(token)).status).toBe(200);
+      expect(await isSignedIn(site, agent)).toBe(false);
+    },
+  );
+
+  test('keys that cannot be had: 503, and the same token works afterwards', async () => {
+    const agent = await signedInAs({ sub: 'ivy', sid: 'nine' });
+    const token = await site.provider.logoutToken();
+    // A process that has not seen the provider's keys yet.
+    await site.restart();
+    site.provider.set('jwks-status-500');
+    const refused = await send(token);
+    const detail = 'The keys that verify the logout token cannot be read now.';
+    expect([refused.status, JSON.parse(refused.body)]).toMatchObject([503, { code: 'provider_unavailable', detail }]);
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+    const line = JSON.parse(site.logs().findLast((one) => one.includes('logout token not verifiable: ')) ?? '{}');
+    expect(JSON.stringify(line)).toContain(`"host":"${new URL(site.provider.issuer).host}"`);
+    expect(await isSignedIn(site, agent)).toBe(true);
+    site.provider.set();
+    await site.restart();
+    expect((await send(token)).status).toBe(200);
+    expect(await isSignedIn(site, agent)).toBe(false);
+  });
+
+  test('an algorithm that the provider does not claim to sign with', async () => {
+    const agent = await signedInAs({ sub: 'kim', sid: 'eleven' });
+    site.provider.set({ metadata: (metadata) => ({ ...metadata, id_token_signing_alg_values_supported: ['ES256'] }) });
+    await site.restart();
+    try {
+      expect((await send(await site.provider.logoutToken())).status).toBe(400);
+      expect(await isSignedIn(site, agent)).toBe(true);
+      const claimed = await site.provider.logoutToken({
+        sign: (claims, header, { keys }) => signWith(keys.es256, claims, header),
+      });
+      expect((await send(claimed)).status).toBe(200);
+      expect(await isSignedIn(site, agent)).toBe(false);
+    } finally {
+      site.provider.set();
+      await site.restart();
+    }
+  });
+
+  test('no cookie counts: a browser that is signed in can neither use it nor needs a token of ours for it', async () => {
+    const agent = await signedInAs({ sub: 'joe', sid: 'ten' });
+    const cookie = agent.cookies.header(site.url);
+    expect((await send(undefined, 'elsewhere', { ...DATA, cookie })).status).toBe(400);
+    expect((await getJson(agent, `${site.url}/session`)).json.signedIn).toBe(true);
+    expect((await send(await site.provider.logoutToken(), 'elsewhere', { ...DATA, cookie })).status).toBe(200);
+    expect(await isSignedIn(site, agent)).toBe(false);
+  });
+});

@@ -1,0 +1,186 @@
+/** The errors of a sign-in: which failure an error of the provider is, what the page offers next, and what the log says. */
+import { describe, expect, test } from 'vitest';
+import { createFail, providerFailure } from '../../../src/gatehouse/sign-in/fail.ts';
+import { SIGN_IN_FAILURES, type SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
+import { AppError } from '../../../src/shared/errors.ts';
+import { OutboundError } from '../../../src/shared/outbound/outbound.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import {
+  ProviderError,
+  type ProviderErrorFacts,
+  type ProviderFailure,
+} from '../../../src/shared/provider/provider-error.ts';
+
+const HREF = 'https://gatehouse.test/base';
+const APP = { id: 'platform', issuer: 'https://provider.test:8443/tenant' } as ConnectedApp;
+const LINK_PATH = '/base/connect/gthl_8KqVabcdefg';
+
+const fail = createFail({ apps: { find: (id) => (id === APP.id ? APP : undefined) }, publicHref: HREF });
+const providerError = (failure: ProviderFailure, reason: string, facts: ProviderErrorFacts = {}) =>
+  new ProviderError(failure, reason, facts);
+const OFFLINE = new OutboundError('connection', 'provider.test:443 refused the connection', 'Check the port.');
+
+describe('the next step on the page', () => {
+  const startPage = { label: 'Go to the start page', url: `${HREF}/` };
+  const signInAgain = { label: 'Try again', url: `${HREF}/sign-in?app=platform` };
+  const stepUpAgain = { label: 'Try again', url: `${HREF}/sign-in?app=platform&step_up=1` };
+  const anotherAccount = { label: 'Use another account', url: `${HREF}/sign-in?app=platform&prompt=select_account` };
+  const connectAgain = { label: 'Try again', url: `${HREF}/connections/platform` };
+  const openLink = { label: 'Open the link again', url: `https://gatehouse.test${LINK_PATH}` };
+  const signOut = { label: 'Sign out', url: `${HREF}/sign-out`, isForm: true };
+
+  const toBoard = ({ label, url }: { label: string; url: string }) => ({
+    label,
+    url: `${url}${url.includes('?') ? '&' : '?'}return_to=%2Fboard%3Fa%3D1%23b`,
+  });
+
+  type About = Parameters<typeof fail>[1];
+  const ofApp: About = { appId: 'platform' };
+  const ofConnection: About = { ...ofApp, purpose: 'connect' };
+  const ofLink: About = { ...ofConnection, linkPath: LINK_PATH };
+
+  test.each<[SignInFailure, About, object]>([
+    ['state_missing', undefined, startPage],
+    ['state_used', { appId: 'deleted' }, startPage],
+    ['code_refused', ofApp, signInAgain],
+    ['code_refused', { ...ofApp, purpose: 'sign_in' }, signInAgain],
+    ['step_up_refused', ofApp, stepUpAgain],
+    ['auth_time_missing', ofApp, stepUpAgain],
+    ['not_permitted', ofApp, anotherAccount],
+    ['other_user_signed_in', { ...ofApp, signOutFirst: true }, { ...signOut, other: anotherAccount }],
+    ['other_user_signed_in', { appId: 'deleted', signOutFirst: true }, signOut],
+    ['other_user', { ...ofConnection, signOutFirst: true }, signOut],
+    ['code_refused', ofConnection, connectAgain],
+    ['not_permitted', ofConnection, connectAgain],
+    ['link_ended', ofConnection, startPage],
+    ['access_denied', ofLink, openLink],
+    ['not_permitted', ofLink, openLink],
+    ['link_other_account', ofLink, { label: 'Use another account', url: `${openLink.url}?prompt=select_account` }],
+    ['link_ended', ofLink, startPage],
+    ['code_refused', { ...ofLink, appId: 'deleted' }, startPage],
+    ['code_refused', { ...ofApp, returnTo: '/board?a=1#b' }, toBoard(signInAgain)],
+    ['step_up_refused', { ...ofApp, returnTo: '/board?a=1#b' }, toBoard(stepUpAgain)],
+    ['not_permitted', { ...ofApp, returnTo: '/board?a=1#b' }, toBoard(anotherAccount)],
+    [
+      'access_denied',
+      { ...ofApp, returnTo: '/board?a=1#b' },
+      {
+        ...toBoard(signInAgain),
+        other: toBoard({ ...anotherAccount, url: `${HREF}/sign-in?prompt=select_account` }),
+      },
+    ],
+    [
+      'other_user_signed_in',
+      { ...ofApp, signOutFirst: true, returnTo: '/board?a=1#b' },
+      { ...signOut, other: toBoard(anotherAccount) },
+    ],
+    ['access_denied', { ...ofConnection, returnTo: '/board?a=1#b' }, toBoard(connectAgain)],
+    ['access_denied', { ...ofLink, returnTo: '/board?a=1#b' }, openLink],
+    // Where they lead without being told.
+    ['code_refused', { ...ofApp, returnTo: '/base/' }, signInAgain],
+    ['code_refused', { ...ofConnection, returnTo: '/base/connections/platform' }, connectAgain],
+  ])('of %s with %j', (failure, about, step) => {
+    expect(fail(failure, about).step).toEqual(step);
+  });
+});
+
+test('an error carries the code and the words of its failure, and the facts for the record', () => {
+  const facts = { disabled: true };
+  const { code, detail, whose } = SIGN_IN_FAILURES.not_permitted;
+  const error = fail('not_permitted', { appId: 'platform', facts });
+  expect(error).toMatchObject({ name: 'SignInError', failure: 'not_permitted', code, detail, whose, facts });
+  expect(fail('access_denied').words).toEqual(SIGN_IN_FAILURES.access_denied.page);
+  expect(fail('state_used').facts).toEqual({});
+});
+
+test('a page with the form for signing out has a referrer policy that sends the origin, and other pages have none of their own', () => {
+  const appId = 'platform';
+  expect(fail('other_user', { appId, signOutFirst: true }).headers).toEqual({ 'Referrer-Policy': 'strict-origin' });
+  expect(fail('other_user', { appId, signOutFirst: false }).headers).toEqual({});
+});
+
+describe('the failure of an error of the provider client', () => {
+  const refusedToken = (claim: string, claims: object = {}) => ({ cause: { claim, claims } });
+
+  test.each<[SignInFailure, unknown]>([
+    ['token_answer_refused', new Error('a bug')],
+    ['provider_unavailable', providerError('unavailable', 'account_unreadable')],
+    ['misconfigured', providerError('misconfigured', 'client_refused')],
+    ['access_denied', providerError('refused', 'authorization_refused', { oauthError: 'access_denied' })],
+    ['access_denied', providerError('refused', 'authorization_refused', { oauthError: 'consent_required' })],
+    ['provider_refused', providerError('refused', 'authorization_refused', { oauthError: 'invalid_scope' })],
+    ['provider_refused', providerError('refused', 'authorization_refused')],
+    ['answer_refused', providerError('invalid', 'authorization_response_invalid')],
+    ['not_permitted', providerError('invalid', 'token_answer_invalid', refusedToken('tid'))],
+    ['token_answer_refused', providerError('invalid', 'token_answer_invalid', refusedToken('iss'))],
+    ['account_unreadable', providerError('invalid', 'account_unreadable')],
+    ['account_unreadable', providerError('refused', 'account_url_missing')],
+    ['code_refused', providerError('refused', 'token_refused')],
+    ['token_answer_refused', providerError('invalid', 'token_answer_invalid')],
+  ])('is %s for %s', (failure, cause) => {
+    expect(providerFailure(cause)).toBe(failure);
+  });
+});
+
+describe('the log', () => {
+  const logged = (cause?: unknown) => fail('token_answer_refused', { appId: 'platform', cause }).logDetail;
+
+  test.each([
+    ['the failure alone', undefined, ''],
+    ['the failure alone for an unexpected error', new Error('texts of libraries'), ''],
+    ['the detail of an error of ours', new AppError('storage_unavailable', { logDetail: 'disk full' }), ': disk full'],
+    [
+      'status, code and endpoint of a refusal',
+      providerError('refused', 'token_refused', { status: 400, oauthError: 'invalid_grant', endpoint: 'token' }),
+      ': token_refused 400 invalid_grant token',
+    ],
+    [
+      'the member of a token response, and its host',
+      providerError('invalid', 'api_base_url_refused', { member: 'api_url', host: 'evil.test' }),
+      ': api_base_url_refused api_url evil.test',
+    ],
+    [
+      'why a call failed',
+      providerError('unavailable', 'connection', { cause: OFFLINE }),
+      ': connection (provider.test:443 refused the connection)',
+    ],
+    [
+      'the check that an ID token failed',
+      providerError('invalid', 'token_answer_invalid', { cause: { claim: 'nonce' } }),
+      ': token_answer_invalid (nonce)',
+    ],
+    [
+      'how far the clocks are apart',
+      providerError('invalid', 'token_answer_invalid', { cause: { claim: 'exp', claims: { iat: 100 }, now: 7_300 } }),
+      ': token_answer_invalid (times, this clock 7200 s ahead)',
+    ],
+    [
+      'no check where the form was wrong',
+      providerError('invalid', 'token_answer_invalid', { cause: new Error('no JSON') }),
+      ': token_answer_invalid',
+    ],
+    [
+      'no check of anything but the token response',
+      providerError('invalid', 'userinfo_invalid', { cause: { claim: 'nonce' } }),
+      ': userinfo_invalid',
+    ],
+  ])('names %s', (_what, cause, seen) => {
+    expect(logged(cause)).toBe(`token_answer_refused${seen}`);
+  });
+
+  test('names the app and the host that was called, if the provider’s response is the cause', () => {
+    const cause = providerError('unavailable', 'timeout');
+    const callOf = (about: Parameters<typeof fail>[1]) => fail('provider_unavailable', about).call;
+    expect(callOf({ appId: 'platform', cause })).toEqual({ app: 'platform', host: 'provider.test:8443' });
+    expect(callOf({ appId: 'deleted', cause })).toBeUndefined();
+    expect(callOf({ cause })).toBeUndefined();
+    expect(callOf({ appId: 'platform', cause: new Error('a bug') })).toBeUndefined();
+  });
+});
+
+test('the time to wait is that of the provider or of the storage, where one is known', () => {
+  const waitOf = (cause?: unknown) => fail('provider_unavailable', { cause }).retryAfterSeconds;
+  expect(waitOf(providerError('unavailable', 'http_status', { retryAfterSeconds: 30 }))).toBe(30);
+  expect(waitOf(new AppError('storage_unavailable', { retryAfterSeconds: 5 }))).toBe(5);
+  expect([waitOf(new Error('a bug')), waitOf()]).toEqual([undefined, undefined]);
+});

@@ -1,0 +1,169 @@
+/** Hints in links and forms reach the provider and nothing else, and "Use another account" leads there. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
+import { attempt, begin, csrfTokenOf, type HostileSite, startHostileSite, textOf } from './attempt.ts';
+
+const HINTS = { login_hint: 'private.hint+1@example.test', prompt: 'login', ui_locales: 'de-CH en' };
+const QUERY = new URLSearchParams(HINTS).toString();
+
+let site: HostileSite;
+beforeAll(async () => {
+  site = await startHostileSite({
+    env: { ADMIN_ACR: 'mfa' },
+    apps: (provider, url) => [
+      provider.app(url, { parameters: { ui_locales: 'en', login_hint: 'of-the-app', audience: 'api' } }),
+      provider.app(url, { id: 'files', scopes: ['read', 'write'], signIn: undefined, prompt: ['login', 'consent'] }),
+      provider.app(url, { id: 'bare', scopes: ['read'], signIn: undefined }),
+      provider.app(url, { id: 'plain', scopes: ['openid'], signIn: undefined, prompt: 'off' }),
+    ],
+  });
+});
+afterEach(() => site.provider.reset());
+afterAll(() => site.close());
+
+const connect = async (agent: UserAgent, app: string, fields: Record<string, string> | [string, string][]) => {
+  const body = new URLSearchParams([['_csrf', await csrfTokenOf(site, agent)], ...new URLSearchParams(fields)]);
+  const page = await agent.request(`${site.url}/connections/${app}`, { method: 'POST', follow: false, body });
+  const location = page.headers.get('location');
+  return { page, asked: location === null ? undefined : new URL(location).searchParams };
+};
+
+describe('R110 hints', () => {
+  test('of a sign-in reach the provider in place of the app’s own, with the consent that is needed', async () => {
+    const { asked } = await begin(site, { path: `/sign-in?${QUERY}` });
+    expect(Object.fromEntries(asked)).toMatchObject({ ...HINTS, prompt: 'login consent', audience: 'api' });
+    const plain = await begin(site);
+    expect(Object.fromEntries(plain.asked)).toMatchObject({ ui_locales: 'en', login_hint: 'of-the-app' });
+  });
+
+  test('of a connection come from its link by way of its form', async () => {
+    const { agent } = await attempt(site);
+    const page = await agent.get(`${site.url}/connections/files?${QUERY}`);
+    expect(page.body).not.toContain('Use another account');
+    await agent.submit(page, {}, { button: 'Connect' });
+    const asked = new URL(site.provider.hitsOf('authorize').at(-1)?.url ?? '', site.url).searchParams;
+    expect(Object.fromEntries(asked)).toMatchObject({ ...HINTS, prompt: 'login consent' });
+    const another = await connect(agent, 'files', { prompt: 'select_account' });
+    expect(another.asked?.get('prompt')).toBe('select_account consent');
+    const [login, none] = [await connect(agent, 'plain', { prompt: 'login' }), await connect(agent, 'plain', {})];
+    expect([login.asked?.get('prompt'), none.asked?.get('prompt')]).toEqual(['login', null]);
+  });
+
+  test('of another account ask for consent where the stored refresh token would be lost', async () => {
+    const { agent } = await attempt(site);
+    await agent.submit(await agent.get(`${site.url}/connections/bare`), {}, { button: 'Connect' });
+    for (const fields of [{}, { prompt: 'select_account' }] as Record<string, string>[]) {
+      const { asked } = await connect(agent, 'bare', fields);
+      expect(asked?.get('prompt')).toBe([fields.prompt, 'consent'].filter(Boolean).join(' '));
+    }
+  });
+
+  test.each([
+    'prompt=none',
+    'prompt=login&prompt=login',
+    'ui_locales=de_CH',
+    'login_hint=a%00b',
+    'login_hint=4111111111111111',
+  ])('that are not allowed are 400 at every start: %s', async (query) => {
+    const { agent } = await attempt(site);
+    const starts = site.provider.hitsOf('authorize').length;
+    const answers = [
+      await agent.get(`${site.url}/sign-in?${query}`),
+      await agent.get(`${site.url}/connections/files?${query}`),
+      (await connect(agent, 'files', [...new URLSearchParams(query)])).page,
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([400, 400, 400]);
+    for (const { body } of answers) expect(body).not.toContain('4111111111111111');
+    expect(site.provider.hitsOf('authorize')).toHaveLength(starts);
+  });
+
+  test('do not change a step-up, but for the languages', async () => {
+    const { asked } = await begin(site, { path: `/sign-in?step_up=1&prompt=select_account&ui_locales=de` });
+    expect(Object.fromEntries(asked)).toMatchObject({ acr_values: 'mfa', max_age: '900', ui_locales: 'de' });
+    expect(asked.get('prompt')).toBe('consent');
+  });
+
+  test('are in no log line and no record', async () => {
+    const { agent } = await attempt(site, { path: `/sign-in?${QUERY}` });
+    await connect(agent, 'files', HINTS);
+    await agent.get(`${site.url}/sign-in?login_hint=private.hint${'x'.repeat(255)}`);
+    site.provider.set('token-status-400');
+    await attempt(site, { path: `/sign-in?${QUERY}` });
+    expect(site.logs().join('')).not.toContain('private.hint');
+    const store = await createSqliteStore({ directory: site.dataDirectory });
+    for await (const records of store.walk()) expect(JSON.stringify(records)).not.toContain('private.hint');
+    await store.close();
+  });
+});
+
+describe('select_account', () => {
+  test.each([
+    [['none', 'login', 'consent'], 'login consent'],
+    [['login', 'select_account'], 'select_account consent'],
+    ['login', 'select_account consent'],
+  ])('is login at a provider that lists %j', async (supported, prompt) => {
+    const one = await startHostileSite();
+    one.provider.set({ metadata: (metadata) => ({ ...metadata, prompt_values_supported: supported }) });
+    const { asked } = await begin(one, { path: '/sign-in?prompt=select_account' });
+    expect(asked.get('prompt')).toBe(prompt);
+    await one.close();
+  });
+
+  test('is a link beside each way to sign in', async () => {
+    const page = await createUserAgent().get(`${site.url}/`);
+    const [, link = ''] = /href="([^"]*)">Use another account/.exec(page.body) ?? [];
+    expect(link).toBe(`${site.url}/sign-in?app=elsewhere&amp;prompt=select_account`);
+  });
+
+  test('is offered to a user who did not consent, at any of the apps that users sign in with', async () => {
+    site.provider.set('callback-access-denied');
+    const { page } = await attempt(site);
+    expect(page.status).toBe(403);
+    expect(page.body).toContain(`${site.url}/sign-in?prompt=select_account">Use another account`);
+  });
+
+  test('is offered to an account that may not sign in, and to one that is not the one signed in', async () => {
+    const staff = await startHostileSite({ app: { signIn: { allow: { claim: 'groups', values: ['staff'] } } } });
+    const link = `${staff.url}/sign-in?app=elsewhere&amp;prompt=select_account">Use another account`;
+    staff.provider.signInAs({ sub: 'guest', groups: ['guests'] });
+    const { page: refused } = await attempt(staff);
+    expect([refused.status, refused.body]).toEqual([403, expect.stringContaining(link)]);
+
+    staff.provider.signInAs({ sub: 'ann', groups: ['staff'] });
+    const { agent } = await attempt(staff);
+    staff.provider.signInAs({ sub: 'ben', groups: ['staff'] });
+    const { page: other } = await attempt(staff, { agent });
+    expect(textOf(other.body)).toContain('Another user is signed in');
+    expect(other.body).toContain(link);
+    await staff.close();
+  });
+});
+
+describe('an attempt after one that was denied', () => {
+  const BOARD = '/session?board=1';
+  const linkOf = ({ body }: Page, words: string) =>
+    new RegExp(`href="([^"]*)"[^>]*>${words}`).exec(body)?.[1]?.replaceAll('&amp;', '&') ?? '';
+
+  test('ends on the page that asked for the sign-in', async () => {
+    site.provider.set('callback-access-denied');
+    const { agent, page } = await attempt(site, { path: `/sign-in?return_to=${encodeURIComponent(BOARD)}` });
+    expect(page.status).toBe(403);
+    site.provider.reset();
+    const other = linkOf(page, 'Use another account');
+    const again = linkOf(page, 'Try again');
+    for (const link of [other, again]) expect((await agent.get(link)).url, link).toBe(site.url + BOARD);
+  });
+
+  test('ends on the page that asked for the connection', async () => {
+    const { agent } = await attempt(site);
+    const path = `${site.url}/connections/plain?return_to=${encodeURIComponent(BOARD)}`;
+    site.provider.set('callback-access-denied');
+    const denied = await agent.submit(await agent.get(path), { return_to: BOARD });
+    expect(denied.status).toBe(403);
+    site.provider.reset();
+    const form = await agent.get(linkOf(denied, 'Try again'));
+    expect(form.url).toBe(path);
+    expect((await agent.submit(form, { return_to: BOARD })).url).toBe(site.url + BOARD);
+  });
+});

@@ -1,0 +1,151 @@
+/** What a hostile provider answers at sign-in: bad answers make no session, odd but legal ones do. */
+import { CompactSign } from 'jose';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { SIGN_IN_FAILURES, type SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
+import type { Answer } from '../../support/hostile-answers.ts';
+import {
+  type AnsweredEndpoint,
+  BAD_CALLBACKS,
+  BAD_ID_TOKENS,
+  BAD_METADATA,
+  type Mode,
+  NESTED_TOKENS,
+  ODD_BUT_LEGAL,
+} from '../../support/hostile-modes.ts';
+import { type HostileProvider, type ModeName, startHostileProvider } from '../../support/hostile-provider.ts';
+import { attempt, expectNamedCause, type HostileSite, startHostileSite } from './attempt.ts';
+
+let provider: HostileProvider;
+let shared: HostileSite;
+const opened: HostileSite[] = [];
+
+beforeAll(async () => {
+  provider = await startHostileProvider();
+  shared = await startHostileSite({ provider });
+  // Discovery and keys are read once while the provider is well.
+  expect((await attempt(shared)).signedIn).toBe(true);
+  provider.reset();
+});
+afterEach(async () => {
+  provider.reset();
+  await Promise.all(opened.splice(0).map((site) => site.close()));
+});
+afterAll(async () => {
+  await shared.close();
+  await provider.close();
+});
+
+async function fresh(options: Parameters<typeof startHostileSite>[0] = {}): Promise<HostileSite> {
+  const site = await startHostileSite({ provider, ...options });
+  opened.push(site);
+  return site;
+}
+
+/** Metadata and keys are kept, so what bends them needs a Gatehouse that has none yet. */
+async function siteFor(mode: Mode): Promise<HostileSite> {
+  return mode.metadata || mode.jwks || mode.basic ? fresh() : shared;
+}
+
+const names = <T extends Record<string, Mode>>(modes: T) => Object.entries(modes) as [ModeName, Mode][];
+
+async function expectRefused(site: HostileSite, mode: ModeName | Mode, failure: SignInFailure): Promise<void> {
+  provider.set(mode);
+  const { page, signedIn } = await attempt(site);
+  expect(signedIn).toBe(false);
+  expectNamedCause(page, SIGN_IN_FAILURES[failure].detail);
+}
+
+describe('R18, R23: an ID token that is wrong makes no session', () => {
+  test.each(names(BAD_ID_TOKENS))('%s', async (name, mode) => {
+    await expectRefused(await siteFor(mode), name, 'token_answer_refused');
+    expect(provider.hitsOf('token')).toHaveLength(1);
+  });
+});
+
+describe('R26, R27: odd but legal answers sign in', () => {
+  test.each(names(ODD_BUT_LEGAL).filter(([name]) => name !== 'basic-not-decoded'))('%s', async (name, mode) => {
+    const site = await siteFor(mode);
+    provider.set(name);
+    const { page, signedIn } = await attempt(site);
+    expect([page.status, page.url, signedIn]).toEqual([200, `${site.url}/`, true]);
+  });
+});
+
+test('R26: nested tokens, whose place the app names, sign in', async () => {
+  const site = await fresh({ app: { tokenPath: 'authed_user' } });
+  provider.set(NESTED_TOKENS);
+  expect((await attempt(site)).signedIn).toBe(true);
+});
+
+const CALLBACK_CAUSES: Record<keyof typeof BAD_CALLBACKS, SignInFailure> = {
+  'callback-iss-missing': 'answer_refused',
+  'callback-iss-wrong': 'answer_refused',
+  'callback-iss-with-slash': 'answer_refused',
+  'callback-iss-wrong-unadvertised': 'answer_refused',
+  'callback-state-changed': 'state_invented',
+  'callback-state-missing': 'state_missing',
+  'callback-code-missing': 'answer_refused',
+  'callback-code-twice': 'parameter_doubled',
+  'callback-state-twice': 'parameter_doubled',
+  'callback-iss-twice': 'parameter_doubled',
+  'callback-error-twice': 'parameter_doubled',
+  'callback-implicit-token': 'answer_refused',
+  'callback-hybrid-id-token': 'answer_refused',
+  'callback-access-denied': 'access_denied',
+  'callback-consent-required': 'access_denied',
+  'callback-server-error': 'provider_refused',
+  'callback-invalid-scope': 'provider_refused',
+  'callback-script-error': 'provider_refused',
+  'callback-error-and-code': 'access_denied',
+};
+
+describe('R13, R14, R15: a callback that is wrong is refused before its code goes anywhere', () => {
+  test.each(Object.entries(CALLBACK_CAUSES) as [keyof typeof BAD_CALLBACKS, SignInFailure][])(
+    '%s: %s',
+    async (name, failure) => {
+      const site = await siteFor(BAD_CALLBACKS[name]);
+      await expectRefused(site, name, failure);
+      expect(provider.hitsOf('token')).toHaveLength(0);
+    },
+  );
+});
+
+describe('R20: metadata that is wrong stops every request', () => {
+  test.each(names(BAD_METADATA))('%s', async (name) => {
+    const failure = name === 'discovery-no-issuer' ? 'provider_unavailable' : 'misconfigured';
+    await expectRefused(await fresh(), name, failure);
+    expect(provider.hits.map(({ endpoint }) => endpoint)).toEqual(['discovery']);
+  });
+});
+
+describe('R96: a member nested 100,000 deep makes no 500', () => {
+  const DEEP = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const withDeepMember = (object: string) => `${object.slice(0, -1)},"deep":${DEEP}}`;
+
+  test.each<[AnsweredEndpoint, number]>([
+    // The protocol library copies metadata by recursion: it is refused.
+    ['discovery', 502],
+    ['jwks', 200],
+    ['token', 200],
+    ['userinfo', 200],
+  ])('in the response of %s', async (endpoint, status) => {
+    const site = endpoint === 'discovery' || endpoint === 'jwks' ? await fresh() : shared;
+    const headers = { 'content-type': 'application/json' };
+    const deep: Answer = (res, { body }) => void res.writeHead(200, headers).end(withDeepMember(body));
+    provider.set({ claims: ({ name: _name, ...claims }) => claims, answers: { [endpoint]: deep } });
+    const { page, signedIn } = await attempt(site);
+    expect([page.status, signedIn]).toEqual([status, status === 200]);
+    expect(provider.hitsOf(endpoint)).toHaveLength(1);
+  });
+
+  test('in an ID token', async () => {
+    provider.set({
+      sign: (claims, { keys }) =>
+        new CompactSign(Buffer.from(withDeepMember(JSON.stringify(claims))))
+          .setProtectedHeader({ alg: keys.rs256.alg, kid: keys.rs256.kid })
+          .sign(keys.rs256.privateKey),
+    });
+    const { page, signedIn } = await attempt(shared);
+    expect([page.status, signedIn]).toEqual([200, true]);
+  });
+});

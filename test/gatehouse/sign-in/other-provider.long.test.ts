@@ -1,0 +1,112 @@
+/** Gatehouse against an identity provider that is not the sandbox, given only a file of connected apps. */
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { getJson } from '../../support/gatehouse.ts';
+import { type HostileProvider, startHostileProvider } from '../../support/hostile-provider.ts';
+import { attempt, csrfTokenOf, type HostileSite, startHostileSite } from './attempt.ts';
+
+let provider: HostileProvider;
+const opened: HostileSite[] = [];
+
+beforeAll(async () => {
+  provider = await startHostileProvider();
+});
+afterEach(async () => {
+  provider.reset();
+  await Promise.all(opened.splice(0).map((site) => site.close()));
+});
+afterAll(() => provider.close());
+
+async function siteWith(app: Record<string, unknown>): Promise<HostileSite> {
+  const site = await startHostileSite({ provider, app });
+  opened.push(site);
+  return site;
+}
+
+/** The main job: sign in, read the thread, disconnect, connect again, sign out. */
+async function mainJob(site: HostileSite): Promise<void> {
+  const { agent, signedIn } = await attempt(site);
+  expect(signedIn).toBe(true);
+  const thread = () => getJson(agent, `${site.url}/threads/current`);
+  expect(await thread()).toMatchObject({ status: 200, json: { thread: { title: 'Harbour plan' } } });
+  const post = async (path: string) =>
+    agent.request(site.url + path, {
+      method: 'POST',
+      body: new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) }),
+      headers: { accept: 'application/json' },
+      follow: path !== '/sign-out',
+    });
+  const ended = await post('/connections/elsewhere/disconnect');
+  const revoked = { disconnected: true, revocation: 'revoked', provider: { status: 200 } };
+  expect(JSON.parse(ended.body)).toEqual({ id: expect.stringMatching(/^cn/), app: 'elsewhere', ...revoked });
+  expect((await thread()).json.code).toBe('not_connected');
+  await post('/connections/elsewhere');
+  expect((await thread()).status).toBe(200);
+  const signedOut = new URL((await post('/sign-out')).headers.get('location') ?? '');
+  expect(signedOut.origin + signedOut.pathname).toBe(`${provider.issuer}/end_session`);
+  expect(signedOut.searchParams.get('id_token_hint')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/);
+  expect((await thread()).json.code).toBe('sign_in_required');
+}
+
+describe('the main job', () => {
+  test('with discovery', async () => {
+    await mainJob(await siteWith({}));
+    expect(provider.hitsOf('discovery')).toHaveLength(1);
+  });
+
+  test('with endpoints set by hand', async () => {
+    await mainJob(await siteWith({ endpoints: provider.handSetEndpoints() }));
+    expect(provider.hitsOf('discovery')).toEqual([]);
+  });
+
+  test('with discovery that lies elsewhere', async () => {
+    provider.set('discovery-elsewhere');
+    await mainJob(await siteWith({ discoveryUrl: `${provider.issuer}/tenant/metadata/` }));
+  });
+
+  test.each(['client_secret_post', 'none'])('with %s', async (tokenEndpointAuthMethod) => {
+    await mainJob(await siteWith({ tokenEndpointAuthMethod }));
+  });
+
+  test.each(['id-token-eddsa', 'id-token-es256'] as const)('by hand, %s', async (mode) => {
+    provider.set(mode);
+    await mainJob(await siteWith({ endpoints: provider.handSetEndpoints() }));
+  });
+});
+
+describe('F14: a provider that is down', () => {
+  test('does not keep Gatehouse from starting, nor people from signing in elsewhere, and heals alone', async () => {
+    const other = await startHostileProvider();
+    provider.set('discovery-reset');
+    const site = await startHostileSite({
+      provider,
+      apps: (down, url) => [down.app(url), other.app(url, { id: 'other', clientSecret: { env: 'OTHER' } })],
+      env: { OTHER: other.clientSecret },
+    });
+    opened.push(site);
+    expect(provider.hits).toEqual([]);
+    expect((await fetch(`${site.managementUrl}/readyz`)).status).toBe(200);
+    const now = performance.now();
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(now);
+    const failed = await attempt(site, { path: '/sign-in?app=elsewhere' });
+    expect([failed.page.status, failed.signedIn]).toEqual([503, false]);
+    expect((await attempt(site, { path: '/sign-in?app=other' })).signedIn).toBe(true);
+    provider.set();
+    const again = await attempt(site, { path: '/sign-in?app=elsewhere' });
+    expect(Number(again.page.headers.get('retry-after') ?? 0)).toBeGreaterThanOrEqual(1);
+    clock.mockReturnValue(now + 1_400);
+    expect((await attempt(site, { path: '/sign-in?app=elsewhere' })).signedIn).toBe(true);
+    clock.mockRestore();
+    await other.close();
+  });
+
+  test('F10: who is signed in goes on while the provider is down', async () => {
+    const site = await siteWith({});
+    const { agent } = await attempt(site);
+    provider.set('token-status-503', 'discovery-status-503', 'jwks-status-503', 'userinfo-status-503');
+    expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(200);
+    expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
+      signedIn: true,
+      connections: [{ health: 'active' }],
+    });
+  });
+});

@@ -1,0 +1,118 @@
+/** Providers that break down in the middle of a sign-in: a page that names the cause, never a 500, never a session, no leak. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { SIGN_IN_FAILURES, type SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
+import { BAD_CALLBACKS, BAD_ID_TOKENS } from '../../support/hostile-modes.ts';
+import { type HostileProvider, type ModeName, startHostileProvider } from '../../support/hostile-provider.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { attempt, expectNamedCause, type HostileSite, startHostileSite } from './attempt.ts';
+
+let provider: HostileProvider;
+let shared: HostileSite;
+const unhandled: unknown[] = [];
+const note = (reason: unknown) => void unhandled.push(reason);
+
+beforeAll(async () => {
+  process.on('unhandledRejection', note);
+  provider = await startHostileProvider();
+  shared = await startHostileSite({ provider });
+  expect((await attempt(shared)).signedIn).toBe(true);
+  provider.reset();
+});
+afterEach(() => {
+  provider.reset();
+  expect(unhandled).toEqual([]);
+});
+afterAll(async () => {
+  process.off('unhandledRejection', note);
+  await shared.close();
+  await provider.close();
+});
+
+const TABLE: [ModeName, SignInFailure][] = [
+  ['token-invalid-grant', 'code_refused'],
+  ['token-status-400', 'code_refused'],
+  ['token-status-404', 'code_refused'],
+  ['token-invalid-client', 'misconfigured'],
+  ['token-status-429', 'provider_limited'],
+  ['token-status-500', 'provider_unavailable'],
+  ['token-status-503', 'provider_unavailable'],
+  ['token-huge', 'provider_unavailable'],
+  ['token-drip', 'provider_unavailable'],
+  ['token-reset', 'provider_unavailable'],
+  ['token-reset-after-headers', 'provider_unavailable'],
+  ['token-many-headers', 'provider_unavailable'],
+  ['token-html', 'token_answer_refused'],
+  ['token-truncated', 'token_answer_refused'],
+  ['token-array', 'token_answer_refused'],
+  ['token-null', 'token_answer_refused'],
+  ['token-empty', 'token_answer_refused'],
+  ['token-refused-with-200', 'code_refused'],
+  ['token-wrong-secret-with-200', 'misconfigured'],
+  ['token-redirect', 'token_answer_refused'],
+  ['token-redirect-307', 'token_answer_refused'],
+  ['userinfo-reset', 'provider_unavailable'],
+  ['userinfo-huge', 'provider_unavailable'],
+  ['userinfo-status-503', 'provider_unavailable'],
+  ['userinfo-redirect', 'token_answer_refused'],
+  ['userinfo-html', 'token_answer_refused'],
+];
+
+describe('F10, F11, R25, R28: each ends in a page with its cause', () => {
+  test.each(TABLE)('%s: %s', async (mode, failure) => {
+    const took = startStopwatch();
+    provider.set(mode, ...(mode.startsWith('userinfo') ? (['id-token-without-name'] as const) : []));
+    const { page, signedIn } = await attempt(shared);
+    expect(signedIn).toBe(false);
+    expectNamedCause(page, SIGN_IN_FAILURES[failure].detail);
+    expect(page.body).toMatch(/href="[^"]*\/sign-in\?app=elsewhere">Try again<\/a>/);
+    expect(took()).toBeLessThan(16_500);
+    expect(provider.trapped).toEqual([]);
+  });
+
+  test('Retry-After is told where the provider told it', async () => {
+    provider.set('token-status-503');
+    expect((await attempt(shared)).page.headers.get('retry-after')).toBe('9');
+  });
+
+  test('keys that cannot be read are the provider being away', async () => {
+    const site = await startHostileSite({ provider });
+    provider.set('jwks-status-500');
+    const { page, signedIn } = await attempt(site);
+    expect(signedIn).toBe(false);
+    expectNamedCause(page, SIGN_IN_FAILURES.provider_unavailable.detail);
+    await site.close();
+  });
+
+  test('R28: 30 answers of 200 MB at the same time leave memory as it was', async () => {
+    provider.set('token-huge');
+    await attempt(shared);
+    const before = process.memoryUsage.rss();
+    const attempts = await Promise.all(Array.from({ length: 30 }, () => attempt(shared)));
+    expect(attempts.map(({ page }) => page.status)).toEqual(Array(30).fill(503));
+    expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(64);
+  });
+});
+
+test('R22: no token, code, verifier or secret is in a log line or on a page, however it fails', async () => {
+  const secrets = new Set<string>([provider.clientSecret, encodeURIComponent(provider.clientSecret)]);
+  const pages: string[] = [];
+  const modes = [
+    ...(Object.keys({ ...BAD_ID_TOKENS, ...BAD_CALLBACKS }) as ModeName[]),
+    ...TABLE.map(([mode]) => mode).filter((mode) => mode !== 'token-drip'),
+    'userinfo-other-sub' as const,
+  ];
+  for (const mode of modes) {
+    provider.reset();
+    provider.set(mode, { issued: (value) => void secrets.add(value) });
+    pages.push((await attempt(shared)).page.body);
+    for (const { body, headers } of provider.hits) {
+      const verifier = new URLSearchParams(body).get('code_verifier');
+      if (verifier) secrets.add(verifier);
+      if (headers.authorization) secrets.add(headers.authorization.replace(/^\w+ /, ''));
+    }
+  }
+  expect(secrets.size).toBeGreaterThan(modes.length);
+  const told = [...shared.logs(), ...pages].join('\n');
+  expect(told.length).toBeGreaterThan(10_000);
+  for (const secret of secrets) expect(told.includes(secret) && secret).toBe(false);
+});

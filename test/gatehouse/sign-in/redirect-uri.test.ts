@@ -1,0 +1,29 @@
+/** The callback URL that is sent, compared with the app's list character by character. */
+import { expect, test } from 'vitest';
+import { describeRedirectUri } from '../../../src/gatehouse/sign-in/redirect-uri.ts';
+
+const SENT = 'https://gatehouse.test/oauth/callback/platform';
+const compared = (...callbackUrls: string[]) => describeRedirectUri(SENT, callbackUrls);
+
+test('a callback URL in the list is said to be in it', () => {
+  expect(compared('https://other.test/', SENT)).toBe(`${SENT} is in the app’s list, character by character`);
+});
+
+test('a callback URL outside the list comes with the most similar entry, and the first difference', () => {
+  const near = `${SENT}s`;
+  const words = `nearest is ${near}: character 47 is its end where the registered one has "s"`;
+  for (const list of [
+    ['https://other.test/', near],
+    [near, 'https://other.test/'],
+  ]) {
+    expect(compared(...list)).toBe(`${SENT} is not in the app’s list; ${words}`);
+  }
+  expect(compared(SENT.replace('callback', 'Callback'))).toContain(
+    'character 30 is "c" where the registered one has "C"',
+  );
+  expect(compared(SENT.slice(0, -1))).toContain('character 46 is "m" where the registered one has its end');
+});
+
+test('an empty list has nothing to compare with', () => {
+  expect(compared()).toBe(`${SENT} is sent, and the app’s list is empty`);
+});

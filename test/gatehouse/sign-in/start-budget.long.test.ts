@@ -1,0 +1,157 @@
+/** R91: starting a sign-in has a budget per address, and what a start leaves in the store is small. */
+
+import { Agent } from 'node:http';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
+import { DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
+import { type Asked, ask, DATA, PAGE } from '../../support/ask.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { APPEND_ONLY, missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
+import {
+  attempt,
+  begin,
+  callbackFor,
+  csrfTokenOf,
+  type HostileSite,
+  isSignedIn,
+  startHostileSite,
+  textOf,
+} from './attempt.ts';
+
+const STARTS = 5_000;
+const AT_ONCE = 25;
+const HOME_APP = '/sign-in?app=elsewhere';
+const SMALL = [...APPEND_ONLY, '--maxmemory', '32mb'];
+
+afterEach(() => void vi.useRealTimers());
+/** All that follows happens within one minute of the limit. */
+const holdTheClock = () => vi.useFakeTimers({ toFake: ['Date'] });
+
+async function siteOn(kind: 'SQLite' | 'Redis', env: Record<string, string> = {}, second?: Record<string, unknown>) {
+  const redis = kind === 'Redis' ? await startRedis(SMALL) : undefined;
+  const site = await startHostileSite({
+    apps: (provider, url) => [provider.app(url), ...(second ? [provider.app(url, second)] : [])],
+    env: {
+      TRUSTED_PROXIES: '127.0.0.1',
+      RATE_LIMIT_SIGN_INS_PER_ADDRESS: '60',
+      ...(redis && { REDIS_URL: redis.url }),
+      ...env,
+    },
+  });
+  onTestFinished(async () => {
+    await site.close();
+    await redis?.dispose();
+  });
+  return { site, redis, size: () => (redis ? usedMemory(redis) : usedPages(site)) };
+}
+
+const usedMemory = (redis: RedisServer) => Number(/used_memory:(\d+)/.exec(redis.ask('INFO', 'memory'))?.[1]);
+function usedPages({ dataDirectory }: HostileSite): number {
+  const database = new DatabaseSync(join(dataDirectory, DATABASE_FILE), { readOnly: true });
+  const { bytes } = database
+    .prepare(
+      'SELECT (page_count - freelist_count) * page_size AS bytes FROM pragma_page_count, pragma_freelist_count, pragma_page_size',
+    )
+    .get() as { bytes: number };
+  database.close();
+  return bytes;
+}
+
+const startFrom = (site: HostileSite, address: string, path = '/sign-in', agent?: Agent): Promise<Asked> =>
+  ask(site.url + path, { headers: { ...PAGE, 'x-forwarded-for': address }, ...(agent && { agent }) });
+async function flood(site: HostileSite, count: number, path?: string): Promise<Map<number, number>> {
+  const statuses = new Map<number, number>();
+  const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE });
+  for (let n = 0; n < count; n += AT_ONCE) {
+    const starts = Array.from({ length: AT_ONCE }, () => startFrom(site, '198.51.100.7', path, agent));
+    for (const { status } of await Promise.all(starts)) statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  }
+  agent.destroy();
+  return statuses;
+}
+
+test.for(['SQLite', 'Redis'] as const)(
+  'R91 5,000 starts from one address leave %s and everybody else alone',
+  async (kind, context) => {
+    skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
+    holdTheClock();
+    const { site, size } = await siteOn(kind);
+    expect((await startFrom(site, '192.0.2.1')).status).toBe(303);
+    const before = size();
+    expect(await flood(site, STARTS)).toEqual(
+      new Map([
+        [303, 60],
+        [429, STARTS - 60],
+      ]),
+    );
+    expect(size() - before).toBeLessThan(1_000_000);
+    expect((await ask(`${site.managementUrl}/readyz`)).status).toBe(200);
+    expect((await attempt(site)).signedIn).toBe(true);
+  },
+);
+
+test('R91 the limit counts every way to start, by IPv6 network, and its page says how long to wait', async () => {
+  holdTheClock();
+  const { site } = await siteOn('SQLite', { RATE_LIMIT_SIGN_INS_PER_ADDRESS: '3', TRUSTED_PROXIES: '127.0.0.1' });
+  const { agent } = await attempt(site);
+  const _csrf = await csrfTokenOf(site, agent);
+  const connecting = await agent.request(`${site.url}/connections/elsewhere`, {
+    method: 'POST',
+    body: new URLSearchParams({ _csrf }),
+    follow: false,
+  });
+  expect(connecting.status).toBe(303);
+  expect((await begin(site, { agent, path: '/sign-in?step_up=1' })).page.status).toBe(303);
+  const { page } = await begin(site, { agent });
+  expect([page.status, Number(page.headers.get('retry-after')) <= 60]).toEqual([429, true]);
+  expect(textOf(page.body)).toContain('Too many sign-ins were started from your network address within a minute.');
+  expect(await isSignedIn(site, agent)).toBe(true);
+
+  for (const host of ['1', '2:3', 'ffff::9']) {
+    const address = host.includes('::') ? `2001:db8:0:1:${host}` : `2001:db8:0:1::${host}`;
+    expect((await startFrom(site, address)).status).toBe(303);
+  }
+  const refused = await ask(`${site.url}/sign-in`, { headers: { ...DATA, 'x-forwarded-for': '2001:db8:0:1::77' } });
+  expect([refused.status, JSON.parse(refused.body).code]).toEqual([429, 'rate_limited']);
+  expect((await startFrom(site, '2001:db8:0:2::1')).status).toBe(303);
+});
+
+test('R91 a pending request takes less than 300 bytes beside return_to, which is at most 512 characters', async (context) => {
+  skipWithout(context, missingRedis);
+  const { site, redis } = await siteOn('Redis');
+  const keysOf = () => redis?.ask('--scan', '--pattern', 'transactions:*').trim().split('\n') ?? [];
+  await startFrom(site, '192.0.2.1', '/sign-in?return_to=/');
+  const [key = ''] = keysOf();
+  expect(Number(redis?.ask('MEMORY', 'USAGE', key))).toBeLessThan(300);
+  const longest = `/${'x'.repeat(511)}`;
+  const kept: string[] = [];
+  for (const returnTo of [longest, `${longest}y`, `/${'\u00e9'.repeat(100)}`, `/${'\u00e9'.repeat(86)}`]) {
+    const known = keysOf();
+    await startFrom(site, '192.0.2.1', `/sign-in?return_to=${encodeURIComponent(returnTo)}`);
+    const added = keysOf().find((one) => !known.includes(one)) ?? '';
+    kept.push(/"returnTo":"([^"]*)"/.exec(redis?.ask('GET', added) ?? '')?.[1] ?? '');
+  }
+  expect(kept).toEqual([longest, '/', '/', '/']);
+});
+
+test('R95 1,000 anonymous starts hide no failure of another user', async () => {
+  const env = { RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0', ADMIN_APP: 'elsewhere' };
+  const { site } = await siteOn('SQLite', env, { id: 'unlisted', callbackUrls: ['https://elsewhere.example/cb'] });
+  site.provider.set({ claims: (claims) => ({ ...claims, groups: ['gatehouse-admins'] }) });
+  const { agent: admin } = await attempt(site, { path: HOME_APP });
+  site.provider.reset();
+  const { agent, location } = await begin(site, { path: HOME_APP });
+  expect(await flood(site, 1_000, HOME_APP)).toEqual(new Map([[303, 1_000]]));
+  const callback = await callbackFor(location);
+  callback.searchParams.delete('code');
+  callback.searchParams.set('error', 'access_denied');
+  const denied = await agent.get(callback.href);
+  const notStarted = await agent.get(`${site.url}/sign-in?app=unlisted`);
+  for (const page of [denied, notStarted]) {
+    const reference = /data-copy-source>([^<]+)</.exec(page.body)?.[1];
+    const { status, json } = await getJson(admin, `${site.url}/admin/api/sign-ins/${reference}`);
+    expect([status, json.references]).toEqual([200, expect.arrayContaining([reference])]);
+  }
+});

@@ -1,0 +1,72 @@
+import { randomBytes } from 'node:crypto';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createStateSigner } from '../../../src/gatehouse/sign-in/state.ts';
+import { anyText } from '../../support/any-text.ts';
+
+const signerOf = (...secrets: string[]) => createStateSigner({ secrets, randomBytes });
+const ours = signerOf('first-secret');
+const NOW = 1_800_000_000_000;
+
+describe('R10: a state tells whether and when it was made here', () => {
+  test('to the second, and it is never the same twice', () => {
+    expect(ours.madeAt(ours.create(NOW + 999))).toBe(NOW);
+    expect(new Set(Array.from({ length: 1_000 }, () => ours.create(NOW))).size).toBe(1_000);
+  });
+
+  test('after the secrets were rotated the old ones still verify, until they are gone', () => {
+    const old = ours.create(NOW);
+    expect(signerOf('new-secret', 'first-secret').madeAt(old)).toBe(NOW);
+    expect(signerOf('new-secret').madeAt(old)).toBeUndefined();
+    expect(ours.madeAt(signerOf('new-secret', 'first-secret').create(NOW))).toBeUndefined();
+  });
+
+  test('secrets that are replaced while the process runs count from then on', () => {
+    const signer = signerOf('first-secret');
+    const old = signer.create(NOW);
+    signer.useSecrets(['new-secret', 'first-secret']);
+    expect(signer.madeAt(old)).toBe(NOW);
+    expect(signerOf('new-secret').madeAt(signer.create(NOW))).toBe(NOW);
+    signer.useSecrets(['new-secret']);
+    expect(signer.madeAt(old)).toBeUndefined();
+  });
+
+  test('any change of any character makes it invented', () => {
+    const state = ours.create(NOW);
+    fc.assert(
+      fc.property(fc.nat(state.length - 1), fc.constantFrom(...'AZaz09_-.'), (at, character) => {
+        if (state[at] === character) return;
+        const changed = state.slice(0, at) + character + state.slice(at + 1);
+        // The last character of a part carries bits that base64url leaves unused.
+        const sameBytes = at === state.length - 1 && sameMac(changed, state);
+        expect(ours.madeAt(changed)).toBe(sameBytes ? NOW : undefined);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('nothing else is one, whatever it looks like', () => {
+    const [random, time, mac] = ours.create(NOW).split('.');
+    for (const state of [
+      '',
+      '.',
+      '..',
+      `${random}.${time}`,
+      `${random}.${time}.`,
+      `${random}..${mac}`,
+      `${random}.1.${mac}`,
+    ]) {
+      expect(ours.madeAt(state)).toBeUndefined();
+    }
+    fc.assert(
+      fc.property(anyText(), (text) => {
+        expect(ours.madeAt(text)).toBeUndefined();
+      }),
+    );
+  });
+});
+
+function sameMac(left: string, right: string): boolean {
+  const [a, b] = [left, right].map((state) => Buffer.from(state.split('.')[2] ?? '', 'base64url'));
+  return a !== undefined && b !== undefined && a.equals(b);
+}

@@ -1,0 +1,137 @@
+/** Issuer templates over HTTP: users of named tenants sign in and are kept apart; a tenant that is not named opens nothing. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { ask, DATA, FORM } from '../../support/ask.ts';
+import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import type { Mode } from '../../support/hostile-modes.ts';
+import { pass } from '../../support/passing-time.ts';
+import { BOOK, INK, STRANGE, templateApp, tenantIssuer, tenants } from '../connected-apps/tenants.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf, exchange } from '../relay/service.ts';
+import { attempt, csrfTokenOf, type HostileSite, isSignedIn, startHostileSite } from './attempt.ts';
+
+const ADA = { sub: 'same-in-both', name: 'Ada Quill', email: 'ada@ink.test', sid: 's1' };
+
+let site: HostileSite;
+let desk: VaultDesk;
+let admin: Administrator;
+beforeAll(async () => {
+  site = await startHostileSite({
+    apps: (provider, url) => [
+      provider.app(url, templateApp(provider)),
+      provider.app(url, { id: 'second', ...templateApp(provider) }),
+    ],
+  });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+beforeEach(() => {
+  site.provider.reset();
+  site.provider.signInAs(ADA);
+});
+
+async function signIn(tenant: string, agent = createUserAgent()) {
+  site.provider.set(tenants(tenant));
+  const { page, signedIn } = await attempt(site, { agent, path: '/sign-in?app=elsewhere' });
+  return { agent, page, signedIn };
+}
+
+const promisesNoIssuer: Mode['metadata'] = (metadata, scene) => ({
+  ...tenants(STRANGE).metadata?.(metadata, scene),
+  authorization_response_iss_parameter_supported: undefined,
+});
+const sendsNoIssuer: Mode['callback'] = (parameters) => parameters.delete('iss');
+
+const userOf = async (agent: UserAgent) => (await sessionOf(site, agent)).userId;
+const threadOf = async (agent: UserAgent) => (await getJson(agent, `${site.url}/threads/current?app=elsewhere`)).json;
+
+test('R19 users of two tenants with the same subject are two users, each with a grant of its own', async () => {
+  const [ink, book] = [await signIn(INK), await signIn(BOOK)];
+  expect([ink.signedIn, book.signedIn]).toEqual([true, true]);
+  const users = [await userOf(ink.agent), await userOf(book.agent)];
+  expect(new Set(users).size).toBe(2);
+  expect(await userOf((await signIn(INK)).agent)).toBe(users[0]);
+  for (const { agent } of [ink, book])
+    expect(await threadOf(agent)).toMatchObject({ thread: { title: 'Harbour plan' } });
+  const { json } = await admin.call('GET', `/users/${users[1]}`);
+  expect(JSON.stringify(json)).toContain(tenantIssuer(site.provider, BOOK));
+});
+
+test('a tenant that is not named is refused, and administrators see which one it was', async () => {
+  site.provider.set({ ...tenants(STRANGE), callback: sendsNoIssuer, metadata: promisesNoIssuer });
+  const { page, signedIn } = await attempt(site, { path: '/sign-in?app=second' });
+  expect([signedIn, page.status]).toEqual([false, 403]);
+  expect(page.body).toContain('Your account may not sign in here.');
+  const { json } = await admin.call('GET', '/sign-ins');
+  const [latest] = json.items as { id: string; outcome: string; cause: { name: string; field: string } }[];
+  expect(latest).toMatchObject({ outcome: 'refused', cause: { name: 'other_tenant', field: 'signIn' } });
+  const record = await admin.call('GET', `/sign-ins/${latest?.id}`);
+  expect(JSON.stringify(record.json)).toContain(`tenant ${STRANGE}`);
+});
+
+test('R101 a refresh response of another tenant with the same subject is refused', async () => {
+  const { agent } = await signIn(INK);
+  const userId = await userOf(agent);
+  await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }), 'elsewhere');
+  const before = await desk.read(userId, 'elsewhere');
+  site.provider.set(tenants(BOOK));
+  expect((await getJson(agent, `${site.url}/threads/current?app=elsewhere`)).json.code).toBe('provider_unavailable');
+  const { accessToken, failure } = await desk.read(userId, 'elsewhere');
+  expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_answer']);
+});
+
+test('a connection of another tenant with the same subject is another account, whose refresh token is not taken over', async () => {
+  const { agent } = await signIn(INK);
+  const userId = await userOf(agent);
+  const connect = async (tenant: string, tokens = (body: Record<string, unknown>) => body) => {
+    site.provider.set({ ...tenants(tenant), tokens });
+    const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
+    await agent.request(`${site.url}/connections/second`, { method: 'POST', body });
+    return desk.read(userId, 'second');
+  };
+  const first = await connect(INK);
+  const withoutRefreshToken = ({ refresh_token: _, ...body }: Record<string, unknown>) => body;
+  expect((await connect(INK, withoutRefreshToken)).refreshToken).toBe(first.refreshToken);
+  expect((await connect(BOOK, withoutRefreshToken)).refreshToken).toBeUndefined();
+  expect(new URLSearchParams(site.provider.hitsOf('revocation')[0]?.body).get('token')).toBe(first.refreshToken);
+});
+
+test('R58 a logout token of one tenant ends no session of another with the same subject and sid', async () => {
+  const [ink, book] = [await signIn(INK), await signIn(BOOK)];
+  pass(1);
+  const send = async (tenant: string, named = tenant) => {
+    const iss = tenantIssuer(site.provider, named);
+    const logoutToken = await site.provider.logoutToken({
+      claims: { iss, tid: tenant, iat: Math.floor(Date.now() / 1000) },
+    });
+    const body = new URLSearchParams({ logout_token: logoutToken }).toString();
+    const path = '/oauth/backchannel-logout/elsewhere';
+    return (await ask(site.url + path, { method: 'POST', headers: { ...FORM, ...DATA }, body })).status;
+  };
+  expect([await send(STRANGE), await send(BOOK, INK)]).toEqual([400, 400]);
+  expect([await isSignedIn(site, ink.agent), await isSignedIn(site, book.agent)]).toEqual([true, true]);
+  expect(await send(BOOK)).toBe(200);
+  expect([await isSignedIn(site, ink.agent), await isSignedIn(site, book.agent)]).toEqual([true, false]);
+});
+
+test('R99 an ID token proves the user of its own tenant', async () => {
+  // A sign-in of the second in which the provider ended the user's sessions would be refused.
+  pass(2);
+  const idTokens: string[] = [];
+  const { agent } = await signIn(INK);
+  site.provider.set({
+    ...tenants(BOOK),
+    issued: (value) => void (value.split('.').length === 3 && idTokens.push(value)),
+  });
+  const book = await attempt(site, { path: '/sign-in?app=elsewhere' });
+  const { token } = await admin.makeToken({ apps: ['elsewhere'], acceptIdTokens: true });
+  const form = { subject_token_type: 'urn:ietf:params:oauth:token-type:id_token', audience: 'elsewhere' };
+  const { status, body } = await exchange(site, token, { ...form, subject_token: idTokens.at(-1) ?? '' });
+  const grants = await Promise.all([agent, book.agent].map(async (one) => desk.read(await userOf(one), 'elsewhere')));
+  expect([status, JSON.parse(body).access_token]).toEqual([200, grants[1]?.accessToken]);
+  expect(grants[0]?.accessToken).not.toBe(grants[1]?.accessToken);
+});

@@ -1,0 +1,142 @@
+/** R6, R9: pending authorization requests: bounded in number and time for each browser, taken once, and without a secret. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import {
+  createTransactions,
+  fingerprintOf,
+  type Transaction,
+  type Transactions,
+} from '../../../src/gatehouse/sign-in/transaction.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createReplaceableSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { PLATFORM } from '../../support/apps.ts';
+import { makeSealer } from '../../support/encryption-keys.ts';
+
+let directory: string;
+let store: Store;
+let transactions: Transactions;
+let now: number;
+let sealer: ReturnType<typeof createReplaceableSealer>;
+beforeEach(async () => {
+  now = 1_800_000_000_000;
+  const clock = () => now;
+  sealer = createReplaceableSealer(makeSealer());
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-pending-'));
+  store = await createSqliteStore({ directory, clock, random: Math.random });
+  transactions = createTransactions({ store, clock, sealedJson: createSealedJson(sealer), home: '/home' });
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const transaction = (n: number): Transaction => ({
+  ...{ purpose: 'sign_in', appId: PLATFORM.id, appFingerprint: 's', attempt: 'a1' },
+  ...{ returnTo: `/${n}`, startedAt: now },
+});
+const put = async (n: number, browser = 'b1') => {
+  await transactions.put(browser, `state-${n}`, transaction(n));
+  now += 1_000;
+};
+const take = (n: number, browser = 'b1') => transactions.take(browser, `state-${n}`);
+
+test('R6 the newest ten of a browser stay, and those of another are its own', async () => {
+  await put(0, 'b2');
+  for (let n = 0; n < 12; n += 1) await put(n);
+  expect(await Promise.all([0, 1].map((n) => take(n)))).toEqual([undefined, undefined]);
+  for (let n = 2; n < 12; n += 1) expect((await take(n))?.returnTo).toBe(`/${n}`);
+  expect((await take(0, 'b2'))?.returnTo).toBe('/0');
+});
+
+test('R6 after ten minutes it is gone, also where the browser began another since', async () => {
+  await put(1);
+  now += 300_000;
+  await put(2);
+  now += 299_000;
+  expect(await take(1)).toBeUndefined();
+  expect(await take(2)).toMatchObject({ returnTo: '/2' });
+});
+
+test('R6 it is gone exactly ten minutes after its start, however long the newer ones stay', async () => {
+  for (const [waited, isThere] of [
+    [599_999, true],
+    [600_000, false],
+  ] as const) {
+    const browser = `waits ${waited}`;
+    const startedAt = now;
+    await put(1, browser);
+    await put(2, browser);
+    now = startedAt + waited;
+    expect((await take(1, browser)) !== undefined).toBe(isThere);
+    expect(await take(2, browser)).toBeDefined();
+  }
+});
+
+test('R6 the newest ten stay also where the clock was set back between them', async () => {
+  for (let n = 0; n < 10; n += 1) await put(n);
+  now -= 60_000;
+  await put(10);
+  // By its clock it is the oldest, and the next start replaces it.
+  now += 60_000;
+  await put(11);
+  expect(await Promise.all([0, 10].map((n) => take(n)))).toEqual([undefined, undefined]);
+  expect(await take(11)).toMatchObject({ returnTo: '/11' });
+});
+
+test('R6 a start is stored also where its sign-in record cannot be: another has the id', async () => {
+  const record = [{ put: 'sign-in:{sign-ins}:a', value: 'record', ifVersion: 0 }];
+  for (const n of [1, 2]) await transactions.put(`b${n}`, `state-${n}`, transaction(n), { isNewBrowser: true, record });
+  for (const n of [1, 2]) expect(await take(n, `b${n}`)).toMatchObject({ returnTo: `/${n}` });
+});
+
+test('R64 two starts at once of a browser that has just received its secret are both stored', async () => {
+  const start = (n: number) => transactions.put('new', `state-${n}`, transaction(n), { isNewBrowser: true });
+  await Promise.all([start(1), start(2)]);
+  await start(3);
+  for (const n of [1, 2, 3]) expect(await take(n, 'new')).toMatchObject({ returnTo: `/${n}` });
+});
+
+test('R116 the fingerprint of an app changes with its registration and its scopes', () => {
+  const fingerprint = (changes: object = {}) => fingerprintOf({ ...PLATFORM, scopes: ['openid'], ...changes });
+  expect(fingerprint({ name: 'Renamed' })).toBe(fingerprint());
+  for (const changes of [
+    { scopes: ['openid', 'email'] },
+    { clientId: 'c2' },
+    { issuer: 'https://other.test' },
+    { endpoints: { token: 'https://other.test/token' } },
+    { apiBaseUrl: 'https://other.test' },
+  ])
+    expect(fingerprint(changes)).not.toBe(fingerprint());
+  expect(fingerprint()).toMatch(/^[\w-]{22}$/);
+});
+
+test('R9 it is taken once, however many ask at the same time, and by its browser alone', async () => {
+  await put(1);
+  await put(2);
+  expect(await take(1, 'b2')).toBeUndefined();
+  const taken = await Promise.all(Array.from({ length: 20 }, () => take(1)));
+  expect(taken.filter((one) => one !== undefined)).toHaveLength(1);
+  expect(await take(2)).toBeDefined();
+  expect(await store.get(keys.transactions('b1'))).toBeUndefined();
+});
+
+test('R44 the paths of connect links are sealed, and without their key the browser goes to the start page', async () => {
+  const path = '/connect/gthl_8KqVabcdefgAbCdEfGhIjKlMnOpQrStUvWxYz';
+  const [signingIn, connecting]: Transaction[] = [
+    { ...transaction(1), returnTo: `${path}?prompt=login` },
+    { ...transaction(2), purpose: 'connect', userId: 'u1', link: '8KqVabcdefg', linkPath: path },
+  ];
+  for (const isKeyLost of [false, true]) {
+    await transactions.put('b1', 'state-1', signingIn as Transaction);
+    await transactions.put('b1', 'state-2', connecting as Transaction);
+    expect((await store.get(keys.transactions('b1')))?.value).not.toContain('gthl_');
+    if (isKeyLost) sealer.replace(makeSealer());
+    expect(await take(1)).toEqual({ ...signingIn, ...(isKeyLost && { returnTo: '/home' }) });
+    expect(await take(2)).toEqual({ ...connecting, linkPath: isKeyLost ? undefined : path });
+  }
+});

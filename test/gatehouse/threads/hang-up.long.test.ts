@@ -1,0 +1,138 @@
+/** A caller that disconnects ends the call to the platform, however often; and a platform that hangs costs 504 in time. */
+import { connect } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
+import { openVaultDesk } from '../grants/vault-desk.ts';
+import { administratorOf, bearer } from '../relay/service.ts';
+import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-platform.ts';
+
+let site: TestSite;
+let platform: ScriptedPlatform;
+let headers: { cookie: string; accept: string };
+beforeAll(async () => {
+  platform = await startScriptedPlatform();
+  site = await startSite({ app: { apiBaseUrl: platform.url } });
+  const { agent } = await signIn(site);
+  headers = { cookie: agent.cookies.header(site.url), accept: 'application/json' };
+});
+afterAll(async () => {
+  await site.close();
+  await platform.close();
+});
+
+const EMPTY_THREAD = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
+const call = (signal?: AbortSignal) => fetch(`${site.url}/threads/current`, { headers, signal: signal ?? null });
+
+test('F15: 300 callers who leave, before the head or amid the body, leave no connection and no error behind', async () => {
+  platform.answer((socket) => {
+    if (platform.requests.length % 2 === 0) return;
+    socket.write('HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n');
+    drip(socket, 'x');
+  });
+  const logged = site.logs().length;
+  for (let round = 0; round < 10; round += 1) {
+    const calls = Array.from({ length: 30 }, async () => {
+      const gone = new AbortController();
+      const answer = call(gone.signal).then((one) => one.text());
+      setTimeout(() => gone.abort(), 60);
+      await expect(answer).rejects.toThrow();
+    });
+    await Promise.all(calls);
+  }
+  await until(() => platform.open() === 0);
+  // Nobody failed: leaving is no error of the platform's or of ours.
+  expect(
+    site
+      .logs()
+      .slice(logged)
+      .filter((line) => line.includes('request failed')),
+  ).toEqual([]);
+  platform.answer((socket) => void socket.write(EMPTY_THREAD));
+  expect((await call()).status).toBe(200);
+});
+
+test('F15: 2,000 callers who hang up amid the answer leave no connection behind, and the next is answered at once', async () => {
+  platform.answer((socket) => {
+    socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n${'x'.repeat(1000)}`);
+    drip(socket, 'x');
+  });
+  const { hostname, port } = new URL(site.url);
+  const lines = ['GET /threads/current HTTP/1.1', `Host: ${hostname}:${port}`, 'Accept: application/json'];
+  const request = [...lines, `Cookie: ${headers.cookie}`, '', ''].join('\r\n');
+  for (let round = 0; round < 4; round += 1) {
+    let answered = 0;
+    const callers = Array.from({ length: 500 }, () => {
+      const socket = connect(Number(port), hostname, () => socket.write(request));
+      return socket
+        .on('error', () => undefined)
+        .once('data', () => {
+          answered += 1;
+        });
+    });
+    // Those that have a connection to the platform see part of an answer; the others wait for one.
+    await until(() => answered >= 32);
+    for (const socket of callers) socket.destroy();
+  }
+  platform.answer((socket) => void socket.write(EMPTY_THREAD));
+  const took = startStopwatch();
+  expect((await call()).status).toBe(200);
+  expect(took()).toBeLessThan(2_000);
+  // The one that served it is kept for the next.
+  await until(() => platform.open() <= 1);
+});
+
+test('F15: a service that disconnects ends the call of its service account', async () => {
+  const desk = await openVaultDesk(site);
+  const admin = await administratorOf(site, desk);
+  await desk.close();
+  platform.answer((socket) => void socket.write(EMPTY_THREAD));
+  const account = { name: 'Nightly', app: 'platform', apiToken: 'api-token' };
+  const made = await admin.call('POST', '/service-accounts', account);
+  expect(made.status).toBe(201);
+  const { token } = await admin.makeToken({ users: 'none' });
+  let onward: 'pending' | 'open' | 'closed' = 'pending';
+  platform.answer((socket) => {
+    onward = 'open';
+    socket.once('close', () => {
+      onward = 'closed';
+    });
+  });
+  const gone = new AbortController();
+  const answer = fetch(`${site.url}/relay/threads/current`, {
+    headers: { ...bearer(token), 'gatehouse-service-account': String(made.json.id) },
+    signal: gone.signal,
+  });
+  await until(() => onward === 'open');
+  gone.abort();
+  await expect(answer).rejects.toThrow();
+  const took = startStopwatch();
+  await until(() => onward === 'closed');
+  // Otherwise Gatehouse would have waited for the platform, for 15 s or longer.
+  expect(took()).toBeLessThan(10_000);
+});
+
+test('a body that breaks off is told to the log, and never ends as a whole answer', async () => {
+  platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
+  const logged = site.logs().length;
+  const answer = await call();
+  expect(answer.status).toBe(200);
+  await expect(answer.text()).rejects.toThrow();
+  const told = () =>
+    site
+      .logs()
+      .slice(logged)
+      .filter((line) => line.includes('request failed'));
+  await until(() => told().length === 1);
+  expect(told()[0]).toContain('"code":"upstream_error"');
+});
+
+test('upstream_timeout is 504 and comes within 16 s', async () => {
+  platform.answer(() => undefined);
+  const took = startStopwatch();
+  const answer = await call();
+  expect(took()).toBeLessThan(16_000);
+  expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([504, 'upstream_timeout']);
+  expect(answer.headers.get('proxy-status')).toBe('gatehouse; error=connection_timeout');
+});

@@ -1,0 +1,390 @@
+/** The call to the platform against one that answers byte by byte: deadlines, byte caps, hang-ups, and nothing left behind. */
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-apps.ts';
+import { createAuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
+import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import type { TokenResult, TokenVault } from '../../../src/gatehouse/grants/token-vault.ts';
+import { createThreadCall, type ThreadLimits } from '../../../src/gatehouse/threads/thread-call.ts';
+import { AppError } from '../../../src/shared/errors.ts';
+import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
+import { createOutbound, type Outbound } from '../../../src/shared/outbound/outbound.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
+import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-platform.ts';
+
+/** No test that judges something else runs into these deadlines, however busy the machine is. */
+const LIMITS: ThreadLimits = { headersMilliseconds: 120_000, totalMilliseconds: 240_000, maxBytes: 10_000 };
+const SOON = { headersMilliseconds: 300, totalMilliseconds: 600 };
+const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n';
+const TOKEN: TokenResult = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], doubted: false };
+
+let platform: ScriptedPlatform;
+let outbound: Outbound;
+/** What the vault answers. */
+let token: (rejected?: string) => Promise<TokenResult>;
+let noted: number;
+
+beforeEach(async () => {
+  platform = await startScriptedPlatform();
+  outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+  token = async () => TOKEN;
+  noted = 0;
+});
+afterEach(async () => {
+  await outbound.close();
+  await platform.close();
+});
+
+function current(
+  options: { signal?: AbortSignal; limits?: Partial<ThreadLimits>; apiBaseUrl?: string; canConsent?: boolean } = {},
+) {
+  const vault: TokenVault = {
+    accessToken: (_user, _app, rejected) => token(rejected),
+    clearDoubt: async () => undefined,
+  };
+  const grants = {
+    noteUse: async () => {
+      noted += 1;
+    },
+  } as unknown as GrantStore;
+  const threads = createThreadCall({
+    authorizedFetch: createAuthorizedFetch({ vault, grants, outbound }),
+    publicHref: 'http://127.0.0.1:3000',
+    limits: { ...LIMITS, ...options.limits },
+    clock: Date.now,
+    canConsent: options.canConsent ?? true,
+  });
+  const apiBaseUrl = options.apiBaseUrl ?? platform.url;
+  const names = { id: 'platform', name: 'Platform', scopes: ['read'] };
+  const app = { ...names, apiBaseUrl, threadPath: '/1/threads/current' } as unknown as ThreadApp;
+  return threads.current({ ownerId: 'u1', app, signal: options.signal ?? new AbortController().signal });
+}
+
+async function read(answer: Awaited<ReturnType<typeof current>>): Promise<string> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of answer.body) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+async function codeOf(work: Promise<unknown>): Promise<string> {
+  const error = await work.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  if (!(error instanceof AppError)) throw new Error(`Not an AppError: ${error}`);
+  return error.code;
+}
+
+async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
+  const took = startStopwatch();
+  return work.finally(() => expect(took()).toBeLessThan(milliseconds));
+}
+
+test('a mistake of ours is not told as the platform’s; what its connection fails with is, whatever class that has', async () => {
+  const failing = (error: Error) => {
+    token = async () => {
+      throw error;
+    };
+    return current();
+  };
+  await expect(failing(new TypeError('x is not a function'))).rejects.toThrow(/^x is not a function$/);
+  const refused = Object.assign(new TypeError('refused'), { code: 'ECONNREFUSED' });
+  expect(await codeOf(failing(refused))).toBe('upstream_error');
+  expect(await codeOf(failing(new Error('the connection ended')))).toBe('upstream_error');
+});
+
+describe('F15: deadlines', () => {
+  test('a platform that does not answer: upstream_timeout, and the connection is given up', async () => {
+    platform.answer(() => undefined);
+    expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('upstream_timeout');
+    await until(() => platform.open() === 0);
+  });
+
+  test('one that drips its head: the same', async () => {
+    platform.answer((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n');
+      drip(socket, 'X-A: b\r\n');
+    });
+    expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('upstream_timeout');
+    await until(() => platform.open() === 0);
+  });
+
+  test('one that sends interim answers for ever: the same', async () => {
+    platform.answer((socket) => drip(socket, 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', 5));
+    expect(['upstream_timeout', 'upstream_error']).toContain(await within(1_000, codeOf(current({ limits: SOON }))));
+    await until(() => platform.open() === 0);
+  });
+
+  test('one that drips its body: the answer breaks off at the total deadline', async () => {
+    platform.answer((socket) => {
+      socket.write(`${HEAD}Content-Length: 5000\r\n\r\n`);
+      drip(socket, 'x');
+    });
+    const answer = await current({ limits: { totalMilliseconds: 600 } });
+    await expect(within(1_500, read(answer))).rejects.toThrow('took too long');
+    await until(() => platform.open() === 0);
+  });
+
+  test('a 500 whose body drips: upstream_error at once, and the body is waited for by nobody', async () => {
+    platform.answer((socket) => {
+      socket.write('HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5000\r\n\r\n');
+      drip(socket, 'x');
+    });
+    expect(await within(250, codeOf(current()))).toBe('upstream_error');
+    await until(() => platform.open() === 0);
+  });
+
+  test('a 503 whose body has to be judged and drips: upstream_error by the first deadline', async () => {
+    platform.answer((socket) => {
+      socket.write('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 5000\r\n\r\n');
+      drip(socket, 'x');
+    });
+    expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('upstream_error');
+    await until(() => platform.open() === 0);
+  });
+
+  test('a 401 whose body drips holds up neither the refresh nor a connection', async () => {
+    platform.answer((socket) => {
+      if (platform.requests.length > 1) return void socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`);
+      socket.write('HTTP/1.1 401 Unauthorized\r\nContent-Length: 5000\r\n\r\n');
+      drip(socket, 'x');
+    });
+    token = async (rejected) => ({ ...TOKEN, accessToken: rejected ? 'at2' : 'at1' }) as TokenResult;
+    expect(await read(await within(1_000, current()))).toBe('{}');
+    expect(platform.requests.map((request) => /Bearer (\w+)/.exec(request)?.[1])).toEqual(['at1', 'at2']);
+    await until(() => platform.open() === 0);
+  });
+
+  test('a vault that waits for a slow provider: provider_unavailable at the deadline', async () => {
+    const { promise, reject } = Promise.withResolvers<TokenResult>();
+    token = () => promise;
+    expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('provider_unavailable');
+    expect(platform.requests).toEqual([]);
+    // Nothing waits for it any more. A rejection that nothing handles is reported before the next immediate.
+    reject(new Error('late'));
+    await setImmediate();
+  });
+
+  test('no timer is left behind, neither by a whole answer nor by a refusal', async () => {
+    const made = vi.spyOn(globalThis, 'setTimeout');
+    const cleared = vi.spyOn(globalThis, 'clearTimeout');
+    const limits = { headersMilliseconds: 500_000, totalMilliseconds: 600_000 };
+    await read(await current({ limits }));
+    platform.answer((socket) => void socket.end('HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n'));
+    await codeOf(current({ limits }));
+    const ours = made.mock.results.filter((_, at) => Number(made.mock.calls[at]?.[1]) >= 500_000);
+    expect(ours).toHaveLength(3);
+    await until(() => ours.every(({ value }) => cleared.mock.calls.some(([timer]) => timer === value)));
+    vi.restoreAllMocks();
+  });
+});
+
+describe('F15: sizes and broken answers', () => {
+  test('a body as large as allowed passes, one byte more breaks off', async () => {
+    const sized = (size: number) =>
+      platform.answer((socket) => void socket.end(`${HEAD}Content-Length: ${size}\r\n\r\n${'x'.repeat(size)}`));
+    sized(10_000);
+    expect(await read(await current())).toHaveLength(10_000);
+    sized(10_001);
+    await expect(current().then(read)).rejects.toThrow('too large');
+  });
+
+  test('a gigabyte without a length breaks off at the cap, the connection with it', async () => {
+    const piece = 'x'.repeat(64 * 1024);
+    let sent = 0;
+    platform.answer((socket) => {
+      socket.write(`${HEAD}Connection: close\r\n\r\n`);
+      const push = () => {
+        while (sent < 1e9 && !socket.destroyed && socket.write(piece)) sent += piece.length;
+      };
+      socket.on('drain', push);
+      push();
+    });
+    const answer = await current({ limits: { maxBytes: 1_000_000 } });
+    await expect(read(answer)).rejects.toThrow('too large');
+    await until(() => platform.open() === 0);
+    expect(sent).toBeLessThan(100e6);
+  });
+
+  test('a slow reader slows the platform down: nothing piles up here', async () => {
+    const piece = 'x'.repeat(64 * 1024);
+    let sent = 0;
+    platform.answer((socket) => {
+      socket.write(`${HEAD}Connection: close\r\n\r\n`);
+      const push = () => {
+        while (sent < 500e6 && !socket.destroyed && socket.write(piece)) sent += piece.length;
+      };
+      socket.on('drain', push);
+      push();
+    });
+    const answer = await current({ limits: { maxBytes: 500e6, totalMilliseconds: 5_000 } });
+    await sleep(300);
+    expect(sent).toBeLessThan(50e6);
+    answer.body.on('error', () => undefined).destroy();
+  });
+
+  test.each<[string, string]>([
+    ['no HTTP', 'SSH-2.0-OpenSSH_9.6\r\n'],
+    ['a broken header', 'HTTP/1.1 200 OK\r\nX-A: b\0c\r\nContent-Length: 2\r\n\r\n{}'],
+    ['a bare line feed inside a header', 'HTTP/1.1 200 OK\nX A: b\r\nContent-Length: 2\r\n\r\n{}'],
+    ['too many headers', `HTTP/1.1 200 OK\r\n${'X-Header: value-of-some-length\r\n'.repeat(2_000)}\r\n`],
+    ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}'],
+    ['nothing at all', ''],
+  ])('%s: upstream_error', async (_name, bytes) => {
+    platform.answer((socket) => void socket.end(bytes, 'latin1'));
+    expect(await codeOf(current())).toBe('upstream_error');
+    await until(() => platform.open() === 0);
+  });
+
+  test.each<[string, string]>([
+    ['less than its length', `${HEAD}Content-Length: 100\r\n\r\n{"a":1}`],
+    ['chunks that do not end', `${HEAD}Transfer-Encoding: chunked\r\n\r\n7\r\n{"a":1}\r\n`],
+    ['chunks that are none', `${HEAD}Transfer-Encoding: chunked\r\n\r\nzz\r\n{"a":1}\r\n`],
+  ])('%s: the body ends with an error', async (_name, bytes) => {
+    platform.answer((socket) => void socket.end(bytes));
+    await expect(current().then(read)).rejects.toThrow();
+  });
+
+  test('a reset amid the body: the same', async () => {
+    platform.answer((socket) => {
+      socket.write(`${HEAD}Content-Length: 100\r\n\r\n{"a":`);
+      setTimeout(() => socket.resetAndDestroy(), 50);
+    });
+    await expect(current().then(read)).rejects.toThrow();
+  });
+
+  test('bytes beyond its length are not passed on', async () => {
+    platform.answer((socket) => void socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}{"evil":true}`));
+    const text = await current().then(read, () => 'refused');
+    expect(['{}', 'refused']).toContain(text);
+  });
+
+  test.each<[string, string, string]>([
+    ['twice, compressed', 'Content-Encoding: gzip\r\nContent-Encoding: gzip\r\n', 'upstream_error'],
+    ['twice, not compressed', 'Content-Encoding: identity\r\nContent-Encoding: identity\r\n', '{}'],
+    ['without a value', 'Content-Encoding:\r\n', '{}'],
+  ])('a content encoding that comes %s', async (_name, line, expected) => {
+    platform.answer((socket) => void socket.end(`${HEAD}${line}Content-Length: 2\r\n\r\n{}`));
+    const reading = current().then(read);
+    expect(await (expected === '{}' ? reading : codeOf(reading))).toBe(expected);
+    const limits = { deadlineMilliseconds: 5_000, maxBytes: 1_000 };
+    const fetched = outbound.fetch(platform.url, {}, limits).then(
+      (response) => response.text(),
+      (error: unknown) => error,
+    );
+    expect(await fetched).toEqual(expected === '{}' ? '{}' : expect.objectContaining({ reason: 'encoding' }));
+  });
+
+  test('a closed port: upstream_error', async () => {
+    expect(await codeOf(current({ apiBaseUrl: 'http://127.0.0.1:9' }))).toBe('upstream_error');
+  });
+
+  test('R79: an address that the policy refuses is not asked for a token either', async () => {
+    let asked = false;
+    token = async () => {
+      asked = true;
+      return TOKEN;
+    };
+    expect(await codeOf(current({ apiBaseUrl: 'https://10.0.0.1' }))).toBe('upstream_error');
+    expect(asked).toBe(false);
+  });
+});
+
+describe('a caller who leaves', () => {
+  test('before the head: the call ends', async () => {
+    platform.answer(() => undefined);
+    const gone = new AbortController();
+    const answer = codeOf(current({ signal: gone.signal }));
+    await until(() => platform.requests.length === 1);
+    gone.abort();
+    await within(200, answer);
+    await until(() => platform.open() === 0);
+  });
+
+  test('amid the body: the body ends with an error and the connection is closed', async () => {
+    platform.answer((socket) => {
+      socket.write(`${HEAD}Content-Length: 5000\r\n\r\n`);
+      drip(socket, 'x');
+    });
+    const gone = new AbortController();
+    const answer = await current({ signal: gone.signal, limits: { totalMilliseconds: 60_000 } });
+    const reading = read(answer);
+    setTimeout(() => gone.abort(), 50);
+    await expect(within(1_000, reading)).rejects.toThrow();
+    await until(() => platform.open() === 0);
+  });
+
+  test('before it began: nothing is sent', async () => {
+    await codeOf(current({ signal: AbortSignal.abort() }));
+    expect(platform.requests).toEqual([]);
+  });
+});
+
+describe('the URL and the note of use', () => {
+  test.each([
+    ['', '/1/threads/current'],
+    ['/', '/1/threads/current'],
+    ['/tenant/api', '/tenant/api/1/threads/current'],
+    ['/tenant/api//', '/tenant/api/1/threads/current'],
+  ])('an API base URL that ends with "%s"', async (path, expected) => {
+    await read(await current({ apiBaseUrl: platform.url + path }));
+    expect(platform.requests[0]).toMatch(new RegExp(`^GET ${expected} HTTP/1.1\r\n`));
+  });
+
+  test('use is noted for what the platform took the token for, not for a 401', async () => {
+    await read(await current());
+    expect(noted).toBe(1);
+    platform.answer((socket) => void socket.end('HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n'));
+    await codeOf(current());
+    expect(noted).toBe(1);
+  });
+
+  test.each<[TokenResult, string]>([
+    [{ kind: 'not_connected' }, 'not_connected'],
+    [{ kind: 'reconnect_needed', cause: 'grant_refused' }, 'reconnect_needed'],
+    [{ kind: 'still_refused' }, 'upstream_error'],
+    [
+      { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 3 },
+      'provider_unavailable',
+    ],
+  ])('%j becomes %s, and the platform is not called', async (result, code) => {
+    token = async () => result;
+    expect(await codeOf(current())).toBe(code);
+    expect(platform.requests).toEqual([]);
+  });
+});
+
+test('R115 a missing scope is named for a user, who can allow it; a service account gets what the platform said', async () => {
+  const challenge = 'WWW-Authenticate: Bearer error="insufficient_scope", scope="read"';
+  platform.answer((socket) => void socket.end(`HTTP/1.1 403 Forbidden\r\n${challenge}\r\nContent-Length: 2\r\n\r\nno`));
+  expect(await codeOf(current())).toBe('scopes_missing');
+  const passedOn = await current({ canConsent: false });
+  expect([passedOn.status, await read(passedOn)]).toEqual([403, 'no']);
+});
+
+describe('R131 what a response announces', () => {
+  test.each([
+    ['10000', 200],
+    ['10001', 'upstream_error'],
+    ['1073741824', 'upstream_error'],
+  ])('a length of %s, where 10,000 bytes are allowed', async (length, expected) => {
+    platform.answer((socket) => socket.write(`${HEAD}Content-Length: ${length}\r\n\r\n`));
+    const call = current().then(
+      ({ status, body }) => {
+        body.on('error', () => undefined).destroy();
+        return status;
+      },
+      (error: unknown) => (error instanceof AppError ? error.code : error),
+    );
+    expect(await call).toBe(expected);
+    await until(() => platform.open() === 0);
+  });
+
+  test.each(['HTTP/1.1 204 No Content', 'HTTP/1.1 205 Reset Content'])('%s passes without a length', async (line) => {
+    platform.answer((socket) => socket.end(`${line}\r\nContent-Length: 5\r\nETag: "a"\r\n\r\n12345`));
+    const { headers, body } = await current();
+    body.on('error', () => undefined).destroy();
+    expect(headers).toEqual({ etag: '"a"' });
+  });
+});

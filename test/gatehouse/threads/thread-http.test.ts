@@ -1,0 +1,606 @@
+/** `GET /threads/current` from outside: what reaches the platform, what comes back, and what each failure becomes. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { FaultKind } from '../../../src/sandbox/faults.ts';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson, JSON_ONLY, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { pass } from '../../support/passing-time.ts';
+import { disconnect } from '../grants/vault-desk.ts';
+import { sendRaw } from './raw-http.ts';
+
+let site: TestSite;
+let agent: UserAgent;
+let cookie: string;
+beforeAll(async () => {
+  site = await startSite();
+  ({ agent } = await signIn(site));
+  cookie = agent.cookies.header(site.url);
+  site.sandbox.hits.reset();
+});
+afterAll(() => site.close());
+afterEach(() => {
+  site.sandbox.faults.clear();
+  site.sandbox.hits.reset();
+});
+
+const thread = () => getJson(agent, `${site.url}/threads/current`);
+const platform = (fault: FaultKind & { times?: number }) => site.sandbox.faults.set({ on: 'platform', ...fault });
+const head = (requestLine: string, ...headers: string[]) => [
+  requestLine,
+  `Host: ${new URL(site.url).host}`,
+  `Cookie: ${cookie}`,
+  'Accept: application/json',
+  'Connection: close',
+  ...headers,
+];
+
+describe('R74: the upstream URL is fixed', () => {
+  const targets = [
+    '/threads/current?url=http://evil.example/',
+    '/threads/current?path=/1/users/current&host=evil.example',
+    '/threads/current?app=platform&app_path=%2F..%2Fadmin',
+    '/threads/current?%2e%2e%2fadmin',
+    '/threads/../admin',
+    '/threads/current/../../1/users/current',
+    '/threads/current/..%2f..%2fadmin',
+    '/threads/%2e%2e/admin',
+    '/threads/current%2f..%2fadmin',
+    '/threads/current/%2e%2e/%2e%2e/1/users/current',
+    '/threads/current\\..\\admin',
+    '/threads/current%5c..%5cadmin',
+    '/threads/current;/../admin',
+    '/threads/current/',
+    '/threads/CURRENT',
+    '/threads/current%00',
+    '//evil.example/threads/current',
+    '///evil.example/threads/current',
+    '/\\evil.example/threads/current',
+    'http://evil.example/threads/current',
+    'http://evil.example/1/users/current',
+    'https://evil.example:443/threads/current?x=1',
+  ];
+
+  test.each(targets)('%s', async (target) => {
+    const { status } = await sendRaw(site.url, head(`GET ${target} HTTP/1.1`));
+    expect([200, 400, 404]).toContain(status);
+    const reached = site.sandbox.hits.requests('platform').map(({ method, url }) => `${method} ${url}`);
+    expect(reached).toEqual(status === 200 ? ['GET /1/threads/current'] : []);
+    const [hit] = site.sandbox.hits.requests('platform');
+    expect(hit?.headers.host ?? new URL(site.sandbox.platformUrl).host).toBe(new URL(site.sandbox.platformUrl).host);
+  });
+
+  test('a query that is not known is refused', async () => {
+    const { status } = await sendRaw(site.url, head('GET /threads/current?url=http://evil.example/ HTTP/1.1'));
+    expect(status).toBe(400);
+  });
+
+  test('a HEAD asks the same and answers no body', async () => {
+    const { status, body } = await sendRaw(site.url, head('HEAD /threads/current HTTP/1.1'));
+    expect([status, body]).toEqual([200, '']);
+  });
+
+  test.each([
+    ['R77: POST', 'POST', 405],
+    ['R77: PUT', 'PUT', 405],
+    ['R77: DELETE', 'DELETE', 405],
+    ['R77: TRACE', 'TRACE', 405],
+    ['R77: OPTIONS', 'OPTIONS', 405],
+  ])('%s is refused and reaches nothing', async (_name, method, expected) => {
+    const { status } = await sendRaw(site.url, head(`${method} /threads/current HTTP/1.1`, 'Content-Length: 0'));
+    expect(status).toBe(expected);
+    expect(site.sandbox.hits.requests('platform')).toEqual([]);
+  });
+
+  test('R77: method overrides and forwarded URIs have no effect', async () => {
+    const answer = await sendRaw(
+      site.url,
+      head(
+        'GET /threads/current HTTP/1.1',
+        'X-HTTP-Method-Override: DELETE',
+        'X-Forwarded-Uri: /1/users/current',
+        'X-Original-URL: /1/users/current',
+        'X-Rewrite-URL: /1/users/current',
+      ),
+    );
+    expect(answer.status).toBe(200);
+    expect(site.sandbox.hits.requests('platform').map(({ method, url }) => `${method} ${url}`)).toEqual([
+      'GET /1/threads/current',
+    ]);
+  });
+
+  test.each([
+    ['two lengths', ['Content-Length: 0', 'Content-Length: 5']],
+    ['a length and chunks', ['Content-Length: 5', 'Transfer-Encoding: chunked']],
+    ['a folded header', ['X-A: b', ' folded: c']],
+    ['an unknown coding', ['Transfer-Encoding: xchunked']],
+  ])('R78: %s are refused and reach nothing', async (_name, headers) => {
+    const { status } = await sendRaw(site.url, head('GET /threads/current HTTP/1.1', ...headers));
+    expect(status).toBeGreaterThanOrEqual(400);
+    expect(status).toBeLessThan(500);
+    expect(site.sandbox.hits.requests('platform')).toEqual([]);
+  });
+});
+
+describe('R75: request headers', () => {
+  test('nothing of the caller’s reaches the platform, whatever Connection says', async () => {
+    const answer = await sendRaw(
+      site.url,
+      head(
+        'GET /threads/current HTTP/1.1',
+        'Connection: authorization, x-listed, close',
+        'Authorization: Basic ZXZpbDpldmls',
+        'X-Listed: listed-canary',
+        'X-Forwarded-For: 203.0.113.7',
+        'X-Forwarded-Host: evil.example',
+        'X-Forwarded-Proto: https',
+        'X_Forwarded_For: 203.0.113.8',
+        'X-Original-URL: /admin',
+        'Proxy-Authorization: Basic proxy-canary',
+        'Proxy-Connection: keep-alive',
+        'Forwarded: for=203.0.113.9',
+        'Via: 1.1 via-canary',
+        'X-Real-IP: 203.0.113.10',
+        'X-User: user-canary',
+        'X_User: user-canary',
+        'X-Request-Id: request-id-canary',
+        'If-None-Match: "etag-canary"',
+        'Range: bytes=0-1',
+        'Accept-Encoding: gzip, br',
+        'User-Agent: agent-canary',
+        'Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+        'TE: trailers',
+        'Expect-CT: max-age=0',
+      ),
+    );
+    expect(answer.status).toBe(200);
+    const [hit, ...others] = site.sandbox.hits.requests('platform');
+    expect(others).toEqual([]);
+    const names = (hit?.rawHeaders ?? []).filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
+    expect(names.toSorted()).toEqual([
+      'accept',
+      'accept-encoding',
+      'authorization',
+      'connection',
+      'host',
+      'user-agent',
+    ]);
+    expect(hit?.headers).toMatchObject({
+      accept: 'application/json',
+      'accept-encoding': 'identity',
+      'user-agent': 'Gatehouse',
+      authorization: expect.stringMatching(/^Bearer [A-Za-z0-9_-]{20,}$/),
+    });
+    expect(hit?.rawHeaders.join('\n')).not.toMatch(/canary|evil|203\.0\.113/);
+  });
+});
+
+describe('R76: response headers', () => {
+  test('only named ones come through, and no header of ours is overruled', async () => {
+    platform({
+      kind: 'answer',
+      status: 200,
+      body: { thread: {} },
+      headers: {
+        'Set-Cookie': 'evil=1; Path=/',
+        'Access-Control-Allow-Origin': '*',
+        'Access-Control-Allow-Credentials': 'true',
+        'Clear-Site-Data': '"*"',
+        Server: 'nginx/1.2.3',
+        'X-Powered-By': 'PHP',
+        Location: 'https://evil.example/',
+        Refresh: '0;url=https://evil.example/',
+        Link: '<https://evil.example/>; rel=preload',
+        'Cache-Control': 'public, max-age=9999',
+        'Content-Security-Policy': 'default-src *',
+        'Strict-Transport-Security': 'max-age=1',
+        'Content-Disposition': 'attachment; filename=x',
+        'X-Frame-Options': 'ALLOWALL',
+        'Proxy-Status': 'evil',
+        'WWW-Authenticate': 'Basic realm=evil',
+        'X-Request-Id': 'upstream-request-id',
+        ETag: '"v1"',
+        'Last-Modified': 'Wed, 01 Jan 2025 00:00:00 GMT',
+        'Content-Language': 'da',
+      },
+    });
+    const { status, headers } = await thread();
+    expect(status).toBe(200);
+    for (const name of [
+      'set-cookie',
+      'access-control-allow-origin',
+      'access-control-allow-credentials',
+      'clear-site-data',
+      'server',
+      'x-powered-by',
+      'location',
+      'refresh',
+      'link',
+      'content-disposition',
+      'proxy-status',
+      'www-authenticate',
+    ]) {
+      expect(headers.get(name), name).toBeNull();
+    }
+    expect(headers.get('etag')).toBe('"v1"');
+    expect(headers.get('last-modified')).toBe('Wed, 01 Jan 2025 00:00:00 GMT');
+    expect(headers.get('content-language')).toBe('da');
+    expect(headers.get('content-type')).toBe('application/json');
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(headers.get('content-security-policy')).toBe("default-src 'none'; frame-ancestors 'none'; sandbox");
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('x-request-id')).not.toBe('upstream-request-id');
+  });
+
+  test.each(['gzip', 'br', 'x-unknown'])(
+    'a body with the content encoding %s, which was not asked for, is refused',
+    async (encoding) => {
+      platform({ kind: 'answer', status: 200, body: 'packed', headers: { 'Content-Encoding': encoding } });
+      const { status, json } = await thread();
+      expect([status, json.code]).toEqual([502, 'upstream_error']);
+      expect(JSON.stringify(json)).not.toContain('packed');
+      platform({ kind: 'answer', status: 404, body: 'packed', headers: { 'Content-Encoding': encoding } });
+      expect((await thread()).status).toBe(502);
+    },
+  );
+
+  test('a body that says it has the identity encoding passes', async () => {
+    platform({ kind: 'answer', status: 200, body: {}, headers: { 'Content-Encoding': 'identity' } });
+    const { status, headers } = await thread();
+    expect([status, headers.get('content-encoding')]).toEqual([200, null]);
+  });
+
+  test.each(['text/html; charset=iso-8859-1', 'text/plain', 'application/vnd.quip+json', 'nonsense'])(
+    'the media type %s stays as it is',
+    async (type) => {
+      platform({ kind: 'answer', status: 200, body: 'x', headers: { 'Content-Type': type } });
+      const page = await agent.get(`${site.url}/threads/current`);
+      expect([page.status, page.headers.get('content-type')]).toEqual([200, type]);
+    },
+  );
+
+  test('a page of the platform’s is data here: it may run nothing', async () => {
+    platform({
+      kind: 'answer',
+      status: 200,
+      body: '<script>alert(1)</script>',
+      headers: { 'Content-Type': 'text/html' },
+    });
+    const page = await agent.get(`${site.url}/threads/current`);
+    expect(page.headers.get('content-security-policy')).toContain('sandbox');
+    expect(page.headers.get('x-content-type-options')).toBe('nosniff');
+  });
+
+  test('R61: the access token is in no answer', async () => {
+    await thread();
+    const token = site.sandbox.hits.requests('platform')[0]?.headers.authorization?.slice('Bearer '.length) ?? '';
+    expect(token.length).toBeGreaterThan(20);
+    for (const path of ['/threads/current', '/', '/session', '/connections', '/connections/platform']) {
+      const page = await agent.get(site.url + path);
+      expect(page.status).toBe(200);
+      expect(page.body + JSON.stringify([...page.headers])).not.toContain(token);
+    }
+  });
+});
+
+describe('what the platform’s answers become', () => {
+  const inTwoMinutes = () => String(Math.floor(Date.now() / 1000) + 120);
+  type Case = [string, () => FaultKind, { status: number; code: string; received?: string; retry?: [number, number] }];
+  const answer =
+    (status: number, body: string | object = {}, headers: Record<string, string> = {}): (() => FaultKind) =>
+    () => ({ kind: 'answer', status, body, headers });
+  const limited = (received: string, retry: [number, number]) => ({
+    status: 429,
+    code: 'upstream_rate_limited',
+    received,
+    retry,
+  });
+  const failed = { status: 502, code: 'upstream_error' };
+
+  const cases: Case[] = [
+    ['429 with seconds', answer(429, {}, { 'Retry-After': '17' }), limited('429', [17, 17])],
+    [
+      '429 with a date',
+      () =>
+        ({ ...answer(429)(), headers: { 'Retry-After': new Date(Date.now() + 90_000).toUTCString() } }) as FaultKind,
+      limited('429', [85, 91]),
+    ],
+    [
+      '429 with a reset',
+      () => ({ ...answer(429)(), headers: { 'X-Ratelimit-Reset': inTwoMinutes() } }) as FaultKind,
+      limited('429', [115, 121]),
+    ],
+    ['429 with a reset in seconds from now', answer(429, {}, { 'X-Ratelimit-Reset': '40' }), limited('429', [40, 40])],
+    [
+      '429 of the company with its reset',
+      () =>
+        ({
+          ...answer(429)(),
+          headers: { 'X-Company-RateLimit-Remaining': '0', 'X-Company-RateLimit-Reset': inTwoMinutes() },
+        }) as FaultKind,
+      limited('429', [115, 121]),
+    ],
+    ['429 with a reset of 0', answer(429, {}, { 'X-Ratelimit-Reset': '0' }), limited('429', [60, 60])],
+    ['429 with nothing', answer(429), limited('429', [60, 60])],
+    [
+      '429 with nonsense',
+      answer(429, {}, { 'Retry-After': '-5', 'X-Ratelimit-Reset': 'soon' }),
+      limited('429', [60, 60]),
+    ],
+    ['429 with a year', answer(429, {}, { 'Retry-After': '31536000' }), limited('429', [3600, 3600])],
+    ['503 "Over Rate Limit"', answer(503, { error_description: 'Over Rate Limit' }), limited('503', [60, 60])],
+    ['503 with no calls left', answer(503, '', { 'X-Ratelimit-Remaining': '0' }), limited('503', [60, 60])],
+    [
+      '503 with no calls left of the company',
+      answer(503, '', { 'X-Company-RateLimit-Remaining': '0' }),
+      limited('503', [60, 60]),
+    ],
+    ['503 with the company’s wait', answer(503, '', { 'X-Company-Retry-After': '33' }), limited('503', [33, 33])],
+    ['503 of any other kind', answer(503, 'Service Unavailable', { 'Retry-After': '9' }), failed],
+    ['503 with calls left', answer(503, '', { 'X-Ratelimit-Remaining': '12' }), failed],
+    ['500 with HTML', () => ({ kind: 'error' }), failed],
+    ['502', answer(502), failed],
+    ['504', answer(504), failed],
+    ['301', answer(301, '', { Location: 'https://evil.example/' }), failed],
+    ['302', answer(302, '', { Location: '/elsewhere' }), failed],
+    ['304', answer(304), failed],
+    ['307', answer(307, '', { Location: 'https://evil.example/' }), failed],
+    ['a 401 that a fresh token does not mend', answer(401), failed],
+    ['a reset', () => ({ kind: 'reset' }), failed],
+    ['a refused connection amid the head', () => ({ kind: 'reset', when: 'before_headers' }), failed],
+  ];
+
+  /** Until the platform may be asked again; the session does not last so long. */
+  const waitOut = async (seconds: number) => {
+    site.sandbox.faults.clear();
+    pass(seconds);
+    ({ agent } = await signIn(site));
+    cookie = agent.cookies.header(site.url);
+  };
+
+  const CHALLENGE = {
+    'WWW-Authenticate': 'Bearer realm="", error="insufficient_claims", claims="eyJhY2Nlc3NfdG9rZW4iOnt9fQ=="',
+  };
+  test.each([
+    [401, 5],
+    // A token that is as new as can be had is not refreshed.
+    [401, 0],
+    [403, 5],
+  ])('a claims challenge with %i is named, %i seconds after the sign-in', async (status, age) => {
+    ({ agent } = await signIn(site));
+    pass(age);
+    platform({ kind: 'answer', status, body: {}, headers: CHALLENGE });
+    const { status: given, json, headers } = await thread();
+    expect([given, json.code, json.connectUrl]).toEqual([502, 'upstream_error', `${site.url}/connections/platform`]);
+    expect(json.detail).toMatch(/requires more of the user’s sign-in.*\(claims challenge\)\. Connect .* again/);
+    expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
+    // Lines of the audit trail may come in between and afterwards.
+    const ofRequest = site.logs().filter((line) => line.includes(`"requestId":"${headers.get('x-request-id')}"`));
+    expect(ofRequest).toContainEqual(
+      expect.stringContaining(`the platform answered ${status} with a claims challenge`),
+    );
+    expect(site.logs().join('')).not.toContain('eyJhY2Nlc3N');
+    const page = await agent.get(`${site.url}/threads/current`);
+    expect(page.body).toContain('Connect again');
+    const [, reference = ''] = /class="reference(?:-small)?"[^>]*>([^<]*)</.exec(page.body) ?? [];
+    const { agent: administrator } = await signIn(site, 'admin@example.test');
+    const found = await getJson(administrator, `${site.url}/admin/api/sign-ins?q=${reference}`);
+    expect(found.json.problem).toMatchObject({ code: 'upstream_error', cause: 'insufficient_claims' });
+  });
+
+  describe('a scope that the access token lacks', () => {
+    const scope = 'platform_read_only';
+    test.each([
+      [401, `Bearer error="insufficient_scope", scope="${scope}"`],
+      [403, `Bearer realm="x", error="insufficient_scope", error_description="No.", scope="unknown ${scope}"`],
+      [403, `DPoP error=insufficient_scope, scope=${scope}`],
+    ])('with %i %s leads to where the user adds it', async (status, challenge) => {
+      ({ agent } = await signIn(site));
+      platform({ kind: 'answer', status, body: {}, headers: { 'WWW-Authenticate': challenge } });
+      const { status: given, json, headers } = await thread();
+      const connectUrl = `${site.url}/connections/platform?scope=${scope}`;
+      expect([given, json.code, json.connectUrl]).toEqual([403, 'scopes_missing', connectUrl]);
+      expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
+      const { json: own } = await getJson(agent, `${site.url}/connections`);
+      expect(own.connections).toMatchObject([{ health: 'active', missingScopes: [] }]);
+      for (const path of ['/', '/threads/current']) {
+        const page = await agent.get(site.url + path);
+        expect(page.body).toMatch(new RegExp(`href="${connectUrl.replace('?', '[?]')}"[^>]*>Add permissions`));
+      }
+      const page = await agent.get(connectUrl);
+      expect(page.body).toContain('needs more permissions');
+    });
+
+    test.each([
+      'Bearer error="insufficient_scope"',
+      'Bearer error="insufficient_scope", scope="unknown"',
+      'Bearer error="invalid_request", scope="platform_read_only"',
+    ])('is passed on as it came where the user cannot add it: %s', async (challenge) => {
+      ({ agent } = await signIn(site));
+      platform({ kind: 'answer', status: 403, body: { error: 'no' }, headers: { 'WWW-Authenticate': challenge } });
+      const { status, json } = await thread();
+      expect([status, json]).toEqual([403, { error: 'no' }]);
+    });
+  });
+
+  test.each(cases)('%s', async (_name, fault, { status, code, received, retry }) => {
+    pass(5);
+    platform(fault());
+    const { status: given, json, headers } = await thread();
+    expect({ given, ...json }).toMatchObject({
+      given: status,
+      status,
+      code,
+      type: `${site.url}/problems/${code}`,
+      instance: expect.stringMatching(/^urn:uuid:/),
+    });
+    expect(headers.get('content-type')).toMatch(/^application\/problem\+json/);
+    const expectedStatus = received ? `gatehouse; received-status=${received}` : 'gatehouse; error=http_protocol_error';
+    expect(headers.get('proxy-status')).toBe(expectedStatus);
+    if (retry) {
+      expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(retry[0]);
+      expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(retry[1]);
+    } else expect(headers.get('retry-after')).toBeNull();
+    expect(headers.get('location')).toBeNull();
+    expect(site.sandbox.hits.count('GET /elsewhere')).toBe(0);
+    if (retry) await waitOut(retry[1]);
+  });
+
+  test('what the platform refused for a while is not asked for again before, and the rest of the wait is told', async () => {
+    const { agent: other } = await signIn(site, 'second@example.test');
+    site.sandbox.hits.reset();
+    platform({ ...answer(429, {}, { 'Retry-After': '20' })(), times: 1 });
+    expect((await thread()).headers.get('retry-after')).toBe('20');
+    pass(8);
+    const { status, json, headers } = await thread();
+    expect([status, json.code]).toEqual([429, 'upstream_rate_limited']);
+    // Time passes by itself as well.
+    expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(5);
+    expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(12);
+    expect(headers.get('proxy-status')).toBe('gatehouse; error=http_request_denied');
+    expect(site.sandbox.hits.count('GET /1/threads/current')).toBe(1);
+    expect((await getJson(other, `${site.url}/threads/current`)).status).toBe(200);
+    pass(12);
+    expect((await thread()).status).toBe(200);
+  });
+
+  test('where it did not say for how long, a person may ask it again at once', async () => {
+    platform({ ...answer(429)(), times: 1 });
+    expect((await thread()).status).toBe(429);
+    expect((await thread()).status).toBe(200);
+  });
+
+  test.each([400, 402, 403, 404, 405, 409, 410, 418, 422, 451])(
+    '%i passes through with its body, as the platform’s own',
+    async (status) => {
+      const body = { error: 'theirs', error_code: status, error_description: 'Said by the platform.' };
+      platform({ kind: 'answer', status, body });
+      const { status: given, json, headers } = await thread();
+      expect([given, json]).toEqual([status, body]);
+      expect(headers.get('proxy-status')).toBeNull();
+      expect(headers.get('content-type')).toBe('application/json');
+    },
+  );
+
+  test.each([200, 201, 203])('%i passes through', async (status) => {
+    platform({ kind: 'answer', status, body: { ok: true } });
+    expect(await thread()).toMatchObject({ status, json: { ok: true } });
+  });
+
+  test('204 passes through without a body', async () => {
+    platform({ kind: 'answer', status: 204 });
+    const page = await agent.get(`${site.url}/threads/current`, JSON_ONLY);
+    expect([page.status, page.body]).toEqual([204, '']);
+  });
+
+  test.each<[string, FaultKind]>([
+    ['that ends before its length', { kind: 'truncated' }],
+    ['that is reset', { kind: 'reset', when: 'after_headers' }],
+  ])('a body %s never ends as a whole answer', async (_name, fault) => {
+    platform(fault);
+    const answer = await fetch(`${site.url}/threads/current`, { headers: { cookie, accept: 'application/json' } });
+    expect(answer.status).toBe(200);
+    await expect(answer.text()).rejects.toThrow();
+  });
+
+  test('nothing of a refusal repeats what the platform said', async () => {
+    platform({ kind: 'answer', status: 500, body: 'stack-trace-canary' });
+    const page = await agent.get(`${site.url}/threads/current`, JSON_ONLY);
+    expect(page.status).toBe(502);
+    expect(page.body).not.toContain('canary');
+    expect(site.logs().join('')).not.toContain('stack-trace-canary');
+  });
+
+  test('a browser gets a page instead of a document', async () => {
+    platform({ kind: 'error' });
+    const page = await agent.get(`${site.url}/threads/current`);
+    expect([page.status, page.headers.get('content-type')]).toEqual([502, 'text/html; charset=utf-8']);
+    expect(page.headers.get('proxy-status')).toBe('gatehouse; error=http_protocol_error');
+  });
+});
+
+describe('what our own refusals are', () => {
+  test('sign_in_required without a session, and nothing leaves', async () => {
+    const answer = await fetch(`${site.url}/threads/current`, { headers: { accept: 'application/json' } });
+    expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([401, 'sign_in_required']);
+    expect(site.sandbox.hits.requests()).toEqual([]);
+  });
+
+  test('not_connected, with where to connect', async () => {
+    const { agent: other } = await signIn(site, 'second@example.test');
+    await disconnect(site, other);
+    site.sandbox.hits.reset();
+    const { status, json, headers } = await getJson(other, `${site.url}/threads/current`);
+    expect({ status, ...json }).toMatchObject({
+      status: 403,
+      code: 'not_connected',
+      connectUrl: `${site.url}/connections/platform`,
+    });
+    expect(headers.get('proxy-status')).toBe('gatehouse; error=http_request_denied');
+    expect(site.sandbox.hits.requests()).toEqual([]);
+  });
+
+  test.each([
+    ['unknown', '?app=nobody', 404, 'not_found'],
+    ['empty', '?app=', 404, 'not_found'],
+    ['twice', '?app=platform&app=platform', 400, 'invalid_request'],
+    ['a name of every object', '?app=__proto__', 404, 'not_found'],
+    ['the only one', '?app=platform', 200, undefined],
+  ])('an app that is %s', async (_name, query, status, code) => {
+    const answer = await getJson(agent, `${site.url}/threads/current${query}`);
+    expect([answer.status, answer.json.code]).toEqual([status, code]);
+  });
+});
+
+describe('with several apps that serve threads', () => {
+  const THREAD_PATHS = { platform: '/1/threads/current', second: '/1/threads/recent' };
+  const startSeveral = (platform: Record<string, unknown> = {}, second: Record<string, unknown> = {}) =>
+    startSite({
+      apps: (urls) => [
+        sandboxApp(urls, 'platform', platform),
+        sandboxApp(urls, 'second', { threadPath: THREAD_PATHS.second, ...second }),
+      ],
+    });
+  const called = (several: TestSite) => several.sandbox.hits.requests('platform').map(({ path }) => path);
+
+  test('the app that the user signed in with is served, and a named one in its place', async () => {
+    const several = await startSeveral();
+    try {
+      for (const app of ['platform', 'second'] as const) {
+        const { agent: user } = await signIn(several, 'user@example.test', { path: `/sign-in?app=${app}` });
+        several.sandbox.hits.reset();
+        // The first request reads the session; those after it read the grant at the same time.
+        for (let times = 0; times < 2; times += 1) {
+          expect((await getJson(user, `${several.url}/threads/current`)).status).toBe(200);
+        }
+        expect(called(several)).toEqual([THREAD_PATHS[app], THREAD_PATHS[app]]);
+      }
+      const { agent: other } = await signIn(several, 'second@example.test', { path: '/sign-in?app=platform' });
+      several.sandbox.hits.reset();
+      expect((await getJson(other, `${several.url}/threads/current?app=second`)).json).toMatchObject({
+        code: 'not_connected',
+        connectUrl: `${several.url}/connections/second`,
+      });
+      expect(called(several)).toEqual([]);
+    } finally {
+      await several.close();
+    }
+  });
+
+  test('one has to be named where the user signed in with an app that serves none', async () => {
+    const several = await startSite({
+      apps: (urls) => [
+        sandboxApp(urls, 'platform', { apiBaseUrl: undefined }),
+        sandboxApp(urls, 'second', { signIn: undefined }),
+        { ...sandboxApp(urls, 'second', { signIn: undefined }), id: 'third' },
+      ],
+    });
+    try {
+      const { agent: user } = await signIn(several);
+      several.sandbox.hits.reset();
+      const { status, json } = await getJson(user, `${several.url}/threads/current`);
+      expect([status, json.code]).toEqual([400, 'invalid_request']);
+      expect(several.sandbox.hits.requests()).toEqual([]);
+    } finally {
+      await several.close();
+    }
+  });
+});

@@ -1,0 +1,259 @@
+/** Importing connections by the admin API and by the command: what is refused, for which cause, and what stays untouched. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
+import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import { createGrantImports } from '../../../src/gatehouse/grants/imported-grant.ts';
+import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
+import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { appOfFile } from '../../support/apps.ts';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import { sealerOf } from '../../support/encryption-keys.ts';
+import { getJson } from '../../support/gatehouse.ts';
+import { makeAdminToken, runCommand } from '../../support/terminal.ts';
+import { until } from '../../support/until.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
+import { attempt, type HostileSite, startHostileSite } from '../sign-in/attempt.ts';
+
+const APP = 'elsewhere';
+const ADA = 'user-1';
+
+let site: HostileSite;
+let desk: VaultDesk;
+let admin: Administrator;
+/** Of Ada, whom Gatehouse has forgotten but for her session. */
+let refreshToken: string;
+let userId: string;
+let agent: Awaited<ReturnType<typeof attempt>>['agent'];
+beforeAll(async () => {
+  site = await startHostileSite();
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+afterAll(async () => {
+  await desk.close();
+  await site.close();
+});
+beforeEach(async () => {
+  site.provider.signInAs({ sub: ADA, name: 'Ada Quill', email: 'ada@example.test' });
+  ({ agent } = await attempt(site));
+  ({ userId } = await sessionOf(site, agent));
+  const stored = await desk.grants.loadStored(userId, APP);
+  if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
+  refreshToken = stored.grant.refreshToken ?? '';
+  await desk.grants.remove(userId, APP, stored.version);
+});
+afterEach(() => site.provider.reset());
+
+const entryOf = (changes: Record<string, unknown> = {}) => ({
+  ...{ user: { subject: ADA }, app: APP, refreshToken },
+  ...changes,
+});
+const post = async (...entries: unknown[]) => {
+  const { status, json } = await admin.call('POST', '/connections/import', { entries });
+  expect(JSON.stringify(json)).not.toContain(refreshToken);
+  return { status, json };
+};
+const failuresOf = async (...entries: unknown[]) => {
+  const { status, json } = await post(...entries);
+  expect(status).toBe(200);
+  return json.failures;
+};
+const auditOf = async (event: string) => {
+  const { json } = await admin.call('GET', `/audit?event=${event}`);
+  return json.items as Record<string, unknown>[];
+};
+const run = (text: string) => {
+  const file = join(site.dataDirectory, 'import.json');
+  writeFileSync(file, text);
+  return runCommand(['connections', 'import', file], site.env);
+};
+
+test('a connection works, has one audit entry without a token, and is not imported twice', async () => {
+  const before = (await auditOf('connection.imported')).length;
+  expect(await post(entryOf())).toMatchObject({ status: 200, json: { imported: 1, failures: [] } });
+  const thread = await getJson(agent, `${site.url}/threads/current`);
+  expect(thread.status).toBe(200);
+  const entries = await auditOf('connection.imported');
+  expect(entries.length).toBe(before + 1);
+  expect(entries[0]).toMatchObject({
+    ...{ actor: { kind: 'admin_token' }, userId },
+    target: { kind: 'connection', id: `${userId}/${APP}` },
+  });
+  const grant = await desk.read(userId, APP);
+  expect(JSON.stringify(entries)).not.toContain(grant.refreshToken);
+  expect(grant.account).toEqual({ issuer: site.provider.issuer, subject: ADA });
+
+  site.provider.hits.length = 0;
+  const again = await post(entryOf({ refreshToken: 'another-one' }));
+  expect(again.json).toMatchObject({ imported: 0, alreadyConnected: 1, failures: [] });
+  expect(site.provider.hitsOf('refresh')).toEqual([]);
+  expect(await desk.read(userId, APP)).toEqual(grant);
+});
+
+test('R111: a refused token leaves no connection that works, and is replaced by a later import', async () => {
+  const refused = { line: 1, user: userId, app: APP, result: 'refused', cause: 'grant_refused' };
+  expect(await failuresOf(entryOf({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
+  expect((await sessionOf(site, agent)).connections).toMatchObject([{ app: APP, health: 'reconnect_needed' }]);
+  const thread = await getJson(agent, `${site.url}/threads/current`);
+  expect([thread.status, thread.json.code]).toEqual([403, 'reconnect_needed']);
+  // The same once more costs no call.
+  site.provider.hits.length = 0;
+  expect(await failuresOf(entryOf({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
+  expect(site.provider.hitsOf('refresh')).toEqual([]);
+  expect(await post(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
+});
+
+test('R111: a token of another account is refused, and nothing of it stays', async () => {
+  expect(await failuresOf(entryOf({ account: { subject: 'user-2' } }))).toMatchObject([
+    { result: 'refused', cause: 'other_account' },
+  ]);
+  expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();
+  expect(site.provider.hitsOf('revocation')).toEqual([]);
+  expect((await getJson(agent, `${site.url}/threads/current`)).json.code).toBe('not_connected');
+});
+
+test('an imported connection without a known account belongs to the one that the first ID token names', async () => {
+  await post(entryOf());
+  await desk.change(
+    userId,
+    ({ account }) => ({ account: { issuer: account.issuer }, accessToken: '', expiresAt: 0 }),
+    APP,
+  );
+  expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(200);
+  expect((await desk.read(userId, APP)).account).toEqual({ issuer: site.provider.issuer, subject: ADA });
+});
+
+test('R111: while the provider is away the token is kept sealed, is not shown as working, and works later', async () => {
+  site.provider.set({ answers: { refresh: (res) => void res.writeHead(503).end() } });
+  expect(await failuresOf(entryOf({ refreshToken: 'sent-in-vain' }))).toMatchObject([
+    { result: 'unchecked', cause: 'provider_unavailable' },
+  ]);
+  const { accessToken, failure } = await desk.read(userId, APP);
+  expect([accessToken, failure?.kind]).toEqual(['', 'passing']);
+  expect((await sessionOf(site, agent)).connections).toMatchObject([{ health: 'in_doubt' }]);
+  site.provider.reset();
+  // Time passes, and this provider spends what it refuses.
+  await desk.change(
+    userId,
+    (grant) => ({ refreshToken, failure: grant.failure && { ...grant.failure, retryAt: 0 } }),
+    APP,
+  );
+  expect(await post(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
+});
+
+test('R111: a connection that cannot be read, for want of its key, is reported and not replaced', async () => {
+  const { store } = desk;
+  const lost = sealerOf({ ENCRYPTION_KEYS: generateEncryptionKey(new Date()) });
+  const sealed = createGrantStore({ store, sealer: lost, clock: Date.now });
+  const grant = { id: 'c1', userId, appId: APP, refreshToken: 'of-the-lost-key', connectedAt: 1 } as Grant;
+  expect(await sealed.save(grant, 0)).toBeDefined();
+  const before = await store.get(keys.grant(userId, APP));
+  const imported = (await auditOf('connection.imported')).length;
+  const { json } = await post(entryOf());
+  expect(json).toMatchObject({ imported: 0, refused: 0, invalid: 1 });
+  expect(json.failures).toMatchObject([{ line: 1, user: userId, app: APP, result: 'invalid', cause: 'unreadable' }]);
+  expect(await store.get(keys.grant(userId, APP))).toEqual(before);
+  expect((await auditOf('connection.imported')).length).toBe(imported);
+  expect(site.provider.hitsOf('refresh')).toEqual([]);
+  await sealed.remove(userId, APP, before?.version ?? 0);
+});
+
+test('R111: what was sealed and not tried is tried at the next start', async () => {
+  const app = appOfFile(site.env, APP);
+  const imports = createGrantImports({
+    isRegistered: async () => true,
+    ...{ grants: desk.grants, clock: Date.now },
+    refresher: { attempt: () => Promise.reject(new Error('The process has ended.')) },
+  });
+  const imported = { userId, app, refreshToken, scopes: ['openid'], account: { subject: ADA }, admit: async () => [] };
+  expect(await imports.seal(imported, async () => undefined)).toBeUndefined();
+  const hook = { url: `${site.provider.issuer}/hook`, events: ['connection.created', 'connection.recovered'] };
+  const { id } = (await admin.call('POST', '/webhooks', hook)).json;
+  await site.restart();
+  await until(async () => (await desk.read(userId, APP)).accessToken !== '');
+  const messages = async () => (await admin.call('GET', `/webhooks/${id}/messages`)).json.items as { event: string }[];
+  await until(async () => (await messages()).length > 0);
+  expect(await messages()).toMatchObject([{ event: 'connection.created' }]);
+  expect(site.provider.hitsOf('refresh').length).toBe(1);
+  expect(await post(entryOf())).toMatchObject({ json: { alreadyConnected: 1, failures: [] } });
+});
+
+test('a user who has not signed in yet finds the connection at the sign-in', async () => {
+  const id = userIdOf(site.provider.issuer, 'user-9');
+  site.provider.signInAs({ sub: 'user-9', name: 'Nell' });
+  await attempt(site);
+  const { grant, version } = (await desk.grants.loadStored(id, APP)) as {
+    grant: { refreshToken: string };
+    version: number;
+  };
+  await desk.grants.remove(id, APP, version);
+  await admin.call('DELETE', `/users/${id}`);
+  const entry = entryOf({
+    user: { subject: 'user-9', issuer: site.provider.issuer },
+    refreshToken: grant.refreshToken,
+  });
+  expect(await post(entry)).toMatchObject({ json: { imported: 1, failures: [] } });
+  const { json } = await admin.call('GET', `/connections/${id}.${APP}`);
+  expect(json).toMatchObject({ user: { id }, health: 'active' });
+  const other = await attempt(site);
+  expect((await getJson(other.agent, `${site.url}/threads/current`)).status).toBe(200);
+});
+
+test('R19: each entry that cannot be meant is reported with its cause, by line, and the others are imported', async () => {
+  const lines = [
+    entryOf({ app: 'unheard-of' }),
+    entryOf({ user: { id: 'u0000000000000000000000' } }),
+    entryOf({ user: { email: 'ada@example.test' } }),
+    entryOf({ user: { subject: ADA, issuer: 'https://else.example' } }),
+    entryOf({ user: {} }),
+    entryOf({ refreshToken: '' }),
+    ['an array'],
+    entryOf({ user: { id: userId } }),
+    entryOf(),
+  ].map((entry) => JSON.stringify(entry));
+  const { status, stdout, stderr } = await run(`{"user":\n${lines.join('\n')}\n`);
+  expect([status, stderr]).toEqual([1, '']);
+  const [summary, , ...table] = stdout.trimEnd().split('\n');
+  expect(summary).toBe('1 imported, 0 already connected, 0 refused, 0 not checked, 9 not valid.');
+  expect(table.map((row) => row.trim().split(/ {2,}/))).toEqual([
+    ['line', 'result', 'app', 'user', 'why'],
+    ['1', 'not valid', '-', '-', 'This is not a JSON object.'],
+    ['2', 'not valid', 'unheard-of', '-', 'There is no connected app with this id.'],
+    ['3', 'not valid', APP, 'u0000000000000000000000', expect.stringContaining('No user with this id has signed in')],
+    ['4', 'not valid', '-', '-', expect.stringContaining('an e-mail address identifies no user')],
+    ['5', 'not valid', APP, '-', 'No connected app signs users in at this issuer.'],
+    ['6', 'not valid', '-', '-', expect.stringContaining('Give either "id" or "subject"')],
+    ['7', 'not valid', '-', '-', expect.stringContaining('#/refreshToken')],
+    ['8', 'not valid', '-', '-', 'This is not a JSON object.'],
+    ['10', 'not valid', APP, userId, 'An earlier entry is for the same user and app.'],
+  ]);
+  expect(stdout).not.toContain(refreshToken);
+  expect((await auditOf('connection.imported'))[0]).toMatchObject({ actor: { kind: 'operator' }, userId });
+});
+
+test('nothing is imported for a disabled user or a file that is not there', async () => {
+  await admin.call('POST', `/users/${userId}/disable`);
+  expect(await failuresOf(entryOf())).toMatchObject([{ result: 'invalid', cause: 'user_disabled' }]);
+  await admin.call('POST', `/users/${userId}/enable`);
+  expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();
+  const { status, stderr } = await runCommand(['connections', 'import', '/no/such/file'], site.env);
+  expect([status, stderr]).toEqual([1, 'This cannot be done: /no/such/file cannot be read: check the path.\n']);
+});
+
+test('R111: only an administrator who may change things imports, and at most 100 entries in one call', async () => {
+  const call = async (headers: Record<string, string>) => {
+    const body = JSON.stringify({ entries: [entryOf()] });
+    const { status } = await ask(`${site.url}/admin/api/connections/import`, { method: 'POST', headers, body });
+    return status;
+  };
+  const read = await makeAdminToken(site, { scope: 'read' });
+  expect(await call({ ...DATA, ...JSON_BODY })).toBe(401);
+  expect(await call({ ...DATA, ...JSON_BODY, authorization: `Bearer ${read}` })).toBe(403);
+  const many = await post(...Array.from({ length: 101 }, () => entryOf()));
+  expect([many.status, many.json.code]).toEqual([400, 'invalid_request']);
+  expect(await desk.grants.loadStored(userId, APP)).toBeUndefined();
+});

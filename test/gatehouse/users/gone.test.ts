@@ -1,0 +1,178 @@
+/** R117: nothing is made for a user or an app that is gone, however the requests fall together. `ROUNDS` makes more of them. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
+import type { Answer } from '../../support/hostile-answers.ts';
+import { breakStore } from '../../support/store-fault.ts';
+import { until } from '../../support/until.ts';
+import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
+import { attempt, begin, callbackFor, type HostileSite, startHostileSite, textOf } from '../sign-in/attempt.ts';
+
+interface Entry {
+  target: { id: string };
+}
+
+const ROUNDS = Number(process.env.ROUNDS ?? 12);
+
+let site: HostileSite;
+let desk: VaultDesk;
+let admin: Administrator;
+beforeAll(async () => {
+  site = await startHostileSite({
+    apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'files', name: 'Files', signIn: undefined })],
+  });
+  desk = await openVaultDesk(site);
+  admin = await administratorOf(site, desk);
+});
+afterAll(async () => {
+  await desk?.close();
+  await site?.close();
+});
+
+async function signInAs(sub: string): Promise<{ agent: UserAgent; userId: string; csrfToken: string }> {
+  site.provider.signInAs({ sub, email: `${sub}@example.test` });
+  const { agent, signedIn } = await attempt(site);
+  expect(signedIn).toBe(true);
+  return { agent, ...(await sessionOf(site, agent)) };
+}
+
+const post = (agent: UserAgent, path: string, csrfToken: string) =>
+  agent.request(site.url + path, {
+    method: 'POST',
+    headers: { accept: 'application/json' },
+    body: new URLSearchParams({ _csrf: csrfToken }),
+    follow: false,
+  });
+
+/** The callback of a connection that the user has allowed and that no browser has opened. */
+async function pendingConnection(agent: UserAgent, csrfToken: string, app = 'files'): Promise<string> {
+  const started = await post(agent, `/connections/${app}`, csrfToken);
+  return (await callbackFor(started.headers.get('location') ?? '')).href;
+}
+
+const grantsOf = async (userId: string) => (await desk.grants.list(userId)).map(({ appId }) => appId);
+/** Spreads the callback over the time that the other request takes. */
+const after = (round: number) => new Promise((resolve) => setTimeout(resolve, round % 6));
+/** Refresh tokens that the provider was asked to revoke. */
+const revoked = () => site.provider.hitsOf('revocation').map(({ body }) => new URLSearchParams(body).get('token'));
+const issued = () => site.provider.hitsOf('token').length;
+
+test(`R117 a user who is deleted while a connection is being made keeps none, ${ROUNDS} times`, async () => {
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const { agent, userId, csrfToken } = await signInAs(`deleted-${round}`);
+    const callback = await pendingConnection(agent, csrfToken);
+    site.provider.reset();
+    const other = createUserAgent();
+    other.cookies.set(site.url, 'gatehouse', agent.cookies.get('gatehouse') ?? '');
+    const [deletion] = await Promise.all([
+      after(round).then(() => post(other, '/account/delete', csrfToken)),
+      after(round * 2).then(() => agent.get(callback)),
+    ]);
+    expect([deletion.status, await grantsOf(userId)], `round ${round}`).toEqual([200, []]);
+    expect((await admin.call('GET', `/users/${userId}`)).status).toBe(404);
+    // What the provider issued for it has been revoked, and so has the grant of the sign-in.
+    await until(() => revoked().length >= issued() + 1);
+  }
+});
+
+test('R117 a sign-in that began before the deletion makes no user and no connection, and a later one does', async () => {
+  const { agent, userId, csrfToken } = await signInAs('returning');
+  const second = createUserAgent();
+  const { location } = await begin(site, { agent: second });
+  const callback = (await callbackFor(location)).href;
+  expect((await post(agent, '/account/delete', csrfToken)).status).toBe(200);
+  const page = await second.get(callback);
+  expect([page.status, textOf(page.body)]).toEqual([401, expect.stringContaining('your data was deleted')]);
+  expect((await admin.call('GET', `/users/${userId}`)).status).toBe(404);
+  expect(await grantsOf(userId)).toEqual([]);
+  expect((await signInAs('returning')).userId).toBe(userId);
+  expect(await grantsOf(userId)).toHaveLength(1);
+});
+
+test.each<[string, (agent: UserAgent, csrfToken: string, userId: string) => Promise<unknown>]>([
+  ['signs out everywhere', (agent, csrfToken) => post(agent, '/sign-out/everywhere', csrfToken)],
+  ['is disabled', (_agent, _csrfToken, userId) => admin.call('POST', `/users/${userId}/disable`)],
+  [
+    'is signed out by an administrator',
+    (_agent, _csrfToken, userId) => admin.call('POST', `/users/${userId}/sign-out`),
+  ],
+])(
+  'R117 a user who %s while the provider is slow gets no connection, and its tokens are revoked',
+  async (what, end) => {
+    const { agent, userId, csrfToken } = await signInAs(`slow-${what.length}`);
+    const callback = await pendingConnection(agent, csrfToken);
+    site.provider.reset();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const token: Answer = (res, { body }) =>
+      void released.then(() => res.writeHead(200, { 'content-type': 'application/json' }).end(body));
+    site.provider.set({ answers: { token } });
+    const other = createUserAgent();
+    other.cookies.set(site.url, 'gatehouse', agent.cookies.get('gatehouse') ?? '');
+    const connecting = agent.get(callback);
+    await until(() => issued() === 1);
+    await end(other, csrfToken, userId);
+    release();
+    expect((await connecting).status).toBeGreaterThanOrEqual(400);
+    expect(await grantsOf(userId)).not.toContain('files');
+    await until(() => revoked().length > 0);
+  },
+);
+
+test(`R117 an app that is deleted while a user connects leaves no connection, ${ROUNDS} times`, async () => {
+  const { agent, userId, csrfToken } = await signInAs('connecting');
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const id = `app-${round}`;
+    const { clientSecret: _, ...registration } = site.provider.app(site.url, { id, name: id, signIn: undefined });
+    const app = { ...registration, clientSecret: site.provider.clientSecret };
+    expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
+    const callback = await pendingConnection(agent, csrfToken, id);
+    site.provider.reset();
+    const [deletion] = await Promise.all([
+      after(round).then(() => admin.call('DELETE', `/connected-apps/${id}`)),
+      after(round * 2).then(() => agent.get(callback)),
+    ]);
+    const isDeleted = deletion.status < 300;
+    expect([isDeleted, (await grantsOf(userId)).includes(id)], `round ${round}`).toEqual([isDeleted, !isDeleted]);
+    if (isDeleted) await until(() => revoked().length >= issued());
+    else await admin.call('DELETE', `/connections/${userId}.${id}`);
+  }
+});
+
+test('R117 a deletion that the storage interrupts says what is left, and is finished and audited later', async () => {
+  const { agent, userId, csrfToken } = await signInAs('interrupted');
+  await agent.get(await pendingConnection(agent, csrfToken));
+  expect(await grantsOf(userId)).toEqual(['elsewhere', 'files']);
+  let heal = () => {};
+  const revocation: Answer = (res) => {
+    if (site.provider.hitsOf('revocation').length === 2) heal = breakStore();
+    res.writeHead(200).end();
+  };
+  site.provider.reset();
+  site.provider.set({ answers: { revocation } });
+  const page = await post(agent, '/account/delete', csrfToken);
+  heal();
+  expect(page.status).toBe(503);
+  expect(Number(page.headers.get('retry-after'))).toBeGreaterThan(0);
+  expect(JSON.parse(page.body)).toMatchObject({
+    code: 'storage_unavailable',
+    detail:
+      'The deletion has begun, but the storage did not respond. Not deleted yet: 1 connection, sign-in records, connect links, name and e-mail address. Gatehouse finishes the deletion within two minutes after the storage responds again.',
+  });
+  expect((await attempt(site)).signedIn).toBe(false);
+  const audited = async (event: string) =>
+    ((await admin.call('GET', `/audit?event=${event}&limit=50`)).json.items as Entry[]).filter(
+      ({ target }) => target.id === userId,
+    );
+  expect([await audited('user.deletion_begun'), await audited('user.deleted')]).toMatchObject([
+    [{ actor: { kind: 'user', id: userId } }],
+    [],
+  ]);
+  // As if that was two minutes ago.
+  const { items } = await desk.store.page(keys.erasures, { limit: 9 });
+  await desk.store.write(items.map(({ member }) => ({ index: keys.erasures, add: member, score: 1 })));
+  await site.restart();
+  await until(async () => (await audited('user.deleted')).length > 0);
+  expect(await audited('user.deleted')).toMatchObject([{ actor: { kind: 'system' } }]);
+  expect([(await admin.call('GET', `/users/${userId}`)).status, await grantsOf(userId)]).toEqual([404, []]);
+});

@@ -1,0 +1,152 @@
+import creditCardType from 'credit-card-type';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { recordFromResponse } from '../../../src/gatehouse/bin/response.ts';
+import { countryByAlpha2 } from '../../../src/shared/bin/country.ts';
+import { networkOfBin, networkOfScheme } from '../../../src/shared/bin/network.ts';
+import { schemeFromName } from '../../../src/shared/bin/scheme-name.ts';
+
+const EXAMPLE = {
+  number: { length: 16, luhn: true },
+  scheme: 'visa',
+  type: 'debit',
+  brand: 'Visa/Dankort',
+  prepaid: false,
+  country: {
+    numeric: '208',
+    alpha2: 'DK',
+    name: 'Denmark',
+    emoji: '🇩🇰',
+    currency: 'DKK',
+    latitude: 56,
+    longitude: 10,
+  },
+  bank: { name: 'Jyske Bank', url: 'www.jyskebank.dk', phone: '+4589893300', city: 'Hjørring' },
+};
+
+describe('recordFromResponse', () => {
+  test('reads the whole example as it is', () => {
+    expect(recordFromResponse(EXAMPLE)).toEqual(EXAMPLE);
+  });
+
+  test('leaves out what is null, empty or of the wrong type', () => {
+    const answer = { number: {}, scheme: 'visa', type: null, brand: '', prepaid: 'no', country: null, bank: {} };
+    expect(recordFromResponse(answer)).toEqual({ scheme: 'visa' });
+    expect(recordFromResponse({ number: { length: '16', luhn: null }, bank: [] })).toEqual({});
+    expect(recordFromResponse({ number: null, bank: { name: 7, city: 'Aarhus' } })).toEqual({
+      bank: { city: 'Aarhus' },
+    });
+  });
+
+  test('a number has 8 to 19 digits (ISO/IEC 7812-1)', () => {
+    const lengthOf = (length: number) => recordFromResponse({ number: { length } })?.number?.length;
+    expect([7, 8, 19, 20, 12.5].map(lengthOf)).toEqual([undefined, 8, 19, undefined, undefined]);
+  });
+
+  test('completes the country by its code and keeps what the answer says itself', () => {
+    expect(recordFromResponse({ country: { alpha2: 'dk', name: 'Danmark' } })).toEqual({
+      country: { ...EXAMPLE.country, name: 'Danmark' },
+    });
+    expect(recordFromResponse({ country: { alpha2: 'QQ' } })).toEqual({ country: { alpha2: 'QQ' } });
+  });
+
+  test('cleans names, cuts texts and drops unknown fields', () => {
+    const record = recordFromResponse({
+      scheme: 'American Express',
+      type: 'CREDIT',
+      brand: `${'x'.repeat(5_000)}`,
+      bank: { name: 'A\u0000B\r\n\u202eC', url: 'https://bank.example/', phone: '0127' },
+      evil: '<script>',
+      country: { alpha2: 'DK', evil: 1, latitude: 1e300 },
+    });
+    expect(record).toMatchObject({ scheme: 'amex', type: 'credit', bank: { name: 'A B C', url: 'bank.example' } });
+    expect(record?.brand).toHaveLength(100);
+    // No country knows this number.
+    expect(record?.bank).not.toHaveProperty('phone');
+    expect(record?.country).toEqual(EXAMPLE.country);
+    expect(record).not.toHaveProperty('evil');
+  });
+
+  test('makes the bank’s telephone number international by its country', () => {
+    const bank = { name: 'Test Bank', phone: '8667536440' };
+    expect(recordFromResponse({ bank, country: { alpha2: 'us' } })?.bank?.phone).toBe('+18667536440');
+    expect(recordFromResponse({ bank })?.bank).toEqual({ name: 'Test Bank' });
+  });
+
+  test.each(['javascript:alert(1)', 'www.a.example" onclick="x', 'a', 'user@bank.example', 'bank.example:81'])(
+    'does not hand on %s as a bank address',
+    (url) => expect(recordFromResponse({ bank: { url } })).toEqual({}),
+  );
+
+  test('answers nothing for what is not an object, and never throws', () => {
+    for (const answer of [null, undefined, 'visa', 7, [], true]) expect(recordFromResponse(answer)).toBeUndefined();
+    fc.assert(fc.property(fc.anything(), (answer) => void recordFromResponse(answer)));
+  });
+
+  test('whatever comes in, the record can be read again and stays the same', () => {
+    const text = fc.string({ unit: 'grapheme' });
+    const answers = fc.record(
+      { scheme: text, type: text, brand: text, bank: fc.record({ name: text, url: fc.webUrl(), city: text }) },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(answers, (answer) => {
+        const record = recordFromResponse(answer);
+        expect(recordFromResponse(JSON.parse(JSON.stringify(record)))).toEqual(record);
+      }),
+    );
+  });
+});
+
+describe('networks', () => {
+  test.each([
+    ['45717360', { scheme: 'visa', number: { length: 16, luhn: true }, digitsMatched: 1 }],
+    ['550000', { scheme: 'mastercard', number: { length: 16, luhn: true }, digitsMatched: 2 }],
+    ['340000', { scheme: 'amex', number: { length: 15, luhn: true }, digitsMatched: 2 }],
+    ['360000', { scheme: 'diners', number: { length: 14, luhn: true }, digitsMatched: 2 }],
+    ['601100', { scheme: 'discover', number: { length: 16, luhn: true }, digitsMatched: 4 }],
+    ['353000', { scheme: 'jcb', number: { length: 16, luhn: true }, digitsMatched: 4 }],
+    ['675900', { scheme: 'maestro', number: { luhn: true }, digitsMatched: 2 }],
+    ['620000', { scheme: 'unionpay', digitsMatched: 3 }],
+  ])('%s', (digits, facts) => {
+    expect(networkOfBin(digits)).toEqual(facts);
+  });
+
+  const edges = Object.values(creditCardType.types)
+    .flatMap((type) => creditCardType.getTypeInfo(type).patterns.flat().map(String))
+    .flatMap((edge) => [Number(edge) - 1, Number(edge), Number(edge) + 1].map(String));
+  const begun = fc
+    .tuple(fc.oneof(fc.constantFrom(...edges), fc.constant('')), fc.stringMatching(/^[0-9]{8}$/))
+    .chain(([edge, rest]) => fc.constantFrom(6, 7, 8).map((digits) => (edge + rest).slice(0, digits)));
+  test('each number has the network that the library would tell if asked for it alone', () => {
+    fc.assert(
+      fc.property(begun, (digits) => {
+        const [network, ...others] = creditCardType(digits);
+        const alone = network && others.length === 0 ? network : undefined;
+        expect(networkOfBin(digits)?.scheme).toBe(alone && schemeFromName(alone.type));
+        expect(networkOfBin(digits)?.digitsMatched).toBe(alone && (alone.matchStrength ?? digits.length));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  test('nothing is said where no network is known', () => {
+    expect(networkOfBin('999999')).toBeUndefined();
+    expect(networkOfBin('000000')).toBeUndefined();
+    expect(networkOfScheme('somebody')).toEqual({ scheme: 'somebody' });
+  });
+
+  test.each([
+    ['VISA', 'visa'],
+    ['MASTERCARD', 'mastercard'],
+    ['AMERICAN EXPRESS', 'amex'],
+    ['DINERS CLUB INTERNATIONAL', 'diners'],
+    ['CHINA UNION PAY', 'unionpay'],
+  ])('%s is called %s', (name, scheme) => expect(schemeFromName(name)).toBe(scheme));
+});
+
+test('country facts are complete and cannot be changed', () => {
+  expect(countryByAlpha2('DK')).toEqual(EXAMPLE.country);
+  expect(countryByAlpha2('ZW')?.currency).toBe('USD');
+  expect(Object.isFrozen(countryByAlpha2('DK'))).toBe(true);
+});

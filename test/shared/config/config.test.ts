@@ -1,0 +1,369 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { loadConfig } from '../../../src/shared/config/config.ts';
+import { isLoopbackHost } from '../../../src/shared/config/rules.ts';
+import { SETTINGS } from '../../../src/shared/config/settings.ts';
+import { anyText } from '../../support/any-text.ts';
+
+const SECRET = 'kJ8sLq2Zx9Vb4Nm7Qw1Er6Ty3Ui5Op0As';
+const LEAST = { PUBLIC_URL: 'https://gatehouse.example.com', SESSION_SECRETS: SECRET, ENCRYPTION_KEYS: 'k1:abc' };
+const noFiles = (path: string): string => {
+  throw new Error(`no file ${path}`);
+};
+
+function load(env: Record<string, string | undefined>, files: Record<string, string> = {}) {
+  const readFile = (path: string) => files[path] ?? noFiles(path);
+  return loadConfig({ env, readFile });
+}
+
+const faultsOf = (changes: Record<string, string | undefined>, files?: Record<string, string>) =>
+  load({ ...LEAST, ...changes }, files).faults;
+
+describe('defaults', () => {
+  test('are those of the documentation', () => {
+    expect(load(LEAST).config).toEqual({
+      publicUrl: {
+        href: 'https://gatehouse.example.com',
+        origin: 'https://gatehouse.example.com',
+        host: 'gatehouse.example.com',
+        basePath: '',
+        secure: true,
+      },
+      listen: { host: '127.0.0.1', port: 3000 },
+      management: { host: '127.0.0.1', port: 3009 },
+      sessionSecrets: [SECRET],
+      encryptionKeys: 'k1:abc',
+      dataDirectory: './data',
+      redis: undefined,
+      authorities: [],
+      connectedAppsFile: undefined,
+      admin: { app: undefined, claim: 'groups', values: ['gatehouse-admins'] },
+      trustedProxies: [],
+      internalHosts: [],
+      proxy: undefined,
+      upstream: { concurrency: 64, waiting: 1_000 },
+      pages: { operatorName: 'Gatehouse', supportContact: undefined },
+      session: { idleSeconds: 1800, maxSeconds: 28_800 },
+      bin: { datasetFile: undefined, service: undefined },
+      connectionCheckSeconds: 86_400,
+      auditDays: 365,
+      rateLimits: { address: 30_000, signIns: 60, session: 6_000, relayToken: 6_000 },
+      shutdown: { delaySeconds: 0, graceSeconds: 25 },
+      logLevel: 'info',
+      accessLog: false,
+      tracing: undefined,
+      sandboxPort: 3001,
+    });
+  });
+
+  test('there is none for a secret', () => {
+    for (const name of ['PUBLIC_URL', 'SESSION_SECRETS', 'ENCRYPTION_KEYS']) {
+      const faults = faultsOf({ [name]: undefined });
+      expect(faults).toHaveLength(1);
+      expect(faults[0]).toMatch(new RegExp(`^${name} is required: `));
+      expect(faultsOf({ [name]: '  ' })).toEqual(faults);
+    }
+  });
+
+  test('the settings are frozen, all the way down', () => {
+    const { config } = load({ ...LEAST, TRUSTED_PROXIES: '10.0.0.0/8' });
+    expect(Object.isFrozen(config)).toBe(true);
+    expect(Object.isFrozen(config?.publicUrl)).toBe(true);
+    expect(Object.isFrozen(config?.trustedProxies)).toBe(true);
+  });
+});
+
+test('every fault is told at once, each naming its setting', () => {
+  const wrong: Record<string, string> = {
+    PUBLIC_URL: 'http://gatehouse.example.com',
+    PORT: '70000',
+    MANAGEMENT_PORT: '-1',
+    SESSION_SECRETS: 'short',
+    ADMIN_ACR: 'mfa otp',
+    TRUSTED_PROXIES: '10.0.0.0/8,somewhere',
+    INTERNAL_HOSTS: '8.8.8.8',
+    HTTPS_PROXY: 'socks5://proxy',
+    UPSTREAM_CONCURRENCY: '0',
+    UPSTREAM_WAITING: '-1',
+    SESSION_IDLE_SECONDS: '7200',
+    SESSION_MAX_SECONDS: '3600',
+    BIN_SERVICE_URL: 'ftp://bins',
+    BIN_SERVICE_AUTH: 'digest',
+    BIN_SERVICE_MONTHLY_QUOTA: '1e3',
+    REDIS_TIMEOUT_MS: '299',
+    SHUTDOWN_SECONDS: '0',
+    SHUTDOWN_DELAY_SECONDS: '-1',
+    LOG_LEVEL: 'loud',
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318',
+    OTEL_EXPORTER_OTLP_HEADERS: 'no pair',
+    OTEL_TRACES_SAMPLER: 'sometimes',
+    OTEL_TRACES_SAMPLER_ARG: '1.5',
+    SANDBOX_PORT: '65534',
+  };
+  const faults = load(wrong).faults;
+  const named = new Set(faults.map((fault) => fault.split(/[ :]/)[0]));
+  const expected = new Set([...Object.keys(wrong), 'ENCRYPTION_KEYS']);
+  expected.delete('SESSION_MAX_SECONDS');
+  expect(named).toEqual(expected);
+  expect(load(wrong).config).toBeUndefined();
+});
+
+test('what was understood is answered beside the faults', () => {
+  const { values } = load(
+    { SESSION_SECRETS: 'short', ENCRYPTION_KEYS_FILE: '/run/k', ADMIN_APP: 'platform', REDIS_URL: 'redis://a' },
+    { '/run/k': 'k1:abc\n' },
+  );
+  expect(values).toMatchObject({ encryptionKeys: 'k1:abc', admin: { app: 'platform' }, redis: { url: 'redis://a' } });
+});
+
+describe('PORT and MANAGEMENT_PORT', () => {
+  test.each([
+    { PORT: '3009' },
+    { MANAGEMENT_PORT: '3000' },
+    { PORT: '4000', MANAGEMENT_PORT: '4000', HOST: 'LOCALHOST', MANAGEMENT_HOST: 'localhost' },
+    { PORT: '4000', MANAGEMENT_PORT: '4000', HOST: '0.0.0.0' },
+  ])('cannot be one port of one host: %o', (changes) => {
+    expect(faultsOf(changes)).toEqual([expect.stringMatching(/^PORT and MANAGEMENT_PORT are both \d+ on one host: /)]);
+  });
+
+  test.each([
+    { PORT: '0', MANAGEMENT_PORT: '0' },
+    { PORT: '4000', MANAGEMENT_PORT: '4000', MANAGEMENT_HOST: '127.0.0.2' },
+  ])('can be the same elsewhere: %o', (changes) => {
+    expect(faultsOf(changes)).toEqual([]);
+  });
+
+  test('a wrong one is told for itself alone', () => {
+    expect(faultsOf({ PORT: '70000', MANAGEMENT_PORT: '3000' })).toHaveLength(1);
+  });
+});
+
+describe('PUBLIC_URL', () => {
+  test.each([
+    ['https://gatehouse.example.com/', 'https://gatehouse.example.com', ''],
+    ['https://gatehouse.example.com:8443', 'https://gatehouse.example.com:8443', ''],
+    [
+      'https://example.com/apps/gate-house_1.2~3/',
+      'https://example.com/apps/gate-house_1.2~3',
+      '/apps/gate-house_1.2~3',
+    ],
+    ['HTTPS://Example.COM/Path', 'https://example.com/Path', '/Path'],
+    ['http://127.0.0.1:3000', 'http://127.0.0.1:3000', ''],
+    ['http://[::1]:3000', 'http://[::1]:3000', ''],
+    ['http://localhost', 'http://localhost', ''],
+  ])('%s', (given, href, basePath) => {
+    const { publicUrl } = load({ ...LEAST, PUBLIC_URL: given }).config ?? {};
+    expect(publicUrl).toMatchObject({ href, basePath, secure: given.toLowerCase().startsWith('https') });
+    expect(`${publicUrl?.origin}${publicUrl?.basePath}`).toBe(href);
+  });
+
+  test.each([
+    'gatehouse.example.com',
+    '/gatehouse',
+    'ftp://gatehouse.example.com',
+    'http://gatehouse.example.com',
+    'http://127.0.0.1.example.com',
+    'http://localhost.example.com',
+    'http://10.0.0.1',
+    'http://0.0.0.0',
+    'https://user@gatehouse.example.com',
+    'https://gatehouse.example.com/?a=b',
+    'https://gatehouse.example.com/#a',
+    'https://gatehouse.example.com/a%20b',
+    'https://gatehouse.example.com//a',
+    'https://gatehouse.example.com/a;b',
+  ])('%s is refused', (given) => {
+    const faults = faultsOf({ PUBLIC_URL: given });
+    expect(faults).toHaveLength(1);
+    expect(faults[0]).toMatch(/^PUBLIC_URL /);
+  });
+});
+
+describe('traces', () => {
+  const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com/otlp/' };
+
+  test('go where the endpoint says, with its headers', () => {
+    const { config } = load({
+      ...{ ...LEAST, ...ENDPOINT },
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%2Cb, authorization = Basic%20c2VjcmV0',
+      OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
+      OTEL_TRACES_SAMPLER_ARG: '0.25',
+    });
+    expect(config?.tracing).toEqual({
+      endpoint: 'https://collector.example.com/otlp',
+      headers: { 'x-key': 'a,b', authorization: 'Basic c2VjcmV0' },
+      serviceName: undefined,
+      sampler: 'parentbased_traceidratio',
+      ratio: 0.25,
+    });
+  });
+
+  test.each(['x', '=a', 'x-key=%', 'x-key=a%0d%0ab', 'x y=a'])(
+    'headers that cannot be sent are refused: %j',
+    (given) => {
+      const faults = faultsOf({ ...ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS: given });
+      expect(faults).toEqual([expect.stringMatching(/^OTEL_EXPORTER_OTLP_HEADERS must/)]);
+    },
+  );
+
+  test.each(['http://user:pw@collector', 'grpc://collector:4317', 'http://collector/?a=b', 'x'])(
+    '%s is refused',
+    (given) => {
+      const faults = faultsOf({ OTEL_EXPORTER_OTLP_ENDPOINT: given });
+      expect(faults).toEqual([expect.stringMatching(/^OTEL_EXPORTER_OTLP_ENDPOINT must/)]);
+    },
+  );
+});
+
+describe('secrets', () => {
+  test('each can come from the file that NAME_FILE names', () => {
+    for (const [name, about] of Object.entries(SETTINGS)) {
+      if (!('secret' in about)) continue;
+      const env = {
+        ...LEAST,
+        BIN_SERVICE_URL: 'https://bins.example.com',
+        OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com',
+        ...(name === 'REDIS_SENTINELS' ? { REDIS_SENTINEL_NAME: 'mymaster' } : {}),
+        ...(name === 'REDIS_SENTINEL_PASSWORD' ? { REDIS_SENTINELS: 'a:1', REDIS_SENTINEL_NAME: 'mymaster' } : {}),
+        [name]: undefined,
+        [`${name}_FILE`]: '/run/s',
+      };
+      const given = name === 'OTEL_EXPORTER_OTLP_HEADERS' ? `x-key=${SECRET}` : SECRET;
+      const { config, faults } = load(env, { '/run/s': `${given}\n` });
+      expect(faults).toEqual([]);
+      expect(JSON.stringify(config)).toContain(SECRET);
+      expect(load(env).faults).toEqual([
+        `${name}_FILE names a file that cannot be read: check the path and its permissions.`,
+      ]);
+      const both = { ...env, [name]: given };
+      expect(load(both, { '/run/s': given }).faults).toEqual([
+        `${name} and ${name}_FILE are both set: keep one of them.`,
+      ]);
+    }
+  });
+
+  test('an empty file is as good as none', () => {
+    const env = { SESSION_SECRETS: undefined, SESSION_SECRETS_FILE: '/run/s' };
+    expect(faultsOf(env, { '/run/s': '\n' })[0]).toMatch(/^SESSION_SECRETS is required/);
+  });
+
+  test.each([',', ' , ,'])('R49: a list of no secret is refused: %j', (list) => {
+    expect(faultsOf({ SESSION_SECRETS: list })).toEqual([expect.stringMatching(/^SESSION_SECRETS is a list without/)]);
+  });
+
+  test.each(['\n', '\r\n', ',\n', '\n\n'])('a file may hold one secret per line: %j', (between) => {
+    const other = SECRET.toUpperCase();
+    const env = { ...LEAST, SESSION_SECRETS: undefined, SESSION_SECRETS_FILE: '/run/s' };
+    expect(load(env, { '/run/s': `${SECRET}${between}${other}\n` }).config?.sessionSecrets).toEqual([SECRET, other]);
+  });
+
+  test('what is no secret is not read from a file', () => {
+    expect(load({ ...LEAST, LOG_LEVEL_FILE: '/etc/passwd' }).config?.logLevel).toBe('info');
+  });
+
+  test.each([
+    ['shorter than 32 characters', 'kJ8sLq2Zx9Vb4Nm7Qw1Er6Ty3Ui5Op0'],
+    ['pattern', 'abcdefghijklmnopqrstuvwxyzabcdef'],
+    ['pattern', '0123456789abcdef0123456789abcdef'],
+    ['pattern', 'abcabcabcabcabcabcabcabcabcabcabcabc'],
+    ['placeholder', 'change-me-kJ8sLq2Zx9Vb4Nm7Qw1Er6Ty3Ui5'],
+  ])('R49: a weak one is refused (%s) and never repeated', (why, weak) => {
+    const faults = faultsOf({ SESSION_SECRETS: `${SECRET},${weak}` });
+    expect(faults).toHaveLength(1);
+    expect(faults[0]).toContain('number 2');
+    expect(faults[0]).toContain(why);
+    expect(faults[0]).not.toContain(weak);
+  });
+
+  test('no fault repeats a secret, whatever it is', () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[a-z0-9]{12,40}$/), (secret) => {
+        const { faults } = load({ SESSION_SECRETS: secret, ENCRYPTION_KEYS: secret, BIN_SERVICE_API_KEY: secret });
+        expect(faults.join()).not.toContain(secret);
+      }),
+    );
+  });
+});
+
+describe('INTERNAL_HOSTS and TRUSTED_PROXIES', () => {
+  test.each([
+    '127.0.0.1',
+    '10.0.0.0/8',
+    '192.168.4.0/24',
+    '::1',
+    'fd00::/8',
+    'idp.internal',
+    'localhost',
+    '100.64.0.0/10',
+  ])('INTERNAL_HOSTS takes %s', (entry) => {
+    expect(load({ ...LEAST, INTERNAL_HOSTS: entry }).config?.internalHosts).toEqual([entry]);
+  });
+  test.each([
+    '8.8.8.8',
+    '0.0.0.0/0',
+    '10.0.0.0/4',
+    '169.254.169.254',
+    '169.254.0.0/16',
+    'https://idp.internal',
+    '*.internal',
+    'a b',
+    '1.2.3',
+    '::/0',
+    '10.0.0.0/33',
+  ])('INTERNAL_HOSTS refuses %s', (entry) => {
+    expect(faultsOf({ INTERNAL_HOSTS: `127.0.0.1,${entry}` })[0]).toMatch(/^INTERNAL_HOSTS: /);
+  });
+  test.each(['10.0.0.0/33', 'proxy', '10.0.0', '10.0.0.0/', '1.2.3.4/a'])('TRUSTED_PROXIES refuses %s', (entry) => {
+    expect(faultsOf({ TRUSTED_PROXIES: entry })).toHaveLength(1);
+  });
+  test.each(['0.0.0.0/0', '::/0', '::ffff:0.0.0.0/96'])('R104 TRUSTED_PROXIES refuses every address: %s', (entry) => {
+    expect(faultsOf({ TRUSTED_PROXIES: entry })).toEqual([
+      `TRUSTED_PROXIES: "${entry}" trusts every peer: name the addresses of your proxies.`,
+    ]);
+  });
+  test.each(['TRUSTED_PROXIES', 'INTERNAL_HOSTS'])('R104 %s says where a network begins', (name) => {
+    expect(faultsOf({ [name]: '10.1.2.3/8' })).toEqual([
+      `${name}: "10.1.2.3/8" is not the start of its network: write 10.0.0.0/8.`,
+    ]);
+  });
+});
+
+test('HTTPS_PROXY is a proxy’s URL, and no fault repeats its password', () => {
+  const url = 'http://user:hidden@proxy.example.com:3128';
+  expect(load({ ...LEAST, HTTPS_PROXY: url, NO_PROXY: 'a.example, b.example' }).config?.proxy).toEqual({
+    url,
+    bypass: 'a.example, b.example',
+  });
+  for (const wrong of ['proxy:3128', 'ftp://hidden@proxy', 'http://user:hidden@proxy/path', 'http://proxy?hidden=1']) {
+    const faults = faultsOf({ HTTPS_PROXY: wrong });
+    expect(faults).toEqual([expect.stringMatching(/^HTTPS_PROXY /)]);
+    expect(faults.join()).not.toContain('hidden');
+  }
+});
+
+test('numbers are whole, plain and within bounds', () => {
+  for (const PORT of ['0', '1', '65535']) expect(load({ ...LEAST, PORT }).config?.listen.port).toBe(Number(PORT));
+  for (const PORT of ['65536', '3000.0', '+3', '0x10', '1e3', 'NaN', '３', ' ', '-0']) {
+    expect(faultsOf({ PORT })).toHaveLength(PORT.trim() === '' ? 0 : 1);
+  }
+});
+
+test('loadConfig never throws, whatever the environment holds', () => {
+  const names = Object.keys(SETTINGS);
+  fc.assert(
+    fc.property(fc.dictionary(fc.constantFrom(...names), anyText()), (env) => {
+      const loaded = load(env);
+      expect(Array.isArray(loaded.faults)).toBe(true);
+      expect(loaded.config === undefined).toBe(loaded.faults.length > 0);
+    }),
+  );
+});
+
+test('a loopback host is one by address or by reserved name', () => {
+  for (const host of ['localhost', 'a.localhost', '127.0.0.1', '127.9.9.9', '::1', '[::1]', '::ffff:127.0.0.1']) {
+    expect(isLoopbackHost(host)).toBe(true);
+  }
+  for (const host of ['localhost.example.com', 'notlocalhost', '128.0.0.1', '::2', '0.0.0.0', '']) {
+    expect(isLoopbackHost(host)).toBe(false);
+  }
+});

@@ -1,0 +1,44 @@
+/** Which names in the environment are taken for misspelt settings, and which belong to other programs. */
+import { expect, test } from 'vitest';
+import { ignoredSettings } from '../../../src/shared/config/ignored-settings.ts';
+import { SETTINGS } from '../../../src/shared/config/settings.ts';
+import { startSite } from '../../support/gatehouse.ts';
+
+const warningsOf = (...names: string[]) =>
+  ignoredSettings(Object.fromEntries(names.map((name) => [name, 'value'])), SETTINGS);
+
+test.each([
+  ['REDIS_URI', 'REDIS_URL'],
+  ['TRUSTED_PROXY', 'TRUSTED_PROXIES'],
+  ['SESSION_SECRET', 'SESSION_SECRETS'],
+  ['SESSION_SECRET_FILE', 'SESSION_SECRETS_FILE'],
+  ['ENCRYPTION_KEY', 'ENCRYPTION_KEYS'],
+  ['DATADIR', 'DATA_DIR'],
+  ['INTERNAL_HOST', 'INTERNAL_HOSTS'],
+])('%s is taken for %s', (name, meant) => {
+  expect(warningsOf(name)).toEqual([`${name} is ignored. Did you mean ${meant}?`]);
+});
+
+test('every setting by its own name, an empty one, and names of other programs are not', () => {
+  expect(warningsOf(...Object.keys(SETTINGS), 'SESSION_SECRETS_FILE')).toEqual([]);
+  expect(ignoredSettings({ REDIS_URI: ' ', SESSION_SECRET: undefined }, SETTINGS)).toEqual([]);
+  const others =
+    'PATH HOME USER PWD SHELL LANG TERM HOSTNAME HOSTTYPE MAIL TZ NODE_ENV NODE_OPTIONS NODE_EXTRA_CA_CERTS INVOCATION_ID ' +
+    'JOURNAL_STREAM CREDENTIALS_DIRECTORY KUBERNETES_SERVICE_HOST KUBERNETES_PORT REDIS_PORT REDIS_SERVICE_HOST npm_config_loglevel';
+  expect(warningsOf(...others.split(' '))).toEqual([]);
+});
+
+test('a start that is refused names them as well, and one that is not logs them, never with their values', async () => {
+  const misspelt = { SESSION_SECRET: 'the-secret-itself' };
+  await expect(startSite({ env: { ...misspelt, SESSION_SECRETS: '' } })).rejects.toMatchObject({
+    faults: [
+      expect.stringContaining('SESSION_SECRETS is required'),
+      'SESSION_SECRET is ignored. Did you mean SESSION_SECRETS?',
+    ],
+  });
+  const site = await startSite({ env: misspelt });
+  const log = site.logs().join('\n');
+  await site.close();
+  expect(log).toContain('SESSION_SECRET is ignored. Did you mean SESSION_SECRETS?');
+  expect(log).not.toContain('the-secret-itself');
+});

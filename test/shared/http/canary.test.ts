@@ -1,0 +1,78 @@
+/** R61: no access token, refresh token, code verifier or client secret ever reaches a browser. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createUserAgent, type Page } from '../../support/browserless.ts';
+import { CLIENT_SECRET, JSON_ONLY, PASSWORD, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { type OutboundRecorder, recordOutbound } from '../../support/outbound-recorder.ts';
+import { pass } from '../../support/passing-time.ts';
+import { ROUTES } from '../../support/routes.ts';
+
+let recorder: OutboundRecorder;
+let site: TestSite;
+beforeAll(async () => {
+  recorder = recordOutbound();
+  site = await startSite({ sandbox: { accessTokenSeconds: 2 }, env: { LOG_LEVEL: 'trace' } });
+});
+afterAll(async () => {
+  recorder.stop();
+  await site.close();
+});
+
+test('R61 every route, every error page, through expiry, refresh and disconnect', async () => {
+  const agent = createUserAgent();
+  const seen: string[] = [];
+  const keep = (page: Page) => {
+    seen.push(`${page.url} ${JSON.stringify([...page.headers])} ${page.body}`);
+    return page;
+  };
+  let page = keep(await agent.get(`${site.url}/sign-in`));
+  page = keep(await agent.submit(page, { login: 'user@example.test', password: PASSWORD }));
+  page = keep(await agent.submit(page, {}, { button: 'Allow' }));
+  const visitAll = async () => {
+    for (const { method, path } of ROUTES) {
+      if (path === '/sign-out' || path === '/oauth/callback/:app') continue;
+      for (const options of [{}, JSON_ONLY])
+        keep(await agent.request(site.url + path, { ...options, method, follow: false }));
+    }
+  };
+  await visitAll();
+  pass(2.1);
+  await visitAll();
+  for (const kind of ['error', 'garbage', 'unavailable'] as const) {
+    const off = site.sandbox.faults.set({ on: 'platform', kind });
+    await visitAll();
+    off();
+  }
+  pass(2.1);
+  for (const kind of ['error', 'garbage', 'unavailable'] as const) {
+    const off = site.sandbox.faults.set({ on: 'identity-provider', kind });
+    await visitAll();
+    off();
+  }
+  for (const failed of ['/oauth/callback/platform?error=access_denied&state=x', '/nothing'])
+    keep(await agent.get(site.url + failed));
+  const connection = keep(await agent.get(`${site.url}/connections/platform`));
+  keep(await agent.submit(connection, {}, { button: 'Disconnect' }));
+
+  const ports = [site.sandbox.issuer, site.sandbox.platformUrl].map((url) => Number(new URL(url).port));
+  const sent = recorder.sentTo(ports);
+  const canaries = new Set([CLIENT_SECRET]);
+  for (const [, name = '', value = ''] of sent.matchAll(
+    /\b(refresh_token|code_verifier|token|client_secret)=([\w-]{16,})/g,
+  )) {
+    if (name) canaries.add(value);
+  }
+  for (const [, value = ''] of sent.matchAll(/authorization: Bearer ([\w.-]+)/gi)) canaries.add(value);
+  for (const [, value = ''] of sent.matchAll(/authorization: Basic ([\w+/=]+)/gi)) {
+    canaries.add(value);
+    canaries.add(Buffer.from(value, 'base64').toString().split(':')[1] ?? value);
+  }
+  // Two access tokens, two refresh tokens, a verifier and the secret at the least: otherwise nothing was looked for.
+  expect(canaries.size).toBeGreaterThanOrEqual(6);
+  expect(seen.length).toBeGreaterThan(100);
+  const all = seen.join('\n');
+  const logs = site.logs().join('\n');
+  for (const canary of canaries) {
+    expect(all.includes(canary), 'a token or secret reached the browser').toBe(false);
+    expect(logs.includes(canary), 'a token or secret is in the log').toBe(false);
+  }
+});

@@ -1,0 +1,269 @@
+/** R85 and R86: a whole card number, sent to any route in any place, is kept, told and passed on nowhere. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { Agent } from 'node:http';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { decodedForms } from '../../../src/shared/http/card-numbers.ts';
+import { createLogger } from '../../../src/shared/observability/logger.ts';
+import { ask, DATA, FORM, JSON_BODY, PAGE, type Question } from '../../support/ask.ts';
+import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { type OutboundRecorder, recordOutbound } from '../../support/outbound-recorder.ts';
+import { type ListedRoute, ROUTES } from '../../support/routes.ts';
+
+const CARD = '4571736012345674';
+const GROUPED = '4571 7360 1234 5674';
+const DASHED = '4571-7360-1234-5674';
+const ESCAPED = [...CARD].map((digit) => `%3${digit}`).join('');
+const TWICE = ESCAPED.replaceAll('%', '%25');
+const WIDE = [...CARD].map((digit) => String.fromCharCode(0xff10 + Number(digit))).join('');
+const SPELLINGS = [
+  CARD,
+  encodeURIComponent(GROUPED),
+  GROUPED.replaceAll(' ', '+'),
+  DASHED,
+  ESCAPED,
+  TWICE,
+  encodeURIComponent(WIDE),
+];
+const QUERY_NAMES = 'app return_to scope done state code error error_description iss x'.split(' ');
+/** Every two of these meet: the right host or another, as a page or as data, with or without the session. */
+const WAYS = [
+  { ...PAGE },
+  { ...DATA, cookie: '' },
+  { ...DATA, host: 'localhost:1' },
+  { ...PAGE, host: 'localhost:1', cookie: '' },
+];
+/** Nine digits of it in a row, in whatever spelling, are already too many. */
+const NEEDLES = [
+  CARD.slice(0, 9),
+  CARD.slice(-9),
+  GROUPED,
+  GROUPED.replaceAll(' ', '+'),
+  DASHED,
+  ESCAPED.slice(0, 27),
+  TWICE.slice(0, 40),
+  WIDE.slice(0, 9),
+  '4571%207360%201234',
+  '%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91',
+];
+
+// Some thousand questions: a connection for each would cost more than the answers.
+const agent = new Agent({ keepAlive: true });
+let recorder: OutboundRecorder;
+let site: TestSite;
+let cookie: string;
+let csrf: string;
+beforeAll(async () => {
+  recorder = recordOutbound();
+  // With limits most of these questions would get no further than to those.
+  const unlimited = { RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' };
+  site = await startSite({ env: { LOG_LEVEL: 'trace', ...unlimited } });
+  const { agent: browser } = await signIn(site);
+  cookie = browser.cookies.header(site.url);
+  csrf = String((await getJson(browser, `${site.url}/session`)).json.csrfToken);
+});
+afterAll(async () => {
+  agent.destroy();
+  recorder.stop();
+  await site.close();
+});
+
+function expectNone(text: string, where: string): void {
+  for (const needle of NEEDLES) {
+    const at = text.indexOf(needle);
+    if (at >= 0) expect.fail(`${where} holds "${text.slice(Math.max(0, at - 60), at + 60)}"`);
+  }
+}
+
+/** The plain ones always, and of the others one by turns: over all routes every place meets every spelling. */
+function spellingsAt(turn: number): string[] {
+  const [plain = '', grouped = '', ...others] = SPELLINGS;
+  return [plain, grouped, others[turn % others.length] ?? ''];
+}
+
+/** At every route each place meets the plain spelling in every way, and another one in one of them, by turns over the routes. */
+const waysOf = (digits: unknown, turn: number) =>
+  digits === CARD ? WAYS : WAYS.filter((_way, at) => at === turn % WAYS.length);
+
+/** One question for each place of a request in which the digits can stand, and the ways to ask it. */
+function* questions(
+  { method, path, pattern }: ListedRoute,
+  turn: number,
+): Generator<[string, string, Question, typeof WAYS]> {
+  // Signing out for good, or deleting the account, would leave nothing to ask with.
+  const leaves = pattern.startsWith('/sign-out') || pattern === '/account/delete';
+  const change = method === 'POST' && !leaves ? { 'x-csrf-token': csrf } : {};
+  const base = { cookie, ...change };
+  const bodies = method === 'POST' ? ['_csrf', 'bin', 'scope', 'return_to', 'app', 'x'] : [];
+  for (const [at, digits] of SPELLINGS.entries()) {
+    const ways = waysOf(digits, turn + at);
+    yield [
+      'path',
+      `${pattern.includes(':') ? pattern.replace(/:\w+/g, digits) : `${path.replace(/\/$/, '')}/${digits}`}`,
+      { headers: base },
+      ways,
+    ];
+    yield ['query name', `${path}?${digits}=${digits}`, { headers: base }, ways];
+  }
+  for (const [at, name] of QUERY_NAMES.entries()) {
+    for (const digits of spellingsAt(turn + at)) {
+      const value = name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits;
+      yield [`query ${name}`, `${path}?${name}=${value}`, { headers: base }, waysOf(digits, turn + at)];
+    }
+  }
+  for (const [at, name] of bodies.entries()) {
+    for (const digits of spellingsAt(turn + at)) {
+      const value = name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits;
+      const question = { headers: { ...base, ...FORM }, body: `${name}=${value}` };
+      yield [`form ${name}`, path, question, waysOf(digits, turn + at)];
+    }
+  }
+  if (method === 'POST') {
+    for (const [at, value] of [CARD, GROUPED, DASHED, Number(CARD), [CARD], { bins: CARD }].entries()) {
+      for (const body of [
+        { bins: [value] },
+        { bins: value },
+        { bin: value },
+        { return_to: `/x?${value}` },
+        { scope: value },
+        { [CARD]: value },
+      ]) {
+        const question = { headers: { ...base, ...JSON_BODY }, body: JSON.stringify(body) };
+        yield ['JSON', path, question, waysOf(value, turn + at)];
+      }
+    }
+    for (const [place, type, body] of [
+      ['a broken JSON', JSON_BODY['content-type'], `{"bins":["${CARD}"`],
+      ['plain text', 'text/plain', CARD],
+      ['the type of the body', `application/${CARD}`, '{}'],
+    ] as const) {
+      yield [place, path, { headers: { ...base, 'content-type': type }, body }, WAYS];
+    }
+  }
+  for (const [at, name] of [
+    'x-request-id',
+    'user-agent',
+    'accept-language',
+    'referer',
+    'origin',
+    'authorization',
+    'x-csrf-token',
+    'x-forwarded-for',
+    'x-forwarded-host',
+    'host',
+    'if-none-match',
+    'sec-fetch-site',
+    'x-anything',
+    'traceparent',
+  ].entries()) {
+    for (const digits of [CARD, DASHED]) {
+      yield [`header ${name}`, path, { headers: { ...base, [name]: digits } }, waysOf(digits, turn + at)];
+    }
+  }
+  for (const sent of [`gatehouse=${CARD}`, `gatehouse-tx=${CARD}`, `${CARD}=${CARD}; ${cookie}`]) {
+    yield ['cookie', path, { headers: { ...change, cookie: sent } }, WAYS];
+  }
+  yield ['accept', path, { headers: { ...base, accept: `text/${CARD}` } }, WAYS];
+}
+
+describe('R85 R86 every route, every place', () => {
+  test.each(ROUTES.map((route, turn) => ({ ...route, turn })))(
+    '$method $pattern',
+    async ({ turn, ...route }) => {
+      let count = 0;
+      const failed: string[] = [];
+      for (const [place, path, question, ways] of questions(route, turn)) {
+        for (const { accept, ...way } of ways) {
+          const headers = { accept, ...question.headers, ...way };
+          const answer = await ask(`${site.url}/`, { ...question, method: route.method, target: path, headers, agent });
+          count += 1;
+          expectNone(
+            `${answer.rawHeaders.join('\n')}\n${answer.body}`,
+            `The answer to ${place} of ${route.method} ${path}`,
+          );
+          if (answer.status >= 500) failed.push(`${answer.status} ${place} ${path}`);
+        }
+      }
+      expect(failed).toEqual([]);
+      expect(count).toBeGreaterThan(150);
+    },
+    60_000,
+  );
+
+  test('and with somebody who signs in, consents and comes back in between', async () => {
+    for (const path of [
+      `/sign-in?return_to=${encodeURIComponent(`/connections?card=${CARD}`)}`,
+      `/connections?card=${CARD}`,
+      `/connections/platform?return_to=/x/${CARD}`,
+    ]) {
+      const { page } = await signIn(site, 'second@example.test', { path });
+      expectNone(`${page.visited.slice(1).join('\n')} ${page.body}`, path);
+    }
+    const { agent: browser } = await signIn(site);
+    const page = await browser.get(`${site.url}/connections/platform`);
+    const token = page.forms[0]?.fields.find(([name]) => name === '_csrf')?.[1] ?? '';
+    const back = await browser.request(`${site.url}/connections/platform`, {
+      method: 'POST',
+      headers: { origin: site.url },
+      body: new URLSearchParams({ _csrf: token, return_to: `/connections?card=${CARD}` }),
+    });
+    expectNone(`${back.visited.join('\n')} ${back.body}`, 'the end of a consent');
+    expect(back.url).toBe(`${site.url}/connections/platform`);
+  });
+
+  test('no log line, no metric, no stored byte and no outbound byte has it', async () => {
+    expect(site.logs().length).toBeGreaterThan(500);
+    expectNone(site.logs().join(''), 'A log line');
+    expectNone((await ask(`${site.managementUrl}/metrics`)).body, 'A metric');
+    for (const name of readdirSync(site.dataDirectory)) {
+      expectNone(readFileSync(join(site.dataDirectory, name)).toString('latin1'), name);
+    }
+    const { issuer, platformUrl, binServiceUrl } = site.sandbox;
+    const sent = recorder.sentTo([issuer, platformUrl, binServiceUrl].map((url) => Number(new URL(url).port)));
+    // The recorder works: it has the calls that a sign-in makes, bodies included.
+    expect(sent).toContain('grant_type=authorization_code');
+    expectNone(sent, 'What was sent out');
+    expectNone(JSON.stringify(site.sandbox.hits.requests()), 'What reached the sandbox');
+  });
+
+  test('a BIN itself still works after all that', async () => {
+    expect((await ask(`${site.url}/bin/45717360`, { headers: { ...DATA, cookie } })).status).toBe(200);
+  });
+});
+
+test('R86 the page that lets people choose carries no card number on to the next', async () => {
+  const two = await startSite({ apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')] });
+  try {
+    for (const digits of SPELLINGS) {
+      const { body, status } = await ask(`${two.url}/sign-in?return_to=%2Fx%3F${digits}`, { headers: PAGE });
+      expect(status).toBe(200);
+      expectNone(body, digits);
+    }
+    expect((await ask(`${two.url}/sign-in?return_to=%2Fconnections`, { headers: PAGE })).body).toContain(
+      '%2Fconnections',
+    );
+  } finally {
+    await two.close();
+  }
+});
+
+test('R86 whatever gets as far as the log is scrubbed there', () => {
+  const lines: string[] = [];
+  const logger = createLogger({
+    level: 'info',
+    destination: { write: (line: string) => void lines.push(line) },
+  });
+  for (const digits of [CARD, GROUPED, DASHED, WIDE]) logger.info({ [digits]: { deep: [digits] } }, digits);
+  expectNone(lines.join(''), 'A log line');
+  expect(lines).toHaveLength(4);
+});
+
+describe('R86: the decoded forms of a text', () => {
+  test('as it stands, decoded up to three times, and with plus signs as spaces', () => {
+    expect(decodedForms('a+b')).toEqual(['a+b', 'a b']);
+    expect(decodedForms('%2541')).toEqual(['%2541', '%41', 'A']);
+    expect(decodedForms('%zz%41')).toContain('%zzA');
+    expect(decodedForms(WIDE)).toEqual([WIDE]);
+    expect(decodedForms(encodeURIComponent(WIDE))).toContain(WIDE);
+  });
+});

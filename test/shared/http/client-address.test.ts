@@ -1,0 +1,54 @@
+/** R73, R104: from which address a request comes, as proxies of ours say it, whatever anybody else claims. */
+import type { IncomingMessage } from 'node:http';
+import fc from 'fast-check';
+import { expect, test, vi } from 'vitest';
+import { clientAddress } from '../../../src/shared/http/client-address.ts';
+
+const requestFrom = (remoteAddress: string | undefined, forwarded?: string) =>
+  ({ socket: { remoteAddress }, headers: { 'x-forwarded-for': forwarded } }) as unknown as IncomingMessage;
+const addressOf = clientAddress(['10.0.0.0/8']);
+const from = (peer: string | undefined, forwarded?: string) => addressOf(requestFrom(peer, forwarded));
+
+test.each([
+  ['the peer alone', '192.0.2.1', undefined, '192.0.2.1'],
+  ['a stranger who claims another', '192.0.2.1', '198.51.100.7', '192.0.2.1'],
+  ['a proxy of ours that says nothing', '10.0.0.1', undefined, '10.0.0.1'],
+  ['a proxy of ours', '10.0.0.1', '198.51.100.7', '198.51.100.7'],
+  ['what the client wrote before it counts for nothing', '10.0.0.1', '203.0.113.9, 198.51.100.7', '198.51.100.7'],
+  ['two proxies of ours', '10.0.0.1', '203.0.113.9, 198.51.100.7 , 10.0.0.2', '198.51.100.7'],
+  ['two proxies of ours that add ports', '10.0.0.1', '203.0.113.9:1, 198.51.100.7:2, 10.0.0.2:3', '198.51.100.7'],
+  ['ours all the way', '10.0.0.1', '10.0.0.3, 10.0.0.2', '10.0.0.3'],
+  ['IPv4 on a dual-stack listener', '::ffff:10.0.0.1', '::ffff:198.51.100.7', '198.51.100.7'],
+  ['IPv6 in brackets with a port', '10.0.0.1', '[2001:DB8::7]:4711', '2001:db8::7'],
+  ['no address from our proxy', '10.0.0.1', '198.51.100.7, unknown', 'unknown'],
+  ['no address from a proxy behind ours', '10.0.0.1', 'junk, 10.0.0.2', 'unknown'],
+  ['a Unix socket behind our proxy', '10.0.0.1', 'unix:', 'unknown'],
+  ['an empty header from our proxy', '10.0.0.1', '', '10.0.0.1'],
+  ['a peer that has gone', undefined, '198.51.100.7', 'unknown'],
+])('R73 %s', (_what, peer, forwarded, address) => {
+  expect(from(peer, forwarded)).toBe(address);
+});
+
+test('R73 whatever a client writes, what our proxy saw of it is what counts', () => {
+  fc.assert(
+    fc.property(fc.string(), (claimed) => {
+      expect(from('10.0.0.1', `${claimed}, 198.51.100.7`)).toBe('198.51.100.7');
+      expect(from('192.0.2.1', claimed)).toBe('192.0.2.1');
+    }),
+  );
+});
+
+test('R104 X-Forwarded-For from a peer that is not listed, or without an address, is reported once', () => {
+  const onFault = vi.fn();
+  const warning = clientAddress(['10.0.0.0/8'], onFault);
+  warning(requestFrom('192.0.2.1'));
+  warning(requestFrom('10.0.0.1', '198.51.100.7'));
+  expect(onFault).not.toHaveBeenCalled();
+  for (let n = 0; n < 3; n += 1) warning(requestFrom('192.0.2.1', '198.51.100.7'));
+  expect(onFault.mock.calls).toEqual([['untrusted', '192.0.2.1']]);
+  for (let n = 0; n < 3; n += 1) warning(requestFrom('10.0.0.1', 'unknown'));
+  expect(onFault.mock.calls).toEqual([
+    ['untrusted', '192.0.2.1'],
+    ['unreadable', '10.0.0.1'],
+  ]);
+});

@@ -1,0 +1,109 @@
+/** The fast path past Express: its responses are those of Express. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { type Asked, ask, DATA } from '../../support/ask.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+
+let site: TestSite;
+let cookie: string;
+beforeAll(async () => {
+  site = await startSite();
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+});
+afterAll(() => site.close());
+afterEach(() => site.sandbox.faults.clear());
+
+/** A Content-Length keeps a request off the fast path. */
+const bothWays = (path: string, headers: Record<string, string>): Promise<Asked[]> =>
+  Promise.all(
+    [{}, { 'content-length': '0' }].map((more) => ask(site.url + path, { headers: { ...headers, ...more } })),
+  );
+
+const comparable = ({ status, headers, body }: Asked) => {
+  const { date: _date, 'x-request-id': id, ...rest } = headers;
+  return { status, body: body.replaceAll(String(id), 'ID'), headers: rest };
+};
+
+describe('R68, R69: the same answer with the same headers on either way', () => {
+  test.each([
+    ['a thread', '/threads/current', 200],
+    ['a BIN', '/bin/45717360', 200],
+    ['a BIN of 6 digits', '/bin/457173', 200],
+    ['an app that nobody knows', '/threads/current?app=nobody', 404],
+  ])('%s', async (_name, path, status) => {
+    const [fast, express] = await bothWays(path, { cookie, ...DATA });
+    expect(fast?.status).toBe(status);
+    if (fast && express) expect(comparable(fast)).toEqual(comparable(express));
+    expect(fast?.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  test.each(['/threads/current', '/bin/45717360'])('%s without a session', async (path) => {
+    const [fast, express] = await bothWays(path, DATA);
+    expect(fast?.status).toBe(401);
+    expect(fast?.headers['proxy-status']).toBe('gatehouse; error=http_request_denied');
+    if (fast && express) expect(comparable(fast)).toEqual(comparable(express));
+  });
+
+  test('no header comes twice', async () => {
+    const { rawHeaders } = await ask(`${site.url}/threads/current`, { headers: { cookie, ...DATA } });
+    const names = rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
+    expect(names).toEqual([...new Set(names)]);
+  });
+});
+
+test.each(['/threads/current', '/bin/45717360', '/relay/threads/current', '/relay/bin/45717360'])(
+  'R89: a request is counted for its address once, on either way: %s',
+  async (path) => {
+    const limited = await startSite({ env: { RATE_LIMIT_PER_ADDRESS: '4' } });
+    try {
+      const statuses: number[] = [];
+      for (const more of [{}, { 'content-length': '0' }, {}, { 'content-length': '0' }, {}, { 'content-length': '0' }])
+        statuses.push((await ask(limited.url + path, { headers: { ...DATA, ...more } })).status);
+      expect(statuses).toEqual([401, 401, 401, 401, 429, 429]);
+    } finally {
+      await limited.close();
+    }
+  },
+);
+
+describe('R85: what is no plain BIN goes through Express, where the guard against card numbers stands', () => {
+  test.each([
+    ['9 digits', '/bin/457173601'],
+    ['a card number', '/bin/4571736000000000'],
+    ['5 digits', '/bin/45717'],
+    ['other digits', '/bin/%D9%A4%D9%A5%D9%A7%D9%A1%D9%A7%D9%A3'],
+    ['a space', '/bin/457173%2060'],
+  ])('%s', async (_name, path) => {
+    const { status, body } = await ask(site.url + path, { headers: { cookie, ...DATA } });
+    expect([status, JSON.parse(body).code]).toEqual([400, 'invalid_bin']);
+  });
+
+  test.each([
+    '/bin/45717360?x=4571736000000000',
+    '/bin/45717360?x=%34571736000000000',
+    '/threads/current?x=%34111111111111111',
+    '/threads/current?x=4111%2B1111+1111%201111',
+    '/threads/current?x=%2534111111111111111',
+  ])('a card number in the query, however it is encoded: %s', async (path) => {
+    const [fast, express] = await bothWays(path, { cookie, ...DATA });
+    expect([fast?.status, express?.status]).toEqual([400, 400]);
+  });
+
+  test('what only begins like a path of the fast path', async () => {
+    for (const path of ['/binx/45717360', '/bin45717360', '/bin/45717360/more', '/threads/currently']) {
+      expect((await ask(site.url + path, { headers: { cookie, ...DATA } })).status, path).toBe(404);
+    }
+  });
+});
+
+test('R76: a header of the platform that cannot be sent on is left out, and fails nothing', async () => {
+  site.sandbox.faults.set({
+    on: 'platform',
+    kind: 'answer',
+    status: 200,
+    body: '{}',
+    headers: { 'Content-Language': Buffer.from('€', 'utf8').toString('latin1'), ETag: '"v1"' },
+  });
+  const { status, headers } = await ask(`${site.url}/threads/current`, { headers: { cookie, ...DATA } });
+  expect([status, headers.etag]).toEqual([200, '"v1"']);
+});

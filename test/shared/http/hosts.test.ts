@@ -1,0 +1,193 @@
+/** R73: what a request says of its host, scheme and sender changes nothing, unless a proxy of ours says it; and a PUBLIC_URL with a path. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { freePort } from '../../support/ports.ts';
+import { ROUTES } from '../../support/routes.ts';
+
+const SPOOFS = {
+  'x-forwarded-host': 'evil.example',
+  'x-forwarded-proto': 'https',
+  'x-forwarded-for': '203.0.113.7',
+  'x-forwarded-port': '444',
+  'x-forwarded-prefix': '/evil',
+  'x-forwarded-uri': '/healthz',
+  'x-original-url': '/session',
+  'x-rewrite-url': '/session',
+  'x-real-ip': '203.0.113.7',
+  forwarded: 'host=evil.example;proto=https',
+};
+
+/** What varies from one answer to the next and says nothing. */
+const VOLATILE = /^(date|x-request-id|content-length|connection|keep-alive|set-cookie|gatehouse-user-assertion)$/;
+const STATE = /(state|nonce|code_challenge)=[^&"]+/g;
+const REFERENCE =
+  /<code class="reference[\s\S]*?<\/code>|name="_form" value="[^"]+"|urn:uuid:[0-9a-f-]+|datetime="[^"]+"|\d\d:\d\d/g;
+
+describe('R73 without a proxy of ours', () => {
+  let site: TestSite;
+  let cookie: string;
+  beforeAll(async () => {
+    site = await startSite();
+    const { agent } = await signIn(site);
+    await agent.get(`${site.url}/bin/45717360`);
+    cookie = agent.cookies.header(site.url);
+  });
+  afterAll(() => site.close());
+
+  const seen = async (method: string, path: string, headers: Record<string, string>) => {
+    const answer = await ask(site.url + path, { method, headers: { ...headers, ...FORM } });
+    const plain = Object.fromEntries(Object.entries(answer.headers).filter(([name]) => !VOLATILE.test(name)));
+    const cookies = (answer.headers['set-cookie'] ?? []).map((line) => line.replace(/^([^=]+)=[^;]*/, '$1'));
+    const text = JSON.stringify({ ...plain, cookies }) + answer.body;
+    return `${answer.status} ${text.replace(STATE, '$1').replace(REFERENCE, '')}`;
+  };
+
+  test.each(ROUTES)('$method $path: nothing changes', async ({ method, path }) => {
+    for (const accept of [PAGE, DATA]) {
+      for (const session of [{}, { cookie }]) {
+        const honest = await seen(method, path, { ...accept, ...session });
+        expect(await seen(method, path, { ...accept, ...session, ...SPOOFS })).toBe(honest);
+        expect(honest).not.toContain('evil');
+      }
+    }
+  });
+
+  test('a Host of somebody else: pages go to PUBLIC_URL, data is answered without it', async () => {
+    for (const host of ['evil.example', 'localhost:3000', '127.0.0.1:1', 'x'.repeat(300)]) {
+      const page = await ask(`${site.url}/connections?a=b`, { headers: { ...PAGE, host } });
+      expect([page.status, page.headers.location]).toEqual([302, `${site.url}/connections?a=b`]);
+      const data = await ask(`${site.url}/threads/current`, { headers: { ...DATA, host } });
+      expect(data.status).toBe(401);
+      expect(data.body).toContain(`${site.url}/problems/sign_in_required`);
+      expect(data.body).not.toContain('evil');
+      // What changes something is judged as it is: a form that was sent elsewhere would come back without its fields.
+      const form = await ask(`${site.url}/sign-out`, {
+        method: 'POST',
+        headers: { ...PAGE, ...FORM, host },
+        body: 'a=b',
+      });
+      expect([form.status, form.headers.location]).toEqual([303, '/']);
+      // Whoever takes anything is a page's reader there, and goes on under the right name.
+      const start = await ask(`${site.url}/sign-in?app=platform`, { headers: { host: 'evil.example' } });
+      expect([start.status, start.headers.location]).toEqual([302, `${site.url}/sign-in?app=platform`]);
+    }
+  });
+
+  test('our own name in capitals or with a dot more is no loop', async () => {
+    const own = new URL(site.url).host;
+    expect((await ask(`${site.url}/`, { headers: { ...PAGE, host: own.toUpperCase() } })).status).toBe(200);
+  });
+
+  test('X-Request-Id of a stranger counts for nothing', async () => {
+    const { headers } = await ask(`${site.url}/`, { headers: { 'x-request-id': 'chosen-by-a-stranger' } });
+    expect(headers['x-request-id']).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+  });
+});
+
+describe('R73 behind a proxy of ours', () => {
+  let site: TestSite;
+  beforeAll(async () => {
+    site = await startSite({ env: { PUBLIC_URL: 'https://gatehouse.test', TRUSTED_PROXIES: '127.0.0.0/8' } });
+  });
+  afterAll(() => site.close());
+  const at = (path: string, headers: Record<string, string | string[]>) =>
+    ask(`http://127.0.0.1:${site.env.PORT}${path}`, { headers: { ...PAGE, ...headers } });
+
+  test('X-Forwarded-Host is the name that was asked for; Host is the proxy’s own', async () => {
+    expect((await at('/', { 'x-forwarded-host': 'gatehouse.test' })).status).toBe(200);
+    expect((await at('/', { host: 'internal:8080' })).status).toBe(200);
+    const other = await at('/connections', { 'x-forwarded-host': 'old-name.test' });
+    expect([other.status, other.headers.location]).toEqual([302, 'https://gatehouse.test/connections']);
+  });
+
+  test.each(['gatehouse.test, inner.test', 'gatehouse.test:443', 'GATEHOUSE.test'])(
+    '%s is ours: no redirect without end',
+    async (host) => {
+      expect((await at('/', { 'x-forwarded-host': host })).status).toBe(200);
+    },
+  );
+
+  test('PUBLIC_URL alone decides on Secure and on links, whatever the proxy says of the scheme', async () => {
+    for (const proto of ['http', 'https']) {
+      const start = await at('/sign-in', { 'x-forwarded-host': 'gatehouse.test', 'x-forwarded-proto': proto });
+      expect(start.headers['set-cookie']?.[0]).toMatch(/^__Host-gatehouse-tx=.*; Secure/);
+      expect(new URL(start.headers.location ?? '').searchParams.get('redirect_uri')).toBe(
+        'https://gatehouse.test/oauth/callback/platform',
+      );
+    }
+  });
+
+  test.each([
+    ['8 to 64 letters, digits and dashes', 'from-the-proxy-0001', true],
+    ['64', 'a'.repeat(64), true],
+    ['65', 'a'.repeat(65), false],
+    ['7', 'a'.repeat(7), false],
+    ['other characters', 'from the proxy', false],
+    ['a line break, encoded', 'abcdefgh%0d%0a', false],
+    ['two of them', ['first-of-two', 'second-of-two'], false],
+    ['R86 a card number', '4571736012345674', false],
+    ['R86 a card number in groups', '4571-7360-1234-5674', false],
+  ] as const)('its X-Request-Id: %s', async (_name, id, accepted) => {
+    const given = typeof id === 'string' ? id : [...id];
+    const { headers } = await at('/nothing', { 'x-request-id': given, ...DATA });
+    if (accepted) expect(headers['x-request-id']).toBe(id);
+    else expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+  });
+});
+
+describe('a PUBLIC_URL with a path', () => {
+  let site: TestSite;
+  beforeAll(async () => {
+    const port = await freePort();
+    site = await startSite({ env: { PUBLIC_URL: `http://127.0.0.1:${port}/gate/house`, PORT: String(port) } });
+  });
+  afterAll(() => site.close());
+
+  test('sign-in, thread, BIN, connections and sign-out work under it', async () => {
+    const { agent, page } = await signIn(site);
+    expect(page.url).toBe(`${site.url}/`);
+    expect(site.url).toMatch(/\/gate\/house$/);
+    expect(page.body).toContain('Spring launch');
+    expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(200);
+    expect((await getJson(agent, `${site.url}/bin/45717360`)).status).toBe(200);
+    const bin = await agent.submit(page, { bin: '45717360' });
+    expect([bin.url, bin.status]).toEqual([`${site.url}/bin`, 200]);
+    const connection = await agent.get(`${site.url}/connections/platform`);
+    const ended = await agent.submit(connection, {}, { button: 'Disconnect' });
+    expect(ended.url).toMatch(`${site.url}/connections/platform?done=`);
+    let again = await agent.submit(ended, {}, { button: 'Connect' });
+    while (again.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
+      again = await agent.submit(again, {}, { button: 'Allow' });
+    expect(again.url).toBe(`${site.url}/connections/platform`);
+    const anonymous = await ask(`${site.url}/connections`, { headers: PAGE });
+    expect(anonymous.headers.location).toBe('/gate/house/sign-in?return_to=%2Fgate%2Fhouse%2Fconnections');
+    const out = await agent.submit(page, {}, { button: 'Sign out' });
+    expect(out.visited.at(-1)?.startsWith(site.sandbox.issuer)).toBe(true);
+  });
+
+  test('every route lies under it and nowhere else, and so does every link of every page', async () => {
+    const { agent } = await signIn(site);
+    const origin = new URL(site.url).origin;
+    for (const { method, path } of ROUTES) {
+      expect((await ask(origin + path, { method, headers: DATA })).status, path).toBe(404);
+      if (method !== 'GET') continue;
+      const page = await agent.request(site.url + path, { follow: false });
+      expect(page.status, path).toBeLessThan(500);
+      for (const [, address = ''] of page.body.matchAll(/(?:href|src|action)="(\/[^"]*|http:\/\/127[^"]*)"/g)) {
+        const url = new URL(address, origin);
+        if (url.origin === origin) expect(url.pathname, `${path}: ${address}`).toMatch(/^\/gate\/house\//);
+      }
+    }
+    expect((await ask(`${origin}/gate/house`, { headers: PAGE })).status).toBe(200);
+    expect((await ask(`${origin}/gate/housex`, { headers: PAGE })).status).toBe(404);
+    expect((await ask(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
+  });
+
+  test('its problems are named and explained under it', async () => {
+    const { body } = await ask(`${site.url}/threads/current`, { headers: DATA });
+    const { type } = JSON.parse(body);
+    expect(type).toBe(`${site.url}/problems/sign_in_required`);
+    expect((await ask(type, { headers: DATA })).status).toBe(200);
+  });
+});

@@ -1,0 +1,121 @@
+/** R89: one address cannot hold all connections of a listener, a trusted proxy may hold many, and no request is cut off for it. */
+import { once } from 'node:events';
+import type { RequestListener, Server, ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { afterEach, describe, expect, test } from 'vitest';
+import { capIdleConnections } from '../../../src/shared/http/idle-connections.ts';
+import { createLimitedServer, LISTENER_LIMITS } from '../../../src/shared/http/limits.ts';
+import { ask, DATA } from '../../support/ask.ts';
+import { startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { until } from '../../support/until.ts';
+
+const GET = 'GET /session HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n';
+/** All of 127.0.0.0/8 is this machine. */
+const PEER = '127.0.0.2';
+
+const sockets: Socket[] = [];
+let site: TestGatehouse | undefined;
+let server: Server | undefined;
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  await site?.close();
+  server?.closeAllConnections();
+  server?.close();
+  site = undefined;
+  server = undefined;
+});
+
+/** A connection from this address; `received()` is what it has received. */
+async function open(port: number, localAddress = PEER): Promise<{ socket: Socket; received: () => string }> {
+  const socket = connect({ port, host: '127.0.0.1', localAddress });
+  sockets.push(socket);
+  let bytes = '';
+  socket
+    .on('error', () => undefined)
+    .on('data', (more) => {
+      bytes += more;
+    });
+  await once(socket, 'connect');
+  return { socket, received: () => bytes };
+}
+
+const isOpen = ({ closed, readableEnded }: Socket) => !closed && !readableEnded;
+const openOnes = () => sockets.filter(isOpen).length;
+
+describe('R89 Gatehouse as shipped', () => {
+  const { idlePerAddress } = LISTENER_LIMITS;
+
+  test('keeps 500 idle connections of one address, and closes the one that was idle longest', async () => {
+    expect(idlePerAddress).toBe(500);
+    site = await startAlone({ apps: [] });
+    const port = Number(new URL(site.url).port);
+    const [first, second] = [await open(port), await open(port)];
+    for (let count = 2; count < idlePerAddress; count += 1) await open(port);
+    // The first is used, so the second has been idle longest.
+    first?.socket.write(GET);
+    await until(() => first?.received().includes('200 OK') ?? false);
+    expect(openOnes()).toBe(idlePerAddress);
+    await open(port);
+    await until(() => openOnes() === idlePerAddress);
+    expect([first?.socket.closed, second?.socket.readableEnded]).toEqual([false, true]);
+    // Others, and the same address, are served as before.
+    const other = await open(port, '127.0.0.3');
+    const same = await open(port);
+    for (const { socket, received } of [other, same]) {
+      socket.write(GET);
+      await until(() => received().includes('200 OK'));
+    }
+    expect((await ask(`${site.url}/session`, { headers: DATA })).status).toBe(200);
+  });
+
+  test('closes none of a trusted proxy', async () => {
+    site = await startAlone({ apps: [], env: { TRUSTED_PROXIES: '127.0.0.0/24' } });
+    const port = Number(new URL(site.url).port);
+    const openSome = async (from: string) => {
+      const before = sockets.length;
+      for (let count = 0; count < idlePerAddress + 20; count += 1) await open(port, from);
+      return sockets.slice(before);
+    };
+    const trusted = await openSome(PEER);
+    // Those of a client, opened later, show when it would have been time.
+    const client = await openSome('127.0.1.2');
+    await until(() => client.filter(isOpen).length === idlePerAddress);
+    expect(trusted.filter(isOpen)).toHaveLength(trusted.length);
+  });
+});
+
+async function listen(listener: RequestListener): Promise<number> {
+  server = createLimitedServer(LISTENER_LIMITS, listener);
+  capIdleConnections(server, { max: 1, trustedProxies: [] });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
+}
+
+test('R89 a connection with a request under way is not idle, even if an earlier one of it has ended', async () => {
+  const underWay: ServerResponse[] = [];
+  const port = await listen((_req, res) => void underWay.push(res));
+  const busy = await open(port);
+  busy.socket.write(GET + GET);
+  await until(() => underWay.length === 2);
+  underWay[0]?.end('first');
+  await until(() => busy.received().includes('first'));
+  const others = [await open(port), await open(port), await open(port)];
+  await until(() => openOnes() === 2);
+  expect(others.map(({ socket }) => socket.readableEnded)).toEqual([true, true, false]);
+  underWay[1]?.end('second');
+  await until(() => busy.received().includes('second'));
+});
+
+test('R89 a burst of requests over connections of their own is served, whatever the cap', async () => {
+  const port = await listen((_req, res) => void res.end('served'));
+  const responses = Array.from({ length: 100 }, () => {
+    const socket = connect(port, '127.0.0.1', () =>
+      socket.write(GET.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n')),
+    );
+    sockets.push(socket);
+    return text(socket);
+  });
+  for (const response of await Promise.all(responses)) expect(response).toContain('served');
+});

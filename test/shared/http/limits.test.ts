@@ -1,0 +1,328 @@
+/** R89: what one peer may ask of a listener, and what is turned away when all is busy. */
+import { once } from 'node:events';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import {
+  createEventLoopMonitor,
+  createLimitedServer,
+  enforceRequestLimits,
+  LISTENER_LIMITS,
+} from '../../../src/shared/http/limits.ts';
+import { refuseUnreadable } from '../../../src/shared/http/protocol.ts';
+import { ask } from '../../support/ask.ts';
+import { startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
+import { sendRaw } from '../../support/raw-http.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
+
+describe('R89 Gatehouse as shipped', () => {
+  let site: TestGatehouse;
+  beforeAll(async () => {
+    site = await startAlone({ apps: [] });
+  });
+  afterAll(() => site?.close());
+
+  const codeOf = ({ status, body }: { status: number; body: string }) => [status, JSON.parse(body).code];
+
+  test('refuses headers beyond 16 KB', async () => {
+    const answer = await sendRaw(site.url, `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`);
+    expect([answer.status, answer.closed]).toEqual([431, true]);
+  });
+
+  test('refuses more than 100 headers', async () => {
+    const headers = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, 'y']));
+    expect((await ask(`${site.url}/session`, { headers: headers(90) })).status).toBe(200);
+    for (const count of [100, 150, 900])
+      expect(codeOf(await ask(`${site.url}/session`, { headers: headers(count) }))).toEqual([431, 'too_large']);
+  });
+
+  test('refuses an address beyond 8 KB', async () => {
+    expect((await ask(`${site.url}/?a=${'x'.repeat(8_000)}`)).status).toBe(200);
+    expect(codeOf(await ask(`${site.url}/?a=${'x'.repeat(8_200)}`))).toEqual([413, 'too_large']);
+  });
+
+  test('refuses more than 100 parameters', async () => {
+    const query = (count: number) => Array.from({ length: count }, (_, at) => `p${at}`).join('&');
+    expect((await ask(`${site.url}/?${query(100)}`)).status).toBe(200);
+    expect(codeOf(await ask(`${site.url}/?${query(101)}`))).toEqual([400, 'invalid_request']);
+    expect(codeOf(await ask(`${site.url}/?${'&'.repeat(500)}`))).toEqual([400, 'invalid_request']);
+  });
+
+  test('refuses a body beyond 64 KB, by what it says and by what it is', async () => {
+    const given = { method: 'POST', headers: { 'content-type': 'application/x-www-form-urlencoded' } };
+    expect((await ask(`${site.url}/sign-out`, { ...given, body: 'a=1' })).status).not.toBe(413);
+    expect((await ask(`${site.url}/sign-out`, { ...given, body: `a=${'x'.repeat(70_000)}` })).status).toBe(413);
+  });
+
+  test('takes names with brackets as they are, however deep they nest', async () => {
+    const deep = `return_to${'[a]'.repeat(2_000)}=%2Fx`;
+    const took = startStopwatch();
+    expect((await ask(`${site.url}/?${deep}`)).status).toBe(200);
+    expect(took()).toBeLessThan(1_000);
+  });
+
+  test('refusals carry their headers, and end the connection', async () => {
+    const { headers, body } = await ask(`${site.url}/?${'&'.repeat(500)}`);
+    const { date: _date, 'x-request-id': id, ...others } = headers;
+    expect(id).toMatch(/^[0-9a-f-]{36}$/);
+    expect(others).toEqual({
+      connection: 'close',
+      'content-type': 'application/problem+json; charset=utf-8',
+      'content-length': String(body.length),
+      'cache-control': 'no-store',
+      'content-security-policy': "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+      'referrer-policy': 'same-origin',
+      'x-content-type-options': 'nosniff',
+    });
+    expect(JSON.parse(body)).toEqual({
+      type: `${site.url}/problems/invalid_request`,
+      title: 'The request is not valid',
+      status: 400,
+      instance: `urn:uuid:${id}`,
+      code: 'invalid_request',
+    });
+  });
+});
+
+test('R89 while all is busy every request is turned away and counted, and the management port answers', async () => {
+  const stop = vi.fn();
+  let isBusy = true;
+  const site = await startAlone({ apps: [], busy: { isBusy: () => isBusy, stop } });
+  const refused = await ask(`${site.url}/session`);
+  expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'overloaded']);
+  const metrics = await ask(`${site.managementUrl}/metrics`);
+  expect(metrics.status).toBe(200);
+  expect(metrics.body).toMatch(/^gatehouse_problems_total\{code="overloaded"\} 1$/m);
+  isBusy = false;
+  expect((await ask(`${site.url}/session`)).status).toBe(200);
+  await site.close();
+  expect(stop).toHaveBeenCalledTimes(1);
+});
+
+describe('R89 requests of one caller in a minute', () => {
+  test('are counted by address for whoever has no session, and told with when to come back', async () => {
+    const site = await startAlone({ apps: [], env: { RATE_LIMIT_PER_ADDRESS: '20' } });
+    try {
+      const statuses: number[] = [];
+      let last = await ask(`${site.url}/session`);
+      // The minute may turn meanwhile.
+      for (let count = 0; count < 60 && last.status !== 429; count += 1) {
+        statuses.push(last.status);
+        last = await ask(`${site.url}/session`);
+      }
+      expect(new Set(statuses)).toEqual(new Set([200]));
+      expect(statuses.length).toBeGreaterThanOrEqual(20);
+      expect([last.status, JSON.parse(last.body).code, last.headers['ratelimit-policy']]).toEqual([
+        429,
+        'rate_limited',
+        '"address";q=20;w=60',
+      ]);
+      expect(Number(last.headers['retry-after'])).toBeGreaterThan(0);
+      // Whoever watches the process is no caller.
+      expect((await ask(`${site.managementUrl}/readyz`)).status).toBe(200);
+    } finally {
+      await site.close();
+    }
+  });
+});
+
+describe('R89 a listener with small limits', () => {
+  const limits = { ...LISTENER_LIMITS, headMilliseconds: 200, requestMilliseconds: 400, checkMilliseconds: 50 };
+  let server: Server | undefined;
+  const sockets: Socket[] = [];
+  afterEach(async () => {
+    for (const socket of sockets.splice(0)) socket.destroy();
+    server?.closeAllConnections();
+    await new Promise((resolve) => server?.close(resolve) ?? resolve(undefined));
+  });
+
+  async function listen(given: Partial<typeof limits>, listener: RequestListener): Promise<string> {
+    server = createLimitedServer({ ...limits, ...given }, listener);
+    refuseUnreadable(server, 'http://127.0.0.1');
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  const openOn = (at: Server | undefined) =>
+    new Promise<number>((resolve) => at?.getConnections((_error, count) => resolve(count)));
+
+  const drain: RequestListener = (req, res) => {
+    req.resume().on('end', () => res.end('ok'));
+  };
+
+  test('cuts off whoever sends headers too slowly', async () => {
+    const answer = await sendRaw(await listen({}, drain), 'GET / HTTP/1.1\r\nHost: x\r\n');
+    expect([answer.status, answer.closed]).toEqual([408, true]);
+  });
+
+  test('cuts off whoever sends a body too slowly', async () => {
+    const url = await listen({}, drain);
+    const answer = await sendRaw(url, 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc');
+    expect([answer.status, answer.closed]).toEqual([408, true]);
+  });
+
+  test('hangs up on connections beyond its number, and takes new ones when there is room', async () => {
+    const url = await listen({ connections: 3, headMilliseconds: 60_000, requestMilliseconds: 60_000 }, drain);
+    const { port } = new URL(url);
+    for (let count = 0; count < 3; count += 1) {
+      const socket = connect(Number(port), '127.0.0.1');
+      await once(socket, 'connect');
+      sockets.push(socket);
+    }
+    await until(async () => (await openOn(server)) === 3);
+    expect((await sendRaw(url, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).status).toBe(0);
+    sockets.pop()?.destroy();
+    await expect
+      .poll(async () => (await sendRaw(url, 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')).status)
+      .toBe(200);
+  });
+
+  test('answers others while hundreds of slow ones hang on it', async () => {
+    const url = await listen({ headMilliseconds: 60_000, requestMilliseconds: 60_000 }, drain);
+    for (let count = 0; count < 300; count += 1) {
+      const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
+      socket.write('GET / HTTP/1.1\r\nX-Slow: ');
+      sockets.push(socket);
+    }
+    const answers = await Promise.all(Array.from({ length: 50 }, () => ask(url)));
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+  });
+
+  test('turns new work away with 503 and Retry-After while all is busy', async () => {
+    let isBusy = true;
+    const guard = enforceRequestLimits({
+      limits: LISTENER_LIMITS,
+      isBusy: () => isBusy,
+      publicHref: 'http://127.0.0.1',
+    });
+    const url = await listen({}, guard(drain));
+    const refused = await ask(url);
+    expect([refused.status, JSON.parse(refused.body).code]).toEqual([503, 'overloaded']);
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+    isBusy = false;
+    expect((await ask(url)).status).toBe(200);
+  });
+});
+
+describe('R89 the limits to the letter', () => {
+  const limits = { headers: 4, targetBytes: 20, parameters: 3 };
+
+  /** @returns the status and headers of the refusal, or undefined where the request is let in */
+  function refusal(url: string | undefined, headers = 2, isBusy = false) {
+    const refused: string[] = [];
+    let answer: { status: number; headers: Record<string, string> } | undefined;
+    const res = { writeHead: (status: number, given: Record<string, string>) => (answer = { status, headers: given }) };
+    let isIn = false;
+    const listener = enforceRequestLimits({
+      ...{ limits, isBusy: () => isBusy, publicHref: 'http://127.0.0.1' },
+      onRefused: (code) => void refused.push(code),
+    })(() => {
+      isIn = true;
+    });
+    const rawHeaders = Array.from({ length: headers * 2 }, () => 'x');
+    listener(
+      { url, rawHeaders, headers: { host: 'gatehouse.test' } } as IncomingMessage,
+      { ...res, end() {} } as unknown as ServerResponse,
+    );
+    expect(isIn).toBe(answer === undefined);
+    return answer && [answer.status, ...refused, answer.headers['Retry-After']];
+  }
+
+  test.each([
+    ['/', 4, undefined],
+    ['/', 5, [431, 'too_large', undefined]],
+    [`/${'x'.repeat(19)}`, 2, undefined],
+    [`/${'x'.repeat(20)}`, 2, [413, 'too_large', undefined]],
+    ['/?a&b&c', 2, undefined],
+    ['/?a&b&c&d', 2, [400, 'invalid_request', undefined]],
+    ['/?&&&', 2, [400, 'invalid_request', undefined]],
+    ['?a&b&c&d', 2, [400, 'invalid_request', undefined]],
+    ['/&a&b&c&d', 2, undefined],
+    [undefined, 2, undefined],
+  ])('%s with %i headers: %j', (url, headers, refused) => {
+    expect(refusal(url, headers)).toEqual(refused);
+  });
+
+  test('busy comes before all of them, and says when to come back', () => {
+    expect(refusal('/?a&b&c&d', 5, true)).toEqual([503, 'overloaded', '2']);
+  });
+
+  test('the server has those that are its own, as shipped', () => {
+    const server = createLimitedServer(LISTENER_LIMITS, () => undefined);
+    const { maxConnections, headersTimeout, requestTimeout, keepAliveTimeout, maxHeadersCount } = server;
+    expect({ maxConnections, headersTimeout, requestTimeout, keepAliveTimeout, maxHeadersCount }).toEqual({
+      ...{ maxConnections: 10_000, headersTimeout: 10_000, requestTimeout: 30_000, keepAliveTimeout: 65_000 },
+      maxHeadersCount: 101,
+    });
+  });
+});
+
+describe('R89 the event loop is late', () => {
+  /** In place of Node's histogram of delays: of one window, in milliseconds. */
+  const delays = { count: 0, median: 0, enable: vi.fn(), disable: vi.fn(), reset: vi.fn(), percentile: vi.fn() };
+  const monitor = vi.fn((_options: { resolution: number }) => delays);
+  beforeAll(() => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    delays.percentile.mockImplementation((percent) => (percent === 50 ? delays.median * 1e6 : 1e12));
+  });
+  afterAll(() => void vi.useRealTimers());
+
+  test('in most of a window, by more than half a second: busy until a better window', () => {
+    const loop = createEventLoopMonitor({ windowMilliseconds: 200, monitor });
+    expect(monitor).toHaveBeenCalledWith({ resolution: 20 });
+    expect([delays.enable.mock.calls.length, loop.isBusy()]).toEqual([1, false]);
+    const busyAfter = (count: number, median: number, milliseconds = 200) => {
+      Object.assign(delays, { count, median });
+      vi.advanceTimersByTime(milliseconds);
+      return loop.isBusy();
+    };
+    expect(busyAfter(3, 520)).toBe(false);
+    expect(busyAfter(3, 521, 199)).toBe(false);
+    expect(busyAfter(3, 521, 1)).toBe(true);
+    expect(delays.reset).toHaveBeenCalledTimes(2);
+    // Too few to tell: they count for the next window.
+    expect(busyAfter(2, 20)).toBe(true);
+    expect(delays.reset).toHaveBeenCalledTimes(2);
+    expect(busyAfter(3, 20)).toBe(false);
+    expect(busyAfter(2, 900)).toBe(false);
+
+    loop.stop();
+    expect(delays.disable).toHaveBeenCalledTimes(1);
+    expect(busyAfter(3, 900)).toBe(false);
+  });
+
+  test('a window is a second', () => {
+    const loop = createEventLoopMonitor({ monitor });
+    Object.assign(delays, { count: 3, median: 900 });
+    vi.advanceTimersByTime(999);
+    expect(loop.isBusy()).toBe(false);
+    vi.advanceTimersByTime(1);
+    expect(loop.isBusy()).toBe(true);
+    loop.stop();
+  });
+});
+
+test('R89 one long pause makes nobody busy, an event loop that is always late does, and it recovers', async () => {
+  const loop = createEventLoopMonitor({ windowMilliseconds: 200 });
+  // The event loop stands still, and the processor is free for others.
+  const still = new Int32Array(new SharedArrayBuffer(4));
+  const block = (milliseconds: number) => Atomics.wait(still, 0, 0, milliseconds);
+  await sleep(100);
+  block(1_500);
+  await sleep(400);
+  expect(loop.isBusy()).toBe(false);
+  let wasBusy = false;
+  for (let round = 0; round < 12 && !wasBusy; round += 1) {
+    block(600);
+    await sleep(1);
+    wasBusy = loop.isBusy();
+  }
+  expect(wasBusy).toBe(true);
+  await expect.poll(() => loop.isBusy()).toBe(false);
+  loop.stop();
+});

@@ -1,0 +1,294 @@
+/** R77 and R78: methods that no route has, and bytes that two servers could read in two ways. */
+import { EventEmitter } from 'node:events';
+import type { Server } from 'node:http';
+import type { Request, Response } from 'express';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { plainHttp, refuseUnreadable } from '../../../src/shared/http/protocol.ts';
+import { ask, DATA, FORM } from '../../support/ask.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { sendRaw } from '../../support/raw-http.ts';
+import { ROUTES } from '../../support/routes.ts';
+
+let site: TestSite;
+let cookie: string;
+let csrf: string;
+let host: string;
+beforeAll(async () => {
+  site = await startSite();
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+  csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+  host = new URL(site.url).host;
+});
+afterAll(() => site.close());
+
+const PATHS = [...new Set(ROUTES.map(({ path }) => path))];
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'SEARCH', 'PURGE', 'LINK'];
+
+/** A HEAD there would use up a state or a pending request. */
+const USED_UP_BY_HEAD = /^\/(sign-in|oauth\/callback\/platform)$/;
+
+describe('R77 methods', () => {
+  test.each(PATHS)('%s: what is not listed gets 405 and what is allowed', async (path) => {
+    const listed = ROUTES.filter((route) => route.path === path).map(({ method }) => method);
+    for (const method of METHODS.filter((one) => !listed.some((known) => known === one))) {
+      const answer = await ask(site.url + path, { method, headers: { ...DATA, cookie, 'x-csrf-token': csrf } });
+      expect([answer.status, JSON.parse(answer.body).code], method).toEqual([405, 'method_not_allowed']);
+      const allowed = listed.flatMap((one) => (one === 'GET' && !USED_UP_BY_HEAD.test(path) ? ['GET', 'HEAD'] : [one]));
+      expect(answer.headers.allow, method).toBe(allowed.join(', '));
+    }
+  });
+
+  test('HEAD is GET without its body', async () => {
+    for (const path of ['/', '/session', '/problems/not_found', '/threads/current']) {
+      const answer = await ask(site.url + path, { method: 'HEAD', headers: { cookie } });
+      expect([answer.status, answer.body], path).toEqual([200, '']);
+    }
+  });
+
+  test('HEAD begins and ends no sign-in', async () => {
+    for (const path of PATHS.filter((one) => USED_UP_BY_HEAD.test(one))) {
+      const answer = await ask(site.url + path, { method: 'HEAD', headers: { cookie } });
+      expect([answer.status, answer.headers['set-cookie']], path).toEqual([405, undefined]);
+    }
+  });
+
+  test('TRACE repeats nothing', async () => {
+    const answer = await ask(`${site.url}/`, { method: 'TRACE', headers: { cookie, 'x-canary': 'canary-value' } });
+    expect(answer.status).toBe(405);
+    expect(answer.body).not.toMatch(/canary|gatehouse=/);
+  });
+
+  test('CONNECT is refused and the connection ends', async () => {
+    const answer = await sendRaw(site.url, `CONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+    expect([answer.status, answer.closed]).toEqual([405, true]);
+    expect(answer.headers.get('allow')).toEqual(['GET, HEAD, POST']);
+  });
+
+  test.each(['websocket', 'TLS/1.2', 'anything'])('an upgrade to %s is refused and the connection ends', async (to) => {
+    const answer = await sendRaw(
+      site.url,
+      `GET /session HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: ${to}\r\n\r\n`,
+    );
+    expect([answer.status, answer.closed]).toEqual([400, true]);
+  });
+
+  test.each([
+    ['no Host', 'GET /session HTTP/1.1', 400],
+    ['an expectation that we do not know', `GET /session HTTP/1.1\r\nHost: gatehouse.test\r\nExpect: foo`, 417],
+  ])('%s is refused with a problem document and our headers, and the connection ends', async (_what, head, status) => {
+    const { headers, rest, ...answer } = await sendRaw(site.url, `${head}\r\n\r\n`);
+    expect(answer).toEqual({ status, closed: true });
+    expect(headers.get('content-type')).toEqual(['application/problem+json; charset=utf-8']);
+    for (const name of ['x-request-id', 'content-security-policy', 'x-content-type-options', 'cache-control'])
+      expect(headers.get(name), name).toHaveLength(1);
+    expect(JSON.parse(rest)).toMatchObject({ status, code: 'invalid_request' });
+  });
+
+  test('the management port refuses them as well', async () => {
+    expect((await sendRaw(site.managementUrl, 'GET /healthz HTTP/1.1\r\n\r\n')).status).toBe(400);
+    const head = 'GET /healthz HTTP/1.1\r\nHost: gatehouse.test\r\nConnection: close\r\n\r\n';
+    expect((await sendRaw(site.managementUrl, head)).status).toBe(200);
+    for (const [bytes, status] of [
+      ['GET / HTTP/9.9\r\nHost: x\r\n\r\n', 400],
+      ['CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', 405],
+    ] as const) {
+      const { headers, rest, ...answer } = await sendRaw(site.managementUrl, bytes);
+      expect(answer).toEqual({ status, closed: true });
+      expect(headers.get('content-type')).toEqual(['application/problem+json; charset=utf-8']);
+      expect(JSON.parse(rest)).toMatchObject({ status });
+    }
+  });
+
+  test('HTTP/1.0 needs no Host, and an expectation of 100-continue is met', async () => {
+    expect((await sendRaw(site.url, 'GET /session HTTP/1.0\r\n\r\n')).status).toBe(200);
+    const head = `GET /session HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\nExpect: 100-Continue\r\n\r\n`;
+    const { status, rest } = await sendRaw(site.url, head);
+    expect([status, rest]).toEqual([100, expect.stringMatching(/^HTTP\/1\.1 200 /)]);
+  });
+
+  test('an offer of HTTP/2 without TLS is answered in HTTP/1.1', async () => {
+    const answer = await sendRaw(
+      site.url,
+      `GET /session HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n`,
+    );
+    expect([answer.status, answer.rest]).toEqual([200, '{"signedIn":false}']);
+  });
+
+  test('headers and fields that name another method, path or asker change nothing', async () => {
+    const tricks = {
+      'x-http-method-override': 'POST',
+      'x-http-method': 'DELETE',
+      'x-method-override': 'POST',
+      'x-forwarded-uri': '/healthz',
+      'x-original-method': 'POST',
+      'user-agent': 'kube-probe/1.30 ELB-HealthChecker/2.0 GoogleHC/1.0',
+    };
+    expect(
+      (await ask(`${site.url}/sign-out?_method=POST&_csrf=${csrf}`, { headers: { ...tricks, cookie } })).status,
+    ).toBe(405);
+    expect((await ask(`${site.url}/threads/current`, { headers: { ...tricks, ...DATA } })).status).toBe(401);
+    expect((await ask(`${site.url}/bin/45717360?_method=POST`, { headers: { ...tricks, ...DATA } })).status).toBe(401);
+    const put = await ask(`${site.url}/threads/current`, {
+      method: 'POST',
+      headers: { ...FORM, ...DATA, cookie, 'x-http-method-override': 'GET' },
+      body: '_method=GET',
+    });
+    expect(put.status).toBe(405);
+    expect(JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
+  });
+});
+
+describe('R78 smuggling: 4xx, and the connection ends', () => {
+  const post = (head: string, body = '') => `POST /bin HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n\r\n${body}`;
+  const inner = () => `GET /problems/not_found HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
+  const CASES: [string, () => string][] = [
+    [
+      'Content-Length and Transfer-Encoding',
+      () => post('Content-Length: 6\r\nTransfer-Encoding: chunked', `0\r\n\r\n${inner()}`),
+    ],
+    [
+      'Transfer-Encoding and Content-Length',
+      () => post('Transfer-Encoding: chunked\r\nContent-Length: 6', `0\r\n\r\n${inner()}`),
+    ],
+    ['two lengths that differ', () => post('Content-Length: 0\r\nContent-Length: 44', inner())],
+    ['two lengths that agree', () => post('Content-Length: 3\r\nContent-Length: 3', 'abc')],
+    ['a list of lengths', () => post('Content-Length: 0, 44', inner())],
+    ['a signed length', () => post('Content-Length: +3', 'abc')],
+    ['a length in hexadecimal', () => post('Content-Length: 0x3', 'abc')],
+    ['a negative length', () => post('Content-Length: -1', 'abc')],
+    ['line feeds alone', () => `POST /bin HTTP/1.1\nHost: ${host}\nContent-Length: 3\n\nabc`],
+    ['one line feed alone', () => `GET /session HTTP/1.1\r\nHost: ${host}\nX-A: b\r\n\r\n`],
+    ['a carriage return alone', () => `GET /session HTTP/1.1\r\nHost: ${host}\rX-A: b\r\n\r\n`],
+    ['a folded header', () => `GET /session HTTP/1.1\r\nHost: ${host}\r\nX-A: b\r\n c\r\n\r\n`],
+    ['a folded Transfer-Encoding', () => post('Transfer-Encoding:\r\n chunked', `0\r\n\r\n${inner()}`)],
+    ['a space before the colon', () => post('Transfer-Encoding : chunked\r\nContent-Length: 5', `0\r\n\r\n${inner()}`)],
+    ['a header without a name', () => `GET /session HTTP/1.1\r\nHost: ${host}\r\n: x\r\n\r\n`],
+    ['a NUL in a value', () => `GET /session HTTP/1.1\r\nHost: ${host}\r\nX-A: b\u0000c\r\n\r\n`],
+    ['no Host', () => 'GET /session HTTP/1.1\r\n\r\n'],
+    ['two Hosts', () => `GET /session HTTP/1.1\r\nHost: ${host}\r\nHost: evil.example\r\n\r\n`],
+    ['an unknown coding', () => post('Transfer-Encoding: xchunked', `0\r\n\r\n${inner()}`)],
+    ['a coding after chunked', () => post('Transfer-Encoding: chunked, identity', `0\r\n\r\n${inner()}`)],
+    ['two codings', () => post('Transfer-Encoding: chunked\r\nTransfer-Encoding: identity', `0\r\n\r\n${inner()}`)],
+    ['another version', () => `GET /session HTTP/3.7\r\nHost: ${host}\r\n\r\n`],
+    ['no HTTP at all', () => '\u0016\u0003\u0001\u0002\u0000\u0001\u0000\r\n\r\n'],
+    ['an unknown method', () => `BREW /session HTTP/1.1\r\nHost: ${host}\r\n\r\n`],
+    ['a space in the target', () => `GET /session x HTTP/1.1\r\nHost: ${host}\r\n\r\n`],
+  ];
+
+  test.each(CASES)('%s', async (_name, bytes) => {
+    const answer = await sendRaw(site.url, bytes());
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(answer.status).toBeLessThan(500);
+    expect(answer.closed).toBe(true);
+    // One answer, and nothing of what came along inside.
+    expect(answer.rest).not.toContain('HTTP/1.1');
+  });
+
+  const chunked = (line: string, body: string) =>
+    `${line}\r\nHost: ${host}\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\nCookie: ${cookie}\r\nX-CSRF-Token: ${csrf}\r\n\r\n${body}`;
+  test.each([
+    ['chunked', () => chunked('POST /bin HTTP/1.1', '2\r\n{}\r\n0\r\n\r\n')],
+    ['chunked with extensions', () => chunked('POST /bin HTTP/1.1', '2;name=value\r\n{}\r\n0\r\n\r\n')],
+    ['chunked with trailers', () => chunked('POST /bin HTTP/1.1', '2\r\n{}\r\n0\r\nX-CSRF-Token: x\r\n\r\n')],
+    ['chunked to a route without a body', () => chunked('GET /session HTTP/1.1', '0\r\n\r\n')],
+    ['chunked to nowhere', () => chunked('POST /nothing HTTP/1.1', '0\r\n\r\n')],
+    ['chunked to a file', () => chunked('GET /assets/gatehouse.css HTTP/1.1', '0\r\n\r\n')],
+  ])('%s body: 411', async (_name, bytes) => {
+    const answer = await sendRaw(site.url, bytes());
+    expect([answer.status, answer.closed]).toEqual([411, true]);
+    expect(JSON.parse(answer.rest).code).toBe('length_required');
+  });
+
+  test('a body that never comes keeps nobody waiting for ever, and harms nobody else', async () => {
+    const slow = sendRaw(
+      site.url,
+      `POST /bin HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{`,
+      500,
+    );
+    expect((await ask(`${site.url}/session`, { headers: { cookie } })).status).toBe(200);
+    expect((await slow).status).toBe(0);
+  });
+});
+
+const NO_UPGRADE = 'Use plain HTTP: no upgrade is offered here.';
+test.each([
+  [undefined, ['a'], undefined],
+  ['h2c', ['a'], undefined],
+  ['H2', ['a'], undefined],
+  ['h2cx', ['a'], NO_UPGRADE],
+  ['xh2c', ['a'], NO_UPGRADE],
+  ['h2c, websocket', ['a'], NO_UPGRADE],
+  // As HTTP/1.0 allows it.
+  [undefined, undefined, undefined],
+  [undefined, ['a', 'b'], 'Send one Host header.'],
+  [undefined, ['a', 'a'], 'Send one Host header.'],
+])('R78 an upgrade to %s for %j: %s', (upgrade, host, detail) => {
+  const next = vi.fn();
+  plainHttp({ headers: { upgrade }, headersDistinct: { host } } as unknown as Request, {} as Response, next);
+  const refusal = { code: 'invalid_request', detail, headers: { Connection: 'close' } };
+  expect(next.mock.calls).toEqual([detail === undefined ? [] : [expect.objectContaining(refusal)]]);
+});
+
+describe('R78 what never becomes a request', () => {
+  /** @returns what is written to the connection, or undefined where it is cut without a word */
+  function said(event: 'clientError' | 'connect', first: object, of: object = {}): string | undefined {
+    const server = new EventEmitter();
+    refuseUnreadable(server as unknown as Server, 'https://gatehouse.test/gate');
+    const socket = { writable: true, end: vi.fn<(text: string) => void>(), destroy: vi.fn(), ...of };
+    server.emit(event, first, socket);
+    expect(socket.end.mock.calls.length + socket.destroy.mock.calls.length).toBe(1);
+    return socket.end.mock.calls[0]?.[0];
+  }
+
+  const written = (text = '') => {
+    const [head = '', body = ''] = text.split('\r\n\r\n');
+    const [line, ...headers] = head.split('\r\n');
+    const { instance, ...problem } = JSON.parse(body);
+    const id = /^urn:uuid:([0-9a-f-]{36})$/.exec(instance)?.[1];
+    return { line, headers: headers.map((header) => header.replace(String(id), 'ID')), problem, length: body.length };
+  };
+  const HEADERS = (length: number) => [
+    'Cache-Control: no-store',
+    "Content-Security-Policy: default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    'Cross-Origin-Opener-Policy: same-origin',
+    'Cross-Origin-Resource-Policy: same-origin',
+    'Referrer-Policy: same-origin',
+    'Strict-Transport-Security: max-age=31536000',
+    'X-Content-Type-Options: nosniff',
+    'Connection: close',
+    'Content-Type: application/problem+json; charset=utf-8',
+    `Content-Length: ${length}`,
+    'X-Request-Id: ID',
+  ];
+  const type = (code: string) => `https://gatehouse.test/gate/problems/${code}`;
+
+  test.each([
+    ['HPE_HEADER_OVERFLOW', '431 Request Header Fields Too Large', 'too_large', 'The request is too large'],
+    ['HPE_CHUNK_EXTENSIONS_OVERFLOW', '413 Content Too Large', 'too_large', 'The request is too large'],
+    ['ERR_HTTP_REQUEST_TIMEOUT', '408 Request Timeout', 'invalid_request', 'The request is not valid'],
+    ['HPE_INVALID_METHOD', '400 Bad Request', 'invalid_request', 'The request is not valid'],
+    [undefined, '400 Bad Request', 'invalid_request', 'The request is not valid'],
+  ])('%s is answered with %s', (failure, status, code, title) => {
+    const { line, headers, problem, length } = written(said('clientError', { code: failure }));
+    expect(line).toBe(`HTTP/1.1 ${status}`);
+    expect(headers).toEqual(HEADERS(length));
+    expect(problem).toEqual({ type: type(code), title, status: Number(status.slice(0, 3)), code });
+  });
+
+  test('a tunnel is answered with what is allowed', () => {
+    const { line, headers, problem, length } = written(said('connect', {}));
+    expect(line).toBe('HTTP/1.1 405 Method Not Allowed');
+    expect(headers).toEqual(['Allow: GET, HEAD, POST', ...HEADERS(length)]);
+    expect(problem).toMatchObject({ type: type('method_not_allowed'), status: 405, code: 'method_not_allowed' });
+  });
+
+  test('who is gone, or has an answer already, is told nothing', () => {
+    const broken = { code: 'HPE_INVALID_METHOD' };
+    expect(said('clientError', { code: 'ECONNRESET' })).toBeUndefined();
+    expect(said('clientError', broken, { writable: false })).toBeUndefined();
+    expect(said('clientError', broken, { _httpMessage: { _headerSent: true } })).toBeUndefined();
+    expect(said('clientError', broken, { _httpMessage: { _headerSent: false } })).toContain('400 Bad Request');
+    expect(said('clientError', broken, { _httpMessage: null })).toContain('400 Bad Request');
+  });
+});

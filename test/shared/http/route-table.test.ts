@@ -1,0 +1,72 @@
+/** Routes as they are listed: each with its guards in order, and 405 with what is allowed for everything else on its path. */
+import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { getOnly, routeTable } from '../../../src/shared/http/route-table.ts';
+import { ask } from '../../support/ask.ts';
+import { type Served, serve } from './serve.ts';
+
+let served: Served;
+beforeEach(async () => {
+  const step =
+    (name: string): RequestHandler =>
+    (_req, res, next) => {
+      res.append('X-Step', name);
+      next();
+    };
+  const end: RequestHandler = (req, res) => void res.send(`${req.method} ${req.context.route} ${req.params.id ?? ''}`);
+  const app = express();
+  app.use((req, _res, next) => {
+    req.context = { id: 'i', reference: 'i', route: 'none', address: '192.0.2.1' };
+    next();
+  });
+  app.use(
+    routeTable([
+      ['GET', '/things', [step('one'), [step('two'), step('three')]], end],
+      ['POST', '/things', [], end],
+      ['GET', '/things/:id', [], end],
+      ['PUT', '/things/:id', [], end],
+      ['DELETE', '/things/:id', [], end],
+      ['GET', '/once', [getOnly, step('one')], end],
+      ['POST', '/change', [], end],
+    ]),
+  );
+  const failed: ErrorRequestHandler = (error, req, res, _next) =>
+    void res.status(error.status).set(error.headers).send(`${error.code} ${req.context.route}`);
+  app.use((req, res) => void res.status(404).send(req.context.route));
+  app.use(failed);
+  served = await serve(app);
+});
+afterEach(() => served.close());
+
+const told = async (method: string, path: string) => {
+  const { status, headers, body } = await ask(served.url + path, { method });
+  return [status, body || headers['content-length'], headers.allow, headers['x-step']].filter(
+    (one) => one !== undefined,
+  );
+};
+
+test('each method of a path has its own handler, which knows the route by its pattern', async () => {
+  expect(await told('GET', '/things')).toEqual([200, 'GET /things ', 'one, two, three']);
+  expect(await told('POST', '/things')).toEqual([200, 'POST /things ']);
+  expect(await told('GET', '/things/7')).toEqual([200, 'GET /things/:id 7']);
+  expect(await told('PUT', '/things/7')).toEqual([200, 'PUT /things/:id 7']);
+  expect(await told('DELETE', '/things/7')).toEqual([200, 'DELETE /things/:id 7']);
+});
+
+test('any other method gets 405 and what is allowed, a HEAD where there is a GET', async () => {
+  expect(await told('PUT', '/things')).toEqual([405, 'method_not_allowed /things', 'GET, HEAD, POST']);
+  expect(await told('POST', '/things/7')).toEqual([405, 'method_not_allowed /things/:id', 'GET, HEAD, PUT, DELETE']);
+  expect(await told('GET', '/change')).toEqual([405, 'method_not_allowed /change', 'POST']);
+  expect(await told('HEAD', '/things')).toEqual([200, '13', 'one, two, three']);
+});
+
+test('what a HEAD would use up has none', async () => {
+  expect(await told('GET', '/once')).toEqual([200, 'GET /once ', 'one']);
+  const [status, , allowed, step] = await told('HEAD', '/once');
+  expect([status, allowed, step]).toEqual([405, 'GET', undefined]);
+  expect(await told('POST', '/once')).toEqual([405, 'method_not_allowed /once', 'GET']);
+});
+
+test('a path is what it is to the letter', async () => {
+  for (const path of ['/Things', '/thing', '/things/7/8']) expect(await told('GET', path), path).toEqual([404, 'none']);
+});

@@ -1,0 +1,188 @@
+/** Signing out: only by the person, at once, for good, and whatever else goes on at the time. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
+import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { breakStore } from '../../support/store-fault.ts';
+import { until } from '../../support/until.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+});
+afterEach(() => site.sandbox.faults.clear());
+afterAll(() => site.close());
+
+const sessionOf = async (cookie: string) =>
+  JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body);
+const csrfOf = async (agent: UserAgent) => String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+
+async function signedIn() {
+  const { agent } = await signIn(site);
+  return { agent, cookie: agent.cookies.header(site.url), csrf: await csrfOf(agent) };
+}
+
+const signOut = (cookie: string, csrf: string, query = '') =>
+  ask(`${site.url}/sign-out${query}`, { method: 'POST', headers: { cookie, ...FORM, ...PAGE }, body: `_csrf=${csrf}` });
+
+describe('R57 sign-out', () => {
+  test('is a POST with the token: GET and a foreign POST change nothing', async () => {
+    const { cookie, csrf } = await signedIn();
+    expect((await ask(`${site.url}/sign-out`, { headers: { cookie } })).status).toBe(405);
+    expect((await ask(`${site.url}/sign-out?_csrf=${csrf}`, { method: 'POST', headers: { cookie } })).status).toBe(403);
+    const foreign = await ask(`${site.url}/sign-out`, {
+      method: 'POST',
+      headers: { cookie, ...FORM, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' },
+      body: `_csrf=${csrf}`,
+    });
+    expect(foreign.status).toBe(403);
+    expect((await sessionOf(cookie)).signedIn).toBe(true);
+  });
+
+  test('kills the session here, clears the cookie, and goes on to the provider with a hint', async () => {
+    const { cookie, csrf } = await signedIn();
+    const ended = await signOut(cookie, csrf);
+    expect(ended.status).toBe(303);
+    const target = new URL(ended.headers.location ?? '');
+    expect(target.origin).toBe(site.sandbox.issuer);
+    expect(target.searchParams.get('post_logout_redirect_uri')).toBe(`${site.url}/`);
+    expect(target.searchParams.get('id_token_hint')).toMatch(/^ey/);
+    const [line = ''] = ended.headers['set-cookie'] ?? [];
+    expect(line).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    expect((await sessionOf(cookie)).signedIn).toBe(false);
+    for (const path of ['/threads/current', '/bin/45717360']) {
+      expect((await ask(site.url + path, { headers: { cookie, ...DATA } })).status).toBe(401);
+    }
+  });
+
+  test('with a local return_to it ends the session here alone, and leads to a sign-in with another account', async () => {
+    const { cookie, csrf } = await signedIn();
+    const { status, headers } = await signOut(cookie, csrf, '?return_to=%2Fconnections%3Fa%3Db');
+    expect([status, headers.location]).toEqual([
+      303,
+      `${site.url}/sign-in?prompt=select_account&return_to=%2Fconnections%3Fa%3Db`,
+    ]);
+    expect((await sessionOf(cookie)).signedIn).toBe(false);
+    for (const elsewhere of ['//evil.example/', 'https://evil.example/', '/\\evil.example']) {
+      const other = await signedIn();
+      const ended = await signOut(other.cookie, other.csrf, `?return_to=${encodeURIComponent(elsewhere)}`);
+      expect(new URL(ended.headers.location ?? '').origin).toBe(site.sandbox.issuer);
+      expect(ended.headers.location).not.toContain('evil');
+    }
+  });
+
+  test('without a session it leads home, or to the sign-in with another account', async () => {
+    const answer = await ask(`${site.url}/sign-out`, { method: 'POST', headers: { ...FORM, ...PAGE }, body: '' });
+    expect([answer.status, answer.headers.location]).toEqual([303, '/']);
+    const other = await signOut('', '', '?return_to=%2Fconnections');
+    expect([other.status, other.headers.location]).toEqual([
+      303,
+      `${site.url}/sign-in?prompt=select_account&return_to=%2Fconnections`,
+    ]);
+  });
+
+  test('leads home where the provider does not say how to sign out there', async () => {
+    const { cookie, csrf } = await signedIn();
+    // A process that has not read the provider's metadata yet.
+    await site.restart();
+    site.sandbox.faults.set({ on: 'identity-provider', kind: 'answer', status: 500, body: {} });
+    const ended = await signOut(cookie, csrf);
+    expect([ended.status, ended.headers.location]).toEqual([303, '/']);
+    expect((await sessionOf(cookie)).signedIn).toBe(false);
+    // The failure is remembered for some seconds.
+    site.sandbox.faults.clear();
+    await site.restart();
+  });
+
+  test('works, and at once, while the provider is down', async () => {
+    const other = await startSite();
+    try {
+      const { agent } = await signIn(other);
+      await other.restart();
+      const { promise: back, resolve: comeBack } = Promise.withResolvers<void>();
+      other.sandbox.faults.set({ on: 'identity-provider', kind: 'hold', until: back });
+      const cookie = agent.cookies.header(other.url);
+      const { csrfToken } = JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body);
+      const ending = ask(`${other.url}/sign-out`, {
+        method: 'POST',
+        headers: { cookie, ...FORM },
+        body: `_csrf=${csrfToken}`,
+      });
+      const session = async () => JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body);
+      await until(async () => !(await session()).signedIn);
+      expect(await session()).toEqual({ signedIn: false });
+      comeBack();
+      expect((await ending).status).toBe(303);
+    } finally {
+      await other.close();
+    }
+  });
+
+  test('R65 says so when the store could not write it, and the person is still signed in', async () => {
+    const { cookie, csrf } = await signedIn();
+    const heal = breakStore();
+    const refused = await signOut(cookie, csrf);
+    heal();
+    expect(refused.status).toBe(503);
+    expect(refused.headers['set-cookie']).toBeUndefined();
+    expect((await sessionOf(cookie)).signedIn).toBe(true);
+  });
+});
+
+describe('R62 sign-out cannot be undone', () => {
+  test('by a consent that is being finished meanwhile with the same session', async () => {
+    const { agent, cookie, csrf } = await signedIn();
+    const { calls, release } = holdTokenEndpoint();
+    const slow = agent.request(`${site.url}/connections/platform`, {
+      method: 'POST',
+      body: new URLSearchParams({ _csrf: csrf }),
+      headers: { origin: site.url },
+    });
+    await calls();
+    expect((await signOut(cookie, csrf)).status).toBe(303);
+    release();
+    await slow;
+    expect((await sessionOf(cookie)).signedIn).toBe(false);
+    expect((await getJson(agent, `${site.url}/session`)).json.signedIn).toBe(false);
+  });
+
+  test('by a sign-in that is being finished meanwhile: the old cookie is dead', async () => {
+    const { agent, cookie, csrf } = await signedIn();
+    const { calls, release } = holdTokenEndpoint();
+    const slow = agent.get(`${site.url}/sign-in`);
+    await calls();
+    expect((await signOut(cookie, csrf)).status).toBe(303);
+    release();
+    await slow;
+    expect((await sessionOf(cookie)).signedIn).toBe(false);
+  });
+
+  test('by the slow requests of a page that reads with the session', async () => {
+    const { cookie, csrf } = await signedIn();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const before = site.sandbox.hits.count('GET /1/threads/current', 'platform');
+    site.sandbox.faults.set({ on: 'platform', kind: 'hold', until: released });
+    const slow = ['/', '/threads/current'].map((path) => ask(site.url + path, { headers: { cookie, ...PAGE } }));
+    await until(() => site.sandbox.hits.count('GET /1/threads/current', 'platform') === before + 2);
+    await signOut(cookie, csrf);
+    release();
+    for (const answer of await Promise.all(slow)) expect(answer.headers['set-cookie']).toBeUndefined();
+    expect((await sessionOf(cookie)).signedIn).toBe(false);
+  });
+});
+
+/** The token endpoint answers once `release` is called; `calls` resolves as soon as it was asked. */
+function holdTokenEndpoint() {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const before = site.sandbox.hits.count('POST /token');
+  site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'hold', until: released, times: 1 });
+  const calls = () => until(() => site.sandbox.hits.count('POST /token') > before);
+  return { calls, release };
+}
+
+test('two people in two browsers do not sign each other out', async () => {
+  const first = await signedIn();
+  const { agent: second } = await signIn(site, 'second@example.test', { agent: createUserAgent() });
+  await signOut(first.cookie, first.csrf);
+  expect((await getJson(second, `${site.url}/session`)).json.signedIn).toBe(true);
+});

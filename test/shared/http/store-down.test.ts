@@ -1,0 +1,142 @@
+/** R65: with the store down nothing is allowed, and everybody is told the same. */
+
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { RELAY_TOKEN_PREFIX } from '../../../src/gatehouse/relay/relay-token.ts';
+import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
+import { DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
+import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
+import { createUserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { BY_PROVIDERS, BY_SERVICES, ROUTES } from '../../support/routes.ts';
+import { breakStore } from '../../support/store-fault.ts';
+
+let site: TestSite;
+let cookie: string;
+let csrf: string;
+let heal = () => {};
+beforeAll(async () => {
+  site = await startSite();
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+  csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+});
+afterEach(() => heal());
+afterAll(() => site.close());
+
+/** A sign-in that was begun while the store was there. */
+async function begun(): Promise<{ tx: string; state: string }> {
+  const started = await ask(`${site.url}/sign-in`);
+  const state = new URL(started.headers.location ?? '').searchParams.get('state') ?? '';
+  return { tx: started.headers['set-cookie']?.[0]?.split(';')[0] ?? '', state };
+}
+
+describe('R65 the store cannot be read', () => {
+  // What providers send is refused before anything is read, unless it is signed: that case stands with its own tests.
+  // The description of the interface comes from the program alone.
+  // Services without a token of the right form are refused before that too: theirs has it, and only the store knows whether it counts.
+  const bearer = { authorization: `Bearer ${createOpaqueToken(RELAY_TOKEN_PREFIX).text}` };
+  test.each(ROUTES.filter(({ pattern }) => !['/problems/:code', '/openapi.json', BY_PROVIDERS].includes(pattern)))(
+    '$method $path answers 503 to somebody with a session, as data and as a page',
+    async ({ method, path, pattern }) => {
+      const { tx, state } = await begun();
+      heal = breakStore();
+      for (const accept of [DATA, PAGE]) {
+        const query = pattern === '/oauth/callback/:app' ? `?state=${state}&code=c` : '';
+        const answer = await ask(`${site.url}${path}${query}`, {
+          method,
+          headers: {
+            ...{ ...accept, ...FORM, cookie: `${cookie}; ${tx}`, 'x-csrf-token': csrf },
+            ...(pattern.startsWith(BY_SERVICES) ? bearer : {}),
+          },
+          ...(method === 'POST' ? { body: `_csrf=${csrf}` } : {}),
+        });
+        expect(answer.status).toBe(503);
+        expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
+        expect(answer.headers['set-cookie']).toBeUndefined();
+        if (accept === DATA) expect(JSON.parse(answer.body).code).toBe('storage_unavailable');
+        else expect(answer.body).toContain('We cannot reach our records');
+      }
+    },
+  );
+
+  test.each(['/sign-in', '/oauth/callback/platform'])('%s without a session', async (path) => {
+    const { tx, state } = await begun();
+    heal = breakStore();
+    const answer = await ask(`${site.url}${path}?state=${state}&code=c`, { headers: { ...DATA, cookie: tx } });
+    expect([answer.status, JSON.parse(answer.body).code]).toEqual([503, 'storage_unavailable']);
+    expect(answer.headers['set-cookie']).toBeUndefined();
+  });
+
+  test('what needs no store goes on: files, explanations, liveness; readiness says no', async () => {
+    heal = breakStore();
+    expect((await ask(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
+    expect((await ask(`${site.url}/assets/pico.css`)).status).toBe(200);
+    expect((await ask(`${site.url}/problems/not_found`)).status).toBe(200);
+    expect((await ask(`${site.managementUrl}/healthz`)).status).toBe(200);
+    expect((await ask(`${site.managementUrl}/metrics`)).status).toBe(200);
+    const ready = await ask(`${site.managementUrl}/readyz`);
+    expect([ready.status, JSON.parse(ready.body)]).toEqual([
+      503,
+      {
+        ready: false,
+        reason: 'disk',
+        storage: `SQLite in ${site.dataDirectory}`,
+        detail: 'SQLite returned IOERR (result code 10)',
+      },
+    ]);
+  });
+
+  test('and it heals by itself', async () => {
+    heal = breakStore();
+    expect((await ask(`${site.url}/session`, { headers: { cookie } })).status).toBe(503);
+    heal();
+    expect(JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
+    expect((await ask(`${site.managementUrl}/readyz`)).status).toBe(200);
+  });
+});
+
+describe('R65 another process keeps the database locked', () => {
+  let other: DatabaseSync;
+  beforeAll(() => {
+    other = new DatabaseSync(join(site.dataDirectory, DATABASE_FILE));
+  });
+  afterAll(() => other.close());
+
+  test('what has to be written is refused, what is only read goes on', async () => {
+    const { tx, state } = await begun();
+    other.exec('BEGIN EXCLUSIVE');
+    heal = () => other.exec('ROLLBACK');
+    const refused = await Promise.all([
+      ask(`${site.url}/sign-in`, { headers: DATA }),
+      ask(`${site.url}/oauth/callback/platform?state=${state}&code=c`, { headers: { ...DATA, cookie: tx } }),
+      ask(`${site.url}/sign-out`, { method: 'POST', headers: { ...DATA, ...FORM, cookie }, body: `_csrf=${csrf}` }),
+      ask(`${site.managementUrl}/readyz`),
+    ]);
+    expect(refused.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
+    expect(refused.slice(0, 3).map(({ headers }) => Number(headers['retry-after']) > 0)).toEqual([true, true, true]);
+    expect(refused.some(({ headers }) => headers['set-cookie'])).toBe(false);
+    expect(JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
+    heal();
+    heal = () => {};
+    expect(JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
+  });
+});
+
+test('R65 a session that could not be written is not handed out: no redirect, no cookie', async () => {
+  const other = new DatabaseSync(join(site.dataDirectory, DATABASE_FILE));
+  try {
+    const agent = createUserAgent({ stopAt: (url) => url.includes('/oauth/callback/') });
+    const { page } = await signIn(site, 'second@example.test', { agent });
+    other.exec(`CREATE TRIGGER no_sessions BEFORE INSERT ON records WHEN NEW.key LIKE 'session:%' AND NEW.value <> 'ended'
+      BEGIN SELECT RAISE(ABORT, 'no'); END`);
+    const answer = await ask(page.url, { headers: { ...PAGE, cookie: agent.cookies.header(site.url) } });
+    expect(answer.status).toBeGreaterThanOrEqual(500);
+    expect(answer.headers.location).toBeUndefined();
+    expect(answer.headers['set-cookie']).toBeUndefined();
+  } finally {
+    other.exec('DROP TRIGGER IF EXISTS no_sessions');
+    other.close();
+  }
+});

@@ -1,0 +1,117 @@
+/** R88: every operation that serves data refuses a parameter and a member that it does not know. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openVaultDesk } from '../../gatehouse/grants/vault-desk.ts';
+import { ANYTHING, administratorOf, bearer } from '../../gatehouse/relay/service.ts';
+import { ask, DATA, FORM, JSON_BODY } from '../../support/ask.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ADMIN_ROUTES, BY_PROVIDERS, type ListedRoute, ROUTES } from '../../support/routes.ts';
+import { makeAdminToken } from '../../support/terminal.ts';
+
+let site: TestSite;
+let byUser: Record<string, string>;
+let byService: Record<string, string>;
+let byAdministrator: Record<string, string>;
+let documented: Record<string, Record<string, { parameters?: { name: string; in: string }[]; requestBody?: unknown }>>;
+beforeAll(async () => {
+  site = await startSite({
+    env: { ADMIN_APP: 'platform', RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0' },
+  });
+  const desk = await openVaultDesk(site);
+  const admin = await administratorOf(site, desk);
+  byService = bearer((await admin.makeToken(ANYTHING)).token);
+  await desk.close();
+  byAdministrator = bearer(await makeAdminToken(site));
+  const { agent } = await signIn(site);
+  const { csrfToken } = (await getJson(agent, `${site.url}/session`)).json;
+  byUser = { ...DATA, cookie: agent.cookies.header(site.url), 'x-csrf-token': String(csrfToken) };
+  documented = JSON.parse((await ask(`${site.url}/openapi.json`)).body).paths;
+});
+afterAll(() => site.close());
+
+const pathOf = (pattern: string) => pattern.replaceAll(/:(\w+)/g, '{$1}');
+const operationOf = ({ method, pattern }: ListedRoute) => documented[pathOf(pattern)]?.[method.toLowerCase()];
+
+/** By a standard, what is not known is ignored there. */
+const IGNORING = new Set(['/relay/token', BY_PROVIDERS]);
+/** Pages and redirects, where a link may hold parameters of others. */
+const FOR_BROWSERS = /^\/(sign-in|oauth\/callback\/:app|sign-out(\/everywhere)?|connections\/:app|connect\/:link)$/;
+
+const isData = ({ pattern }: ListedRoute) => !IGNORING.has(pattern) && !FOR_BROWSERS.test(pattern);
+const API = ADMIN_ROUTES.filter(({ pattern }) => pattern.startsWith('/admin/api'));
+
+function credentialsFor({ pattern }: ListedRoute): Record<string, string> {
+  if (pattern.startsWith('/admin/api')) return byAdministrator;
+  return pattern.startsWith('/relay/') ? byService : byUser;
+}
+
+const label = (route: ListedRoute) => [`${route.method} ${route.pattern}`, route] as const;
+
+describe('R88 a parameter that is not known', () => {
+  test.each([...ROUTES.filter(isData), ...API].map(label))('%s', async (_name, route) => {
+    if (!operationOf(route)) return;
+    const headers = { ...credentialsFor(route), ...(route.method === 'GET' ? {} : JSON_BODY) };
+    const { status, body } = await ask(`${site.url}${route.path}?zq_unknown=1`, { method: route.method, headers });
+    expect([status, body]).toEqual([
+      400,
+      expect.stringContaining('Leave out what is not known here: \\"zq_unknown\\"'),
+    ]);
+  });
+});
+
+describe('R88 a member that is not known', () => {
+  const changes = [...ROUTES.filter(isData), ...API].filter(({ method }) => method !== 'GET');
+  test.each(changes.map(label))('%s', async (_name, route) => {
+    if (!operationOf(route)) return;
+    const headers = { ...credentialsFor(route), ...JSON_BODY };
+    const { status, body } = await ask(site.url + route.path, {
+      method: route.method,
+      headers,
+      body: JSON.stringify({ zq_unknown: 1 }),
+    });
+    expect(status).toBe(400);
+    expect(body).toMatch(/zq_unknown|Leave the body out|Send \{|text\/csv/);
+  });
+});
+
+test('R88 a data set is not rolled back by a call whose member is not known', async () => {
+  const { status, body } = await ask(`${site.url}/admin/api/bin/rollback`, {
+    method: 'POST',
+    headers: { ...byAdministrator, ...JSON_BODY },
+    body: JSON.stringify({ to: 'nonsense' }),
+  });
+  expect([status, body]).toEqual([400, expect.stringContaining('\\"to\\"')]);
+});
+
+test('R88 nor by one that is sent in chunks, without a length', async () => {
+  const response = await fetch(`${site.url}/admin/api/bin/rollback`, {
+    method: 'POST',
+    headers: { ...byAdministrator, ...JSON_BODY },
+    body: new Blob([JSON.stringify({ to: 'nonsense' })]).stream(),
+    duplex: 'half',
+  } as RequestInit);
+  expect([response.status, await response.text()]).toEqual([411, expect.stringContaining('Content-Length')]);
+});
+
+test.each(['Audience=reports', 'audience%5B%5D=reports', 'audience=reports&x=1'])(
+  'R99 no assertion is issued for %s',
+  async (query) => {
+    const page = { ...byUser, accept: 'text/html,*/*;q=0.8' };
+    for (const headers of [byUser, page]) {
+      const answer = await ask(`${site.url}/session/verify?${query}`, { headers });
+      expect([answer.status, answer.headers['gatehouse-user-assertion']]).toEqual([400, undefined]);
+    }
+  },
+);
+
+test('pages ignore what they do not know, and programs may send an empty form', async () => {
+  const page = await ask(`${site.url}/connections?utm_source=mail`, { headers: { ...byUser, accept: 'text/html' } });
+  expect(page.status).toBe(200);
+  const start = await ask(`${site.url}/sign-in?utm_source=mail`, { headers: DATA });
+  expect(start.status).toBe(303);
+  const end = await ask(`${site.url}/sessions/Nobodys-session_/end`, {
+    method: 'POST',
+    headers: { ...byUser, ...FORM },
+    body: '',
+  });
+  expect(end.status).toBe(404);
+});

@@ -1,0 +1,70 @@
+/** Metrics by connected app, as a Prometheus reads them: bounded, and gone with the app. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
+import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+});
+afterAll(() => site.close());
+
+async function samples(): Promise<string[]> {
+  const { body } = await ask(`${site.managementUrl}/metrics`);
+  return body.split('\n');
+}
+
+/** The value of the sample with this beginning. */
+const sampleOf = (lines: readonly string[], series: string) =>
+  Number(lines.find((line) => line.startsWith(`gatehouse_${series} `))?.split(' ')[1]);
+
+test('sign-ins and calls count for the app that they are for', async () => {
+  const before = await samples();
+  expect(sampleOf(before, 'sign_ins_total{app="platform",outcome="signed_in"}')).toBe(0);
+  expect(sampleOf(before, 'refreshes_total{app="platform",outcome="unavailable"}')).toBe(0);
+  expect(sampleOf(before, 'refresh_duration_seconds_count{app="platform"}')).toBe(0);
+  const { agent } = await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
+  await agent.get(`${site.url}/threads/current`);
+  const after = await samples();
+  expect(sampleOf(after, 'sign_ins_total{app="platform",outcome="signed_in"}')).toBe(1);
+  expect(sampleOf(after, 'outbound_requests_total{app="platform",peer="platform",outcome="2xx"}')).toBe(1);
+  expect(sampleOf(after, 'outbound_request_duration_seconds_count{app="platform",peer="platform"}')).toBe(1);
+  // Discovery, code exchange, keys and userinfo.
+  expect(sampleOf(after, 'outbound_requests_total{app="platform",peer="provider",outcome="2xx"}')).toBeGreaterThan(2);
+  expect(sampleOf(after, 'outbound_requests_total{app="other",peer="provider",outcome="2xx"}')).toBe(0);
+});
+
+test('a platform that fails counts by the kind of its failure', async () => {
+  const { agent } = await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
+  const failures = 'outbound_requests_total{app="platform",peer="platform",outcome="5xx"}';
+  const before = sampleOf(await samples(), failures);
+  site.sandbox.faults.set({ on: 'platform', kind: 'unavailable', times: 1 });
+  await agent.get(`${site.url}/threads/current`);
+  await expect.poll(async () => sampleOf(await samples(), failures)).toBe(before + 1);
+});
+
+test('the app of a callback that no app has counts as other, and never as a series of its own', async () => {
+  await ask(`${site.url}/oauth/callback/invented-by-a-caller?state=abc&code=def`);
+  const lines = await samples();
+  expect(lines.filter((line) => line.includes('invented'))).toEqual([]);
+});
+
+test('a registered app has series from 0, and none once it is deleted', async () => {
+  const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
+  const { json } = await getJson(agent, `${site.url}/session`);
+  const headers = {
+    ...DATA,
+    ...JSON_BODY,
+    cookie: agent.cookies.header(site.url),
+    'x-csrf-token': String(json.csrfToken),
+  };
+  const address = `${site.url}/admin/api/connected-apps`;
+  const body = JSON.stringify(sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
+  const created = await ask(address, { method: 'POST', headers, body });
+  expect(created.status).toBe(201);
+  expect(sampleOf(await samples(), 'refreshes_total{app="second",outcome="refused"}')).toBe(0);
+  const { version } = JSON.parse(created.body) as { version: number };
+  const deleted = await ask(`${address}/second?version=${version}`, { method: 'DELETE', headers });
+  expect(deleted.status).toBe(204);
+  expect((await samples()).filter((line) => line.includes('app="second"'))).toEqual([]);
+});

@@ -1,0 +1,92 @@
+/** The metrics and the dashboard under promtool and a real Prometheus that scrapes a Gatehouse in which nothing happens. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { ask } from '../../support/ask.ts';
+import { sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { missingPrometheus, type Prometheus, promtool, startPrometheus } from '../../support/prometheus.ts';
+import { PATIENTLY, until } from '../../support/until.ts';
+
+const path = join(import.meta.dirname, '../../..', 'docs', 'grafana', 'gatehouse.json');
+const dashboard = JSON.parse(readFileSync(path, 'utf8')) as {
+  panels: { title: string; targets?: { expr: string }[] }[];
+  templating: { list: { name: string; type: string; definition?: string }[] };
+};
+const queries = dashboard.panels.flatMap(({ title, targets = [] }) =>
+  targets.map(({ expr }, n) => [targets.length > 1 ? `${title} (${n + 1})` : title, expr] as const),
+);
+/** With what Grafana puts in the place of its variables. */
+const filled = (expr: string, app = '.*') =>
+  expr.replaceAll('$__rate_interval', '1m').replaceAll('$instance', '.*').replaceAll('$app', app);
+
+let site: TestSite;
+let prometheus: Prometheus | undefined;
+beforeAll(async () => {
+  site = await startSite({
+    apps: (parts) => [sandboxApp(parts, 'platform'), sandboxApp(parts, 'second', { signIn: undefined })],
+  });
+  if (missingPrometheus) return;
+  prometheus = await startPrometheus([site.managementUrl]);
+  await untilScraped();
+});
+afterAll(async () => {
+  await prometheus?.close();
+  await site.close();
+});
+
+const query = async (expr: string) => (await prometheus?.query(expr)) ?? [];
+/** On a busy machine a scrape may last too long, and until the next one there are no values. */
+const samplesOf = (expr: string) =>
+  vi.waitUntil(async () => {
+    const samples = await query(expr);
+    return samples.length > 0 && samples;
+  }, PATIENTLY);
+/** Resolves once Prometheus has scraped twice from now on, which a rate needs. */
+async function untilScraped(): Promise<void> {
+  const scrapes = async () => Number((await query('sum_over_time(up{job="gatehouse"}[1h])'))[0]?.value[1] ?? 0);
+  const before = await scrapes();
+  await until(async () => (await scrapes()) >= before + 3);
+}
+
+test('promtool has no remark on the metrics', async (context) => {
+  skipWithout(context, missingPrometheus);
+  const { body } = await ask(`${site.managementUrl}/metrics`);
+  // promtool ignores metrics without a value, which those of storage facts do not have yet.
+  const values = [...body.matchAll(/^# TYPE (\w+) gauge$/gm)].map(([, name]) => `# TYPE ${name} gauge\n${name} 1\n`);
+  for (const text of [body, values.join('').replace(/^(?=# TYPE (\w+))/gm, '# HELP $1 Text.\n')])
+    expect(promtool(['check', 'metrics'], text)).toEqual({ status: 0, text: '' });
+});
+
+describe('before anything has happened', () => {
+  test.for(queries)('the panel "%s" shows a number', async ([, expr], context) => {
+    skipWithout(context, missingPrometheus);
+    const values = (await samplesOf(filled(expr))).map(({ value: [, value] }) => value);
+    expect(values).not.toContain('NaN');
+  });
+
+  test.for(dashboard.templating.list.filter(({ type }) => type === 'query'))(
+    '$name has values',
+    async (variable, context) => {
+      skipWithout(context, missingPrometheus);
+      const [, selector = '', label = ''] = /^label_values\((.+), (\w+)\)$/.exec(variable.definition ?? '') ?? [];
+      const values = (await samplesOf(`group by (${label}) (${selector})`)).map(({ metric }) => metric[label]);
+      expect(values).not.toContain(undefined);
+      if (variable.name === 'app') expect(values).toEqual(expect.arrayContaining(['platform', 'second']));
+      else expect(values).toEqual([new URL(site.managementUrl).host]);
+    },
+  );
+});
+
+test('a panel of apps shows the app that is chosen', async (context) => {
+  skipWithout(context, missingPrometheus);
+  const ofApps = queries.filter(([, expr]) => expr.includes('$app'));
+  expect(ofApps.length).toBeGreaterThanOrEqual(6);
+  await signIn(site);
+  await untilScraped();
+  const [, signIns = ''] = ofApps.find(([title]) => title === 'Sign-ins and consents by outcome') ?? [];
+  const sumOf = async (app: string) =>
+    (await samplesOf(filled(signIns, app))).reduce((sum, { value: [, value] }) => sum + Number(value), 0);
+  expect(await sumOf('platform')).toBeGreaterThan(0);
+  expect(await sumOf('second')).toBe(0);
+});

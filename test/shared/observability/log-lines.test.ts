@@ -1,0 +1,144 @@
+/** Log lines: each line of a request names it, and a failed call names app, host and cause. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ask, DATA } from '../../support/ask.ts';
+import { type Collector, startCollector } from '../../support/collector.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+
+let collector: Collector;
+let site: TestSite;
+beforeAll(async () => {
+  collector = await startCollector();
+  site = await startSite({
+    env: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: collector.endpoint,
+      ACCESS_LOG: 'on',
+      LOG_LEVEL: 'info',
+      CONNECTION_CHECK_SECONDS: '2',
+    },
+    // Due at once, so that each call refreshes.
+    sandbox: { accessTokenSeconds: 1 },
+  });
+});
+afterAll(async () => {
+  await site.close();
+  await collector.close();
+});
+
+type Line = Record<string, unknown>;
+
+const lines = (msg: string): Line[] =>
+  site
+    .logs()
+    .map((line) => JSON.parse(line) as Line)
+    .filter((line) => line.msg === msg);
+
+/** Reads the thread within a trace; returns the id of the request and the code of its problem. */
+async function readThread(cookie: string) {
+  const headers = { ...DATA, cookie, traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
+  const response = await ask(`${site.url}/threads/current`, { headers });
+  return { id: String(response.headers['x-request-id']), code: JSON.parse(response.body).code as string | undefined };
+}
+
+const signedIn = async () => (await signIn(site, undefined, { path: '/sign-in?return_to=/connections' })).agent;
+const lineOf = (msg: string, requestId: string) => lines(msg).find((line) => line.requestId === requestId);
+
+test('the start of a sign-in and a refresh name the request and the trace that they belong to', async () => {
+  const started = await ask(`${site.url}/sign-in`, { headers: DATA });
+  const begun = lineOf('sign-in started', String(started.headers['x-request-id']));
+  expect(begun).toMatchObject({ app: 'platform', traceId: expect.stringMatching(/^[0-9a-f]{32}$/) });
+  const agent = await signedIn();
+  await expect
+    .poll(async () => {
+      const { id } = await readThread(agent.cookies.header(site.url));
+      return lineOf('refresh ended', id);
+    })
+    .toMatchObject({
+      ...{ app: 'platform', outcome: 'refreshed', traceId: TRACE },
+      ...{ host: new URL(site.sandbox.issuer).host, seconds: expect.any(Number) },
+    });
+});
+
+test('entries of the audit trail that are stored together name the request and the trace of each', async () => {
+  await Promise.all(Array.from({ length: 6 }, signedIn));
+  const entries = () => lines('audit').filter(({ audit }) => (audit as Line).event === 'sign_in.succeeded');
+  await expect.poll(() => entries().length).toBeGreaterThanOrEqual(6);
+  for (const { requestId, traceId, audit } of entries()) {
+    expect(requestId).toBe((audit as Line).requestId);
+    const ended = lines('sign-in ended').find((line) => line.requestId === requestId);
+    expect(traceId).toBe(ended?.traceId);
+  }
+});
+
+test('work of no request names none', async () => {
+  await signedIn();
+  const before = lines('refresh ended').length;
+  // The check of the connection, without any call.
+  await expect.poll(() => lines('refresh ended').length).toBeGreaterThan(before);
+  for (const line of lines('refresh ended').slice(before)) expect(line).not.toHaveProperty('requestId');
+});
+
+describe('with ACCESS_LOG, a line for each request', () => {
+  const accessOf = (headers: Record<string, unknown>) => lineOf('request', String(headers['x-request-id']));
+
+  test('says method, route, status and duration, and nothing that the caller typed', async () => {
+    const cookie = (await signedIn()).cookies.header(site.url);
+    const path = '/bin/4571736012345678?code=canary-in-query';
+    const { headers } = await ask(`${site.url}${path}`, { headers: { ...DATA, cookie } });
+    await expect.poll(() => accessOf(headers)).toBeDefined();
+    const { time: _time, level: _level, requestId: _id, seconds, traceId, ...rest } = accessOf(headers) ?? {};
+    expect(rest).toEqual({ method: 'GET', route: expect.any(String), status: 400, msg: 'request' });
+    expect(seconds).toBeGreaterThan(0);
+    expect(traceId).toMatch(/^[0-9a-f]{32}$/);
+    const found = await ask(`${site.url}/bin/45717360`, { headers: { ...DATA, cookie } });
+    await expect.poll(() => accessOf(found.headers)).toMatchObject({ route: '/bin/:bin', status: 200 });
+    expect(site.logs().filter((line) => /canary|457173/.test(line))).toEqual([]);
+  });
+
+  test('also on the fast path, in the trace of the request', async () => {
+    const { id } = await readThread((await signedIn()).cookies.header(site.url));
+    await expect.poll(() => lineOf('request', id)).toMatchObject({ route: '/threads/current', traceId: TRACE });
+  });
+
+  test('and none without it', async () => {
+    const quiet = await startSite();
+    await ask(`${quiet.url}/session`, { headers: DATA });
+    await quiet.close();
+    expect(quiet.logs().filter((line) => line.includes('"msg":"request"'))).toEqual([]);
+  });
+});
+
+describe('a failed call names app, host and cause', () => {
+  test.each([
+    ['a status', 'unavailable', 'upstream_error', { detail: 'the platform answered 503' }],
+    ['a connection', 'reset', 'upstream_error', { detail: expect.stringContaining('ECONNRESET') }],
+    ['a body that ends early', 'truncated', 'upstream_error', { detail: 'the response of the platform broke off' }],
+  ] as const)('of the platform: %s', async (_words, kind, code, cause) => {
+    const cookie = (await signedIn()).cookies.header(site.url);
+    const off = site.sandbox.faults.set({ on: 'platform', kind });
+    const { host } = new URL(site.sandbox.platformUrl);
+    const response = await readThread(cookie).catch(() => undefined);
+    off();
+    const line = response ? lineOf('request failed', response.id) : lines('request failed').at(-1);
+    expect(line).toMatchObject({ code, app: 'platform', host, traceId: TRACE, ...cause });
+  });
+
+  test('of the provider at a refresh and at a sign-in', async () => {
+    const cookie = (await signedIn()).cookies.header(site.url);
+    const { host } = new URL(site.sandbox.issuer);
+    const off = site.sandbox.faults.set({ on: 'identity-provider', kind: 'unavailable' });
+    await expect.poll(async () => (await readThread(cookie)).code).toBe('provider_unavailable');
+    const refreshed = lines('refresh ended').findLast(({ outcome }) => outcome === 'unavailable');
+    expect(refreshed).toMatchObject({ app: 'platform', host, reason: expect.stringContaining('status_503') });
+    const refused = lines('request failed').findLast(({ code }) => code === 'provider_unavailable');
+    expect(refused).toMatchObject({ app: 'platform', host, detail: 'provider_unavailable', traceId: TRACE });
+    await site.restart();
+    const response = await ask(`${site.url}/sign-in`, { headers: DATA });
+    off();
+    expect(lineOf('request failed', String(response.headers['x-request-id']))).toMatchObject({
+      ...{ app: 'platform', host },
+      detail: expect.stringContaining('503'),
+    });
+  });
+});

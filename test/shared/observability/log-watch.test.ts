@@ -1,0 +1,49 @@
+/** The watch over all logs finds what it is there for, and hears what it compares with. */
+import { expect, test } from 'vitest';
+import { ask, DATA } from '../../support/ask.ts';
+import { credentialsIn, leaks } from '../../support/credentials.ts';
+import { CLIENT_SECRET, signIn, startSite } from '../../support/gatehouse.ts';
+import { heardSoFar } from '../../support/log-watch.ts';
+
+const TOKEN = 'gthr_4fB9xQ2mZ7kLw8RtY1cVn3Hs';
+
+test.each([
+  ['a header', `GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${TOKEN}\r\n\r\n`],
+  ['credentials of a client', `POST /token HTTP/1.1\r\nauthorization: Basic ${btoa(`id:${TOKEN}`)}\r\n\r\n`],
+  ['a key as user name', `GET / HTTP/1.1\r\nauthorization: Basic ${btoa(`${TOKEN}:`)}\r\n\r\n`],
+  ['a cookie', `GET / HTTP/1.1\r\ncookie: a=b; gatehouse=s%3A${TOKEN}.x\r\n\r\n`],
+  ['a form', `POST /token HTTP/1.1\r\n\r\ngrant_type=refresh_token&refresh_token=${TOKEN}&scope=a`],
+  ['an address', `GET /oauth/callback/platform?code=${TOKEN}&state=b HTTP/1.1\r\n\r\n`],
+  ['a request that a server was told of', `/relay/bin/457173\nAuthorization: Bearer ${TOKEN}`],
+])('R88 a credential of %s is known again in any line', (_where, message) => {
+  const known = new Set(credentialsIn(message));
+  const lines = [
+    `{"msg":"a","url":"/x?token=${TOKEN}"}`,
+    '{"msg":"b","requestId":"3b241101-e2bb-4255-8caf-4136c566a962"}',
+  ];
+  expect(leaks(lines, known)).toEqual([lines[0]]);
+});
+
+test('R88 ids and words are no credentials', () => {
+  const message = 'GET /?code=short&token=3b241101-e2bb-4255-8caf-4136c566a962 HTTP/1.1\r\ncookie: theme=dark\r\n\r\n';
+  expect(credentialsIn(message)).toEqual([]);
+});
+
+test('R88 a sign-in gives it lines to look at and credentials to look for, and the lines carry request ids', async () => {
+  const before = heardSoFar();
+  const site = await startSite({ env: { LOG_LEVEL: 'trace' } });
+  const { agent } = await signIn(site);
+  const headers = { ...DATA, cookie: agent.cookies.header(site.url) };
+  const missing = await ask(`${site.url}/no-such-page`, { headers });
+  await site.close();
+  const after = heardSoFar();
+  expect(after.lines - before.lines).toBeGreaterThanOrEqual(3);
+  // Cookies of both kinds, the client's secret, code, verifier, access token and the keys of the settings.
+  expect(after.credentials - before.credentials).toBeGreaterThanOrEqual(8);
+  expect(CLIENT_SECRET.length).toBeGreaterThan(16);
+  const logged = site.logs().map((line) => JSON.parse(line));
+  const failed = logged.find(({ msg }) => msg === 'request failed');
+  expect(failed?.requestId).toBe(missing.headers['x-request-id']);
+  const signedIn = logged.find(({ msg }) => msg === 'sign-in ended');
+  expect(signedIn?.requestId).toMatch(/^[0-9a-f-]{36}$/);
+});

@@ -1,0 +1,36 @@
+/** What a process tells of itself before anything has happened. */
+import { expect, test } from 'vitest';
+import { FAILURE_WORDS } from '../../../src/gatehouse/grants/grant.ts';
+import { PROBLEMS } from '../../../src/shared/errors.ts';
+import { createMetrics, LABEL_VALUES } from '../../../src/shared/observability/metrics.ts';
+
+test('every series that an alert looks for a rise of begins at 0, so that its first rise is one', async () => {
+  const text = await createMetrics().registry.metrics();
+  const valuesOf = (name: string, label: string) =>
+    [...text.matchAll(new RegExp(`^gatehouse_${name}_total\\{${label}="(\\w+)"\\} 0$`, 'gm'))].map(
+      ([, value]) => value,
+    );
+  /** With the label `app`, here for the app that no series of its own counts. */
+  const outcomesOf = (name: string, labels = 'app="other"') =>
+    [...text.matchAll(new RegExp(`^gatehouse_${name}_total\\{${labels},outcome="(\\w+)"\\} 0$`, 'gm'))].map(
+      ([, value]) => value,
+    );
+  expect(valuesOf('problems', 'code')).toEqual(Object.keys(PROBLEMS));
+  expect(outcomesOf('sign_ins')).toEqual(LABEL_VALUES.signIns);
+  expect(outcomesOf('refreshes')).toEqual(LABEL_VALUES.refreshes);
+  for (const app of ['other', 'none'])
+    expect(outcomesOf('relay_calls', `app="${app}"`)).toEqual(LABEL_VALUES.relayCalls);
+  for (const labels of ['app="other",peer="provider"', 'app="other",peer="platform"', 'app="none",peer="webhook"'])
+    expect(outcomesOf('outbound_requests', labels)).toEqual(LABEL_VALUES.outboundRequests);
+  expect(valuesOf('connections_broken', 'cause')).toEqual(LABEL_VALUES.connectionsBroken);
+  expect(valuesOf('bin_lookups', 'source')).toEqual(LABEL_VALUES.binLookups);
+  expect(valuesOf('bin_service_failures', 'reason')).toEqual(LABEL_VALUES.binServiceFailures);
+  expect(valuesOf('spans', 'outcome')).toEqual(LABEL_VALUES.spans);
+  expect(valuesOf('counts_lost', 'of')).toEqual(LABEL_VALUES.countsLost);
+  for (const name of ['audit_entries_lost', 'webhook_announcements_lost', 'connections_not_listed', 'outbound_refused'])
+    expect(text).toMatch(new RegExp(`^gatehouse_${name}_total 0$`, 'm'));
+});
+
+test('causes are those of connections', () => {
+  for (const cause of LABEL_VALUES.connectionsBroken) expect(FAILURE_WORDS).toHaveProperty(cause);
+});

@@ -1,0 +1,188 @@
+/** Real calls to listeners that misbehave; names are resolved by a resolver of the test's own. */
+import type { lookup as systemLookup } from 'node:dns';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
+import { createOutbound, type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
+import { type HostileProvider, type ModeName, startHostileProvider } from '../../support/hostile-provider.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
+
+const MAX_BYTES = 64 * 1024;
+/** No test that judges something else runs into this deadline, however busy the machine is. */
+const LIMITS = { deadlineMilliseconds: 120_000, maxBytes: MAX_BYTES };
+const SOON = { deadlineMilliseconds: 1_500, maxBytes: MAX_BYTES };
+let provider: HostileProvider;
+let outbound: Outbound;
+
+beforeAll(async () => {
+  provider = await startHostileProvider();
+  outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+});
+afterEach(() => provider.reset());
+afterAll(async () => {
+  await outbound.close();
+  await provider.close();
+});
+
+const jwks = (limits = LIMITS) => outbound.fetch(`${provider.issuer}/jwks`, {}, limits);
+
+async function reasonOf(call: Promise<unknown>): Promise<string> {
+  const error: unknown = await call.then(
+    () => 'answered',
+    (thrown: unknown) => thrown,
+  );
+  return error instanceof OutboundError ? error.reason : String(error);
+}
+
+test('hosts that are called once leave no connection behind, however long they ask to keep it', async () => {
+  let open = 0;
+  const server = createServer({ keepAliveTimeout: 600_000 }, (_req, res) => {
+    res.setHeader('keep-alive', 'timeout=600');
+    res.end('{}');
+  });
+  server.on('connection', (socket) => {
+    open += 1;
+    socket.on('close', () => {
+      open -= 1;
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const hosts = Array.from({ length: 100 }, (_, number) => `tenant-${number}.localhost`);
+  const lookup = ((_host: string, _options: object, answer: (...found: unknown[]) => void) =>
+    answer(null, [{ address: '127.0.0.1', family: 4 }])) as unknown as typeof systemLookup;
+  const many = createOutbound({ policy: createAddressPolicy(hosts), lookup });
+  await Promise.all(hosts.map((host) => many.fetch(`http://${host}:${port}/`, {}, LIMITS)));
+  expect(open).toBe(hosts.length);
+  expect(await until(() => open === 0)).toBeLessThan(30_000);
+  await many.close();
+  server.close();
+});
+
+describe('R28: every answer has a cap in bytes and time', () => {
+  const table: [ModeName, string][] = [
+    ['jwks-huge', 'too_large'],
+    ['jwks-drip', 'timeout'],
+    ['jwks-hang', 'timeout'],
+    ['jwks-reset', 'connection'],
+    ['jwks-reset-after-headers', 'connection'],
+    ['jwks-gzip', 'encoding'],
+    ['jwks-many-headers', 'connection'],
+  ];
+  test('a call that takes too long names the host', async () => {
+    provider.set('jwks-hang');
+    await expect(jwks(SOON)).rejects.toThrow(`${new URL(provider.issuer).host} did not respond in time`);
+  });
+
+  test.each(table)('%s: %s', async (mode, reason) => {
+    provider.set(mode);
+    const took = startStopwatch();
+    expect(await reasonOf(jwks(reason === 'timeout' ? SOON : LIMITS))).toBe(reason);
+    expect(took()).toBeLessThan(SOON.deadlineMilliseconds + 1_000);
+    expect(provider.hits).toHaveLength(1);
+  });
+
+  test('20 answers of 200 MB at once leave memory as it was', async () => {
+    provider.set('jwks-huge');
+    const before = process.memoryUsage.rss();
+    const reasons = await Promise.all(Array.from({ length: 20 }, () => reasonOf(jwks())));
+    expect(new Set(reasons)).toEqual(new Set(['too_large']));
+    expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(64);
+  });
+
+  test('an answer of exactly the cap is read, one byte more is not', async () => {
+    const exact = Buffer.byteLength(await (await jwks()).text());
+    const at = (maxBytes: number) => outbound.fetch(`${provider.issuer}/jwks`, {}, { ...LIMITS, maxBytes });
+    expect((await at(exact)).status).toBe(200);
+    expect(await reasonOf(at(exact - 1))).toBe('too_large');
+  });
+
+  test('no compression is asked for', async () => {
+    await jwks();
+    expect(provider.hits[0]?.headers['accept-encoding']).toBe('identity');
+  });
+});
+
+describe('R25: redirects', () => {
+  test.each(['jwks-redirect', 'jwks-redirect-301', 'jwks-redirect-307'] as const)(
+    '%s is not followed',
+    async (mode) => {
+      provider.set(mode);
+      expect((await jwks()).status).toBeGreaterThanOrEqual(300);
+      expect(provider.trapped).toEqual([]);
+    },
+  );
+});
+
+describe('R79: addresses', () => {
+  /** Answers the first list at the first look-up, and so on; the last one for ever. */
+  function resolver(...answers: string[][]) {
+    const asked: string[] = [];
+    const lookup = (name: string, _options: unknown, done: (error: null, all: object[]) => void) => {
+      const answer = answers[Math.min(asked.length, answers.length - 1)] ?? [];
+      asked.push(name);
+      const all = answer.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+      done(null, all);
+    };
+    return { asked, lookup: lookup as unknown as typeof systemLookup };
+  }
+  test('the error of a name that resolves to a private address names the host, the rule and the cure', async () => {
+    const calls = createOutbound({ policy: createAddressPolicy([]), lookup: resolver(['10.0.0.1']).lookup });
+    const error: unknown = await calls
+      .fetch('https://idp.example.com/token?code=1', {}, LIMITS)
+      .catch((thrown: unknown) => thrown);
+    await calls.close();
+    expect(error).toMatchObject({
+      message: 'the address policy refuses idp.example.com:443 (private_address)',
+      advice: expect.stringContaining('INTERNAL_HOSTS'),
+    });
+  });
+
+  async function callNamed(lookup: typeof systemLookup): Promise<string> {
+    const calls = createOutbound({ policy: createAddressPolicy(['127.0.0.1']), lookup });
+    const { port } = new URL(provider.issuer);
+    const reason = await reasonOf(calls.fetch(`https://provider.example.com:${port}/jwks`, {}, LIMITS));
+    await calls.close();
+    return reason;
+  }
+
+  test.each([[['10.0.0.1']], [['169.254.169.254']], [['::1']], [['::ffff:10.0.0.1']], [['93.184.216.34', '10.0.0.1']]])(
+    'a name that resolves to %s is refused before anything is opened',
+    async (addresses) => {
+      expect(await callNamed(resolver(addresses).lookup)).toBe('address');
+      expect(provider.hits).toEqual([]);
+    },
+  );
+
+  test('a name is resolved once: what was judged is what is connected to', async () => {
+    // Allowed at the first look, forbidden at any later one; nothing speaks TLS at the first.
+    const { asked, lookup } = resolver(['127.0.0.1'], ['169.254.169.254']);
+    expect(await callNamed(lookup)).toBe('connection');
+    expect(asked).toEqual(['provider.example.com']);
+    expect(await callNamed(lookup)).toBe('address');
+  });
+
+  test('a URL that breaks the policy as it is written is not even resolved', async () => {
+    const { asked, lookup } = resolver(['93.184.216.34']);
+    const calls = createOutbound({ policy: createAddressPolicy([]), lookup });
+    for (const url of ['http://provider.example.com/', 'https://10.0.0.1/', 'https://u:p@provider.example.com/', 'x']) {
+      expect(await reasonOf(calls.fetch(url, {}, LIMITS))).toBe('address');
+    }
+    expect(asked).toEqual([]);
+    await calls.close();
+  });
+
+  test('an error never repeats the URL, which may hold a code', async () => {
+    const secret = 'canary-code-1234';
+    for (const url of [`https://10.0.0.1/?code=${secret}`, `http://127.0.0.1:1/?code=${secret}`]) {
+      const error: unknown = await outbound.fetch(url, {}, LIMITS).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(OutboundError);
+      const all = JSON.stringify(error, Object.getOwnPropertyNames(error)) + String((error as Error).cause);
+      expect(all).not.toContain(secret);
+    }
+  });
+});

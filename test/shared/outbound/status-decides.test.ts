@@ -1,0 +1,145 @@
+/** R133: where the status of a response decides, its body cannot turn it into a failure. Real responses of servers that misbehave. */
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createDelivery } from '../../../src/gatehouse/webhooks/delivery.ts';
+import type { WebhookMessage } from '../../../src/gatehouse/webhooks/message.ts';
+import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
+import { createOutbound, type EndedCall, type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
+import { isWhole } from '../../../src/shared/outbound/whole-response.ts';
+import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
+import { refreshFailure } from '../../../src/shared/provider/token-refresh.ts';
+import { type CapturedResponse, captureResponse } from '../../../src/shared/provider/token-response.ts';
+import { until } from '../../support/until.ts';
+
+const LIMITS = { deadlineMilliseconds: 500, maxBytes: 1_000 };
+const PATIENT = { deadlineMilliseconds: 120_000 };
+const WORDS = 'begins with these words. ';
+const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+
+/** Bodies that no limit of `LIMITS` lets through, under `KINDS`, and others. */
+const BODIES: Record<string, (res: ServerResponse) => void> = {
+  'of 100 KB': (res) => res.end(WORDS.repeat(4_000)),
+  'that a CDN has compressed': (res) => res.setHeader('content-encoding', 'gzip').end(gzipSync(WORDS)),
+  'that never ends': (res) => res.write(WORDS),
+  'that comes byte by byte': (res) => {
+    res.write(WORDS);
+    const timer = setInterval(() => res.write('.'), 100);
+    res.once('close', () => clearInterval(timer));
+  },
+  'that breaks off': (res) => res.write(WORDS, () => res.destroy()),
+  'that is announced and not sent': (res) => res.setHeader('content-length', '100').flushHeaders(),
+};
+const KINDS = Object.keys(BODIES);
+Object.assign(BODIES, {
+  empty: (res: ServerResponse) => res.end(),
+  'of 1,000 bytes': (res: ServerResponse) => res.end('a'.repeat(LIMITS.maxBytes)),
+});
+
+let url: string;
+let outbound: Outbound;
+let open = 0;
+const ended: EndedCall[] = [];
+/** Paths: `/STATUS/KIND`. */
+const server = createServer((req, res) => {
+  req.resume();
+  const [, status, kind] = decodeURIComponent(req.url ?? '').split('/');
+  res.statusCode = Number(status);
+  (BODIES[kind ?? ''] ?? (() => res.destroy()))(res);
+});
+beforeAll(async () => {
+  server.on('connection', (socket) => {
+    open += 1;
+    socket.once('close', () => {
+      open -= 1;
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  outbound = createOutbound({
+    policy: createAddressPolicy(['127.0.0.1', '127.0.0.2']),
+    onEnded: (call) => void ended.push(call),
+  });
+});
+afterAll(async () => {
+  await outbound.close();
+  server.closeAllConnections();
+  server.close();
+});
+
+const urlOf = (status: number, kind: string) => `${url}${status}/${encodeURIComponent(kind)}`;
+const fetch = (status: number, kind: string, limits: object) =>
+  outbound.fetch(urlOf(status, kind), { method: 'POST' }, { ...LIMITS, ...limits });
+const deliverTo = (target: string) => {
+  const webhooks = { target: async () => ({ url: target, secrets: [SECRET], enabled: true }) };
+  const message = { id: 'm1', webhook: 'w1', body: '{}' } as WebhookMessage;
+  return createDelivery({ webhooks, outbound, clock: Date.now })(message, { manual: false });
+};
+
+test('R133 a body is kept as far as it came, and never turns the status into a failure, where the status decides', async () => {
+  const responses = await Promise.all(KINDS.map((kind) => fetch(200, kind, { ...PATIENT, statusDecides: true })));
+  for (const response of responses) {
+    expect(response.status).toBe(200);
+    expect(await response.text()).toMatch(/^(?:$|begins with these words)/);
+  }
+  expect(ended.map(({ outcome }) => outcome)).toEqual(KINDS.map(() => '2xx'));
+});
+
+test('R133 a body hides no status that is no success', async () => {
+  const statuses = [302, 401, 404, 429, 503];
+  const responses = await Promise.all(statuses.flatMap((status) => KINDS.map((kind) => fetch(status, kind, {}))));
+  expect(responses.map(({ status }) => status)).toEqual(statuses.flatMap((status) => KINDS.map(() => status)));
+  // What is left of it is known as a part.
+  expect(responses.filter(isWhole)).toEqual([]);
+});
+
+test.each(['empty', 'of 1,000 bytes'])('R133 a body that is %s is whole', async (kind) => {
+  expect(isWhole(await fetch(403, kind, {}))).toBe(true);
+});
+
+test('R133 a refresh that is refused with an error page is not refused by the provider, whatever came of the page', async () => {
+  const outcomes = [403, 404].flatMap((status) =>
+    [...KINDS, 'empty'].map(async (kind) => {
+      const captured: CapturedResponse = {};
+      await captureResponse(await fetch(status, kind, {}), captured);
+      return refreshFailure(captured, new ProviderError('invalid', 'no_answer')).kind;
+    }),
+  );
+  const expected = [...KINDS.map(() => 'unavailable'), 'doubtful'];
+  expect(await Promise.all(outcomes)).toEqual([...expected, ...expected]);
+});
+
+test('R28 a success, or a 400, whose body decides fails with it', async () => {
+  const calls = [200, 400].flatMap((status) => KINDS.map((kind) => fetch(status, kind, {})));
+  for (const result of await Promise.allSettled(calls))
+    expect(result).toMatchObject({ status: 'rejected', reason: expect.any(OutboundError) });
+});
+
+test('R133 a message is delivered by its status', async () => {
+  const outcomes = await Promise.all(
+    [202, 500].flatMap((status) => KINDS.map((kind) => deliverTo(urlOf(status, kind)))),
+  );
+  const [delivered, failed] = [outcomes.slice(0, KINDS.length), outcomes.slice(KINDS.length)];
+  expect(delivered).toEqual(KINDS.map(() => expect.objectContaining({ answer: '202', isDelivered: true })));
+  expect(failed).toEqual(KINDS.map(() => expect.objectContaining({ answer: '500', isDelivered: false })));
+});
+
+test('R133 no connection and no place at the host stays taken by a body that is not read to its end', async () => {
+  await until(() => open <= 1 && outbound.load().running === 0);
+});
+
+test.each([
+  ['a port that nothing listens at', () => 'http://127.0.0.1:1/', /^127\.0\.0\.1:1 refused the connection/],
+  [
+    'a name that does not exist',
+    () => 'https://no-such-host.invalid/',
+    /^the name no-such-host\.invalid cannot be res/,
+  ],
+  ['a server that closes the connection', () => url, /^127\.0\.0\.1:\d+ closed the connection before/],
+  ['a server without TLS', () => url.replace('http:', 'https:'), /^127\.0\.0\.1:\d+ did not respond with TLS/],
+])('R133 the attempt to deliver to %s says so, with the host', async (_name, address, answer) => {
+  expect(await deliverTo(address())).toEqual({ answer: expect.stringMatching(answer) });
+});

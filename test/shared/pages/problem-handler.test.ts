@@ -1,0 +1,283 @@
+/** What becomes of anything that is thrown: which problem it is, its headers, and what the page for it is given. */
+import express, { type ErrorRequestHandler, type Request } from 'express';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { AppError, type AppErrorOptions, type ProblemCode } from '../../../src/shared/errors.ts';
+import { methodNotAllowed, notFound } from '../../../src/shared/http/problem.ts';
+import { relayedPaths } from '../../../src/shared/http/route-table.ts';
+import type { Events } from '../../../src/shared/observability/events.ts';
+import type { PageData } from '../../../src/shared/pages/page-data.ts';
+import type { Pages } from '../../../src/shared/pages/pages.ts';
+import { problemHandler } from '../../../src/shared/pages/problem-handler.ts';
+import { ask, DATA, PAGE } from '../../support/ask.ts';
+import { TABLE } from '../../support/routes.ts';
+import { type Served, serve } from '../http/serve.ts';
+
+const ID = '0a1b2c3d-0000-4000-8000-00005e6f7a8b';
+const NOW = Date.parse('2026-03-15T17:02:11Z');
+
+let served: Served;
+/** What the next request does, and how it begins. */
+let fails: (res: express.Response) => unknown;
+let context: Partial<Request['context']>;
+let failures: unknown[];
+let shown: PageData['errors/error'] | undefined;
+/** What the handler itself failed with. */
+let unhandled: unknown[];
+let isKept: boolean;
+beforeEach(async () => {
+  [failures, unhandled] = [[], []];
+  shown = undefined;
+  context = {};
+  isKept = true;
+  const pages = {
+    frame: (_req: Request, title: string) => ({ title, basePath: '', operatorName: 'Us', csrfToken: 'token' }),
+    send(res: express.Response, _name: string, data: PageData['errors/error']) {
+      shown = data;
+      res.send('a page');
+    },
+  } as unknown as Pages;
+  const events = { requestFailed: (facts: unknown) => void failures.push(facts) } as unknown as Events;
+  const app = express().disable('etag');
+  app.use((req, res, next) => {
+    req.context = { id: ID, reference: ID.slice(-8), route: '/one', address: '192.0.2.1', ...context };
+    const thrown = fails(res);
+    // Gone, or on its way.
+    if (thrown !== undefined) next(thrown);
+  });
+  app.use(
+    problemHandler(
+      {
+        ...{ pages, events, publicHref: 'https://gatehouse.test/gate', basePath: '/gate', clock: () => NOW },
+        references: { keep: async ({ context }) => (isKept ? context.reference : undefined) },
+      },
+      relayedPaths(TABLE),
+    ),
+  );
+  const lastResort: ErrorRequestHandler = (error, _req, res, _next) => {
+    unhandled.push(error);
+    res.destroy();
+  };
+  served = await serve(app.use(lastResort));
+});
+afterEach(async () => {
+  await served.close();
+  expect(unhandled).toEqual([]);
+});
+
+const failWith = (thrown: unknown, headers: Record<string, string> = DATA, method = 'GET') => {
+  fails = () => thrown;
+  return ask(served.url, { headers, method });
+};
+const withCode = (code: string) => Object.assign(new Error('secret'), { code });
+const withStatus = (status: unknown) => Object.assign(new Error('secret'), { status });
+
+/** What the caller may read of it, where that is more than the code. */
+const DETAILS: Record<string, string> = {
+  too_large: 'Send less at once.',
+  invalid_request: 'The address or the body of the request cannot be read.',
+};
+
+describe('what is thrown', () => {
+  test.each([
+    ['want of descriptors in the process', withCode('EMFILE'), 503, 'overloaded'],
+    ['and in the system', withCode('ENFILE'), 503, 'overloaded'],
+    ['and while a package is loaded', withCode('ERR_INVALID_PACKAGE_CONFIG'), 503, 'overloaded'],
+    ['another error of the system', withCode('ENOENT'), 500, 'internal'],
+    ['a body that is too long', withStatus(413), 413, 'too_large'],
+    ['a body that cannot be read', withStatus(400), 400, 'invalid_request'],
+    ['a body of a kind that is not taken', withStatus(415), 400, 'invalid_request'],
+    ['the last of what is the caller’s fault', withStatus(499), 400, 'invalid_request'],
+    ['what is not', withStatus(500), 500, 'internal'],
+    ['what is no failure', withStatus(399), 500, 'internal'],
+    ['a status that is none', withStatus('400'), 500, 'internal'],
+    ['an error without anything', new Error('secret'), 500, 'internal'],
+    ['no error at all', { status: 400, code: 'EMFILE' }, 500, 'internal'],
+    ['a text', 'secret', 500, 'internal'],
+    ['a problem of ours', new AppError('version_conflict'), 409, 'version_conflict'],
+  ])('%s', async (_what, thrown, status, code) => {
+    const answer = await failWith(thrown);
+    const { code: told, detail } = JSON.parse(answer.body);
+    expect([answer.status, told, detail]).toEqual([status, code, DETAILS[code]]);
+    expect(answer.body).not.toContain('secret');
+    expect(answer.headers['retry-after']).toBe(code === 'overloaded' ? '2' : undefined);
+    const cause = ['internal', 'overloaded'].includes(code) ? thrown : undefined;
+    expect(failures).toStrictEqual([
+      { requestId: ID, route: '/one', method: 'GET', code, status, detail: undefined, cause },
+    ]);
+  });
+
+  test('is told in the document with all that the caller may know, and nothing else', async () => {
+    const error = new AppError('not_connected', {
+      ...{
+        detail: 'Connect first.',
+        logDetail: 'for the log',
+        connectUrl: 'https://gatehouse.test/gate/connections/a',
+      },
+      ...{ faults: [{ pointer: '#/a', rule: 'invalid', detail: 'Give a text.' }], retryAfterSeconds: 7 },
+      headers: { 'X-More': 'more' },
+    });
+    const { status, headers, body } = await failWith(error, DATA, 'POST');
+    expect([status, headers['content-type']]).toEqual([403, 'application/problem+json; charset=utf-8']);
+    expect([headers['retry-after'], headers['x-more']]).toEqual(['7', 'more']);
+    expect(JSON.parse(body)).toEqual({
+      type: 'https://gatehouse.test/gate/problems/not_connected',
+      title: 'Not connected yet',
+      status: 403,
+      detail: 'Connect first.',
+      instance: `urn:uuid:${ID}`,
+      code: 'not_connected',
+      connectUrl: 'https://gatehouse.test/gate/connections/a',
+      errors: [{ pointer: '#/a', rule: 'invalid', detail: 'Give a text.' }],
+    });
+    expect(failures).toMatchObject([{ method: 'POST', detail: 'for the log' }]);
+  });
+
+  test.each(['from-the-proxy-0001', `${ID}0`, `0${ID}`])(
+    'has no instance where the request’s id is no UUID, since no log would have another: %s',
+    async (id) => {
+      context = { id };
+      expect(JSON.parse((await failWith(new AppError('not_found'))).body)).not.toHaveProperty('instance');
+    },
+  );
+
+  test.each([ID.toUpperCase(), ID.replaceAll('-', '')])('has the request’s id as its instance: %s', async (id) => {
+    context = { id };
+    const { instance } = JSON.parse((await failWith(new AppError('not_found'))).body);
+    expect(instance.toLowerCase()).toBe(`urn:uuid:${ID}`);
+  });
+
+  test('leaves no header of the answer that failed', async () => {
+    fails = (res) => {
+      res.set({ 'Content-Length': '7', 'Content-Encoding': 'gzip', 'Content-Language': 'fr', ETag: '"v1"' });
+      res.set({ 'Last-Modified': 'Thu, 01 Jan 2026 00:00:00 GMT', 'X-Kept': 'kept' });
+      return new AppError('upstream_error');
+    };
+    const { status, headers, body } = await ask(served.url, { headers: DATA });
+    expect([status, JSON.parse(body).code, headers['x-kept']]).toEqual([502, 'upstream_error', 'kept']);
+    expect(headers['content-length']).toBe(String(body.length));
+    for (const name of ['content-encoding', 'content-language', 'etag', 'last-modified']) {
+      expect(headers[name], name).toBeUndefined();
+    }
+  });
+
+  test('after the head has left cuts the answer off, and is in the log', async () => {
+    fails = (res) => {
+      res.write('half of ');
+      return new AppError('upstream_error');
+    };
+    await expect(ask(served.url, { headers: DATA })).rejects.toMatchObject({ code: 'ECONNRESET' });
+    expect(failures).toMatchObject([{ code: 'upstream_error' }]);
+  });
+
+  test.each([
+    ['a bug', new TypeError('secret'), 'internal'],
+    ['the storage', new AppError('storage_unavailable'), 'storage_unavailable'],
+    ['want of descriptors', withCode('EMFILE'), 'overloaded'],
+  ])('for a caller who has gone is logged and counted where it is our failure: %s', async (_what, thrown, code) => {
+    fails = (res) => {
+      res.destroy();
+      return thrown;
+    };
+    await expect(ask(served.url, { headers: DATA })).rejects.toThrow();
+    expect(failures).toMatchObject([{ code, requestId: ID, route: '/one' }]);
+  });
+
+  test.each([
+    ['the call that was ended because nobody waits for it', new AppError('upstream_error')],
+    ['a body that broke off', withStatus(400)],
+  ])('for a caller who has gone is no failure otherwise: %s', async (_what, thrown) => {
+    fails = (res) => {
+      res.destroy();
+      return thrown;
+    };
+    await expect(ask(served.url, { headers: DATA })).rejects.toThrow();
+    expect(failures).toEqual([]);
+  });
+});
+
+test.each([
+  ['/threads/current', true],
+  ['/bin/:bin', true],
+  ['/bin', true],
+  ['/relay/threads/current', true],
+  ['/relay/bin/:bin', true],
+  ['/relay/bin', true],
+  ['/relay/token', false],
+  ['/connections', false],
+])('where the platform might have answered, it says that we did: %s: %s', async (route, isSaid) => {
+  const said = async (code: ProblemCode) => {
+    context = { route };
+    return (await failWith(new AppError(code))).headers['proxy-status'];
+  };
+  expect(await said('sign_in_required')).toBe(isSaid ? 'gatehouse; error=http_request_denied' : undefined);
+  expect(await said('internal')).toBe(isSaid ? 'gatehouse; error=proxy_internal_error' : undefined);
+});
+
+describe('the page', () => {
+  const pageOf = async (code: ProblemCode, options: AppErrorOptions = {}) => {
+    await failWith(new AppError(code, options), PAGE);
+    return shown;
+  };
+
+  test('is given the words, the reference and the time', async () => {
+    const words = { title: 'Else', nextStep: 'Do this.' };
+    const step = { label: 'This way', url: '/x' };
+    const given = { detail: 'It is like this.', whose: 'platform', words, step, retryAfterSeconds: 7 } as const;
+    expect(await pageOf('upstream_error', given)).toEqual({
+      page: { title: 'Else', basePath: '', operatorName: 'Us', csrfToken: 'token' },
+      ...words,
+      ...{ code: 'upstream_error', reference: '5e6f7a8b', time: '2026-03-15T17:02:11.000Z' },
+      ...{ cause: 'It is like this.', whose: 'platform', step, retryAfterSeconds: 7 },
+    });
+  });
+
+  test('shows no reference that nobody would find', async () => {
+    isKept = false;
+    expect(await pageOf('not_found')).toMatchObject({ reference: undefined, time: '2026-03-15T17:02:11.000Z' });
+  });
+
+  test('says nothing that is meant for programs', async () => {
+    const detail = 'Send the body with a Content-Length.';
+    for (const code of ['method_not_allowed', 'length_required'] as const) {
+      expect((await pageOf(code, { detail }))?.cause).toBeUndefined();
+    }
+    expect((await pageOf('too_large', { detail }))?.cause).toBe(detail);
+  });
+
+  test.each([
+    ['sign_in_required', 'Sign in'],
+    ['not_connected', 'Connect'],
+    ['reconnect_needed', 'Connect again'],
+    ['scopes_missing', 'Add permissions'],
+    ['step_up_required', 'Confirm that it is you'],
+    ['not_allowed', 'Go on'],
+  ] as const)('leads on where %s says where to: %s', async (code, label) => {
+    const connectUrl = 'https://gatehouse.test/gate/sign-in';
+    expect((await pageOf(code, { connectUrl }))?.step).toEqual({ label, url: connectUrl });
+    expect((await pageOf(code))?.step).toBeUndefined();
+    const step = { label: 'Another way', url: '/x' };
+    expect((await pageOf(code, { connectUrl, step }))?.step).toEqual(step);
+  });
+
+  test('holds no token where the browser would send no origin with it', async () => {
+    const tokenUnder = async (policy: string) => {
+      fails = (res) => {
+        res.set('Referrer-Policy', policy);
+        return new AppError('not_found');
+      };
+      await ask(served.url, { headers: PAGE });
+      return shown?.page.csrfToken;
+    };
+    expect([await tokenUnder('same-origin'), await tokenUnder('no-referrer')]).toEqual(['token', undefined]);
+  });
+});
+
+test('what no route took, or none takes like this, is a problem of ours', () => {
+  const next = vi.fn();
+  notFound({} as never, {} as never, next);
+  methodNotAllowed(['GET', 'HEAD'])({} as never, {} as never, next);
+  expect(next.mock.calls).toMatchObject([
+    [{ code: 'not_found', detail: 'Check the address: there is nothing here.' }],
+    [{ code: 'method_not_allowed', detail: 'Allowed here: GET, HEAD.', headers: { Allow: 'GET, HEAD' } }],
+  ]);
+});

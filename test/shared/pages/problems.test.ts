@@ -1,0 +1,130 @@
+/** Everything that fails: the document for programs, to the letter, and the page for people, with a reference that the log has too. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { PROBLEMS, type ProblemCode } from '../../../src/shared/errors.ts';
+import { ask, DATA, JSON_BODY, PAGE } from '../../support/ask.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+
+let site: TestSite;
+let cookie: string;
+let csrf: string;
+beforeAll(async () => {
+  site = await startSite();
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+  csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+});
+afterAll(() => site.close());
+
+const FAILURES: [ProblemCode, string, () => { method?: string; headers?: Record<string, string>; body?: string }][] = [
+  ['sign_in_required', '/threads/current', () => ({})],
+  ['invalid_bin', '/bin/12345', () => ({ headers: { cookie } })],
+  ['not_found', '/nowhere', () => ({})],
+  ['not_found', '/connections/unknown', () => ({ headers: { cookie } })],
+  ['not_found', '/problems/unknown', () => ({})],
+  ['not_found', '/problems/constructor', () => ({})],
+  ['method_not_allowed', '/session', () => ({ method: 'PUT' })],
+  ['csrf_failed', '/connections/platform', () => ({ method: 'POST', headers: { cookie } })],
+  ['length_required', '/bin', () => ({ method: 'POST', headers: { 'transfer-encoding': 'chunked' } })],
+  ['too_large', '/bin', () => ({ method: 'POST', headers: { cookie, ...JSON_BODY }, body: `"${'x'.repeat(70_000)}"` })],
+  [
+    'invalid_request',
+    '/bin',
+    () => ({ method: 'POST', headers: { cookie, ...JSON_BODY, 'x-csrf-token': csrf }, body: '{' }),
+  ],
+  ['invalid_request', '/threads/current?app=a&app=b', () => ({ headers: { cookie } })],
+  ['invalid_request', '/connections/%ff', () => ({ headers: { cookie } })],
+  ['invalid_request', '/oauth/callback/platform?state=x', () => ({})],
+];
+
+describe('problem documents (RFC 9457)', () => {
+  test.each(FAILURES)('%s at %s', async (code, path, question) => {
+    const { headers, ...rest } = question();
+    const {
+      status,
+      headers: answered,
+      body,
+    } = await ask(site.url + path, { ...rest, headers: { ...DATA, ...headers } });
+    const id = answered['x-request-id'];
+    expect(status).toBe(PROBLEMS[code].status);
+    expect(answered['content-type']).toBe('application/problem+json; charset=utf-8');
+    const { detail, connectUrl, ...fixed } = JSON.parse(body);
+    expect(fixed).toEqual({
+      type: `${site.url}/problems/${code}`,
+      title: PROBLEMS[code].title,
+      status: PROBLEMS[code].status,
+      instance: `urn:uuid:${id}`,
+      code,
+    });
+    expect(detail).toMatch(/^[A-Z].*\.$/);
+    expect(connectUrl).toBe(code === 'sign_in_required' ? `${site.url}/sign-in` : undefined);
+    expect((await ask(fixed.type, { headers: DATA })).status).toBe(200);
+  });
+
+  test('where a person has to connect, it says where', async () => {
+    const { agent } = await signIn(site, 'second@example.test');
+    const page = await agent.get(`${site.url}/connections/platform`);
+    await agent.submit(page, {}, { button: 'Disconnect' });
+    const { status, json } = await getJson(agent, `${site.url}/threads/current`);
+    expect({ status, code: json.code, connectUrl: json.connectUrl }).toEqual({
+      status: 403,
+      code: 'not_connected',
+      connectUrl: `${site.url}/connections/platform`,
+    });
+  });
+});
+
+describe('error pages', () => {
+  test.each(FAILURES)(
+    '%s at %s: in words, and in the log under the request id, which a reference ends where one is shown',
+    async (code, path, question) => {
+      const { headers, ...rest } = question();
+      const {
+        status,
+        headers: answered,
+        body,
+      } = await ask(site.url + path, { ...rest, headers: { ...PAGE, ...headers } });
+      if (code === 'sign_in_required') return expect(status).toBe(401);
+      expect([status, answered['content-type']]).toEqual([PROBLEMS[code].status, 'text/html; charset=utf-8']);
+      const requestId = String(answered['x-request-id']);
+      const [, reference] = /data-copy-source>([^<]*)</.exec(body) ?? [];
+      if (reference !== undefined) expect(reference).toBe(requestId.slice(-8));
+      const lines = site.logs().filter((line) => line.includes(requestId));
+      const requests = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'request failed');
+      expect(requests).toEqual([expect.objectContaining({ msg: 'request failed', requestId, code, status })]);
+      expect(body).toContain('Whose fault is it?');
+      expect(body).toMatch(/\d{4} at \d\d:\d\d UTC/);
+      expect(body.replace(/<[^>]*>/g, ' ')).not.toMatch(
+        /\b(Content-Length|GET|POST|HEAD|Allowed here|JSON|token|undefined)\b/,
+      );
+    },
+  );
+
+  test('the page of a failed callback has no form that the CSRF check would refuse', async () => {
+    const { body, headers } = await ask(`${site.url}/oauth/callback/platform?state=x`, {
+      headers: { ...PAGE, cookie },
+    });
+    expect(headers['referrer-policy']).toBe('no-referrer');
+    expect(body).not.toContain('<form');
+    expect(body).toContain('Uma Okafor');
+  });
+});
+
+describe('/problems/{code}', () => {
+  test.each(Object.keys(PROBLEMS) as ProblemCode[])('%s is explained, to people and to programs', async (code) => {
+    const page = await ask(`${site.url}/problems/${code}`, { headers: PAGE });
+    expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    expect(page.body).toContain(`<code>${code}</code>`);
+    expect(page.body).toContain('What to do');
+    const data = await ask(`${site.url}/problems/${code}`, { headers: DATA });
+    expect(JSON.parse(data.body)).toEqual({ type: `${site.url}/problems/${code}`, code, ...PROBLEMS[code] });
+  });
+});
+
+test('the reference of a thread panel that failed on the home page is in the log', async () => {
+  const off = site.sandbox.faults.set({ on: 'platform', kind: 'error' });
+  const { status, body, headers } = await ask(`${site.url}/`, { headers: { ...PAGE, cookie } }).finally(off);
+  expect(status).toBe(200);
+  const [, reference = ''] = /class="reference-small">([^<]*)</.exec(body) ?? [];
+  expect(String(headers['x-request-id']).endsWith(reference)).toBe(true);
+  expect(site.logs().some((line) => line.includes(reference))).toBe(true);
+});

@@ -1,0 +1,37 @@
+/** Times on pages as their distance from now. */
+import { expect, test } from 'vitest';
+import { relativeTime } from '../../../src/shared/pages/relative-time.ts';
+import { createShow } from '../../../src/shared/pages/show.ts';
+
+const NOW = Date.parse('2026-03-15T17:02:11Z');
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+test.each([
+  [0, 'just now'],
+  [-MINUTE + 1, 'just now'],
+  [-MINUTE, '1 min ago'],
+  [-HOUR + 1, '59 min ago'],
+  [-3.9 * HOUR, '3 hr ago'],
+  [-DAY, '1 day ago'],
+  [-47 * HOUR, '1 day ago'],
+  [-99 * DAY, '99 days ago'],
+  [-100 * DAY, '3 mo ago'],
+  [-700 * DAY, '23 mo ago'],
+  [-730 * DAY, '2 yr ago'],
+  [1, 'in less than 1 min'],
+  [5 * MINUTE, 'in 5 min'],
+  [12.5 * DAY, 'in 12 days'],
+])('%d ms from now', (distance, words) => {
+  expect(relativeTime(NOW + distance, NOW)).toBe(words);
+});
+
+test('on a page the exact time stands beside it', () => {
+  const { ago } = createShow(() => NOW);
+  expect(ago('2026-03-15T14:02:11.000Z')).toBe(
+    '<time datetime="2026-03-15T14:02:11.000Z" title="15 March 2026 at 14:02 UTC">3 hr ago</time>',
+  );
+  expect([ago(null), ago(undefined, 'Never')]).toEqual(['–', 'Never']);
+  expect(ago('"<script>')).toBe('&quot;&lt;script&gt;');
+});

@@ -1,0 +1,87 @@
+/** Templates fit the types of their data: each page is translated to TypeScript, with all that it includes, and checked. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Eta } from 'eta';
+import { expect, onTestFinished, test } from 'vitest';
+
+const ROOT = join(import.meta.dirname, '../../..');
+const VIEWS = join(ROOT, 'views');
+const eta = new Eta();
+
+/**
+ * A value must be a text or a number, so that no page says "undefined", and only what is made as HTML may be one.
+ * A template that is included gets what the outer one has, and what it is given.
+ */
+const PRELUDE = `
+import type { PageData, SanitisedHtml } from '${ROOT}/src/pages/page-data.ts';
+import type { Html, Show } from '${ROOT}/src/pages/show.ts';
+declare function escaped(value: string | number): void;
+declare function raw(value: Html | SanitisedHtml): void;
+declare function merged<It, Given extends object, Optional extends string>(
+  it: It, given: Given, optional: readonly Optional[],
+): Omit<It, keyof Given> & Given & { [Name in Exclude<Optional, keyof It | keyof Given>]?: any };
+`;
+
+const CALL = /^(?:include|layout)\('(\/[^']+)'(?:, (.*))?\)$/s;
+/** The comment at the head of a template that is included. */
+const OPTIONAL = /Optional: (\w+(?:, \w+)*)/;
+
+const sourceOf = (name: string) => readFileSync(join(VIEWS, `${name}.eta`), 'utf8');
+
+/** The statements of a template, and of those that it includes. */
+function statements(name: string, drawn: Set<string>): string {
+  const include = (called: string, given: string) => {
+    drawn.add(called);
+    const optional = OPTIONAL.exec(sourceOf(called))?.[1]?.split(', ') ?? [];
+    return `((it) => {\n${statements(called, drawn)}})(merged(it, ${given}, ${JSON.stringify(optional)}));\n`;
+  };
+  let outer = '';
+  const inner = eta.parse(sourceOf(name)).map((tag) => {
+    if (typeof tag === 'string') return '';
+    const [, called, given = '{}'] = CALL.exec(tag.val) ?? [];
+    if (called === undefined) return { e: `${tag.val}\n`, i: `escaped(${tag.val});\n`, r: `raw(${tag.val});\n` }[tag.t];
+    if (tag.t === 'r') return include(called, given);
+    outer = include(called, `{ ...${given}, body: '' as Html }`);
+    return '';
+  });
+  return inner.join('') + outer;
+}
+
+/** What the compiler finds in these files, each with the line that it is about. */
+function faultsOf(files: Map<string, string>): string[] {
+  const directory = mkdtempSync(join(tmpdir(), 'gatehouse-templates-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  for (const [file, text] of files) writeFileSync(join(directory, file), text);
+  // Templates are JavaScript: what they declare themselves has no types.
+  const loose = { noImplicitAny: false, noUncheckedIndexedAccess: false, noUnusedLocals: false };
+  const compilerOptions = { ...loose, typeRoots: [join(ROOT, 'node_modules/@types')] };
+  const config = { extends: join(ROOT, 'tsconfig.json'), compilerOptions, include: ['.', join(ROOT, 'src')] };
+  writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify(config));
+  const { stdout } = spawnSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', '.'], { cwd: directory, encoding: 'utf8' });
+  return [...stdout.matchAll(/^([\w-]+\.mts)\((\d+),\d+\): (.*)$/gm)].map(([, file = '', line, fault]) => {
+    return `${file}: ${fault}\n${files.get(file)?.split('\n')[Number(line) - 1]}`;
+  });
+}
+
+test('every template fits the data of the pages that it draws, and none is left over', () => {
+  const all = readdirSync(VIEWS, { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.eta') && !path.startsWith('sandbox'))
+    .map((path) => `/${path.slice(0, -'.eta'.length)}`);
+  const pages = all.filter((name) => /layout\('/.test(sourceOf(name)) && !name.endsWith('/layout'));
+  const drawn = new Set(pages);
+  const draw = (page: string, code: string) =>
+    `${PRELUDE}export function draw(it: PageData['${page}'] & { show: Show }) {\n${code}}\n`;
+  const files = pages.map((name): [string, string] => [
+    `${name.slice(1).replace('/', '-')}.mts`,
+    draw(name.slice(1), statements(name, drawn)),
+  ]);
+  // What must be found, so that finding nothing says something.
+  const faulty = { raw: 'raw(it.code);', undefined: 'escaped(it.page.user?.name);', unknown: 'escaped(it.page.name);' };
+  for (const [name, code] of Object.entries(faulty)) files.push([`${name}.mts`, draw('errors/problem', `${code}\n`)]);
+  const faults = faultsOf(new Map(files));
+  const found = Object.keys(faulty).map((name) => expect.stringContaining(`${name}.mts: error TS`));
+  expect(faults.toSorted()).toEqual(found);
+  expect(all.filter((name) => !drawn.has(name))).toEqual([]);
+});

@@ -1,0 +1,196 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  CALLBACK_URL_ADVICE,
+  type CallbackUrlRule,
+  checkCallbackUrl,
+  checkCallbackUrls,
+  nearMiss,
+  probablyMeant,
+} from '../../../src/shared/provider/callback-url.ts';
+import { anyText } from '../../support/any-text.ts';
+
+const HOST = 'https://gatehouse.example.com';
+
+describe('R71: each rule', () => {
+  const refused: Record<Exclude<CallbackUrlRule, 'duplicate'>, string[]> = {
+    not_absolute: [
+      '',
+      '/oauth/callback/platform',
+      '//gatehouse.example.com/cb',
+      'gatehouse.example.com/cb',
+      'https:/gatehouse.example.com/cb',
+      'https:gatehouse.example.com/cb',
+      'https:///cb',
+      'https://',
+      'https://[::1',
+      'https://host:99999/cb',
+      'javascript:alert(1)',
+      'mailto:a@example.com',
+      'file://localhost/cb',
+    ],
+    not_https: [
+      'http://gatehouse.example.com/cb',
+      'http://127.0.0.1.example.com/cb',
+      'http://localhost.example.com/cb',
+      'http://10.0.0.1/cb',
+      'http://0.0.0.0/cb',
+      'ftp://gatehouse.example.com/cb',
+      'myapp://callback/cb',
+      'ws://localhost/cb',
+    ],
+    wildcard: ['https://*.example.com/cb', `${HOST}/*`, `${HOST}/cb?a=*`, `${HOST}/%2a`, `${HOST}/%2A`, '*'],
+    fragment: [`${HOST}/cb#`, `${HOST}/cb#a`, `${HOST}#/cb`, '#'],
+    userinfo: ['https://user@gatehouse.example.com/cb', 'https://a:b@gatehouse.example.com/', 'https://@host/cb'],
+    dot_segments: [
+      `${HOST}/../cb`,
+      `${HOST}/a/..`,
+      `${HOST}/./cb`,
+      `${HOST}/a/.`,
+      `${HOST}/..;/cb`,
+      `${HOST}/..;a=b/cb`,
+      `${HOST}/.;/cb`,
+      `${HOST}/%2e%2e/cb`,
+      `${HOST}/%2E./cb`,
+      `${HOST}/.%2e/cb`,
+      `${HOST}/%2e/cb`,
+      `${HOST}/..%3b/cb`,
+      `${HOST}/a%2f..%2fb`,
+      `${HOST}/..%2Fcb`,
+    ],
+    backslash: [`${HOST}\\cb`, 'https:\\\\host\\cb', `${HOST}/%5ccb`, `${HOST}/a%5C..`, `${HOST}/cb?a=\\`],
+    control: [
+      ` ${HOST}/cb`,
+      `${HOST}/cb `,
+      `${HOST}/c b`,
+      `${HOST}/c\tb`,
+      `${HOST}/c\nb`,
+      `${HOST}/cb\u0000`,
+      `${HOST}/cb\u007f`,
+      `${HOST}/cb\u0085`,
+      `${HOST}/cb\u200b`,
+      `${HOST}/cb\u202e`,
+      `${HOST}/\ufeffcb`,
+      `${HOST}/\u00a0`,
+      `${HOST}/\ud800`,
+      `${HOST}/%00`,
+      `${HOST}/%0d%0aSet-Cookie:a`,
+      `${HOST}/%1F`,
+      `${HOST}/%7f`,
+    ],
+  };
+  const table = Object.entries(refused).flatMap(([rule, urls]) => urls.map((url) => [rule, JSON.stringify(url), url]));
+  test.each(table)('%s: %s', (rule, _shown, url) => {
+    expect(checkCallbackUrl(url ?? '')).toBe(rule);
+  });
+
+  test.each([
+    `${HOST}/oauth/callback/platform`,
+    HOST,
+    `${HOST}/`,
+    `${HOST}:8443/cb`,
+    `${HOST}/cb?tenant=a%20b`,
+    `${HOST}/a..b/c.d/...`,
+    `${HOST}/a;b/cb`,
+    `${HOST}/cb?next=/../x`,
+    'HTTPS://gatehouse.example.com/cb',
+    'http://127.0.0.1:3000/cb',
+    'http://127.8.8.8/cb',
+    'http://[::1]:3000/cb',
+    'http://localhost/cb',
+    'http://app.localhost:3000/cb',
+    'https://xn--bcher-kva.example/cb',
+    'https://bücher.example/cb',
+  ])('%s is taken', (url) => {
+    expect(checkCallbackUrl(url)).toBeUndefined();
+  });
+});
+
+describe('R71: lists', () => {
+  test('duplicates are found by position; another case or a slash is another URL', () => {
+    const urls = [`${HOST}/cb`, `${HOST}/CB`, `${HOST}/cb/`, `${HOST}/cb`, 'http://x.example.com', `${HOST}/cb`];
+    expect(checkCallbackUrls(urls)).toEqual([
+      { position: 3, rule: 'duplicate' },
+      { position: 4, rule: 'not_https' },
+      { position: 5, rule: 'duplicate' },
+    ]);
+    expect(checkCallbackUrls([])).toEqual([]);
+  });
+
+  test('a bad URL that is there twice tells its own rule twice', () => {
+    expect(checkCallbackUrls(['*', '*']).map(({ rule }) => rule)).toEqual(['wildcard', 'wildcard']);
+  });
+});
+
+describe('R71: properties', () => {
+  const piece = fc.constantFrom(
+    ...['https://', 'http://', 'gatehouse.example.com', '127.0.0.1', '/', '//', '..', '.', '%2e', ';', '%2f', '%5c'],
+    ...['\\', '@', '#', '?', '*', ' ', '\t', '\u200b', ':', '[', ']', 'cb', 'é', '%00', '%'],
+  );
+  const anything = fc.oneof(
+    fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join('')),
+    fc.array(piece, { maxLength: 6 }).map((pieces) => `${HOST}/${pieces.join('')}`),
+    anyText(),
+  );
+
+  test('what is taken is what a browser would open: same host, same path, no surprise', () => {
+    fc.assert(
+      fc.property(anything, (text) => {
+        const rule = checkCallbackUrl(text);
+        if (rule !== undefined) {
+          expect(CALLBACK_URL_ADVICE[rule]).toBeTypeOf('string');
+          return;
+        }
+        const url = new URL(text);
+        expect(['https:', 'http:']).toContain(url.protocol);
+        if (url.protocol === 'http:') expect(url.hostname).toMatch(/^(127\.|\[::1\]$|\[::ffff:7f|(.+\.)?localhost$)/);
+        expect(url.username + url.password + url.hash).toBe('');
+        const pathAsWritten = /^[a-z]+:\/\/[^/?]*([^?]*)/i.exec(text)?.[1] ?? '';
+        expect(url.pathname.split('/')).toHaveLength((pathAsWritten || '/').split('/').length);
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  test('anything forbidden, put anywhere into a good URL, is found', () => {
+    const poison = fc.constantFrom('*', '#', '\\', ' ', '\n', '\u0000', '\u202e', '%2a', '%5C', '%0A');
+    const good = `${HOST}/oauth/callback/platform?a=b`;
+    fc.assert(
+      fc.property(poison, fc.nat(good.length), (bad, at) => {
+        expect(checkCallbackUrl(good.slice(0, at) + bad + good.slice(at))).toBeDefined();
+      }),
+    );
+  });
+});
+
+describe('a near miss of a callback URL here', () => {
+  const own = `${HOST}/oauth/callback/board`;
+
+  test.each([
+    `${own}/`,
+    `${own}//`,
+    `${own}?`,
+    `${own}?x=1`,
+    own.replace('https:', 'http:'),
+    own.replace('https://', 'https://www.'),
+    own.replace('callback', 'Callback'),
+    own.replace('/oauth', '//oauth'),
+    own.toUpperCase(),
+  ])('%s', (url) => {
+    expect(probablyMeant(url, HOST)).toBe(own);
+    expect(nearMiss(['https://other.example/cb', url], own, HOST)).toBe(url);
+  });
+
+  test.each([
+    own,
+    `${own}/cb`,
+    `${HOST}.example/oauth/callback/board`,
+    'https://other.example/oauth/callback/board',
+    HOST,
+    '',
+  ])('is not: %s', (url) => expect(probablyMeant(url, HOST)).toBeUndefined());
+
+  test('is not the callback URL of another app', () => {
+    expect(nearMiss([`${HOST}/oauth/callback/chat/`], own, HOST)).toBeUndefined();
+  });
+});

@@ -1,0 +1,26 @@
+/** R1: what proves an authorization request is as unguessable as the browser's secret, and kept nowhere. */
+import { randomBytes } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { deriveNonceAndVerifier } from '../../../src/shared/provider/nonce-and-verifier.ts';
+
+const secret = () => randomBytes(24).toString('base64url');
+
+test('R1 the same for the same browser and state, and otherwise nothing like it', () => {
+  const [browser, state] = [secret(), secret()];
+  const proofs = deriveNonceAndVerifier(browser, state);
+  expect(deriveNonceAndVerifier(browser, state)).toEqual(proofs);
+  const others = [deriveNonceAndVerifier(browser, secret()), deriveNonceAndVerifier(secret(), state)];
+  const texts = [proofs, ...others].flatMap(({ nonce, codeVerifier }) => [nonce, codeVerifier]);
+  expect(new Set(texts).size).toBe(6);
+  expect(proofs.state).toBe(state);
+});
+
+test('R1 the verifier has the form of RFC 7636, and holds neither secret nor state', () => {
+  const [browser, state] = [secret(), secret()];
+  const { nonce, codeVerifier } = deriveNonceAndVerifier(browser, state);
+  for (const text of [nonce, codeVerifier]) {
+    expect(text).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect(text).not.toContain(browser.slice(0, 8));
+    expect(text).not.toContain(state.slice(0, 8));
+  }
+});

@@ -1,0 +1,435 @@
+/** The protocol client against the hostile provider, over real HTTP. */
+import { describe, expect, test, vi } from 'vitest';
+import { failureOf, REDIRECT_URI, REQUEST, useProtocol } from '../../gatehouse/connected-apps/protocol.ts';
+import { type Answer, status } from '../../support/hostile-answers.ts';
+import { BAD_ID_TOKENS, type Mode, type SigningKeys, signWith } from '../../support/hostile-modes.ts';
+import { type ModeName, startHostileProvider } from '../../support/hostile-provider.ts';
+
+const at = useProtocol();
+
+describe('R22: client authentication', () => {
+  test('Basic: each half is encoded, the colon split once, and nothing of it is anywhere else', async () => {
+    expect(at.provider.clientSecret).toMatch(/a:b%\/\+ ü/);
+    await at.logIn();
+    const [hit] = at.provider.hitsOf('token');
+    expect(hit?.headers.authorization).toMatch(/^Basic /);
+    expect(hit?.body).not.toMatch(/client_secret/);
+    expect(at.provider.hits.map(({ url }) => url).join()).not.toMatch(/secret|Basic/);
+  });
+
+  test('in the body', async () => {
+    await at.logIn(at.appOf({ tokenEndpointAuthMethod: 'client_secret_post' }));
+    const [hit] = at.provider.hitsOf('token');
+    expect(hit?.headers.authorization).toBeUndefined();
+    expect(new URLSearchParams(hit?.body).get('client_secret')).toBe(at.provider.clientSecret);
+  });
+
+  test('none: the client id alone', async () => {
+    await at.logIn(at.appOf({ tokenEndpointAuthMethod: 'none', clientSecret: undefined }));
+    const [hit] = at.provider.hitsOf('token');
+    expect([hit?.headers.authorization, hit?.body.includes('client_secret')]).toEqual([undefined, false]);
+    expect(hit?.body).toContain(`client_id=${at.provider.clientId}`);
+  });
+
+  test('a provider that does not decode gets the marks that are common in ids and secrets as they are', async () => {
+    const plain = await startHostileProvider({ clientId: 'client-id_1.a~b', clientSecret: 'se-cr_et.1~2*3' });
+    plain.set('basic-not-decoded');
+    await expect(at.logIn(at.appOf({}, plain))).resolves.toHaveProperty('accessToken');
+    plain.set();
+    await expect(at.logIn(at.appOf({}, plain))).resolves.toHaveProperty('accessToken');
+    await plain.close();
+  });
+
+  test('a wrong secret is the fault of the registration', async () => {
+    const wrong = { ...at.app, clientSecret: 'wrong' };
+    expect(await failureOf(at.logIn(wrong))).toEqual({ failure: 'misconfigured', reason: 'client_refused' });
+  });
+});
+
+describe('R18, R23: exchange', () => {
+  test.each(Object.keys(BAD_ID_TOKENS) as (keyof typeof BAD_ID_TOKENS)[])('%s', async (mode) => {
+    at.provider.set(mode);
+    expect(await failureOf(at.logIn())).toEqual({ failure: 'invalid', reason: 'token_answer_invalid' });
+  });
+
+  test('hand-set endpoints: ES256 and EdDSA are verified as well, and so are bad signatures', async () => {
+    const byHand = at.appOf({ endpoints: at.provider.handSetEndpoints() });
+    for (const mode of ['id-token-es256', 'id-token-eddsa'] as const) {
+      at.provider.set(mode);
+      expect((await at.logIn(byHand)).claims?.sub).toBe('user-1');
+    }
+    for (const mode of ['id-token-stranger-key', 'id-token-alg-none', 'id-token-hs256-public-key'] as const) {
+      at.provider.set(mode);
+      expect((await failureOf(at.logIn(byHand))).failure).toBe('invalid');
+    }
+  });
+
+  test('R8, R13: a callback with another state or iss is refused before anything is sent', async () => {
+    const good = new URLSearchParams({ code: 'a-code', state: REQUEST.state, iss: at.provider.issuer });
+    const changes: [string, string | undefined][] = [
+      ['state', 'another'],
+      ['state', undefined],
+      ['iss', `${at.provider.issuer}/`],
+      ['iss', undefined],
+      ['code', undefined],
+    ];
+    for (const [name, value] of changes) {
+      const callback = new URL(`${REDIRECT_URI}?${good}`);
+      if (value === undefined) callback.searchParams.delete(name);
+      else callback.searchParams.set(name, value);
+      expect(await failureOf(at.client.exchangeCode(at.app, callback, REQUEST))).toEqual({
+        failure: 'invalid',
+        reason: 'authorization_response_invalid',
+      });
+    }
+    expect(at.provider.hitsOf('token')).toEqual([]);
+    const whole = at.client.exchangeCode(at.app, new URL(`${REDIRECT_URI}?${good}`), REQUEST);
+    expect(await failureOf(whole)).toEqual({ failure: 'refused', reason: 'code_refused' });
+  });
+
+  test('R25: the code goes to no redirect target', async () => {
+    for (const mode of ['token-redirect', 'token-redirect-307', 'token-redirect-301'] as const) {
+      at.provider.set(mode);
+      expect((await failureOf(at.logIn())).failure).toBe('invalid');
+    }
+    expect(at.provider.trapped).toEqual([]);
+  });
+
+  test.each<[ModeName, string, string]>([
+    ['token-invalid-grant', 'refused', 'code_refused'],
+    ['token-status-400', 'refused', 'code_refused'],
+    ['token-status-404', 'refused', 'code_refused'],
+    ['token-invalid-client', 'misconfigured', 'client_refused'],
+    ['token-status-429', 'unavailable', 'token_endpoint_failed'],
+    ['token-status-500', 'unavailable', 'token_endpoint_failed'],
+    ['token-status-503', 'unavailable', 'token_endpoint_failed'],
+    ['token-huge', 'unavailable', 'too_large'],
+    ['token-reset', 'unavailable', 'connection'],
+    ['token-reset-after-headers', 'unavailable', 'connection'],
+    ['token-gzip', 'unavailable', 'encoding'],
+    ['token-refused-with-200', 'refused', 'code_refused'],
+    ['token-wrong-secret-with-200', 'misconfigured', 'client_refused'],
+    ['token-html', 'invalid', 'token_answer_invalid'],
+    ['token-truncated', 'invalid', 'token_answer_invalid'],
+    ['token-array', 'invalid', 'token_answer_invalid'],
+    ['token-empty', 'invalid', 'token_answer_invalid'],
+    ['jwks-status-500', 'unavailable', 'keys_unavailable'],
+    ['jwks-redirect', 'unavailable', 'keys_unavailable'],
+    ['jwks-html', 'unavailable', 'keys_unavailable'],
+    ['jwks-null', 'unavailable', 'keys_unavailable'],
+    ['jwks-huge', 'unavailable', 'too_large'],
+    ['jwks-reset', 'unavailable', 'connection'],
+  ])('%s: %s, %s', async (mode, failure, reason) => {
+    at.provider.set(mode);
+    expect(await failureOf(at.logIn())).toEqual({ failure, reason });
+    expect(at.provider.hitsOf('token')).toHaveLength(1);
+    expect(at.provider.trapped).toEqual([]);
+  });
+});
+
+describe('R98 a userinfo response that is signed', () => {
+  /** Logs in, and has the userinfo endpoint sign these claims. */
+  async function userinfo(claims: Record<string, unknown>, header: Record<string, unknown> = {}) {
+    let keys: SigningKeys | undefined;
+    const sign: Mode['sign'] = (idToken, scene) => {
+      keys = scene.keys;
+      return signWith(scene.keys.rs256, idToken);
+    };
+    const signed: Answer = async (res) => {
+      const jwt = keys && (await signWith(keys.es256, claims, header));
+      res.writeHead(200, { 'content-type': 'application/jwt; charset=utf-8' }).end(jwt);
+    };
+    at.provider.set({ sign, answers: { userinfo: signed } });
+    const answer = await at.logIn();
+    return at.client.userinfo(at.app, answer, 'user-1');
+  }
+  const proper = () => ({
+    iss: at.provider.issuer,
+    aud: at.provider.clientId,
+    sub: 'user-1',
+    email: 'ada@example.test',
+  });
+
+  test('is read where the provider signed it for this app', async () => {
+    expect(await userinfo(proper())).toMatchObject({ sub: 'user-1', email: 'ada@example.test' });
+  });
+
+  test.each<[string, Record<string, unknown>, Record<string, unknown>]>([
+    ['for another client', { aud: 'another-client' }, {}],
+    ['by another issuer', { iss: 'https://elsewhere.example.com' }, {}],
+    ['without an audience', { aud: undefined }, {}],
+    ['of another subject', { sub: 'user-2' }, {}],
+    ['that is an access token', {}, { typ: 'at+jwt' }],
+    ['with a key that the provider does not publish', {}, { kid: 'nobody-knows' }],
+  ])('is refused: %s', async (_words, claims, header) => {
+    expect(await failureOf(userinfo({ ...proper(), ...claims }, header))).toEqual({
+      failure: 'invalid',
+      reason: 'userinfo_invalid',
+    });
+  });
+});
+
+describe('R98 a refresh response', () => {
+  test.each<keyof typeof BAD_ID_TOKENS>([
+    'id-token-wrong-iss',
+    'id-token-wrong-azp-beside-our-aud',
+    'id-token-iat-in-the-future',
+    'id-token-typ-access-token',
+    'id-token-stranger-key',
+    'id-token-empty-sub',
+  ])('%s: its tokens are not used', async (mode) => {
+    const onTokens = vi.fn();
+    at.client = at.freshClient(onTokens);
+    const { refreshToken = '' } = await at.logIn();
+    at.provider.set(mode);
+    const outcome = await at.client.refresh(at.app, { refreshToken });
+    expect(outcome).toMatchObject({ kind: 'unusable', reason: 'token_answer_invalid' });
+    expect(onTokens.mock.calls).toEqual([[at.app, expect.objectContaining({ refreshToken }), undefined]]);
+  });
+});
+
+describe('R26, R27: what an answer says about its lifetime', () => {
+  const year = 31_536_000;
+  test.each<[unknown, number | undefined]>([
+    [3600, 3600],
+    ['3600', 3600],
+    [3599.9, 3599],
+    [1e300, year],
+    ['999999999999999', year],
+    [year + 1, year],
+    [0, undefined],
+    [0.5, undefined],
+    [-5, undefined],
+    ['-5', undefined],
+    ['NaN', undefined],
+    ['1e3', undefined],
+    ['', undefined],
+    [[3600], undefined],
+    [{ seconds: 5 }, undefined],
+    [true, undefined],
+    [null, undefined],
+  ])('expires_in %j: %s', async (given, seconds) => {
+    at.provider.set({ tokens: (body) => ({ ...body, expires_in: given }) });
+    expect((await at.logIn()).expiresInSeconds).toBe(seconds);
+  });
+
+  test('JSON under another content type is read', async () => {
+    at.provider.set('token-wrong-type');
+    expect((await at.logIn()).expiresInSeconds).toBe(3600);
+  });
+
+  test('no scope means the scopes that were asked for; an odd list is read', async () => {
+    at.provider.set('no-scope');
+    expect((await at.logIn()).scopes).toBeUndefined();
+    at.provider.set({ tokens: (body) => ({ ...body, scope: ' openid  profile ' }) });
+    expect((await at.logIn()).scopes).toEqual(['openid', 'profile']);
+  });
+});
+
+describe('R21: userinfo', () => {
+  const ask = async () => at.client.userinfo(at.app, await at.logIn(), 'user-1');
+
+  test('is believed for the same subject alone', async () => {
+    expect(await ask()).toMatchObject({ sub: 'user-1', name: 'Ada Quill' });
+    for (const mode of ['userinfo-other-sub', 'userinfo-no-sub'] as const) {
+      at.provider.set(mode);
+      expect(await failureOf(ask())).toEqual({ failure: 'invalid', reason: 'userinfo_invalid' });
+    }
+  });
+
+  test('a provider without it has no more claims', async () => {
+    at.provider.set('no-userinfo-endpoint');
+    expect(await ask()).toBeUndefined();
+  });
+
+  test.each<[ModeName, string]>([
+    ['userinfo-huge', 'unavailable'],
+    ['userinfo-reset', 'unavailable'],
+    ['userinfo-redirect', 'invalid'],
+    ['userinfo-html', 'invalid'],
+    ['userinfo-array', 'invalid'],
+    ['userinfo-status-401', 'invalid'],
+    ['userinfo-status-503', 'unavailable'],
+    ['userinfo-status-500', 'unavailable'],
+    ['userinfo-status-429', 'unavailable'],
+  ])('%s: %s', async (mode, failure) => {
+    at.provider.set(mode);
+    expect((await failureOf(ask())).failure).toBe(failure);
+    expect(at.provider.trapped).toEqual([]);
+  });
+});
+
+describe('the id of an account without ID tokens', () => {
+  const idOf = async (body: unknown, account: object = { field: 'data.user.id' }, code = 200) => {
+    const token = await at.logIn();
+    at.provider.set({ answers: { userinfo: status(code, body) } });
+    return at.client.accountId(at.appOf({ account }), token);
+  };
+  const unreadable = (failure: string, facts: object) => ({ failure, reason: 'account_unreadable', facts });
+
+  test.each<[unknown, string]>([
+    ['u-1', 'u-1'],
+    [7, '7'],
+    [0, '0'],
+    [9_007_199_254_740_991, '9007199254740991'],
+    ['x'.repeat(255), 'x'.repeat(255)],
+  ])('%j is read as %s', async (id, read) => {
+    expect(await idOf({ data: { user: { id } } })).toBe(read);
+    expect(await idOf({ id }, { field: 'id' })).toBe(read);
+  });
+
+  test.each<[string, unknown]>([
+    ['a number that is rounded', { data: { user: { id: 9_007_199_254_740_992 } } }],
+    ['a number with a fraction', { data: { user: { id: 1.5 } } }],
+    ['an empty text', { data: { user: { id: '' } } }],
+    ['a blank text', { data: { user: { id: ' ' } } }],
+    ['a text that is too long', { data: { user: { id: 'x'.repeat(256) } } }],
+    ['an object', { data: { user: { id: {} } } }],
+    ['nothing there', { data: { id: 'u-1' } }],
+    ['null on the way', { data: null }],
+    ['a text on the way', { data: 'user' }],
+    ['no JSON', 'id=u-1'],
+  ])('%s is no id', async (_words, body) => {
+    await expect(idOf(body)).rejects.toMatchObject(unreadable('invalid', { status: 200 }));
+  });
+
+  test('is not read from members that every object inherits', async () => {
+    await expect(idOf({}, { field: 'constructor.name' })).rejects.toMatchObject(unreadable('invalid', { status: 200 }));
+  });
+
+  test.each([
+    [201, 'invalid'],
+    [401, 'invalid'],
+    [404, 'invalid'],
+    [429, 'unavailable'],
+    [499, 'invalid'],
+    [500, 'unavailable'],
+    [503, 'unavailable'],
+  ])('status %i: %s', async (code, failure) => {
+    const body = { data: { user: { id: 'u-1' } } };
+    await expect(idOf(body, undefined, code)).rejects.toMatchObject(unreadable(failure, { status: code }));
+  });
+
+  test('is asked for with the access token, at the URL of the app or the userinfo endpoint', async () => {
+    const token = await at.logIn();
+    const url = `${at.provider.issuer}/userinfo?fields=id`;
+    for (const account of [{ field: 'sub' }, { field: 'sub', url }])
+      expect(await at.client.accountId(at.appOf({ account }), token)).toBe('user-1');
+    const hits = at.provider.hitsOf('userinfo');
+    expect(hits.map((hit) => hit.url)).toEqual(['/userinfo', '/userinfo?fields=id']);
+    const { authorization, accept } = hits[0]?.headers ?? {};
+    expect([authorization, accept]).toEqual([`Bearer ${token.accessToken}`, 'application/json']);
+    expect(await at.client.accountId(at.app, token)).toBeUndefined();
+  });
+
+  test('cannot be read without a URL, nor while the provider cannot be called', async () => {
+    const token = await at.logIn();
+    at.client = at.freshClient();
+    at.provider.set('no-userinfo-endpoint');
+    const withField = at.appOf({ account: { field: 'sub' } });
+    expect(await failureOf(at.client.accountId(withField, token))).toEqual({
+      ...{ failure: 'invalid', reason: 'account_url_missing' },
+    });
+    at.provider.set('userinfo-reset');
+    expect(await failureOf(at.client.accountId(at.appOf({ account: { field: 'sub' } }), token))).toEqual({
+      ...{ failure: 'unavailable', reason: 'connection' },
+    });
+  });
+});
+
+test.each<[unknown, boolean]>([
+  [['public'], true],
+  [['public', 'pairwise'], false],
+  [['pairwise'], false],
+  [[], false],
+  ['public', false],
+  [undefined, false],
+])(
+  'a provider with the subject types %j gives every client the same subject: %s',
+  async (subject_types_supported, isPublic) => {
+    at.provider.set({ metadata: (metadata) => ({ ...metadata, subject_types_supported }) });
+    expect(await at.client.hasPublicSubjects(at.app)).toBe(isPublic);
+  },
+);
+
+describe('revocation (RFC 7009)', () => {
+  const revoke = async (...modes: ModeName[]) => {
+    const { refreshToken = '' } = await at.logIn();
+    at.provider.set(...modes);
+    return at.client.revoke(at.app, refreshToken, 'refresh_token');
+  };
+
+  test('is reported as done only when the provider says so', async () => {
+    expect(await revoke()).toEqual({ outcome: 'revoked', said: { status: 200 } });
+    const [hit] = at.provider.hitsOf('revocation');
+    expect(new URLSearchParams(hit?.body).get('token_type_hint')).toBe('refresh_token');
+    expect(hit?.url).toBe('/revocation');
+  });
+
+  test.each<[ModeName, object]>([
+    ['revocation-status-503', { status: 503 }],
+    ['revocation-status-400', { status: 400 }],
+    ['revocation-status-401', { status: 401, error: 'invalid_request' }],
+    ['revocation-invalid-client', { status: 401, error: 'invalid_client' }],
+    ['revocation-redirect', { status: 302 }],
+    ['revocation-redirect-307', { status: 307 }],
+    ['revocation-reset', { error: 'connection', words: expect.stringContaining('closed the connection') }],
+  ])('%s: unconfirmed, and told as %o', async (mode, said) => {
+    expect(await revoke(mode)).toEqual({ outcome: 'unconfirmed', said });
+    expect(at.provider.trapped).toEqual([]);
+  });
+
+  test('R133 a 200 confirms it, whatever the body is', async () => {
+    expect(await revoke('revocation-huge')).toEqual({ outcome: 'revoked', said: { status: 200 } });
+  });
+
+  test('a provider that cannot is told apart', async () => {
+    at.client = at.freshClient();
+    at.provider.set('no-revocation-endpoint');
+    expect(await revoke()).toEqual({ outcome: 'unsupported' });
+  });
+});
+
+describe('sign-out at the provider', () => {
+  const returnTo = 'https://gatehouse.example.com/';
+
+  test('with the hint where there is one', async () => {
+    const url = new URL((await at.client.endSessionUrl(at.app, { idToken: 'a.b.c', returnTo })) ?? '');
+    expect(url.origin + url.pathname).toBe(`${at.provider.issuer}/end_session`);
+    expect(Object.fromEntries(url.searchParams)).toEqual({
+      client_id: at.provider.clientId,
+      id_token_hint: 'a.b.c',
+      post_logout_redirect_uri: returnTo,
+    });
+    expect(await at.client.endSessionUrl(at.app, { idToken: undefined, returnTo })).not.toContain('id_token_hint');
+  });
+
+  test('never where it was switched off, is missing, or the provider is down', async () => {
+    expect(
+      await at.client.endSessionUrl(at.appOf({ providerSignOut: false }), { idToken: undefined, returnTo }),
+    ).toBeUndefined();
+    at.provider.set('no-end-session-endpoint');
+    expect(await at.client.endSessionUrl(at.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
+    at.provider.set('discovery-reset');
+    expect(await at.client.endSessionUrl(at.appOf(), { idToken: undefined, returnTo })).toBeUndefined();
+  });
+});
+
+describe('R1: the authorization request', () => {
+  test('carries what the protocol wants, once', async () => {
+    const url = new URL(await at.client.authorizationUrl(at.appOf({ parameters: { audience: 'api' } }), REQUEST));
+    expect(Object.fromEntries(url.searchParams)).toEqual({
+      audience: 'api',
+      client_id: at.provider.clientId,
+      code_challenge: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+      code_challenge_method: 'S256',
+      nonce: REQUEST.nonce,
+      redirect_uri: REDIRECT_URI,
+      response_type: 'code',
+      scope: 'openid profile offline_access',
+      state: REQUEST.state,
+    });
+    expect([...url.searchParams.keys()]).toHaveLength(9);
+    expect(url.href).not.toContain(REQUEST.codeVerifier);
+  });
+});

@@ -1,0 +1,270 @@
+/** Discovery against a real listener, with a monotonic clock of the test's own. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { parseConnectedApps } from '../../../src/gatehouse/connected-apps/app-file.ts';
+import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
+import { createOutbound, type Outbound } from '../../../src/shared/outbound/outbound.ts';
+import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
+import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
+import {
+  createProviderMetadata,
+  hasDiscovery,
+  type ProviderMetadataSource,
+} from '../../../src/shared/provider/provider-metadata.ts';
+import { BAD_METADATA } from '../../support/hostile-modes.ts';
+import { type HostileProvider, type ModeName, startHostileProvider } from '../../support/hostile-provider.ts';
+
+let provider: HostileProvider;
+let outbound: Outbound;
+let source: ProviderMetadataSource;
+let now: number;
+
+beforeAll(async () => {
+  provider = await startHostileProvider();
+  outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
+});
+beforeEach(() => {
+  now = 0;
+  source = createProviderMetadata({ outbound, monotonicClock: () => now, random: () => 0.5 });
+});
+afterEach(() => {
+  vi.useRealTimers();
+  provider.reset();
+});
+afterAll(async () => {
+  await outbound.close();
+  await provider.close();
+});
+
+function appOf(changes: Record<string, unknown> = {}): ConnectedApp {
+  const text = JSON.stringify([provider.app('https://gatehouse.example.com', changes)]);
+  const env = { HOSTILE_CLIENT_SECRET: provider.clientSecret };
+  const { apps, faults } = parseConnectedApps(text, { env, readFile: () => '' });
+  if (!apps[0] || faults.length > 0) throw new Error(faults.join());
+  return apps[0];
+}
+
+async function errorOf(app: ConnectedApp): Promise<ProviderError> {
+  const error: unknown = await source.load(app).catch((thrown: unknown) => thrown);
+  if (error instanceof ProviderError) return error;
+  throw new Error(`No ProviderError: ${JSON.stringify(error)}`);
+}
+
+const discoveries = () => provider.hitsOf('discovery').length;
+
+describe('lazy discovery (F14)', () => {
+  test('nothing is asked before it is needed, then once for all that wait, then not for an hour', async () => {
+    const app = appOf();
+    expect(discoveries()).toBe(0);
+    const all = await Promise.all(Array.from({ length: 20 }, () => source.load(app)));
+    expect(new Set(all).size).toBe(1);
+    now += 3_599_000;
+    expect(await source.load(app)).toBe(all[0]);
+    expect(discoveries()).toBe(1);
+    now += 2_000;
+    expect(await source.load(app)).not.toBe(all[0]);
+    expect(discoveries()).toBe(2);
+  });
+
+  test('while the provider is down it is asked ever less often, and callers hear when again', async () => {
+    const app = appOf();
+    provider.set('discovery-status-503');
+    const asked: number[] = [];
+    for (let second = 0; second < 60; second += 1) {
+      const before = discoveries();
+      const { failure, facts } = await errorOf(app);
+      expect(failure).toBe('unavailable');
+      if (discoveries() > before) asked.push(second);
+      else expect(facts.retryAfterSeconds).toBeGreaterThanOrEqual(1);
+      now += 1_000;
+    }
+    expect(asked).toEqual([0, 1, 3, 7, 15, 30, 45]);
+    provider.set();
+    now += 15_000;
+    expect((await source.load(app)).issuer).toBe(provider.issuer);
+  });
+
+  test('F26 the clock set back by an hour while discovery backs off: it is read again when the wait is over', async () => {
+    const app = appOf();
+    provider.set('discovery-status-503');
+    await errorOf(app);
+    vi.useFakeTimers({ toFake: ['Date'] });
+    vi.setSystemTime(Date.now() - 3_600_000);
+    provider.set();
+    expect((await errorOf(app)).facts.retryAfterSeconds).toBe(1);
+    now += 1_000;
+    expect((await source.load(app)).issuer).toBe(provider.issuer);
+  });
+
+  test('old metadata is kept for a day while the provider is down, and replaced when it is back', async () => {
+    const app = appOf();
+    const old = await source.load(app);
+    provider.set('discovery-status-500');
+    now += 86_390_000;
+    expect(await source.load(app)).toBe(old);
+    expect(await source.load(app)).toBe(old);
+    expect(discoveries()).toBe(2);
+    now += 20_000;
+    expect((await errorOf(app)).reason).toBe('discovery_failed');
+    provider.set();
+    now += 15_000;
+    expect((await source.load(app)).issuer).toBe(provider.issuer);
+  });
+
+  test('a changed registration starts afresh', async () => {
+    await source.load(appOf());
+    await source.load(appOf());
+    expect(discoveries()).toBe(2);
+  });
+});
+
+describe('R20: whose metadata it is', () => {
+  test.each(Object.keys(BAD_METADATA) as (keyof typeof BAD_METADATA)[])('%s', async (mode) => {
+    provider.set(mode);
+    const { failure, reason } = await errorOf(appOf());
+    if (mode === 'discovery-no-issuer') return expect([failure, reason]).toEqual(['unavailable', 'discovery_not_json']);
+    expect(failure).toBe('misconfigured');
+    const words = { issuer: 'issuer_mismatch', no: 'endpoint_missing' };
+    const kind = /issuer/.test(mode) ? words.issuer : /-no-/.test(mode) ? words.no : 'endpoint_refused';
+    expect(reason).toBe(kind);
+  });
+
+  test('a configured issuer with a slash is another than one without', async () => {
+    expect((await errorOf(appOf({ issuer: `${provider.issuer}/` }))).reason).toBe('issuer_mismatch');
+    provider.set({ metadata: (metadata) => ({ ...metadata, issuer: `${provider.issuer}/` }) });
+    expect((await source.load(appOf({ issuer: `${provider.issuer}/` }))).issuer).toBe(`${provider.issuer}/`);
+    expect(provider.hits.map(({ url }) => url)).toEqual(Array(2).fill('/.well-known/openid-configuration'));
+  });
+});
+
+test.each<[ModeName, () => object]>([
+  ['discovery-status-404', () => ({ status: 404 })],
+  ['discovery-issuer-with-slash', () => ({ issuer: `${provider.issuer}/` })],
+  ['discovery-http-token-endpoint', () => ({ endpoint: 'token_endpoint' })],
+  ['discovery-private-token-endpoint', () => ({ endpoint: 'token_endpoint' })],
+])('%s: what is wrong is named for administrators', async (mode, facts) => {
+  provider.set(mode);
+  expect((await errorOf(appOf())).facts).toMatchObject(facts());
+});
+
+describe('R25, R28: discovery that is no answer', () => {
+  test.each<[ModeName, string]>([
+    ['discovery-redirect-301', 'discovery_failed'],
+    ['discovery-redirect', 'discovery_failed'],
+    ['discovery-status-404', 'discovery_failed'],
+    ['discovery-status-500', 'discovery_failed'],
+    ['discovery-html', 'discovery_not_json'],
+    ['discovery-truncated', 'discovery_not_json'],
+    ['discovery-array', 'discovery_not_json'],
+    ['discovery-null', 'discovery_not_json'],
+    ['discovery-empty', 'discovery_not_json'],
+    ['discovery-huge', 'too_large'],
+    ['discovery-gzip', 'encoding'],
+    ['discovery-reset', 'connection'],
+    ['discovery-hang', 'timeout'],
+    ['discovery-drip', 'timeout'],
+  ])('%s: %s', async (mode, reason) => {
+    provider.set(mode);
+    const error = await errorOf(appOf());
+    expect([error.failure, error.reason]).toEqual(['unavailable', reason]);
+    expect(provider.trapped).toEqual([]);
+  });
+});
+
+describe('what is set by hand', () => {
+  test('all endpoints: discovery is not asked', async () => {
+    const metadata = await source.load(appOf({ endpoints: provider.handSetEndpoints() }));
+    expect(metadata).toEqual({
+      issuer: provider.issuer,
+      authorization_endpoint: `${provider.issuer}/authorize`,
+      token_endpoint: `${provider.issuer}/token`,
+      jwks_uri: `${provider.issuer}/jwks`,
+      userinfo_endpoint: `${provider.issuer}/userinfo`,
+      revocation_endpoint: `${provider.issuer}/revocation`,
+      end_session_endpoint: `${provider.issuer}/end_session`,
+    });
+    expect(provider.hits).toEqual([]);
+  });
+
+  test('some endpoints: they add what discovery lacks, and change nothing that it has', async () => {
+    provider.set('no-revocation-endpoint');
+    const endpoints = { revocation: `${provider.issuer}/by-hand`, userinfo: `${provider.issuer}/by-hand` };
+    const metadata = await source.load(appOf({ endpoints }));
+    expect(metadata.revocation_endpoint).toBe(`${provider.issuer}/by-hand`);
+    expect(metadata.userinfo_endpoint).toBe(`${provider.issuer}/userinfo`);
+  });
+
+  test('an endpoint may not lie where nothing may be called', async () => {
+    const endpoints = { ...provider.handSetEndpoints(), revocation: 'https://10.0.0.1/revoke' };
+    const { reason, facts } = await errorOf(appOf({ endpoints }));
+    expect([reason, facts.endpoint]).toEqual(['endpoint_refused', 'revocation_endpoint']);
+  });
+
+  test('discovery that lies elsewhere', async () => {
+    provider.set('discovery-elsewhere');
+    expect((await errorOf(appOf())).reason).toBe('discovery_failed');
+    const discoveryUrl = `${provider.issuer}/tenant/metadata/`;
+    expect((await source.load(appOf({ discoveryUrl }))).issuer).toBe(provider.issuer);
+  });
+
+  test('members that are null count as absent', async () => {
+    provider.set('null-members');
+    expect(await source.load(appOf())).not.toHaveProperty('revocation_endpoint');
+  });
+});
+
+test('R3: what an authorization endpoint brings in its query cannot double a parameter of the protocol', async () => {
+  provider.set('endpoint-with-our-parameters');
+  const { authorization_endpoint: endpoint } = await source.load(appOf({ parameters: { audience: 'a' } }));
+  expect(endpoint).toBe(`${provider.issuer}/authorize?tenant=7`);
+  expect((await source.load(appOf({ parameters: { tenant: '8' } }))).authorization_endpoint).toBe(
+    `${provider.issuer}/authorize`,
+  );
+});
+
+test.each([
+  [{}, true],
+  [{ endpoints: { revocation: 'https://a.example/revoke' } }, true],
+  [{ endpoints: { authorization: 'https://a.example/auth' } }, false],
+  [{ endpoints: { authorization: 'https://a.example/auth' }, discoveryUrl: 'https://a.example/metadata' }, true],
+])('an app with %j is described by its provider: %s', (app, isDescribed) => {
+  expect(hasDiscovery(app as Parameters<typeof hasDiscovery>[0])).toBe(isDescribed);
+});
+
+describe('R131 metadata whose endpoints are gone', () => {
+  test('is read again before the next call, at most once in 10 s', async () => {
+    const app = appOf();
+    const first = await source.load(app);
+    source.doubt(app);
+    source.doubt(app);
+    const second = await source.load(app);
+    expect(second).not.toBe(first);
+    expect(discoveries()).toBe(2);
+    now += 9_999;
+    source.doubt(app);
+    expect(await source.load(app)).toBe(second);
+    now += 1;
+    source.doubt(app);
+    await source.load(app);
+    expect(discoveries()).toBe(3);
+  });
+
+  test('stays in use while it cannot be read again', async () => {
+    const app = appOf();
+    const first = await source.load(app);
+    provider.set('discovery-status-503');
+    source.doubt(app);
+    expect([await source.load(app), await source.load(app)]).toEqual([first, first]);
+    expect(discoveries()).toBe(2);
+  });
+
+  test('is read again for every app after a reload of the settings', async () => {
+    const [one, two] = [appOf(), appOf()];
+    await Promise.all([source.load(one), source.load(two)]);
+    now += 1;
+    source.doubtAll();
+    now += 1;
+    await Promise.all([source.load(one), source.load(two)]);
+    await Promise.all([source.load(one), source.load(two)]);
+    expect(discoveries()).toBe(4);
+  });
+});

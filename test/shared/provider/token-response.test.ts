@@ -1,0 +1,174 @@
+/** What is kept of a raw response before the library reads it, and when tokens are to be bound to a key. */
+import * as client from 'openid-client';
+import { describe, expect, test, vi } from 'vitest';
+import { type ConnectedApp, providerHostOf } from '../../../src/shared/provider/connected-app.ts';
+import { makeDpopKey } from '../../../src/shared/provider/dpop.ts';
+import type { ProviderJwts } from '../../../src/shared/provider/provider-jwt.ts';
+import type { ProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
+import { requestTokens } from '../../../src/shared/provider/token-request.ts';
+import { type CapturedResponse, captureResponse } from '../../../src/shared/provider/token-response.ts';
+
+const appOf = (changes: object = {}) =>
+  ({
+    id: 'platform',
+    issuer: 'https://idp.test',
+    clientId: 'c1',
+    scopes: ['mail'],
+    dpop: 'auto',
+    ...changes,
+  }) as ConnectedApp;
+
+describe('a raw response', () => {
+  const capture = async (body: string, init: ResponseInit = {}, captured: CapturedResponse = {}) => {
+    const passed = await captureResponse(new Response(body, init), captured);
+    return { captured, status: passed.status, text: await passed.text() };
+  };
+  const JSON_TYPE = { 'content-type': 'application/json' };
+
+  test.each<[string | undefined, number | undefined]>([
+    [undefined, undefined],
+    ['7', 7],
+    ['0.2', 1],
+    ['3600', 3_600],
+    ['3601', 3_600],
+    ['0', undefined],
+    ['-5', undefined],
+    ['soon', undefined],
+    ['Infinity', undefined],
+  ])('with Retry-After %s: wait %s seconds', async (value, seconds) => {
+    const headers = value === undefined ? undefined : { 'retry-after': value };
+    expect((await capture('{}', { status: 503, ...(headers && { headers }) })).captured.retryAfterSeconds).toBe(
+      seconds,
+    );
+  });
+
+  test.each([
+    ['{"error":"invalid_grant"}', true, 'invalid_grant'],
+    ['{"error":"not a code"}', true, undefined],
+    ['', true, undefined],
+    ['  \n', true, undefined],
+    ['[]', false, undefined],
+    ['<p>no</p>', false, undefined],
+  ])('%j: JSON %s, error code %s', async (body, json, error) => {
+    const { captured, status, text } = await capture(body, { status: 400, headers: JSON_TYPE });
+    expect(captured).toMatchObject({ status: 400, json, error });
+    expect([status, text]).toEqual([400, body]);
+  });
+
+  test('repeats no secret of the request as its error code', async () => {
+    const captured = { secrets: ['s3cret'] };
+    expect((await capture('{"error":"no-s3cret"}', { status: 400 }, captured)).captured.error).toBeUndefined();
+  });
+
+  test.each([200, 201])('with status %i has its tokens read, and its refresh token is saved first', async (status) => {
+    const keep = vi.fn(async () => undefined);
+    const body = JSON.stringify({ access_token: 'at', refresh_token: 'rt', token_type: 'user', scope: 'a,b' });
+    const given = { status, headers: JSON_TYPE };
+    const { captured, text, status: passed } = await capture(body, given, { app: appOf(), keep });
+    expect(JSON.parse(text)).toEqual({ access_token: 'at', refresh_token: 'rt', token_type: 'bearer', scope: 'a b' });
+    expect([passed, captured.refreshToken, captured.fault, keep.mock.calls]).toEqual([200, 'rt', undefined, [['rt']]]);
+  });
+
+  test('whose tokens cannot be read names the member, and saves its refresh token all the same', async () => {
+    const keep = vi.fn(async () => undefined);
+    const body = JSON.stringify({ access_token: 7, refresh_token: 'rt' });
+    const { captured, text } = await capture(body, { headers: JSON_TYPE }, { app: appOf(), keep });
+    expect([captured.fault, captured.refreshToken, text]).toEqual(['access_token', 'rt', '{}']);
+    expect(keep).toHaveBeenCalledOnce();
+  });
+
+  test('with another status, or of another request than for tokens, is passed on as it is', async () => {
+    const body = JSON.stringify({ access_token: 'at', refresh_token: 'rt' });
+    for (const [status, app] of [
+      [202, appOf()],
+      [400, appOf()],
+      [201, undefined],
+    ] as const) {
+      const { captured, ...passed } = await capture(body, { status }, app ? { app } : {});
+      expect(passed).toEqual({ status, text: body });
+      expect([captured.refreshToken, captured.fault]).toEqual([undefined, undefined]);
+    }
+  });
+});
+
+describe('RFC 9449: tokens are bound to a key', () => {
+  const FAPI = { require_pushed_authorization_requests: true, dpop_signing_alg_values_supported: ['ES256'] };
+  const request = async (
+    app: object,
+    server: object,
+    response: object = { token_type: 'bearer' },
+    dpopKey?: object,
+  ) => {
+    const to = {
+      app: appOf(app),
+      server: { issuer: 'https://idp.test', ...server } as ProviderMetadata,
+      configuration: new client.Configuration({ issuer: 'https://idp.test' }, 'c1'),
+    };
+    let isBound = false;
+    const tokens = await requestTokens(to, {
+      jwts: { verify: async () => ({ sub: 's1' }) } as ProviderJwts,
+      ...(dpopKey && { dpopKey }),
+      async send({ DPoP }) {
+        isBound = DPoP !== undefined;
+        return { access_token: 'at', ...response } as never;
+      },
+    });
+    return { isBound, tokens };
+  };
+
+  test.each<[string, object, boolean]>([
+    ['off', FAPI, false],
+    ['auto', {}, false],
+    ['auto', FAPI, true],
+    ['auto', { ...FAPI, require_pushed_authorization_requests: false }, false],
+    ['auto', { ...FAPI, dpop_signing_alg_values_supported: ['RS256'] }, false],
+    ['auto', { ...FAPI, dpop_signing_alg_values_supported: 'ES256' }, false],
+  ])('dpop %s at a provider with %j: %s', async (dpop, server, isBound) => {
+    const { isBound: sent, tokens } = await request({ dpop }, server);
+    expect([sent, tokens.dpopKey]).toEqual([isBound, undefined]);
+  });
+
+  test('where they were bound before, by the same key', async () => {
+    const key = await makeDpopKey();
+    const { isBound, tokens } = await request({ dpop: 'off' }, {}, { token_type: 'dpop' }, key);
+    expect([isBound, tokens.dpopKey]).toEqual([true, key]);
+  });
+
+  test('where the app requires it: then no bearer token is accepted', async () => {
+    const { isBound, tokens } = await request({ dpop: 'required' }, {}, { token_type: 'dpop' });
+    expect([isBound, tokens.dpopKey?.crv]).toEqual([true, 'P-256']);
+    await expect(request({ dpop: 'required' }, {})).rejects.toMatchObject({
+      failure: 'invalid',
+      reason: 'token_not_bound',
+    });
+  });
+
+  test('never by a key that was not sent', async () => {
+    await expect(request({ dpop: 'off' }, {}, { token_type: 'dpop' })).rejects.toMatchObject({
+      ...{ failure: 'invalid', reason: 'token_answer_invalid', facts: { member: 'token_type' } },
+    });
+  });
+
+  test('a response has its scopes one by one, its lifetimes, and an ID token only where that can be verified', async () => {
+    const response = {
+      ...{ token_type: 'bearer', refresh_token: 'rt', id_token: 'a.b.c', scope: 'a  b' },
+      ...{ expires_in: 60, refresh_token_expires_in: 900 },
+    };
+    const { tokens } = await request({}, { jwks_uri: 'https://idp.test/jwks' }, response);
+    expect(tokens).toMatchObject({
+      ...{ accessToken: 'at', refreshToken: 'rt', idToken: 'a.b.c', claims: { sub: 's1' }, scopes: ['a', 'b'] },
+      ...{ expiresInSeconds: 60, refreshExpiresInSeconds: 900 },
+    });
+    const { tokens: unverified } = await request({}, {}, response);
+    expect([unverified.idToken, unverified.claims]).toEqual([undefined, undefined]);
+    const ofTenant = await request({ issuer: 'https://idp.test/{tenantid}' }, {}, response);
+    expect(ofTenant.tokens.claims).toMatchObject({ sub: 's1' });
+  });
+});
+
+test('the host of a provider is that of its token endpoint, or else of its issuer', () => {
+  const issuer = 'https://idp.test:8443/tenant';
+  expect(providerHostOf({ issuer, endpoints: undefined })).toBe('idp.test:8443');
+  expect(providerHostOf({ issuer, endpoints: { token: 'https://tokens.test/t' } })).toBe('tokens.test');
+  expect(providerHostOf({ issuer, endpoints: { jwks: 'https://keys.test/' } })).toBe('idp.test:8443');
+});

@@ -1,0 +1,32 @@
+/** Who does something, as the audit trail tells it. */
+import type { Request } from 'express';
+import { expect, test } from 'vitest';
+import { actorOf } from '../../../src/shared/sessions/actor.ts';
+
+const of = (context: object) =>
+  actorOf({ context: { id: 'r1', address: '192.0.2.1', route: '/connections', ...context } } as unknown as Request);
+const ADA = { id: 'u1', name: 'Ada', email: 'ada@example.test' };
+
+test.each([
+  ['nobody', {}, { kind: 'anonymous' }],
+  ['a user, by the address', { session: { user: ADA } }, { kind: 'user', id: 'u1', name: 'ada@example.test' }],
+  ['by the name', { session: { user: { id: 'u1', name: 'Ada' } } }, { kind: 'user', id: 'u1', name: 'Ada' }],
+  ['by neither', { session: { user: { id: 'u1' } } }, { kind: 'user', id: 'u1' }],
+  [
+    'an administrator, in the administration',
+    { session: { user: { ...ADA, admin: true } }, route: '/admin/users' },
+    { kind: 'administrator', id: 'u1', name: 'ada@example.test' },
+  ],
+  [
+    'R94 a user who is refused there',
+    { session: { user: { ...ADA, admin: false } }, route: '/admin/users' },
+    { kind: 'user', id: 'u1', name: 'ada@example.test' },
+  ],
+  [
+    'an admin token, whoever is signed in',
+    { adminToken: { id: 't1', name: 'deploy', hash: 'x' }, session: { user: ADA } },
+    { kind: 'admin_token', id: 't1', name: 'deploy' },
+  ],
+])('%s', (_who, context, actor) => {
+  expect(of(context)).toStrictEqual({ actor, requestId: 'r1', address: '192.0.2.1' });
+});

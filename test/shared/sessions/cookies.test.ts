@@ -1,0 +1,254 @@
+/** Cookies and sessions as a browser meets them, hostile ones included. */
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { sign } from 'cookie-signature';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
+import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
+import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
+import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { ROUTES } from '../../support/routes.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
+
+let site: TestSite;
+let agent: UserAgent;
+beforeAll(async () => {
+  site = await startSite();
+  ({ agent } = await signIn(site));
+});
+afterAll(() => site.close());
+
+/** Every Set-Cookie line of every route, asked with and without a session, as a page and as data. */
+async function cookieLines(at: string, cookie: string, headers: Record<string, string> = {}): Promise<string[]> {
+  const lines: string[] = [];
+  for (const { method, path } of ROUTES) {
+    for (const session of ['', cookie]) {
+      for (const accept of [PAGE, DATA]) {
+        const asked = await ask(at + path, {
+          method,
+          headers: { ...headers, ...accept, ...FORM, ...(session === '' ? {} : { cookie: session }) },
+          ...(method === 'POST' ? { body: 'a=b' } : {}),
+        });
+        lines.push(...(asked.headers['set-cookie'] ?? []));
+      }
+    }
+  }
+  return lines;
+}
+
+describe('R53 cookies', () => {
+  test('on plain-http loopback: HttpOnly, Lax, whole site, no Domain, no Max-Age, small', async () => {
+    const lines = await cookieLines(site.url, agent.cookies.header(site.url));
+    lines.push(
+      ...agent.cookies
+        .all()
+        .filter(({ name }) => name.startsWith('gatehouse'))
+        .map(({ line }) => line),
+    );
+    expect(new Set(lines.map((line) => line.split('=')[0]))).toEqual(new Set(['gatehouse', 'gatehouse-tx']));
+    for (const line of lines) {
+      expect(line).toMatch(/; Path=\//);
+      expect(line).toMatch(/; HttpOnly/);
+      expect(line).toMatch(/; SameSite=Lax/);
+      // One that is cleared has ended.
+      expect(line.replace(/(?<==; Path=\/); Expires=Thu, 01 Jan 1970 00:00:00 GMT/, '')).not.toMatch(
+        /; (Domain|Max-Age|Expires|Secure)/i,
+      );
+      expect(line.length).toBeLessThanOrEqual(4096);
+    }
+  });
+
+  test('with an https PUBLIC_URL: __Host- and Secure, though the listener is plain and no proxy says https', async () => {
+    const secure = await startSite({ env: { PUBLIC_URL: 'https://gatehouse.test' } });
+    try {
+      const listener = `http://127.0.0.1:${secure.env.PORT}`;
+      const host = { host: 'gatehouse.test' };
+      const started = await ask(`${listener}/sign-in`, { headers: { ...host, ...PAGE } });
+      const [tx = ''] = started.headers['set-cookie'] ?? [];
+
+      const browser = createUserAgent({ stopAt: (url) => url.startsWith('https://gatehouse.test/') });
+      let page = await browser.get(started.headers.location ?? '');
+      page = await browser.submit(page, { login: 'user@example.test', password: PASSWORD });
+      while (page.status !== 0) page = await browser.submit(page, {}, { button: 'Allow' });
+      const { pathname, search } = new URL(page.url);
+      const ended = await ask(`${listener}${pathname}${search}`, {
+        headers: { ...host, ...PAGE, cookie: tx.split(';')[0] ?? '' },
+      });
+      expect(ended).toMatchObject({ status: 303 });
+      const session = ended.headers['set-cookie']?.find((line) => line.startsWith('__Host-gatehouse=')) ?? '';
+      const cookie = session.split(';')[0] ?? '';
+      expect(await ask(`${listener}/session`, { headers: { ...host, ...DATA, cookie } })).toMatchObject({
+        body: expect.stringContaining('"signedIn":true'),
+      });
+
+      const lines = [tx, session, ...(await cookieLines(listener, cookie, host))];
+      expect(new Set(lines.map((line) => line.split('=')[0]))).toEqual(
+        new Set(['__Host-gatehouse', '__Host-gatehouse-tx']),
+      );
+      for (const line of lines) {
+        expect(line).toMatch(/; Path=\/(;|$)/);
+        expect(line).toMatch(/; Secure/);
+        expect(line).toMatch(/; HttpOnly/);
+        expect(line).toMatch(/; SameSite=Lax/);
+        expect(line).not.toMatch(/; (Domain|Max-Age)/i);
+      }
+    } finally {
+      await secure.close();
+    }
+  });
+});
+
+/** Everything that is stored, but for the leases of the house's own chores. */
+function storedIn(directory: string): string[] {
+  const database = new DatabaseSync(join(directory, DATABASE_FILE), { readOnly: true });
+  try {
+    return ['records', 'index_members', 'counters', 'log_entries', 'notices'].flatMap((table) =>
+      database
+        .prepare(`SELECT * FROM ${table}`)
+        .all()
+        .map((row) => `${table} ${JSON.stringify(row)}`),
+    );
+  } finally {
+    database.close();
+  }
+}
+
+test('R54 10,000 anonymous requests leave no cookie and nothing in the store', async () => {
+  const quiet = await startSite();
+  const paths = [
+    '/',
+    '/session',
+    '/problems/not_found',
+    '/oauth/callback/platform?state=x&code=y',
+    '/oauth/callback/platform?error=access_denied',
+    '/nothing',
+    '/threads/current',
+    '/connections',
+    '/bin/45717360',
+  ];
+  // A chore notes the registration of the app once.
+  await until(() => storedIn(quiet.dataDirectory).some((row) => row.includes('app-registration:')));
+  const before = storedIn(quiet.dataDirectory);
+  // Of all connections together no more than a slow machine answers in a fraction of a second: who is busy turns others away.
+  const BATCH = 25;
+  // An HTTP client would take as long to ask as Gatehouse takes to answer.
+  const askAll = async (count: number) => {
+    const { hostname, port, host } = new URL(quiet.url);
+    const head = `HTTP/1.1\r\nHost: ${host}\r\nAccept: ${PAGE.accept}\r\n`;
+    const socket = connect(Number(port), hostname).setEncoding('latin1');
+    const ended = once(socket, 'close');
+    let answered = 0;
+    let cookies = 0;
+    let last = '';
+    socket.on('data', (text: string) => {
+      const read = last + text;
+      answered += read.match(/HTTP\/1\.1 \d{3}/g)?.length ?? 0;
+      cookies += read.match(/\nset-cookie:/gi)?.length ?? 0;
+      // As much as does not hold a whole one.
+      last = read.slice(-11);
+    });
+    for (let asked = 0; asked < count; asked += BATCH) {
+      const lines = Array.from({ length: BATCH }, (_, at) => `GET ${paths[(asked + at) % paths.length]} ${head}`);
+      socket.write(`${lines.join('\r\n')}${asked + BATCH < count ? '' : 'Connection: close\r\n'}\r\n`);
+      await until(() => answered >= asked + BATCH);
+    }
+    await ended;
+    expect([answered, cookies]).toEqual([count, 0]);
+  };
+  try {
+    await Promise.all(Array.from({ length: 8 }, () => askAll(1_250)));
+    // What is written in the background would be there by now, or once it ends.
+    await quiet.restart();
+    expect(storedIn(quiet.dataDirectory)).toEqual(before);
+  } finally {
+    await quiet.close();
+  }
+});
+
+describe('R59 bad cookies are anonymous, cheap and never a 500', () => {
+  const NAME = 'gatehouse';
+  const good = () => agent.cookies.get(NAME) ?? '';
+  const BAD: [string, () => string][] = [
+    ['a lone percent', () => `${NAME}=%; %=%; ${NAME}-tx=%`],
+    ['separators only', () => '=;;;=;,;=='],
+    ['200 names', () => Array.from({ length: 200 }, (_, index) => `n${index}=v`).join('; ')],
+    ['15 KB', () => `${NAME}=s%3A${'x'.repeat(15_000)}.${'y'.repeat(43)}`],
+    ['a forged signature', () => `${NAME}=${good().slice(0, -4)}AAAA`],
+    [
+      'a signature of another secret',
+      () => `${NAME}=${encodeURIComponent(`s:${sign('guessed', 'another secret of 32 characters')}`)}`,
+    ],
+    ['no signature', () => `${NAME}=s%3Aabcdef`],
+    ['an empty id', () => `${NAME}=s%3A.abc`],
+    ['prototype names', () => `__proto__=1; constructor=2; hasOwnProperty=3; ${NAME}=toString`],
+    ['a chunk counter', () => `${NAME}.0=a; ${NAME}.99999999=b; ${NAME}-chunks=99999999`],
+    ['a bad one before the good one', () => `${NAME}=s%3Aforged.${'y'.repeat(43)}; ${NAME}=${good()}`],
+    ['bytes above ASCII', () => `${NAME}=\u00ff\u00fe`],
+    ['the other cookie in its place', () => `${NAME}=s%3A${agent.cookies.get('gatehouse-tx')}`],
+    ['quotes', () => `${NAME}="s%3A`],
+  ];
+
+  test.each(BAD)('%s', async (_name, cookie) => {
+    const at = `${site.url}/session`;
+    // Cheap: the quickest of some, since a busy machine slows down any one of them.
+    const times: number[] = [];
+    for (let n = 0; n < 5; n += 1) {
+      const took = startStopwatch();
+      const asked = await ask(at, { headers: { cookie: cookie() } });
+      times.push(took());
+      expect({ status: asked.status, body: asked.body }).toEqual({ status: 200, body: '{"signedIn":false}' });
+    }
+    expect(Math.min(...times)).toBeLessThan(50);
+    for (const { method, path } of ROUTES) {
+      const answer = await ask(site.url + path, { method, headers: { ...DATA, cookie: cookie() } });
+      expect(answer.status, `${method} ${path}`).toBeLessThan(500);
+    }
+    const callback = await ask(`${site.url}/oauth/callback/platform?state=x&code=y`, { headers: { cookie: cookie() } });
+    expect(callback.status).toBe(400);
+  });
+
+  test('the good one still works', async () => {
+    expect((await getJson(agent, `${site.url}/session`)).json.signedIn).toBe(true);
+  });
+});
+
+describe('R60 the session id', () => {
+  test('is long, new at every sign-in, and nowhere but in the cookie', async () => {
+    const ids = new Set<string>();
+    for (let count = 0; count < 3; count += 1) {
+      const again = await signIn(site, 'second@example.test', { agent });
+      ids.add(again.agent.cookies.get('gatehouse') ?? '');
+    }
+    expect(ids.size).toBe(3);
+    for (const value of ids) {
+      const [id = ''] = decodeURIComponent(value).replace(/^s:/, '').split('.');
+      expect(id.length).toBeGreaterThanOrEqual(22);
+      expect(site.logs().join('')).not.toContain(id);
+    }
+    const [id = ''] = decodeURIComponent(agent.cookies.get('gatehouse') ?? '')
+      .replace(/^s:/, '')
+      .split('.');
+    for (const { path } of ROUTES.filter(({ method }) => method === 'GET')) {
+      const page = await agent.request(site.url + path, { follow: false });
+      expect(`${page.headers.get('location')} ${page.body}`, path).not.toContain(id);
+    }
+    // In the address it means nothing.
+    const cookie = agent.cookies.get('gatehouse') ?? '';
+    for (const query of [`gatehouse=${cookie}`, `sid=${cookie}`]) {
+      expect(JSON.parse((await ask(`${site.url}/session?${query}`)).body)).toMatchObject({ code: 'invalid_request' });
+    }
+  });
+});
+
+test('R63 the cookie of a sign-in arrives with its redirect, beside headers that are already set', async () => {
+  const fresh = createUserAgent();
+  const { agent: signedIn } = await signIn(site, 'user@example.test', { agent: fresh });
+  const line = signedIn.cookies.all().find(({ name }) => name === 'gatehouse')?.line;
+  expect(line).toContain('HttpOnly');
+  const streamed = await signedIn.get(`${site.url}/threads/current`);
+  expect(streamed.status).toBe(200);
+  expect((await getJson(signedIn, `${site.url}/session`)).json.signedIn).toBe(true);
+});

@@ -1,0 +1,170 @@
+/** R66 and R67: what another site, another tab or another program may make a browser do. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { CHANGES, ROUTES } from '../../support/routes.ts';
+
+let site: TestSite;
+let cookie: string;
+let csrf: string;
+let foreignCsrf: string;
+beforeAll(async () => {
+  site = await startSite();
+  const { agent } = await signIn(site);
+  cookie = agent.cookies.header(site.url);
+  csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+  const other = await signIn(site, 'second@example.test');
+  foreignCsrf = String((await getJson(other.agent, `${site.url}/session`)).json.csrfToken);
+});
+afterAll(() => site.close());
+
+type Attack = () => { headers: Record<string, string>; body: string };
+const token = () => `_csrf=${csrf}&bin=45717360`;
+const ATTACKS: [string, Attack][] = [
+  ['a form without the token', () => ({ headers: FORM, body: 'bin=45717360' })],
+  ['an empty token', () => ({ headers: FORM, body: '_csrf=' })],
+  ['a doubled token', () => ({ headers: FORM, body: `_csrf=${csrf}&_csrf=${csrf}` })],
+  ["somebody else's token", () => ({ headers: FORM, body: `_csrf=${foreignCsrf}` })],
+  ['a wrong header beside the right field', () => ({ headers: { ...FORM, 'x-csrf-token': 'x' }, body: token() })],
+  [
+    'JSON that calls itself plain text',
+    () => ({ headers: { 'content-type': 'text/plain' }, body: JSON.stringify({ _csrf: csrf }) }),
+  ],
+  ['JSON without a token', () => ({ headers: JSON_BODY, body: '{"bins":["45717360"]}' })],
+  ['JSON with a token that is no text', () => ({ headers: JSON_BODY, body: JSON.stringify({ _csrf: [csrf] }) })],
+  ['a foreign Origin', () => ({ headers: { ...FORM, origin: 'https://evil.example' }, body: token() })],
+  ['Origin null', () => ({ headers: { ...FORM, origin: 'null' }, body: token() })],
+  [
+    'our host by another scheme',
+    () => ({ headers: { ...FORM, origin: site.url.replace('http:', 'https:') }, body: token() }),
+  ],
+  ['our host on another port', () => ({ headers: { ...FORM, origin: 'http://127.0.0.1:1' }, body: token() })],
+  [
+    'an Origin that begins like ours',
+    () => ({ headers: { ...FORM, origin: `${site.url}.evil.example` }, body: token() }),
+  ],
+  ['cross-site Sec-Fetch', () => ({ headers: { ...FORM, 'sec-fetch-site': 'cross-site' }, body: token() })],
+  [
+    'cross-site Sec-Fetch of a navigation',
+    () => ({ headers: { ...FORM, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' }, body: token() }),
+  ],
+  [
+    'a sibling subdomain',
+    () => ({ headers: { ...FORM, origin: 'https://other.127.0.0.1', 'sec-fetch-site': 'same-site' }, body: token() }),
+  ],
+  ['same-site Sec-Fetch alone', () => ({ headers: { ...FORM, 'sec-fetch-site': 'same-site' }, body: token() })],
+];
+
+describe('R66 state changes', () => {
+  describe.each(CHANGES)('$method $pattern', ({ path }) => {
+    test.each(ATTACKS)('%s: 403 csrf_failed', async (_name, attack) => {
+      const { headers, body } = attack();
+      const answer = await ask(site.url + path, { method: 'POST', headers: { ...DATA, cookie, ...headers }, body });
+      expect({ status: answer.status, code: JSON.parse(answer.body).code }).toEqual({
+        status: 403,
+        code: 'csrf_failed',
+      });
+    });
+  });
+
+  test.each<[string, Record<string, string>]>([
+    ['foreign Origin', { origin: 'https://evil.example' }],
+    ['foreign Sec-Fetch-Site', { 'sec-fetch-site': 'same-site' }],
+    ['wrong or missing token', {}],
+  ])('the page says what to do, and the log which check refused: %s', async (words, headers) => {
+    const { headers: sent, body } = await ask(`${site.url}/sign-out`, {
+      method: 'POST',
+      headers: { ...DATA, ...FORM, cookie, ...headers },
+      body: '',
+    });
+    expect(JSON.parse(body).detail).toBe(
+      words.startsWith('foreign')
+        ? `The request came from another origin than ${site.url}. Open the page there, and repeat it.`
+        : 'Open the page again and repeat what you did there.',
+    );
+    const lines = site.logs().filter((line) => line.includes(String(sent['x-request-id'])));
+    expect(lines.map((line) => JSON.parse(line))).toContainEqual(
+      expect.objectContaining({ code: 'csrf_failed', detail: words }),
+    );
+  });
+
+  test('nothing happened', async () => {
+    const { body } = await ask(`${site.url}/session`, { headers: { cookie } });
+    expect(JSON.parse(body)).toMatchObject({ signedIn: true, connections: [{ app: 'platform', health: 'active' }] });
+  });
+
+  test('a token in the address counts for nothing', async () => {
+    const answer = await ask(`${site.url}/bin?_csrf=${csrf}`, {
+      method: 'POST',
+      headers: { ...DATA, cookie, ...JSON_BODY },
+      body: '{"bins":["45717360"]}',
+    });
+    expect(answer.status).toBe(403);
+  });
+
+  const bins = JSON.stringify({ bins: ['45717360'] });
+  const own = () => ({ cookie, origin: site.url, 'sec-fetch-site': 'same-origin' });
+  test.each([
+    ['the header', () => ({ headers: { ...DATA, ...JSON_BODY, ...own(), 'x-csrf-token': csrf }, body: bins })],
+    [
+      'the header of a program, which sends no Origin',
+      () => ({ headers: { ...DATA, ...JSON_BODY, cookie, 'x-csrf-token': csrf }, body: bins }),
+    ],
+    ['the field of a form', () => ({ headers: { ...PAGE, ...FORM, ...own() }, body: token() })],
+    [
+      'the field of JSON',
+      () => ({
+        headers: { ...DATA, ...JSON_BODY, ...own() },
+        body: JSON.stringify({ bins: ['45717360'], _csrf: csrf }),
+      }),
+    ],
+  ])('%s is accepted', async (_name, good) => {
+    expect((await ask(`${site.url}/bin`, { method: 'POST', ...good() })).status).toBe(200);
+  });
+
+  test('the token of an ended session is worth nothing in the next', async () => {
+    const { agent } = await signIn(site);
+    const stale = csrf;
+    const answer = await ask(`${site.url}/bin`, {
+      method: 'POST',
+      headers: { ...DATA, ...JSON_BODY, cookie: agent.cookies.header(site.url), 'x-csrf-token': stale },
+      body: bins,
+    });
+    expect(answer.status).toBe(403);
+  });
+});
+
+describe('R66 safe methods', () => {
+  test.each(ROUTES.filter(({ method }) => method === 'GET'))(
+    '$path: another site cannot read it, but can link to it',
+    async ({ path }) => {
+      const read = await ask(site.url + path, {
+        headers: { ...DATA, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' },
+      });
+      expect([read.status, JSON.parse(read.body).code]).toEqual([403, 'csrf_failed']);
+      const link = await ask(site.url + path, {
+        headers: { ...PAGE, cookie, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate' },
+      });
+      expect(link.status).not.toBe(403);
+    },
+  );
+});
+
+describe('R67 no other origin is ever let in', () => {
+  test.each(['null', 'https://evil.example', 'SELF.evil.example', 'https://evilSELF', 'SELF'])(
+    'Origin: %s',
+    async (origin) => {
+      const sent = origin.replace('SELF', site.url.replace('http://', 'http://'));
+      for (const { method, path } of ROUTES) {
+        for (const how of [method, 'OPTIONS']) {
+          const answer = await ask(site.url + path, {
+            method: how,
+            headers: { ...DATA, cookie, origin: sent, 'access-control-request-method': 'POST' },
+          });
+          const allowed = Object.keys(answer.headers).filter((name) => name.startsWith('access-control-'));
+          expect(allowed, `${how} ${path}`).toEqual([]);
+        }
+      }
+    },
+  );
+});

@@ -1,0 +1,487 @@
+/** How long a session lives, and that nothing brings an ended one back, with a clock that the test moves. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { SessionData } from 'express-session';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { AppError } from '../../../src/shared/errors.ts';
+import { createSessionLists } from '../../../src/shared/sessions/session-lists.ts';
+import { createSessionRecords, dataOf, type SessionRecords } from '../../../src/shared/sessions/session-record.ts';
+import { createUserSessions, type UserSessions } from '../../../src/shared/sessions/user-sessions.ts';
+import { hashOf, keys } from '../../../src/shared/storage/keys.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { makeSealer } from '../../support/encryption-keys.ts';
+import { breakStore } from '../../support/store-fault.ts';
+import { USER } from './user.ts';
+
+const LIFETIMES = { idleSeconds: 600, maxSeconds: 3600 };
+const DATA = { cookie: { originalMaxAge: null }, user: USER, csrfToken: 'token', app: 'platform' } as SessionData;
+const ID = 'session-id-of-this-test';
+
+let now: number;
+let directory: string;
+let store: Store;
+let records: SessionRecords;
+const pass = (seconds: number) => {
+  now += seconds * 1000;
+};
+beforeEach(async () => {
+  now = Date.parse('2026-03-15T12:00:00Z');
+  directory = mkdtempSync(join(tmpdir(), 'gatehouse-sessions-'));
+  store = await createSqliteStore({ directory, clock: () => now });
+  records = recordsWith(LIFETIMES);
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const sealedJson = createSealedJson(makeSealer());
+const listsOf = (of: Store) => createSessionLists({ store: of, maxSeconds: LIFETIMES.maxSeconds, clock: () => now });
+const recordsWith = (lifetimes: { idleSeconds: number; maxSeconds: number }) =>
+  createSessionRecords({ store, sealedJson, lists: listsOf(store), lifetimes, clock: () => now });
+const read = () => records.read(ID, { extend: true });
+const look = () => records.read(ID, { extend: false });
+const readData = async () => {
+  const session = await read();
+  return session ? dataOf(session) : DATA;
+};
+/** Puts a record into the store as it is. */
+const put = async (data: object) => {
+  const key = keys.session(hashOf(ID));
+  const value = await sealedJson.seal({ data, createdAt: now, seenAt: now }, key);
+  await store.write([{ put: key, value }]);
+};
+
+describe('R55 lifetimes', () => {
+  test('a session that nobody uses ends after the idle time, to the second', async () => {
+    await records.write(ID, DATA);
+    pass(599);
+    expect(await look()).toBeDefined();
+    pass(1);
+    expect(await look()).toBeUndefined();
+  });
+
+  test('also where the store keeps the record for longer', async () => {
+    await records.write(ID, DATA);
+    const put = keys.session(hashOf(ID));
+    await store.write([{ put, value: (await store.get(put))?.value ?? '' }]);
+    pass(599);
+    expect(await look()).toBeDefined();
+    pass(1);
+    expect(await store.get(put)).toBeDefined();
+    expect([await look(), await read()]).toEqual([undefined, undefined]);
+  });
+
+  test('and leaves nothing in the store then', async () => {
+    await records.write(ID, DATA);
+    pass(599);
+    expect(await store.get(keys.session(hashOf(ID)))).toBeDefined();
+    pass(1);
+    expect(await store.get(keys.session(hashOf(ID)))).toBeUndefined();
+  });
+
+  test('use extends the idle time, and only use does', async () => {
+    await records.write(ID, DATA);
+    pass(300);
+    expect(await look()).toMatchObject({ expiresAt: now + 300_000 });
+    expect(await read()).toMatchObject({ expiresAt: now + 600_000 });
+    pass(599);
+    expect(await read()).toBeDefined();
+  });
+
+  test('no use, write or looking on extends it past the absolute end', async () => {
+    await records.write(ID, DATA);
+    const end = now + LIFETIMES.maxSeconds * 1000;
+    while (now + 240_000 < end) {
+      pass(240);
+      const live = await read();
+      expect(live?.expiresAt).toBeLessThanOrEqual(end);
+      if (live) await records.write(ID, dataOf(live));
+    }
+    expect(await read()).toMatchObject({ expiresAt: end });
+    now = end - 1;
+    expect(await look()).toBeDefined();
+    now = end;
+    expect(await look()).toBeUndefined();
+  });
+
+  test('a slow request cannot write an expired session back, neither at once nor when the store has forgotten it', async () => {
+    await records.write(ID, DATA);
+    const data = await readData();
+    pass(600);
+    await records.write(ID, data);
+    expect(await look()).toBeUndefined();
+    pass(LIFETIMES.maxSeconds);
+    await records.write(ID, data);
+    expect(await look()).toBeUndefined();
+  });
+
+  test.each([60, 90, 300, 600, 1_800])(
+    'who comes again within nine tenths of %i s stays signed in',
+    async (idleSeconds) => {
+      const own = recordsWith({ idleSeconds, maxSeconds: 28_800 });
+      await own.write(ID, DATA);
+      for (const share of [0.05, 0.85, 0.11, 0.9, 0.5, 0.05, 0.9]) {
+        pass(idleSeconds * share);
+        expect([share, (await own.read(ID, { extend: true }))?.ref]).toEqual([share, expect.any(String)]);
+      }
+      pass(idleSeconds);
+      expect(await own.read(ID, { extend: true })).toBeUndefined();
+    },
+  );
+
+  test.each([
+    [600, 60],
+    [1_800, 180],
+    [86_400, 300],
+  ])('an idle time of %i s is written at most once in %i s', async (idleSeconds, seconds) => {
+    const own = recordsWith({ idleSeconds, maxSeconds: 172_800 });
+    const expiresIn = async () => ((await own.read(ID, { extend: true }))?.expiresAt ?? 0) - now;
+    await own.write(ID, DATA);
+    pass(seconds - 1);
+    expect(await expiresIn()).toBe((idleSeconds - seconds + 1) * 1_000);
+    pass(1);
+    expect(await expiresIn()).toBe(idleSeconds * 1_000);
+  });
+
+  test('where the store can be read and not written, the session goes on with the time it had', async () => {
+    await records.write(ID, DATA);
+    pass(120);
+    const full = createSessionRecords({
+      sealedJson,
+      store: {
+        ...store,
+        write: async () => {
+          const heal = breakStore();
+          try {
+            return await store.increment('anything', 1, { lifetimeSeconds: 1 });
+          } finally {
+            heal();
+          }
+        },
+      },
+      lists: listsOf(store),
+      lifetimes: LIFETIMES,
+      clock: () => now,
+    });
+    expect(await full.read(ID, { extend: true })).toMatchObject({ expiresAt: now + 480_000 });
+  });
+});
+
+describe('a session in the store', () => {
+  /** The same store, which notes what is asked of it, and does the first writes of a session as it is told. */
+  function noting(firstWrites: (() => Promise<undefined>)[] = []) {
+    const asked: string[] = [];
+    const isOfSession = (one: object) => 'put' in one && one.put === keys.session(hashOf(ID));
+    const noted: Store = {
+      ...store,
+      getUnless: (key, version) => {
+        asked.push(`get ${key.split(':')[0]}`);
+        return store.getUnless(key, version);
+      },
+      write: async (writes) => {
+        const [session] = writes.filter(isOfSession);
+        asked.push(session && 'ifVersion' in session ? `write over ${session.ifVersion}` : 'list');
+        const first = session && firstWrites.shift();
+        return first ? first() : store.write(writes);
+      },
+    };
+    const own = createSessionRecords({
+      ...{ store: noted, sealedJson },
+      lists: listsOf(store),
+      lifetimes: LIFETIMES,
+      clock: () => now,
+    });
+    return { own, asked };
+  }
+
+  test('that is new is written once and not looked for', async () => {
+    const { own, asked } = noting();
+    await own.write(ID, DATA);
+    expect(asked).toEqual(['list', 'list', 'write over 0']);
+    expect(await look()).toMatchObject({ seenAt: now, expiresAt: now + 600_000, createdAt: now });
+  });
+
+  test('that this process wrote is not opened again, nor is one whose use it has noted', async () => {
+    const open = () => Promise.reject(new Error('opened'));
+    const own = createSessionRecords({
+      ...{ store, sealedJson: { ...sealedJson, open } },
+      lists: listsOf(store),
+      lifetimes: LIFETIMES,
+      clock: () => now,
+    });
+    await own.write(ID, DATA);
+    for (const idleSeconds of [0, 60, 0]) {
+      pass(idleSeconds);
+      expect(await own.read(ID, { extend: true })).toMatchObject({ ...DATA, seenAt: now });
+    }
+    await records.end(ID);
+    expect(await own.read(ID, { extend: true })).toBeUndefined();
+  });
+
+  test('that is there after all is written over, and began when it began', async () => {
+    await records.write(ID, DATA);
+    const begun = now;
+    pass(60);
+    await records.write(ID, { ...DATA, csrfToken: 'another' } as SessionData);
+    expect(await look()).toMatchObject({ seenAt: now, csrfToken: 'another', createdAt: begun });
+  });
+
+  test('that went while it was looked for begins', async () => {
+    const { own, asked } = noting([async () => undefined]);
+    await own.write(ID, DATA);
+    expect(asked).toEqual(['list', 'list', 'write over 0', 'get session', 'list', 'list', 'write over 0']);
+    expect(await look()).toBeDefined();
+  });
+
+  test('that another request changed meanwhile is written once more', async () => {
+    await records.write(ID, DATA);
+    const data = await readData();
+    const { own } = noting([async () => undefined]);
+    await own.write(ID, { ...data, csrfToken: 'another' });
+    expect((await look())?.csrfToken).toBe('another');
+  });
+
+  test('whose use cannot be written down for another reason than the store’s is a failure', async () => {
+    await records.write(ID, DATA);
+    pass(60);
+    for (const error of [new Error('a fault'), new AppError('internal')]) {
+      const { own } = noting([() => Promise.reject(error)]);
+      await expect(own.read(ID, { extend: true })).rejects.toBe(error);
+    }
+    const away = new AppError('storage_unavailable');
+    const { own } = noting([() => Promise.reject(away)]);
+    expect(await own.read(ID, { extend: true })).toMatchObject({ seenAt: now - 60_000 });
+  });
+
+  test('whose use another request has written down lives as long as was known', async () => {
+    await records.write(ID, DATA);
+    pass(60);
+    const { own } = noting([async () => undefined]);
+    expect(await own.read(ID, { extend: true })).toMatchObject({ seenAt: now - 60_000, expiresAt: now + 540_000 });
+  });
+
+  test('is remembered by whose it was since it was read or written, and by nothing before', async () => {
+    const hash = hashOf(ID);
+    const other = recordsWith(LIFETIMES);
+    expect(records.lastKnown(hash)).toBeUndefined();
+    await records.write(ID, DATA);
+    expect(other.lastKnown(hash)).toBeUndefined();
+    await other.read(ID, { extend: false });
+    for (const one of [records, other])
+      expect(one.lastKnown(hash)).toMatchObject({ user: USER, csrfToken: 'token', app: 'platform' });
+    await records.end(ID);
+    await look();
+    expect(records.lastKnown(hash)).toBeUndefined();
+    await put({ ...DATA, user: undefined });
+    await look();
+    expect(records.lastKnown(hash)).toBeUndefined();
+  });
+
+  test('that never was leaves nothing when it is ended', async () => {
+    await records.end(ID);
+    expect(await store.get(keys.session(hashOf(ID)))).toBeUndefined();
+  });
+
+  test('is named by the beginning of its hash, whole in none of its parts', async () => {
+    await records.write(ID, { ...DATA, acr: undefined });
+    const live = await look();
+    expect(live?.ref).toBe(hashOf(ID).slice(0, 16));
+    expect(Object.isFrozen(live?.user)).toBe(true);
+    expect(Object.isFrozen(live?.cookie)).toBe(true);
+  });
+});
+
+describe('R62 an ended session stays ended', () => {
+  test('whatever was under way when it ended', async () => {
+    await records.write(ID, DATA);
+    const slow = await readData();
+    await records.end(ID);
+    await records.write(ID, slow);
+    expect(await look()).toBeUndefined();
+    pass(120);
+    expect(await read()).toBeUndefined();
+  });
+
+  test('until its last possible use, and the tombstone goes afterwards', async () => {
+    await records.write(ID, DATA);
+    pass(500);
+    await read();
+    await records.end(ID);
+    pass(LIFETIMES.maxSeconds - 1);
+    await records.write(ID, DATA);
+    expect(await look()).toBeUndefined();
+  });
+
+  test('of many writes at once none is lost in the middle of another, and none survives the end', async () => {
+    await records.write(ID, DATA);
+    await Promise.all([
+      ...Array.from({ length: 20 }, (_, index) => records.write(ID, { ...DATA, csrfToken: `token-${index}` })),
+      records.end(ID),
+      ...Array.from({ length: 20 }, (_, index) => records.write(ID, { ...DATA, csrfToken: `late-${index}` })),
+    ]);
+    expect(await look()).toBeUndefined();
+  });
+});
+
+test('R60 what the store holds does not let anybody take a session over', async () => {
+  await records.write(ID, DATA);
+  const live = await read();
+  expect(live?.ref).toBeDefined();
+  for (const known of [keys.session(hashOf(ID)), live?.ref]) expect(known).not.toContain(ID);
+  expect(await records.read(live?.ref ?? '', { extend: false })).toBeUndefined();
+  expect(await records.read(hashOf(ID), { extend: false })).toBeUndefined();
+});
+
+describe('R56 all that are signed in', () => {
+  let index: UserSessions;
+  beforeEach(() => {
+    index = createUserSessions({ store, records, lists: listsOf(store), clock: () => now });
+  });
+  const begin = async (name: string) => {
+    const user = { id: name, issuer: 'https://provider.test', subject: name, admin: false };
+    await records.write(`session of ${name}`, { ...DATA, user } as SessionData);
+    pass(1);
+  };
+  const pages = async (limit: number) => {
+    const seen: string[][] = [];
+    for (let after: string | undefined; ; ) {
+      const { items, next } = await index.page({ limit, after });
+      seen.push(items.map(({ user }) => user.id));
+      if (next === undefined) return seen;
+      after = next;
+    }
+  };
+
+  test('are listed by pages, the newest first, without those that have ended meanwhile', async () => {
+    for (const name of ['ann', 'bob', 'cid', 'dan', 'eve']) await begin(name);
+    expect(await pages(2)).toEqual([['eve', 'dan'], ['cid', 'bob'], ['ann']]);
+    await records.end('session of dan');
+    await records.end('session of cid');
+    expect((await pages(2)).flat()).toEqual(['eve', 'bob', 'ann']);
+    expect((await index.page({ limit: 2 })).items).toHaveLength(2);
+    expect((await pages(50)).flat()).toEqual(['eve', 'bob', 'ann']);
+  });
+
+  test('are as many on a page as it takes, where some of those listed were idle for too long', async () => {
+    for (const name of ['ann', 'bob', 'cid', 'dan']) await begin(name);
+    pass(LIFETIMES.idleSeconds - 60);
+    for (const name of ['ann', 'bob', 'cid']) await records.read(`session of ${name}`, { extend: true });
+    pass(120);
+    expect(await pages(2)).toEqual([['cid', 'bob'], ['ann']]);
+  });
+
+  test('R55 are not in use because somebody looks at them', async () => {
+    await begin('ann');
+    pass(LIFETIMES.idleSeconds - 60);
+    expect((await pages(9)).flat()).toEqual(['ann']);
+    pass(60);
+    expect((await pages(9)).flat()).toEqual([]);
+  });
+
+  test('a sweep of more than it reads at once comes to its end', async () => {
+    const fresh = Array.from({ length: 450 }, (_, n) => hashOf(`on its way ${n}`));
+    await store.write(fresh.map((add) => ({ index: keys.liveSessions, add, score: now })));
+    await index.sweep();
+    expect(await index.count()).toBe(450);
+  });
+
+  test('who is listed without anybody signed in is not among them', async () => {
+    await begin('ann');
+    await put({ ...DATA, user: undefined });
+    await store.write([{ index: keys.liveSessions, add: hashOf(ID), score: now }]);
+    expect((await pages(9)).flat()).toEqual(['ann']);
+    expect(await look()).toBeUndefined();
+  });
+
+  test('each with what is known of it', async () => {
+    const user = { id: 'ann', issuer: 'https://provider.test', subject: 'ann', name: 'Ann', email: 'a', admin: true };
+    await records.write(ID, { ...DATA, user, browser: 'Firefox on Windows', address: '192.0.2.1' } as SessionData);
+    const createdAt = now;
+    pass(120);
+    await read();
+    expect((await index.page({ limit: 1 })).items[0]).toMatchObject({
+      ...{ user, ref: hashOf(ID).slice(0, 16), createdAt, seenAt: now },
+      ...{ browser: 'Firefox on Windows', address: '192.0.2.1', app: 'platform' },
+    });
+  });
+
+  test('a sweep takes out all that is over, however much it is', async () => {
+    const over = Array.from({ length: 450 }, (_, n) => hashOf(`over ${n}`));
+    await store.write(over.map((add) => ({ index: keys.liveSessions, add, score: now })));
+    await begin('ann');
+    pass(59);
+    // To the millisecond: what is listed for a minute may still be on its way.
+    await index.sweep();
+    expect(await index.count()).toBe(451);
+    now += 1;
+    await index.sweep();
+    expect([await index.count(), (await pages(9)).flat()]).toEqual([1, ['ann']]);
+  });
+
+  test('who came back to nothing is swept out, and nobody else', async () => {
+    await begin('ann');
+    pass(LIFETIMES.idleSeconds - 60);
+    await begin('bob');
+    pass(120);
+    expect(await index.count()).toBe(2);
+    await index.sweep();
+    expect([await index.count(), (await pages(9)).flat()]).toEqual([1, ['bob']]);
+    // One that is listed and not written yet may still be on its way, for a minute.
+    await store.write([{ index: keys.liveSessions, add: hashOf('on its way'), score: now }]);
+    pass(59);
+    await index.sweep();
+    expect(await index.count()).toBe(2);
+    pass(2);
+    await index.sweep();
+    expect(await index.count()).toBe(1);
+  });
+});
+
+describe('what was read before counts for nothing', () => {
+  test('R56, R62: a session that another process ended is dead here at the next look, and so is its next life', async () => {
+    const elsewhere = recordsWith(LIFETIMES);
+    await records.write(ID, DATA);
+    expect(await read()).toBeDefined();
+    await elsewhere.end(ID);
+    expect(await read()).toBeUndefined();
+    expect(await records.readHashed(hashOf(ID), { extend: true })).toBeUndefined();
+    await elsewhere.write(ID, DATA);
+    expect(await read()).toBeUndefined();
+  });
+
+  test('R56: what another process wrote is seen at the next look', async () => {
+    const elsewhere = recordsWith(LIFETIMES);
+    await records.write(ID, DATA);
+    expect((await look())?.csrfToken).toBe('token');
+    await elsewhere.write(ID, { ...DATA, csrfToken: 'another' } as SessionData);
+    expect((await look())?.csrfToken).toBe('another');
+  });
+
+  test('lets in whoever signed in with it, until it ends', async () => {
+    const data = { ...DATA, user: { id: 'u1', admin: false }, acr: 'gold', authTime: 1_700_000_000 } as SessionData;
+    await records.write(ID, data);
+    const times = { createdAt: now, seenAt: now, expiresAt: now + 600_000 };
+    expect(await look()).toEqual({ ...data, ...times, ref: hashOf(ID).slice(0, 16) });
+  });
+
+  test.each(['user', 'csrfToken', 'app'])('without %s it lets nobody in', async (part) => {
+    await put(DATA);
+    expect(await look()).toBeDefined();
+    await put({ ...DATA, [part]: undefined });
+    expect(await look()).toBeUndefined();
+  });
+
+  test('whoever changes what was read changes nobody else’s', async () => {
+    await records.write(ID, { ...DATA, user: { id: 'u1', admin: false } } as SessionData);
+    const first = await look();
+    for (const part of [first, first?.user, first?.cookie])
+      expect(() => Object.assign(part ?? {}, { csrfToken: 'changed', admin: true })).toThrow(TypeError);
+    const second = await look();
+    expect([second?.csrfToken, second?.user.admin]).toEqual(['token', false]);
+  });
+});

@@ -1,0 +1,34 @@
+/** Session secrets are replaced in the order that docs/operating.md gives, and nobody is signed out before the old one is taken away. */
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { UserAgent } from '../../support/browserless.ts';
+import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+});
+afterAll(() => site?.close());
+
+const isSignedIn = async (agent: UserAgent) => (await getJson(agent, `${site.url}/session`)).json.signedIn;
+
+test('the first secret signs and all verify: the new one last, then first, then alone', async () => {
+  const old = site.env.SESSION_SECRETS ?? '';
+  const fresh = randomBytes(48).toString('base64');
+  const restartWith = async (...secrets: string[]) => {
+    site.env.SESSION_SECRETS = secrets.join(',');
+    await site.restart();
+  };
+  const { agent: early } = await signIn(site);
+  await restartWith(old, fresh);
+  const { agent: between } = await signIn(site);
+  await restartWith(fresh, old);
+  const { agent: late } = await signIn(site);
+  expect(await Promise.all([early, between, late].map(isSignedIn))).toEqual([true, true, true]);
+
+  // What another process signs with a secret that this one does not know yet counts for nothing.
+  await restartWith(old);
+  expect(await Promise.all([early, between, late].map(isSignedIn))).toEqual([true, true, false]);
+  await restartWith(fresh);
+  expect(await Promise.all([early, between, late].map(isSignedIn))).toEqual([false, false, true]);
+});

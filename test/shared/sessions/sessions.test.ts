@@ -1,0 +1,512 @@
+/** R56, R57, R62: people see where they are signed in, end what is theirs and nothing else, and leave everywhere at once. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { SessionData } from 'express-session';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { describeBrowser } from '../../../src/shared/http/describe-browser.ts';
+import { createSessionLists, MAX_SESSIONS } from '../../../src/shared/sessions/session-lists.ts';
+import { createSessionRecords, type SessionRecords } from '../../../src/shared/sessions/session-record.ts';
+import { createUserSessions, type UserSessions } from '../../../src/shared/sessions/user-sessions.ts';
+import { hashOf, keys } from '../../../src/shared/storage/keys.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
+import { createSqliteStore, DATABASE_FILE } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
+import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
+import { makeSealer } from '../../support/encryption-keys.ts';
+import { getJson, JSON_ONLY, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { breakStore } from '../../support/store-fault.ts';
+
+const FIREFOX = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0';
+const SAFARI =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1';
+
+interface Listed {
+  id: string;
+  browser: string | null;
+  startedAt: string;
+  lastSeenAt: string;
+  current: boolean;
+}
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+});
+afterEach(() => site.sandbox.faults.clear());
+afterAll(() => site.close());
+
+/** Whoever was signed in as one of the two is so no more. */
+beforeEach(async () => {
+  for (const login of ['user@example.test', 'second@example.test']) {
+    const one = await signedIn(login);
+    await everywhere(one);
+  }
+});
+
+interface Person {
+  agent: UserAgent;
+  cookie: string;
+  csrf: string;
+}
+
+async function signedIn(login = 'user@example.test', userAgent?: string): Promise<Person> {
+  const agent = createUserAgent({ stopAt: (url) => userAgent !== undefined && url.includes('/oauth/callback/') });
+  const { page } = await signIn(site, login, { agent });
+  if (userAgent !== undefined) {
+    const cookie = agent.cookies.header(site.url);
+    const answer = await ask(page.url, { headers: { ...PAGE, cookie, 'user-agent': userAgent } });
+    agent.cookies.store(site.url, answer.headers['set-cookie'] ?? []);
+  }
+  const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
+  return { agent, cookie: agent.cookies.header(site.url), csrf };
+}
+
+const post = ({ cookie, csrf }: Person, path: string, accept: Record<string, string> = PAGE) =>
+  ask(site.url + path, { method: 'POST', headers: { ...accept, ...FORM, cookie }, body: `_csrf=${csrf}` });
+const everywhere = (person: Person) => post(person, '/sign-out/everywhere');
+const isSignedIn = async ({ cookie }: Person) =>
+  JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn as boolean;
+const listOf = async ({ agent }: Person) =>
+  (await getJson(agent, `${site.url}/sessions`)).json.sessions as unknown as Listed[];
+
+describe('R56 one sees where one is signed in', () => {
+  test('each browser in words, when it came and was seen last, and which one this is', async () => {
+    const first = await signedIn('user@example.test', FIREFOX);
+    const second = await signedIn('user@example.test', SAFARI);
+    const third = await signedIn();
+    await signedIn('second@example.test', FIREFOX);
+    const list = await listOf(first);
+    expect(list.map(({ browser, current }) => [browser, current])).toEqual(
+      expect.arrayContaining([
+        ['Firefox on Windows', true],
+        ['Safari on iOS', false],
+        [null, false],
+      ]),
+    );
+    expect(list).toHaveLength(3);
+    expect(list[0]?.current).toBe(true);
+    for (const { startedAt, lastSeenAt } of list) {
+      expect(Math.abs(Date.now() - Date.parse(startedAt))).toBeLessThan(30_000);
+      expect(Date.parse(lastSeenAt)).toBeGreaterThanOrEqual(Date.parse(startedAt));
+    }
+    expect((await listOf(second)).find(({ current }) => current)?.browser).toBe('Safari on iOS');
+    const page = await third.agent.get(`${site.url}/sessions`);
+    expect(page.body.match(/This browser/g)).toHaveLength(1);
+    expect(page.body).toContain('Firefox on Windows');
+    expect(page.body).toContain('Unknown browser');
+    expect((await third.agent.get(`${site.url}/`)).body).toContain('href="/sessions"');
+  });
+
+  test('R60 and never by what would open it', async () => {
+    const one = await signedIn();
+    const other = await signedIn();
+    const [id = ''] = decodeURIComponent(one.agent.cookies.get('gatehouse') ?? '')
+      .replace(/^s:/, '')
+      .split('.');
+    expect(id.length).toBeGreaterThan(20);
+    const listed = (await listOf(one)).find(({ current }) => current)?.id ?? '';
+    expect(listed.length).toBe(16);
+    for (const options of [{}, JSON_ONLY]) {
+      const { body } = await other.agent.get(`${site.url}/sessions`, options);
+      expect(body).toContain(listed);
+      expect(body).not.toContain(id);
+    }
+  });
+
+  test('without a session there is nothing to see', async () => {
+    expect((await ask(`${site.url}/sessions`, { headers: DATA })).status).toBe(401);
+    expect((await ask(`${site.url}/sessions`, { headers: PAGE })).headers.location).toBe(
+      '/sign-in?return_to=%2Fsessions',
+    );
+    const end = await ask(`${site.url}/sessions/x/end`, { method: 'POST', headers: { ...DATA, ...FORM }, body: '' });
+    expect(end.status).toBe(401);
+  });
+
+  test.each([
+    [undefined, undefined],
+    ['', undefined],
+    ['curl/8.10.1', undefined],
+    ['4571736012345674/1.0 <script>', undefined],
+    [
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36',
+      'Chrome on Linux',
+    ],
+    [`${'('.repeat(16_000)}`, undefined],
+    ['Something (Windows NT 10.0)', 'A browser on Windows'],
+  ])('what a browser says of itself is reduced to known names: %s', (userAgent, words) => {
+    const took = startStopwatch();
+    expect(describeBrowser(userAgent)).toBe(words);
+    expect(took()).toBeLessThan(200);
+  });
+});
+
+describe('R56 one ends what is one’s own', () => {
+  test('by the button on the page: the other browser is out, this one stays', async () => {
+    const mine = await signedIn();
+    const other = await signedIn('user@example.test', FIREFOX);
+    const page = await mine.agent.get(`${site.url}/sessions`);
+    const after = await mine.agent.submit(page, {}, { button: 'Sign out there' });
+    expect(new URL(after.url).pathname).toBe('/sessions');
+    expect(after.body).toContain('That browser is signed out.');
+    expect(after.body).not.toContain('Firefox on Windows');
+    // No address says so, this one included once it was opened.
+    for (const address of [after.url, `${site.url}/sessions?ended=1`])
+      expect((await mine.agent.get(address)).body).not.toContain('That browser is signed out.');
+    expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, false]);
+    expect(await listOf(mine)).toHaveLength(1);
+    for (const path of ['/threads/current', '/bin/45717360', '/connections', '/sessions']) {
+      expect((await ask(site.url + path, { headers: { ...DATA, cookie: other.cookie } })).status, path).toBe(401);
+    }
+  });
+
+  test('as a program, twice: the second time there is nothing left to do', async () => {
+    const mine = await signedIn();
+    const other = await signedIn();
+    const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
+    for (const _time of [1, 2]) {
+      const answer = await post(mine, `/sessions/${id}/end`, DATA);
+      expect([answer.status, JSON.parse(answer.body)]).toEqual([200, { id, ended: true }]);
+    }
+    expect(await isSignedIn(other)).toBe(false);
+    const told = site.logs().map((line) => JSON.parse(line));
+    const said = { msg: 'signed out', userId: expect.any(String), everywhere: false, session: id };
+    expect(told).toContainEqual(expect.objectContaining({ ...said, requestId: expect.any(String) }));
+  });
+
+  test('this very browser too: its cookie goes with it', async () => {
+    const mine = await signedIn();
+    const id = (await listOf(mine))[0]?.id ?? '';
+    const answer = await post(mine, `/sessions/${id}/end`);
+    expect([answer.status, answer.headers.location]).toEqual([303, '/']);
+    expect(answer.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    expect(await isSignedIn(mine)).toBe(false);
+  });
+
+  test('and never another’s, whose id is as unknown as one that was made up', async () => {
+    const mine = await signedIn();
+    const theirs = await signedIn('second@example.test');
+    const id = (await listOf(theirs))[0]?.id ?? '';
+    const answers = await Promise.all([id, 'AAAAAAAAAAAAAAAA'].map((one) => post(mine, `/sessions/${one}/end`, DATA)));
+    const told = answers.map(({ status, body }) => ({ ...JSON.parse(body), status, instance: '' }));
+    expect(told[0]).toEqual(told[1]);
+    expect(told[0]).toMatchObject({ status: 404, code: 'not_found' });
+    expect(await isSignedIn(theirs)).toBe(true);
+    expect((await listOf(mine)).map((one) => one.id)).not.toContain(id);
+  });
+
+  test('R65 a store that cannot write it down says so, and nobody is told otherwise', async () => {
+    const mine = await signedIn();
+    const other = await signedIn();
+    const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
+    for (const path of [`/sessions/${id}/end`, '/sign-out/everywhere']) {
+      const heal = breakStore();
+      const answer = await post(mine, path, DATA).finally(heal);
+      expect([answer.status, answer.headers['set-cookie']]).toEqual([503, undefined]);
+    }
+    expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([true, true]);
+  });
+});
+
+describe('R57 sign-out everywhere', () => {
+  test('ends every session of the user and no one else’s, clears the cookie, and goes on to the provider', async () => {
+    const [mine, other, third, theirs] = [
+      await signedIn(),
+      await signedIn(),
+      await signedIn(),
+      await signedIn('second@example.test'),
+    ];
+    const answer = await everywhere(mine);
+    expect(answer.status).toBe(303);
+    const target = new URL(answer.headers.location ?? '');
+    expect(target.origin).toBe(site.sandbox.issuer);
+    expect(target.searchParams.get('id_token_hint')).toMatch(/^ey/);
+    expect(answer.headers['set-cookie']?.[0]).toMatch(/^gatehouse=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    expect(await Promise.all([mine, other, third, theirs].map(isSignedIn))).toEqual([false, false, false, true]);
+    expect(site.logs().filter((line) => line.includes('"everywhere":true')).length).toBeGreaterThan(0);
+  });
+
+  test('is a POST with the token: GET and a foreign POST change nothing', async () => {
+    const mine = await signedIn();
+    const url = `${site.url}/sign-out/everywhere`;
+    expect((await ask(url, { headers: { cookie: mine.cookie } })).status).toBe(405);
+    const headers = { cookie: mine.cookie, ...FORM };
+    expect((await ask(url, { method: 'POST', headers, body: '' })).status).toBe(403);
+    const foreign = { ...headers, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' };
+    expect((await ask(url, { method: 'POST', headers: foreign, body: `_csrf=${mine.csrf}` })).status).toBe(403);
+    expect(await isSignedIn(mine)).toBe(true);
+  });
+
+  test('without a session it simply leads home', async () => {
+    const answer = await ask(`${site.url}/sign-out/everywhere`, { method: 'POST', headers: FORM, body: '' });
+    expect([answer.status, answer.headers.location]).toEqual([303, '/']);
+  });
+
+  test('by the button on the page', async () => {
+    const mine = await signedIn();
+    const other = await signedIn();
+    const page = await mine.agent.get(`${site.url}/sessions`);
+    await mine.agent.submit(page, {}, { button: 'Sign out everywhere' });
+    expect([await isSignedIn(mine), await isSignedIn(other)]).toEqual([false, false]);
+  });
+});
+
+describe('R55 a session ends by itself, as the settings say', () => {
+  test.each([
+    ['that nobody uses, after SESSION_IDLE_SECONDS', { idle: 120, max: 3_600 }, [119], 2],
+    ['that is in use, after SESSION_MAX_SECONDS', { idle: 120, max: 300 }, [100, 100, 99], 2],
+  ])('one %s', async (_name, { idle, max }, used, later) => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const env = { SESSION_IDLE_SECONDS: String(idle), SESSION_MAX_SECONDS: String(max) };
+    const own = await startSite({ env });
+    try {
+      const { agent } = await signIn(own);
+      const pass = (seconds: number) => vi.setSystemTime(Date.now() + seconds * 1_000);
+      const asked = async () => (await ask(`${own.url}/bin/45717360`, given)).status;
+      const given = { headers: { ...DATA, cookie: agent.cookies.header(own.url) } };
+      for (const seconds of used) {
+        pass(seconds);
+        expect([seconds, await asked()]).toEqual([seconds, 200]);
+      }
+      pass(idle < max && used.length === 1 ? idle + later : later);
+      expect(await asked()).toBe(401);
+      expect((await getJson(agent, `${own.url}/session`)).json).toEqual({ signedIn: false });
+    } finally {
+      vi.useRealTimers();
+      await own.close();
+    }
+  });
+
+  test('and looking whether one is signed in uses it not', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] });
+    const own = await startSite({ env: { SESSION_IDLE_SECONDS: '120' } });
+    try {
+      const { agent } = await signIn(own);
+      const headers = { ...DATA, cookie: agent.cookies.header(own.url) };
+      vi.setSystemTime(Date.now() + 100_000);
+      expect(JSON.parse((await ask(`${own.url}/session`, { headers })).body).signedIn).toBe(true);
+      vi.setSystemTime(Date.now() + 30_000);
+      expect(JSON.parse((await ask(`${own.url}/session`, { headers })).body).signedIn).toBe(false);
+    } finally {
+      vi.useRealTimers();
+      await own.close();
+    }
+  });
+});
+
+describe('R62 what another browser ended stays ended', () => {
+  test.each(['everywhere', 'one'] as const)('%s: by a slow consent of that session', async (way) => {
+    const mine = await signedIn();
+    const slow = await signedIn();
+    const id = (await listOf(mine)).find(({ current }) => !current)?.id ?? '';
+    const before = site.sandbox.hits.count('POST /token');
+    let release = () => {};
+    const until = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'hold', until, times: 1 });
+    const consent = slow.agent.request(`${site.url}/connections/platform`, {
+      method: 'POST',
+      body: new URLSearchParams({ _csrf: slow.csrf }),
+      headers: { origin: site.url },
+    });
+    await expect.poll(() => site.sandbox.hits.count('POST /token')).toBe(before + 1);
+    await (way === 'one' ? post(mine, `/sessions/${id}/end`) : everywhere(mine));
+    release();
+    await consent;
+    expect(await isSignedIn(slow)).toBe(false);
+    expect((await getJson(slow.agent, `${site.url}/session`)).json.signedIn).toBe(false);
+  });
+
+  test('a sign-in whose session could not be listed begins none', async () => {
+    const other = new DatabaseSync(join(site.dataDirectory, DATABASE_FILE));
+    try {
+      const agent = createUserAgent({ stopAt: (url) => url.includes('/oauth/callback/') });
+      const { page } = await signIn(site, 'second@example.test', { agent });
+      other.exec(`CREATE TRIGGER no_lists BEFORE INSERT ON records WHEN NEW.key LIKE 'sessions-of:%'
+        BEGIN SELECT RAISE(ABORT, 'no'); END;
+        CREATE TRIGGER no_lists_again BEFORE UPDATE ON records WHEN NEW.key LIKE 'sessions-of:%'
+        BEGIN SELECT RAISE(ABORT, 'no'); END`);
+      const answer = await ask(page.url, { headers: { ...PAGE, cookie: agent.cookies.header(site.url) } });
+      expect(answer.status).toBeGreaterThanOrEqual(500);
+      expect(answer.headers['set-cookie']).toBeUndefined();
+    } finally {
+      other.exec('DROP TRIGGER IF EXISTS no_lists; DROP TRIGGER IF EXISTS no_lists_again');
+      other.close();
+    }
+  });
+});
+
+describe('R56 the lists themselves', () => {
+  const LIFETIMES = { idleSeconds: 600, maxSeconds: 3600 };
+  const USER = { id: 'u1', issuer: 'https://idp.example.com', subject: 's', name: 'A', email: 'a', admin: false };
+  let now: number;
+  let directory: string;
+  let store: Store;
+  let records: SessionRecords;
+  let userSessions: UserSessions;
+  let lists: ReturnType<typeof createSessionLists>;
+  const sealedJson = createSealedJson(makeSealer());
+  beforeEach(async () => {
+    now = Date.parse('2026-03-15T12:00:00Z');
+    directory = mkdtempSync(join(tmpdir(), 'gatehouse-lists-'));
+    store = await createSqliteStore({ directory, clock: () => now });
+    lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock: () => now });
+    records = createSessionRecords({ store, sealedJson, lists, lifetimes: LIFETIMES, clock: () => now });
+    userSessions = createUserSessions({ store, records, lists, clock: () => now });
+  });
+  afterEach(async () => {
+    await store.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  const dataOf = (issuedAt = now / 1000) =>
+    ({ cookie: {}, user: USER, app: 'a', csrfToken: 't', providerSession: { id: 'sid', issuedAt } }) as SessionData;
+  const isValid = async (id: string) => (await records.read(id, { extend: false })) !== undefined;
+
+  test('leave nothing in the store once the last session must have ended', async () => {
+    await records.write('one', dataOf());
+    now += LIFETIMES.maxSeconds * 1000 - 1;
+    expect(await store.get(keys.sessionsOfUser('u1'))).toBeDefined();
+    now += 61_000;
+    expect(await store.get(keys.sessionsOfUser('u1'))).toBeUndefined();
+    expect(await store.get(keys.sessionsOfProviderSession('sid'))).toBeUndefined();
+  });
+
+  test('drop who must have ended when another is listed', async () => {
+    await records.write('one', dataOf());
+    now += LIFETIMES.maxSeconds * 1000;
+    await records.write('two', dataOf());
+    now += 61_000;
+    expect((await lists.read(keys.sessionsOfUser('u1'))).map(({ hash }) => hash)).toEqual([hashOf('two')]);
+  });
+
+  test('show the last use, and forget what was idle too long', async () => {
+    await records.write('one', dataOf());
+    await records.write('two', dataOf());
+    now += 300_000;
+    await records.read('one', { extend: true });
+    expect((await userSessions.list('u1')).map(({ seenAt }) => seenAt)).toEqual([now, now - 300_000]);
+    now += 400_000;
+    expect(await userSessions.list('u1')).toHaveLength(1);
+  });
+
+  test('are bounded: those that are over make room first, then the oldest is ended', async () => {
+    await records.write('first', dataOf());
+    for (let count = 0; count < MAX_SESSIONS - 1; count += 1) {
+      now += 10;
+      await records.write(`later-${count}`, dataOf());
+    }
+    await records.end('later-0');
+    await records.write('fits', dataOf());
+    expect(await isValid('first')).toBe(true);
+    expect((await lists.read(keys.sessionsOfUser('u1'))).length).toBe(MAX_SESSIONS);
+    await records.write('one-too-many', dataOf());
+    expect([await isValid('first'), await isValid('later-1'), await isValid('one-too-many')]).toEqual([
+      false,
+      true,
+      true,
+    ]);
+    expect((await lists.read(keys.sessionsOfUser('u1'))).length).toBe(MAX_SESSIONS);
+  });
+
+  test('keep who is only about to begin, for a minute, and forget who never began', async () => {
+    const about = { hasEnded: async () => false, end: async () => expect.fail('There is room.') };
+    const [early, late] = [now, now + 60_000];
+    const startedAt = (index: number) => (index % 2 ? late : early);
+    for (let index = 0; index < MAX_SESSIONS; index += 1) {
+      const listed = { hash: hashOf(`about-${index}`), startedAt: startedAt(index) };
+      expect(await lists.add(keys.sessionsOfUser('u1'), listed, now / 1000, about)).toBe(true);
+    }
+    // Each a minute old at the most: all may still begin, and the oldest makes room.
+    now = late;
+    await records.write('one', dataOf());
+    expect((await lists.read(keys.sessionsOfUser('u1'))).length).toBe(MAX_SESSIONS);
+    expect((await store.get(keys.session(hashOf('about-0'))))?.value).toBe('ended');
+    now += 1;
+    await records.write('two', dataOf());
+    const left = await lists.read(keys.sessionsOfUser('u1'));
+    expect(left.map(({ startedAt: at }) => at).includes(early)).toBe(false);
+    expect(left.length).toBe(MAX_SESSIONS / 2 + 2);
+  });
+
+  test('lists one session once, however often it is added', async () => {
+    const inStore = { hasEnded: async () => false, end: async () => undefined };
+    for (const startedAt of [now, now + 1]) {
+      expect(await lists.add('a list', { hash: 'h', startedAt }, 1, inStore)).toBe(true);
+    }
+    expect(await lists.read('a list')).toEqual([{ hash: 'h', startedAt: now + 1 }]);
+  });
+
+  test('of a user without sessions, and of one that the provider names, are ended one by one', async () => {
+    await records.write('one', dataOf());
+    now += 10;
+    await records.write('two', dataOf());
+    const [last, first] = await userSessions.list('u1');
+    expect([first?.createdAt, last?.createdAt]).toEqual([now - 10, now]);
+    expect(await userSessions.end('u1', 'unheard of')).toBe(false);
+    expect(await userSessions.end('u2', first?.ref ?? '')).toBe(false);
+    expect(await userSessions.end('u1', first?.ref ?? '')).toBe(true);
+    expect([await isValid('one'), await isValid('two')]).toEqual([false, true]);
+  });
+
+  test('R58 of those that the provider ends, the valid ones are counted', async () => {
+    await records.write('idle', dataOf());
+    now += LIFETIMES.idleSeconds * 1000;
+    await records.write('valid', dataOf());
+    expect(await userSessions.endByProvider({ userId: 'u1' }, now / 1000)).toBe(1);
+    expect(await isValid('valid')).toBe(false);
+  });
+
+  test('lose none of many sign-ins at once', async () => {
+    await Promise.all(Array.from({ length: 20 }, (_, index) => records.write(`at-once-${index}`, dataOf())));
+    expect(await userSessions.list('u1')).toHaveLength(20);
+    await userSessions.endAll('u1');
+    expect(await userSessions.list('u1')).toEqual([]);
+  });
+
+  test('R62 a session that is ended between its entry and its record never begins', async () => {
+    const slow = createSessionRecords({
+      sealedJson,
+      store: {
+        ...store,
+        write: async (writes, options) => {
+          const begins = writes.some((one) => 'put' in one && one.put.startsWith('session:') && one.value !== 'ended');
+          if (begins) await userSessions.endAll('u1');
+          return store.write(writes, options);
+        },
+      },
+      lists,
+      lifetimes: LIFETIMES,
+      clock: () => now,
+    });
+    await slow.write('one', dataOf());
+    expect(await isValid('one')).toBe(false);
+  });
+
+  test.each([
+    ['its session', { providerSession: 'sid' }],
+    ['its user', { userId: 'u1' }],
+  ] as const)(
+    'R58 what the provider issued before it ended %s begins none; what it issues afterwards does',
+    async (_name, which) => {
+      const until = now / 1000;
+      expect(await userSessions.endByProvider(which, until)).toBe(0);
+      await expect(records.write('late', dataOf(until))).rejects.toMatchObject({
+        code: 'sign_in_required',
+        detail: 'Your provider signed you out while you were signing in here. Sign in once more.',
+        logDetail: 'ended by the provider meanwhile',
+      });
+      expect(await isValid('late')).toBe(false);
+      await records.write('new', dataOf(until + 1));
+      expect(await isValid('new')).toBe(true);
+      expect(await userSessions.endByProvider(which, until + 1)).toBe(1);
+      // An older word of the provider's does not take back a newer one.
+      await userSessions.endByProvider(which, until);
+      await expect(records.write('later', dataOf(until + 1))).rejects.toMatchObject({ code: 'sign_in_required' });
+    },
+  );
+});

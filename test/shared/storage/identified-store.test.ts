@@ -1,0 +1,152 @@
+/** R126: the gate before a store, with a store made by hand. */
+import { beforeEach, expect, test } from 'vitest';
+import { identifyStore } from '../../../src/shared/storage/identified-store.ts';
+import { StorageRefused } from '../../../src/shared/storage/refused.ts';
+import { StorageReplaced } from '../../../src/shared/storage/replaced.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+
+let identity: string | undefined;
+let unfit: string | undefined;
+let gone: string | undefined;
+let failedOver: boolean;
+let sent: string[];
+let failovers: number;
+/** What the next reads of the identity wait for. */
+let pause: Promise<void>;
+
+beforeEach(() => {
+  [identity, unfit, gone, failedOver, sent, failovers, pause] = [
+    'own',
+    undefined,
+    undefined,
+    false,
+    [],
+    0,
+    Promise.resolve(),
+  ];
+});
+
+const note =
+  <T>(name: string, result: T) =>
+  async (): Promise<T> => {
+    sent.push(name);
+    return result;
+  };
+
+function made() {
+  const store: Partial<Store> = {
+    async get(key) {
+      if (key !== 'schema') return note('get', key === 'there' ? { value: 'v', version: 1 } : undefined)();
+      const found = identity;
+      await pause;
+      return found === undefined ? undefined : { value: JSON.stringify({ identity: found }), version: 1 };
+    },
+    async admit() {
+      if (unfit) throw new StorageRefused(unfit);
+      return { failedOver };
+    },
+    async ready() {
+      if (gone) throw new StorageReplaced(gone);
+      sent.push('ready');
+    },
+    acquireLease: note('acquireLease', 1),
+    increment: note('increment', 1),
+    append: note('append', ['1']),
+    publish: note('publish', undefined),
+    async *walk() {
+      yield [{ key: 'one', value: 'v', version: 1 }];
+      yield [{ key: 'two', value: 'v', version: 1 }];
+    },
+    close: note('close', undefined),
+  };
+  const onFailover = () => {
+    failovers += 1;
+  };
+  return identifyStore({ store: store as Store, identity: 'own', onFailover });
+}
+
+const REPLACED = { name: 'StorageReplaced', code: 'storage_unavailable', status: 503 };
+const UNFIT = { name: 'StorageUnfit', code: 'storage_unavailable', logDetail: 'may evict' };
+
+const uses = (store: Store): Promise<unknown>[] => [
+  store.get('there'),
+  store.acquireLease('l', 'o', 1),
+  store.increment('c', 1, { lifetimeSeconds: 1 }),
+  store.append('log', [{ entry: 'entry', at: 1 }]),
+  store.publish('channel', 'message'),
+  store.ready(64),
+  Array.fromAsync(store.walk()),
+];
+
+test.each([
+  ['of another identity', () => (identity = 'other'), REPLACED],
+  ['that is empty', () => (identity = undefined), REPLACED],
+  ['that is unfit', () => (unfit = 'may evict'), UNFIT],
+  ['whose file is gone', () => (gone = 'the file is gone'), REPLACED],
+])(
+  'R126 a store %s is refused after the probe, in every method, until it is the same and fit again',
+  async (_name, lose, error) => {
+    const { store } = made();
+    await store.ready();
+    lose();
+    await expect(store.ready()).rejects.toMatchObject(error);
+    sent = [];
+    for (const use of uses(store)) await expect(use).rejects.toMatchObject(error);
+    expect(sent).toEqual([]);
+    await store.close();
+    [identity, unfit, gone] = ['own', undefined, undefined];
+    await expect(store.get('there')).rejects.toMatchObject(error);
+    await store.ready();
+    await Promise.all(uses(store));
+  },
+);
+
+test('R126 that nothing is there is believed only of the same store', async () => {
+  const { store } = made();
+  expect(await store.get('missing')).toBeUndefined();
+  identity = undefined;
+  await expect(store.get('missing')).rejects.toMatchObject(REPLACED);
+  await expect(store.get('there')).rejects.toMatchObject(REPLACED);
+});
+
+test('R126 after a reconnect no command is sent before the store is known to be the same', async () => {
+  const { store, reconnected } = made();
+  await store.ready();
+  sent = [];
+  let goOn = () => {};
+  pause = new Promise((resolve) => {
+    goOn = resolve;
+  });
+  reconnected();
+  const read = store.get('there');
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(sent).toEqual([]);
+  // The connection is lost again, and leads to another store.
+  reconnected();
+  identity = 'other';
+  goOn();
+  await expect(read).rejects.toMatchObject(REPLACED);
+  expect(sent).toEqual([]);
+});
+
+test('R126 a check that ends after a later one does not open the gate', async () => {
+  const { store } = made();
+  let goOn = () => {};
+  pause = new Promise((resolve) => {
+    goOn = resolve;
+  });
+  const early = store.ready();
+  pause = Promise.resolve();
+  identity = 'other';
+  await expect(store.ready()).rejects.toMatchObject(REPLACED);
+  goOn();
+  await early;
+  await expect(store.get('there')).rejects.toMatchObject(REPLACED);
+});
+
+test('a failover is logged once', async () => {
+  const { store } = made();
+  failedOver = true;
+  await store.ready();
+  expect(failovers).toBe(1);
+});

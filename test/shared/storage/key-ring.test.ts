@@ -1,0 +1,83 @@
+import { randomBytes } from 'node:crypto';
+import { inspect } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
+import { createSealer } from '../../../src/shared/storage/sealed.ts';
+
+const GOOD = randomBytes(32).toString('base64url');
+const OTHER = randomBytes(32).toString('base64url');
+const of = (bytes: Buffer) => bytes.toString('base64url');
+
+function faultsOf(text: string): string[] {
+  const parsed = parseEncryptionKeys(text);
+  return 'faults' in parsed ? parsed.faults : [];
+}
+
+describe('R48: ENCRYPTION_KEYS', () => {
+  test('are read in order: the first seals, all open', () => {
+    const parsed = parseEncryptionKeys(` new:${GOOD} , old:${OTHER}`);
+    if ('faults' in parsed) throw new Error(parsed.faults.join());
+    expect(parsed.keys.map(({ kid, key }) => `${kid}:${key.export().toString('base64url')}`)).toEqual([
+      `new:${GOOD}`,
+      `old:${OTHER}`,
+    ]);
+    expect(createSealer(parsed.keys)).toMatchObject({ sealingKid: 'new', kids: ['new', 'old'] });
+  });
+
+  test.each([',', '\n', '\r\n', ',\n', '\n\n'])('may stand one per line: %j', (between) => {
+    expect(parseEncryptionKeys(`new:${GOOD}${between}old:${OTHER}`)).toMatchObject({
+      keys: [{ kid: 'new' }, { kid: 'old' }],
+    });
+  });
+
+  test('show nothing when they are logged or serialised', () => {
+    const parsed = parseEncryptionKeys(`k:${GOOD}`);
+    if ('faults' in parsed) throw new Error(parsed.faults.join());
+    const shown =
+      inspect(createSealer(parsed.keys), { depth: 9 }) + inspect(parsed, { depth: 9 }) + JSON.stringify(parsed);
+    expect(shown).not.toContain(GOOD);
+    expect(shown).not.toContain(Buffer.from(GOOD, 'base64url').toString('hex').slice(0, 8));
+  });
+});
+
+describe('R49: ENCRYPTION_KEYS are refused, with what to do and without the key,', () => {
+  test.each([
+    ['missing', '', /is empty/],
+    ['blank', ' , ', /is empty/],
+    ['without a colon', GOOD, /: number 1 is not of the form/],
+    ['with an empty entry', `k:${GOOD},`, /: number 2 is not of the form/],
+    ['with an empty entry in the middle', `k:${GOOD}, ,x:${OTHER}`, /: number 2 is not of the form/],
+    ['key and id the wrong way round', `${GOOD}:k1`, /: number 1 has a key id/],
+    ['with an id of 41 characters', `${'k'.repeat(41)}:${GOOD}`, /: number 1 has a key id/],
+    ['with a foreign character in the id', `k.1:${GOOD}`, /: number 1 has a key id/],
+    ['short', `k:${of(randomBytes(31))}`, /31 bytes instead of 32/],
+    ['long', `k:${of(randomBytes(33))}`, /33 bytes instead of 32/],
+    ['padded', `k:${GOOD}=`, /not base64url/],
+    ['hexadecimal', `k:${randomBytes(32).toString('hex')}`, /48 bytes instead of 32/],
+    ['standard base64', `k:${Buffer.alloc(32, 0xfb).toString('base64')}`, /not base64url/],
+    ['not canonical', `k:${GOOD.slice(0, -1)}B`, /not base64url/],
+    ['all zero', `k:${of(Buffer.alloc(32))}`, /not random/],
+    ['of seven distinct bytes', `k:${of(Buffer.alloc(32, Buffer.of(1, 200, 3, 150, 5, 90, 250)))}`, /not random/],
+    ['readable text', `k:${of(Buffer.from('change-me-change-me-change-me-32'))}`, /not random/],
+    ['a counted sequence', `k:${of(Buffer.from(Array.from({ length: 32 }, (_, n) => n)))}`, /not random/],
+    ['with one id twice', `k:${GOOD},k:${OTHER}`, /: number 2 repeats the key id/],
+    ['with one key twice', `a:${GOOD},b:${GOOD}`, /: number 2 repeats the key of/],
+  ])('%s', (_, text, message) => {
+    const faults = faultsOf(text);
+    expect(faults).toHaveLength(1);
+    expect(faults[0]).toMatch(message);
+    for (const part of text.split(/[:,]/)) if (part.length > 20) expect(faults[0]).not.toContain(part);
+  });
+
+  test('and every fault is named at once', () => {
+    expect(faultsOf(`x,k:${GOOD},k:AAAA`)).toHaveLength(2);
+  });
+});
+
+test('a generated key is accepted, tells its date, and is never the same twice', () => {
+  const now = new Date('2026-11-21T23:59:59Z');
+  const one = generateEncryptionKey(now);
+  expect(one).toMatch(/^k20261121-[0-9a-f]{4}:[A-Za-z0-9_-]{43}$/);
+  expect(parseEncryptionKeys(one)).toHaveProperty('keys');
+  expect(generateEncryptionKey(now)).not.toBe(one);
+});

@@ -1,0 +1,115 @@
+/** One list of several indexes: every item once, newest first, with a bounded number of reads for each page. */
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type MergedPage, type MergedSource, mergedPage, unionPage } from '../../../src/shared/storage/merged-page.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import type { StoreKind } from '../../support/fleet.ts';
+import { emptyPlace, type Place } from '../../support/places.ts';
+import { missingRedis } from '../../support/redis-server.ts';
+
+const KINDS: readonly StoreKind[] = ['SQLite', 'Redis'];
+
+describe.each(KINDS)('on %s', (kind) => {
+  const isMissing = kind === 'Redis' && missingRedis !== undefined;
+  let place: Place;
+  beforeAll(async () => {
+    if (!isMissing) place = await emptyPlace(kind);
+  });
+  afterAll(() => place?.dispose());
+
+  let lists = 0;
+  /** @param members of one index each, with their times */
+  const fill = async (store: Store, members: readonly (readonly [string, number])[]) => {
+    lists += 1;
+    const index = `list:{merged}:${lists}`;
+    const writes = members.map(([add, score]) => ({ index, add, score }));
+    for (let at = 0; at < writes.length; at += 500) await store.write(writes.slice(at, at + 500));
+    return index;
+  };
+  const sourceOf = (
+    store: Store,
+    indexes: readonly string[],
+    accepts = (_member: string) => true,
+  ): MergedSource<string> & { reads: number } => ({
+    reads: 0,
+    page: (options) => unionPage(store, indexes, options),
+    async load(positions) {
+      this.reads += positions.length;
+      return positions.map(({ member }) => (accepts(member) ? member : undefined));
+    },
+  });
+  const readAll = async (sources: readonly MergedSource<string>[], limit: number) => {
+    const pages: MergedPage<string>[] = [];
+    for (let after: string | undefined; ; ) {
+      const page = await mergedPage(sources, { after, limit });
+      pages.push(page);
+      if (page.next === undefined) return pages;
+      after = page.next;
+    }
+  };
+
+  test.skipIf(isMissing)('whatever the sources share and however their times meet', async () => {
+    const member = fc.tuple(fc.constantFrom(...'abcdefghij'), fc.integer({ min: 0, max: 5 }));
+    const list = fc.uniqueArray(member, { selector: ([name]) => name, maxLength: 10 });
+    await place.look((store) =>
+      fc.assert(
+        fc.asyncProperty(
+          fc.array(list, { minLength: 1, maxLength: 4 }),
+          fc.integer({ min: 1, max: 7 }),
+          async (all, limit) => {
+            // A source of two indexes names a member with the same time in both.
+            const sources = all.map((one) => [one, one.slice(0, 3)]);
+            const indexes = await Promise.all(
+              sources.map(async (both) => Promise.all(both.map((one) => fill(store, one)))),
+            );
+            const pages = await readAll(
+              indexes.map((both) => sourceOf(store, both)),
+              limit,
+            );
+            const expected = all
+              .flatMap((one, place) => one.map(([name, time]) => ({ name, time, place })))
+              .sort((a, b) => b.time - a.time || a.place - b.place || (a.name < b.name ? 1 : -1))
+              .map(({ name }) => name);
+            expect(pages.flatMap(({ items }) => items)).toEqual(expected);
+            expect(pages.slice(0, -1).every(({ items }) => items.length === limit)).toBe(true);
+          },
+        ),
+        { numRuns: kind === 'Redis' ? 40 : 100 },
+      ),
+    );
+  });
+
+  test.skipIf(isMissing)('a page looks through so many, and says how far it came', async () => {
+    await place.look(async (store) => {
+      const many = Array.from({ length: 5_000 }, (_, at): [string, number] => [`m${at}`, at]);
+      const [rare, other] = [
+        await fill(store, many),
+        await fill(store, [
+          ['old', 3],
+          ['new', 4_999.5],
+        ]),
+      ];
+      const source = sourceOf(store, [rare], (name) => name === 'm7');
+      const first = await mergedPage([source, sourceOf(store, [other])], { limit: 20 });
+      expect(first.items).toEqual(['new']);
+      expect(first.searchedTo).toBe(4_000);
+      expect(source.reads).toBe(1_000);
+      const rest = await readAll([source, sourceOf(store, [other])], 20);
+      expect(rest.flatMap(({ items }) => items)).toEqual(['new', 'm7', 'old']);
+    });
+  });
+
+  test.skipIf(isMissing)('the cursor of another list is refused', async () => {
+    await place.look(async (store) => {
+      const index = await fill(store, [
+        ['a', 1],
+        ['b', 2],
+      ]);
+      const sources = [sourceOf(store, [index])];
+      const { next } = await store.page(index, { limit: 1 });
+      for (const after of ['x', next, Buffer.from('[1,"9 a"]').toString('base64url')]) {
+        await expect(mergedPage(sources, { after, limit: 1 })).rejects.toMatchObject({ code: 'invalid_request' });
+      }
+    });
+  });
+});

@@ -1,0 +1,71 @@
+/** What several processes on one store must not take from each other: one suite for every implementation of the port. */
+import { expect, test } from 'vitest';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { type Child, startChild } from '../../support/child.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+
+export const PROCESSES = ['A', 'B', 'C', 'D'];
+
+/** @param place a Redis URL, or the directory of a database */
+export function startWorker(place: string, task: string, name = '', startAt = '0'): Child {
+  return startChild('store-worker.ts', [place, task, name, startAt]);
+}
+
+/** @param harness `place`: of the store; `open`: opens it in this process */
+export function testProcesses({ place, open }: { place: () => string; open: () => Promise<Store> }): void {
+  const runAll = async (task: string): Promise<string[]> => {
+    const children = PROCESSES.map((name) => startWorker(place(), task, name));
+    return (await Promise.all(children.map((child) => child.ended))).flat();
+  };
+  const look = async <T>(work: (store: Store) => Promise<T>): Promise<T> => {
+    const store = await open();
+    return work(store).finally(() => store.close());
+  };
+
+  test('four processes that take the same hundred keys get each exactly once', async () => {
+    await look((store) =>
+      Promise.all(Array.from({ length: 100 }, (_, n) => store.write([{ put: `ticket ${n}`, value: 'v' }]))),
+    );
+    const taken = (await runAll('take')).map(Number).toSorted((a, b) => a - b);
+    expect(taken).toEqual(Array.from({ length: 100 }, (_, n) => n));
+  });
+
+  test('four processes reserve up to the limit together, and no reservation twice', async () => {
+    const reserved = (await runAll('reserve')).map(Number).toSorted((a, b) => a - b);
+    expect(reserved).toEqual(Array.from({ length: 200 }, (_, n) => n + 1));
+    expect(await look((store) => store.counter('quota'))).toBe(200);
+  });
+
+  test('no compare-and-set of four processes is lost', async () => {
+    expect(await runAll('compareAndSet')).toEqual(['done', 'done', 'done', 'done']);
+    expect((await look((store) => store.get('sum')))?.value).toBe('200');
+  });
+
+  test('R36: a lease keeps four processes apart, and its numbers never repeat', async () => {
+    const numbers = await runAll('lease');
+    expect(new Set(numbers).size).toBe(80);
+    expect((await look((store) => store.get('sum:{g}')))?.value).toBe('80');
+  });
+
+  test('messages reach the other processes, in order, within a second', async () => {
+    const listeners = PROCESSES.map((name) => startWorker(place(), 'listen', name));
+    await expect.poll(() => listeners.every(({ lines }) => lines[0] === 'listening')).toBe(true);
+    await look(async (store) => {
+      const expected = ['listening', ...Array.from({ length: 50 }, (_, n) => `message ${n}`)];
+      for (const message of expected.slice(1)) await store.publish('channel', message);
+      const took = startStopwatch();
+      await expect.poll(() => listeners.map(({ lines }) => lines)).toEqual(PROCESSES.map(() => expected));
+      expect(took()).toBeLessThan(1_000);
+    });
+    for (const listener of listeners) listener.endInput();
+    await Promise.all(listeners.map(({ ended }) => ended));
+  });
+
+  test('a process that has closed its store ends at once', async () => {
+    const child = startWorker(place(), 'close');
+    await expect.poll(() => child.lines, { interval: 10 }).toEqual(['closed']);
+    const took = startStopwatch();
+    await child.ended;
+    expect(took()).toBeLessThan(3_000);
+  });
+}

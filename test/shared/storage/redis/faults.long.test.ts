@@ -1,0 +1,486 @@
+/** What the Redis store does when its server is killed, frozen, full, made a replica, or not fit to be used at all. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { AppError } from '../../../../src/shared/errors.ts';
+import type { RedisDurability } from '../../../../src/shared/storage/redis/admission.ts';
+import { toStoreError } from '../../../../src/shared/storage/redis/faults.ts';
+import { createRedisStore, type RedisStoreOptions } from '../../../../src/shared/storage/redis/store.ts';
+import type { Store } from '../../../../src/shared/storage/store.ts';
+import { appendTo } from '../../../support/append-to.ts';
+import { skipWithout } from '../../../support/missing.ts';
+import { freePort } from '../../../support/ports.ts';
+import { startHoldingProxy } from '../../../support/redis-proxy.ts';
+import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
+import { startStopwatch } from '../../../support/stopwatch.ts';
+import { until } from '../../../support/until.ts';
+
+const UNAVAILABLE = { code: 'storage_unavailable', status: 503 };
+const opened: { close(): Promise<void> }[] = [];
+const started: RedisServer[] = [];
+
+beforeEach((context) => skipWithout(context, missingRedis));
+
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+  for (const server of started.splice(0)) await server.dispose();
+});
+
+async function start(args?: readonly string[]): Promise<RedisServer> {
+  const server = await startRedis(args);
+  started.push(server);
+  return server;
+}
+
+async function open(server: RedisServer, options: Partial<RedisStoreOptions> = {}): Promise<Store> {
+  const store = await createRedisStore({ url: server.url, durability: 'none', ...options });
+  opened.push(store);
+  return store;
+}
+
+/** Milliseconds until the call rejected with storage_unavailable. */
+async function refusalTime(call: Promise<unknown>): Promise<number> {
+  const took = startStopwatch();
+  await expect(call).rejects.toMatchObject(UNAVAILABLE);
+  return took();
+}
+
+/** Milliseconds until the store takes a write again. */
+function recoveryTime(store: Store): Promise<number> {
+  return until(() =>
+    store.ready().then(
+      () => true,
+      () => false,
+    ),
+  );
+}
+
+/** How many connections listen on a channel. Asking must not block the event loop: the store would not hear Redis meanwhile. */
+async function listeners({ url }: RedisServer): Promise<number> {
+  const client = new Redis(url);
+  const [channel] = (await client.pubsub('CHANNELS')) as string[];
+  const count = channel === undefined ? 0 : (await client.pubsub('NUMSUB', channel)).at(-1);
+  client.disconnect();
+  return Number(count);
+}
+
+describe('F4: a server that is killed under load', () => {
+  test('makes calls reject within 500 ms, loses nothing that was answered, and is used again within 2 s', async () => {
+    const server = await start();
+    const store = await open(server, { durability: 'aof' });
+    const answered = new Map<string, number>();
+    const slowest: number[] = [];
+    let running = true;
+    onTestFinished(() => {
+      running = false;
+    });
+    const workers = Array.from({ length: 20 }, async (_, worker) => {
+      const key = `worker ${worker}`;
+      for (let n = 1; running; n += 1) {
+        const took = startStopwatch();
+        const done = await store.write([{ put: key, value: String(n) }]).catch((error: unknown) => error);
+        slowest.push(took());
+        if (typeof done === 'number') answered.set(key, n);
+        else expect(done).toMatchObject(UNAVAILABLE);
+        if (typeof done !== 'number') await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    });
+    await until(() => answered.size === 20 && (answered.get('worker 0') ?? 0) > 50);
+    await server.kill();
+    const refusals = await Promise.all([store.get('a'), store.count('a'), store.ready()].map(refusalTime));
+    running = false;
+    await Promise.all(workers);
+    expect(Math.max(...refusals, ...slowest)).toBeLessThan(500);
+
+    await server.start();
+    expect(await recoveryTime(store)).toBeLessThan(2_000);
+    for (const [key, n] of answered) expect(Number((await store.get(key))?.value)).toBeGreaterThanOrEqual(n);
+  });
+
+  test('F8: and restarted, answers the first request of every store that was open, and the first message is heard', async () => {
+    const server = await start();
+    const stores = await Promise.all(Array.from({ length: 5 }, () => open(server)));
+    await stores[0]?.write([{ put: 'a', value: '1' }]);
+    const heard: string[] = [];
+    await stores[1]?.subscribe('c', (message) => heard.push(message));
+    const connections = server.ask('CLIENT', 'LIST').trim().split('\n').length;
+    await server.kill();
+    await server.start();
+    await until(async () => (await listeners(server)) === 1);
+    // Past the handshake, whose last command is INFO.
+    await until(() => {
+      const lines = server.ask('CLIENT', 'LIST').trim().split('\n');
+      return lines.length === connections && lines.every((line) => /cmd=(client\||subscribe|ping)/.test(line));
+    });
+    const values = await Promise.all(stores.map((store) => store.get('a')));
+    expect(values.map((record) => record?.value)).toEqual(['1', '1', '1', '1', '1']);
+    await stores[0]?.publish('c', 'after');
+    await expect.poll(() => heard).toEqual(['after']);
+  });
+
+  test('F5: and restarted empty, when that was allowed, serves on: versions are new, a lease that was forgotten fences off', async () => {
+    const server = await start(IN_MEMORY);
+    const store = await open(server);
+    await store.write([{ put: 'a:{t}', value: '1' }]);
+    const version = (await store.get('a:{t}'))?.version ?? 0;
+    const number = (await store.acquireLease('l:{t}', 'A', 60_000)) ?? 0;
+    await server.kill();
+    await server.start();
+    await recoveryTime(store);
+    expect(await store.get('a:{t}')).toBeUndefined();
+    expect(await store.write([{ put: 'a:{t}', value: '2' }], { fence: { lease: 'l:{t}', number } })).toBeUndefined();
+    await store.write([{ put: 'a:{t}', value: '2' }]);
+    expect((await store.get('a:{t}'))?.version).toBeGreaterThan(version);
+  });
+});
+
+describe('F6: a server that does not answer', () => {
+  test.each([
+    ['paused', (server: RedisServer) => void server.ask('CLIENT', 'PAUSE', '4000', 'ALL')],
+    ['stopped', (server: RedisServer) => server.signal('SIGSTOP')],
+  ])(
+    'because it is %s makes the first calls wait for the deadline and no other, and is used again within 2 s',
+    async (_, freeze) => {
+      const server = await start();
+      const store = await open(server, { deadlineMilliseconds: 1_000 });
+      await store.write([{ put: 'a', value: '1' }]);
+      freeze(server);
+      const since = performance.now();
+      const refusals = await Promise.all([store.get('a'), store.count('b'), store.ready()].map(refusalTime));
+      expect(performance.now() - since).toBeGreaterThan(950);
+      expect(Math.max(...refusals)).toBeLessThan(1_200);
+      // For less than the server is paused. None waits for the deadline again; the median leaves out what a busy machine adds.
+      const later: number[] = [];
+      while (later.length < 50 && performance.now() - since < 3_000) {
+        later.push(await refusalTime(store.get('a')));
+        await sleep(30);
+      }
+      expect(Math.max(...later)).toBeLessThan(500);
+      expect(later.sort((a, b) => a - b)[later.length >> 1]).toBeLessThan(100);
+      server.signal('SIGCONT');
+      await until(() => server.ask('PING').startsWith('PONG'));
+      expect(await recoveryTime(store)).toBeLessThan(2_000);
+      expect((await store.get('a'))?.value).toBe('1');
+    },
+  );
+
+  test('F25: but only for less than the deadline, again and again, is waited for', async () => {
+    const server = await start();
+    const store = await open(server);
+    const pauses = Array.from({ length: 5 }, async (_, n) => {
+      await sleep(n * 600);
+      server.ask('CLIENT', 'PAUSE', '400', 'ALL');
+    });
+    let running = true;
+    const refusals: unknown[] = [];
+    const workers = Array.from({ length: 10 }, async (_, worker) => {
+      for (let n = 0; running; n += 1)
+        await store.write([{ put: `worker ${worker}`, value: String(n) }]).catch((error) => refusals.push(error));
+    });
+    await Promise.all(pauses);
+    running = false;
+    await Promise.all(workers);
+    expect(refusals).toEqual([]);
+  });
+
+  test('keeps a bounded number of commands waiting', async () => {
+    const server = await start();
+    const store = await open(server, { deadlineMilliseconds: 300 });
+    server.signal('SIGSTOP');
+    const calls = Array.from({ length: 10_000 }, () => store.get('a').catch((error: unknown) => error));
+    const errors = await Promise.all(calls);
+    const refused = errors.filter((error) => error instanceof AppError && /^Too many/.test(error.logDetail ?? ''));
+    expect(refused).toHaveLength(10_000 - 8_192);
+    server.signal('SIGCONT');
+    expect(await recoveryTime(store)).toBeLessThan(2_000);
+  });
+
+  test('a stall of this process is not taken for one of the server', async () => {
+    const store = await open(await start(), { deadlineMilliseconds: 300 });
+    const call = store.get('a');
+    await new Promise((resolve) => setImmediate(resolve));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_600);
+    await expect(call).resolves.toBeUndefined();
+    await expect(store.get('a')).resolves.toBeUndefined();
+  });
+
+  test('F8: a connection that died unnoticed while nobody asked is replaced before the next request', async () => {
+    const server = await start();
+    const proxy = await startHoldingProxy(server.port);
+    opened.push(proxy);
+    const store = await open(server, { url: `redis://127.0.0.1:${proxy.port}` });
+    const heard: string[] = [];
+    await store.subscribe('c', (message) => heard.push(message));
+    const count = proxy.free();
+    proxy.holdOpenConnections();
+    await until(() => proxy.free() === count);
+    // The server still has the subscription of the dead connection.
+    await until(async () => (await listeners(server)) === 2);
+    // Refused at once while the new connection shakes hands; a request that waited on the dead one would fail by its deadline.
+    const isConnected = async () => {
+      const error = await store.write([{ put: 'a', value: '1' }]).then(
+        () => undefined,
+        (thrown: AppError) => thrown,
+      );
+      expect(error?.logDetail ?? '').toMatch(/^($|There is no connection to Redis)/);
+      return error === undefined;
+    };
+    await until(isConnected);
+    await store.publish('c', '1');
+    await expect.poll(() => heard).toEqual(['1']);
+  });
+
+  test('a write that was given up is not done after the next answer, even where the network delivers it late', async () => {
+    // A slow disk must not use the deadline up.
+    const server = await start(IN_MEMORY);
+    const proxy = await startHoldingProxy(server.port);
+    opened.push(proxy);
+    const store = await open(server, { url: `redis://127.0.0.1:${proxy.port}`, deadlineMilliseconds: 300 });
+    await store.write([{ put: 'a', value: 'first' }]);
+    proxy.holdOpenConnections();
+    await refusalTime(store.write([{ put: 'a', value: 'given up' }]));
+    await recoveryTime(store);
+    expect(await store.write([{ put: 'a', value: 'second' }])).toBeDefined();
+    proxy.release();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect((await store.get('a'))?.value).toBe('second');
+  });
+});
+
+test('F7: a server that is made a replica refuses writes and the probe, is read meanwhile, and serves again within 2 s', async () => {
+  const server = await start();
+  const store = await open(server);
+  await store.write([{ put: 'a', value: '1' }]);
+  server.ask('REPLICAOF', '127.0.0.1', String(await freePort()));
+  expect(await refusalTime(store.write([{ put: 'a', value: '2' }]))).toBeLessThan(500);
+  await until(() =>
+    store.get('a').then(
+      (record) => record?.value === '1',
+      () => false,
+    ),
+  );
+  await expect(store.ready()).rejects.toMatchObject({ ...UNAVAILABLE, logDetail: 'Redis responded READONLY' });
+  server.ask('REPLICAOF', 'NO', 'ONE');
+  expect(await recoveryTime(store)).toBeLessThan(2_000);
+  expect(await store.write([{ put: 'a', value: '3' }])).toBeDefined();
+});
+
+test('F7: after a failover behind one address the store leaves the old master, which only refuses to write', async () => {
+  const master = await start();
+  const replica = await start(['--replicaof', '127.0.0.1', String(master.port)]);
+  const proxy = await startHoldingProxy(master.port);
+  opened.push(proxy);
+  const store = await open(master, { url: `redis://127.0.0.1:${proxy.port}` });
+  await store.write([{ put: 'a', value: '1' }]);
+  await until(() => /:1\n$/.test(replica.ask('GET', 'a')));
+  replica.ask('REPLICAOF', 'NO', 'ONE');
+  proxy.redirect(replica.port);
+  master.ask('REPLICAOF', '127.0.0.1', String(replica.port));
+  expect(await recoveryTime(store)).toBeLessThan(2_000);
+  expect(await store.write([{ put: 'a', value: '2' }])).toBeDefined();
+  expect(replica.ask('GET', 'a')).toMatch(/:2\n$/);
+});
+
+test('a server without memory left refuses writes and the probe, all steps of a write together, and is read meanwhile', async () => {
+  const server = await start();
+  const store = await open(server);
+  await store.write([{ put: 'a:{t}', value: '1' }]);
+  server.ask('CONFIG', 'SET', 'maxmemory', '1');
+  const full = { ...UNAVAILABLE, retryAfterSeconds: 30 };
+  await expect(store.write([{ put: 'a:{t}', value: '2' }])).rejects.toMatchObject(full);
+  expect((await store.get('a:{t}'))?.value).toBe('1');
+  // Deleting is allowed without memory: a write that begins so must not stop half-way.
+  await Promise.allSettled([store.write([{ delete: 'a:{t}' }, { put: 'b:{t}', value: '2' }])]);
+  const both = [await store.get('a:{t}'), await store.get('b:{t}')];
+  expect(both.filter((record) => record !== undefined)).toHaveLength(1);
+  await expect(store.ready()).rejects.toMatchObject(full);
+  server.ask('CONFIG', 'SET', 'maxmemory', '0');
+  await expect(store.ready()).resolves.toBeUndefined();
+});
+
+describe('F5, R51: at the start', () => {
+  const lru = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];
+  test.each<[string, RedisDurability, string[], RegExp | undefined]>([
+    ['an append-only file', 'aof', ['--appendonly', 'yes'], undefined],
+    ['nothing kept', 'aof', IN_MEMORY, /keeps no append-only file/],
+    ['nothing kept', 'replicas', IN_MEMORY, /has no connected replica/],
+    ['nothing kept', 'none', IN_MEMORY, undefined],
+    ['an append-only file but eviction', 'aof', ['--appendonly', 'yes', ...lru], /may delete grants and sessions/],
+    ['eviction', 'replicas', lru, /may delete grants and sessions/],
+    ['eviction', 'none', lru, /may delete grants and sessions/],
+    [
+      'eviction of what has a lifetime',
+      'none',
+      ['--maxmemory-policy', 'volatile-ttl'],
+      /may delete grants and sessions/,
+    ],
+  ])('a server with %s under REDIS_DURABILITY=%s', async (_, durability, args, refusal) => {
+    const server = await start(args);
+    const opening = createRedisStore({ url: server.url, durability });
+    if (refusal === undefined) opened.push(await opening);
+    else
+      await expect(opening).rejects.toMatchObject({ name: 'StorageRefused', message: expect.stringMatching(refusal) });
+    if (refusal !== undefined) await until(() => server.ask('CLIENT', 'LIST').trim().split('\n').length === 1);
+  });
+
+  test('the message says what to do', async () => {
+    const server = await start(IN_MEMORY);
+    await expect(open(server, { durability: 'aof' })).rejects.toThrow(/Set appendonly to yes, or set REDIS_DURABILITY/);
+    server.ask('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+    await expect(open(server)).rejects.toThrow(/maxmemory-policy is allkeys-lru\. Set maxmemory-policy to noeviction/);
+  });
+
+  test('a server that is not there is storage_unavailable, with the cause', async () => {
+    const opening = createRedisStore({ url: `redis://127.0.0.1:${await freePort()}`, durability: 'none' });
+    await expect(opening).rejects.toMatchObject({ ...UNAVAILABLE, cause: { code: 'ECONNREFUSED' } });
+  });
+});
+
+describe('REDIS_DURABILITY=replicas:', () => {
+  test('a write is answered once the replica has it, and is unknown where none confirms it', async () => {
+    const master = await start();
+    const replica = await start(['--replicaof', '127.0.0.1', String(master.port)]);
+    await until(() => master.ask('INFO', 'replication').includes('state=online'));
+    const store = await open(master, { durability: 'replicas', deadlineMilliseconds: 2_000 });
+    await recoveryTime(store);
+    const names = Array.from({ length: 100 }, (_, n) => `k${n}`);
+    await Promise.all(names.map((name) => store.write([{ put: name, value: name }])));
+    expect(names.filter((name) => !replica.ask('GET', name).trim().endsWith(`:${name}`))).toEqual([]);
+
+    replica.signal('SIGSTOP');
+    const calls = [
+      store.write([{ put: 'a', value: '1' }]),
+      store.write([{ delete: 'k0' }]),
+      store.acquireLease('l', 'A', 1_000),
+      appendTo(store, 'log', 'entry', 1),
+      store.ready(),
+    ];
+    const later = new Promise((resolve) => setTimeout(resolve, 1_200)).then(() => refusalTime(store.ready()));
+    // A busy machine: the master is late, too, about when the time for the first writes is up.
+    const late = sleep(1_800).then(async () => {
+      master.signal('SIGSTOP');
+      await sleep(220);
+      master.signal('SIGCONT');
+    });
+    for (const time of await Promise.all(calls.map(refusalTime))) expect(time).toBeLessThan(2_200);
+    expect(await later).toBeLessThan(1_200);
+    await late;
+    // From now on none waits, until the replica has what it was sent.
+    for (let n = 0; n < 20; n += 1) expect(await refusalTime(store.ready())).toBeLessThan(100);
+    // Nothing more than memory is asked of reads and counters.
+    expect((await store.get('k1'))?.value).toBe('k1');
+    expect(await store.increment('c', 1, { lifetimeSeconds: 60 })).toBe(1);
+    replica.signal('SIGCONT');
+    expect(await recoveryTime(store)).toBeLessThan(2_000);
+    expect(await store.write([{ put: 'a', value: '2' }])).toBeDefined();
+  });
+});
+
+describe('when the server’s clock steps back,', () => {
+  const FUTURE = 8_000_000_000_000_000;
+
+  test('versions go on from what the record had, over its deletion too', async () => {
+    const server = await start();
+    const store = await open(server);
+    const endings: Record<string, (key: string) => Promise<unknown>> = {
+      kept: async () => {},
+      deleted: (key) => store.write([{ delete: key }]),
+    };
+    for (const [key, end] of Object.entries(endings)) {
+      server.ask('SET', key, `${FUTURE}:from before the step`);
+      const versions: number[] = [];
+      for (let n = 0; n < 2; n += 1) {
+        await end(key);
+        await store.write([{ put: key, value: 'x' }]);
+        versions.push((await store.get(key))?.version ?? 0);
+      }
+      expect(versions, key).toEqual([FUTURE + 1, FUTURE + 2]);
+    }
+  });
+
+  test('fencing numbers go on, and a lease lasts no longer than it was given for', async () => {
+    const server = await start();
+    const store = await open(server);
+    const lease = ['owner', 'A', 'number', String(FUTURE), 'until', String(FUTURE), 'length', '400'];
+    server.ask('HSET', 'l', ...lease);
+    expect(await store.acquireLease('l', 'B', 1_000)).toBeUndefined();
+    await new Promise((resolve) => setTimeout(resolve, 450));
+    expect(await store.acquireLease('l', 'B', 1_000)).toBe(FUTURE + 1);
+  });
+});
+
+describe('errors', () => {
+  const reply = (message: string) =>
+    Object.assign(new Error(message), { name: 'ReplyError', command: { name: 'set', args: ['a', 'secret'] } });
+
+  test.each([
+    'READONLY You cannot',
+    'OOM command',
+    'LOADING Redis',
+    'CLUSTERDOWN x',
+    'MASTERDOWN x',
+    'MISCONF x',
+    'NOAUTH x',
+  ])('%s is storage_unavailable, and its cause does not hold what would have been stored', (message) => {
+    const error = toStoreError(reply(message));
+    expect(error).toMatchObject({ ...UNAVAILABLE, cause: { message } });
+    expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('secret');
+    expect(error).not.toHaveProperty('cause.command');
+  });
+
+  test('a mistake in a command stays what it is, without what would have been stored', () => {
+    for (const message of ['WRONGTYPE Operation', 'CROSSSLOT Keys', 'ERR syntax error']) {
+      const mistake = reply(message);
+      expect(toStoreError(mistake)).toBe(mistake);
+      expect(mistake).not.toHaveProperty('command');
+    }
+    expect(toStoreError(reply('ERR max number of clients reached'))).toMatchObject(UNAVAILABLE);
+    expect(toStoreError(new Error('Connection is closed.'))).toMatchObject(UNAVAILABLE);
+  });
+});
+
+test('a write with a key of another kind changes nothing', async () => {
+  const store = await open(await start());
+  await store.write([{ put: 'record:{t}', value: '1' }]);
+  const write = store.write([
+    { put: 'a:{t}', value: 'must not stay' },
+    { index: 'record:{t}', add: 'm', score: 1 },
+  ]);
+  await expect(write).rejects.toThrow(/WRONGTYPE/);
+  expect(await store.get('a:{t}')).toBeUndefined();
+});
+
+test('what expired or ended leaves nothing behind for good', async () => {
+  const server = await start();
+  const store = await open(server);
+  await store.write([{ put: 'a', value: '1', lifetimeSeconds: 1 }]);
+  await store.increment('c', 1, { lifetimeSeconds: 1 });
+  await store.acquireLease('l', 'A', 1_000);
+  await store.releaseLease('l', 'A');
+  await store.write([{ put: 'b', value: '1' }]);
+  await store.write([{ delete: 'b' }]);
+  await store.ready();
+  const client = new Redis(server.port);
+  const keys = await client.keys('*');
+  const lives = await Promise.all(keys.map(async (key) => [key, await client.pttl(key)] as const));
+  await client.quit();
+  expect(lives.filter(([, life]) => life === -1)).toEqual([]);
+  expect(keys).toContain('l');
+  // Remembered for a day, so that a holder that wakes up late is refused.
+  expect(new Map(lives).get('l')).toBeGreaterThan(86_000_000);
+});
+
+test('a listener that throws does not keep the message from the others', async () => {
+  const store = await open(await start());
+  const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
+  const heard: string[] = [];
+  await store.subscribe('c', () => {
+    throw new Error('listener failed');
+  });
+  await store.subscribe('c', (message) => heard.push(message));
+  await store.publish('c', '1');
+  await expect.poll(() => heard).toEqual(['1']);
+  expect(warn).toHaveBeenCalledOnce();
+  warn.mockRestore();
+});

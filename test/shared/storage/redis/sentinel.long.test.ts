@@ -1,0 +1,76 @@
+/** The Redis store behind three sentinels, with a master and two replicas: the loss of the master. */
+
+import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
+import { skipWithout } from '../../../support/missing.ts';
+import { missingRedis, type SentinelSet, startSentinelSet } from '../../../support/redis-server.ts';
+import { startStopwatch } from '../../../support/stopwatch.ts';
+import { until } from '../../../support/until.ts';
+
+let set: SentinelSet;
+
+beforeEach(async (context) => {
+  skipWithout(context, missingRedis);
+  // A second attempt needs all three servers again.
+  set = await startSentinelSet();
+});
+
+afterEach(() => set?.dispose());
+
+test('when the master is killed under load, the store writes again within 5 s where a vote takes 3, and what was answered is there', async () => {
+  const store = await createRedisStore({
+    sentinels: set.addresses,
+    sentinelName: set.name,
+    durability: 'replicas',
+  });
+  const heard: string[] = [];
+  await store.subscribe('channel', (message) => heard.push(message));
+  const answered = new Map<string, number>();
+  const refusals: number[] = [];
+  let running = true;
+  onTestFinished(async () => {
+    running = false;
+    await store.close();
+  });
+  const workers = Array.from({ length: 10 }, async (_, worker) => {
+    const key = `worker ${worker}`;
+    for (let n = 1; running; n += 1) {
+      const took = startStopwatch();
+      try {
+        await store.write([{ put: key, value: String(n) }]);
+        answered.set(key, n);
+      } catch (error) {
+        refusals.push(took());
+        expect(error).toMatchObject({ code: 'storage_unavailable' });
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    }
+  });
+  await until(() => (answered.get('worker 0') ?? 0) > 50);
+
+  const master = set.servers.find((server) => server.ask('ROLE').startsWith('master'));
+  await master?.kill();
+  const sinceKilled = startStopwatch();
+  const oldPort = String(master?.port);
+  await until(() => !set.sentinels[0]?.ask('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', set.name).includes(oldPort));
+  const sinceElected = startStopwatch();
+  await until(() => refusals.length > 0);
+  const before = new Map(answered);
+  await until(() => [...answered].every(([key, n]) => n > (before.get(key) ?? 0)));
+  await until(() =>
+    store.counter('any').then(
+      () => true,
+      () => false,
+    ),
+  );
+  // Sentinels that split their votes begin again, as often as it takes; the store may add little to that.
+  expect(Math.min(sinceElected(), sinceKilled() - 3_000)).toBeLessThan(2_000);
+  running = false;
+  await Promise.all(workers);
+  expect(Math.max(...refusals)).toBeLessThan(500);
+  for (const [key, n] of answered) expect(Number((await store.get(key))?.value)).toBeGreaterThanOrEqual(n);
+  await until(async () => {
+    await store.publish('channel', 'after').catch(() => undefined);
+    return heard.includes('after');
+  });
+});

@@ -1,0 +1,96 @@
+/** The Redis store on one server: the duties of every store. */
+
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
+import { skipWithout } from '../../../support/missing.ts';
+import { IN_MEMORY, missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
+import { storeContract } from '../../../support/store-contract.ts';
+import { until } from '../../../support/until.ts';
+
+const shared = process.env.REDIS_TEST_URL;
+const missing = shared === undefined ? missingRedis : undefined;
+let server: RedisServer | undefined;
+let url = shared ?? '';
+
+beforeAll(async () => {
+  if (shared !== undefined || missing !== undefined) return;
+  server = await startRedis(IN_MEMORY);
+  url = server.url;
+});
+
+afterAll(() => server?.dispose());
+
+storeContract(
+  'the Redis store',
+  async () => {
+    const keyPrefix = `gatehouse-test-${randomUUID()}:`;
+    return {
+      open: () => createRedisStore({ url, durability: 'none', keyPrefix, deadlineMilliseconds: 5_000 }),
+      elapse: (milliseconds) => sleep(milliseconds),
+      dispose: () => removeKeys(keyPrefix),
+    };
+  },
+  missing,
+);
+
+test('records that are asked for in one turn are one command, and everybody gets their own', async (context) => {
+  skipWithout(context, missing);
+  const keyPrefix = `gatehouse-test-${randomUUID()}:`;
+  const store = await createRedisStore({ url, durability: 'none', keyPrefix, deadlineMilliseconds: 5_000 });
+  const client = new Redis(url);
+  const asked = async () => Number(/cmdstat_mget:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0);
+  try {
+    await store.write([{ put: 'one:{a}', value: 'of a' }]);
+    await store.write([{ put: 'one:{b}', value: 'of b' }]);
+    const before = await asked();
+    const found = await Promise.all(
+      ['one:{b}', 'one:{nobody}', 'one:{a}', 'one:{b}'].map(async (key) => (await store.get(key))?.value),
+    );
+    expect(found).toEqual(['of b', undefined, 'of a', 'of b']);
+    expect((await asked()) - before).toBe(1);
+    // A write that was sent earlier in the same turn is seen.
+    const written = store.write([{ put: 'one:{a}', value: 'newer' }]);
+    expect((await store.get('one:{a}'))?.value).toBe('newer');
+    await written;
+  } finally {
+    await store.close();
+    await client.quit();
+    await removeKeys(keyPrefix);
+  }
+});
+
+test.for([
+  ['that counts slots as a cluster does', ['--cluster-enabled', 'yes'], ['CLUSTER', 'ADDSLOTSRANGE', '0', '16383']],
+  ['whose ACL forbids MGET', [], ['ACL', 'SETUSER', 'default', '-mget']],
+] satisfies [string, string[], string[]][])(
+  'on one server %s records are asked for one by one',
+  async ([, args, command], context) => {
+    skipWithout(context, missing);
+    const own = await startRedis([...IN_MEMORY, ...args]);
+    try {
+      expect(own.ask(...command)).toContain('OK');
+      if (args.length > 0) await until(() => own.ask('CLUSTER', 'INFO').includes('cluster_state:ok'));
+      const store = await createRedisStore({ url: own.url, durability: 'none', deadlineMilliseconds: 5_000 });
+      await store.write([{ put: 'one:{a}', value: 'of a' }]);
+      await store.write([{ put: 'one:{b}', value: 'of b' }]);
+      for (let times = 0; times < 2; times += 1) {
+        const found = await Promise.all([store.get('one:{a}'), store.get('one:{b}')]);
+        expect(found.map((record) => record?.value)).toEqual(['of a', 'of b']);
+      }
+      await store.close();
+    } finally {
+      await own.dispose();
+    }
+  },
+);
+
+async function removeKeys(prefix: string): Promise<void> {
+  const client = new Redis(url);
+  for await (const keys of client.scanStream({ match: `${prefix}*`, count: 1_000 })) {
+    if (keys.length > 0) await client.unlink(...keys);
+  }
+  await client.quit();
+}

@@ -1,0 +1,195 @@
+/** R126: real processes whose storage is emptied, replaced or changed while they run, and comes back. */
+import { renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, type TestContext, test } from 'vitest';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { retryWhileUnavailable } from '../../../src/shared/storage/retry.ts';
+import { ask, DATA } from '../../support/ask.ts';
+import { type Crowd, type CrowdPerson, startCrowd } from '../../support/crowd.ts';
+import type { Member, StoreKind } from '../../support/fleet.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { APPEND_ONLY, missingRedis, type RedisServer, startCluster } from '../../support/redis-server.ts';
+import { startStopwatch } from '../../support/stopwatch.ts';
+import { until } from '../../support/until.ts';
+
+/** The promise, and what a busy machine may add to a timer. */
+const NOTICED_MS = 10_000 + 2_000;
+
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+interface Started {
+  crowd: Crowd;
+  member: Member;
+  person: CrowdPerson;
+}
+
+async function start(kind: StoreKind, otherRedis?: Record<string, string>): Promise<Started> {
+  const crowd = await startCrowd({ kind, processes: 1, people: 3, ...(otherRedis && { otherRedis }) });
+  closers.push(() => crowd.close());
+  const [person] = crowd.people;
+  if (!person) throw new Error('There are no people.');
+  expect((await crowd.thread(crowd.member(0), person)).status).toBe(200);
+  return { crowd, member: crowd.member(0), person };
+}
+
+function redisOf({ crowd }: Started): RedisServer {
+  if (!crowd.redis) throw new Error('There is no Redis.');
+  return crowd.redis;
+}
+
+const ready = async ({ crowd, member }: Started) => JSON.parse((await crowd.manage(member, '/readyz')).body);
+
+async function gauge({ crowd, member }: Started, name: string): Promise<number> {
+  const { body } = await crowd.manage(member, '/metrics');
+  return Number(
+    body
+      .split('\n')
+      .find((line) => line.startsWith(`${name} `))
+      ?.split(' ')[1],
+  );
+}
+
+/** Without any request: only the gauges are read, which ask nothing of the storage. */
+async function untilNoticed(started: Started, reason: 'replaced' | 'unfit'): Promise<void> {
+  const took = startStopwatch();
+  await until(async () => (await gauge(started, `gatehouse_storage_refused{reason="${reason}"}`)) === 1);
+  expect(took()).toBeLessThan(NOTICED_MS);
+  expect(await gauge(started, 'gatehouse_ready')).toBe(0);
+  expect(await ready(started)).toMatchObject({ ready: false, reason });
+  const line = new RegExp(`"reason":"${reason}".*"msg":"storage lost"`);
+  await until(async () => line.test(started.crowd.output()));
+}
+
+/** Every kind of route gets 503, and the process lives. */
+async function allRefused({ crowd, member, person }: Started): Promise<void> {
+  const refused = [
+    await crowd.thread(member, person),
+    await crowd.get(member, '/session', person),
+    await crowd.get(member, '/admin/api/overview', person),
+    await crowd.post(member, '/sign-out', person),
+    await crowd.post(member, '/connections/platform/disconnect', person),
+    await ask(`${member.url}/relay/threads/current`, { headers: { ...DATA, authorization: 'Bearer gh_relay_x' } }),
+  ];
+  const told = refused.map(({ status, body }) => [status, JSON.parse(body).code]);
+  expect(told.slice(0, 5)).toEqual(Array(5).fill([503, 'storage_unavailable']));
+  expect((await crowd.manage(member, '/healthz')).status).toBe(200);
+  expect(member.isRunning()).toBe(true);
+}
+
+async function backAgain(started: Started): Promise<void> {
+  const { crowd, member, person } = started;
+  await until(async () => (await gauge(started, 'gatehouse_ready')) === 1);
+  expect((await crowd.thread(member, person)).status).toBe(200);
+  await until(async () => crowd.output().includes('"msg":"storage is back"'));
+}
+
+const onRedis = (name: string, work: () => Promise<void>) =>
+  test(name, async (context: TestContext) => {
+    skipWithout(context, missingRedis);
+    await work();
+  });
+
+describe('R126 a process whose storage', () => {
+  onRedis(
+    'is emptied (FLUSHALL) is not ready within 10 s, refuses all with 503, and writes nothing to it',
+    async () => {
+      const started = await start('Redis');
+      const { crowd, member, person } = started;
+      const redis = redisOf(started);
+      redis.ask('FLUSHALL');
+      await untilNoticed(started, 'replaced');
+      redis.ask('FLUSHALL');
+      await allRefused(started);
+      crowd.provider.lifetimeSeconds = 1;
+      const refreshes = crowd.provider.refreshes();
+      // Chores run every few seconds; the probe every second.
+      await new Promise((resolve) => setTimeout(resolve, 8_000));
+      expect([redis.ask('DBSIZE').trim(), crowd.provider.refreshes()]).toEqual(['0', refreshes]);
+      // A new start takes the storage as it is.
+      await member.kill();
+      await member.start();
+      expect((await crowd.thread(member, person)).status).toBe(401);
+    },
+  );
+
+  onRedis('is emptied says 503 from the first request on, and never 401', async () => {
+    const started = await start('Redis');
+    const { crowd, member, person } = started;
+    redisOf(started).ask('FLUSHALL');
+    const statuses = [];
+    for (let n = 0; n < 20; n += 1) statuses.push((await crowd.thread(member, person)).status);
+    expect(new Set(statuses)).toEqual(new Set([503]));
+  });
+
+  onRedis('comes back on an empty volume refuses all, and goes on once the volume is mounted again', async () => {
+    const started = await start('Redis');
+    const { crowd, member, person } = started;
+    const redis = redisOf(started);
+    const folder = join(redis.directory, 'appendonlydir');
+    await redis.kill();
+    renameSync(folder, join(redis.directory, 'aside'));
+    await redis.start(APPEND_ONLY);
+    const statuses: number[] = [];
+    await until(async () => {
+      statuses.push((await crowd.thread(member, person)).status);
+      return (await ready(started)).reason === 'replaced';
+    });
+    expect(new Set(statuses)).toEqual(new Set([503]));
+    await untilNoticed(started, 'replaced');
+    await allRefused(started);
+    expect(redis.ask('DBSIZE').trim()).toBe('0');
+    await redis.kill();
+    rmSync(folder, { recursive: true });
+    renameSync(join(redis.directory, 'aside'), folder);
+    await redis.start(APPEND_ONLY);
+    await backAgain(started);
+    // What happened is in the audit trail as soon as there is one again.
+    const trail = async () => (await crowd.vault.store.readLog(keys.auditLog, { limit: 200 })).items;
+    await until(async () => (await trail()).some(({ entry }) => JSON.parse(entry).event === 'storage.refused'));
+  });
+
+  onRedis('may evict keys, or keeps no file any more, refuses all until that is mended', async () => {
+    const started = await start('Redis');
+    const redis = redisOf(started);
+    for (const [name, wrong, right] of [
+      ['maxmemory-policy', 'allkeys-lru', 'noeviction'],
+      ['appendonly', 'no', 'yes'],
+    ] as const) {
+      redis.ask('CONFIG', 'SET', name, wrong);
+      await untilNoticed(started, 'unfit');
+      expect((await ready(started)).detail).toContain(name);
+      await allRefused(started);
+      redis.ask('CONFIG', 'SET', name, right);
+      await backAgain(started);
+    }
+  });
+
+  onRedis('lost what one master of the cluster had refuses all', async () => {
+    const nodes = await startCluster(3);
+    closers.push(() => Promise.all(nodes.map((node) => node.dispose())));
+    const started = await start('Redis', { REDIS_CLUSTER: nodes.map(({ port }) => `127.0.0.1:${port}`).join(',') });
+    for (const node of nodes.slice(1)) {
+      const other = node.ask('GET', 'schema').includes('MOVED') ? node : undefined;
+      if (!other) continue;
+      other.ask('FLUSHALL');
+      await untilNoticed(started, 'replaced');
+      return;
+    }
+  });
+
+  test.each(['SQLite', 'Redis'] as const)('has another identity refuses all (%s)', async (kind) => {
+    const started = await start(kind);
+    const { crowd } = started;
+    const { store } = crowd.vault;
+    const before = await retryWhileUnavailable(() => store.get(keys.schema));
+    const put = (value: string) => retryWhileUnavailable(() => store.write([{ put: keys.schema, value }]));
+    await put(JSON.stringify({ ...JSON.parse(before?.value ?? ''), identity: 'another' }));
+    await untilNoticed(started, 'replaced');
+    await allRefused(started);
+    await put(before?.value ?? '');
+    await backAgain(started);
+  });
+});

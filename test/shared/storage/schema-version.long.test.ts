@@ -1,0 +1,171 @@
+/** F29: a program refuses what is too new or too old for it, and to start beside a process that could not read what it writes. */
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { writeBackup } from '../../../src/gatehouse/commands/backup-file.ts';
+import { createBackupKeys } from '../../../src/gatehouse/commands/restore-keys.ts';
+import { startGatehouse } from '../../../src/gatehouse/start.ts';
+import { StartRefused } from '../../../src/shared/errors.ts';
+import { copyOut } from '../../../src/shared/storage/copy.ts';
+import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
+import { keys, OLDEST_READABLE, SCHEMA, type SchemaVersion } from '../../../src/shared/storage/keys.ts';
+import { agreeOnSchema } from '../../../src/shared/storage/schema-version.ts';
+import { makeSealer, sealerOf } from '../../support/encryption-keys.ts';
+import { skipWithout } from '../../support/missing.ts';
+import { emptyPlace, type Place } from '../../support/places.ts';
+import { freePort } from '../../support/ports.ts';
+import { runServer, startProgram } from '../../support/program.ts';
+import { missingRedis } from '../../support/redis-server.ts';
+import { runCommand } from '../../support/terminal.ts';
+
+/** A later version, which this program can read or cannot. */
+const READABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version };
+const UNREADABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version + 1 };
+/** Just below what this program can read. */
+const CANDIDATE: SchemaVersion = { version: OLDEST_READABLE - 1, oldestReader: 1 };
+
+describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
+  let place: Place;
+  let env: Record<string, string>;
+  let directory: string;
+  beforeEach(async (context) => {
+    skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
+    place = await emptyPlace(kind);
+    directory = mkdtempSync(join(tmpdir(), 'gatehouse-schema-'));
+    const port = await freePort();
+    env = {
+      PUBLIC_URL: `http://127.0.0.1:${port}`,
+      PORT: String(port),
+      MANAGEMENT_PORT: String(await freePort()),
+      SESSION_SECRETS: randomBytes(48).toString('base64'),
+      ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
+      DATA_DIR: join(directory, 'data'),
+      ...place.env,
+    };
+    await startAndStop();
+  });
+  afterEach(async () => {
+    await place?.dispose();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  const record = () =>
+    place.look(
+      async (store) =>
+        JSON.parse((await store.get(keys.schema))?.value ?? '{}') as SchemaVersion & { identity?: string },
+    );
+  const stored = async () => {
+    const { identity: _, ...rest } = await record();
+    return rest;
+  };
+  const put = (schema: object) =>
+    place.look((store) => store.write([{ put: keys.schema, value: JSON.stringify(schema) }]));
+  /** In this process: that a refused start ends a process with 78 is shown once. */
+  const start = () => startGatehouse(env, { write: () => undefined });
+  const startAndStop = async () => (await start()).close();
+
+  test('the first start notes the version, and the next leaves it as it is', async () => {
+    expect(await stored()).toEqual(SCHEMA);
+    const version = () => place.look(async (store) => (await store.get(keys.schema))?.version);
+    const before = await version();
+    await startAndStop();
+    expect(await version()).toBe(before);
+  });
+
+  test('R126 a first start gives the storage an identity, which stays, and which no copy has', async () => {
+    const { identity } = await record();
+    expect(identity).toMatch(/^[\w-]{36}$/);
+    await startAndStop();
+    expect((await record()).identity).toBe(identity);
+    const items = await place.look(async (store) => (await Array.fromAsync(copyOut(store))).flat());
+    expect(items.some((item) => 'record' in item && item.record === keys.schema)).toBe(true);
+    expect(JSON.stringify(items)).not.toContain(identity);
+  });
+
+  test('an older program ends with 78, says why, and leaves everything as it is', async () => {
+    await put(UNREADABLE);
+    const before = await place.items();
+    const { status, stderr } = await runServer(env);
+    const refusal = /^Gatehouse cannot start:\n- The storage has version .* from before the upgrade\.\n$/;
+    expect([status, stderr]).toEqual([78, expect.stringMatching(refusal)]);
+    expect(await place.items()).toEqual(before);
+  });
+
+  test('commands end with 78 as well, and a move writes nothing', async () => {
+    await put(UNREADABLE);
+    const target = join(directory, 'target');
+    const from = kind === 'Redis' ? 'redis' : 'sqlite';
+    const commands = [
+      ['backup', join(directory, 'file')],
+      ['migrate', '--from', from, '--to', `sqlite:${target}`],
+    ];
+    for (const command of commands) expect((await runCommand(command, env)).status, command[0]).toBe(78);
+    expect(await stored()).toEqual(UNREADABLE);
+  });
+
+  test('the data of a release candidate is refused with 78, by a start and by commands, and stays as it is', async () => {
+    await put(CANDIDATE);
+    const before = await place.items();
+    const [backup, target] = [join(directory, 'backup'), join(directory, 'target')];
+    const seal = (digest: string) => sealerOf(env).seal(digest, keys.backupSeal);
+    await place.look((store) =>
+      writeBackup({
+        file: backup,
+        replace: false,
+        storage: 'some',
+        items: copyOut(store),
+        seal,
+        advance: () => undefined,
+      }),
+    );
+    const commands = [
+      ['backup', join(directory, 'file')],
+      ['status'],
+      ['restore', backup, '--replace'],
+      ['backup', 'verify', backup],
+      ['migrate', '--from', kind === 'Redis' ? 'redis' : 'sqlite', '--to', `sqlite:${target}`],
+    ];
+    const refusal = String(await start().catch((error: StartRefused) => error.message));
+    for (const command of commands)
+      expect(await runCommand(command, env), command.join(' ')).toMatchObject({
+        ...{ status: 78, stderr: `This cannot be done:\n- ${refusal}\n` },
+      });
+    for (const part of ['release candidate', 'empty storage', 'sign in and connect again', 'apps apply FILE'])
+      expect(refusal).toContain(part);
+    expect(await place.items()).toEqual(before);
+  });
+
+  test('an older program that can read what is stored starts, and leaves the newer version noted', async () => {
+    await put({ ...READABLE, ofNewerVersion: true });
+    await startAndStop();
+    expect(await stored()).toEqual({ ...READABLE, ofNewerVersion: true });
+  });
+
+  test('a newer program that a running one could not read refuses, until that one has ended', async () => {
+    const running = startProgram(['node', 'src/server.ts'], env);
+    await running.printed('Gatehouse is ready');
+    const agree = () => place.look((store) => agreeOnSchema(store, UNREADABLE));
+    await expect(agree()).rejects.toThrow(StartRefused);
+    expect(await stored()).toEqual(SCHEMA);
+    running.signal('SIGTERM');
+    await running.ended;
+    await agree();
+    expect(await stored()).toEqual(UNREADABLE);
+    await expect(start()).rejects.toThrow(StartRefused);
+  });
+
+  test('programs of several versions that start at once leave the highest version noted', async () => {
+    await place.look(async (store) => {
+      const versions = [1, 2, 3, 2, 1].map((more) => ({ version: SCHEMA.version + more, oldestReader: 1 }));
+      await Promise.all(versions.map((own) => agreeOnSchema(store, own)));
+    });
+    expect(await stored()).toEqual({ version: SCHEMA.version + 3, oldestReader: SCHEMA.oldestReader });
+  });
+});
+
+test('F29 a backup of a newer version is refused before anything is written', () => {
+  const item = { record: keys.schema, value: JSON.stringify(UNREADABLE), version: 1 };
+  expect(() => createBackupKeys(makeSealer()).scan([item])).toThrow(StartRefused);
+});
