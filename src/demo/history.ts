@@ -3,34 +3,19 @@
  * a clock that moves through these days. It is the same at every start, apart from keys and ids that are drawn by the system.
  */
 
-import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Config } from '../shared/config/config.ts';
 import { createSqliteStore } from '../shared/storage/sqlite/store.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 import { planAdministration } from './administration.ts';
-import type { DemoApps } from './apps.ts';
 import { DAYS, isWeekend, isWorkingHour, startOfDay, startOfHour } from './calendar.ts';
 import { PEOPLE } from './people.ts';
-import { createRandom, type Random } from './random.ts';
+import { createRandom } from './random.ts';
 import { planServices } from './relay-calls.ts';
-import { openRooms, type Rooms } from './rooms.ts';
-import { createTimeline, type Timeline } from './timeline.ts';
+import { openRooms } from './rooms.ts';
+import type { Scene } from './scene.ts';
+import { createTimeline } from './timeline.ts';
 import { planVisits, userOf } from './visits.ts';
-
-export interface Scene {
-  rooms: Rooms;
-  timeline: Timeline;
-  random: Random;
-  /** The start of the demo: milliseconds since the epoch, like every time in this folder. */
-  now: number;
-  sandbox: Sandbox;
-  apps: DemoApps;
-  /** URLs that webhook messages are sent to. */
-  receivers: { working: string; failing: string };
-  /** The provider was down. */
-  outage: { from: number; to: number };
-}
 
 const SEED = 20_311;
 const FAILING_SINCE_MS = 2.3 * DAY_MS;

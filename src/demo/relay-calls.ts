@@ -5,8 +5,8 @@ import { DAY_MS, HOUR_MS, isoTime } from '../shared/time.ts';
 import { changesOf } from './administration.ts';
 import { hourOf, isWeekend, startOfHour } from './calendar.ts';
 import { BARE_POLICY } from './demo-token.ts';
-import type { Scene } from './history.ts';
 import { PEOPLE, QUENTIN } from './people.ts';
+import type { Scene } from './scene.ts';
 import { userOf } from './visits.ts';
 
 type Wanted = Parameters<Scene['rooms']['relayTokens']['create']>[1];

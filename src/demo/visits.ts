@@ -11,8 +11,8 @@ import type { SessionUser } from '../shared/sessions/session.ts';
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 import { type DemoApp, registrationOf } from './apps.ts';
 import { isWeekend, startOfDay } from './calendar.ts';
-import type { Scene } from './history.ts';
 import { ADMINISTRATOR, DISABLED, PEOPLE, type Person } from './people.ts';
+import type { Scene } from './scene.ts';
 
 /** Found by the reference that the terminal shows. */
 export const REFUSED_REFERENCE = 'b7f3d02c';

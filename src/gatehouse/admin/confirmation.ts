@@ -8,9 +8,9 @@ import { AppError } from '../../shared/errors.ts';
 import { formField, formFields, queryField, queryFields } from '../../shared/http/body.ts';
 import type { Flash } from '../../shared/pages/flash.ts';
 import { type FormView, formHandler } from '../../shared/pages/form.ts';
-import type { AdminParts } from './admin.ts';
 import { adminPath } from './admin-path.ts';
 import type { AdminPageData, PageRequest } from './page.ts';
+import type { AdminParts } from './parts.ts';
 
 declare module '../../shared/pages/page-data.ts' {
   interface PageData {

@@ -10,12 +10,12 @@ import { listOf } from '../../shared/http/list-schema.ts';
 import { operation } from '../../shared/http/operation.ts';
 import type { Records } from '../../shared/storage/records.ts';
 import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';
-import type { AdminParts } from './admin.ts';
 import { audited } from './change.ts';
 import { confirmation } from './confirmation.ts';
 import { type Columns, sendCsv } from './csv.ts';
 import { type ListView, listPage } from './list-page.ts';
 import { type ListQuery, listQuery, matches, pageOptions } from './listing.ts';
+import type { AdminParts } from './parts.ts';
 import { type Selection, selectionOf, withGone, workOnEach } from './selection.ts';
 
 /** The item that a call created or changed, and members that only this response contains, such as a new secret. */

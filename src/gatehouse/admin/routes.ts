@@ -1,6 +1,5 @@
 /** Every route of the administration with its guard, on one screen, with the menu and the resources that handle them. */
 import type { Route } from '../../shared/http/route-table.ts';
-import type { AdminParts } from './admin.ts';
 import { adminTokenRoutes } from './admin-tokens/routes.ts';
 import { auditRoutes } from './audit/routes.ts';
 import { binRollbackRoutes } from './bin/rollback.ts';
@@ -15,6 +14,7 @@ import type { AdminGuards } from './guards.ts';
 import { keyRoutes } from './keys/routes.ts';
 import { overviewRoutes } from './overview/routes.ts';
 import type { Menu } from './page.ts';
+import type { AdminParts } from './parts.ts';
 import { policyRoutes } from './policy/routes.ts';
 import { relayTokenRoutes } from './relay-tokens/routes.ts';
 import { searchRoutes } from './search/routes.ts';

@@ -1,9 +1,6 @@
 /** What a rollback changes between: the last import, and what was used before it. */
 import type { Dataset, DatasetAbout } from '../../shared/bin/dataset.ts';
-import type { DatasetVersion, DatasetVersions } from './stored-dataset.ts';
-
-/** Stands for the built-in data set, which has no import. */
-export const BUILT_IN_ID = 'built_in';
+import { BUILT_IN_ID, type DatasetVersion, type DatasetVersions } from './stored-dataset.ts';
 
 /** An import, or the built-in data set, described without loading it. */
 export type UsedDataset = DatasetVersion | (DatasetAbout & { id: string; size: number; importedAt: null });

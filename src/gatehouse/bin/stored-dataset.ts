@@ -7,7 +7,9 @@ import type { Store, Write } from '../../shared/storage/store.ts';
 import { HOUR_MS, isoTime } from '../../shared/time.ts';
 import type { DatasetChange } from './dataset-change.ts';
 import { decodeDataset, type EncodedDataset, encodeDataset } from './dataset-codec.ts';
-import { BUILT_IN_ID } from './rollback.ts';
+
+/** Stands for the built-in data set, which has no import. */
+export const BUILT_IN_ID = 'built_in';
 
 /** An imported data set, described without loading it. */
 export interface DatasetVersion extends DatasetAbout {

@@ -5,8 +5,8 @@ import { keys } from '../../shared/storage/keys.ts';
 import { matchingPage } from '../../shared/storage/matching-page.ts';
 import { allPages, encodeCursor } from '../../shared/storage/paging.ts';
 import type { Store } from '../../shared/storage/store.ts';
+import type { StoredGrant } from './grant.ts';
 import { EXPIRING_MS, type Grant, type Health, seenBy } from './grant.ts';
-import type { StoredGrant } from './grant-store.ts';
 
 export interface ListedConnection {
   userId: string;

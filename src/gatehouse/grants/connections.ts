@@ -10,6 +10,7 @@ import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
 import type { ConnectLinks } from './connect-links.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
+import type { StoredGrant } from './grant.ts';
 import {
   type FailureCause,
   type Grant,
@@ -20,7 +21,7 @@ import {
   revocationToken,
   seenBy,
 } from './grant.ts';
-import { type GrantReading, type GrantStore, type StoredGrant, undoWrite } from './grant-store.ts';
+import { type GrantReading, type GrantStore, undoWrite } from './grant-store.ts';
 import { checkedAtOf, notCheckedSince } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
 

@@ -9,15 +9,7 @@ import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
 import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
 import { createConnectionIds } from './connection-ids.ts';
 import { type ConnectionIndex, connectionOf, type ListedConnection, memberOf } from './connection-index.ts';
-import { type Grant, seenBy } from './grant.ts';
-
-/** `unreadable`: the record cannot be opened (wrong key, damaged, copied from another user); only this connection is lost. */
-export type StoredGrant = ReadableGrant | { unreadable: SealError; version: number };
-
-export interface ReadableGrant {
-  grant: Grant;
-  version: number;
-}
+import { type Grant, type ReadableGrant, type StoredGrant, seenBy } from './grant.ts';
 
 interface OpenedGrant extends ReadableGrant {
   /** When this process last saved the time of use, in milliseconds since the epoch; 0 where it has not. */

@@ -1,7 +1,9 @@
 /** A grant: its token set, whether that is usable or due for a refresh, and the health of the connection. Pure. */
+
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { DpopKey } from '../../shared/provider/dpop.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
+import type { SealError } from '../../shared/storage/sealed.ts';
 import { DAY_MS } from '../../shared/time.ts';
 import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
 
@@ -116,6 +118,14 @@ export interface Grant {
   rotates?: boolean | undefined;
   /** The fencing number of the refresh that got the tokens: of two concurrent refreshes the higher one wins. Absent after a sign-in. */
   refreshedBy?: number | undefined;
+}
+
+/** `unreadable`: the record cannot be opened (wrong key, damaged, copied from another user); only this connection is lost. */
+export type StoredGrant = ReadableGrant | { unreadable: SealError; version: number };
+
+export interface ReadableGrant {
+  grant: Grant;
+  version: number;
 }
 
 /**

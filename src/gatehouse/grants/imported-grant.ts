@@ -4,8 +4,9 @@ import type { Write } from '../../shared/storage/store.ts';
 import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { sameAccount } from './consent.ts';
+import type { StoredGrant } from './grant.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
-import { type GrantStore, type StoredGrant, undoWrite } from './grant-store.ts';
+import { type GrantStore, undoWrite } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { OTHER_SUBJECT } from './refresh-outcome.ts';
 

@@ -1,7 +1,7 @@
 /** Writes the lists of connections after each write of a grant, and later where the storage fails at that moment. */
 import { createWriteQueue } from '../../shared/storage/write-queue.ts';
 import type { ConnectionIndex, ListedConnection } from './connection-index.ts';
-import type { StoredGrant } from './grant-store.ts';
+import type { StoredGrant } from './grant.ts';
 
 /** @param parts `lost`: called with the number of connections whose lists stay as they were */
 export function createListing(parts: {

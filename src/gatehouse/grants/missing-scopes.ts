@@ -4,8 +4,9 @@ import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { ConnectionIndex } from './connection-index.ts';
 import { OFFLINE } from './consent.ts';
+import type { StoredGrant } from './grant.ts';
 import { type Grant, isUnchecked } from './grant.ts';
-import type { GrantStore, StoredGrant } from './grant-store.ts';
+import type { GrantStore } from './grant-store.ts';
 
 /** A provider may leave these out of its response. */
 const OFTEN_UNNAMED = ['openid', OFFLINE];

@@ -3,8 +3,9 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import { remembered } from '../../shared/remembered.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
+import type { StoredGrant } from './grant.ts';
 import { type Grant, healthOf } from './grant.ts';
-import type { GrantStore, StoredGrant } from './grant-store.ts';
+import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { isNarrowingRefusal } from './refresh-outcome.ts';
 

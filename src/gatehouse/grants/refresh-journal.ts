@@ -2,8 +2,9 @@
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
+import type { ReadableGrant } from './grant.ts';
 import { type Grant, isSpentByUse, type OpenRefresh } from './grant.ts';
-import type { GrantStore, ReadableGrant } from './grant-store.ts';
+import type { GrantStore } from './grant-store.ts';
 import type { RefreshRequest } from './refresh-state.ts';
 
 /** One call to the provider: the grant that it sends, and the version and fence for the writes that follow. */

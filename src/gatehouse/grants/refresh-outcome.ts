@@ -6,6 +6,7 @@ import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import { accountAfter, isOtherAccount } from './consent.ts';
+import type { ReadableGrant, StoredGrant } from './grant.ts';
 import {
   type FailureCause,
   type Grant,
@@ -15,7 +16,7 @@ import {
   withFailure,
   withTokens,
 } from './grant.ts';
-import type { GrantStore, ReadableGrant, StoredGrant } from './grant-store.ts';
+import type { GrantStore } from './grant-store.ts';
 import { type RefreshCall, withEntryClosed, withEntrySettled } from './refresh-journal.ts';
 import { isNarrowed } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';

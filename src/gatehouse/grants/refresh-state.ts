@@ -1,8 +1,8 @@
 /** What a stored grant says about refreshing it, and how long a refresh may hold its lease. Pure. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { DAY_SECONDS } from '../../shared/time.ts';
+import type { ReadableGrant, StoredGrant } from './grant.ts';
 import { type Grant, hasUsableToken, isBackingOff, isRefreshDue, isUnchecked, spreadOf } from './grant.ts';
-import type { ReadableGrant, StoredGrant } from './grant-store.ts';
 
 export interface RefreshRequest {
   userId: string;

@@ -9,8 +9,9 @@ import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Fence, Leases } from '../../shared/storage/lease.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
+import type { StoredGrant } from './grant.ts';
 import { type Grant, hasUsableToken } from './grant.ts';
-import { type GrantStore, type StoredGrant, storedAsSeenBy } from './grant-store.ts';
+import { type GrantStore, storedAsSeenBy } from './grant-store.ts';
 import { createOpenEntry, type RefreshCall } from './refresh-journal.ts';
 import { createRefreshOutcomes, OTHER_SUBJECT } from './refresh-outcome.ts';
 import {

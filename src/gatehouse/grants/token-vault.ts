@@ -3,8 +3,9 @@
 import { AppError } from '../../shared/errors.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { DpopKey } from '../../shared/provider/dpop.ts';
+import type { StoredGrant } from './grant.ts';
 import { type FailureCause, type Grant, hasUsableToken, healthOf } from './grant.ts';
-import type { GrantReading, GrantStore, StoredGrant } from './grant-store.ts';
+import type { GrantReading, GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
 import type { Refresher } from './refresh.ts';
 import { needsNoRefresh } from './refresh-state.ts';

@@ -3,7 +3,6 @@
 import { AppError } from '../../shared/errors.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Claims, TokenResponse } from '../../shared/provider/token-response.ts';
-import type { BeginningSession, NewSession } from '../../shared/sessions/browser-sessions.ts';
 import type { SessionUser } from '../../shared/sessions/session.ts';
 import { isRecent } from '../../shared/sessions/step-up.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
@@ -11,8 +10,8 @@ import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import type { SignInSteps } from '../users/user-store.ts';
 import type { Fail } from './fail.ts';
-import type { CallbackRequest, FlowParts } from './flow.ts';
 import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
+import type { CallbackRequest, FlowParts } from './parts.ts';
 import type { Transaction } from './transaction.ts';
 
 /** What the provider granted, verified. */
@@ -31,15 +30,6 @@ export interface Authorization {
 
 /** The failure that the user sees where no connection was stored. */
 const UNMADE = { link_ended: 'link_ended', user_gone: 'user_gone', app_gone: 'registration_changed' } as const;
-
-/** The session of the browser that came back. */
-export interface SessionPort {
-  /**
-   * Begins a session under a new id, so that an earlier id opens nothing (R17).
-   * @param pendingUnder the browser secret under which the pending request was stored
-   */
-  begin(session: NewSession, pendingUnder: string): Promise<BeginningSession>;
-}
 
 export function createCompletion(parts: FlowParts, fail: Fail) {
   const { apps, provider, connections, users, admin, clock } = parts;

@@ -1,58 +1,24 @@
 /** The protocol flow of a sign-in or connection, without Express: start, callback, and the end-session URL. */
 
-import type { Events } from '../../shared/observability/events.ts';
 import { type ConnectedApp, callbackUrlOf } from '../../shared/provider/connected-app.ts';
 import { deriveNonceAndVerifier } from '../../shared/provider/nonce-and-verifier.ts';
-import type { ProviderClient } from '../../shared/provider/provider-client.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import type { IssuedIdToken } from '../../shared/sessions/session.ts';
-import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
-import type { Connections } from '../grants/connections.ts';
-import type { AttemptLog, AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log.ts';
+import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import type { UserStore } from '../users/user-store.ts';
 import { completeClaims } from './claims.ts';
-import { type Authorization, createCompletion, type SessionPort } from './completion.ts';
+import { type Authorization, createCompletion } from './completion.ts';
 import { createFail, providerFailure } from './fail.ts';
-import { type AdminRule, sessionUser } from './identity.ts';
+import { sessionUser } from './identity.ts';
+import type { CallbackRequest, FlowParts } from './parts.ts';
 import { createStart, type StartRequest } from './start.ts';
-import type { StateSigner } from './state.ts';
-import { fingerprintOf, TRANSACTION_SECONDS, type Transaction, type Transactions } from './transaction.ts';
-
-export interface CallbackRequest {
-  /** As in the path of the callback. */
-  appId: string;
-  /** The callback URL with all its parameters. */
-  callback: URL;
-  /** Of the signed-in user. */
-  userId: string | undefined;
-  /** Id of the app that the session began with. */
-  signInApp: string | undefined;
-  info: RequestInfo;
-  session: SessionPort;
-}
+import { fingerprintOf, TRANSACTION_SECONDS, type Transaction } from './transaction.ts';
 
 interface PendingRequest {
   transaction: Transaction;
   /** The browser secret under which it was stored. */
   pendingUnder: string;
-}
-
-export interface FlowParts {
-  apps: CurrentApps;
-  provider: ProviderClient;
-  connections: Connections;
-  users: Pick<UserStore, 'find' | 'prefetch' | 'signInSteps' | 'admit'>;
-  recorder: AttemptRecorder;
-  transactions: Transactions;
-  states: StateSigner;
-  admin: AdminRule;
-  events: Pick<Events, 'signInStarted'>;
-  clock: () => number;
-  publicHref: string;
-  /** Where administrators see the record of an attempt. */
-  recordUrl: (attempt: string) => string;
 }
 
 /** Each may stand in a callback once (R14). */

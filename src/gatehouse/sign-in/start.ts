@@ -7,7 +7,7 @@ import type { SessionUser } from '../../shared/sessions/session.ts';
 import { STEP_UP_SECONDS } from '../../shared/sessions/step-up.ts';
 import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { type Fail, providerFailure } from './fail.ts';
-import type { FlowParts } from './flow.ts';
+import type { FlowParts } from './parts.ts';
 import { describeRedirectUri } from './redirect-uri.ts';
 import { fingerprintOf, type Transaction } from './transaction.ts';
 

@@ -7,8 +7,8 @@ import { fields } from '../form-fields.ts';
 import { ROUTES } from '../provider-settings.ts';
 import { describedScopes } from '../scopes.ts';
 import { appForm, appOf, valuesOfApp } from './app-form.ts';
-import type { ResourceParts } from './console.ts';
 import { FORM_PAGES } from './forms.ts';
+import type { ResourceParts } from './parts.ts';
 
 type Form = FormView<typeof appForm>;
 

@@ -1,6 +1,6 @@
 /** Console page for dynamic client registration: makes initial access tokens and shows them once. */
 import express from 'express';
-import type { ResourceParts } from './console.ts';
+import type { ResourceParts } from './parts.ts';
 
 export function createRegistrationPages(parts: ResourceParts): express.Router {
   const { issuer, reveals, visitor, show, initialAccessToken } = parts;

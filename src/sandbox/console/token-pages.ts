@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { type FormView, formHandler } from '../../shared/pages/form.ts';
 import { FULL_SCOPE, meaningsOf, READ_SCOPE } from '../scopes.ts';
 import { tokenScopesSchema } from '../seed.ts';
-import type { ResourceParts } from './console.ts';
 import { FORM_PAGES, faultAt } from './forms.ts';
+import type { ResourceParts } from './parts.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 

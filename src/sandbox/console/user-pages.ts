@@ -5,8 +5,8 @@ import { type FormView, formHandler, lines, ticked } from '../../shared/pages/fo
 import type { Account } from '../accounts.ts';
 import { userSchema } from '../seed.ts';
 import { newTotpSecret, otpauthUrl } from '../totp.ts';
-import type { ResourceParts } from './console.ts';
 import { FORM_PAGES, faultAt } from './forms.ts';
+import type { ResourceParts } from './parts.ts';
 
 const { name, groups, networks, password, login, kind } = userSchema.shape;
 const changeForm = z.object({

@@ -1,5 +1,4 @@
 /** Watches whether the storage takes writes: at intervals, without any request, and whenever `/readyz` asks. */
-import type { Events } from './events.ts';
 
 /**
  * From the start of a probe to that of the next, so that a storage that was replaced is noticed within ten seconds, even if the probe
@@ -21,6 +20,12 @@ export type StorageFault = {
   detail: string;
 };
 
+export interface StorageEvents {
+  storageLost(facts: StorageFault): void;
+  /** @param facts `seconds`: for how long it was lost */
+  storageBack(facts: { storage: string; seconds: number }): void;
+}
+
 export type StorageWatch = ReturnType<typeof watchStorage>;
 
 /**
@@ -30,7 +35,7 @@ export type StorageWatch = ReturnType<typeof watchStorage>;
  */
 export function watchStorage(parts: {
   probe: () => Promise<StorageFault | undefined>;
-  events: Pick<Events, 'storageLost' | 'storageBack'>;
+  events: StorageEvents;
   monotonicClock: () => number;
 }) {
   const { probe, events, monotonicClock } = parts;

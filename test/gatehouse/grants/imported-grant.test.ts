@@ -1,8 +1,8 @@
 /** Importing one refresh token: what is stored, what an existing connection means, and how the check ends. */
 import { describe, expect, test, vi } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
-import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
-import type { GrantStore, StoredGrant } from '../../../src/gatehouse/grants/grant-store.ts';
+import type { Grant, StoredGrant } from '../../../src/gatehouse/grants/grant.ts';
+import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createGrantImports } from '../../../src/gatehouse/grants/imported-grant.ts';
 import type { Refreshed } from '../../../src/gatehouse/grants/refresh.ts';
 import { PLATFORM } from '../../support/apps.ts';

@@ -1,7 +1,6 @@
 /** R119: the lists of connections outlive writes that fail. */
 import { expect, test } from 'vitest';
-import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
-import type { StoredGrant } from '../../../src/gatehouse/grants/grant-store.ts';
+import type { Grant, StoredGrant } from '../../../src/gatehouse/grants/grant.ts';
 import { createListing } from '../../../src/gatehouse/grants/listing.ts';
 
 const grantOf = (version: number) => ({ userId: 'u1', appId: 'platform', id: `c${version}` }) as Grant;

@@ -6,11 +6,11 @@ import { type FormView, formHandler, wholeNumber } from '../../../shared/pages/f
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../../shared/time.ts';
-import type { AdminParts } from '../admin.ts';
 import type { Columns } from '../csv.ts';
 import { stateOf, TOKEN_STATES } from '../expiry.ts';
 import { givenName } from '../name.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
 import { ADMIN_TOKEN_PREFIX } from './admin-token.ts';
 

@@ -5,9 +5,9 @@ import { AppError } from '../../../shared/errors.ts';
 import { formField } from '../../../shared/http/body.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import { type UsedDataset, usedDatasets } from '../../bin/rollback.ts';
-import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
 import { confirmation } from '../confirmation.ts';
+import type { AdminParts } from '../parts.ts';
 import { noticeOf, versionJson, versionView } from './version.ts';
 
 const rollbackQuery = z.strictObject({

@@ -10,8 +10,8 @@ import { COUNTRY_ATTRIBUTION } from '../../../shared/bin/country.ts';
 import { isOutdated } from '../../../shared/bin/lookup-result.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import { type BinOverview, binOverviewSchema, overviewOf, type Share } from '../../bin/overview.ts';
-import type { AdminParts } from '../admin.ts';
 import type { AdminPageData } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {

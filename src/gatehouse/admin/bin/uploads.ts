@@ -16,10 +16,10 @@ import { datasetChange } from '../../bin/dataset-change.ts';
 import { columnsIn, fileColumns } from '../../bin/file-columns.ts';
 import type { DatasetVersion, Replaced, StagedDataset } from '../../bin/stored-dataset.ts';
 import { checkUpload } from '../../bin/upload.ts';
-import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
 import { MAX_UPLOAD_BYTES } from '../guards.ts';
 import type { AdminPageData, PageRequest } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { isFileInUse, noticeOf, versionJson, versionView } from './version.ts';
 
 declare module '../../../shared/pages/page-data.ts' {

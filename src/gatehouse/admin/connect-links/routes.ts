@@ -2,9 +2,9 @@
 import { z } from 'zod';
 import { isoTime } from '../../../shared/time.ts';
 import { CONNECT_LINK_PREFIX } from '../../grants/connect-links.ts';
-import type { AdminParts } from '../admin.ts';
 import type { Columns } from '../csv.ts';
 import type { AdminPageOfList } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
 import { displayName } from '../users/view.ts';
 

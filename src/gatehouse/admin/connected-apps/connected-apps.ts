@@ -1,5 +1,5 @@
 /** Makes the administration of connected apps: pages, API and check. The handlers stand in the files beside this one. */
-import type { AdminParts } from '../admin.ts';
+import type { AdminParts } from '../parts.ts';
 import { createTimelines } from '../timeline/timeline.ts';
 import { connectedAppApi } from './api.ts';
 import { createConnectedAppChanges } from './changes.ts';

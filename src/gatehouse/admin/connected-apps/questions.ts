@@ -1,8 +1,8 @@
 /** Asks before a connected app is disabled or deleted. */
 import type { ConnectedAppRegistration } from '../../../shared/provider/connected-app.ts';
 import type { Revocations } from '../../grants/revocations.ts';
-import type { AdminParts } from '../admin.ts';
 import { confirmation } from '../confirmation.ts';
+import type { AdminParts } from '../parts.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import type { ConnectedAppFacts } from './facts.ts';
 import { NOTICES, noticeOf } from './notices.ts';

@@ -4,7 +4,7 @@ import { operation } from '../../../shared/http/operation.ts';
 import { actorOf } from '../../../shared/sessions/actor.ts';
 import { startImport } from '../../users/connection-import.ts';
 import { importEntry, importReport } from '../../users/import-schema.ts';
-import type { AdminParts } from '../admin.ts';
+import type { AdminParts } from '../parts.ts';
 
 const MAX_ENTRIES = 100;
 /** How long the call waits for rate limits and for providers that do not respond. */

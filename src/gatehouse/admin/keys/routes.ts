@@ -9,10 +9,10 @@ import type { Notice } from '../../../shared/pages/page-data.ts';
 import { actorOf } from '../../../shared/sessions/actor.ts';
 import { type KeyReport, listKeys, reportKeys } from '../../../shared/storage/key-report.ts';
 import { isoTime } from '../../../shared/time.ts';
-import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
 import { confirmation } from '../confirmation.ts';
 import type { AdminPageData } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { wordsOfKind } from './kind-words.ts';
 import { type RotationProgress, rotationJson } from './rotation.ts';
 

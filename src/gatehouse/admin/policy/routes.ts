@@ -17,9 +17,9 @@ import {
   verdicts,
 } from '../../relay/policy.ts';
 import type { RelayToken } from '../../relay/relay-token.ts';
-import type { AdminParts } from '../admin.ts';
 import { userNamed } from '../named-user.ts';
 import type { AdminPageData } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { throwUnknown } from '../resource.ts';
 import { conditionsOf } from './conditions.ts';
 import { exampleCalls } from './example-calls.ts';

@@ -5,10 +5,10 @@ import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
 import { CONNECT_LINK_PREFIX } from '../../grants/connect-links.ts';
 import { RELAY_TOKEN_PREFIX } from '../../relay/relay-token.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
-import type { AdminParts } from '../admin.ts';
 import { ADMIN_TOKEN_PREFIX } from '../admin-tokens/admin-token.ts';
 import { connectionFinder } from '../connections/find.ts';
 import { matches } from '../listing.ts';
+import type { AdminParts } from '../parts.ts';
 import { shownReference } from '../sign-ins/view.ts';
 import { displayName, splitId } from '../users/view.ts';
 

@@ -4,9 +4,9 @@ import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
 import { formField, queryField } from '../../../shared/http/body.ts';
 import { operation } from '../../../shared/http/operation.ts';
-import type { AdminParts } from '../admin.ts';
 import { adminPath } from '../admin-path.ts';
 import type { AdminPageData } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { finders, MAX_HITS } from './finders.ts';
 import { searchable } from './typed.ts';
 

@@ -2,9 +2,9 @@
 import { z } from 'zod';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
-import type { AdminParts } from '../admin.ts';
 import type { Columns } from '../csv.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
 import { type SecretAge, secretAge } from '../secret-age.ts';
 import { serviceAccountChanges } from './changes.ts';

@@ -5,11 +5,11 @@ import { AppError } from '../../../shared/errors.ts';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
-import type { AdminParts } from '../admin.ts';
 import { type Columns, sendCsv } from '../csv.ts';
 import { listPage } from '../list-page.ts';
 import { type ListQuery, listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { type FailureGroup, failureGroups } from './groups.ts';
 import {
   type ProblemView,

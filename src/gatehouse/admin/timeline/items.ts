@@ -4,7 +4,7 @@ import { HOUR_MS, isoTime } from '../../../shared/time.ts';
 import { activityOf, appOf } from '../../audit/activity.ts';
 import type { AuditRecord } from '../../audit/kinds.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
-import type { AdminParts } from '../admin.ts';
+import type { AdminParts } from '../parts.ts';
 import { displayName } from '../users/view.ts';
 import { type Calls, callsSentence } from './calls.ts';
 import { attemptSentence, sentenceOf, textOf } from './sentences.ts';

@@ -1,6 +1,6 @@
 /** The timelines in the API of the administration. */
 import { operation } from '../../../shared/http/operation.ts';
-import type { AdminParts } from '../admin.ts';
+import type { AdminParts } from '../parts.ts';
 import { throwUnknown } from '../resource.ts';
 import { createTimelines } from './timeline.ts';
 import { timelineJson, timelineQuery } from './view.ts';

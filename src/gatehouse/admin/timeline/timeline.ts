@@ -11,7 +11,7 @@ import { appIndex, targetIndex, userIndexes } from '../../audit/facets.ts';
 import type { AuditRecord } from '../../audit/kinds.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { User } from '../../users/user-store.ts';
-import type { AdminParts } from '../admin.ts';
+import type { AdminParts } from '../parts.ts';
 import { type Calls, callsOfHours } from './calls.ts';
 import { createTimelineItems, type Found } from './items.ts';
 import type { TimelinePage, TimelineQuery } from './view.ts';

@@ -7,7 +7,6 @@ import { actorOf } from '../../../shared/sessions/actor.ts';
 import type { AuditEvent } from '../../audit/kinds.ts';
 import { disconnectedFields, disconnectedJson } from '../../grants/connection-view.ts';
 import type { User } from '../../users/user-store.ts';
-import type { AdminParts } from '../admin.ts';
 import { audited } from '../change.ts';
 import { confirmation, type Question } from '../confirmation.ts';
 import {
@@ -22,6 +21,7 @@ import { type Columns, sendCsv } from '../csv.ts';
 import { listPage } from '../list-page.ts';
 import { type ListQuery, listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { throwUnknown } from '../resource.ts';
 import { type OwnedSession, sessionJson, sessionView, withOwn } from '../sessions/view.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';

@@ -8,11 +8,11 @@ import type { Notice } from '../../../shared/pages/page-data.ts';
 import { webhookAnswerText } from '../../../shared/pages/words.ts';
 import { MESSAGE_STATES, type WebhookMessage } from '../../webhooks/message.ts';
 import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
-import type { AdminParts } from '../admin.ts';
 import { type Columns, sendCsv } from '../csv.ts';
 import { type ListView, listPage } from '../list-page.ts';
 import { rotationForm } from '../overlap.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
+import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
 import { hostOf, webhookChanges } from './changes.ts';
 import {

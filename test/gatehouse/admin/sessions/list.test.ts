@@ -1,6 +1,6 @@
 /** The list of sessions while the store fails: its page and its count fail together, and none of the failures is left unhandled. */
 import { expect, onTestFinished, test } from 'vitest';
-import type { AdminParts } from '../../../../src/gatehouse/admin/admin.ts';
+import type { AdminParts } from '../../../../src/gatehouse/admin/parts.ts';
 import { adminSessionRoutes } from '../../../../src/gatehouse/admin/sessions/routes.ts';
 
 test('a count that fails beside the page of the list is handled', async () => {

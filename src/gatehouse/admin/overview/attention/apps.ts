@@ -4,7 +4,7 @@ import { relativeTime } from '../../../../shared/pages/relative-time.ts';
 import { callbackUrlOf, isUsable } from '../../../../shared/provider/connected-app.ts';
 import { isoOrNull } from '../../../../shared/time.ts';
 import { problemsIn } from '../../../connected-apps/finding.ts';
-import type { AdminParts } from '../../admin.ts';
+import type { AdminParts } from '../../parts.ts';
 import { secretAge } from '../../secret-age.ts';
 import type { Attention } from './view.ts';
 

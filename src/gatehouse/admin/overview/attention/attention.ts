@@ -1,5 +1,5 @@
 /** What needs an administrator: each thing with its reason and the page on which to deal with it. */
-import type { AdminParts } from '../../admin.ts';
+import type { AdminParts } from '../../parts.ts';
 import { appsIn } from './apps.ts';
 import { connectionsIn } from './connections.ts';
 import { binsIn, keysIn } from './data.ts';

@@ -1,6 +1,6 @@
 /** Broken connections by app, with their usual cause. */
 import { FAILURE_WORDS } from '../../../grants/grant.ts';
-import type { AdminParts } from '../../admin.ts';
+import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 
 /** Of one state; further connections are not counted by app. */

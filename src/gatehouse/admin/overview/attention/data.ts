@@ -4,7 +4,7 @@ import { isOutdated } from '../../../../shared/bin/lookup-result.ts';
 import { relativeTime } from '../../../../shared/pages/relative-time.ts';
 import { DAY_MS } from '../../../../shared/time.ts';
 import { serviceStatusOf } from '../../../bin/overview.ts';
-import type { AdminParts } from '../../admin.ts';
+import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 
 const QUOTA_SHARE = 0.8;

@@ -1,8 +1,8 @@
 /** Tokens that end, and webhooks that fail. */
 import { relativeTime } from '../../../../shared/pages/relative-time.ts';
 import { DAY_MS, isoTime } from '../../../../shared/time.ts';
-import type { AdminParts } from '../../admin.ts';
 import { stateOf } from '../../expiry.ts';
+import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 
 /** The newest that are looked at. */

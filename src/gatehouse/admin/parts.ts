@@ -1,0 +1,46 @@
+/** What the resources of the administration are made from. */
+import type { RequestHandler } from 'express';
+import type { PublicUrl } from '../../shared/config/rules.ts';
+import type { Outbound } from '../../shared/outbound/outbound.ts';
+import type { ProblemReferences } from '../../shared/pages/problem-references.ts';
+import type { Sessions } from '../../shared/sessions/sessions.ts';
+import type { Storage } from '../../shared/storage/storage.ts';
+import type { Audit } from '../audit/audit.ts';
+import type { Bins } from '../bin/bin.ts';
+import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import type { Grants } from '../grants/grants.ts';
+import type { Relay } from '../relay/relay.ts';
+import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
+import type { Threads } from '../threads/threads.ts';
+import type { Users } from '../users/users.ts';
+import type { Webhooks } from '../webhooks/webhooks.ts';
+import type { AdminTokens } from './admin-tokens/admin-token.ts';
+import type { KeyRotation } from './keys/rotation.ts';
+import type { AdminPages } from './page.ts';
+
+export interface AdminModules {
+  storage: Storage;
+  outbound: Outbound;
+  audit: Audit;
+  connectedApps: ConnectedApps;
+  grants: Grants;
+  users: Users;
+  threads: Threads;
+  sessions: Sessions;
+  signInRecords: SignInRecords;
+  bins: Bins;
+  relay: Relay;
+  webhooks: Webhooks;
+  references: Pick<ProblemReferences, 'find'>;
+  /** `tryApp`: a sign-in with an app, whose result is its record. */
+  signIn: { routes: { signIn: { tryApp: RequestHandler } } };
+  publicUrl: PublicUrl;
+  clock: () => number;
+}
+
+/** Resources are made from these; each takes what it needs. */
+export interface AdminParts extends AdminModules {
+  pages: AdminPages;
+  tokens: AdminTokens;
+  keyRotation: KeyRotation;
+}

@@ -1,0 +1,32 @@
+/** What the pages of the admin console are made from. */
+import type { Response } from 'express';
+import type { Provider } from 'oidc-provider/lib/provider.js';
+import type { Accounts } from '../accounts.ts';
+import type { ApiTokens } from '../api-tokens.ts';
+import type { Approvals } from '../approvals.ts';
+import type { AppRegistry } from '../apps.ts';
+import type { OwnSignIn, Visitor } from '../own-sign-in.ts';
+import type { Pages } from '../pages.ts';
+import type { Reveals } from './reveals.ts';
+
+export interface ConsoleParts {
+  provider: Provider;
+  issuer: string;
+  accounts: Accounts;
+  apps: AppRegistry;
+  apiTokens: ApiTokens;
+  approvals: Approvals;
+  ownSignIn: OwnSignIn;
+  pages: Pages;
+  initialAccessToken: () => Promise<string>;
+  endSessionsOf: (accountId: string) => Promise<void>;
+  now: () => number;
+}
+
+/** For the pages of each resource. */
+export interface ResourceParts extends ConsoleParts {
+  reveals: Reveals;
+  visitor(res: Response): Visitor;
+  /** Sends a page. @param name of a template in views/sandbox/console */
+  show(res: Response, name: string, data: Record<string, unknown> & { title: string }): void;
+}
