@@ -65,7 +65,7 @@ export interface BinAccountPage {
 
 declare module '../shared/pages/page-data.ts' {
   interface PageData {
-    'bin-service/account': BinAccountPage;
+    account: BinAccountPage;
   }
 }
 

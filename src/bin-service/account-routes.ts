@@ -60,7 +60,7 @@ export function accountRoutes(parts: {
     const { free, signIn } = parts;
     const facts = { page, baseUrl: publicUrl.href, address, plans, free, signIn, account, used, confirmSeconds };
     const fresh = { ...refused, ...(await pages.flashOf(req)) };
-    pages.send(res, 'bin-service/account', accountPage({ ...facts, fresh, now: clock() }));
+    pages.send(res, 'account', accountPage({ ...facts, fresh, now: clock() }));
   };
 
   const accountOf = async (req: Request): Promise<Account> => {

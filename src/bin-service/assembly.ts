@@ -19,6 +19,7 @@ import { watchStorage } from '../shared/observability/storage-watch.ts';
 import { createAddressPolicy } from '../shared/outbound/address-policy.ts';
 import { createOutbound } from '../shared/outbound/outbound.ts';
 import { createPages, type Pages } from '../shared/pages/pages.ts';
+import { BIN_SERVICE_VIEWS } from '../shared/pages/views.ts';
 import { createProvider } from '../shared/provider/provider.ts';
 import { createSessionStore } from '../shared/sessions/sessions.ts';
 import { startChores } from '../shared/storage/chore.ts';
@@ -99,7 +100,9 @@ export function assembleBinService(parts: {
     settings.signIn &&
     createSignIn({ settings: settings.signIn, provider, store, clock, randomToken, redirectUri, tryAgain });
 
-  const pages = withOwnFrame(createPages({ storage: { store, sealer }, config: settings, clock }));
+  const pages = withOwnFrame(
+    createPages({ storage: { store, sealer }, config: settings, views: BIN_SERVICE_VIEWS, clock }),
+  );
   const isTrusted = (address: string) => isInNetworks(address, settings.trustedProxies);
   const headers = securityHeaders(publicUrl.secure);
   const { basePath, href: publicHref } = publicUrl;

@@ -12,6 +12,7 @@ import { createAddressPolicy } from '../shared/outbound/address-policy.ts';
 import { createOutbound } from '../shared/outbound/outbound.ts';
 import { createPages } from '../shared/pages/pages.ts';
 import { createProblemReferences } from '../shared/pages/problem-references.ts';
+import { GATEHOUSE_VIEWS } from '../shared/pages/views.ts';
 import type { ConnectedApp } from '../shared/provider/connected-app.ts';
 import { createSessions } from '../shared/sessions/sessions.ts';
 import { startChores } from '../shared/storage/chore.ts';
@@ -113,7 +114,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   // The same, and the rooms made so far, for the rooms that serve requests.
   const rules = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
 
-  const pages = createPages({ storage, config, clock });
+  const pages = createPages({ storage, config, views: GATEHOUSE_VIEWS, clock });
   const references = createProblemReferences({ store, isKnown: signInRecords.isKnown, clock });
   const relay = room(await createRelay(rules));
   const signIn = createSignIn({ ...rules, pages });

@@ -1,6 +1,6 @@
 /**
  * Asks before what cannot be undone: `GET` of an action's address says what will happen, and to how many; its form posts to the
- * same address. A script shows the same page as a dialog (`views/assets/dialog.js`).
+ * same address. A script shows the same page as a dialog (`views/shared/assets/dialog.js`).
  */
 import type { Request, RequestHandler } from 'express';
 import { z } from 'zod';
@@ -14,7 +14,7 @@ import type { AdminParts } from './parts.ts';
 
 declare module '../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/confirm': AdminPageData & {
+    'admin/parts/confirm': AdminPageData & {
       menuPath: string;
       question: Question;
       action: string;
@@ -77,7 +77,7 @@ export function confirmation<T>(
     adminPath(formField(req.body, 'back') ?? queryField(req, 'back'), publicUrl);
 
   const shown = pages.page(
-    'admin/confirm',
+    'admin/parts/confirm',
     async ({ req, form = EMPTY }: PageRequest<FormView<typeof confirmForm>>) => {
       const item = await find(req);
       const question = await ask(item, req);

@@ -1,10 +1,10 @@
-/** Serves the files that pages load: our own from `views/assets`, others from Pico and world-countries. */
+/** Serves the files that pages load: our own from `views/shared/assets`, others from Pico and world-countries. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import express, { type RequestHandler, type Response } from 'express';
 import { methodNotAllowed } from '../http/problem.ts';
 import { flagFile } from './flags.ts';
-import { VIEWS_DIRECTORY } from './views.ts';
+import { SHARED_VIEWS } from './views.ts';
 
 const { resolve } = createRequire(import.meta.url);
 const OF_PACKAGES: ReadonlyMap<string, string> = new Map([['/pico.css', resolve('@picocss/pico/css/pico.min.css')]]);
@@ -15,7 +15,7 @@ function cacheable(res: Response): void {
 }
 
 /** @param directory absolute path of our own files */
-export function assets(directory = join(VIEWS_DIRECTORY, 'assets')): RequestHandler {
+export function assets(directory = join(SHARED_VIEWS, 'assets')): RequestHandler {
   const own = express.static(directory, { index: false, redirect: false, dotfiles: 'ignore', setHeaders: cacheable });
   const refuseMethod = methodNotAllowed(['GET', 'HEAD']);
   return (req, res, next) => {

@@ -11,11 +11,13 @@ export type Pages = PageSender;
 export function createPages(parts: {
   storage: { store: Store; sealer: Sealer };
   config: PageConfig;
+  /** Absolute path of the program's templates. */
+  views: string;
   clock: () => number;
 }): Pages {
-  const { storage, config, clock } = parts;
+  const { storage, config, views, clock } = parts;
   return createPageSender({
-    views: createViews({ clock }),
+    views: createViews({ directories: [views], clock }),
     flashes: createFlashes(storage),
     submissions: createSubmissions(storage),
     config,

@@ -10,14 +10,17 @@ export interface Views {
   render<K extends PageName>(name: K, data: PageData[K]): string;
 }
 
-export const VIEWS_DIRECTORY = join(import.meta.dirname, '../../..', 'views');
+const VIEWS = join(import.meta.dirname, '../../..', 'views');
+export const SHARED_VIEWS = join(VIEWS, 'shared');
+export const GATEHOUSE_VIEWS = join(VIEWS, 'gatehouse');
+export const BIN_SERVICE_VIEWS = join(VIEWS, 'bin-service');
 
-/** @param parts `directory`: absolute path of the templates */
-export function createViews(parts: { directory?: string; clock: () => number }): Views {
-  const { directory = VIEWS_DIRECTORY, clock } = parts;
-  const eta = new Eta({ views: directory, cache: true, autoEscape: true, escapeFunction: escapeText });
+/** @param parts `directories`: absolute paths of the templates, whose names begin below them; beside those that programs share */
+export function createViews(parts: { directories: readonly string[]; clock: () => number }): Views {
+  const { directories, clock } = parts;
+  const eta = new Eta({ views: VIEWS, cache: true, autoEscape: true, escapeFunction: escapeText });
   // Read at start, so that a page can be rendered for the first time when no file descriptor is left (F21).
-  const texts = readTemplates(directory);
+  const texts = new Map([...directories, SHARED_VIEWS].flatMap(readTemplates));
   eta.readFile = (path) => texts.get(path) ?? '';
   const show = createShow(clock);
   return {
@@ -25,8 +28,8 @@ export function createViews(parts: { directory?: string; clock: () => number }):
   };
 }
 
-/** By absolute path. */
-function readTemplates(directory: string): Map<string, string> {
+/** Each by the path that Eta makes of its name. */
+function readTemplates(directory: string): [path: string, text: string][] {
   const paths = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.eta'));
-  return new Map(paths.map((path) => join(directory, path)).map((path) => [path, readFileSync(path, 'utf8')]));
+  return paths.map((path) => [join(VIEWS, path), readFileSync(join(directory, path), 'utf8')]);
 }

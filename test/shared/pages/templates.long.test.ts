@@ -5,18 +5,27 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Eta } from 'eta';
 import { expect, onTestFinished, test } from 'vitest';
+import { BIN_SERVICE_VIEWS, GATEHOUSE_VIEWS, SHARED_VIEWS } from '../../../src/shared/pages/views.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
-const VIEWS = join(ROOT, 'views');
 const eta = new Eta();
+
+/** The file of each template by its name, which begins with a slash. */
+const FILES = new Map(
+  [GATEHOUSE_VIEWS, BIN_SERVICE_VIEWS, SHARED_VIEWS].flatMap((directory) =>
+    readdirSync(directory, { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.eta'))
+      .map((path): [string, string] => [`/${path.slice(0, -'.eta'.length)}`, join(directory, path)]),
+  ),
+);
 
 /**
  * A value must be a text or a number, so that no page says "undefined", and only what is made as HTML may be one.
  * A template that is included gets what the outer one has, and what it is given.
  */
 const PRELUDE = `
-import type { PageData, SanitisedHtml } from '${ROOT}/src/pages/page-data.ts';
-import type { Html, Show } from '${ROOT}/src/pages/show.ts';
+import type { PageData, SanitisedHtml } from '${ROOT}/src/shared/pages/page-data.ts';
+import type { Html, Show } from '${ROOT}/src/shared/pages/show.ts';
 declare function escaped(value: string | number): void;
 declare function raw(value: Html | SanitisedHtml): void;
 declare function merged<It, Given extends object, Optional extends string>(
@@ -28,7 +37,7 @@ const CALL = /^(?:include|layout)\('(\/[^']+)'(?:, (.*))?\)$/s;
 /** The comment at the head of a template that is included. */
 const OPTIONAL = /Optional: (\w+(?:, \w+)*)/;
 
-const sourceOf = (name: string) => readFileSync(join(VIEWS, `${name}.eta`), 'utf8');
+const sourceOf = (name: string) => readFileSync(FILES.get(name) ?? `none is named ${name}`, 'utf8');
 
 /** The statements of a template, and of those that it includes. */
 function statements(name: string, drawn: Set<string>): string {
@@ -66,15 +75,13 @@ function faultsOf(files: Map<string, string>): string[] {
 }
 
 test('every template fits the data of the pages that it draws, and none is left over', () => {
-  const all = readdirSync(VIEWS, { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.eta') && !path.startsWith('sandbox'))
-    .map((path) => `/${path.slice(0, -'.eta'.length)}`);
+  const all = [...FILES.keys()];
   const pages = all.filter((name) => /layout\('/.test(sourceOf(name)) && !name.endsWith('/layout'));
   const drawn = new Set(pages);
   const draw = (page: string, code: string) =>
     `${PRELUDE}export function draw(it: PageData['${page}'] & { show: Show }) {\n${code}}\n`;
   const files = pages.map((name): [string, string] => [
-    `${name.slice(1).replace('/', '-')}.mts`,
+    `${name.slice(1).replaceAll('/', '-')}.mts`,
     draw(name.slice(1), statements(name, drawn)),
   ]);
   // What must be found, so that finding nothing says something.

@@ -1,6 +1,5 @@
 /** Pages stay whole and inert whatever text lands in them, and speak plainly. */
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { sanitizeThreadHtml, withoutGaps } from '../../../src/gatehouse/home/thread-html.ts';
 import { type BinRecord, factRows } from '../../../src/shared/bin/record.ts';
@@ -16,12 +15,11 @@ import type {
   ThreadPanel,
 } from '../../../src/shared/pages/page-data.ts';
 import { problemText } from '../../../src/shared/pages/problem-texts.ts';
-import { createViews } from '../../../src/shared/pages/views.ts';
+import { createViews, GATEHOUSE_VIEWS, SHARED_VIEWS } from '../../../src/shared/pages/views.ts';
 import { disconnectText } from '../../../src/shared/pages/words.ts';
 
-const directory = fileURLToPath(new URL('../../../views', import.meta.url));
-const views = createViews({ directory, clock: Date.now });
-type UserPage = Exclude<PageName, `admin/${string}` | 'docs/api' | 'bin-service/account'>;
+const views = createViews({ directories: [GATEHOUSE_VIEWS], clock: Date.now });
+type UserPage = Exclude<PageName, `admin/${string}` | 'docs/api' | 'account'>;
 const codes = Object.keys(PROBLEMS) as ProblemCode[];
 const healths: readonly (ConnectionHealth | 'not_connected')[] = [
   'active',
@@ -123,10 +121,10 @@ describe('R68 what the security policy demands of pages', () => {
 });
 
 test('every picture that the style sheet names is there', () => {
-  const css = readFileSync(`${directory}/assets/gatehouse.css`, 'utf8');
+  const css = readFileSync(`${SHARED_VIEWS}/assets/gatehouse.css`, 'utf8');
   const named = [...css.matchAll(/url\("([^"]+\.svg)"\)/g)].map(([, path]) => path ?? '');
   expect(named.length).toBeGreaterThan(10);
-  for (const path of named) expect(readFileSync(`${directory}/assets/${path}`, 'utf8')).toMatch(/^<svg /);
+  for (const path of named) expect(readFileSync(`${SHARED_VIEWS}/assets/${path}`, 'utf8')).toMatch(/^<svg /);
 });
 
 describe('words', () => {

@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PROBLEMS } from '../../../src/shared/errors.ts';
 import type { PageData, PageName } from '../../../src/shared/pages/page-data.ts';
-import { createViews, type Views } from '../../../src/shared/pages/views.ts';
+import { createViews, GATEHOUSE_VIEWS, type Views } from '../../../src/shared/pages/views.ts';
 import { disconnectText, HEALTHS } from '../../../src/shared/pages/words.ts';
 import { anyText } from '../../support/any-text.ts';
 
@@ -16,7 +16,7 @@ beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-views-'));
   writeFileSync(join(directory, 'one.eta'), '<%~ JSON.stringify(it.show[it.name](...it.given) ?? null) %>');
   writeFileSync(join(directory, 'text.eta'), '<p title="<%= it.text %>"><%= it.text %></p>');
-  views = createViews({ directory, clock: Date.now });
+  views = createViews({ directories: [directory], clock: Date.now });
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
@@ -193,7 +193,7 @@ test('R88 whatever text is written out, it ends neither its element nor its attr
 
 test('R88 each character that could end something is written as what it is, and controls are left out', () => {
   // Made here: a template that is missing is found out now and not when somebody asks for its page.
-  const own = createViews({ directory, clock: Date.now });
+  const own = createViews({ directories: [directory], clock: Date.now });
   const written = (text: unknown) => render('text', { text }, own).replace(/^<p title="(.*)">\1<\/p>$/s, '$1');
   expect(written(`<a href="x">Tom & 'Ada'</a>`)).toBe('&lt;a href=&quot;x&quot;&gt;Tom &amp; &#39;Ada&#39;&lt;/a&gt;');
   expect(written('a\u0000\u0008b\u000bc\u001fd\u007fe\u009ff\u202ag\u202eh\u2066i\u2069j')).toBe('abcdefghij');
@@ -205,7 +205,7 @@ test('R88 each character that could end something is written as what it is, and 
 
 test('pages are drawn by the template of their name', () => {
   const page = { title: 'T', basePath: '/gate', operatorName: 'Us' };
-  const own = createViews({ directory: join(import.meta.dirname, '../../../views'), clock: Date.now });
+  const own = createViews({ directories: [GATEHOUSE_VIEWS], clock: Date.now });
   const failure = { page, reference: 'ab12cd34', time: '2026-03-15T17:02:11Z' };
   expect(own.render('errors/error', { ...failure, code: 'not_found' })).toContain('There is nothing here');
   expect(own.render('errors/problem', { page, code: 'not_found' })).toContain('<code>not_found</code>');

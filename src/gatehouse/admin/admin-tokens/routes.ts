@@ -16,8 +16,8 @@ import { ADMIN_TOKEN_PREFIX } from './admin-token.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/admin-tokens': AdminPageOfList & { tokens: readonly TokenView[] };
-    'admin/admin-token-new': AdminPageData & { form: FormView<typeof tokenForm> };
+    'admin/admin-tokens/list': AdminPageOfList & { tokens: readonly TokenView[] };
+    'admin/admin-tokens/new': AdminPageData & { form: FormView<typeof tokenForm> };
   }
 }
 
@@ -113,13 +113,13 @@ export function adminTokenRoutes(parts: AdminParts) {
     work: tokens.revoke,
   });
 
-  const list = pages.page('admin/admin-tokens', async ({ req, res }) => {
+  const list = pages.page('admin/admin-tokens/list', async ({ req, res }) => {
     const found = await resource.pageFor(req, res, COLUMNS);
     return found && { title: 'Admin tokens', tokens: found.items, list: found.list };
   });
 
   const newForm = pages.page(
-    'admin/admin-token-new',
+    'admin/admin-tokens/new',
     async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
       return { title: 'Create admin token', faults: form.faults, form };
     },

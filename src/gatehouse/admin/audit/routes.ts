@@ -19,7 +19,7 @@ import { type AuditRow, auditRows } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/audit': AdminPageOfList & {
+    'admin/audit/list': AdminPageOfList & {
       entries: readonly AuditRow[];
       events: readonly { name: string; words: string }[];
       searchedTo: string | undefined;
@@ -103,7 +103,7 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
     await sendExport(req, res, { trail, entry, name: 'audit.ndjson', type: 'application/x-ndjson', lines: lines() });
   };
 
-  const list = pages.page('admin/audit', async ({ req, res }) => {
+  const list = pages.page('admin/audit/list', async ({ req, res }) => {
     const { query, values, wantsCsv, view } = listPage(req, FIELDS);
     const filter = filterOf({ ...values, event: isAuditEvent(values.event) ? values.event : '' });
     const named = await withNamedIds(filter, names);

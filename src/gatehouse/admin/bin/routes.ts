@@ -15,7 +15,7 @@ import type { AdminParts } from '../parts.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/bin': AdminPageData & {
+    'admin/bin/page': AdminPageData & {
       bins: BinOverview;
       networks: ReturnType<typeof barsOf>;
       countries: ReturnType<typeof barsOf>;
@@ -32,7 +32,7 @@ const MAX_BARS = 12;
 const OLD = 'This data is more than two years old, and look-ups say so. Get newer data from its source.';
 
 export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
-  const page = pages.page('admin/bin', async () => {
+  const page = pages.page('admin/bin/page', async () => {
     const current = await overviewOf(bins);
     const { origin, asOf } = current.dataset;
     const isOld = isOutdated(asOf, clock());

@@ -24,8 +24,8 @@ import { isFileInUse, noticeOf, versionJson, versionView } from './version.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/bin-import': AdminPageData & { form: FormView<typeof uploadForm>; maxMegabytes: number };
-    'admin/bin-upload': AdminPageData & {
+    'admin/bin/import': AdminPageData & { form: FormView<typeof uploadForm>; maxMegabytes: number };
+    'admin/bin/upload': AdminPageData & {
       upload: UploadView;
       replaces: Replaced;
       /** `BIN_DATASET_FILE` is set, so that an import is kept without being used. */
@@ -168,7 +168,7 @@ export function binUploadRoutes(parts: AdminParts) {
   };
 
   const newPage = pages.page(
-    'admin/bin-import',
+    'admin/bin/import',
     async ({ form = EMPTY }: PageRequest<FormView<typeof uploadForm>>) => ({
       title: 'Import BIN data',
       faults: form.faults,
@@ -177,7 +177,7 @@ export function binUploadRoutes(parts: AdminParts) {
     }),
   );
 
-  const preview = pages.page('admin/bin-upload', async ({ req }) => {
+  const preview = pages.page('admin/bin/upload', async ({ req }) => {
     const staged = await findValid(req);
     const shown = { upload: uploadView(staged), replaces: staged.replaces, isFileInUse: isFileInUse(bins) };
     return { title: 'Check the new BIN data', ...shown };

@@ -10,7 +10,7 @@ import { displayName } from '../users/view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/connect-links': AdminPageOfList & {
+    'admin/connect-links/list': AdminPageOfList & {
       links: readonly (LinkView & { appName: string; userName: string })[];
     };
   }
@@ -77,7 +77,7 @@ export function connectLinkRoutes(parts: AdminParts) {
     return { ...link, appName, userName: displayName(user) ?? link.user };
   };
 
-  const list = pages.page('admin/connect-links', async ({ req, res }) => {
+  const list = pages.page('admin/connect-links/list', async ({ req, res }) => {
     const found = await resource.pageFor(req, res, COLUMNS);
     if (!found) return undefined;
     return { title: 'Connect links', links: await Promise.all(found.items.map(named)), list: found.list };

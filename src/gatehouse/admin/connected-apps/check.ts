@@ -16,7 +16,7 @@ import { type AppView, findingsJson, type LastCheckView, lastCheckView } from '.
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     /** `app`: with the findings of the last check. `isNew`: the last step of its registration. */
-    'admin/connected-app-check': AdminPageData & { app: AppView; isNew: boolean };
+    'admin/connected-apps/check-page': AdminPageData & { app: AppView; isNew: boolean };
   }
 }
 
@@ -41,7 +41,7 @@ export function connectedAppCheckRoutes(parts: {
   const { facts, checkNow, apps, pages, basePath } = parts;
   const appOf = (req: Request) => apps.find(String(req.params.id)) ?? throwUnknown('connected app');
 
-  const result = pages.page('admin/connected-app-check', async ({ req }) => {
+  const result = pages.page('admin/connected-apps/check-page', async ({ req }) => {
     const app = await facts.one(String(req.params.id));
     return { title: `Check of ${app.name}`, app, isNew: queryField(req, 'registered') === 'yes' };
   });

@@ -26,8 +26,8 @@ import { type AppView, changedApp, registrationIn } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/connected-apps': AdminPageOfList & { apps: readonly AppRow[]; unreadable: readonly string[] };
-    'admin/connected-app': AdminPageData & {
+    'admin/connected-apps/list': AdminPageOfList & { apps: readonly AppRow[]; unreadable: readonly string[] };
+    'admin/connected-apps/one': AdminPageData & {
       app: AppRow;
       connections: number;
       timeline: TimelineSection;
@@ -75,7 +75,7 @@ export function connectedAppPages(parts: {
     return { ...app, secret: secretAge({ setAt, expiresAt }, clock()) };
   };
 
-  const list = pages.page('admin/connected-apps', async ({ req, res }) => {
+  const list = pages.page('admin/connected-apps/list', async ({ req, res }) => {
     const { query, values, wantsCsv, view } = listPage(req, ['q']);
     if (wantsCsv) {
       const read = (page: Pick<ListQuery, 'after' | 'limit'>) => facts.page({ ...page, q: query.q });
@@ -91,26 +91,29 @@ export function connectedAppPages(parts: {
     };
   });
 
-  const one = pages.page('admin/connected-app', async ({ req, form: typed }: PageRequest<Partial<ChangedForm>>) => {
-    const app = await facts.one(idOf(req));
-    const form = withConfirmed(app, {
-      values: { ...valuesOfApp(app), version: '', confirmed: '' },
-      faults: [],
-      ...typed,
-    });
-    return {
-      title: app.name,
-      faults: form.faults,
-      app: rowOf(app),
-      connections: app.connections ?? 0,
-      timeline: await timelineSection(req, (query) => timelines.ofApp(app, query)),
-      form,
-      drawn: DRAWN_FIELDS,
-      settings: settingsOf(app),
-      provider: await provider.shown(form),
-      callbackPattern: app.callbackUrl,
-    };
-  });
+  const one = pages.page(
+    'admin/connected-apps/one',
+    async ({ req, form: typed }: PageRequest<Partial<ChangedForm>>) => {
+      const app = await facts.one(idOf(req));
+      const form = withConfirmed(app, {
+        values: { ...valuesOfApp(app), version: '', confirmed: '' },
+        faults: [],
+        ...typed,
+      });
+      return {
+        title: app.name,
+        faults: form.faults,
+        app: rowOf(app),
+        connections: app.connections ?? 0,
+        timeline: await timelineSection(req, (query) => timelines.ofApp(app, query)),
+        form,
+        drawn: DRAWN_FIELDS,
+        settings: settingsOf(app),
+        provider: await provider.shown(form),
+        callbackPattern: app.callbackUrl,
+      };
+    },
+  );
 
   /** The form with what the provider offers. A field that the administrator has changed stays. */
   const withProvider = async (typed: Omit<ChangedForm, 'faults'>): Promise<ChangedForm> => {

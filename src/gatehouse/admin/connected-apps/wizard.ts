@@ -45,7 +45,7 @@ interface Placeholder {
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/register-app': AdminPageData & {
+    'admin/connected-apps/register': AdminPageData & {
       step: StepName;
       form: WizardForm;
       drawn: readonly DrawnField[];
@@ -76,7 +76,7 @@ export function connectedAppWizard(parts: {
   const { changes, checkNow, registerAtProvider, provider, pages, publicHref, basePath } = parts;
   const presetOf = (req: Request) => PRESETS.find(({ id }) => id === queryField(req, 'preset'));
 
-  const page = pages.page('admin/register-app', async ({ req, form: typed }: PageRequest<WizardForm>) => {
+  const page = pages.page('admin/connected-apps/register', async ({ req, form: typed }: PageRequest<WizardForm>) => {
     const preset = presetOf(req);
     const form = typed ?? newForm(preset);
     const step = stepOf(form);

@@ -26,7 +26,7 @@ import {
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/connections': AdminPageOfList & {
+    'admin/connections/list': AdminPageOfList & {
       connections: readonly ConnectionRow[];
       revocations: readonly NamedRevocation[];
       areMorePending: boolean;
@@ -110,7 +110,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, audit, pag
     return { items: (await Promise.all(items.map(viewsOf))).flat().filter(isWanted), ...rest };
   };
 
-  const list = pages.page('admin/connections', async ({ req, res }) => {
+  const list = pages.page('admin/connections/list', async ({ req, res }) => {
     const { query, values, wantsCsv, view } = listPage(req, ['q', 'app', 'health', 'scopes']);
     const narrowing = {
       app: values.app,

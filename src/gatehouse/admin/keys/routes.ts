@@ -18,7 +18,7 @@ import { type RotationProgress, rotationJson } from './rotation.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/keys': AdminPageData & {
+    'admin/keys/page': AdminPageData & {
       /** Undefined while the first count is under way. */
       report: CountedReport | undefined;
       /** Known without counting. */
@@ -117,7 +117,7 @@ export function keyRoutes(parts: AdminParts) {
     return audited(audit, req, entry, () => keyRotation.start(actorOf(req)));
   };
 
-  const overview = pages.page('admin/keys', async ({ res }) => {
+  const overview = pages.page('admin/keys/page', async ({ res }) => {
     const rotation = await keyRotation.progress();
     const [report, signing] = await Promise.all([latestReport(rotation), signingKeys()]);
     // While a rotation runs, the page renews itself.

@@ -15,7 +15,7 @@ import { type KeyFigure, keyFigures } from './key-figures.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/home': AdminPageData & {
+    'admin/overview/page': AdminPageData & {
       overview: OverviewView;
       ranges: typeof RANGES;
       figures: readonly KeyFigure[];
@@ -116,7 +116,7 @@ export function overviewRoutes(parts: AdminParts) {
     };
   };
 
-  const home = pages.page('admin/home', async ({ req }) => {
+  const home = pages.page('admin/overview/page', async ({ req }) => {
     const wanted = queryField(req, 'range');
     const overview = await overviewOf(NAMES.find((name) => name === wanted) ?? 'day');
     return {

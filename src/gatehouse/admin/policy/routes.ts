@@ -26,7 +26,7 @@ import { exampleCalls } from './example-calls.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/policy': AdminPageData & {
+    'admin/policy/page': AdminPageData & {
       /** On the page of this relay token; otherwise the form chooses one of `tokens`. */
       token: { id: string; name: string } | undefined;
       tokens: readonly { id: string; name: string }[];
@@ -151,7 +151,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     };
   };
 
-  const check = pages.page('admin/policy', async ({ req }) => {
+  const check = pages.page('admin/policy/page', async ({ req }) => {
     const token = req.params.id === undefined ? undefined : await tokenOf(String(req.params.id));
     const question = questionOf(req, token?.id);
     const isComplete = question.relayToken !== '' && question.address !== '';

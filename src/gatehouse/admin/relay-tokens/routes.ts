@@ -29,17 +29,17 @@ import {
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/relay-tokens': AdminPageOfList & {
+    'admin/relay-tokens/list': AdminPageOfList & {
       tokens: readonly (RelayTokenView & { appNames: readonly string[] })[];
       apps: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
     };
-    'admin/relay-token-new': AdminPageData & {
+    'admin/relay-tokens/new': AdminPageData & {
       apps: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
       form: FormView<typeof newTokenForm>;
     };
-    'admin/relay-token': AdminPageData & {
+    'admin/relay-tokens/one': AdminPageData & {
       token: RelayTokenView;
       /** The first of the users that it lists. */
       listed: readonly ShownUser[];
@@ -49,13 +49,13 @@ declare module '../../../shared/pages/page-data.ts' {
       apps: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
     };
-    'admin/relay-token-edit': AdminPageData & {
+    'admin/relay-tokens/edit': AdminPageData & {
       token: RelayTokenView;
       apps: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
       form: FormView<typeof tokenForm>;
     };
-    'admin/relay-token-rotate': AdminPageData & { token: RelayTokenView; form: FormView<typeof rotationForm> };
+    'admin/relay-tokens/rotate': AdminPageData & { token: RelayTokenView; form: FormView<typeof rotationForm> };
   }
 }
 
@@ -119,7 +119,7 @@ export function relayTokenRoutes(parts: AdminParts) {
   const choices = () => apps.list().map(({ id, name }) => ({ id, name }));
   const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.find(id)?.name ?? id);
 
-  const list = pages.page('admin/relay-tokens', async ({ req, res }) => {
+  const list = pages.page('admin/relay-tokens/list', async ({ req, res }) => {
     const found = await resource.pageFor(req, res, columnsOf(namesOf));
     if (!found) return undefined;
     const tokens = found.items.map((token) => ({ ...token, appNames: namesOf(token) }));
@@ -127,13 +127,13 @@ export function relayTokenRoutes(parts: AdminParts) {
   });
 
   const newForm = pages.page(
-    'admin/relay-token-new',
+    'admin/relay-tokens/new',
     async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
       return { title: 'Create relay token', faults: form.faults, apps: choices(), words: RELAY_WORDS, form };
     },
   );
 
-  const one = pages.page('admin/relay-token', async ({ req }) => {
+  const one = pages.page('admin/relay-tokens/one', async ({ req }) => {
     const token = await resource.find(req);
     const ids = typeof token.users === 'string' ? [] : token.users;
     const view = await resource.toJson(token);
@@ -150,7 +150,7 @@ export function relayTokenRoutes(parts: AdminParts) {
   });
 
   const editing = pages.page(
-    'admin/relay-token-edit',
+    'admin/relay-tokens/edit',
     async ({ req, form: typed }: PageRequest<FormView<typeof tokenForm>>) => {
       const token = await resource.find(req);
       const form = typed ?? (await savedForm(token, typeof token.users === 'string' ? [] : token.users));
@@ -167,7 +167,7 @@ export function relayTokenRoutes(parts: AdminParts) {
   );
 
   const rotating = pages.page(
-    'admin/relay-token-rotate',
+    'admin/relay-tokens/rotate',
     async ({ req, form = FIRST_ROTATION }: PageRequest<FormView<typeof rotationForm>>) => {
       const token = await resource.find(req);
       const view = await resource.toJson(token);

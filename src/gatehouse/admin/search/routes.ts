@@ -12,7 +12,7 @@ import { searchable } from './typed.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/search': AdminPageData & { q: string; groups: readonly SearchGroup[] };
+    'admin/search/page': AdminPageData & { q: string; groups: readonly SearchGroup[] };
   }
 }
 
@@ -67,7 +67,7 @@ export function searchRoutes(parts: AdminParts) {
     return groups.filter(({ items }) => items.length > 0);
   };
 
-  const results = pages.page('admin/search', async ({ req, res }) => {
+  const results = pages.page('admin/search/page', async ({ req, res }) => {
     const typed = queryField(req, 'q') ?? '';
     const q = searchable(typed);
     if (q !== typed) {

@@ -12,15 +12,15 @@ import { type AccountView, accountJson, accountView, apiToken, changedAccount, n
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/service-accounts': AdminPageOfList & {
+    'admin/service-accounts/list': AdminPageOfList & {
       accounts: readonly (AccountView & { appName: string; secret: SecretAge })[];
       apps: readonly { id: string; name: string }[];
     };
-    'admin/service-account-new': AdminPageData & {
+    'admin/service-accounts/new': AdminPageData & {
       apps: readonly { id: string; name: string }[];
       form: FormView<typeof newForm>;
     };
-    'admin/service-account-token': AdminPageData & {
+    'admin/service-accounts/token': AdminPageData & {
       account: AccountView;
       form: FormView<typeof replacementForm>;
     };
@@ -70,7 +70,7 @@ export function serviceAccountRoutes(parts: AdminParts) {
   const choices = () => apps.threadApps().map(({ id, name }) => ({ id, name }));
   const nameOf = ({ app }: AccountView) => apps.find(app)?.name ?? app;
 
-  const list = pages.page('admin/service-accounts', async ({ req, res }) => {
+  const list = pages.page('admin/service-accounts/list', async ({ req, res }) => {
     const found = await resource.pageFor(req, res, { ...COLUMNS, App: nameOf });
     if (!found) return undefined;
     const accounts = found.items.map((account) => {
@@ -80,14 +80,14 @@ export function serviceAccountRoutes(parts: AdminParts) {
   });
 
   const newPage = pages.page(
-    'admin/service-account-new',
+    'admin/service-accounts/new',
     async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newForm>>) => {
       return { title: 'Create service account', faults: form.faults, apps: choices(), form };
     },
   );
 
   const replacement = pages.page(
-    'admin/service-account-token',
+    'admin/service-accounts/token',
     async ({ req, form = NO_TOKEN }: PageRequest<FormView<typeof replacementForm>>) => {
       const account = accountView(await resource.find(req));
       return { title: 'Replace API token', faults: form.faults, account, form };

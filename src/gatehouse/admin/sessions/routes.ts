@@ -19,7 +19,7 @@ import { isOwn, type OwnedSession, type SessionRow, sessionJson, sessionView, wi
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/sessions': AdminPageOfList & { sessions: readonly OwnedSession[] };
+    'admin/sessions/list': AdminPageOfList & { sessions: readonly OwnedSession[] };
   }
 }
 
@@ -58,7 +58,7 @@ export function adminSessionRoutes(parts: AdminParts) {
     await audited(audit, req, { event: 'session.ended', target, userId }, () => sessions.ofUsers.end(userId, ref));
   };
 
-  const list = pages.page('admin/sessions', async ({ req, res }) => {
+  const list = pages.page('admin/sessions/list', async ({ req, res }) => {
     const { query, values, wantsCsv, view } = listPage(req, ['q']);
     if (wantsCsv) {
       const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ ...page, q: query.q });

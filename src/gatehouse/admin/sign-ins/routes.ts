@@ -25,12 +25,12 @@ import {
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/sign-ins': AdminPageOfList & {
+    'admin/sign-ins/list': AdminPageOfList & {
       groups: readonly FailureGroup[];
       records: readonly SignInView[];
       problem: ProblemView | undefined;
     };
-    'admin/sign-in': AdminPageData & {
+    'admin/sign-ins/one': AdminPageData & {
       record: SignInWithSteps;
       /** Other sign-ins that failed for the same cause. */
       similar: number;
@@ -99,7 +99,7 @@ export function adminSignInRoutes(parts: AdminParts) {
     });
   };
 
-  const list = pages.page('admin/sign-ins', async ({ req, res }) => {
+  const list = pages.page('admin/sign-ins/list', async ({ req, res }) => {
     const { query, values, wantsCsv, view } = listPage(req, ['q', 'failed']);
     const q = query.q.trim();
     const failedOnly = values.failed === 'true';
@@ -127,7 +127,7 @@ export function adminSignInRoutes(parts: AdminParts) {
     };
   });
 
-  const one = pages.page('admin/sign-in', async ({ req }) => {
+  const one = pages.page('admin/sign-ins/one', async ({ req }) => {
     const record = await withSteps(req);
     const { cause, app } = record;
     const group = cause && (await groups()).find((each) => each.cause === cause.name && each.app === app);

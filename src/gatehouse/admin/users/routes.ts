@@ -30,8 +30,8 @@ import { displayName, type UserView, userJson, userView } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/users': AdminPageOfList & { users: readonly UserView[]; ownId: string | undefined };
-    'admin/user': AdminPageData & {
+    'admin/users/list': AdminPageOfList & { users: readonly UserView[]; ownId: string | undefined };
+    'admin/users/one': AdminPageData & {
       user: UserView;
       timeline: TimelineSection;
       sessions: readonly OwnedSession[];
@@ -116,7 +116,7 @@ export function userRoutes(parts: AdminParts) {
     },
   };
 
-  const list = pages.page('admin/users', async ({ req, res }) => {
+  const list = pages.page('admin/users/list', async ({ req, res }) => {
     const { query, values, wantsCsv, view } = listPage(req, ['q']);
     if (wantsCsv) {
       const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ ...page, q: query.q });
@@ -132,7 +132,7 @@ export function userRoutes(parts: AdminParts) {
     };
   });
 
-  const one = pages.page('admin/user', async ({ req }) => {
+  const one = pages.page('admin/users/one', async ({ req }) => {
     const user = await find(req);
     const all = await withAll(user);
     return {

@@ -32,16 +32,16 @@ import { stateOf, WEBHOOK_STATES, webhooksWithHealth } from './with-health.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/webhooks': AdminPageOfList & { webhooks: readonly WebhookView[]; events: readonly string[] };
-    'admin/webhook-new': AdminPageData & { events: readonly string[]; form: FormView<typeof newForm> };
-    'admin/webhook': AdminPageOfList & {
+    'admin/webhooks/list': AdminPageOfList & { webhooks: readonly WebhookView[]; events: readonly string[] };
+    'admin/webhooks/new': AdminPageData & { events: readonly string[]; form: FormView<typeof newForm> };
+    'admin/webhooks/one': AdminPageOfList & {
       webhook: WebhookView;
       messages: readonly MessageView[];
       events: readonly string[];
       form: FormView<typeof changeForm>;
       rotation: FormView<typeof rotationForm>;
     };
-    'admin/webhook-message': AdminPageData & { webhook: WebhookView; message: MessageView; body: string };
+    'admin/webhooks/message': AdminPageData & { webhook: WebhookView; message: MessageView; body: string };
   }
 }
 
@@ -115,19 +115,19 @@ export function webhookRoutes(parts: AdminParts) {
     return { messages: items, list: view({ rows: items.length, next }) };
   };
 
-  const list = pages.page('admin/webhooks', async ({ req, res }) => {
+  const list = pages.page('admin/webhooks/list', async ({ req, res }) => {
     const found = await resource.pageFor(req, res, COLUMNS);
     return found && { title: 'Webhooks', webhooks: found.items, list: found.list, events: WEBHOOK_EVENTS };
   });
 
   const newPage = pages.page(
-    'admin/webhook-new',
+    'admin/webhooks/new',
     async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newForm>>) => {
       return { title: 'Create webhook', faults: form.faults, events: WEBHOOK_EVENTS, form };
     },
   );
 
-  const one = pages.page('admin/webhook', async ({ req, res, form: forms = {} }: PageRequest<WebhookForms>) => {
+  const one = pages.page('admin/webhooks/one', async ({ req, res, form: forms = {} }: PageRequest<WebhookForms>) => {
     const webhook = await resource.find(req);
     const listed = await listedMessages(req, res, webhook);
     if (!listed) return undefined;
@@ -143,7 +143,7 @@ export function webhookRoutes(parts: AdminParts) {
     };
   });
 
-  const messagePage = pages.page('admin/webhook-message', async ({ req }) => {
+  const messagePage = pages.page('admin/webhooks/message', async ({ req }) => {
     const { webhook, message: found } = await message(req);
     return {
       title: 'Message',
