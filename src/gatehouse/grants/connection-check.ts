@@ -12,8 +12,7 @@ import { connectionOf, type ListedConnection, memberOf } from './connection-inde
 import { type Grant, isBackingOff } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
-import type { Refresher } from './refresh.ts';
-import { ifDue, isIdle } from './refresh-state.ts';
+import { ifDue, isIdle, type Refresher } from './refresh.ts';
 
 interface Options {
   isDisabled: (userId: string) => Promise<boolean>;
