@@ -7,7 +7,8 @@ import {
 } from '../../shared/provider/connected-app.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
-import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
+import { SealError } from '../../shared/storage/sealed.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store, StoredRecord } from '../../shared/storage/store.ts';
 import type { ReplaceableApps } from './current-apps.ts';
 import type { ClientManagement } from './dynamic-registration.ts';
@@ -42,11 +43,11 @@ const POLL_MS = 700;
 /** @param parts `apps`: holds the apps of the file, and is updated after every change */
 export async function createAppRegistry(parts: {
   store: Store;
-  sealer: Sealer;
+  sealedJson: SealedJson;
   apps: ReplaceableApps;
   clock: () => number;
 }) {
-  const { store, sealer, apps, clock } = parts;
+  const { store, sealedJson, apps, clock } = parts;
   let fromFile = apps.list();
   let inFile = idsOf(fromFile);
   let opened = new Map<string, RegisteredApp>();
@@ -56,7 +57,7 @@ export async function createAppRegistry(parts: {
   const open = async (id: string, { value, version }: StoredRecord): Promise<RegisteredApp> => {
     const cached = opened.get(id);
     if (cached?.version === version) return cached;
-    const record = JSON.parse(await sealer.open(value, keys.connectedApp(id))) as SealedApp;
+    const record = await sealedJson.openOrThrow<SealedApp>(value, keys.connectedApp(id));
     return { ...record, app: Object.freeze(record.app), version };
   };
 
@@ -91,7 +92,7 @@ export async function createAppRegistry(parts: {
 
   const load = async (): Promise<void> => {
     const change = (await store.get(keys.connectedAppsChange))?.version ?? 0;
-    const current = [change, ...sealer.kids].join(' ');
+    const current = [change, ...sealedJson.kids].join(' ');
     if (current === loaded) return;
     const readable = (await list()).filter((one): one is RegisteredApp => 'app' in one);
     opened = new Map(readable.map((one) => [one.app.id, one]));
@@ -126,7 +127,7 @@ export async function createAppRegistry(parts: {
 
   const writesOf = async (record: SealedApp, ifVersion: number): Promise<Parameters<Store['write']>[0]> => {
     const { id } = record.app;
-    const value = await sealer.seal(JSON.stringify(record), keys.connectedApp(id));
+    const value = await sealedJson.seal(record, keys.connectedApp(id));
     return [
       { put: keys.connectedApp(id), value, ifVersion },
       { index: keys.connectedApps, add: id, score: record.createdAt },

@@ -2,7 +2,7 @@
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { createProvider, type ProviderParts } from '../../shared/provider/provider.ts';
-import type { Sealer } from '../../shared/storage/sealed.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { createAppRegistry } from './app-registry.ts';
 import { createAppCheck } from './check.ts';
@@ -19,7 +19,7 @@ export type ConnectedApps = Awaited<ReturnType<typeof createConnectedApps>>;
 /** @param parts `fromFile`: the apps of `CONNECTED_APPS_FILE`. @throws AppError `storage_unavailable` */
 export async function createConnectedApps(
   parts: ProviderParts & {
-    storage: { store: Store; sealer: Sealer };
+    storage: { store: Store; sealedJson: SealedJson };
     fromFile: readonly ConnectedApp[];
     /** Of a server; commands check on no schedule. */
     config?: { connectionCheckSeconds: number };
@@ -28,12 +28,17 @@ export async function createConnectedApps(
   },
 ) {
   const { storage, outbound, fromFile, config, events, publicHref, clock } = parts;
-  const { store, sealer } = storage;
+  const { store, sealedJson } = storage;
   const apps = createCurrentApps(fromFile);
-  const ownKeys = createOwnKeys({ store, sealer, clock, onReplaced: (cause) => events?.ownKeysReplaced({ cause }) });
+  const ownKeys = createOwnKeys({
+    store,
+    sealedJson,
+    clock,
+    onReplaced: (cause) => events?.ownKeysReplaced({ cause }),
+  });
   const observations = createObservations({ store, clock });
   const { metadata, jwts, provider } = createProvider({ ...parts, ownKeys, onTokens: observations.record });
-  const registry = await createAppRegistry({ store, sealer, apps, clock });
+  const registry = await createAppRegistry({ store, sealedJson, apps, clock });
   const check = createAppCheck({ outbound, metadata, provider, observations, clock, publicHref });
   const checks = createScheduledChecks({
     ...{ store, apps, check, events, clock },

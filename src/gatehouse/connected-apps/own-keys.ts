@@ -15,7 +15,8 @@ import {
 } from 'jose';
 import { codeOf } from '../../shared/errors.ts';
 import { keys } from '../../shared/storage/keys.ts';
-import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
+import { SealError } from '../../shared/storage/sealed.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_MS, HOUR_MS } from '../../shared/time.ts';
 
@@ -47,19 +48,19 @@ const UNKNOWN_KEY_CACHE_MS = 1_000;
 
 export function createOwnKeys(parts: {
   store: Store;
-  sealer: Sealer;
+  sealedJson: SealedJson;
   clock: () => number;
   /** Called where the stored keys could not be opened and new ones were made. */
   onReplaced?: (cause: unknown) => void;
 }) {
-  const { store, sealer, clock, onReplaced } = parts;
+  const { store, sealedJson, clock, onReplaced } = parts;
   const imported = new Map<string, Promise<CryptoKey>>();
   let cached: { keys: readonly OwnKey[]; readAt: number } | undefined;
   let reading: Promise<readonly OwnKey[]> | undefined;
 
   const open = async (sealed: string): Promise<OwnKey[]> => {
     try {
-      return JSON.parse(await sealer.open(sealed, keys.ownKeys)) as OwnKey[];
+      return await sealedJson.openOrThrow<OwnKey[]>(sealed, keys.ownKeys);
     } catch (error) {
       // New keys cost little: what the old ones signed is valid for minutes only.
       if (!(error instanceof SealError)) throw error;
@@ -75,7 +76,7 @@ export function createOwnKeys(parts: {
       const stored = record ? await open(record.value) : [];
       const next = await change(stored, clock());
       if (!record || !sameKeys(stored, next)) {
-        const value = await sealer.seal(JSON.stringify(next), keys.ownKeys);
+        const value = await sealedJson.seal(next, keys.ownKeys);
         if (!(await store.write([{ put: keys.ownKeys, value, ifVersion: record?.version ?? 0 }]))) continue;
       }
       cached = { keys: next, readAt: clock() };
