@@ -1,7 +1,7 @@
 /** Counts of events by five minutes, hour and day: kept in memory, written together every few seconds, for all processes. */
-import { changeJson } from '../../shared/storage/change-json.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
+import { updateRecord } from '../../shared/storage/update-record.ts';
 import { DAY_MS, DAY_SECONDS, HOUR_MS, isoTime } from '../../shared/time.ts';
 
 const TALLIED = [
@@ -67,9 +67,9 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
     current = { slot, counts: {} };
   };
 
-  const add = (name: string, unit: TallyUnit, counts: Counts): Promise<void> => {
+  const add = async (name: string, unit: TallyUnit, counts: Counts): Promise<void> => {
     const { lifetimeSeconds } = UNITS[unit];
-    return changeJson<Counts>(store, { key: keys.tally(name), lifetimeSeconds }, {}, (stored) => added(stored, counts));
+    await updateRecord<Counts>(store, keys.tally(name), (stored = {}) => added(stored, counts), { lifetimeSeconds });
   };
 
   const unwrittenOf = (unit: TallyUnit): number =>
