@@ -6,10 +6,11 @@ import {
   connectedAppSchema,
 } from '../../shared/provider/connected-app.ts';
 import { keys } from '../../shared/storage/keys.ts';
+import { createOpenedRecords } from '../../shared/storage/opened-records.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
 import { SealError } from '../../shared/storage/sealed.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
-import type { Store, StoredRecord } from '../../shared/storage/store.ts';
+import type { Store } from '../../shared/storage/store.ts';
 import type { ReplaceableApps } from './current-apps.ts';
 import type { ClientManagement } from './dynamic-registration.ts';
 import { isIssuedFor, registrationOf } from './registration.ts';
@@ -50,21 +51,20 @@ export async function createAppRegistry(parts: {
   const { store, sealedJson, apps, clock } = parts;
   let fromFile = apps.list();
   let inFile = idsOf(fromFile);
+  /** The apps of the last load, by the keys of their records. */
   let opened = new Map<string, RegisteredApp>();
   /** The change counter and the keys of the last load: a new key may open an app that could not be opened before. */
   let loaded = '';
 
-  const open = async (id: string, { value, version }: StoredRecord): Promise<RegisteredApp> => {
-    const cached = opened.get(id);
-    if (cached?.version === version) return cached;
-    const record = await sealedJson.openOrThrow<SealedApp>(value, keys.connectedApp(id));
-    return { ...record, app: Object.freeze(record.app), version };
-  };
-
-  const find = async (id: string): Promise<RegisteredApp | undefined> => {
-    const stored = await store.get(keys.connectedApp(id));
-    return stored && open(id, stored);
-  };
+  const records = createOpenedRecords<RegisteredApp>({
+    store,
+    cache: { get: (key) => opened.get(key) },
+    async open(key, { value, version }) {
+      const record = await sealedJson.openOrThrow<SealedApp>(value, key);
+      return { ...record, app: Object.freeze(record.app), version };
+    },
+  });
+  const find = (id: string) => records.find(keys.connectedApp(id));
 
   /** True where the stored app cannot be opened: its key is gone, or it is damaged. */
   const isUnreadable = (id: string): Promise<boolean> =>
@@ -95,7 +95,7 @@ export async function createAppRegistry(parts: {
     const current = [change, ...sealedJson.kids].join(' ');
     if (current === loaded) return;
     const readable = (await list()).filter((one): one is RegisteredApp => 'app' in one);
-    opened = new Map(readable.map((one) => [one.app.id, one]));
+    opened = new Map(readable.map((one) => [keys.connectedApp(one.app.id), one]));
     replaceApps();
     loaded = current;
   };
