@@ -36,10 +36,17 @@ const MAX_READS = 3;
 
 type Counts = TallySpan['counts'];
 
-export type Tallies = ReturnType<typeof createTallies>;
+export interface Tallies {
+  /** Synchronous; never throws. */
+  count(event: Tallied): void;
+  /** The last spans including the current one, oldest first. */
+  read(unit: TallyUnit, number: number): Promise<TallySpan[]>;
+  /** Writes the remaining counts and stops. */
+  close(): Promise<void>;
+}
 
 /** @param parts `lost`: called with the number of counts that could not be stored before the process stops */
-export function createTallies(parts: { store: Store; clock: () => number; lost?: (counts: number) => void }) {
+export function createTallies(parts: { store: Store; clock: () => number; lost?: (counts: number) => void }): Tallies {
   const { store, clock, lost } = parts;
   /** By unit and name of the span. */
   let unwritten = new Map<string, { unit: TallyUnit; counts: Counts }>();
@@ -121,8 +128,7 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
   };
 
   return {
-    /** Synchronous; never throws. */
-    count(event: Tallied): void {
+    count(event) {
       const slot = Math.floor(clock() / UNITS.minutes.milliseconds);
       if (slot !== current.slot) {
         gather();
@@ -132,8 +138,7 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
       scheduleFlush();
     },
 
-    /** The last spans including the current one, oldest first. */
-    async read(unit: TallyUnit, number: number): Promise<TallySpan[]> {
+    async read(unit, number) {
       for (let reading = 1; ; reading += 1) {
         const written = writing;
         await written;
@@ -143,8 +148,7 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
       }
     },
 
-    /** Writes the remaining counts and stops. */
-    async close(): Promise<void> {
+    async close() {
       closed = true;
       clearTimeout(timer);
       await flush();

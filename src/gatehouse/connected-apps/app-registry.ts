@@ -35,7 +35,50 @@ export type RegistrationExtras = Pick<RegisteredApp, 'secretExpiresAt' | 'manage
 /** The sealed record. */
 type SealedApp = Omit<RegisteredApp, 'version'>;
 
-export type AppRegistry = Awaited<ReturnType<typeof createAppRegistry>>;
+/** An app that cannot be opened: its key is gone, or it is damaged. */
+interface UnreadableApp {
+  id: string;
+  unreadable: true;
+}
+
+export interface AppRegistry {
+  /** Reads the store. */
+  list(): Promise<(RegisteredApp | UnreadableApp)[]>;
+  /** @throws SealError for an app that cannot be opened */
+  find(id: string): Promise<RegisteredApp | undefined>;
+  /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
+  isFromFile(id: string): boolean;
+  /** Whether tokens of this app may be used at this moment: other processes learn of a deletion or a move a moment later. */
+  isRegistered(app: ConnectedApp): Promise<boolean>;
+  /** The registered apps whose client secret ends at a known time, in milliseconds since the epoch. From memory. */
+  secretEnds(): { app: string; endsAt: number }[];
+  /** Uses these apps of `CONNECTED_APPS_FILE` from now on. An unchanged app has to be the same object as before. */
+  useFile(replaced: readonly ConnectedApp[]): void;
+  /** Undefined where the id is taken. */
+  create(
+    registration: ConnectedAppRegistration,
+    clientSecret: string | undefined,
+    extras?: RegistrationExtras,
+  ): Promise<RegisteredApp | undefined>;
+  /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
+  replace(
+    before: RegisteredApp,
+    registration: ConnectedAppRegistration,
+    secret: string | undefined | 'kept',
+  ): Promise<RegisteredApp | undefined>;
+  /**
+   * Creates and replaces several apps in one write. Returns false, with nothing changed, where one was changed or removed
+   * since, or the id of a new one is taken.
+   */
+  putAll(wanted: readonly (AppChange & { before: RegisteredApp | undefined })[]): Promise<boolean>;
+  /** Returns false where the app was changed or removed since. */
+  remove(id: string, version: number): Promise<boolean>;
+  /** True where the stored app cannot be opened. */
+  isUnreadable(id: string): Promise<boolean>;
+  /** Removes an app that cannot be opened. Returns false for any other. */
+  removeUnreadable(id: string): Promise<boolean>;
+  close(): Promise<void>;
+}
 
 const CHANNEL = 'connected-apps';
 /** Changes are polled as well, since a notification can be lost with its connection. */
@@ -47,7 +90,7 @@ export async function createAppRegistry(parts: {
   sealedJson: SealedJson;
   apps: ReplaceableApps;
   clock: () => number;
-}) {
+}): Promise<AppRegistry> {
   const { store, sealedJson, apps, clock } = parts;
   let fromFile = apps.list();
   let inFile = idsOf(fromFile);
@@ -66,15 +109,13 @@ export async function createAppRegistry(parts: {
   });
   const find = (id: string) => records.find(keys.connectedApp(id));
 
-  /** True where the stored app cannot be opened: its key is gone, or it is damaged. */
   const isUnreadable = (id: string): Promise<boolean> =>
     find(id).then(
       () => false,
       (error: unknown) => error instanceof SealError || Promise.reject(error),
     );
 
-  /** Reads the store. An app that cannot be opened has only an id. */
-  const list = async () => {
+  const list = async (): Promise<(RegisteredApp | UnreadableApp)[]> => {
     const ids = await allMembers(store, keys.connectedApps);
     const listed = await Promise.all(
       ids.map(async (id) => {
@@ -137,7 +178,6 @@ export async function createAppRegistry(parts: {
   const put = async (record: SealedApp, ifVersion: number): Promise<RegisteredApp | undefined> =>
     (await change(await writesOf(record, ifVersion))) ? find(record.app.id) : undefined;
 
-  /** Returns false where the app was changed or removed since. */
   const remove = (id: string, version: number): Promise<boolean> =>
     change([
       { delete: keys.connectedApp(id), ifVersion: version },
@@ -151,52 +191,31 @@ export async function createAppRegistry(parts: {
   return {
     list,
     find,
-    /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
-    isFromFile: (id: string) => inFile.has(id),
-
-    /** Whether tokens of this app may be used at this moment: other processes learn of a deletion or a move a moment later. */
-    async isRegistered(app: ConnectedApp): Promise<boolean> {
+    isFromFile: (id) => inFile.has(id),
+    async isRegistered(app) {
       const current = fromFile.find(({ id }) => id === app.id) ?? (await find(app.id))?.app;
       return current !== undefined && isIssuedFor(registrationOf(app), current);
     },
 
-    /** The registered apps whose client secret ends at a known time, in milliseconds since the epoch. From memory. */
     secretEnds: () =>
       [...opened.values()].flatMap(({ app, secretExpiresAt }) =>
         secretExpiresAt === undefined || inFile.has(app.id) ? [] : [{ app: app.id, endsAt: secretExpiresAt }],
       ),
 
-    /** Uses these apps of `CONNECTED_APPS_FILE` from now on. An unchanged app has to be the same object as before. */
-    useFile(replaced: readonly ConnectedApp[]): void {
+    useFile(replaced) {
       fromFile = replaced;
       inFile = idsOf(replaced);
       replaceApps();
       reloadInBackground();
     },
 
-    /** Undefined where the id is taken. */
-    async create(
-      registration: ConnectedAppRegistration,
-      clientSecret: string | undefined,
-      extras?: RegistrationExtras,
-    ): Promise<RegisteredApp | undefined> {
-      return put({ ...newRecord(registration, clientSecret, clock()), ...extras }, 0);
-    },
+    create: (registration, clientSecret, extras) =>
+      put({ ...newRecord(registration, clientSecret, clock()), ...extras }, 0),
 
-    /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
-    async replace(
-      before: RegisteredApp,
-      registration: ConnectedAppRegistration,
-      secret: string | undefined | 'kept',
-    ): Promise<RegisteredApp | undefined> {
-      return put(changedRecord(before, { registration, secret }, clock()), before.version);
-    },
+    replace: (before, registration, secret) =>
+      put(changedRecord(before, { registration, secret }, clock()), before.version),
 
-    /**
-     * Creates and replaces several apps in one write. Returns false, with nothing changed, where one was changed or removed
-     * since, or the id of a new one is taken.
-     */
-    async putAll(wanted: readonly (AppChange & { before: RegisteredApp | undefined })[]): Promise<boolean> {
+    async putAll(wanted) {
       if (wanted.length === 0) return true;
       const now = clock();
       const writes = wanted.map(({ before, ...next }) =>
@@ -210,13 +229,12 @@ export async function createAppRegistry(parts: {
     remove,
     isUnreadable,
 
-    /** Removes an app that cannot be opened. Returns false for any other. */
-    async removeUnreadable(id: string): Promise<boolean> {
+    async removeUnreadable(id) {
       const stored = await store.get(keys.connectedApp(id));
       return stored !== undefined && (await isUnreadable(id)) && remove(id, stored.version);
     },
 
-    async close(): Promise<void> {
+    async close() {
       clearInterval(poll);
       await unsubscribe();
       await loading.catch(() => undefined);
