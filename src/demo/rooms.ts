@@ -60,7 +60,7 @@ export async function openRooms(parts: {
   };
   const webhooks = createWebhooks({ storage: { store, sealedJson }, outbound, audit, events, clock, random });
   const relayTokens = await createRelayTokens(sealed);
-  const registry = await createAppRegistry({ store, sealer, apps: createCurrentApps([]), clock });
+  const registry = await createAppRegistry({ store, sealedJson, apps: createCurrentApps([]), clock });
   const relayUses = createRelayUses({
     store,
     audit,

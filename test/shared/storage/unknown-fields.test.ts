@@ -133,7 +133,7 @@ async function observe(desk: Desk, refreshToken: string | undefined): Promise<vo
 }
 
 async function withRegistry(desk: Desk, work: (registry: AppRegistry) => Promise<unknown>): Promise<void> {
-  const registry = await createAppRegistry({ ...desk, sealer, apps: createCurrentApps([]) });
+  const registry = await createAppRegistry({ ...desk, sealedJson, apps: createCurrentApps([]) });
   await work(registry);
   await registry.close();
 }
@@ -261,10 +261,10 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
         }),
     },
     'own-keys': {
-      make: (desk) => createOwnKeys({ ...desk, sealer }).rotate(),
+      make: (desk) => createOwnKeys({ ...desk, sealedJson }).rotate(),
       async change(desk) {
         desk.pass(DAY);
-        await createOwnKeys({ ...desk, sealer }).rotate();
+        await createOwnKeys({ ...desk, sealedJson }).rotate();
       },
     },
     'sign-in': {
