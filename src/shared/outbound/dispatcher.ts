@@ -59,10 +59,7 @@ export function createPools(parts: Connecting & { connections: number }): Pools 
   };
 }
 
-function createDispatcher(
-  options: Agent.Options,
-  { proxy, lookup, proxyLookup, judge }: Connecting,
-): Dispatcher {
+function createDispatcher(options: Agent.Options, { proxy, lookup, proxyLookup, judge }: Connecting): Dispatcher {
   const { allowH2 = true } = options;
   const timeout = CONNECT_TIMEOUT_MS;
   const directPool = (origin: string | URL, poolOptions: object) =>
