@@ -8,7 +8,7 @@ import { builtInDataset } from '../shared/bin/built-in-dataset.ts';
 import type { Dataset } from '../shared/bin/dataset.ts';
 import { type DatasetSources, findInDataset, findLocalFacts } from '../shared/bin/local-facts.ts';
 import { recordHeaders, withAge } from '../shared/bin/lookup-result.ts';
-import { type Bin, parseBin } from '../shared/bin/parse-bin.ts';
+import { type Bin, type ParsedBin, parseBin } from '../shared/bin/parse-bin.ts';
 import { AppError } from '../shared/errors.ts';
 import { type ClientAddress, clientAddress } from '../shared/http/client-address.ts';
 import { PROBLEM_TYPE } from '../shared/http/problem-document.ts';
@@ -169,7 +169,7 @@ function splitTarget(target: string): { path: string; query: string } {
 }
 
 /** Any single path segment counts as an attempt at a BIN. */
-function readBin(path: string): ReturnType<typeof parseBin> | 'not_found' {
+function readBin(path: string): ParsedBin | 'not_found' {
   const segment = path.startsWith('/') ? path.slice(1).replace(/\/$/, '') : '';
   if (segment === '' || segment.includes('/')) return 'not_found';
   if (!segment.includes('%')) return parseBin(segment);

@@ -6,7 +6,9 @@ export type Bin = string & { readonly [checked]: true };
 
 const BIN = /^[0-9]{6,8}$/;
 
+export type ParsedBin = { bin: Bin; problem?: never } | { bin?: never; problem: 'invalid_bin' };
+
 /** Accepts a string of exactly 6 to 8 ASCII digits. The problem never repeats the value (R85). */
-export function parseBin(input: unknown): { bin: Bin; problem?: never } | { bin?: never; problem: 'invalid_bin' } {
+export function parseBin(input: unknown): ParsedBin {
   return typeof input === 'string' && BIN.test(input) ? { bin: input as Bin } : { problem: 'invalid_bin' };
 }

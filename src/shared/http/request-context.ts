@@ -75,7 +75,6 @@ export function requestContext(parts: {
     return isWellFormed && isTrusted(req.socket.remoteAddress ?? '') ? sentId : randomUUID();
   };
 
-  const durationOf = cachedLabels(metrics);
   const dataHeaders = flatDataHeaders(headers);
 
   const start = (req: IncomingMessage, res: ServerResponse, route: string): RequestContext => {
@@ -86,7 +85,8 @@ export function requestContext(parts: {
     const startedAt = performance.now();
     const end = () => {
       const seconds = (performance.now() - startedAt) / 1000;
-      durationOf(context.route, req.method ?? '', res.statusCode).observe(seconds);
+      const status = `${Math.floor(res.statusCode / 100)}xx`;
+      metrics.requests.observe({ route: context.route, method: req.method ?? '', status }, seconds);
       onEnd?.({ method: req.method ?? '', route: context.route, status: res.statusCode, seconds, ...isCut(res) });
     };
     // Node emits `close` in the context of the connection.
@@ -117,18 +117,5 @@ export function requestContext(parts: {
       for (let at = 0; at < addedHeaders.length; at += 2)
         res.setHeader(addedHeaders[at] ?? '', addedHeaders[at + 1] ?? '');
     },
-  };
-}
-
-/** Caches each combination of labels: looking one up in prom-client costs more than counting. */
-function cachedLabels({ requests }: Metrics) {
-  const cache = new Map<string, { observe(seconds: number): void }>();
-  return (route: string, method: string, statusCode: number) => {
-    const key = `${method} ${statusCode} ${route}`;
-    const cached = cache.get(key);
-    if (cached) return cached;
-    const labelled = requests.labels({ route, method, status: `${Math.floor(statusCode / 100)}xx` });
-    cache.set(key, labelled);
-    return labelled;
   };
 }

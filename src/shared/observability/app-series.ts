@@ -1,7 +1,5 @@
 /** Metrics with the label `app`: series for each connected app, from its registration to its removal. */
-import type { Registry } from 'prom-client';
-import { createSeries, registerHistogram } from './histogram.ts';
-import { Counter } from './prom-client.ts';
+import { Counter, Histogram, type Registry } from './prom-client.ts';
 
 /** The connected apps as they are now. */
 export interface KnownApps {
@@ -21,10 +19,30 @@ export interface OtherLabels {
   withoutApp?: readonly (readonly string[])[];
 }
 
+export interface AppCounter {
+  /** @param values of the other labels, with a comma between them */
+  inc(app: string | undefined, values: string): void;
+}
+
+export interface AppHistogram {
+  /** @param values as of `AppCounter` */
+  observe(app: string | undefined, seconds: number, values?: string): void;
+}
+
+export interface AppSeries {
+  /** Sets where the connected apps are found. Before that, every id counts as `other`. */
+  watchApps(known: KnownApps): void;
+  counter(name: string, help: string, others: OtherLabels): AppCounter;
+  /** Of durations. */
+  histogram(name: string, help: string, others?: OtherLabels): AppHistogram;
+}
+
+type Labels = Record<string, string>;
+
 const NO_OTHERS: OtherLabels = { names: [], ofApps: [[]] };
 const BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30];
 
-export function createAppSeries(registers: Registry[]) {
+export function createAppSeries(registers: Registry[]): AppSeries {
   let apps: KnownApps = { list: () => [], find: () => undefined };
 
   const labelOf = (app: string | undefined): string =>
@@ -33,7 +51,8 @@ export function createAppSeries(registers: Registry[]) {
   /** Keeps the series of each app. Those of a new app begin at once, because `increase()` misses a first count otherwise. */
   const family = <One>(
     { names, ofApps, withoutApp = [] }: OtherLabels,
-    make: (labels: Record<string, string>) => One,
+    make: (labels: Labels) => One,
+    drop: (one: One) => void = () => undefined,
   ) => {
     const byApp = new Map<string, Map<string, One>>();
     const begin = (app: string, values: readonly string[]): One =>
@@ -44,13 +63,15 @@ export function createAppSeries(registers: Registry[]) {
     };
     return {
       /** All series, without those of removed apps. */
-      *all(): Generator<One> {
+      all(): One[] {
         const current = new Set([...apps.list().map(({ id }) => id), OTHER_APP, NO_APP]);
-        for (const app of byApp.keys()) if (!current.has(app)) byApp.delete(app);
-        for (const app of current) {
-          if (!byApp.has(app)) beginAll(app);
-          yield* byApp.get(app)?.values() ?? [];
+        for (const [app, series] of byApp) {
+          if (current.has(app)) continue;
+          for (const one of series.values()) drop(one);
+          byApp.delete(app);
         }
+        for (const app of current) if (!byApp.has(app)) beginAll(app);
+        return [...byApp.values()].flatMap((series) => [...series.values()]);
       },
       /** @param values of the other labels, with a comma between them */
       of(app: string | undefined, values: string): One {
@@ -67,12 +88,11 @@ export function createAppSeries(registers: Registry[]) {
   };
 
   return {
-    /** Sets where the connected apps are found. Before that, every id counts as `other`. */
-    watchApps(known: KnownApps): void {
+    watchApps(known) {
       apps = known;
     },
 
-    counter(name: string, help: string, others: OtherLabels) {
+    counter(name, help, others) {
       const { all, of } = family(others, (labels) => ({ labels, count: 0 }));
       new Counter({
         name: `gatehouse_${name}_total`,
@@ -85,17 +105,27 @@ export function createAppSeries(registers: Registry[]) {
         },
       });
       return {
-        inc(app: string | undefined, values: string): void {
+        inc(app, values) {
           of(app, values).count += 1;
         },
       };
     },
 
-    /** Of durations. */
-    histogram(name: string, help: string, others: OtherLabels = NO_OTHERS) {
-      const { all, of } = family(others, (labels) => createSeries(labels, BUCKETS));
-      registerHistogram({ name: `gatehouse_${name}_seconds`, help, buckets: BUCKETS, registers, all });
-      return { observe: (app: string | undefined, seconds: number, values = '') => of(app, values).observe(seconds) };
+    histogram(name, help, others = NO_OTHERS) {
+      const made: Histogram = new Histogram({
+        name: `gatehouse_${name}_seconds`,
+        help,
+        buckets: BUCKETS,
+        labelNames: ['app', ...others.names],
+        registers,
+        collect: () => void all(),
+      });
+      const begin = (labels: Labels): Labels => {
+        made.zero(labels);
+        return labels;
+      };
+      const { all, of } = family(others, begin, (labels) => made.remove(labels));
+      return { observe: (app, seconds, values = '') => made.observe(of(app, values), seconds) };
     },
   };
 }

@@ -1,9 +1,14 @@
 /** The management listener: liveness, readiness and metrics (R90). */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
 import type { Metrics } from './metrics.ts';
 import type { StorageFault, StorageWatch } from './storage-watch.ts';
 
-export type Health = ReturnType<typeof createHealth>;
+export interface Health {
+  /** For the management port. */
+  listener: RequestListener;
+  /** Reports not ready from now on, so that the load balancer sends no new requests. */
+  drain(): void;
+}
 
 /** Why a process takes no requests, as `/readyz` says it. */
 export type NotReady = { reason: 'starting' | 'draining' } | StorageFault;
@@ -15,15 +20,15 @@ export function readinessBody(why?: NotReady): string {
   return `${JSON.stringify({ ready: why === undefined, ...why })}\n`;
 }
 
-/**
- * Not ready: the storage takes no writes, or the process drains. Providers and the platform do not matter.
- * @param parts `headers`: those of every response; names and values alternate
- */
-export function createHealth(parts: {
+export interface HealthParts {
   storage: Pick<StorageWatch, 'check' | 'fault'>;
   metrics: Pick<Metrics, 'registry' | 'watchReadiness'>;
+  /** Those of every response; names and values alternate. */
   headers: readonly string[];
-}) {
+}
+
+/** Not ready: the storage takes no writes, or the process drains. Providers and the platform do not matter. */
+export function createHealth(parts: HealthParts): Health {
   const { storage, metrics, headers } = parts;
   const { registry } = metrics;
   let draining = false;
@@ -46,7 +51,7 @@ export function createHealth(parts: {
   };
 
   return {
-    listener: (request: IncomingMessage, response: ServerResponse) => {
+    listener: (request, response) => {
       const handler = handlers[(request.url ?? '').split('?')[0] ?? ''];
       if (!handler) return send(response, 404, 'not found\n');
       if (request.method !== 'GET' && request.method !== 'HEAD') {
@@ -55,8 +60,7 @@ export function createHealth(parts: {
       }
       handler(response).catch(() => send(response, 500, 'failed\n'));
     },
-    /** Reports not ready from now on, so that the load balancer sends no new requests. */
-    drain(): void {
+    drain() {
       draining = true;
     },
   };

@@ -1,4 +1,8 @@
-/** Writes the log to a file descriptor in batches; lines that cannot be written are dropped and counted. */
+/**
+ * Writes the log to a file descriptor in batches; lines that cannot be written are dropped and counted.
+ * pino's destination (sonic-boom 4.2.1) has `maxLength` and `drop`, but `flushSync`, its only way to write the last lines of a
+ * process that ends, repeats a write to a full disk every 100 ms for ever: to /dev/full, it had not returned after 8 s.
+ */
 import { write, writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -12,8 +16,15 @@ const MAX_FLUSH_MS = 1_000;
 
 const writeBytes = promisify(write);
 
-/** pino's own destination tries for ever to write to a full disk, in a loop that stops the process. */
-export function openLogSink(descriptor: number) {
+export interface LogSink {
+  write(line: string): void;
+  /** Resolves once every line is written or dropped, and after a second in any case. */
+  flush(): Promise<void>;
+  /** How many lines could not be written. */
+  dropped(): number;
+}
+
+export function openLogSink(descriptor: number): LogSink {
   let waiting: string[] = [];
   let characters = 0;
   let dropped = 0;
@@ -59,7 +70,7 @@ export function openLogSink(descriptor: number) {
   });
 
   return {
-    write(line: string): void {
+    write(line) {
       if (characters + line.length > MAX_WAITING_CHARACTERS) {
         dropped += 1;
         return;
@@ -69,9 +80,7 @@ export function openLogSink(descriptor: number) {
       if (characters >= BATCH_CHARACTERS) void startWriting();
       else timer ??= setTimeout(startWriting, BATCH_MS).unref();
     },
-    /** Resolves once every line is written or dropped, and after a second in any case. */
-    flush: (): Promise<void> => Promise.race([startWriting(), sleep(MAX_FLUSH_MS)]),
-    /** How many lines could not be written. */
+    flush: () => Promise.race([startWriting(), sleep(MAX_FLUSH_MS)]),
     dropped: () => dropped,
   };
 }

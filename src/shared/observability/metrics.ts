@@ -1,11 +1,10 @@
 /** The metrics: names, labels and registry. Labels have few values; none holds a user, a BIN or a URL. */
 import { PROBLEMS } from '../errors.ts';
 import { VERSION } from '../version.ts';
-import { createAppSeries } from './app-series.ts';
-import { createHistogram } from './histogram.ts';
-import { Counter, collectDefaultMetrics, Gauge, Registry } from './prom-client.ts';
+import { type AppCounter, type AppHistogram, createAppSeries, type KnownApps } from './app-series.ts';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from './prom-client.ts';
 import { STORAGE_REFUSALS, type StorageFault } from './storage-watch.ts';
-import { createStoredGauges } from './stored-gauges.ts';
+import { createStoredGauges, type WatchedFacts } from './stored-gauges.ts';
 
 /** The values of each counter's label. */
 export const LABEL_VALUES = {
@@ -35,10 +34,50 @@ interface Readiness {
   storageFault: StorageFault['reason'] | undefined;
 }
 
-export type Metrics = ReturnType<typeof createMetrics>;
+interface OutboundLoad {
+  running: number;
+  waiting: number;
+}
+
+/** What the events and the modules count. Each part is described in `docs/operating-reference.md`. */
+export interface Metrics {
+  registry: Registry;
+  /** Seconds by route pattern, method and status class. */
+  requests: Histogram<'route' | 'method' | 'status'>;
+  signIns: AppCounter;
+  refreshes: AppCounter;
+  refreshDuration: AppHistogram;
+  relayCalls: AppCounter;
+  outboundEnded(call: { app: string | undefined; peer: string; outcome: string; seconds: number }): void;
+  /** Sets where the connected apps are found. Before that, every id counts as `other`. */
+  watchApps(known: KnownApps): void;
+  /** Sets where the facts of the storage are found. */
+  watchStored(facts: WatchedFacts): void;
+  /** The durations of one command to the storage. Called once for each command. */
+  storageCommand(command: string): { observe(seconds: number): void };
+  storageLogBytes(bytes: number): void;
+  connectLinksUsed: Counter;
+  connectionsBroken: Counter<'cause'>;
+  scopesMissing: Counter;
+  binLookups: Counter<'source'>;
+  binServiceFailures: Counter<'reason'>;
+  /** Includes refusals at the listener, before any route. */
+  problems: Counter<'code'>;
+  spans: Counter<'outcome'>;
+  auditLost: Counter;
+  announcementsLost: Counter;
+  listingsLost: Counter;
+  countsLost: Counter<'of'>;
+  outboundRefused: Counter;
+  slowNames: Counter;
+  /** Sets where each scrape reads whether the process is ready and its storage is up. */
+  watchReadiness(read: () => Readiness): void;
+  /** Sets where each scrape reads the number of running and waiting calls. */
+  watchOutbound(load: () => OutboundLoad): void;
+}
 
 /** @param droppedLines returns how many lines of the log could not be written */
-export function createMetrics(droppedLines: () => number = () => 0) {
+export function createMetrics(droppedLines: () => number = () => 0): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics(registry);
@@ -102,9 +141,10 @@ export function createMetrics(droppedLines: () => number = () => 0) {
     ofApps: peers.ofApps.map((peer) => [peer]),
     withoutApp: peers.withoutApp.map((peer) => [peer]),
   });
-  const storageDuration = createHistogram({
+  const storageDuration = new Histogram({
     name: 'gatehouse_storage_command_duration_seconds',
     help: 'Time of the commands to the storage, and of the flushes of SQLite.',
+    labelNames: ['command'],
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
     registers,
   });
@@ -113,7 +153,7 @@ export function createMetrics(droppedLines: () => number = () => 0) {
     help: 'Size of the log of the SQLite database. It stays at 0 with Redis.',
     registers,
   });
-  let outboundLoad = () => ({ running: 0, waiting: 0 });
+  let outboundLoad = (): OutboundLoad => ({ running: 0, waiting: 0 });
   new Gauge({
     name: 'gatehouse_outbound_calls',
     help: 'Outgoing calls, by state: running, or waiting for their turn.',
@@ -128,10 +168,10 @@ export function createMetrics(droppedLines: () => number = () => 0) {
 
   return {
     registry,
-    /** By route pattern and status class. */
-    requests: createHistogram({
+    requests: new Histogram({
       name: 'gatehouse_http_request_duration_seconds',
       help: 'Time from request to the end of the response, by route, method and status.',
+      labelNames: ['route', 'method', 'status'],
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     }),
@@ -149,16 +189,17 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       ofApps: outcomes(LABEL_VALUES.relayCalls),
       withoutApp: outcomes(LABEL_VALUES.relayCalls),
     }),
-    outboundEnded(call: { app: string | undefined; peer: string; outcome: string; seconds: number }): void {
-      const { app, peer, outcome, seconds } = call;
+    outboundEnded({ app, peer, outcome, seconds }) {
       outboundRequests.inc(app, `${peer},${outcome}`);
       outboundDuration.observe(app, seconds, peer);
     },
     watchApps,
     watchStored: createStoredGauges(registers),
-    /** The durations of one command to the storage. */
-    storageCommand: (command: string) => storageDuration.labels({ command }),
-    storageLogBytes: (bytes: number) => storageLog.set(bytes),
+    storageCommand(command) {
+      storageDuration.zero({ command });
+      return storageDuration.labels({ command });
+    },
+    storageLogBytes: (bytes) => storageLog.set(bytes),
     connectLinksUsed: counter('connect_links_used', 'Connect links with which a user connected an app.'),
     connectionsBroken: counter(
       'connections_broken',
@@ -179,7 +220,6 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       'reason',
       LABEL_VALUES.binServiceFailures,
     ),
-    /** Includes refusals at the listener, before any route. */
     problems: counter('problems', 'Problem responses, by code.', 'code', Object.keys(PROBLEMS)),
     spans: counter('spans', 'Spans for the collector, by outcome: sent or lost.', 'outcome', LABEL_VALUES.spans),
     auditLost: counter(
@@ -205,12 +245,10 @@ export function createMetrics(droppedLines: () => number = () => 0) {
       'Calls refused because too many to the same host were running and waiting.',
     ),
     slowNames: counter('slow_name_lookups', 'Lookups of host names that took longer than a second.'),
-    /** Sets where each scrape reads whether the process is ready and its storage is up. */
-    watchReadiness(read: () => Readiness) {
+    watchReadiness(read) {
       readiness = read;
     },
-    /** Sets where each scrape reads the number of running and waiting calls. */
-    watchOutbound(load: () => { running: number; waiting: number }) {
+    watchOutbound(load) {
       outboundLoad = load;
     },
   };

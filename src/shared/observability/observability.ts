@@ -2,15 +2,27 @@
 import type { RequestListener } from 'node:http';
 import type { Config, TracingSettings } from '../config/config.ts';
 import { watchClock } from './clock-watch.ts';
-import { createEvents } from './events.ts';
-import { createHealth } from './health.ts';
+import { createEvents, type EventSource } from './events.ts';
+import { createHealth, type Health, type HealthParts } from './health.ts';
 import { createLogger, type LogDestination } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
 import { createRequestScope } from './request-scope.ts';
-import { type StorageFault, watchStorage } from './storage-watch.ts';
+import { type StorageFault, type StorageWatch, watchStorage } from './storage-watch.ts';
 import type { Tracing } from './tracing.ts';
 
-export type Observability = Awaited<ReturnType<typeof createObservability>>;
+export interface Observability {
+  events: EventSource;
+  metrics: Metrics;
+  watchStorage(probe: () => Promise<StorageFault | undefined>): StorageWatch;
+  healthOf(parts: Omit<HealthParts, 'metrics'>): Health;
+  /** Undefined where tracing is off. */
+  tracing: Tracing | undefined;
+  /** Names the current request. */
+  beginRequest(requestId: string): void;
+  /** Remembers the request for what it logs, and adds a span where tracing is on. */
+  observed(listener: RequestListener): RequestListener;
+  close(): Promise<void>;
+}
 
 /** @param parts `monotonicClock`: milliseconds that no change of the system's time moves */
 export async function createObservability(parts: {
@@ -18,7 +30,7 @@ export async function createObservability(parts: {
   logDestination: LogDestination;
   clock: () => number;
   monotonicClock: () => number;
-}) {
+}): Promise<Observability> {
   const { config, logDestination, clock, monotonicClock } = parts;
   const metrics = createMetrics(logDestination.dropped);
   const tracing = config.tracing && (await openTracing(config.tracing, metrics));
@@ -33,13 +45,11 @@ export async function createObservability(parts: {
   return {
     events,
     metrics,
-    watchStorage: (probe: () => Promise<StorageFault | undefined>) => watchStorage({ probe, events, monotonicClock }),
-    healthOf: (parts: Omit<Parameters<typeof createHealth>[0], 'metrics'>) => createHealth({ ...parts, metrics }),
-    /** Undefined where tracing is off. */
+    watchStorage: (probe) => watchStorage({ probe, events, monotonicClock }),
+    healthOf: (parts) => createHealth({ ...parts, metrics }),
     tracing,
     beginRequest: requests.begin,
-    /** Remembers the request for what it logs, and adds a span where tracing is on. */
-    observed: (listener: RequestListener) => requests.around(tracing?.around(listener) ?? listener),
+    observed: (listener) => requests.around(tracing?.around(listener) ?? listener),
     async close() {
       stopClockWatch();
       await tracing?.close();

@@ -7,7 +7,12 @@ import type * as PromClient from 'prom-client';
 
 const require = createRequire(import.meta.url);
 
+export type Counter<Label extends string = string> = PromClient.Counter<Label>;
+export type Histogram<Label extends string = string> = PromClient.Histogram<Label>;
+export type Registry = PromClient.Registry;
+
 export const Counter: typeof PromClient.Counter = require('prom-client/lib/counter');
+export const Histogram: typeof PromClient.Histogram = require('prom-client/lib/histogram');
 export const Gauge: typeof PromClient.Gauge = require('prom-client/lib/gauge');
 export const Registry: typeof PromClient.Registry = require('prom-client/lib/registry');
 

@@ -26,7 +26,13 @@ export interface StorageEvents {
   storageBack(facts: { storage: string; seconds: number }): void;
 }
 
-export type StorageWatch = ReturnType<typeof watchStorage>;
+export interface StorageWatch {
+  /** Probes now, which postpones the next probe of the timer. */
+  check(): Promise<StorageFault | undefined>;
+  /** Undefined if the storage took the last write. */
+  fault(): StorageFault | undefined;
+  close(): Promise<void>;
+}
 
 /**
  * Logs one line when the storage is lost, one more if the reason becomes another, and one when it is back. The first
@@ -37,7 +43,7 @@ export function watchStorage(parts: {
   probe: () => Promise<StorageFault | undefined>;
   events: StorageEvents;
   monotonicClock: () => number;
-}) {
+}): StorageWatch {
   const { probe, events, monotonicClock } = parts;
   let lost: { fault: StorageFault; since: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -56,7 +62,6 @@ export function watchStorage(parts: {
     }
   };
 
-  /** Probes now, which postpones the next probe of the timer. */
   const check = async (): Promise<StorageFault | undefined> => {
     started += 1;
     const turn = started;
@@ -75,9 +80,8 @@ export function watchStorage(parts: {
   void check();
   return {
     check,
-    /** Undefined if the storage took the last write. */
     fault: () => lost?.fault,
-    async close(): Promise<void> {
+    async close() {
       stopped = true;
       clearTimeout(timer);
     },

@@ -1,6 +1,5 @@
 /** Gauges of what the storage holds, read at most once a minute, and never while a scrape waits. */
-import type { Registry } from 'prom-client';
-import { Gauge } from './prom-client.ts';
+import { Gauge, type Registry } from './prom-client.ts';
 
 export interface StoredFacts {
   /** How many there are in each state of health. */

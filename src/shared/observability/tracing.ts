@@ -1,7 +1,7 @@
 /** Sends a span for each request and each outbound call to a collector. Loaded only where tracing is on. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener } from 'node:http';
 import {
   type Context,
   defaultTextMapGetter,
@@ -30,7 +30,26 @@ import type { TracingSettings } from '../config/config.ts';
 import { VERSION } from '../version.ts';
 import { containsCardNumber } from './card-numbers.ts';
 
-export type Tracing = ReturnType<typeof createTracing>;
+export interface Tracing {
+  /** Adds a span to each request; spans of outbound calls become its children. */
+  around(listener: RequestListener): RequestListener;
+  /** The id of the current request's trace. */
+  traceId(): string | undefined;
+  /** Starts the span of an outbound call as a child of the request's span. */
+  beginCall(call: { method: string; origin: string }): CallSpan;
+  /** For the spans that are sent from now on. */
+  useHeaders(headers: TracingSettings['headers']): void;
+  /** Sends the remaining spans, for at most 3 s. */
+  close(): Promise<void>;
+}
+
+interface CallSpan {
+  /** The trace context (W3C Trace Context), for the host. */
+  headers: Readonly<Record<string, string>>;
+  responded(status: number): void;
+  /** @param failure why the call ended before its response did */
+  end(failure?: string): void;
+}
 
 const MAX_CLOSE_MS = 3_000;
 
@@ -43,7 +62,7 @@ export function createTracing(parts: {
   settings: TracingSettings;
   factsOf: (req: IncomingMessage) => { route: string; id: string } | undefined;
   onExported: (outcome: 'sent' | 'lost', spans: number) => void;
-}) {
+}): Tracing {
   const { settings, factsOf } = parts;
   let { headers: exportHeaders } = settings;
   const exporter = new OTLPTraceExporter({
@@ -68,8 +87,7 @@ export function createTracing(parts: {
       : ROOT_CONTEXT;
 
   return {
-    /** Adds a span to each request; spans of outbound calls become its children. */
-    around: (listener: RequestListener) => (req: IncomingMessage, res: ServerResponse) => {
+    around: (listener) => (req, res) => {
       const method = req.method ?? '';
       const attributes = { 'http.request.method': method };
       const parent = contextOf(req);
@@ -87,10 +105,8 @@ export function createTracing(parts: {
       });
       contexts.run(trace.setSpan(parent, span), () => listener(req, res));
     },
-    /** The id of the current request's trace. */
     traceId: () => trace.getSpanContext(contexts.getStore() ?? ROOT_CONTEXT)?.traceId,
-    /** Starts the span of an outbound call as a child of the request's span. */
-    beginCall({ method, origin }: { method: string; origin: string }) {
+    beginCall({ method, origin }) {
       const parent = contexts.getStore() ?? ROOT_CONTEXT;
       const { hostname, port, protocol } = new URL(origin);
       const attributes = {
@@ -104,9 +120,8 @@ export function createTracing(parts: {
       let ended = false;
       return {
         headers,
-        responded: (status: number) => setStatus(span, status, 400),
-        /** @param failure why the call ended before its response did */
-        end(failure?: string) {
+        responded: (status) => setStatus(span, status, 400),
+        end(failure) {
           if (ended) return;
           ended = true;
           if (failure !== undefined) setError(span, failure);
@@ -114,12 +129,10 @@ export function createTracing(parts: {
         },
       };
     },
-    /** For the spans that are sent from now on. */
-    useHeaders(headers: TracingSettings['headers']): void {
+    useHeaders(headers) {
       exportHeaders = headers;
     },
-    /** Sends the remaining spans, for at most 3 s. */
-    async close(): Promise<void> {
+    async close() {
       const timeout = new Promise<void>((resolve) => setTimeout(resolve, MAX_CLOSE_MS).unref());
       // A collector that does not respond must not delay the stop; its spans are counted as lost.
       await Promise.race([provider.shutdown().catch(() => undefined), timeout]);

@@ -14,7 +14,14 @@ export const ADDRESS_ADVICE = {
 } as const;
 export type AddressRule = keyof typeof ADDRESS_ADVICE;
 
-export type AddressPolicy = ReturnType<typeof createAddressPolicy>;
+export interface AddressPolicy {
+  /** Checks a URL as it is written, without resolving its host name. Returns the rule that it breaks. */
+  checkUrl(text: string): AddressRule | undefined;
+  /** Checks an address that the host name resolved to. Returns the rule that it breaks. */
+  checkAddress(hostname: string, address: string): AddressRule | undefined;
+  /** True where `INTERNAL_HOSTS` names this host. */
+  isNamed(hostname: string): boolean;
+}
 
 /** Metadata services of clouds outside the link-local ranges. */
 const METADATA_ADDRESSES = new Set([
@@ -31,14 +38,12 @@ const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');
 const INTERNAL_RANGES = new Set(['loopback', 'private', 'uniqueLocal', 'carrierGradeNat']);
 
 /** @param internalHosts host names, addresses and CIDRs in loopback or private ranges (setting `INTERNAL_HOSTS`) */
-export function createAddressPolicy(internalHosts: readonly string[]) {
+export function createAddressPolicy(internalHosts: readonly string[]): AddressPolicy {
   const networks = internalHosts.filter((entry) => parseNetwork(entry) !== undefined);
   const names = new Set(internalHosts.filter((entry) => !networks.includes(entry)).map((entry) => entry.toLowerCase()));
 
-  /** True where `INTERNAL_HOSTS` names this host. */
   const isNamed = (hostname: string) => names.has(hostname.toLowerCase());
 
-  /** Checks an address that the host name resolved to. Returns the rule that it breaks. */
   const checkAddress = (hostname: string, address: string): AddressRule | undefined => {
     const parsed = ipaddr.process(address);
     const range = parsed.range();
@@ -49,7 +54,6 @@ export function createAddressPolicy(internalHosts: readonly string[]) {
     return listed ? undefined : 'private_address';
   };
 
-  /** Checks a URL as it is written, without resolving its host name. Returns the rule that it breaks. */
   const checkUrl = (text: string): AddressRule | undefined => {
     const url = URL.parse(text);
     if (!url || !/^https?:$/.test(url.protocol)) return 'not_absolute';

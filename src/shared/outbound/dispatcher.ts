@@ -39,17 +39,18 @@ const OPTIONS: Agent.Options = {
   maxHeaderSize: 32 * 1024,
 };
 
-/**
- * @param parts `connections`: of each pool to one host. `lookup`: refuses addresses of direct connections. `proxyLookup`:
- *   for the name of the proxy. `judge`: the error where the address policy refuses a tunnel to this host
- */
-export function createPools(parts: {
-  connections: number;
+interface Connecting {
   proxy: OutboundProxy | undefined;
+  /** Refuses addresses of direct connections. */
   lookup: LookupFunction;
+  /** For the name of the proxy. */
   proxyLookup: LookupFunction;
+  /** The error where the address policy refuses a tunnel to this host. */
   judge: (hostname: string) => Promise<Error | undefined>;
-}): Pools {
+}
+
+/** @param parts `connections`: of each pool to one host */
+export function createPools(parts: Connecting & { connections: number }): Pools {
   const { connections } = parts;
   return {
     kept: createDispatcher({ ...OPTIONS, connections, pipelining: 1 }, parts),
@@ -58,15 +59,7 @@ export function createPools(parts: {
   };
 }
 
-function createDispatcher(
-  options: Agent.Options,
-  {
-    proxy,
-    lookup,
-    proxyLookup,
-    judge,
-  }: Pick<Parameters<typeof createPools>[0], 'proxy' | 'lookup' | 'proxyLookup' | 'judge'>,
-): Dispatcher {
+function createDispatcher(options: Agent.Options, { proxy, lookup, proxyLookup, judge }: Connecting): Dispatcher {
   const { allowH2 = true } = options;
   const timeout = CONNECT_TIMEOUT_MS;
   const directPool = (origin: string | URL, poolOptions: object) =>

@@ -25,6 +25,18 @@ export interface Place {
   leave(): void;
 }
 
+export interface UpstreamGate {
+  /** Reserves a place for a call to this origin. @throws the error of `refuse` */
+  enter(origin: string): Place;
+  /**
+   * Makes the call as soon as a slot for its kind is free: a quarter of the host's slots each, so that refreshes and
+   * code exchanges keep the rest, and no pushed request delays discovery (R92). A call whose signal is aborted
+   * before that is not made.
+   */
+  shareAnonymous<T>(kind: AnonymousCall, origin: string, signal: AbortSignal, call: () => Promise<T>): Promise<T>;
+  load(): UpstreamLoad;
+}
+
 interface Host {
   running: number;
   /** In the order in which they begin. */
@@ -32,7 +44,7 @@ interface Host {
 }
 
 /** @param refuse makes the error of a call for which there is no room */
-export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, refuse: () => Error) {
+export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, refuse: () => Error): UpstreamGate {
   const hosts = new Map<string, Host>();
   // At most two entries for each origin that registered apps name, so nothing is ever removed.
   const shares = new Map<string, BulkheadPolicy>();
@@ -40,8 +52,7 @@ export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, ref
   const places = Math.floor(waiting / 4);
 
   return {
-    /** @throws the error of `refuse` */
-    enter(origin: string): Place {
+    enter(origin) {
       const host = hosts.get(origin) ?? { running: 0, waiting: new Set() };
       if (host.running + host.waiting.size >= concurrency + waiting) throw refuse();
       hosts.set(origin, host);
@@ -68,17 +79,7 @@ export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, ref
       };
     },
 
-    /**
-     * Makes the call as soon as a slot for its kind is free: a quarter of the host's slots each, so that refreshes and
-     * code exchanges keep the rest, and no pushed request delays discovery (R92). A call whose signal is aborted
-     * before that is not made.
-     */
-    async shareAnonymous<T>(
-      kind: AnonymousCall,
-      origin: string,
-      signal: AbortSignal,
-      call: () => Promise<T>,
-    ): Promise<T> {
+    async shareAnonymous(kind, origin, signal, call) {
       const name = `${kind} ${origin}`;
       const share = shares.get(name) ?? bulkhead(slots, places);
       shares.set(name, share);
@@ -89,7 +90,7 @@ export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, ref
       }
     },
 
-    load(): UpstreamLoad {
+    load() {
       const all = [...hosts.values()];
       const queued = [...shares.values()].reduce((sum, share) => sum + places - share.queueSlots, 0);
       return {

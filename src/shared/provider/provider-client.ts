@@ -213,7 +213,8 @@ export function createProviderClient(parts: {
         const scope = scopes && { scope: scopes.join(' ') };
         const parameters = withResources(app, { ...app.tokenParameters, ...scope }, resource);
         const response = await requestTokens(to, {
-          ...{ jwts, dpopKey },
+          jwts,
+          dpopKey,
           send: (dpop) =>
             capturing(to, captured, (configuration) =>
               client.refreshTokenGrant(configuration, refreshToken, parameters, dpop),

@@ -18,7 +18,14 @@ export interface JwtRules {
   algorithms?: 'userinfo_signing_alg_values_supported';
 }
 
-export type ProviderJwts = ReturnType<typeof createProviderJwts>;
+export interface ProviderJwts {
+  /**
+   * The claims of a JWT that this provider signed for this app.
+   * @throws RefusedJwt
+   * @throws ProviderError where the provider's metadata or keys are unavailable
+   */
+  verify(app: ConnectedApp, token: string, rules: JwtRules): Promise<JWTPayload>;
+}
 
 /** Carries the facts by which a sign-in record names the failed check. */
 export class RefusedJwt extends Error {
@@ -46,16 +53,11 @@ export function createProviderJwts(parts: {
   metadata: Pick<ProviderMetadataSource, 'load' | 'doubt'>;
   signingKeys: SigningKeys;
   clock: () => number;
-}) {
+}): ProviderJwts {
   const { metadata, signingKeys, clock } = parts;
 
   return {
-    /**
-     * The claims of a JWT that this provider signed for this app.
-     * @throws RefusedJwt
-     * @throws ProviderError where the provider's metadata or keys are unavailable
-     */
-    async verify(app: ConnectedApp, token: string, rules: JwtRules): Promise<JWTPayload> {
+    async verify(app, token, rules) {
       const provider = await metadata.load(app);
       if (!provider.jwks_uri) throw new RefusedJwt({});
       const jwksUrl = new URL(provider.jwks_uri).href;

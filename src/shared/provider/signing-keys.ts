@@ -1,12 +1,10 @@
 /** Reads a provider's signing keys at most every 10 seconds; the last ones stay in use while it is down (R24). */
-import { createLocalJWKSet, type JWK } from 'jose';
+import { createLocalJWKSet, type JWK, type LocalJWKSet } from 'jose';
 import { isObject } from '../json.ts';
 import type { Outbound } from '../outbound/outbound.ts';
 import { HOUR_MS } from '../time.ts';
 import { limitOf, ProviderError } from './provider-error.ts';
 import { cachedReads, fetchDocument, type ReadTimes } from './provider-read.ts';
-
-type KeySet = ReturnType<typeof createLocalJWKSet>;
 
 export interface SigningKeys {
   /**
@@ -15,7 +13,7 @@ export interface SigningKeys {
    * @param app id of the connected app for which it is read
    * @throws ProviderError `unavailable`, or `misconfigured` where the address policy refuses the URL
    */
-  load(url: string, app?: string): Promise<KeySet>;
+  load(url: string, app?: string): Promise<LocalJWKSet>;
   /** Why the last read of this URL failed; undefined where it did not. */
   failure(url: string): ProviderError | undefined;
 }
@@ -43,7 +41,7 @@ export function createSigningKeys(parts: { outbound: Outbound; monotonicClock: (
   return cachedReads(new Map(), read, TIMES, monotonicClock);
 }
 
-async function readKeys(outbound: Outbound, url: string, app: string | undefined): Promise<KeySet> {
+async function readKeys(outbound: Outbound, url: string, app: string | undefined): Promise<LocalJWKSet> {
   const response = await fetchDocument(outbound, url, app);
   const unusable = new ProviderError('unavailable', 'keys_unavailable', {
     status: response.status,

@@ -45,7 +45,9 @@ export function refreshFailure(captured: CapturedResponse, failure: ProviderErro
     if (failure.failure === 'misconfigured') return { kind: 'app_fault', reason: failure.reason };
     const { retryAfterSeconds, limited } = failure.facts;
     return {
-      ...{ kind: 'unavailable', reason: failure.reason, retryAfterSeconds },
+      kind: 'unavailable',
+      reason: failure.reason,
+      retryAfterSeconds,
       ...(!captured.isSent && { unsent: true }),
       ...(limited && { limited }),
     };

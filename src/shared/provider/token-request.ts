@@ -16,7 +16,7 @@ export interface ProviderConnection {
   configuration: client.Configuration;
 }
 
-type LibraryResponse = Awaited<ReturnType<typeof client.refreshTokenGrant>>;
+type LibraryResponse = client.TokenEndpointResponse & client.TokenEndpointResponseHelpers;
 
 /**
  * @param parts `dpopKey`: the one that the tokens are bound to already; otherwise a new one is made where the tokens
