@@ -29,6 +29,6 @@ export function createAdmin(
     signIn,
     publicUrl,
   });
-  const pages = createAdminPages(parts.pages, { menu: MENU, tourUrl });
+  const pages = createAdminPages({ pages: parts.pages, frame: { menu: MENU, tourUrl }, trail: audit.trail });
   return { routes: adminRoutes(adminResources({ ...parts, pages }), guards) };
 }
