@@ -1,5 +1,5 @@
 /** The rooms of Gatehouse that write the demo's history, on the clock of that history. */
-import { createAdminTokens } from '../gatehouse/admin/admin-tokens/admin-token.ts';
+import { createAdminTokens } from '../gatehouse/admin-tokens/admin-tokens.ts';
 import { auditedEvents } from '../gatehouse/audit/audited-events.ts';
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
 import { talliedEvents } from '../gatehouse/audit/tallied-events.ts';

@@ -10,7 +10,7 @@ import {
   type AdminTokenScope,
   type AdminTokens,
   createAdminTokens,
-} from '../admin/admin-tokens/admin-token.ts';
+} from '../admin-tokens/admin-tokens.ts';
 import { withStorage } from './open-storage.ts';
 import { auditedByOperator } from './operator-trail.ts';
 import type { Terminal } from './terminal.ts';

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import type { SessionData } from 'express-session';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAccounts } from '../../../src/bin-service/accounts.ts';
-import { createKeyRotation } from '../../../src/gatehouse/admin/keys/rotation.ts';
 import { createTallies } from '../../../src/gatehouse/audit/tallies.ts';
 import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
 import { createStoredDatasets } from '../../../src/gatehouse/bin/stored-dataset.ts';
@@ -20,6 +19,7 @@ import { type Consent, consentedGrant } from '../../../src/gatehouse/grants/cons
 import { createDisconnectEveryone } from '../../../src/gatehouse/grants/disconnect-everyone.ts';
 import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createRevocations } from '../../../src/gatehouse/grants/revocations.ts';
+import { createKeyRotation } from '../../../src/gatehouse/key-rotation/key-rotation.ts';
 import { relayPolicySchema } from '../../../src/gatehouse/relay/policy.ts';
 import { createRelayTokens, type RelayTokens } from '../../../src/gatehouse/relay/relay-token.ts';
 import { createServiceAccounts, newServiceAccountId } from '../../../src/gatehouse/relay/service-account.ts';
@@ -309,7 +309,7 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
           events: { keyRotationFailed: () => undefined },
           clock,
         });
-        await rotation.chores[0]?.work();
+        await rotation.chores[0]?.work({ isOver: () => false });
         await until(async () => ((await rotation.progress())?.finishedAt ?? null) !== null);
         await rotation.close();
       },
