@@ -5,6 +5,7 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { ProviderReply, RevocationOutcome } from '../../shared/provider/provider-reply.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import { keys } from '../../shared/storage/keys.ts';
+import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import type { Write } from '../../shared/storage/store.ts';
 import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
 import type { ConnectLinks } from './connect-links.ts';
@@ -12,7 +13,7 @@ import { type Connection, connectionOfGrant } from './connection.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
 import { type Grant, isBroken, revocationToken, type StoredGrant } from './grant.ts';
-import { type GrantReading, type GrantStore, undoWrite } from './grant-store.ts';
+import { CERTAIN_MS, type GrantReading, type GrantStore, saveCertainly, undoWrite } from './grant-store.ts';
 import type { Revocations } from './revocations.ts';
 
 /**
@@ -55,11 +56,13 @@ interface MakeRequest extends Consent {
 /** `app_gone`: the app was deleted meanwhile. */
 export type MakeResult = 'made' | 'link_ended' | 'user_gone' | 'app_gone';
 
+const PENDING: { outcome: DisconnectResult; said?: ProviderReply | undefined } = { outcome: 'pending' };
+
 export type Connections = ReturnType<typeof createConnections>;
 
 export function createConnections(parts: {
   grants: GrantStore;
-  revocations: Pick<Revocations, 'plan' | 'cancel' | 'attempt' | 'pendingOf'>;
+  revocations: Pick<Revocations, 'plan' | 'cancel' | 'attempt' | 'pendingOf' | 'revokeUnowned'>;
   links: Pick<ConnectLinks, 'isOpen'>;
   findApp: (id: string) => ConnectedApp | undefined;
   /** Whether the app is there at this moment, and where tokens of this registration may go. */
@@ -82,11 +85,21 @@ export function createConnections(parts: {
     const { userId } = replaced;
     if (!isOtherAccount(app, replaced, account)) return;
     const { id: connection, registration } = replaced;
-    const of = { userId, appId: app.id, connection, registration };
-    const planned = await revocations.plan({ ...of, ...revocationToken(replaced) });
+    const { token, hint } = revocationToken(replaced);
+    const request = { userId, appId: app.id, connection, registration, token, hint };
+    const planned = await retryWhileUnavailable(() => revocations.plan(request), CERTAIN_MS).catch(() => undefined);
     // The new connection does not depend on this revocation.
-    await revocations.attempt(app, userId, planned).catch(() => undefined);
+    if (planned !== undefined) await revocations.attempt(app, userId, planned).catch(() => undefined);
+    else await revocations.revokeUnowned(app, token, hint).catch(() => undefined);
   };
+
+  /** As `GrantStore.remove`. Where that rejects, looks whether the grant is gone all the same. */
+  const removeCertainly = (userId: string, appId: string, version: number): Promise<boolean> =>
+    grants.remove(userId, appId, version).catch(async (error: unknown) => {
+      const stored = await retryWhileUnavailable(() => grants.loadStored(userId, appId), CERTAIN_MS);
+      if (stored) throw error;
+      return true;
+    });
 
   const find = async (userId: string, appId: string): Promise<Connection | undefined> => {
     const [stored, lastUsedAt] = await Promise.all([grants.loadStored(userId, appId), grants.lastUse(userId, appId)]);
@@ -152,12 +165,15 @@ export function createConnections(parts: {
         const steps = [...admitted.steps, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
         const made = consentedGrant(consent, earlier, newId, clock());
         connection = made.id;
-        const version = await grants.save(made, ifVersion, { steps, beside });
+        const version = await saveCertainly(grants, made, ifVersion, { steps, beside });
         if (version !== undefined) {
           // Its record lies elsewhere, so it is looked up after the write. A deletion of the app looks for connections after that.
-          if (await isRegistered(app)) break;
+          if (await retryWhileUnavailable(() => isRegistered(app), CERTAIN_MS)) break;
           // An app that left the file has its connections back once it returns, and one that has moved keeps those made since.
-          await undoWrite(grants, made, stored, version);
+          await retryWhileUnavailable(
+            async () => undoWrite(grants, made, stored, version, (await admit(false))?.steps),
+            CERTAIN_MS,
+          );
           return 'app_gone';
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';
@@ -232,9 +248,12 @@ export function createConnections(parts: {
                 ...revocationToken(grant),
               })
             : undefined;
-        if (await grants.remove(userId, appId, grantVersion)) {
+        if (await removeCertainly(userId, appId, grantVersion)) {
+          // The connection has ended, whatever becomes of its revocation.
           const attempted =
-            app && planned !== undefined ? await revocations.attempt(app, userId, planned, patience) : undefined;
+            app && planned !== undefined
+              ? await revocations.attempt(app, userId, planned, patience).catch(() => PENDING)
+              : undefined;
           const { outcome: revocation = 'unconfirmed', said } = attempted ?? {};
           const id = grant?.id;
           events.connectionRemoved({ userId, app: appId, connection: id, revocation, said, ...context });

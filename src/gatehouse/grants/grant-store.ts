@@ -5,6 +5,7 @@ import { rememberedOfEach } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
+import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
 import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
 import { createConnectionIds } from './connection-ids.ts';
@@ -36,6 +37,8 @@ const GRANTS_SHARE = 1 / 16;
 const USE_INTERVAL_MS = 300_000;
 /** What one refresh writes: in SQLite each write takes several whole pages. */
 const REFRESH_BYTES = 64 * 1024;
+/** How long a caller waits for the storage where a write may have been made. */
+export const CERTAIN_MS = 5_000;
 /** More concurrent refreshes than this share pages. */
 const MAX_CHECKED_REFRESHES = 100;
 
@@ -250,14 +253,45 @@ function createWritableCheck(store: Store): (refreshes: number) => Promise<void>
   };
 }
 
-/** Puts back the grant that was there before a write, or else deletes what was written, also if it was written again since. */
+/**
+ * Saves as `GrantStore.save`. A write that rejects may have been made all the same: then the grant is read again, and is written once
+ * more if it is there, for what lies beside it.
+ * @throws AppError `storage_unavailable` where the grant is not stored, or the storage does not respond for five seconds more
+ */
+export async function saveCertainly(
+  grants: Pick<GrantStore, 'loadStored' | 'save'>,
+  grant: Grant,
+  ifVersion: number,
+  options: SaveOptions,
+): Promise<number | undefined> {
+  try {
+    return await grants.save(grant, ifVersion, options);
+  } catch (error) {
+    const load = () => grants.loadStored(grant.userId, grant.appId);
+    const stored = await retryWhileUnavailable(load, CERTAIN_MS);
+    if (!stored || 'unreadable' in stored || !hasSameTokens(stored.grant, grant)) throw error;
+    const { beside = [] } = options;
+    const saveAgain = () => grants.save(stored.grant, stored.version, { beside });
+    return (await retryWhileUnavailable(saveAgain, CERTAIN_MS)) ?? stored.version;
+  }
+}
+
+const hasSameTokens = (one: Grant, other: Grant): boolean =>
+  one.id === other.id && one.accessToken === other.accessToken && one.refreshToken === other.refreshToken;
+
+/**
+ * Puts back the grant that was there before a write, or else deletes what was written, also if it was written again since.
+ * @param admitted the conditions under which a grant of the user may be stored; undefined where none may
+ */
 export async function undoWrite(
   grants: Pick<GrantStore, 'loadStored' | 'save' | 'remove'>,
   { userId, appId }: Pick<Grant, 'userId' | 'appId'>,
   before: StoredGrant | undefined,
   version: number,
+  admitted: readonly Write[] | undefined,
 ): Promise<void> {
-  if (before && 'grant' in before && (await grants.save(before.grant, version))) return;
+  const canStay = admitted && before && 'grant' in before;
+  if (canStay && (await grants.save(before.grant, version, { steps: admitted }))) return;
   let current: number | undefined = version;
   while (current !== undefined && !(await grants.remove(userId, appId, current))) {
     current = (await grants.loadStored(userId, appId))?.version;

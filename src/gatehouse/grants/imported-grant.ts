@@ -1,12 +1,13 @@
 /** Imports refresh tokens from another system: each is sealed as a grant without an access token, then checked by one refresh. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import type { Write } from '../../shared/storage/store.ts';
 import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { sameAccount } from './consent.ts';
 import type { StoredGrant } from './grant.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
-import { type GrantStore, undoWrite } from './grant-store.ts';
+import { CERTAIN_MS, type GrantStore, saveCertainly, undoWrite } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { OTHER_SUBJECT } from './refresh-call.ts';
 
@@ -64,11 +65,14 @@ export function createGrantImports(parts: {
         const steps = await imported.admit();
         if (!steps) return { kind: 'refused', cause: 'removed' };
         const unchecked = uncheckedGrant(imported, id, clock());
-        const version = await grants.save(unchecked, stored?.version ?? 0, { steps });
+        const version = await saveCertainly(grants, unchecked, stored?.version ?? 0, { steps });
         if (version === undefined) continue;
         // As for a connection that a user makes (`connections.make`).
-        if (await isRegistered(app)) return undefined;
-        await undoWrite(grants, unchecked, stored, version);
+        if (await retryWhileUnavailable(() => isRegistered(app), CERTAIN_MS)) return undefined;
+        await retryWhileUnavailable(
+          async () => undoWrite(grants, unchecked, stored, version, await imported.admit()),
+          CERTAIN_MS,
+        );
         return { kind: 'refused', cause: 'removed' };
       }
     },

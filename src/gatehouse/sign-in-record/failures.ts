@@ -525,7 +525,7 @@ const FAILURES = {
     code: 'storage_unavailable',
     whose: 'ours',
     failedAt: 'connection',
-    detail: 'Your connection could not be saved, so nothing was changed. Try again in a moment.',
+    detail: 'Your connection could not be saved, or not completely. Try again in a moment.',
     words: 'The connection could not be saved: the storage did not respond in time.',
     advice: 'Check the storage. The user can try again once it responds.',
   },

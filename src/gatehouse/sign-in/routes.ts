@@ -137,9 +137,15 @@ export function signInRoutes(parts: {
         return res.redirect(303, signInUrl ?? site.home);
       }
       const idToken = await browser.readIdToken(req);
-      if (everywhere) await lifecycle.signOut(session.user.id);
-      await browser.end(req, res);
-      events.signedOut({ userId: session.user.id, everywhere, origin: originOf(req) });
+      const signedOut = { userId: session.user.id, everywhere, origin: originOf(req) };
+      if (everywhere) {
+        await lifecycle.signOut(session.user.id);
+        events.signedOut(signedOut);
+        await browser.end(req, res);
+      } else {
+        await browser.end(req, res);
+        events.signedOut(signedOut);
+      }
       const url = signInUrl ?? (await flow.endSessionUrl(session.app, idToken).catch(() => undefined));
       return res.redirect(303, url ?? site.home);
     };

@@ -1,6 +1,7 @@
 /** Acts on a user as a whole: sign out, disable, enable, and delete everything that is stored. */
 import { AppError } from '../../shared/errors.ts';
 import type { Events } from '../../shared/observability/events.ts';
+import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { ConnectLinks } from '../grants/connect-links.ts';
 import type { Connections, Disconnected, EndedBy } from '../grants/connections.ts';
@@ -102,7 +103,8 @@ export function createUserLifecycle(parts: {
     /** Noted first: a connection or sign-in that is under way stores nothing afterwards. */
     async signOut(userId: string): Promise<void> {
       await users.noteSignOutEverywhere(userId);
-      await sessions.endAll(userId);
+      // The session of this very request may be ended already, and then the user cannot repeat it.
+      await retryWhileUnavailable(() => sessions.endAll(userId), 5_000);
     },
 
     /** From now on nothing is made for the user. `erase` has to follow; if it does not, a chore finishes the deletion. */

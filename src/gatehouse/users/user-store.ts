@@ -232,7 +232,8 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
           await store.write(listSteps(anonymous, user));
-          const value = JSON.stringify(anonymous);
+          // What began before the deletion makes nothing, also where the user is enabled again.
+          const value = JSON.stringify({ ...anonymous, signedOutAt: clock() });
           if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return true;
           continue;
         }

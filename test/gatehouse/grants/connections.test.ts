@@ -4,6 +4,7 @@ import { registrationOf } from '../../../src/gatehouse/connected-apps/registrati
 import { createConnections } from '../../../src/gatehouse/grants/connections.ts';
 import type { Grant, RefreshFailure, StoredGrant } from '../../../src/gatehouse/grants/grant.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import { AppError } from '../../../src/shared/errors.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
@@ -25,9 +26,13 @@ let cancelled: unknown[];
 let events: [name: string, facts: unknown][];
 let isOpen: boolean;
 let isRegistered: boolean;
+/** How the storage fails before it responds. */
+let lookUps: (() => Promise<boolean>)[];
+let attempts: (() => Promise<never>)[];
 beforeEach(() => {
   [stored, lastUsedAt, isOpen, isRegistered] = [undefined, undefined, true, true];
   [writes, saved, removed, planned, cancelled, events] = [[], [], [], [], [], []];
+  [lookUps, attempts] = [[], []];
 });
 
 const grantOf = (changes: Partial<Grant> = {}): Grant => ({
@@ -72,6 +77,8 @@ const grants = {
   },
 } as unknown as GrantStore;
 
+const unavailable = () => Promise.reject(new AppError('storage_unavailable'));
+
 const connections = (findApp: (id: string) => ConnectedApp | undefined = () => APP) =>
   createConnections({
     grants,
@@ -81,12 +88,13 @@ const connections = (findApp: (id: string) => ConnectedApp | undefined = () => A
         return `plan-${planned.length}`;
       },
       cancel: async (_userId, id) => void cancelled.push(id),
-      attempt: async () => ({ outcome: 'revoked', said: { status: 200 } }),
+      attempt: async () => attempts.shift()?.() ?? { outcome: 'revoked', said: { status: 200 } },
+      revokeUnowned: async () => ({ outcome: 'revoked' }),
       pendingOf: async () => [],
     },
     links: { isOpen: async () => isOpen },
     findApp,
-    isRegistered: async () => isRegistered,
+    isRegistered: async () => lookUps.shift()?.() ?? isRegistered,
     checkSeconds: 3_600,
     events: new Proxy(
       {},
@@ -250,6 +258,36 @@ describe('making one', () => {
     expect([saved.length, events]).toEqual([1, []]);
   });
 
+  test('R119 that is stored although the storage responded too late sends its event', async () => {
+    vi.spyOn(grants, 'save').mockImplementationOnce(async (grant) => {
+      stored = { grant, version: 7 };
+      return unavailable();
+    });
+    expect(await make()).toBe('made');
+    expect([events, saved.map(([, ifVersion]) => ifVersion)]).toEqual([[MADE], [7]]);
+    vi.spyOn(grants, 'save').mockImplementationOnce(unavailable);
+    await expect(make({ response: { ...response, accessToken: 'at3' } })).rejects.toMatchObject({
+      code: 'storage_unavailable',
+    });
+    expect(events).toHaveLength(1);
+    vi.restoreAllMocks();
+  });
+
+  test('R117 is removed where its app was deleted, also if the storage does not respond at first', async () => {
+    lookUps = [unavailable, unavailable];
+    isRegistered = false;
+    expect([await make(), removed, events]).toEqual(['app_gone', [['u1', 'platform', 9]], []]);
+    [lookUps, isRegistered] = [[unavailable], true];
+    expect([await make(), events]).toEqual(['made', [MADE]]);
+  });
+
+  test('R117 of a user who is deleted meanwhile brings no earlier connection back', async () => {
+    store();
+    isRegistered = false;
+    const admit = async (first: boolean) => (first ? { steps: [CONDITION] } : undefined);
+    expect([await make({ admit }), removed, saved.length]).toEqual(['app_gone', [['u1', 'platform', 9]], 1]);
+  });
+
   test('of an app that was deleted meanwhile is removed, and sends no event', async () => {
     isRegistered = false;
     expect(await make()).toBe('app_gone');
@@ -304,6 +342,23 @@ describe('ending one', () => {
     });
     expect(events).toEqual([['connectionRemoved', { ...REMOVED, by, audited: true }]]);
     expect(planned).toEqual([{ ...REVOCATION, grantVersion: 3 }]);
+  });
+
+  test('R119 sends its event also where the storage fails after the grant is gone', async () => {
+    store();
+    attempts = [unavailable];
+    const pending = { id: 'c1', revocation: 'pending', said: undefined };
+    expect(await connections().end('u1', 'platform')).toEqual(pending);
+    vi.spyOn(grants, 'remove').mockImplementationOnce(() => {
+      stored = undefined;
+      return unavailable();
+    });
+    expect(await connections().end('u1', 'platform')).toMatchObject({ revocation: 'revoked' });
+    expect(events).toMatchObject([
+      ['connectionRemoved', { revocation: 'pending' }],
+      ['connectionRemoved', REMOVED],
+    ]);
+    vi.restoreAllMocks();
   });
 
   test.each([{ id: 'c2' }, { id: undefined }])('R118 named by id ends no other: %j', async (only) => {

@@ -90,6 +90,18 @@ test('R117 a sign-in that began before the deletion makes no user and no connect
   expect(await grantsOf(userId)).toHaveLength(1);
 });
 
+test('R117 a sign-in that a disabled user began before the deletion makes nothing once the user is enabled again', async () => {
+  const { userId } = await signInAs('enabled-again');
+  expect((await admin.call('POST', `/users/${userId}/disable`)).status).toBe(200);
+  site.provider.signInAs({ sub: 'enabled-again', email: 'enabled-again@example.test' });
+  const second = createUserAgent();
+  const callback = (await callbackFor((await begin(site, { agent: second })).location)).href;
+  expect((await admin.call('DELETE', `/users/${userId}`)).status).toBe(200);
+  expect((await admin.call('POST', `/users/${userId}/enable`)).status).toBe(200);
+  expect((await second.get(callback)).status).toBe(401);
+  expect(await grantsOf(userId)).toEqual([]);
+});
+
 test.each<[string, (agent: UserAgent, csrfToken: string, userId: string) => Promise<unknown>]>([
   ['signs out everywhere', (agent, csrfToken) => post(agent, '/sign-out/everywhere', csrfToken)],
   ['is disabled', (_agent, _csrfToken, userId) => admin.call('POST', `/users/${userId}/disable`)],
@@ -145,7 +157,7 @@ test('R117 a deletion that the storage interrupts says what is left, and is fini
   expect(await grantsOf(userId)).toEqual(['elsewhere', 'files']);
   let heal = () => {};
   const revocation: Answer = (res) => {
-    if (site.provider.hitsOf('revocation').length === 2) heal = breakStore();
+    if (site.provider.hitsOf('revocation').length === 1) heal = breakStore();
     res.writeHead(200).end();
   };
   site.provider.reset();
