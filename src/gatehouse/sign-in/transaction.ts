@@ -42,7 +42,22 @@ const MAX_PENDING = 10;
 type StoredTransaction = Transaction & { sealed?: string };
 type Pending = Record<string, StoredTransaction>;
 
-export type Transactions = ReturnType<typeof createTransactions>;
+export interface Transactions {
+  /**
+   * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
+   * @param options `isNewBrowser`: the browser received its secret just now, so nothing is stored under it. `record`: the steps
+   *   of its sign-in record, for the same write
+   */
+  put(
+    browserSecret: string,
+    state: string,
+    transaction: Transaction,
+    options?: { isNewBrowser?: boolean; record?: readonly Write[] },
+  ): Promise<void>;
+
+  /** Removes the transaction and returns it to one caller only, however many call at once (R9). */
+  take(browserSecret: string, state: string): Promise<Transaction | undefined>;
+}
 
 /**
  * One record holds all transactions of a browser, so that their number is bounded. It holds no secret: PKCE verifier and
@@ -50,7 +65,12 @@ export type Transactions = ReturnType<typeof createTransactions>;
  * link are sealed.
  * @param parts `home`: where the browser goes if such a path cannot be opened
  */
-export function createTransactions(parts: { store: Store; sealedJson: SealedJson; home: string; clock: () => number }) {
+export function createTransactions(parts: {
+  store: Store;
+  sealedJson: SealedJson;
+  home: string;
+  clock: () => number;
+}): Transactions {
   const { store, sealedJson, home, clock } = parts;
 
   const seal = async (transaction: Transaction, key: string): Promise<StoredTransaction> => {
@@ -80,17 +100,7 @@ export function createTransactions(parts: { store: Store; sealedJson: SealedJson
       : { put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: TRANSACTION_SECONDS };
 
   return {
-    /**
-     * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
-     * @param options `isNewBrowser`: the browser received its secret just now, so nothing is stored under it. `record`: the steps
-     *   of its sign-in record, for the same write
-     */
-    async put(
-      browserSecret: string,
-      state: string,
-      transaction: Transaction,
-      { isNewBrowser = false, record = [] }: { isNewBrowser?: boolean; record?: readonly Write[] } = {},
-    ): Promise<void> {
+    async put(browserSecret, state, transaction, { isNewBrowser = false, record = [] } = {}) {
       const key = keys.transactions(browserSecret);
       const stored = await seal(transaction, key);
       for (let first = true; ; first = false) {
@@ -106,8 +116,7 @@ export function createTransactions(parts: { store: Store; sealedJson: SealedJson
       }
     },
 
-    /** Removes the transaction and returns it to one caller only, however many call at once (R9). */
-    async take(browserSecret: string, state: string): Promise<Transaction | undefined> {
+    async take(browserSecret, state) {
       const key = keys.transactions(browserSecret);
       for (;;) {
         const { pending, version } = await load(key);

@@ -13,9 +13,7 @@ const MAX_WAIT_MS = 10_000;
 /** A deletion that takes longer than this was interrupted. */
 const RESUME_AFTER_MS = 60_000;
 
-export type UserLifecycle = ReturnType<typeof createUserLifecycle>;
-
-export function createUserLifecycle(parts: {
+export interface LifecycleParts {
   store: Pick<Store, 'ready'>;
   users: UserStore;
   connections: Pick<Connections, 'list' | 'dropIds' | 'end'>;
@@ -26,7 +24,36 @@ export function createUserLifecycle(parts: {
   signIns: { forgetUser(user: { id: string; email?: string | undefined }, begunBy?: number): Promise<void> };
   events: Pick<Events, 'userErased'>;
   clock: () => number;
-}) {
+}
+
+export interface UserLifecycle {
+  /**
+   * Ends the sessions before and after it marks the user: a kill in between leaves no disabled user with a session, and a sign-in
+   * in progress sees the mark, or its session is ended.
+   */
+  disable(userId: string): Promise<User | undefined>;
+
+  enable(userId: string): Promise<User | undefined>;
+
+  /** Noted first: a connection or sign-in that is under way stores nothing afterwards. */
+  signOut(userId: string): Promise<void>;
+
+  /** From now on nothing is made for the user. `erase` has to follow; if it does not, a chore finishes the deletion. */
+  beginErasure(userId: string): Promise<void>;
+
+  /**
+   * Revokes and deletes the connections, ends sessions and connect links, and deletes everything else. Audit entries stay for
+   * their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis that depends on
+   * its persistence settings.
+   * @throws AppError `storage_unavailable` that says what is left
+   */
+  erase(userId: string, by: EndedBy): Promise<EndedConnection[]>;
+
+  /** Finishes the deletions that a failure or the end of a process has interrupted. */
+  finishErasures(): Promise<void>;
+}
+
+export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
   const { store, users, connections, links, sessions, signIns, events, clock } = parts;
 
   /**
@@ -88,33 +115,23 @@ export function createUserLifecycle(parts: {
   };
 
   return {
-    /**
-     * Ends the sessions before and after it marks the user: a kill in between leaves no disabled user with a session, and a sign-in
-     * in progress sees the mark, or its session is ended.
-     */
-    async disable(userId: string): Promise<User | undefined> {
+    async disable(userId) {
       await sessions.endAll(userId);
       const user = await users.setDisabled(userId, true);
       if (user) await Promise.all([sessions.endAll(userId), links.revokeAll({ userId })]);
       return user;
     },
-    enable: (userId: string) => users.setDisabled(userId, false),
-    /** Noted first: a connection or sign-in that is under way stores nothing afterwards. */
-    async signOut(userId: string): Promise<void> {
+
+    enable: (userId) => users.setDisabled(userId, false),
+
+    async signOut(userId) {
       await users.noteSignOutEverywhere(userId);
       await sessions.endAll(userId);
     },
 
-    /** From now on nothing is made for the user. `erase` has to follow; if it does not, a chore finishes the deletion. */
     beginErasure: users.beginErasure,
 
-    /**
-     * Revokes and deletes the connections, ends sessions and connect links, and deletes everything else. Audit entries stay for
-     * their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis that depends on
-     * its persistence settings.
-     * @throws AppError `storage_unavailable` that says what is left
-     */
-    async erase(userId: string, by: EndedBy): Promise<EndedConnection[]> {
+    async erase(userId, by) {
       const left = [...STAGES];
       const user = await users.find(userId);
       return erase(userId, user?.erasingAt, by, left).catch((cause: unknown) => {
@@ -122,8 +139,7 @@ export function createUserLifecycle(parts: {
       });
     },
 
-    /** Finishes the deletions that a failure or the end of a process has interrupted. */
-    async finishErasures(): Promise<void> {
+    async finishErasures() {
       const by = { kind: 'system' } as const;
       const patience = AbortSignal.timeout(MAX_WAIT_MS);
       for (const erasure of await users.erasures(clock() - RESUME_AFTER_MS)) {

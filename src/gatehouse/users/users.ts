@@ -2,14 +2,16 @@
 
 import type { Chore } from '../../shared/storage/chore.ts';
 import type { Store } from '../../shared/storage/store.ts';
+import type { CheckOptions } from '../grants/connection-check.ts';
 import type { Grants } from '../grants/grants.ts';
-import { createUserLifecycle } from './user-lifecycle.ts';
-import { createUserStore } from './user-store.ts';
+import { createUserLifecycle, type LifecycleParts, type UserLifecycle } from './user-lifecycle.ts';
+import { createUserStore, type UserStore } from './user-store.ts';
 
-type CheckOptions = Parameters<Grants['checks']>[0];
-type LifecycleParts = Parameters<typeof createUserLifecycle>[0];
-
-export type Users = ReturnType<typeof createUsers>;
+export interface Users {
+  store: UserStore;
+  lifecycle: UserLifecycle;
+  chores: readonly Chore[];
+}
 
 /** @param parts `sessions`, `signInRecords`: what other rooms store about a user */
 export function createUsers(parts: {
@@ -20,7 +22,7 @@ export function createUsers(parts: {
   charge: CheckOptions['charge'];
   events: LifecycleParts['events'];
   clock: () => number;
-}) {
+}): Users {
   const { storage, grants, sessions, signInRecords: signIns, charge, events, clock } = parts;
   const { store } = storage;
   const users = createUserStore({ store, clock });
