@@ -181,8 +181,9 @@ export function createConnections(parts: {
       const newId = newConnectionId();
       let connection = newId;
       let replaced: Grant | undefined;
-      for (let first = true; ; first = false) {
-        const stored = await grants.loadStored(userId, app.id, first ? prefetched : undefined);
+      let isFirst = true;
+      let stored = await grants.loadStored(userId, app.id, prefetched);
+      for (;;) {
         const before = stored && 'grant' in stored ? stored.grant : undefined;
         // Nothing of another registration is carried over, and the present provider is not asked to revoke its tokens.
         replaced = before && isIssuedFor(before.registration, app) ? before : undefined;
@@ -191,7 +192,7 @@ export function createConnections(parts: {
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         // A refresh may have written since: load again and replace its grant.
         const ifVersion = stored?.version ?? 0;
-        const admitted = await admit(first);
+        const admitted = await admit(isFirst);
         if (!admitted) return 'user_gone';
         const { beside = [] } = admitted;
         const steps = [...admitted.steps, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
@@ -206,6 +207,8 @@ export function createConnections(parts: {
           return 'app_gone';
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';
+        isFirst = false;
+        stored = await grants.loadStored(userId, app.id);
       }
       const made = { userId, app: app.id, connection };
       events.connectionMade({ ...made, scopes: response.scopes ?? scopes, link, origin });

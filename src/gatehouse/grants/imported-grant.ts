@@ -56,7 +56,8 @@ export function createGrantImports(parts: {
     async seal(imported, onNew) {
       const { userId, app } = imported;
       const newId = newConnectionId();
-      for (let isNoted = false; ; isNoted = true) {
+      let isNoted = false;
+      for (;;) {
         const stored = await grants.loadStored(userId, app.id);
         const known = stored && outcomeOf(stored, imported, clock());
         if (known) return known === 'sealed' ? undefined : known;
@@ -65,6 +66,7 @@ export function createGrantImports(parts: {
           await onNew(id);
           // A process that ends before the check leaves it to the next start, as it does with an open refresh.
           await grants.noteOpen(userId, app.id);
+          isNoted = true;
         }
         const steps = await imported.admit();
         if (!steps) return { kind: 'refused', cause: 'removed' };

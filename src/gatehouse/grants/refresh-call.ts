@@ -183,7 +183,8 @@ export function createRefreshOutcomes(parts: {
       announce(read.grant, next);
       return { saved: true, stored: { grant: next, version } };
     };
-    for (let ifVersion = read.version; ; ) {
+    let ifVersion = read.version;
+    for (;;) {
       const version = await grants.save(next, ifVersion, { fence });
       if (version !== undefined) return saved(version);
       const stored = await grants.loadStored(next.userId, next.appId);

@@ -115,14 +115,15 @@ export function createRecordStore(parts: {
     aliases: string[],
     reading: RecordReading | undefined,
   ): Promise<boolean> => {
-    for (let first = true; ; first = false) {
-      const stored = await load(id, first ? reading : undefined);
-      if (!stored) return false;
+    let stored = await load(id, reading);
+    while (stored) {
       const next = merged(stored.record, changes);
       // A callback that is opened again and again stores no more references than the record holds (R54).
       const newAliases = next.references.includes(changes.reference) ? aliases : [];
       if (await save(next, stored.version, newAliases, stored.record)) return true;
+      stored = await load(id);
     }
+    return false;
   };
 
   /** Deletes the records of a list with these ids. */
@@ -210,7 +211,11 @@ export function createRecordStore(parts: {
           return ids;
         };
         // Again while there are records: a sign-in may have ended meanwhile.
-        for (let ids = await listed(); ids.length > 0; ids = await listed()) await drop(index, ids);
+        let ids = await listed();
+        while (ids.length > 0) {
+          await drop(index, ids);
+          ids = await listed();
+        }
       }
     },
 

@@ -42,6 +42,11 @@ const MAX_PENDING = 10;
 type StoredTransaction = Transaction & { sealed?: string };
 type Pending = Record<string, StoredTransaction>;
 
+interface Loaded {
+  pending: Pending;
+  version: number;
+}
+
 export interface Transactions {
   /**
    * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
@@ -85,7 +90,7 @@ export function createTransactions(parts: {
   const open = async ({ sealed, ...transaction }: StoredTransaction, key: string): Promise<Transaction> =>
     sealed === undefined ? transaction : { ...transaction, ...(await sealedJson.open<object>(sealed, key)) };
 
-  const load = async (key: string): Promise<{ pending: Pending; version: number }> => {
+  const load = async (key: string): Promise<Loaded> => {
     const record = await store.get(key);
     if (!record) return { pending: {}, version: 0 };
     const all = JSON.parse(record.value) as Pending;
@@ -103,17 +108,18 @@ export function createTransactions(parts: {
     async put(browserSecret, state, transaction, { isNewBrowser = false, record = [] } = {}) {
       const key = keys.transactions(browserSecret);
       const stored = await seal(transaction, key);
-      for (let first = true; ; first = false) {
-        const { pending, version } = isNewBrowser && first ? { pending: {}, version: 0 } : await load(key);
+      const add = async ({ pending, version }: Loaded, beside: readonly Write[]) => {
         const newest = Object.entries(pending)
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
           .slice(0, MAX_PENDING - 1);
         const next = { ...Object.fromEntries(newest), [nameOf(state)]: stored };
-        if (!(await store.write([stepOf(key, next, version), ...(first ? record : [])]))) continue;
-        // Apart, since the record may have been the reason: another request has the same reference. Then this one has none.
-        if (!first && record.length > 0) await store.write(record);
-        return;
-      }
+        return (await store.write([stepOf(key, next, version), ...beside])) !== undefined;
+      };
+      if (await add(isNewBrowser ? { pending: {}, version: 0 } : await load(key), record)) return;
+      let isAdded = false;
+      while (!isAdded) isAdded = await add(await load(key), []);
+      // Apart, since the record may have been the reason: another request has the same reference. Then this one has none.
+      if (record.length > 0) await store.write(record);
     },
 
     async take(browserSecret, state) {

@@ -256,7 +256,8 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     },
 
     async remove(id, mark) {
-      for (let isListed = true; ; isListed = false) {
+      let isListed = true;
+      for (;;) {
         const { user, version } = await load(id);
         if (!user) return true;
         if (user.erasingAt === undefined || user.erasingAt !== mark) {
@@ -264,6 +265,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
           if (!isListed) await store.write(listSteps(user, undefined));
           return false;
         }
+        isListed = false;
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
           await store.write(listSteps(anonymous, user));

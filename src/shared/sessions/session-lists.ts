@@ -85,7 +85,11 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
 
     async add(key, session, issuedAt, inStore, first) {
       const next = () => addStep(key, session, issuedAt, inStore);
-      for (let step = first ?? (await next()); step; step = await next()) if (await store.write([step])) return true;
+      let step = first ?? (await next());
+      while (step) {
+        if (await store.write([step])) return true;
+        step = await next();
+      }
       return false;
     },
 
