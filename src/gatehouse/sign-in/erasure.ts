@@ -11,7 +11,7 @@ import { auditChange, type ChangeTrail } from '../audit/audit-change.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { disconnectedFields, disconnectedJson } from '../grants/connection-view.ts';
 import type { DisconnectResult } from '../grants/connections.ts';
-import type { UserLifecycle } from '../users/user-lifecycle.ts';
+import type { UserLifecycle } from '../users/users.ts';
 
 const erasedSchema = z.object({
   deleted: z.literal(true),

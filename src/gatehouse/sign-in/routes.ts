@@ -21,7 +21,7 @@ import type { Sessions } from '../../shared/sessions/sessions.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { ConnectLinks } from '../grants/connect-links.ts';
 import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
-import type { UserLifecycle } from '../users/user-lifecycle.ts';
+import type { UserLifecycle } from '../users/users.ts';
 import type { SignInFlow } from './flow.ts';
 import type { StartPurpose, StartRequest } from './start.ts';
 
