@@ -256,11 +256,8 @@ export function storedAsSeenBy(app: ConnectedApp, stored: StoredGrant | undefine
   return grant === stored.grant ? stored : { grant, version: stored.version };
 }
 
-/**
- * Rejects where the store could not save the responses of this many concurrent refreshes: then the provider is not called
- * (F16, F23). Calls in one turn of the event loop share one check.
- */
-function createWritableCheck(store: Store): (refreshes: number) => Promise<void> {
+/** Asks the store once for all calls of one turn of the event loop. */
+function createWritableCheck(store: Store): GrantStore['assertWritable'] {
   let next: { refreshes: number; result: Promise<void> } | undefined;
   const check = async () => {
     await endOfTurn();

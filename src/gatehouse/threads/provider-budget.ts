@@ -56,7 +56,7 @@ export interface ProviderBudget {
    */
   refused(call: BudgetedCall, retryAfterSeconds: number, stated: boolean): void;
 
-  /** Ends the messages of other processes. */
+  /** Ends the subscription to the messages of other processes. */
   close(): Promise<void>;
 }
 
