@@ -1,6 +1,7 @@
 /** Connect links: each lets one user connect one app once, within half an hour. Services create them. */
 import { AppError } from '../../shared/errors.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
+import type { MatchingOptions, MatchingPage } from '../../shared/storage/matching-page.ts';
 import {
   createOpaqueToken,
   matchesHash,
@@ -32,7 +33,36 @@ const LIFETIME_SECONDS = 1_800;
 /** Of expired links, removed from the list when one is created. */
 const MAX_PRUNED = 100;
 
-export type ConnectLinks = ReturnType<typeof createConnectLinks>;
+export interface ConnectLinks {
+  /** Newest first. */
+  page(options: MatchingOptions<ConnectLink>): Promise<MatchingPage<ConnectLink>>;
+  find(id: string): Promise<ConnectLink | undefined>;
+
+  /** False for a link that was used, was revoked or has expired. */
+  isOpen(userId: string, id: string): Promise<boolean>;
+
+  /**
+   * @param admit called before each write: the conditions of the user (`UserStore.admitImport`), or undefined where nothing may
+   *   be made. Disabling or deleting the user then ends the link, or it is not made.
+   * @returns with the URL, which is shown only once; undefined where nothing was made
+   */
+  create(
+    wanted: Omit<ConnectLink, 'id' | 'createdAt' | 'expiresAt'>,
+    admit: () => Promise<readonly Write[] | undefined>,
+  ): Promise<{ link: ConnectLink; url: string } | undefined>;
+
+  /**
+   * The open link with this text, for its own user.
+   * @throws AppError `not_found` for one that is unknown, used, revoked or expired; `not_allowed` for another user
+   */
+  openFor(userId: string, text: string): Promise<ConnectLink>;
+
+  /** Also for a user who is at the provider: nothing is stored then. @returns false if there is no such link */
+  revoke(id: string): Promise<boolean>;
+
+  /** Reads all links of the last 30 minutes. */
+  revokeAll(of: Partial<Pick<ConnectLink, 'userId' | 'app'>> & { relayTokenId?: string }): Promise<void>;
+}
 
 /**
  * A link is open while its ticket exists, which has the user's slot tag: the write that stores the grant deletes it, so that
@@ -43,7 +73,7 @@ export function createConnectLinks(parts: {
   sealedJson: SealedJson;
   publicHref: string;
   clock: () => number;
-}) {
+}): ConnectLinks {
   const { store, sealedJson, publicHref, clock } = parts;
   const records = createRecords<StoredLink, ConnectLink>({
     store,
@@ -65,7 +95,6 @@ export function createConnectLinks(parts: {
     await store.write(expired.map(({ member }) => ({ index: keys.connectLinks, remove: member })));
   };
 
-  /** Also for a user who is at the provider: nothing is stored then. @returns false if there is no such link */
   const revoke = async (id: string): Promise<boolean> => {
     const link = await records.find(id);
     if (!link) return false;
@@ -81,15 +110,7 @@ export function createConnectLinks(parts: {
     find: records.find,
     isOpen,
 
-    /**
-     * @param admit called before each write: the conditions of the user (`UserStore.admitImport`), or undefined where nothing may
-     *   be made. Disabling or deleting the user then ends the link, or it is not made.
-     * @returns with the URL, which is shown only once; undefined where nothing was made
-     */
-    async create(
-      wanted: Omit<ConnectLink, 'id' | 'createdAt' | 'expiresAt'>,
-      admit: () => Promise<readonly Write[] | undefined>,
-    ): Promise<{ link: ConnectLink; url: string } | undefined> {
+    async create(wanted, admit) {
       await prune();
       const { id, secret, text } = createOpaqueToken(CONNECT_LINK_PREFIX, newOpaqueTokenId());
       const createdAt = clock();
@@ -110,11 +131,7 @@ export function createConnectLinks(parts: {
       }
     },
 
-    /**
-     * The open link with this text, for its own user.
-     * @throws AppError `not_found` for one that is unknown, used, revoked or expired; `not_allowed` for another user
-     */
-    async openFor(userId: string, text: string): Promise<ConnectLink> {
+    async openFor(userId, text) {
       const parsed = parseOpaqueToken(CONNECT_LINK_PREFIX, text);
       const link = parsed && (await records.read(parsed.id))?.value;
       const isValid = link && matchesHash(parsed.secret, link.hash) && link.expiresAt > clock();
@@ -135,8 +152,7 @@ export function createConnectLinks(parts: {
 
     revoke,
 
-    /** Reads all links of the last 30 minutes. */
-    async revokeAll(of: Partial<Pick<ConnectLink, 'userId' | 'app'>> & { relayTokenId?: string }): Promise<void> {
+    async revokeAll(of) {
       const filter = ({ userId, app, relayToken }: ConnectLink) =>
         userId === of.userId || app === of.app || relayToken.id === of.relayTokenId;
       const { items } = await records.page({ limit: Number.POSITIVE_INFINITY, filter });

@@ -14,7 +14,7 @@ import type { GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
 import { ifDue, isIdle, type Refresher } from './refresh.ts';
 
-interface Options {
+export interface CheckOptions {
   isDisabled: (userId: string) => Promise<boolean>;
   /** Charges the app's rate budget with one call. Returns the seconds to wait first, if any. */
   charge: (app: ConnectedApp) => Promise<number | undefined>;
@@ -35,7 +35,7 @@ interface Place {
 }
 
 interface Turn extends ChoreTurn {
-  options: Options;
+  options: CheckOptions;
 }
 
 /** `left_out`: the app's budget is spent. `failed`: the provider is away, limits calls or refuses the app (`ofApp`). */
@@ -55,6 +55,9 @@ const MAX_WORK_MS = 5_000;
 /** A connection that was not used for longer is left to expire. */
 const MAX_UNUSED_MS = 90 * DAY_MS;
 
+/** The chore that checks idle connections, unless it is switched off. */
+export type ConnectionChecks = (options: CheckOptions) => Chore[];
+
 /** @param parts `seconds`: the interval; 0 for no checks */
 export function createConnectionCheck(parts: {
   store: Store;
@@ -64,7 +67,7 @@ export function createConnectionCheck(parts: {
   apps: Pick<CurrentApps, 'list' | 'find'>;
   seconds: number;
   clock: () => number;
-}) {
+}): ConnectionChecks {
   const { store, grants, refresher, missing, apps, seconds, clock } = parts;
   const roundMs = (seconds * 1000) / ROUNDS;
   const pauseMs = Math.max(PAUSE_MS.min, Math.min(PAUSE_MS.max, roundMs / 4));
@@ -76,7 +79,11 @@ export function createConnectionCheck(parts: {
     return last !== undefined && isBackingOff(last, clock());
   };
 
-  const check = async ({ userId, appId }: ListedConnection, options: Options, isRetry: boolean): Promise<Result> => {
+  const check = async (
+    { userId, appId }: ListedConnection,
+    options: CheckOptions,
+    isRetry: boolean,
+  ): Promise<Result> => {
     const app = apps.find(appId);
     if (!app || app.disabled) return 'not_due';
     const request = { userId, app, idleSince: clock() - seconds * 1000 * DUE };
@@ -107,7 +114,7 @@ export function createConnectionCheck(parts: {
    * Checks these at the same time, and returns those that were left out.
    * @param isRetry checks only those whose last refresh failed in an outage
    */
-  const checkAll = async (connections: readonly ListedConnection[], options: Options, isRetry: boolean) => {
+  const checkAll = async (connections: readonly ListedConnection[], options: CheckOptions, isRetry: boolean) => {
     const checked = await Promise.all(
       connections.map(async (connection) => ({
         connection,
@@ -201,7 +208,7 @@ export function createConnectionCheck(parts: {
     return Map.groupBy(reachable, ({ appId }) => appId);
   };
 
-  const work = async (options: Options, turn: ChoreTurn): Promise<void> => {
+  const work = async (options: CheckOptions, turn: ChoreTurn): Promise<void> => {
     const pool = createFairPool({ places: PLACES, share: 1 });
     let failure: unknown;
     const checkApp = async (app: ConnectedApp, place: Place, inDoubt: readonly ListedConnection[]): Promise<void> => {
@@ -236,7 +243,7 @@ export function createConnectionCheck(parts: {
     if (failure !== undefined) throw failure;
   };
 
-  return (options: Options): Chore[] =>
+  return (options) =>
     seconds === 0
       ? []
       : [{ name: 'check-connections', everyMilliseconds: pauseMs, work: (turn) => work(options, turn) }];

@@ -8,20 +8,26 @@ import type { Grant } from './grant.ts';
 const PREFIX = 'cn';
 export const newConnectionId = (): string => PREFIX + newOpaqueTokenId();
 
-export type ConnectionIds = ReturnType<typeof createConnectionIds>;
-
 /** A record may outlive its connection, so what it finds counts only with the grant that has the id. */
-export function createConnectionIds(store: Pick<Store, 'get' | 'write'>) {
+export interface ConnectionIds {
+  /** Stores the record by which the id finds the grant. */
+  note(grant: Grant): Promise<void>;
+
+  drop(id: string): Promise<void>;
+  find(id: string): Promise<ListedConnection | undefined>;
+}
+
+export function createConnectionIds(store: Pick<Store, 'get' | 'write'>): ConnectionIds {
   return {
-    async note({ id, userId, appId }: Grant): Promise<void> {
+    async note({ id, userId, appId }) {
       await store.write([{ put: keys.connectionId(id), value: JSON.stringify({ userId, appId }) }]);
     },
 
-    async drop(id: string): Promise<void> {
+    async drop(id) {
       await store.write([{ delete: keys.connectionId(id) }]);
     },
 
-    async find(id: string): Promise<ListedConnection | undefined> {
+    async find(id) {
       // No other text becomes part of a key.
       if (!id.startsWith(PREFIX) || !isOpaqueTokenId(id.slice(PREFIX.length))) return undefined;
       const record = await store.get(keys.connectionId(id));

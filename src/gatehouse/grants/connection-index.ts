@@ -2,7 +2,7 @@
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { remembered } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
-import { matchingPage } from '../../shared/storage/matching-page.ts';
+import { type MatchingPage, matchingPage } from '../../shared/storage/matching-page.ts';
 import { allPages, encodeCursor } from '../../shared/storage/paging.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { StoredGrant } from './grant.ts';
@@ -32,14 +32,46 @@ interface Narrowing {
   state?: ConnectionState | typeof LACKING | undefined;
 }
 
-export type ConnectionIndex = ReturnType<typeof createConnectionIndex>;
+export interface ConnectionIndex {
+  /** Adds or moves a saved grant. */
+  update(grant: Grant, saved?: Saved): Promise<void>;
+
+  /** Removes a connection from every list. */
+  drop(connection: ListedConnection): Promise<void>;
+
+  /**
+   * Newest first. Only one of `userId`, `state` and `appId` uses its index, in this order; `appId` filters the others, and a
+   * page may then have fewer items than the limit.
+   * A cursor names no connection of an app that is not among `apps`.
+   */
+  page(
+    request: Narrowing & {
+      after?: string | undefined;
+      limit: number;
+      userId?: string | undefined;
+      apps?: readonly string[] | undefined;
+    },
+  ): Promise<MatchingPage<ListedConnection>>;
+
+  /** How many `page` lists; undefined for those of one app in a state, which would have to be read. */
+  total(request: Narrowing): Promise<number | undefined>;
+
+  /** The oldest connections of an app that were made by that time. */
+  oldest(appId: string, limit: number, until: number): Promise<ListedConnection[]>;
+
+  count(appId?: string): Promise<number>;
+  countByHealth(): Promise<Record<Health, number>>;
+
+  /** Removes connections that no longer exist, and moves expired ones to `reconnect_needed`. */
+  settle(load: (userId: string, appId: string) => Promise<StoredGrant | undefined>): Promise<void>;
+}
 
 /** @param parts `findApp`: a grant that its app may not use is listed as one that needs reconnecting */
 export function createConnectionIndex(parts: {
   store: Store;
   clock: () => number;
   findApp?: (appId: string) => ConnectedApp | undefined;
-}) {
+}): ConnectionIndex {
   const { store, clock, findApp } = parts;
   const placeOfGrant = (grant: Grant): Place => {
     const app = findApp?.(grant.appId);
@@ -104,25 +136,10 @@ export function createConnectionIndex(parts: {
   const untilNow = () => encodeCursor({ score: clock() + 1, member: '' });
 
   return {
-    /** Adds or moves a saved grant. */
-    update: (grant: Grant, saved?: Saved) => update(grant, placeOfGrant(grant), saved),
-
-    /** Removes a connection from every list. */
+    update: (grant, saved) => update(grant, placeOfGrant(grant), saved),
     drop,
 
-    /**
-     * Newest first. Only one of `userId`, `state` and `appId` uses its index, in this order; `appId` filters the others, and a
-     * page may then have fewer items than the limit.
-     * A cursor names no connection of an app that is not among `apps`.
-     */
-    page(
-      request: Narrowing & {
-        after?: string | undefined;
-        limit: number;
-        userId?: string | undefined;
-        apps?: readonly string[] | undefined;
-      },
-    ) {
+    page(request) {
       const { after, limit, userId, appId, apps, state } = request;
       const filter = (one: ListedConnection) =>
         (appId === undefined || one.appId === appId) && apps?.includes(one.appId) !== false;
@@ -141,22 +158,19 @@ export function createConnectionIndex(parts: {
       );
     },
 
-    /** How many `page` lists; undefined for those of one app in a state, which would have to be read. */
-    total: async ({ appId, state }: Narrowing): Promise<number | undefined> =>
+    total: async ({ appId, state }) =>
       appId !== undefined && state !== undefined
         ? undefined
         : store.count(indexOf({ appId, state }), state === 'in_doubt' ? clock() : undefined),
 
-    /** The oldest connections of an app that were made by that time. */
-    async oldest(appId: string, limit: number, until: number): Promise<ListedConnection[]> {
+    async oldest(appId, limit, until) {
       const { items } = await store.page(keys.connections('app', appId), { limit });
       return items.filter(({ score }) => score <= until).map(({ member }) => connectionOf(member));
     },
 
-    count: (appId?: string) =>
-      store.count(appId === undefined ? keys.connections('all') : keys.connections('app', appId)),
+    count: (appId) => store.count(appId === undefined ? keys.connections('all') : keys.connections('app', appId)),
 
-    async countByHealth(): Promise<Record<Health, number>> {
+    async countByHealth() {
       const now = clock();
       const [active, listedInDoubt, inDoubt, reconnectNeeded, unrenewable, soon, expired] = await Promise.all([
         countIn('active'),
@@ -177,8 +191,7 @@ export function createConnectionIndex(parts: {
       };
     },
 
-    /** Removes connections that no longer exist, and moves expired ones to `reconnect_needed`. */
-    async settle(load: (userId: string, appId: string) => Promise<StoredGrant | undefined>): Promise<void> {
+    async settle(load) {
       for (const { member } of await expiringBy(clock())) {
         const connection = connectionOf(member);
         const stored = await load(connection.userId, connection.appId);

@@ -14,7 +14,7 @@ import { newConnectionId } from './connection-ids.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
 import { type Grant, isBroken, revocationToken, type StoredGrant } from './grant.ts';
 import { CERTAIN_MS, type GrantReading, type GrantStore, saveCertainly, undoWrite } from './grant-store.ts';
-import type { Revocations } from './revocations.ts';
+import type { PendingRevocation, Revocations } from './revocations.ts';
 
 /**
  * How the revocation ended. `pending`: the provider did not confirm it, and it will be retried. `unconfirmed`: it cannot be
@@ -58,7 +58,65 @@ export type MakeResult = 'made' | 'link_ended' | 'user_gone' | 'app_gone';
 
 const PENDING: { outcome: DisconnectResult; said?: ProviderReply | undefined } = { outcome: 'pending' };
 
-export type Connections = ReturnType<typeof createConnections>;
+export interface Connections {
+  /** Starts the read that `make` needs. */
+  prefetch(userId: string, appId: string): GrantReading;
+
+  find(userId: string, appId: string): Promise<Connection | undefined>;
+  findById(id: string): Promise<{ userId: string; connection: Connection } | undefined>;
+
+  /** The connections stay, but are found by user and app only. */
+  dropIds(ended: readonly Connection[]): Promise<void>;
+
+  list(userId: string): Promise<Connection[]>;
+
+  /** As in `consent.ts`, for the stored grant. */
+  needsConsent(
+    userId: string | undefined,
+    app: ConnectedApp,
+    scopes: readonly string[],
+    isConnecting: boolean,
+  ): Promise<boolean>;
+
+  /**
+   * Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. Stores nothing where the
+   * user, the app or the connect link is gone: then the caller discards the tokens.
+   */
+  make(request: MakeRequest): Promise<MakeResult>;
+
+  /**
+   * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
+   * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
+   * (RFC 7009 section 2.1).
+   * @param account the one that the tokens are for, if it is known. `id`: the user to whom it belongs, whose connection must
+   *   not end either
+   * @param options `isErased`: the user is being deleted, and so is that connection
+   */
+  discard(
+    userId: string,
+    app: ConnectedApp,
+    response: TokenResponse,
+    account?: Grant['account'] & { id?: string },
+    options?: { isErased?: boolean },
+  ): Promise<void>;
+
+  /**
+   * Deletes the grant and revokes it at the provider, if its app is still registered there. Undefined where there was no grant,
+   * or none of the named connection.
+   * @param patience as in `revocations.attempt`
+   * @param app that is asked to revoke: given for one that was deleted just now
+   */
+  end(
+    userId: string,
+    appId: string,
+    by?: EndedBy,
+    patience?: AbortSignal,
+    app?: ConnectedApp,
+  ): Promise<Disconnected | undefined>;
+
+  /** Revocations of this user that the provider has not confirmed yet. */
+  pendingRevocations(userId: string): Promise<PendingRevocation[]>;
+}
 
 export function createConnections(parts: {
   grants: GrantStore;
@@ -71,7 +129,7 @@ export function createConnections(parts: {
   checkSeconds: number;
   events: Events;
   clock: () => number;
-}) {
+}): Connections {
   const { grants, revocations, links, findApp, isRegistered, checkSeconds, events, clock } = parts;
 
   const toConnection = (appId: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection =>
@@ -107,50 +165,38 @@ export function createConnections(parts: {
   };
 
   return {
-    /** Starts the read that `make` needs. */
     prefetch: grants.prefetch,
-
     find,
 
-    async findById(id: string): Promise<{ userId: string; connection: Connection } | undefined> {
+    async findById(id) {
       const place = await grants.placeOf(id);
       const connection = place && (await find(place.userId, place.appId));
       return place && connection?.id === id ? { userId: place.userId, connection } : undefined;
     },
 
-    /** The connections stay, but are found by user and app only. */
-    async dropIds(ended: readonly Connection[]): Promise<void> {
+    async dropIds(ended) {
       for (const { id } of ended) if (id !== undefined) await grants.dropId(id);
     },
 
-    async list(userId: string): Promise<Connection[]> {
+    async list(userId) {
       const listed = await grants.list(userId);
       return listed.map(({ appId, stored, lastUsedAt }) => toConnection(appId, stored, lastUsedAt));
     },
 
-    /** As in `consent.ts`, for the stored grant. */
-    async needsConsent(
-      userId: string | undefined,
-      app: ConnectedApp,
-      scopes: readonly string[],
-      isConnecting: boolean,
-    ): Promise<boolean> {
+    async needsConsent(userId, app, scopes, isConnecting) {
       const stored = userId === undefined ? undefined : await grants.load(userId, app);
       return needsConsent(stored && 'grant' in stored ? stored.grant : undefined, scopes, isConnecting);
     },
 
-    /**
-     * Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. Stores nothing where the
-     * user, the app or the connect link is gone: then the caller discards the tokens.
-     */
-    async make({ origin, prefetched, link, admit, ...consent }: MakeRequest): Promise<MakeResult> {
+    async make({ origin, prefetched, link, admit, ...consent }) {
       const { userId, app, response, scopes, account } = consent;
       const ticket = link === undefined ? [] : [keys.connectTicket(userId, link)];
       const newId = newConnectionId();
       let connection = newId;
       let replaced: Grant | undefined;
-      for (let first = true; ; first = false) {
-        const stored = await grants.loadStored(userId, app.id, first ? prefetched : undefined);
+      let isFirst = true;
+      let stored = await grants.loadStored(userId, app.id, prefetched);
+      for (;;) {
         const before = stored && 'grant' in stored ? stored.grant : undefined;
         // Nothing of another registration is carried over, and the present provider is not asked to revoke its tokens.
         replaced = before && isIssuedFor(before.registration, app) ? before : undefined;
@@ -159,7 +205,7 @@ export function createConnections(parts: {
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         // A refresh may have written since: load again and replace its grant.
         const ifVersion = stored?.version ?? 0;
-        const admitted = await admit(first);
+        const admitted = await admit(isFirst);
         if (!admitted) return 'user_gone';
         const { beside = [] } = admitted;
         const steps = [...admitted.steps, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
@@ -177,6 +223,8 @@ export function createConnections(parts: {
           return 'app_gone';
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';
+        isFirst = false;
+        stored = await grants.loadStored(userId, app.id);
       }
       const made = { userId, app: app.id, connection };
       events.connectionMade({ ...made, scopes: response.scopes ?? scopes, link, origin });
@@ -186,21 +234,7 @@ export function createConnections(parts: {
       return 'made';
     },
 
-    /**
-     * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
-     * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
-     * (RFC 7009 section 2.1).
-     * @param account the one that the tokens are for, if it is known. `id`: the user to whom it belongs, whose connection must
-     *   not end either
-     * @param options `isErased`: the user is being deleted, and so is that connection
-     */
-    async discard(
-      userId: string,
-      app: ConnectedApp,
-      response: TokenResponse,
-      account: Grant['account'] & { id?: string } = {},
-      { isErased = false }: { isErased?: boolean } = {},
-    ): Promise<void> {
+    async discard(userId, app, response, account = {}, { isErased = false } = {}) {
       for (const user of new Set([userId, account.id ?? userId])) {
         const stored = await grants.loadStored(user, app.id);
         if (!stored || (isErased && user === userId)) continue;
@@ -215,19 +249,7 @@ export function createConnections(parts: {
       void revocations.attempt(app, userId, planned).catch(() => undefined);
     },
 
-    /**
-     * Deletes the grant and revokes it at the provider, if its app is still registered there. Undefined where there was no grant,
-     * or none of the named connection.
-     * @param patience as in `revocations.attempt`
-     * @param app that is asked to revoke: given for one that was deleted just now
-     */
-    async end(
-      userId: string,
-      appId: string,
-      { only, ...context }: EndedBy = {},
-      patience?: AbortSignal,
-      app = findApp(appId),
-    ): Promise<Disconnected | undefined> {
+    async end(userId, appId, { only, ...context } = {}, patience, app = findApp(appId)) {
       // Deleted first, so that a refresh in flight cannot restore the grant. Only a delete of the version that was read
       // goes on to revoke: a refresh in between would have stored newer tokens, and those must be revoked (R43).
       for (;;) {
@@ -263,7 +285,6 @@ export function createConnections(parts: {
       }
     },
 
-    /** Revocations of this user that the provider has not confirmed yet. */
     pendingRevocations: revocations.pendingOf,
   };
 }

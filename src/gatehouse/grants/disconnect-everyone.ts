@@ -28,12 +28,25 @@ const BATCH = 10;
 const LEASE_MS = 15_000;
 const JOB_LIFETIME_SECONDS = 30 * DAY_SECONDS;
 
+export interface DisconnectEveryone {
+  /** Starts a job, or returns the progress of the running one. Connections that are made later stay. */
+  start(appId: string, by: By): Promise<DisconnectProgress>;
+
+  progress(appId: string): Promise<DisconnectProgress | undefined>;
+
+  /** Resumes the jobs of processes that ended, in the background: each has a lease of its own, and none waits for another. */
+  resume(): Promise<void>;
+
+  /** Stops, and resolves once no batch is running in this process. */
+  settle(): Promise<void>;
+}
+
 export function createDisconnectEveryone(parts: {
   store: Store;
   index: Pick<ConnectionIndex, 'oldest' | 'count' | 'drop'>;
   connections: Pick<Connections, 'end'>;
   clock: () => number;
-}) {
+}): DisconnectEveryone {
   const { store, index, connections, clock } = parts;
   const leases = createLeases({ store, milliseconds: LEASE_MS });
   const inFlight = new Set<Promise<unknown>>();
@@ -92,8 +105,7 @@ export function createDisconnectEveryone(parts: {
   };
 
   return {
-    /** Starts a job, or returns the progress of the running one. Connections that are made later stay. */
-    async start(appId: string, by: By): Promise<DisconnectProgress> {
+    async start(appId, by) {
       for (;;) {
         const { job, version } = await load(appId);
         const current: Job =
@@ -106,18 +118,16 @@ export function createDisconnectEveryone(parts: {
       }
     },
 
-    async progress(appId: string): Promise<DisconnectProgress | undefined> {
+    async progress(appId) {
       const { job } = await load(appId);
       return job && progressOf(job);
     },
 
-    /** Resumes the jobs of processes that ended, in the background: each has a lease of its own, and none waits for another. */
-    async resume(): Promise<void> {
+    async resume() {
       for (const appId of await allMembers(store, keys.disconnectJobs)) if (!stopping) void work(appId);
     },
 
-    /** Stops, and resolves once no batch is running in this process. */
-    async settle(): Promise<void> {
+    async settle() {
       stopping = true;
       await Promise.all(inFlight);
     },

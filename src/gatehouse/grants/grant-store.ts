@@ -42,7 +42,55 @@ export const CERTAIN_MS = 5_000;
 /** More concurrent refreshes than this share pages. */
 const MAX_CHECKED_REFRESHES = 100;
 
-export type GrantStore = ReturnType<typeof createGrantStore>;
+export interface GrantStore {
+  /**
+   * The grant as this app may use it (`seenBy`): for whatever sends its tokens.
+   * @param prefetched used only if it is a read of this grant
+   */
+  load(userId: string, app: ConnectedApp, prefetched?: GrantReading): Promise<StoredGrant | undefined>;
+
+  /** The grant as it is stored: to end it, or to write it again. */
+  loadStored(userId: string, appId: string, prefetched?: GrantReading): Promise<StoredGrant | undefined>;
+
+  /** Starts to read a grant that `load` will probably need, so that the store reads it together with the session. */
+  prefetch(userId: string, appId: string): GrantReading;
+
+  /** The grants of a user as they are stored, oldest connection first, with their last use. */
+  list(userId: string): Promise<{ appId: string; stored: StoredGrant; lastUsedAt: number | undefined }[]>;
+
+  /** Where the connection with this id was; it is there still if its grant has the id. */
+  placeOf(id: string): Promise<ListedConnection | undefined>;
+
+  dropId(id: string): Promise<void>;
+
+  /**
+   * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence
+   * since. Returns the new version, or undefined where it did not write.
+   * @param options `steps`: further ones of the same write, on keys of the user. `beside`: a write of another slot, at the
+   *   same time, which may be made although this one is refused
+   */
+  save(grant: Grant, ifVersion: number, options?: SaveOptions): Promise<number | undefined>;
+
+  /** Deletes the grant and its last use if the stored version is still `ifVersion`. Returns whether it did. */
+  remove(userId: string, appId: string, ifVersion: number): Promise<boolean>;
+
+  /** Adds the grant to the list of open refreshes, which is read after a restart. The grant itself says whether one is open. */
+  noteOpen(userId: string, appId: string): Promise<void>;
+
+  noteClosed(userId: string, appId: string): Promise<void>;
+  listOpen(): Promise<ListedConnection[]>;
+
+  /**
+   * Rejects where the store could not save the responses of this many concurrent refreshes: then the provider is not called
+   * (F16, F23). Calls in one turn of the event loop share one check.
+   */
+  assertWritable(refreshes: number): Promise<void>;
+
+  lastUse(userId: string, appId: string): Promise<number | undefined>;
+
+  /** Saves the time of use, at most once in five minutes for each grant and process. Never rejects. */
+  noteUse(userId: string, appId: string): Promise<void>;
+}
 
 /**
  * @param parts `connectionIndex`: updated after each save and removal. It may lag behind; the next save or reader corrects
@@ -53,7 +101,7 @@ export function createGrantStore(parts: {
   sealer: Sealer;
   clock: () => number;
   connectionIndex?: Pick<ConnectionIndex, 'update' | 'drop'>;
-}) {
+}): GrantStore {
   const { store, sealer, clock, connectionIndex } = parts;
   const ids = createConnectionIds(store);
   // Opened grants by key. An entry is used only if the store says that its version is current.
@@ -109,25 +157,17 @@ export function createGrantStore(parts: {
   };
 
   return {
-    /**
-     * The grant as this app may use it (`seenBy`): for whatever sends its tokens.
-     * @param prefetched used only if it is a read of this grant
-     */
     load,
-
-    /** The grant as it is stored: to end it, or to write it again. */
     loadStored: open,
 
-    /** Starts to read a grant that `load` will probably need, so that the store reads it together with the session. */
-    prefetch(userId: string, appId: string): GrantReading {
+    prefetch(userId, appId) {
       const reading = read(keys.grant(userId, appId));
       // `load` reports a failure; without this, a read that is never used would be an unhandled rejection.
       reading.record.catch(() => undefined);
       return reading;
     },
 
-    /** The grants of a user as they are stored, oldest connection first, with their last use. */
-    async list(userId: string): Promise<{ appId: string; stored: StoredGrant; lastUsedAt: number | undefined }[]> {
+    async list(userId) {
       const appIds = await allMembers(store, keys.grants(userId));
       const grants = await Promise.all(
         appIds.map(async (appId) => {
@@ -138,21 +178,10 @@ export function createGrantStore(parts: {
       return grants.flat();
     },
 
-    /** Where the connection with this id was; it is there still if its grant has the id. */
     placeOf: ids.find,
     dropId: ids.drop,
 
-    /**
-     * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence
-     * since. Returns the new version, or undefined where it did not write.
-     * @param options `steps`: further ones of the same write, on keys of the user. `beside`: a write of another slot, at the
-     *   same time, which may be made although this one is refused
-     */
-    async save(
-      grant: Grant,
-      ifVersion: number,
-      { fence, steps = [], beside = [] }: SaveOptions = {},
-    ): Promise<number | undefined> {
+    async save(grant, ifVersion, { fence, steps = [], beside = [] } = {}) {
       const key = keys.grant(grant.userId, grant.appId);
       const value = await sealer.seal(JSON.stringify(grant), key);
       const known = opened.peek(key);
@@ -178,8 +207,7 @@ export function createGrantStore(parts: {
       return version;
     },
 
-    /** Deletes the grant and its last use if the stored version is still `ifVersion`. Returns whether it did. */
-    async remove(userId: string, appId: string, ifVersion: number): Promise<boolean> {
+    async remove(userId, appId, ifVersion) {
       const key = keys.grant(userId, appId);
       const stored = await open(userId, appId);
       const removed = await store.write([
@@ -195,25 +223,22 @@ export function createGrantStore(parts: {
       return true;
     },
 
-    /** Adds the grant to the list of open refreshes, which is read after a restart. The grant itself says whether one is open. */
-    async noteOpen(userId: string, appId: string): Promise<void> {
+    async noteOpen(userId, appId) {
       await store.write([{ index: keys.openRefreshes, add: memberOf({ userId, appId }), score: clock() }]);
     },
 
-    async noteClosed(userId: string, appId: string): Promise<void> {
+    async noteClosed(userId, appId) {
       await store.write([{ index: keys.openRefreshes, remove: memberOf({ userId, appId }) }]);
     },
 
-    async listOpen(): Promise<ListedConnection[]> {
+    async listOpen() {
       return (await allMembers(store, keys.openRefreshes)).map(connectionOf);
     },
 
     assertWritable: createWritableCheck(store),
-
     lastUse,
 
-    /** Saves the time of use, at most once in five minutes for each grant and process. Never rejects. */
-    async noteUse(userId: string, appId: string): Promise<void> {
+    async noteUse(userId, appId) {
       const cached = opened.peek(keys.grant(userId, appId));
       const now = clock();
       if (cached && now >= cached.notedAt && now - cached.notedAt < USE_INTERVAL_MS) return;
@@ -234,11 +259,8 @@ export function storedAsSeenBy(app: ConnectedApp, stored: StoredGrant | undefine
   return grant === stored.grant ? stored : { grant, version: stored.version };
 }
 
-/**
- * Rejects where the store could not save the responses of this many concurrent refreshes: then the provider is not called
- * (F16, F23). Calls in one turn of the event loop share one check.
- */
-function createWritableCheck(store: Store): (refreshes: number) => Promise<void> {
+/** Asks the store once for all calls of one turn of the event loop. */
+function createWritableCheck(store: Store): GrantStore['assertWritable'] {
   let next: { refreshes: number; result: Promise<void> } | undefined;
   const check = async () => {
     await endOfTurn();

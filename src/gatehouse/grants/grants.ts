@@ -10,26 +10,54 @@ import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Storage } from '../../shared/storage/storage.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
-import { createAuthorizedFetch } from './authorized-fetch.ts';
-import { createConnectLinks } from './connect-links.ts';
-import { createConnectionCheck } from './connection-check.ts';
-import { createConnectionIndex } from './connection-index.ts';
-import { createConnections } from './connections.ts';
-import { createDisconnectEveryone } from './disconnect-everyone.ts';
-import { createGrantStore } from './grant-store.ts';
-import { createGrantImports } from './imported-grant.ts';
+import { type AuthorizedFetch, createAuthorizedFetch } from './authorized-fetch.ts';
+import { type ConnectLinks, createConnectLinks } from './connect-links.ts';
+import { type ConnectionChecks, createConnectionCheck } from './connection-check.ts';
+import { type ConnectionIndex, createConnectionIndex } from './connection-index.ts';
+import { type Connections, createConnections } from './connections.ts';
+import { createDisconnectEveryone, type DisconnectEveryone } from './disconnect-everyone.ts';
+import { createGrantStore, type GrantStore } from './grant-store.ts';
+import { createGrantImports, type GrantImports } from './imported-grant.ts';
 import { createListing } from './listing.ts';
-import { createMissingScopes } from './missing-scopes.ts';
+import { createMissingScopes, type MissingScopes } from './missing-scopes.ts';
 import { countSetAside, createMovedApps } from './moved-apps.ts';
-import { createNarrowedTokens } from './narrowed-token.ts';
+import { createNarrowedTokens, type NarrowedTokens } from './narrowed-token.ts';
 import { createRefresher, refreshTimes } from './refresh.ts';
-import { createRevocations } from './revocations.ts';
-import { createTokenVault } from './token-vault.ts';
+import { createRevocations, type Revocations } from './revocations.ts';
+import { createTokenVault, type TokenVault } from './token-vault.ts';
 
 /** More callbacks are not under way at one moment. */
 const MAX_LEFT = 1_000;
 
-export type Grants = ReturnType<typeof createGrants>;
+export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'> {
+  /**
+   * Ends the connections of an app that was deleted a moment ago, which a callback stored meanwhile. Those that come later find
+   * that the app is gone.
+   */
+  endLeft(app: ConnectedApp): Promise<void>;
+
+  /** How many connections a registration would set aside, as `countSetAside`. @returns at most 1,000 */
+  countSetAside(after: ConnectedAppRegistration, before?: ConnectedApp): Promise<number>;
+
+  connections: Connections;
+  links: ConnectLinks;
+  index: ConnectionIndex;
+  everyone: DisconnectEveryone;
+  revocations: Revocations;
+  vault: TokenVault;
+  imports: GrantImports;
+  missing: MissingScopes;
+  narrowed: NarrowedTokens;
+
+  /** Calls with users' access tokens. */
+  fetch: AuthorizedFetch;
+
+  chores: readonly Chore[];
+  checks: ConnectionChecks;
+
+  /** Resolves once no refresh and no disconnection is in flight, and the lists are written. */
+  close(): Promise<void>;
+}
 
 /**
  * Also begins, in the background, to settle the refreshes that a killed process left open: all of them at a start; running
@@ -46,7 +74,7 @@ export function createGrants(parts: {
   publicHref: string;
   clock: () => number;
   random: () => number;
-}) {
+}): Grants {
   const { storage, connectedApps, outbound, config, events, publicHref, clock, random } = parts;
   const { connectionCheckSeconds: checkSeconds } = config;
   const { store, sealer, sealedJson } = storage;
@@ -63,10 +91,15 @@ export function createGrants(parts: {
   const revocations = createRevocations({ store, sealer, grants, provider, findApp, events, clock, random });
   const times = refreshTimes(storage.deadlineMilliseconds);
   const refresher = createRefresher({
-    ...{ grants, provider, times, events, clock, random },
+    grants,
+    provider,
     revokeUnowned: revocations.revokeUnowned,
-    failedOverAt: storage.failedOverAt,
     leases: createLeases({ store, milliseconds: times.leaseMilliseconds }),
+    times,
+    events,
+    clock,
+    random,
+    failedOverAt: storage.failedOverAt,
   });
   const missing = createMissingScopes({ grants, index, events });
   const vault = createTokenVault({ grants, refresher, missing, clock });
@@ -96,17 +129,11 @@ export function createGrants(parts: {
 
   return {
     load: grants.load,
-    /**
-     * Ends the connections of an app that was deleted a moment ago, which a callback stored meanwhile. Those that come later find
-     * that the app is gone.
-     */
-    async endLeft(app: ConnectedApp): Promise<void> {
+    async endLeft(app) {
       const { items } = await index.page({ appId: app.id, limit: MAX_LEFT });
       await Promise.all(items.map(({ userId }) => connections.end(userId, app.id, {}, undefined, app)));
     },
-    /** As `countSetAside`. */
-    countSetAside: (after: ConnectedAppRegistration, before?: ConnectedApp) =>
-      countSetAside(store, grants, after, before),
+    countSetAside: (after, before) => countSetAside(store, grants, after, before),
     prefetch: grants.prefetch,
     noteUse: grants.noteUse,
     connections,
@@ -117,15 +144,18 @@ export function createGrants(parts: {
     vault,
     imports: createGrantImports({ grants, isRegistered, refresher, clock }),
     chores,
-    /** The chore that checks idle connections, unless it is switched off. */
     checks: createConnectionCheck({
-      ...{ store, grants, refresher, missing, apps: connectedApps.apps, seconds: checkSeconds, clock },
+      store,
+      grants,
+      refresher,
+      missing,
+      apps: connectedApps.apps,
+      seconds: checkSeconds,
+      clock,
     }),
     missing,
     narrowed: createNarrowedTokens({ grants, refresher, clock }),
-    /** Calls with users' access tokens. */
     fetch: createAuthorizedFetch({ vault, grants, outbound }),
-    /** Resolves once no refresh and no disconnection is in flight, and the lists are written. */
     async close() {
       await Promise.all([refresher.settle(), everyone.settle()]);
       await listing.close();

@@ -30,7 +30,19 @@ export type ImportOutcome =
   | { kind: 'refused'; cause: FailureCause | 'other_account' | 'removed' }
   | { kind: 'unchecked'; cause: FailureCause; retryAt: number; reason?: string | undefined };
 
-export type GrantImports = ReturnType<typeof createGrantImports>;
+export interface GrantImports {
+  /**
+   * Stores the refresh token, unless the user has a connection that may work, if only by another registration of the app, or
+   * that cannot be read because its key is missing.
+   * An interrupted import finds its own grant.
+   * @param onNew called once before the write, with the id of the connection
+   * @returns undefined where the grant is stored and has to be checked
+   */
+  seal(imported: ImportedGrant, onNew: (id: string) => Promise<void>): Promise<ImportOutcome | undefined>;
+
+  /** Refreshes a sealed grant, or waits for the process that does. */
+  check(imported: Pick<ImportedGrant, 'userId' | 'app'>): Promise<ImportOutcome>;
+}
 
 export function createGrantImports(parts: {
   grants: GrantStore;
@@ -38,21 +50,15 @@ export function createGrantImports(parts: {
   isRegistered: (app: ConnectedApp) => Promise<boolean>;
   refresher: Pick<Refresher, 'attempt'>;
   clock: () => number;
-}) {
+}): GrantImports {
   const { grants, isRegistered, refresher, clock } = parts;
 
   return {
-    /**
-     * Stores the refresh token, unless the user has a connection that may work, if only by another registration of the app, or
-     * that cannot be read because its key is missing.
-     * An interrupted import finds its own grant.
-     * @param onNew called once before the write, with the id of the connection
-     * @returns undefined where the grant is stored and has to be checked
-     */
-    async seal(imported: ImportedGrant, onNew: (id: string) => Promise<void>): Promise<ImportOutcome | undefined> {
+    async seal(imported, onNew) {
       const { userId, app } = imported;
       const newId = newConnectionId();
-      for (let isNoted = false; ; isNoted = true) {
+      let isNoted = false;
+      for (;;) {
         const stored = await grants.loadStored(userId, app.id);
         const known = stored && outcomeOf(stored, imported, clock());
         if (known) return known === 'sealed' ? undefined : known;
@@ -61,6 +67,7 @@ export function createGrantImports(parts: {
           await onNew(id);
           // A process that ends before the check leaves it to the next start, as it does with an open refresh.
           await grants.noteOpen(userId, app.id);
+          isNoted = true;
         }
         const steps = await imported.admit();
         if (!steps) return { kind: 'refused', cause: 'removed' };
@@ -77,8 +84,7 @@ export function createGrantImports(parts: {
       }
     },
 
-    /** Refreshes a sealed grant, or waits for the process that does. */
-    async check({ userId, app }: Pick<ImportedGrant, 'userId' | 'app'>): Promise<ImportOutcome> {
+    async check({ userId, app }) {
       const { stored, outcome } = await refresher.attempt({ userId, app });
       if (!stored) return { kind: 'refused', cause: isOfOther(outcome) ? 'other_account' : 'removed' };
       if ('unreadable' in stored) return { kind: 'refused', cause: 'unreadable' };

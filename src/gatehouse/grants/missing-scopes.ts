@@ -49,22 +49,30 @@ function isNews({ scopes }: ConnectedApp, grant: Grant): boolean {
 const MAX_COUNTED = 1_000;
 const BATCH = 100;
 
-export type MissingScopes = ReturnType<typeof createMissingScopes>;
+export interface MissingScopes {
+  /**
+   * Counts connections that would lack one of the added scopes. `exact` is false where the app has more than 1,000: then
+   * these are among the newest 1,000.
+   * @param scopes of the app, with those that are added
+   */
+  count(appId: string, scopes: string[], added: readonly string[]): Promise<{ count: number; exact: boolean }>;
+
+  /**
+   * Announces the scopes that a connection has come to lack: once, since the write of the grant that records it succeeds
+   * in one process alone. Never rejects: the next use or check tries again.
+   */
+  announce(app: ConnectedApp, stored: StoredGrant | undefined): Promise<void>;
+}
 
 export function createMissingScopes(parts: {
   grants: Pick<GrantStore, 'loadStored' | 'save'>;
   index: Pick<ConnectionIndex, 'page'>;
   events: Pick<Events, 'scopesMissing'>;
-}) {
+}): MissingScopes {
   const { grants, index, events } = parts;
 
   return {
-    /**
-     * Counts connections that would lack one of the added scopes. `exact` is false where the app has more than 1,000: then
-     * these are among the newest 1,000.
-     * @param scopes of the app, with those that are added
-     */
-    async count(appId: string, scopes: string[], added: readonly string[]): Promise<{ count: number; exact: boolean }> {
+    async count(appId, scopes, added) {
       const lacks = (stored: StoredGrant | undefined) =>
         stored && 'grant' in stored && missingScopes({ scopes }, stored.grant).some((one) => added.includes(one));
       let count = 0;
@@ -78,11 +86,7 @@ export function createMissingScopes(parts: {
       return { count, exact: false };
     },
 
-    /**
-     * Announces the scopes that a connection has come to lack: once, since the write of the grant that records it succeeds
-     * in one process alone. Never rejects: the next use or check tries again.
-     */
-    async announce(app: ConnectedApp, stored: StoredGrant | undefined): Promise<void> {
+    async announce(app, stored) {
       if (!stored || 'unreadable' in stored || !isNews(app, stored.grant)) return;
       const { grant, version } = stored;
       // A write during a refresh would keep the response's refresh token out of the journal.

@@ -37,14 +37,20 @@ const MAX_CACHED = 1_000;
 /** A caller needs some time to use the token. */
 const MIN_LIFETIME_MS = 30_000;
 
-export type NarrowedTokens = ReturnType<typeof createNarrowedTokens>;
+export interface NarrowedTokens {
+  accessToken(userId: string, app: ConnectedApp, narrowing: Narrowing): Promise<NarrowedResult>;
+}
 
-export function createNarrowedTokens(parts: { grants: GrantStore; refresher: Refresher; clock: () => number }) {
+export function createNarrowedTokens(parts: {
+  grants: GrantStore;
+  refresher: Refresher;
+  clock: () => number;
+}): NarrowedTokens {
   const { grants, refresher, clock } = parts;
   const cached = remembered<CachedToken>(MAX_CACHED);
 
   return {
-    async accessToken(userId: string, app: ConnectedApp, { scopes, resource }: Narrowing): Promise<NarrowedResult> {
+    async accessToken(userId, app, { scopes, resource }) {
       const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
       const current = workingGrant(await grants.load(userId, app));
       const cachedToken = cached.get(key);

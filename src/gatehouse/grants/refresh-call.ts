@@ -144,6 +144,20 @@ const FAILOVER_MS = 15 * 60_000;
 
 type SaveResult = { saved: true; stored: ReadableGrant } | { saved: false; stored: StoredGrant | undefined };
 
+export interface RefreshOutcomes {
+  /**
+   * Saves a new refresh token to the journal before the rest of the response is checked (R32, R38). Never rejects.
+   * @returns the call with the grant as it is then stored
+   */
+  saveReceivedToken(call: RefreshCall, refreshToken: string): Promise<RefreshCall>;
+
+  /** Saves the outcome and returns the grant as it is then stored. */
+  settle(opened: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined>;
+
+  /** Records why a grant without a refresh token no longer works. @param usable whether its access token has not expired */
+  withoutRefreshToken(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined>;
+}
+
 export function createRefreshOutcomes(parts: {
   grants: GrantStore;
   /** Revokes a token that no stored grant holds. */
@@ -153,7 +167,7 @@ export function createRefreshOutcomes(parts: {
   random: () => number;
   /** When the storage last failed over (milliseconds since the epoch). */
   failedOverAt?: (() => number | undefined) | undefined;
-}) {
+}): RefreshOutcomes {
   const { grants, revokeUnowned, events, clock, random, failedOverAt = () => undefined } = parts;
 
   const failedGrant = (
@@ -183,7 +197,8 @@ export function createRefreshOutcomes(parts: {
       announce(read.grant, next);
       return { saved: true, stored: { grant: next, version } };
     };
-    for (let ifVersion = read.version; ; ) {
+    let ifVersion = read.version;
+    for (;;) {
       const version = await grants.save(next, ifVersion, { fence });
       if (version !== undefined) return saved(version);
       const stored = await grants.loadStored(next.userId, next.appId);
@@ -298,19 +313,14 @@ export function createRefreshOutcomes(parts: {
   };
 
   return {
-    /**
-     * Saves a new refresh token to the journal before the rest of the response is checked (R32, R38). Never rejects.
-     * @returns the call with the grant as it is then stored
-     */
-    async saveReceivedToken(call: RefreshCall, refreshToken: string): Promise<RefreshCall> {
+    async saveReceivedToken(call, refreshToken) {
       const startedAt = call.grant.refresh?.startedAt ?? clock();
       const grant = { ...call.grant, refresh: { startedAt, received: refreshToken } };
       const result = await saveOrLoad(call, grant, call.fence).catch(() => undefined);
       return result?.saved ? { ...call, ...result.stored } : call;
     },
 
-    /** Saves the outcome and returns the grant as it is then stored. */
-    async settle(opened: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined> {
+    async settle(opened, outcome) {
       const call = 'reason' in outcome ? { ...opened, reason: outcome.reason } : opened;
       switch (outcome.kind) {
         case 'tokens':
@@ -337,8 +347,7 @@ export function createRefreshOutcomes(parts: {
       }
     },
 
-    /** Records why a grant without a refresh token no longer works. @param usable whether its access token has not expired */
-    withoutRefreshToken(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined> {
+    withoutRefreshToken(call, usable) {
       if (!usable) return saveFailure(call, 'reconnect_needed', 'access_ended');
       // Only the platform refused it, which does not prove that the provider ended the grant.
       return saveFailure(call, 'in_doubt', 'access_token_refused');

@@ -4,7 +4,7 @@ import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
 import type { ProviderReply, RevocationOutcome } from '../../shared/provider/provider-reply.ts';
-import { createDueWork } from '../../shared/storage/due-work.ts';
+import { createDueWork, type DueWork } from '../../shared/storage/due-work.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
 import type { Sealer } from '../../shared/storage/sealed.ts';
@@ -63,7 +63,37 @@ const MAX_AGE_MS = 7 * DAY_MS;
 const MAX_COUNTED = 1_000;
 const NOBODY = 'nobody';
 
-export type Revocations = ReturnType<typeof createRevocations>;
+export interface Revocations {
+  /** Stores the request before anything else happens, so that a kill loses no revocation. Returns its id. */
+  plan(request: RevocationRequest): Promise<string>;
+
+  /**
+   * Calls the provider now.
+   * @param patience once it is aborted, the call goes on in the background and counts as pending
+   */
+  attempt(app: ConnectedApp, userId: string, id: string, patience?: AbortSignal): Promise<AttemptResult>;
+
+  /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
+  revokeUnowned: ProviderClient['revoke'];
+
+  /** Drops a planned revocation. */
+  cancel(userId: string, id: string): Promise<void>;
+
+  /** Oldest first. */
+  pendingOf(userId: string): Promise<PendingRevocation[]>;
+
+  /** How many wait for this app. `exact` is false where more than 1,000 wait in all: then these are among the next 1,000. */
+  countOf(appId: string): Promise<{ count: number; exact: boolean }>;
+
+  /** Oldest first. */
+  page(options: {
+    after?: string | undefined;
+    limit: number;
+  }): Promise<{ items: PendingRevocation[]; next?: string | undefined }>;
+
+  /** Calls the providers of revocations that are due. Call it in one process at a time. */
+  retryDue: DueWork['work'];
+}
 
 export function createRevocations(parts: {
   store: Store;
@@ -74,7 +104,7 @@ export function createRevocations(parts: {
   events: Events;
   clock: () => number;
   random: () => number;
-}) {
+}): Revocations {
   const { store, grants, provider, findApp, events, clock, random } = parts;
   const sealedJson = createSealedJson(parts.sealer);
 
@@ -104,7 +134,6 @@ export function createRevocations(parts: {
     await store.write([{ index: keys.revocations, remove: memberOf(userId, id) }]);
   };
 
-  /** Stores the request before anything else happens, so that a kill loses no revocation. Returns its id. */
   const plan = async (request: RevocationRequest): Promise<string> => {
     const id = randomUUID();
     const now = clock();
@@ -132,10 +161,6 @@ export function createRevocations(parts: {
     return { outcome: 'pending', said };
   };
 
-  /**
-   * Calls the provider now.
-   * @param patience once it is aborted, the call goes on in the background and counts as pending
-   */
   const attempt = async (app: ConnectedApp, userId: string, id: string, patience?: AbortSignal) => {
     const calling = call(app, userId, id);
     const result = await (patience ? Promise.race([calling, aborted(patience)]) : calling);
@@ -148,7 +173,6 @@ export function createRevocations(parts: {
     if (outcome !== 'pending') events.revocationEnded({ userId, app: app.id, connection, outcome: 'confirmed' });
   };
 
-  /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
   const revokeUnowned: ProviderClient['revoke'] = async (app, token, hint) => {
     const planned = await plan({ userId: NOBODY, appId: app.id, registration: registrationOf(app), token, hint }).catch(
       () => undefined,
@@ -220,30 +244,25 @@ export function createRevocations(parts: {
     plan,
     attempt,
     revokeUnowned,
-
-    /** Drops a planned revocation. */
     cancel: drop,
 
-    /** Oldest first. */
-    async pendingOf(userId: string): Promise<PendingRevocation[]> {
+    async pendingOf(userId) {
       const ids = await allMembers(store, keys.revocationsOf(userId));
       return (await Promise.all(ids.map((id) => pending(userId, id)))).flat();
     },
 
-    /** How many wait for this app. `exact` is false where more than 1,000 wait in all: then these are among the next 1,000. */
-    async countOf(appId: string): Promise<{ count: number; exact: boolean }> {
+    async countOf(appId) {
       const { items, next } = await store.page(keys.revocations, { limit: MAX_COUNTED });
       const loaded = await Promise.all(items.map(({ member }) => load(...placeOf(member))));
       return { count: loaded.filter((one) => one?.revocation?.appId === appId).length, exact: next === undefined };
     },
 
-    async page({ after, limit }: { after?: string | undefined; limit: number }) {
+    async page({ after, limit }) {
       const { items, next } = await store.page(keys.revocations, { limit, ...(after !== undefined && { after }) });
       const pages = await Promise.all(items.map(({ member }) => pending(...placeOf(member))));
       return { items: pages.flat(), next };
     },
 
-    /** Calls the providers of revocations that are due. Call it in one process at a time. */
     retryDue: due.work,
   };
 }

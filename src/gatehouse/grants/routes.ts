@@ -44,7 +44,18 @@ const DISCONNECT: Operation = {
   responses: { 200: json(disconnectSchema), 303: {} },
 };
 
-export type ConnectionRoutes = ReturnType<typeof connectionRoutes>;
+export interface ConnectionRoutes {
+  /** The user’s connections, as JSON or as a page. */
+  list: RequestHandler;
+
+  /** The page of one connection. */
+  one: RequestHandler;
+
+  /** The page of a connect link, before the user consents. */
+  link: RequestHandler;
+
+  disconnect: RequestHandler;
+}
 
 export function connectionRoutes(parts: {
   apps: CurrentApps;
@@ -54,7 +65,7 @@ export function connectionRoutes(parts: {
   servicesOf: (userId: string, appId: string) => Promise<{ name: string; lastAt: number; count: number }[]>;
   pages: Pages;
   publicHref: string;
-}) {
+}): ConnectionRoutes {
   const { apps, connections, links, servicesOf, pages, publicHref } = parts;
 
   const appOf = (req: Request, id = String(req.params.app)): ConnectedApp => {
@@ -77,7 +88,7 @@ export function connectionRoutes(parts: {
       pages.send(res, 'connections/list', { page: pages.signedInFrame(req, 'Your connections'), connections: views });
     }),
 
-    one: (async (req, res) => {
+    async one(req, res) {
       const app = appOf(req);
       const userId = sessionOf(req).user.id;
       const connection = await connections.find(userId, app.id);
@@ -90,9 +101,9 @@ export function connectionRoutes(parts: {
         hints: readHints((name) => queryField(req, name)),
         notice: (await pages.flashOf(req)).notice,
       });
-    }) satisfies RequestHandler,
+    },
 
-    link: (async (req, res) => {
+    async link(req, res) {
       const userId = sessionOf(req).user.id;
       const { app: id, scopes, relayToken, expiresAt } = await links.openFor(userId, String(req.params.link));
       const app = appOf(req, id);
@@ -106,7 +117,7 @@ export function connectionRoutes(parts: {
         link: String(req.params.link),
         hints: readHints((name) => queryField(req, name)),
       });
-    }) satisfies RequestHandler,
+    },
 
     disconnect: described<RequestHandler>(DISCONNECT, async (req, res) => {
       const app = appOf(req);

@@ -16,7 +16,12 @@ type Send = (headers: readonly string[]) => Promise<StreamedResponse>;
 
 const MAX_ORIGINS = 1_000;
 
-export function createTokenCarrier() {
+export interface TokenCarrier {
+  /** Sends the token once, or with DPoP a second time where the platform requires a new nonce. */
+  send(token: CarriedToken, target: Target, send: Send): Promise<StreamedResponse>;
+}
+
+export function createTokenCarrier(): TokenCarrier {
   // The last nonce of each platform (RFC 9449 section 9); a proof without it costs a second call.
   const nonces = remembered<string>(MAX_ORIGINS);
 
@@ -28,10 +33,10 @@ export function createTokenCarrier() {
   };
 
   const sendBound = async (accessToken: string, key: DpopKey, { origin, path }: Target, send: Send) => {
-    const headersWith = async (nonce: string | undefined) => [
-      ...['authorization', `DPoP ${accessToken}`],
-      ...['dpop', await dpopProof(key, { method: 'GET', url: origin + path, accessToken, nonce })],
-    ];
+    const headersWith = async (nonce: string | undefined) => {
+      const proof = await dpopProof(key, { method: 'GET', url: origin + path, accessToken, nonce });
+      return ['authorization', `DPoP ${accessToken}`, 'dpop', proof];
+    };
     const lastNonce = nonces.get(origin);
     const response = await send(await headersWith(lastNonce));
     const newNonce = rememberNonce(origin, response);
@@ -45,7 +50,7 @@ export function createTokenCarrier() {
   };
 
   return {
-    send: ({ accessToken, dpopKey }: CarriedToken, target: Target, send: Send) =>
+    send: ({ accessToken, dpopKey }, target, send) =>
       dpopKey ? sendBound(accessToken, dpopKey, target, send) : send(['authorization', `Bearer ${accessToken}`]),
   };
 }

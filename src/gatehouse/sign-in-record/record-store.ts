@@ -2,7 +2,7 @@
 import { callerNetwork } from '../../shared/config/networks.ts';
 import { remembered } from '../../shared/remembered.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
-import { matchingPage } from '../../shared/storage/matching-page.ts';
+import { type MatchingPage, matchingPage } from '../../shared/storage/matching-page.ts';
 import { type MergedSource, unionPage } from '../../shared/storage/merged-page.ts';
 import { allPages } from '../../shared/storage/paging.ts';
 import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
@@ -46,13 +46,48 @@ const MAX_NEW_A_MINUTE = 300;
 const FORGET_BATCH = 200;
 const MAX_ADDRESSES = 20_000;
 
-export type RecordStore = ReturnType<typeof createRecordStore>;
+export interface RecordStore {
+  /** By its id or the reference of an error page, in any case. */
+  find(reference: string): Promise<SignInRecord | undefined>;
+
+  /** The attempt that began with this state. */
+  byState(state: string): Promise<SignInRecord | undefined>;
+
+  /**
+   * The steps that store a new attempt, found again by its state; none where the address has begun too many (R95). For one
+   * write with the pending request.
+   */
+  beginSteps(attempt: NewAttempt): readonly Write[];
+
+  /**
+   * Adds to the attempt that began with this state, or stores a new one. Never rejects.
+   * Without a pending request, an address can store only so many new ones in a minute (R95).
+   * @param attempt that of the pending request; without it, the attempt is looked up by its state
+   * @returns the id of the attempt, or undefined where nothing was stored
+   */
+  add(state: string | undefined, changes: SignInChanges, attempt?: PendingAttempt): Promise<string | undefined>;
+
+  /** Begins to read the record that `add` will change. */
+  prefetch(id: string): RecordReading;
+
+  /** The newest first: of one e-mail address, only the failed ones, only those without an end, or all. */
+  page(request: PageRequest): Promise<MatchingPage<SignInRecord>>;
+
+  /** The attempts of a user, by id and by e-mail address, as one list, newest first. */
+  merged(user: UserKeys, accepts: (record: SignInRecord) => boolean): MergedSource<SignInRecord>;
+
+  /** Deletes every record of a user, or those of attempts that began by that time. */
+  forgetUser(user: UserKeys, begunBy?: number): Promise<void>;
+
+  /** Deletes records that are too old or too many. */
+  trim(): Promise<void>;
+}
 
 export function createRecordStore(parts: {
   store: Store;
   clock: () => number;
   maxRecords?: { open: number; all: number };
-}) {
+}): RecordStore {
   const { store, clock, maxRecords = MAX_RECORDS } = parts;
   const admit = gateByAddress(clock);
 
@@ -80,14 +115,15 @@ export function createRecordStore(parts: {
     aliases: string[],
     reading: RecordReading | undefined,
   ): Promise<boolean> => {
-    for (let first = true; ; first = false) {
-      const stored = await load(id, first ? reading : undefined);
-      if (!stored) return false;
+    let stored = await load(id, reading);
+    while (stored) {
       const next = merged(stored.record, changes);
       // A callback that is opened again and again stores no more references than the record holds (R54).
       const newAliases = next.references.includes(changes.reference) ? aliases : [];
       if (await save(next, stored.version, newAliases, stored.record)) return true;
+      stored = await load(id);
     }
+    return false;
   };
 
   /** Deletes the records of a list with these ids. */
@@ -104,39 +140,23 @@ export function createRecordStore(parts: {
   };
 
   return {
-    /** By its id or the reference of an error page, in any case. */
-    async find(reference: string): Promise<SignInRecord | undefined> {
+    async find(reference) {
       const id = (await idOf(aliasOf(reference))) ?? reference.trim().toLowerCase();
       return (await load(id))?.record;
     },
 
-    /** The attempt that began with this state. */
-    async byState(state: string): Promise<SignInRecord | undefined> {
+    async byState(state) {
       const id = await idOf(hashOf(state));
       return id === undefined ? undefined : (await load(id))?.record;
     },
 
-    /**
-     * The steps that store a new attempt, found again by its state; none where the address has begun too many (R95). For one
-     * write with the pending request.
-     */
-    beginSteps({ reference, state, ...rest }: NewAttempt): readonly Write[] {
+    beginSteps({ reference, state, ...rest }) {
       if (!admit('bare', rest.address)) return [];
       const record: SignInRecord = { ...rest, id: attemptIdOf(reference), references: [reference] };
       return stepsOf(record, 0, [hashOf(state)]);
     },
 
-    /**
-     * Adds to the attempt that began with this state, or stores a new one. Never rejects.
-     * Without a pending request, an address can store only so many new ones in a minute (R95).
-     * @param attempt that of the pending request; without it, the attempt is looked up by its state
-     * @returns the id of the attempt, or undefined where nothing was stored
-     */
-    async add(
-      state: string | undefined,
-      changes: SignInChanges,
-      attempt?: PendingAttempt,
-    ): Promise<string | undefined> {
+    async add(state, changes, attempt) {
       try {
         const begun = attempt?.id ?? (state === undefined ? undefined : await idOf(hashOf(state)));
         const aliases = [aliasOf(changes.reference)];
@@ -154,23 +174,20 @@ export function createRecordStore(parts: {
       }
     },
 
-    /** Begins to read the record that `add` will change. */
-    prefetch(id: string): RecordReading {
+    prefetch(id) {
       const reading = store.get(keys.signIn(id));
       // `add` reports a failure; without this, a read that is never used would be an unhandled rejection.
       reading.catch(() => undefined);
       return reading;
     },
 
-    /** The newest first: of one e-mail address, only the failed ones, only those without an end, or all. */
-    page({ after, limit, email, failedOnly = false, openOnly = false }: PageRequest) {
+    page({ after, limit, email, failedOnly = false, openOnly = false }) {
       const list = openOnly ? 'open' : failedOnly ? 'failed' : 'all';
       const index = email !== undefined ? keys.signIns('of', folded(email)) : keys.signIns(list);
       return matchingPage(store, index, { after, limit }, async (id) => (await load(id))?.record);
     },
 
-    /** The attempts of a user, by id and by e-mail address, as one list, newest first. */
-    merged({ id, email }: UserKeys, accepts: (record: SignInRecord) => boolean): MergedSource<SignInRecord> {
+    merged({ id, email }, accepts) {
       const indexes = [id, ...(email === undefined ? [] : [folded(email)])].map((user) => keys.signIns('of', user));
       return {
         page: (options) => unionPage(store, indexes, options),
@@ -184,8 +201,7 @@ export function createRecordStore(parts: {
       };
     },
 
-    /** Deletes every record of a user, or those of attempts that began by that time. */
-    async forgetUser({ id, email }: UserKeys, begunBy = Number.POSITIVE_INFINITY): Promise<void> {
+    async forgetUser({ id, email }, begunBy = Number.POSITIVE_INFINITY) {
       for (const user of [id, ...(email === undefined ? [] : [folded(email)])]) {
         const index = keys.signIns('of', user);
         const listed = async () => {
@@ -195,11 +211,14 @@ export function createRecordStore(parts: {
           return ids;
         };
         // Again while there are records: a sign-in may have ended meanwhile.
-        for (let ids = await listed(); ids.length > 0; ids = await listed()) await drop(index, ids);
+        let ids = await listed();
+        while (ids.length > 0) {
+          await drop(index, ids);
+          ids = await listed();
+        }
       }
     },
 
-    /** Deletes records that are too old or too many. */
     trim: createTrim({ store, clock, maxRecords, load, drop }),
   };
 }

@@ -3,14 +3,29 @@ import type { Events } from '../../shared/observability/events.ts';
 import type { Chore } from '../../shared/storage/chore.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { SignInRecord } from './attempt.ts';
-import { createAttemptRecorder } from './attempt-log.ts';
-import { causeOf } from './cause.ts';
-import { createRecordStore } from './record-store.ts';
-import { stepResults } from './steps.ts';
+import { type AttemptRecorder, createAttemptRecorder } from './attempt-log.ts';
+import { causeOf, type NamedCause } from './cause.ts';
+import { createRecordStore, type RecordStore } from './record-store.ts';
+import { type StepResult, stepResults } from './steps.ts';
 
-export type SignInRecords = ReturnType<typeof createSignInRecords>;
+export interface SignInRecords extends AttemptRecorder, Pick<RecordStore, 'find' | 'page' | 'merged' | 'forgetUser'> {
+  chores: readonly Chore[];
 
-export function createSignInRecords(parts: { store: Store; events: Pick<Events, 'signInEnded'>; clock: () => number }) {
+  /** Undefined for an attempt that succeeded, or that may still be under way. */
+  causeOf(attempt: SignInRecord): NamedCause | undefined;
+
+  /** Every step of a sign-in, reached or not. */
+  stepsOf(attempt: Pick<SignInRecord, 'steps'>): StepResult[];
+
+  /** Whether the reference of an error page is that of a sign-in. */
+  isKnown(reference: string): Promise<boolean>;
+}
+
+export function createSignInRecords(parts: {
+  store: Store;
+  events: Pick<Events, 'signInEnded'>;
+  clock: () => number;
+}): SignInRecords {
   const { store, events, clock } = parts;
   const records = createRecordStore({ store, clock });
   const { record, isOtherBrowser } = createAttemptRecorder({ records, events, clock });
@@ -24,11 +39,8 @@ export function createSignInRecords(parts: { store: Store; events: Pick<Events, 
     merged,
     forgetUser,
     chores,
-    /** Undefined for an attempt that succeeded, or that may still be under way. */
-    causeOf: (attempt: SignInRecord) => causeOf(attempt, clock()),
-    /** Every step of a sign-in, reached or not. */
-    stepsOf: ({ steps }: SignInRecord) => stepResults(steps),
-    /** Whether the reference of an error page is that of a sign-in. */
-    isKnown: async (reference: string) => (await find(reference)) !== undefined,
+    causeOf: (attempt) => causeOf(attempt, clock()),
+    stepsOf: ({ steps }) => stepResults(steps),
+    isKnown: async (reference) => (await find(reference)) !== undefined,
   };
 }

@@ -31,7 +31,20 @@ export interface Authorization {
 /** The failure that the user sees where no connection was stored. */
 const UNMADE = { link_ended: 'link_ended', user_gone: 'user_gone', app_gone: 'registration_changed' } as const;
 
-export function createCompletion(parts: FlowParts, fail: Fail) {
+export interface Completion {
+  /** @throws SignInError */
+  signIn(authorization: Authorization, request: CallbackRequest, log: AttemptLog): Promise<void>;
+
+  /** @throws SignInError */
+  connection(
+    authorization: Authorization,
+    transaction: Extract<Transaction, { purpose: 'connect' }>,
+    request: Pick<CallbackRequest, 'signInApp' | 'info'>,
+    log: AttemptLog,
+  ): Promise<void>;
+}
+
+export function createCompletion(parts: FlowParts, fail: Fail): Completion {
   const { apps, provider, connections, users, admin, clock } = parts;
 
   /** True for a user who was deleted, or is being deleted. */
@@ -72,8 +85,7 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
   };
 
   return {
-    /** @throws SignInError */
-    async signIn(authorization: Authorization, request: CallbackRequest, log: AttemptLog): Promise<void> {
+    async signIn(authorization, request, log) {
       const { app, transaction, pendingUnder, scopes, response, claims } = authorization;
       const { userId, session, info } = request;
       const appId = app.id;
@@ -148,13 +160,12 @@ export function createCompletion(parts: FlowParts, fail: Fail) {
       await log.succeeded('signed_in', user.id);
     },
 
-    /** @throws SignInError */
     async connection(
-      { app, scopes, response, claims, accountId }: Authorization,
-      { userId, link, linkPath, trial, startedAt }: Extract<Transaction, { purpose: 'connect' }>,
-      { signInApp, info: { origin } }: Pick<CallbackRequest, 'signInApp' | 'info'>,
-      log: AttemptLog,
-    ): Promise<void> {
+      { app, scopes, response, claims, accountId },
+      { userId, link, linkPath, trial, startedAt },
+      { signInApp, info: { origin } },
+      log,
+    ) {
       const about = { appId: app.id, purpose: 'connect', linkPath } as const;
       const account = claims ? sessionUser(app, claims, admin) : { accountId };
       const discard = () => connections.discard(userId, app, response, account);

@@ -11,7 +11,7 @@ import { auditChange, type ChangeTrail } from '../audit/audit-change.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { disconnectedFields, disconnectedJson } from '../grants/connection-view.ts';
 import type { DisconnectResult } from '../grants/connections.ts';
-import type { UserLifecycle } from '../users/user-lifecycle.ts';
+import type { UserLifecycle } from '../users/users.ts';
 
 const erasedSchema = z.object({
   deleted: z.literal(true),
@@ -23,19 +23,26 @@ const ERASE: Operation = {
   responses: { 200: { ...json(erasedSchema), ...PAGE } },
 };
 
+export interface ErasureRoutes {
+  /** The page that asks whether to delete. */
+  ask: RequestHandler;
+
+  erase: RequestHandler;
+}
+
 export function erasureRoutes(parts: {
   lifecycle: Pick<UserLifecycle, 'beginErasure' | 'erase'>;
   apps: Pick<CurrentApps, 'find'>;
   audit: ChangeTrail;
   sessions: Pick<Sessions, 'browser'>;
   pages: Pages;
-}) {
+}): ErasureRoutes {
   const { lifecycle, apps, audit, sessions, pages } = parts;
 
   return {
-    ask: ((req, res) => {
+    ask(req, res) {
       pages.send(res, 'sign-in/erase', { page: pages.signedInFrame(req, 'Delete all data about you') });
-    }) satisfies RequestHandler,
+    },
 
     erase: described<RequestHandler>(ERASE, async (req, res) => {
       const { user } = sessionOf(req);

@@ -21,7 +21,7 @@ import type { Sessions } from '../../shared/sessions/sessions.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { ConnectLinks } from '../grants/connect-links.ts';
 import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
-import type { UserLifecycle } from '../users/user-lifecycle.ts';
+import type { UserLifecycle } from '../users/users.ts';
 import type { SignInFlow } from './flow.ts';
 import type { StartPurpose, StartRequest } from './start.ts';
 
@@ -76,6 +76,22 @@ const SIGN_OUT: Operation = {
 };
 const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', responses: { 303: {} } };
 
+export interface SignInRoutes {
+  signIn: RequestHandler;
+
+  /** The user connects an app, or consents anew. */
+  connect: RequestHandler;
+
+  connectByLink: RequestHandler;
+
+  /** An administrator signs in with an app to try it. The own session stays. */
+  tryApp: RequestHandler;
+
+  callback: RequestHandler;
+  signOut: RequestHandler;
+  signOutEverywhere: RequestHandler;
+}
+
 export function signInRoutes(parts: {
   apps: CurrentApps;
   flow: SignInFlow;
@@ -86,7 +102,7 @@ export function signInRoutes(parts: {
   pages: Pages;
   events: Events;
   site: LocalSite & { href: string; home: string };
-}) {
+}): SignInRoutes {
   const { apps, flow, links, lifecycle, browser, limits, pages, events, site } = parts;
 
   /** Sends the browser to the provider, with the cookie that its pending requests are stored under. */
@@ -194,13 +210,12 @@ export function signInRoutes(parts: {
       await begin(req, res, { purpose: 'connect', user, ...link, app, home, wanted, scopes, hints });
     }),
 
-    /** An administrator signs in with an app to try it. The own session stays. */
-    tryApp: (async (req, res) => {
+    async tryApp(req, res) {
       const app = apps.find(String(req.params.id));
       if (!app) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
       const { user } = sessionOf(req);
       await begin(req, res, { purpose: 'connect', trial: true, user, app, home: site.home, hints: {} });
-    }) satisfies RequestHandler,
+    },
 
     callback: described<RequestHandler>(CALLBACK, async (req, res) => {
       // The URL holds a code, so it is never sent as a referrer (R16).

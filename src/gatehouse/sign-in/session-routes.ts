@@ -59,6 +59,17 @@ const END: Operation = {
   responses: { 200: json(endedSchema), 303: {} },
 };
 
+export interface SessionRoutes {
+  /** Who is signed in, as JSON. */
+  current: RequestHandler;
+
+  /** Where the user is signed in. */
+  list: RequestHandler;
+
+  /** Ends one of the user's own sessions. */
+  end: RequestHandler;
+}
+
 export function sessionRoutes(parts: {
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
   apps: CurrentApps;
@@ -66,7 +77,7 @@ export function sessionRoutes(parts: {
   pages: Pages;
   events: Events;
   publicUrl: Pick<PublicUrl, 'href' | 'basePath'>;
-}) {
+}): SessionRoutes {
   const { sessions, apps, connections, pages, events, publicUrl } = parts;
   const { href, basePath } = publicUrl;
 

@@ -1,5 +1,6 @@
 /** Makes the sign-in: signing in and out, connecting apps, the user's sessions, and the erasure of the account. */
 import { randomBytes } from 'node:crypto';
+import type { RequestHandler } from 'express';
 import type { Config } from '../../shared/config/config.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
 import type { Events } from '../../shared/observability/events.ts';
@@ -13,14 +14,31 @@ import type { Grants } from '../grants/grants.ts';
 import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
 import type { Users } from '../users/users.ts';
 import { backchannelLogout } from './backchannel-logout.ts';
-import { erasureRoutes } from './erasure.ts';
+import { type ErasureRoutes, erasureRoutes } from './erasure.ts';
 import { createSignInFlow } from './flow.ts';
-import { signInRoutes } from './routes.ts';
-import { sessionRoutes } from './session-routes.ts';
-import { createStateSigner } from './state.ts';
+import { type SignInRoutes, signInRoutes } from './routes.ts';
+import { type SessionRoutes, sessionRoutes } from './session-routes.ts';
+import { createStateSigner, type StateSigner } from './state.ts';
 import { createTransactions } from './transaction.ts';
 
-export type SignIn = ReturnType<typeof createSignIn>;
+export interface SignIn {
+  routes: {
+    signIn: SignInRoutes;
+    sessions: SessionRoutes;
+    erasure: ErasureRoutes;
+    backchannelLogout: RequestHandler;
+  };
+
+  /** The stronger sign-in that the administration demands, where it does. */
+  stepUp: { acr: string; href: () => string } | undefined;
+
+  useSecrets: StateSigner['useSecrets'];
+
+  /** The app whose sign-ins can make an administrator. */
+  adminApp(): string | undefined;
+
+  useAdminApp(app: string | undefined): void;
+}
 
 export function createSignIn(parts: {
   config: Pick<Config, 'publicUrl' | 'sessionSecrets' | 'admin'>;
@@ -35,7 +53,7 @@ export function createSignIn(parts: {
   pages: Pages;
   events: Events;
   clock: () => number;
-}) {
+}): SignIn {
   const { config, sessions, pages, events, clock } = parts;
   const { store, sealedJson } = parts.storage;
   const { publicUrl, sessionSecrets } = config;
@@ -47,10 +65,16 @@ export function createSignIn(parts: {
   const site = { origin, href, home: `${basePath}/` };
   const states = createStateSigner({ secrets: sessionSecrets, randomBytes });
   const flow = createSignInFlow({
-    ...{ apps, provider, connections, users, admin, events, clock },
+    apps,
+    provider,
+    connections,
+    users,
     recorder: parts.signInRecords,
     transactions: createTransactions({ store, sealedJson, home: site.home, clock }),
     states,
+    admin,
+    events,
+    clock,
     publicHref: href,
     recordUrl: (attempt) => `${href}/admin/sign-ins/${attempt}`,
   });
@@ -71,15 +95,13 @@ export function createSignIn(parts: {
       erasure: erasureRoutes({ lifecycle, apps, audit: parts.audit, sessions, pages }),
       backchannelLogout: backchannelLogout({ apps, verifyLogoutToken, userSessions: sessions.ofUsers, store, events }),
     },
-    /** The stronger sign-in that the administration demands, where it does. */
     stepUp:
       admin.acr === undefined
         ? undefined
         : { acr: admin.acr, href: () => `${href}/sign-in?app=${admin.app}&step_up=1` },
     useSecrets: states.useSecrets,
-    /** The app whose sign-ins can make an administrator. */
     adminApp: () => admin.app,
-    useAdminApp(app: string | undefined): void {
+    useAdminApp(app) {
       admin.app = app;
     },
   };

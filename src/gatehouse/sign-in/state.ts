@@ -5,26 +5,37 @@ const RANDOM_BYTES = 16;
 const MAC_BYTES = 16;
 const PATTERN = /^([A-Za-z0-9_-]{22})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/;
 
-export type StateSigner = ReturnType<typeof createStateSigner>;
+export interface StateSigner {
+  useSecrets(replaced: readonly string[]): void;
+
+  /** @param now milliseconds since the epoch */
+  create(now: number): string;
+
+  /** @returns when the state was created (milliseconds, to the second), or undefined if it was not created here */
+  madeAt(state: string): number | undefined;
+}
 
 /** @param parts `secrets`: the first signs, all verify */
-export function createStateSigner(parts: { secrets: readonly string[]; randomBytes: (size: number) => Buffer }) {
+export function createStateSigner(parts: {
+  secrets: readonly string[];
+  randomBytes: (size: number) => Buffer;
+}): StateSigner {
   const { randomBytes } = parts;
   let { secrets } = parts;
   const macOf = (secret: string, text: string) =>
     createHmac('sha256', secret).update(`authorization-state:${text}`).digest().subarray(0, MAC_BYTES);
 
   return {
-    useSecrets(replaced: readonly string[]): void {
+    useSecrets(replaced) {
       secrets = replaced;
     },
-    /** @param now milliseconds since the epoch */
-    create(now: number): string {
+
+    create(now) {
       const text = `${randomBytes(RANDOM_BYTES).toString('base64url')}.${Math.floor(now / 1000).toString(36)}`;
       return `${text}.${macOf(secrets[0] ?? '', text).toString('base64url')}`;
     },
-    /** @returns when the state was created (milliseconds, to the second), or undefined if it was not created here */
-    madeAt(state: string): number | undefined {
+
+    madeAt(state) {
       const [, random = '', time = '', mac = ''] = PATTERN.exec(state) ?? [];
       const actual = Buffer.from(mac, 'base64url');
       const isGenuine = secrets.some((secret) => {

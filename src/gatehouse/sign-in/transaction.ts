@@ -42,7 +42,27 @@ const MAX_PENDING = 10;
 type StoredTransaction = Transaction & { sealed?: string };
 type Pending = Record<string, StoredTransaction>;
 
-export type Transactions = ReturnType<typeof createTransactions>;
+interface Loaded {
+  pending: Pending;
+  version: number;
+}
+
+export interface Transactions {
+  /**
+   * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
+   * @param options `isNewBrowser`: the browser received its secret just now, so nothing is stored under it. `record`: the steps
+   *   of its sign-in record, for the same write
+   */
+  put(
+    browserSecret: string,
+    state: string,
+    transaction: Transaction,
+    options?: { isNewBrowser?: boolean; record?: readonly Write[] },
+  ): Promise<void>;
+
+  /** Removes the transaction and returns it to one caller only, however many call at once (R9). */
+  take(browserSecret: string, state: string): Promise<Transaction | undefined>;
+}
 
 /**
  * One record holds all transactions of a browser, so that their number is bounded. It holds no secret: PKCE verifier and
@@ -50,7 +70,12 @@ export type Transactions = ReturnType<typeof createTransactions>;
  * link are sealed.
  * @param parts `home`: where the browser goes if such a path cannot be opened
  */
-export function createTransactions(parts: { store: Store; sealedJson: SealedJson; home: string; clock: () => number }) {
+export function createTransactions(parts: {
+  store: Store;
+  sealedJson: SealedJson;
+  home: string;
+  clock: () => number;
+}): Transactions {
   const { store, sealedJson, home, clock } = parts;
 
   const seal = async (transaction: Transaction, key: string): Promise<StoredTransaction> => {
@@ -65,7 +90,7 @@ export function createTransactions(parts: { store: Store; sealedJson: SealedJson
   const open = async ({ sealed, ...transaction }: StoredTransaction, key: string): Promise<Transaction> =>
     sealed === undefined ? transaction : { ...transaction, ...(await sealedJson.open<object>(sealed, key)) };
 
-  const load = async (key: string): Promise<{ pending: Pending; version: number }> => {
+  const load = async (key: string): Promise<Loaded> => {
     const record = await store.get(key);
     if (!record) return { pending: {}, version: 0 };
     const all = JSON.parse(record.value) as Pending;
@@ -80,34 +105,24 @@ export function createTransactions(parts: { store: Store; sealedJson: SealedJson
       : { put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: TRANSACTION_SECONDS };
 
   return {
-    /**
-     * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
-     * @param options `isNewBrowser`: the browser received its secret just now, so nothing is stored under it. `record`: the steps
-     *   of its sign-in record, for the same write
-     */
-    async put(
-      browserSecret: string,
-      state: string,
-      transaction: Transaction,
-      { isNewBrowser = false, record = [] }: { isNewBrowser?: boolean; record?: readonly Write[] } = {},
-    ): Promise<void> {
+    async put(browserSecret, state, transaction, { isNewBrowser = false, record = [] } = {}) {
       const key = keys.transactions(browserSecret);
       const stored = await seal(transaction, key);
-      for (let first = true; ; first = false) {
-        const { pending, version } = isNewBrowser && first ? { pending: {}, version: 0 } : await load(key);
+      const add = async ({ pending, version }: Loaded, beside: readonly Write[]) => {
         const newest = Object.entries(pending)
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
           .slice(0, MAX_PENDING - 1);
         const next = { ...Object.fromEntries(newest), [nameOf(state)]: stored };
-        if (!(await store.write([stepOf(key, next, version), ...(first ? record : [])]))) continue;
-        // Apart, since the record may have been the reason: another request has the same reference. Then this one has none.
-        if (!first && record.length > 0) await store.write(record);
-        return;
-      }
+        return (await store.write([stepOf(key, next, version), ...beside])) !== undefined;
+      };
+      if (await add(isNewBrowser ? { pending: {}, version: 0 } : await load(key), record)) return;
+      let isAdded = false;
+      while (!isAdded) isAdded = await add(await load(key), []);
+      // Apart, since the record may have been the reason: another request has the same reference. Then this one has none.
+      if (record.length > 0) await store.write(record);
     },
 
-    /** Removes the transaction and returns it to one caller only, however many call at once (R9). */
-    async take(browserSecret: string, state: string): Promise<Transaction | undefined> {
+    async take(browserSecret, state) {
       const key = keys.transactions(browserSecret);
       for (;;) {
         const { pending, version } = await load(key);

@@ -14,9 +14,18 @@ const FINAL_MS = 2_000;
 const LATE_MS = 100;
 const MAX_CACHED = 20_000;
 
-export type CallWindows = ReturnType<typeof createCallWindows>;
+export interface CallWindows {
+  /**
+   * Reserves one call. Returns undefined, or the whole seconds until another call may be free.
+   * @param limit calls in any 60 s
+   */
+  reserve(appId: string, ownerId: string, limit: number): Promise<number | undefined>;
 
-export function createCallWindows({ store, clock }: { store: Store; clock: () => number }) {
+  /** Releases a call that was not made. @param reservedAt when `reserve` resolved, in milliseconds since the epoch */
+  release(appId: string, ownerId: string, reservedAt: number): Promise<void>;
+}
+
+export function createCallWindows({ store, clock }: { store: Store; clock: () => number }): CallWindows {
   const finals = remembered<number>(MAX_CACHED);
 
   const countIn = async (appId: string, ownerId: string, window: number, now: number): Promise<number> => {
@@ -32,10 +41,6 @@ export function createCallWindows({ store, clock }: { store: Store; clock: () =>
     await store.increment(key, -1, { lifetimeSeconds: KEPT_SECONDS }).catch(() => undefined);
   };
 
-  /**
-   * Reserves one call. Returns undefined, or the whole seconds until another call may be free.
-   * @param limit calls in any 60 s
-   */
   const reserve = async (appId: string, ownerId: string, limit: number): Promise<number | undefined> => {
     const now = clock();
     const current = windowAt(now);
@@ -58,8 +63,8 @@ export function createCallWindows({ store, clock }: { store: Store; clock: () =>
 
   return {
     reserve,
-    /** Releases a call that was not made. @param reservedAt when `reserve` resolved, in milliseconds since the epoch */
-    release: (appId: string, ownerId: string, reservedAt: number): Promise<void> =>
+
+    release: (appId, ownerId, reservedAt) =>
       // From the window that counted the call: in a later one it would permit a call too many.
       decrement(keys.providerCalls(appId, ownerId, windowAt(reservedAt))),
   };

@@ -37,13 +37,34 @@ const CHANNEL = 'provider-budget';
 const MAX_SECONDS = 3_600;
 const MAX_HOLDS = 10_000;
 
-export type ProviderBudget = Awaited<ReturnType<typeof createProviderBudget>>;
+export interface ProviderBudget {
+  /** Charges the call. Returns undefined if it may be made, otherwise the whole seconds to wait. */
+  take(call: BudgetedCall): Promise<number | undefined> | number | undefined;
+
+  /**
+   * Charges a call that checks a connection: at most a quarter of services' share of `perAppPerMinute`, so that most of it is
+   * left to them. One such call for a user in an interval is too little to count in the user's limit.
+   */
+  takeCheck(app: BudgetedCall['app']): Promise<number | undefined>;
+
+  /** Takes over what a response says about the provider's limits. */
+  update(call: BudgetedCall, headers: IncomingHttpHeaders): void;
+
+  /**
+   * The provider has refused this call because of its rate limit.
+   * @param stated whether it said how long to wait. A guess holds back services only, not users
+   */
+  refused(call: BudgetedCall, retryAfterSeconds: number, stated: boolean): void;
+
+  /** Ends the subscription to the messages of other processes. */
+  close(): Promise<void>;
+}
 
 export async function createProviderBudget(parts: {
   store: Pick<Store, 'publish' | 'subscribe' | 'increment'>;
   windows: CallWindows;
   clock: () => number;
-}) {
+}): Promise<ProviderBudget> {
   const { store, windows, clock } = parts;
   /** When each hold ends, in milliseconds since the epoch. */
   const holds = remembered<number>(MAX_HOLDS);
@@ -129,19 +150,14 @@ export async function createProviderBudget(parts: {
   };
 
   return {
-    /** Charges the call. Returns undefined if it may be made, otherwise the whole seconds to wait. */
-    take(call: BudgetedCall): Promise<number | undefined> | number | undefined {
+    take(call) {
       const wait = heldFor(call);
       if (wait > 0) return wait;
       if (call.caller === 'service') return takeStated(call);
       return call.app.rateLimit ? reserve(call) : undefined;
     },
 
-    /**
-     * Charges a call that checks a connection: at most a quarter of services' share of `perAppPerMinute`, so that most of it is
-     * left to them. One such call for a user in an interval is too little to count in the user's limit.
-     */
-    async takeCheck(app: BudgetedCall['app']): Promise<number | undefined> {
+    async takeCheck(app) {
       const call: BudgetedCall = { app, ownerId: ALL_OWNERS, caller: 'service' };
       const wait = heldFor(call);
       const { perAppPerMinute } = app.rateLimit ?? {};
@@ -151,8 +167,7 @@ export async function createProviderBudget(parts: {
       return reserveBoth(app.id, 'checks', checksShare, () => windows.reserve(app.id, 'all', share));
     },
 
-    /** Takes over what a response says about the provider's limits. */
-    update(call: BudgetedCall, headers: IncomingHttpHeaders): void {
+    update(call, headers) {
       const { app, ownerId, counted } = call;
       const now = clock();
       applyLimit(call, ownerId, readLimit(headers, 'x-ratelimit', now), counted?.owner === true);
@@ -161,11 +176,7 @@ export async function createProviderBudget(parts: {
       if (companySeconds > 0) hold(nameOf(ALL_CALLERS, app.id, ALL_OWNERS), companySeconds);
     },
 
-    /**
-     * The provider has refused this call because of its rate limit.
-     * @param stated whether it said how long to wait. A guess holds back services only, not users
-     */
-    refused({ app, ownerId }: BudgetedCall, retryAfterSeconds: number, stated: boolean): void {
+    refused({ app, ownerId }, retryAfterSeconds, stated) {
       hold(nameOf(stated ? ALL_CALLERS : SERVICES, app.id, ownerId), retryAfterSeconds);
     },
 

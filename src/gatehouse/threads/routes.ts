@@ -30,14 +30,17 @@ const CURRENT: Operation = {
   },
 };
 
-export type ThreadRoutes = ReturnType<typeof threadRoutes>;
+export interface ThreadRoutes {
+  /** `prefetch`: called before the guard, so that grant and session are read in one round trip to the store. */
+  current: RelayedHandler & { prefetch(req: IncomingMessage): RelayedHandler };
+}
 
 export function threadRoutes(parts: {
   apps: CurrentApps;
   threads: ThreadCall;
   sessions: Pick<BrowserSessions, 'lastKnown'>;
   grants: Pick<GrantStore, 'prefetch'>;
-}) {
+}): ThreadRoutes {
   const { apps, threads, sessions, grants } = parts;
 
   const respond = (req: IncomingMessage, res: ServerResponse, prefetched?: GrantReading) => {

@@ -48,12 +48,24 @@ const SAME_WINDOW_MS = 5_000;
 const CELL_MS = SAME_WINDOW_MS / 2;
 const MAX_WINDOW_MS = DAY_MS;
 
+export interface StatedWindows {
+  /**
+   * Takes a ticket for one call of a service. Undefined if no current window is known: the call may be made, and its
+   * response states the limit.
+   * @returns `wait`: whole seconds until the limit is reset, because all tickets are taken
+   */
+  take(appId: string, ownerId: string): Promise<Ticket | { wait: number }> | undefined;
+
+  /** @param wasCounted false for a service's call that had no ticket */
+  update(appId: string, ownerId: string, stated: StatedLimit, wasCounted: boolean): void;
+}
+
 /** @param parts `shareOf`: services' share of a limit */
 export function createStatedWindows(parts: {
   store: Pick<Store, 'increment'>;
   clock: () => number;
   shareOf: (limit: number) => number;
-}) {
+}): StatedWindows {
   const { store, clock, shareOf } = parts;
   const windows = remembered<Window>(MAX_WINDOWS);
 
@@ -110,17 +122,12 @@ export function createStatedWindows(parts: {
   };
 
   return {
-    /**
-     * Takes a ticket for one call of a service. Undefined if no current window is known: the call may be made, and its
-     * response states the limit.
-     * @returns `wait`: whole seconds until the limit is reset, because all tickets are taken
-     */
-    take(appId: string, ownerId: string): Promise<Ticket | { wait: number }> | undefined {
+    take(appId, ownerId) {
       const window = windows.get(`${appId} ${ownerId}`);
       return window && clock() < window.endsAt ? fetchTicket(window) : undefined;
     },
-    /** @param wasCounted false for a service's call that had no ticket */
-    update(appId: string, ownerId: string, { limit, resetAt }: StatedLimit, wasCounted: boolean): void {
+
+    update(appId, ownerId, { limit, resetAt }, wasCounted) {
       if (resetAt === undefined || resetAt - clock() > MAX_WINDOW_MS) return;
       const name = `${appId} ${ownerId}`;
       const share = shareOf(limit);

@@ -54,7 +54,19 @@ export const THREAD_LIMITS: ThreadLimits = {
   maxBytes: 32 * 1024 * 1024,
 };
 
-export type ThreadCall = ReturnType<typeof createThreadCall>;
+export interface ThreadCall {
+  /**
+   * GETs `{apiBaseUrl}{threadPath}` with the owner's access token. Not split into async functions: each further promise costs
+   * measurable time in a relayed call.
+   * @param stop stopped when the caller disconnects, which also ends the call to the platform
+   * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`, `upstream_rate_limited`,
+   *   `upstream_error`, `upstream_timeout`, `overloaded`
+   */
+  stream(request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream>;
+
+  /** The same without a streamed body. @param request `signal`: aborted when the caller disconnects */
+  current(request: ThreadRequest & { signal: AbortSignal }): Promise<ThreadResponse>;
+}
 
 export function createThreadCall(parts: {
   authorizedFetch: AuthorizedFetch;
@@ -65,7 +77,7 @@ export function createThreadCall(parts: {
   canConsent: boolean;
   /** Called if the platform refuses the call because of its rate limit. */
   onLimited?: ((request: ThreadRequest, limit: RateLimit) => void) | undefined;
-}) {
+}): ThreadCall {
   const { authorizedFetch, publicHref, limits, clock, canConsent, onLimited } = parts;
 
   const assertPassedOn = async (request: ThreadRequest, response: StreamedResponse): Promise<void> => {
@@ -81,13 +93,6 @@ export function createThreadCall(parts: {
     throw refusal;
   };
 
-  /**
-   * GETs `{apiBaseUrl}{threadPath}` with the owner's access token. Not split into async functions: each further promise costs
-   * measurable time in a relayed call.
-   * @param stop stopped when the caller disconnects, which also ends the call to the platform
-   * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`, `upstream_rate_limited`,
-   *   `upstream_error`, `upstream_timeout`, `overloaded`
-   */
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
     const { ownerId, app, prefetched } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
@@ -122,8 +127,8 @@ export function createThreadCall(parts: {
 
   return {
     stream,
-    /** The same without a streamed body. @param request `signal`: aborted when the caller disconnects */
-    async current({ signal, ...request }: ThreadRequest & { signal: AbortSignal }): Promise<ThreadResponse> {
+
+    async current({ signal, ...request }) {
       const stop = createStop();
       signal.addEventListener('abort', stop.stop, { once: true });
       if (signal.aborted) stop.stop();
@@ -143,8 +148,12 @@ function failedCall({ code }: AppError, app: ThreadApp, apiBaseUrl: string | und
   return PLATFORM_FAILURES.has(code) ? platformCall(app, apiBaseUrl) : undefined;
 }
 
-const PLATFORM_FAILURES: ReadonlySet<ProblemCode> = new Set([
-  ...(['upstream_error', 'upstream_timeout', 'upstream_rate_limited', 'scopes_missing', 'overloaded'] as const),
+const PLATFORM_FAILURES: ReadonlySet<ProblemCode> = new Set<ProblemCode>([
+  'upstream_error',
+  'upstream_timeout',
+  'upstream_rate_limited',
+  'scopes_missing',
+  'overloaded',
 ]);
 
 /** The only headers sent beside the access token: nothing of the caller's request is forwarded (R75). */

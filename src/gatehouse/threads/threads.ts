@@ -5,10 +5,27 @@ import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Grants } from '../grants/grants.ts';
 import { budgetedFetch } from './budgeted-fetch.ts';
 import { createCallWindows } from './call-windows.ts';
-import { type BudgetedCall, type Caller, createProviderBudget } from './provider-budget.ts';
+import { type BudgetedCall, type Caller, createProviderBudget, type ProviderBudget } from './provider-budget.ts';
 import { createThreadCall, THREAD_LIMITS, type ThreadCall } from './thread-call.ts';
 
-export type Threads = Awaited<ReturnType<typeof createThreads>>;
+export interface Threads {
+  /** For browsers, with the user's token. */
+  browser: ThreadCall;
+
+  /** For services, with a user's token. */
+  service: ThreadCall;
+
+  /** For services, with the token that `fetch` sends. */
+  serviceWith(fetch: AuthorizedFetch): ThreadCall;
+
+  /** Charges the budget with one call for a service. Returns the whole seconds to wait first, if any. */
+  charge(app: BudgetedCall['app'], ownerId: string): Promise<number | undefined>;
+
+  /** Charges it with a check of a connection, in the same way. */
+  chargeCheck: ProviderBudget['takeCheck'];
+
+  close(): Promise<void>;
+}
 
 /** @throws AppError `storage_unavailable` */
 export async function createThreads(parts: {
@@ -16,7 +33,7 @@ export async function createThreads(parts: {
   grants: Pick<Grants, 'fetch'>;
   publicHref: string;
   clock: () => number;
-}) {
+}): Promise<Threads> {
   const { storage, grants, publicHref, clock } = parts;
   const { store } = storage;
   const budget = await createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
@@ -30,16 +47,10 @@ export async function createThreads(parts: {
       onLimited: ({ app, ownerId }, { seconds, stated }) => budget.refused({ app, ownerId, caller }, seconds, stated),
     });
   return {
-    /** For browsers, with the user's token. */
     browser: callWith(grants.fetch, 'browser'),
-    /** For services, with a user's token. */
     service: callWith(grants.fetch, 'service'),
-    /** For services, with the token that `fetch` sends. */
-    serviceWith: (fetch: AuthorizedFetch) => callWith(fetch, 'service'),
-    /** Charges the budget with one call for a service. Returns the whole seconds to wait first, if any. */
-    charge: async (app: BudgetedCall['app'], ownerId: string): Promise<number | undefined> =>
-      budget.take({ app, ownerId, caller: 'service' }),
-    /** Charges it with a check of a connection, in the same way. */
+    serviceWith: (fetch) => callWith(fetch, 'service'),
+    charge: async (app, ownerId) => budget.take({ app, ownerId, caller: 'service' }),
     chargeCheck: budget.takeCheck,
     close: budget.close,
   };

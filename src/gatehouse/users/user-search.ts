@@ -18,7 +18,7 @@ export interface PageRequest {
 }
 
 /** May have fewer items than the limit, even none, although there is a `next`. */
-interface MatchingUsers<U> {
+export interface MatchingUsers<U> {
   /** `cursor`: the place after this user. */
   items: { user: U; cursor: string }[];
   next?: string;

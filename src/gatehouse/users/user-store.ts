@@ -3,7 +3,7 @@ import { rememberedOfEach } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { decodeCursor } from '../../shared/storage/paging.ts';
 import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
-import { createUserSearch, normalised, type PageRequest, termChanges } from './user-search.ts';
+import { createUserSearch, type MatchingUsers, normalised, type PageRequest, termChanges } from './user-search.ts';
 
 /** Times in milliseconds since the epoch. */
 export interface User {
@@ -54,9 +54,68 @@ const USERS_SHARE = 1 / 64;
 const ERASED_SECONDS = 900;
 const MAX_ERASURES = 100;
 
-export type UserStore = ReturnType<typeof createUserStore>;
+export interface UserStore {
+  find(id: string): Promise<User | undefined>;
+  stateOf(id: string): Promise<UserState>;
+  isDisabled(id: string): Promise<boolean>;
 
-export function createUserStore({ store, clock }: { store: Store; clock: () => number }) {
+  /** Starts the read that `signInSteps` needs. */
+  prefetch(id: string): UserReading;
+
+  /**
+   * What a sign-in writes of the user, by the identity that the provider reports. Read again where the write is refused.
+   * @param since when the sign-in began: a user who was deleted or signed out everywhere after that is `gone`
+   * @param prefetched used only if it is a reading of this user
+   */
+  signInSteps(identity: Identity, since: number, prefetched?: UserReading): Promise<SignInSteps | 'disabled' | 'gone'>;
+
+  /** Stores the identity that the provider reports at a sign-in, and nothing beside it. */
+  noteSignIn(identity: Identity): Promise<'noted' | 'disabled' | 'gone'>;
+
+  /**
+   * The condition under which a write for this user may be made: the record stays as it was when it was read.
+   * @param since when the request began
+   * @returns undefined where nothing may be made: the user is disabled, being deleted, not known, or was deleted or signed out
+   * everywhere since
+   */
+  admit(id: string, since: number): Promise<Write | undefined>;
+
+  /** As `admit`, for imports and connect links, whose users may never have signed in: a record that comes meanwhile refuses the write. */
+  admitImport(id: string, since: number): Promise<readonly Write[] | undefined>;
+
+  /** Notes that the user signed out everywhere: before the sessions end, so that nothing that is under way outlives them. */
+  noteSignOutEverywhere(id: string): Promise<void>;
+
+  /** Marks the user: nothing is made for this user from then on. */
+  beginErasure(id: string): Promise<void>;
+
+  /** Deletions that began by that time and are not finished, oldest first. */
+  erasures(by: number): Promise<Erasure[]>;
+
+  /** Returns the changed user, or undefined if there is no user with this id. */
+  setDisabled(id: string, disabled: boolean): Promise<User | undefined>;
+
+  /**
+   * Deletes the record. That of a disabled user stays, without name and address, so that they cannot sign in again as a new
+   * user. For any other a note of the time stays for 15 minutes, so that a sign-in that began before makes nothing.
+   * @param mark of the deletion
+   * @returns false if the user is there, and is not being deleted by it
+   */
+  remove(id: string, mark: number | undefined): Promise<boolean>;
+
+  /** Ends an erasure: last, so that one that is interrupted before is repeated. The mark of a later one stays. */
+  endErasure(erasure: Erasure): Promise<void>;
+
+  /** Users with a name, a word of a name, an address, an id or a subject that starts with `q`, in alphabetical order of that. */
+  search(request: PageRequest & { q: string }): Promise<MatchingUsers<User>>;
+
+  /** Sorted by the last sign-in, newest first; with `q`, those of `search`. */
+  page(request: PageRequest): Promise<UserPage>;
+
+  count(): Promise<number>;
+}
+
+export function createUserStore({ store, clock }: { store: Store; clock: () => number }): UserStore {
   const read = (id: string, prefetched?: UserReading) =>
     prefetched?.id === id ? prefetched.record : store.get(keys.user(id));
 
@@ -106,11 +165,6 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     ...termChanges(before, user),
   ];
 
-  /**
-   * What a sign-in writes of the user, by the identity that the provider reports. Read again where the write is refused.
-   * @param since when the sign-in began: a user who was deleted or signed out everywhere after that is `gone`
-   * @param prefetched used only if it is a reading of this user
-   */
   const signInSteps = async (
     identity: Identity,
     since: number,
@@ -136,10 +190,9 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   return {
     find,
     stateOf,
-    isDisabled: async (id: string): Promise<boolean> => stateIn(await read(id)) === 'disabled',
+    isDisabled: async (id) => stateIn(await read(id)) === 'disabled',
 
-    /** Starts the read that `signInSteps` needs. */
-    prefetch(id: string): UserReading {
+    prefetch(id) {
       const record = store.get(keys.user(id));
       // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
       record.catch(() => undefined);
@@ -148,8 +201,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
     signInSteps,
 
-    /** Stores the identity that the provider reports at a sign-in, and nothing beside it. */
-    async noteSignIn(identity: Identity): Promise<'noted' | 'disabled' | 'gone'> {
+    async noteSignIn(identity) {
       for (;;) {
         const steps = await signInSteps(identity, clock());
         if (typeof steps === 'string') return steps;
@@ -158,13 +210,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       }
     },
 
-    /**
-     * The condition under which a write for this user may be made: the record stays as it was when it was read.
-     * @param since when the request began
-     * @returns undefined where nothing may be made: the user is disabled, being deleted, not known, or was deleted or signed out
-     * everywhere since
-     */
-    async admit(id: string, since: number): Promise<Write | undefined> {
+    async admit(id, since) {
       const { user, version } = await load(id);
       if (!user || refusalOf(user, since)) return undefined;
       // A user who connected before the first sign-in was deleted in between.
@@ -172,8 +218,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return { exists: keys.user(id), version };
     },
 
-    /** As `admit`, for imports and connect links, whose users may never have signed in: a record that comes meanwhile refuses the write. */
-    async admitImport(id: string, since: number): Promise<readonly Write[] | undefined> {
+    async admitImport(id, since) {
       const { user, version } = await load(id);
       if (user && refusalOf(user, since)) return undefined;
       const condition: Write = user ? { exists: keys.user(id), version } : { delete: keys.user(id), ifVersion: 0 };
@@ -181,13 +226,11 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return erased === 'gone' ? undefined : [condition, ...erased];
     },
 
-    /** Notes that the user signed out everywhere: before the sessions end, so that nothing that is under way outlives them. */
-    async noteSignOutEverywhere(id: string): Promise<void> {
+    async noteSignOutEverywhere(id) {
       await change(id, (user) => user && { ...user, signedOutAt: clock() });
     },
 
-    /** Marks the user: nothing is made for this user from then on. */
-    async beginErasure(id: string): Promise<void> {
+    async beginErasure(id) {
       const mark = clock();
       // The list first: an entry without a mark is dropped later, but a mark without an entry is never found.
       await store.write([{ index: keys.erasures, add: memberOf({ id, mark }), score: mark }]);
@@ -198,14 +241,12 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       if (!isOwn) await store.write([{ index: keys.erasures, remove: memberOf({ id, mark }) }]);
     },
 
-    /** Deletions that began by that time and are not finished, oldest first. */
-    async erasures(by: number): Promise<Erasure[]> {
+    async erasures(by) {
       const { items } = await store.page(keys.erasures, { limit: MAX_ERASURES });
       return items.filter(({ score }) => score <= by).map(({ member }) => JSON.parse(member) as Erasure);
     },
 
-    /** Returns the changed user, or undefined if there is no user with this id. */
-    async setDisabled(id: string, disabled: boolean): Promise<User | undefined> {
+    async setDisabled(id, disabled) {
       return change(id, (user) => {
         if (!user) return undefined;
         const { disabledAt, ...rest } = user;
@@ -214,14 +255,9 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       });
     },
 
-    /**
-     * Deletes the record. That of a disabled user stays, without name and address, so that they cannot sign in again as a new
-     * user. For any other a note of the time stays for 15 minutes, so that a sign-in that began before makes nothing.
-     * @param mark of the deletion
-     * @returns false if the user is there, and is not being deleted by it
-     */
-    async remove(id: string, mark: number | undefined): Promise<boolean> {
-      for (let isListed = true; ; isListed = false) {
+    async remove(id, mark) {
+      let isListed = true;
+      for (;;) {
         const { user, version } = await load(id);
         if (!user) return true;
         if (user.erasingAt === undefined || user.erasingAt !== mark) {
@@ -229,6 +265,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
           if (!isListed) await store.write(listSteps(user, undefined));
           return false;
         }
+        isListed = false;
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
           await store.write(listSteps(anonymous, user));
@@ -246,17 +283,14 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       }
     },
 
-    /** Ends an erasure: last, so that one that is interrupted before is repeated. The mark of a later one stays. */
-    async endErasure({ id, mark }: Erasure): Promise<void> {
+    async endErasure({ id, mark }) {
       await change(id, (user) => (user?.erasingAt === mark ? { ...user, erasingAt: undefined } : undefined));
       await store.write([{ index: keys.erasures, remove: memberOf({ id, mark }) }]);
     },
 
-    /** Users with a name, a word of a name, an address, an id or a subject that starts with `q`, in alphabetical order of that. */
     search,
 
-    /** Sorted by the last sign-in, newest first; with `q`, those of `search`. */
-    async page({ after, limit, q }: PageRequest): Promise<UserPage> {
+    async page({ after, limit, q }) {
       if (after !== undefined) decodeCursor(after);
       if (q !== undefined && normalised(q) !== '') {
         const { items, ...rest } = await search({ q, after, limit });
@@ -271,7 +305,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return { users: users.filter((user) => user !== undefined), ...(page.next && { next: page.next }) };
     },
 
-    count: (): Promise<number> => store.count(keys.users),
+    count: () => store.count(keys.users),
   };
 }
 

@@ -1,15 +1,20 @@
-/** Makes the users: their store, and the changes of a user as a whole. */
-
+/** The users: their store, and what acts on a user as a whole: sign out, disable, enable, and delete everything that is stored. */
+import { AppError } from '../../shared/errors.ts';
+import type { Events } from '../../shared/observability/events.ts';
 import type { Chore } from '../../shared/storage/chore.ts';
+import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import type { Store } from '../../shared/storage/store.ts';
+import type { ConnectLinks } from '../grants/connect-links.ts';
+import type { CheckOptions } from '../grants/connection-check.ts';
+import type { Connections, Disconnected, EndedBy } from '../grants/connections.ts';
 import type { Grants } from '../grants/grants.ts';
-import { createUserLifecycle } from './user-lifecycle.ts';
-import { createUserStore } from './user-store.ts';
+import { createUserStore, type User, type UserStore } from './user-store.ts';
 
-type CheckOptions = Parameters<Grants['checks']>[0];
-type LifecycleParts = Parameters<typeof createUserLifecycle>[0];
-
-export type Users = ReturnType<typeof createUsers>;
+export interface Users {
+  store: UserStore;
+  lifecycle: UserLifecycle;
+  chores: readonly Chore[];
+}
 
 /** @param parts `sessions`, `signInRecords`: what other rooms store about a user */
 export function createUsers(parts: {
@@ -20,7 +25,7 @@ export function createUsers(parts: {
   charge: CheckOptions['charge'];
   events: LifecycleParts['events'];
   clock: () => number;
-}) {
+}): Users {
   const { storage, grants, sessions, signInRecords: signIns, charge, events, clock } = parts;
   const { store } = storage;
   const users = createUserStore({ store, clock });
@@ -40,4 +45,169 @@ export function createUsers(parts: {
     { name: 'finish-erasures', everyMilliseconds: 30_000, work: lifecycle.finishErasures },
   ];
   return { store: users, lifecycle, chores };
+}
+
+type EndedConnection = { app: string } & Disconnected;
+
+/** For the providers of all connections that are to be revoked. What they have not confirmed by then is pending. */
+const MAX_WAIT_MS = 10_000;
+/** A deletion that takes longer than this was interrupted. */
+const RESUME_AFTER_MS = 60_000;
+
+interface LifecycleParts {
+  store: Pick<Store, 'ready'>;
+  users: UserStore;
+  connections: Pick<Connections, 'list' | 'dropIds' | 'end'>;
+  links: Pick<ConnectLinks, 'revokeAll'>;
+  /** Ends all sessions of a user. */
+  sessions: { endAll(userId: string, isDue?: () => Promise<boolean>): Promise<void> };
+  /** Deletes the records of the user's sign-ins: all, or those that began by that time. */
+  signIns: { forgetUser(user: { id: string; email?: string | undefined }, begunBy?: number): Promise<void> };
+  events: Pick<Events, 'userErased'>;
+  clock: () => number;
+}
+
+export interface UserLifecycle {
+  /**
+   * Ends the sessions before and after it marks the user: a kill in between leaves no disabled user with a session, and a sign-in
+   * in progress sees the mark, or its session is ended.
+   */
+  disable(userId: string): Promise<User | undefined>;
+
+  enable(userId: string): Promise<User | undefined>;
+
+  /** Noted first: a connection or sign-in that is under way stores nothing afterwards. */
+  signOut(userId: string): Promise<void>;
+
+  /** From now on nothing is made for the user. `erase` has to follow; if it does not, a chore finishes the deletion. */
+  beginErasure(userId: string): Promise<void>;
+
+  /**
+   * Revokes and deletes the connections, ends sessions and connect links, and deletes everything else. Audit entries stay for
+   * their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis that depends on
+   * its persistence settings.
+   * @throws AppError `storage_unavailable` that says what is left
+   */
+  erase(userId: string, by: EndedBy): Promise<EndedConnection[]>;
+
+  /** Finishes the deletions that a failure or the end of a process has interrupted. */
+  finishErasures(): Promise<void>;
+}
+
+export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
+  const { store, users, connections, links, sessions, signIns, events, clock } = parts;
+
+  /**
+   * Ends and deletes what it has read while the user was being deleted by this deletion, by its id, and stops where another
+   * process has finished it meanwhile and the user has signed in again: what is new stays, also where another deletion follows.
+   * @param mark undefined where the user was not being deleted any more
+   * @param left what is still to be deleted, kept up to date
+   * @param patience as in `Connections.end`
+   */
+  const erase = async (
+    userId: string,
+    mark: number | undefined,
+    by: EndedBy,
+    left: string[],
+    patience = AbortSignal.timeout(MAX_WAIT_MS),
+  ): Promise<EndedConnection[]> => {
+    const isDue = async (): Promise<boolean> => {
+      const user = await users.find(userId);
+      return user === undefined || (mark !== undefined && user.erasingAt === mark);
+    };
+    const ended: EndedConnection[] = [];
+    // First, since the rest may take as long as a provider does.
+    await sessions.endAll(userId, isDue);
+    left.shift();
+    const connected = await connections.list(userId);
+    const noteLeft = () => left.splice(0, 1, connectionsOf(connected.length - ended.length));
+    noteLeft();
+    if (!(await isDue())) return ended;
+    // Before the grants, without which nothing says which ids are left.
+    await connections.dropIds(connected);
+    for (const { id, app } of connected) {
+      noteLeft();
+      if (!(await isDue())) return ended;
+      const one = await connections.end(userId, app, { ...by, only: { id } }, patience);
+      ended.push({ app, ...(one ?? { id, revocation: 'unconfirmed' }) });
+    }
+    left.shift();
+    const user = await users.find(userId);
+    if (!(await isDue())) return ended;
+    const named = { id: userId, email: user?.email };
+    const removedAfter = clock();
+    await signIns.forgetUser(named);
+    left.shift();
+    if (!(await isDue())) return ended;
+    await links.revokeAll({ userId });
+    left.shift();
+    // Sign-in records are deleted without a flush to disk. Flush before the user is deleted: if that fails, the user is still
+    // there and the deletion can be repeated.
+    await store.ready();
+    if (!(await users.remove(userId, mark))) return ended;
+    // Those of sign-ins that ended meanwhile.
+    left.splice(0, 1, SIGN_IN_RECORDS);
+    await signIns.forgetUser(named, removedAfter);
+    left.shift();
+    events.userErased({ userId, by: by.by, origin: by.origin });
+    // Everything is deleted. If this fails, a chore repeats it.
+    if (mark !== undefined) await users.endErasure({ id: userId, mark }).catch(() => undefined);
+    return ended;
+  };
+
+  return {
+    async disable(userId) {
+      await sessions.endAll(userId);
+      const user = await users.setDisabled(userId, true);
+      if (user) await Promise.all([sessions.endAll(userId), links.revokeAll({ userId })]);
+      return user;
+    },
+
+    enable: (userId) => users.setDisabled(userId, false),
+
+    async signOut(userId) {
+      await users.noteSignOutEverywhere(userId);
+      // The session of this very request may be ended already, and then the user cannot repeat it.
+      await retryWhileUnavailable(() => sessions.endAll(userId), 5_000);
+    },
+
+    beginErasure: users.beginErasure,
+
+    async erase(userId, by) {
+      const left = [...STAGES];
+      const user = await users.find(userId);
+      return erase(userId, user?.erasingAt, by, left).catch((cause: unknown) => {
+        throw unfinished(cause, left);
+      });
+    },
+
+    async finishErasures() {
+      const by = { kind: 'system' } as const;
+      const patience = AbortSignal.timeout(MAX_WAIT_MS);
+      for (const erasure of await users.erasures(clock() - RESUME_AFTER_MS)) {
+        const { id: userId, mark } = erasure;
+        const user = await users.find(userId);
+        if (user && user.erasingAt !== mark) {
+          // The record was deleted, and the user has signed in again since. Otherwise the deletion never marked the user.
+          if (user.firstSignInAt > mark) events.userErased({ userId, by });
+          await users.endErasure(erasure);
+        } else {
+          // One that fails does not keep the others waiting, since it is repeated, nor does a provider that hangs.
+          await erase(userId, mark, { by }, [], patience).catch(() => undefined);
+        }
+      }
+    },
+  };
+}
+
+const SIGN_IN_RECORDS = 'sign-in records';
+/** What a deletion deletes, in this order. */
+const STAGES = ['sessions', 'connections', SIGN_IN_RECORDS, 'connect links', 'name and e-mail address'];
+
+const connectionsOf = (count: number) => `${count} connection${count === 1 ? '' : 's'}`;
+
+function unfinished(cause: unknown, left: readonly string[]): unknown {
+  if (!(cause instanceof AppError) || cause.code !== 'storage_unavailable') return cause;
+  const detail = `The deletion has begun, but the storage did not respond. Not deleted yet: ${left.join(', ')}. Gatehouse finishes the deletion within two minutes after the storage responds again.`;
+  return new AppError('storage_unavailable', { detail, cause, retryAfterSeconds: cause.retryAfterSeconds });
 }

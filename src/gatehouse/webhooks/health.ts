@@ -8,17 +8,24 @@ export interface WebhookHealth {
   last: { at: number; answer: string } | undefined;
 }
 
-export type WebhookHealths = ReturnType<typeof createWebhookHealths>;
+export interface WebhookHealths {
+  /** Needs no reading, so that attempts that end together in several processes cannot undo each other. */
+  note(webhook: string, at: number, attempt: { answer: string; isDelivered: boolean }): Promise<void>;
 
-export function createWebhookHealths({ store }: { store: Store }) {
+  of(webhook: string): Promise<WebhookHealth>;
+
+  /** For a webhook with a new address. */
+  forget(webhook: string): Promise<void>;
+}
+
+export function createWebhookHealths({ store }: { store: Store }): WebhookHealths {
   const read = async <T>(key: string): Promise<T | undefined> => {
     const record = await store.get(key);
     return record && (JSON.parse(record.value) as T);
   };
 
   return {
-    /** Needs no reading, so that attempts that end together in several processes cannot undo each other. */
-    async note(webhook: string, at: number, { answer, isDelivered }: { answer: string; isDelivered: boolean }) {
+    async note(webhook, at, { answer, isDelivered }) {
       const [last, failing] = [keys.webhookResponse(webhook), keys.webhookFailing(webhook)];
       // Leaves nothing behind for a webhook that was deleted meanwhile.
       const isThere = { exists: keys.webhook(webhook) };
@@ -29,7 +36,7 @@ export function createWebhookHealths({ store }: { store: Store }) {
       await store.write([isThere, { put: failing, value: JSON.stringify({ since: at }), ifVersion: 0 }]);
     },
 
-    async of(webhook: string): Promise<WebhookHealth> {
+    async of(webhook) {
       const [failing, last] = await Promise.all([
         read<{ since: number }>(keys.webhookFailing(webhook)),
         read<{ at: number; answer: string }>(keys.webhookResponse(webhook)),
@@ -37,8 +44,7 @@ export function createWebhookHealths({ store }: { store: Store }) {
       return { failingSince: failing?.since, last };
     },
 
-    /** For a webhook with a new address. */
-    async forget(webhook: string): Promise<void> {
+    async forget(webhook) {
       await store.write([{ delete: keys.webhookResponse(webhook) }, { delete: keys.webhookFailing(webhook) }]);
     },
   };

@@ -1,7 +1,7 @@
 /** Messages to webhooks: stored, sent up to 8 times with growing pauses, and sent again by administrators. */
 
 import type { Outbound } from '../../shared/outbound/outbound.ts';
-import { createDueWork } from '../../shared/storage/due-work.ts';
+import { createDueWork, type DueWork } from '../../shared/storage/due-work.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { type MatchingPage, matchingPage } from '../../shared/storage/matching-page.ts';
 import { newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
@@ -28,7 +28,38 @@ type Data = Readonly<Record<string, string | readonly string[] | null | undefine
 const LIFETIME_SECONDS = 30 * DAY_SECONDS;
 const MAX_LISTED = 200;
 
-export type WebhookMessages = ReturnType<typeof createWebhookMessages>;
+export interface WebhookMessages {
+  /** Queues the messages in the background; never throws. */
+  announce(event: WebhookEvent, data: Data): void;
+
+  isDue: DueWork['isDue'];
+
+  /** Sends the messages that are due. Call it in one process at a time. */
+  deliver: DueWork['work'];
+
+  /** Sends a test message, once, also to a webhook that is disabled. The result has the attempt. */
+  test(webhook: string): Promise<WebhookMessage>;
+
+  /** Sends a message once more, now, with its id and content. Undefined if the webhook has no such message. */
+  resend(webhook: string, id: string): Promise<WebhookMessage | undefined>;
+
+  find(webhook: string, id: string): Promise<WebhookMessage | undefined>;
+
+  /** The latest messages of one webhook, newest first. */
+  page(
+    webhook: string,
+    options: { after?: string | undefined; limit: number; state?: MessageState | undefined },
+  ): Promise<MatchingPage<WebhookMessage>>;
+
+  /** Deletes the messages of a webhook that is deleted; those that wait are not sent. */
+  forget(webhook: string): Promise<void>;
+
+  /** Resolves once everything announced is stored. */
+  settle(): Promise<void>;
+
+  /** Stores what is announced, in at most a few seconds. */
+  close(): Promise<void>;
+}
 
 export function createWebhookMessages(parts: {
   store: Store;
@@ -40,7 +71,7 @@ export function createWebhookMessages(parts: {
   random: () => number;
   /** Called with the number of announcements that could not be stored. */
   lost: (announcements: number) => void;
-}) {
+}): WebhookMessages {
   const { store, webhooks, outbound, healths, audit, clock, random, lost } = parts;
   const deliver = createDelivery({ webhooks, outbound, clock });
   const queue = createWriteQueue({ lost });
@@ -141,8 +172,7 @@ export function createWebhookMessages(parts: {
   };
 
   return {
-    /** Queues the messages in the background; never throws. */
-    announce(event: WebhookEvent, data: Data): void {
+    announce(event, data) {
       const now = clock();
       let messages: readonly WebhookMessage[] | undefined;
       queue.add(async () => {
@@ -151,12 +181,11 @@ export function createWebhookMessages(parts: {
         for (const message of messages) await save(message, 0);
       });
     },
+
     isDue: due.isDue,
-    /** Sends the messages that are due. Call it in one process at a time. */
     deliver: due.work,
 
-    /** Sends a test message, once, also to a webhook that is disabled. The result has the attempt. */
-    async test(webhook: string): Promise<WebhookMessage> {
+    async test(webhook) {
       const message = newMessage(webhook, TEST_EVENT, { webhook }, clock());
       const outcome = await send(message, true);
       const sent = afterAttempt(message, outcome, { now: clock(), random: 0, manual: true });
@@ -166,25 +195,20 @@ export function createWebhookMessages(parts: {
       return tested;
     },
 
-    /** Sends a message once more, now, with its id and content. Undefined if the webhook has no such message. */
-    async resend(webhook: string, id: string): Promise<WebhookMessage | undefined> {
+    async resend(webhook, id) {
       const message = await find(webhook, id);
       return message && record(id, await send(message, true), true);
     },
 
     find,
 
-    /** The latest messages of one webhook, newest first. */
-    page(
-      webhook: string,
-      { state, ...options }: { after?: string | undefined; limit: number; state?: MessageState | undefined },
-    ): Promise<MatchingPage<WebhookMessage>> {
+    page(webhook, { state, ...options }) {
       const filter = (message: WebhookMessage) => state === undefined || message.state === state;
       const loadMessage = async (id: string) => (await load(id))?.message;
       return matchingPage(store, keys.webhookMessages(webhook), { ...options, filter }, loadMessage);
     },
-    /** Deletes the messages of a webhook that is deleted; those that wait are not sent. */
-    async forget(webhook: string): Promise<void> {
+
+    async forget(webhook) {
       const index = keys.webhookMessages(webhook);
       for (const id of await allMembers(store, index)) {
         await store.write([
@@ -194,9 +218,8 @@ export function createWebhookMessages(parts: {
         ]);
       }
     },
-    /** Resolves once everything announced is stored. */
+
     settle: queue.settle,
-    /** Stores what is announced, in at most a few seconds. */
     close: queue.close,
   };
 }

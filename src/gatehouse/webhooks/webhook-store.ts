@@ -1,6 +1,7 @@
 /** Webhooks: the URLs that receive events of connections, and the secrets that sign the messages. */
 import { randomBytes } from 'node:crypto';
 import { keys } from '../../shared/storage/keys.ts';
+import type { MatchingOptions, MatchingPage } from '../../shared/storage/matching-page.ts';
 import { newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
 import { createRecords, type Versioned } from '../../shared/storage/records.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
@@ -45,9 +46,34 @@ const PREFIX = 'wh';
 /** Created before the webhook, so that the audit entry written first can name it. */
 export const newWebhookId = (): string => PREFIX + newOpaqueTokenId();
 
-export type WebhookStore = ReturnType<typeof createWebhookStore>;
+export interface WebhookStore {
+  find(id: string): Promise<Webhook | undefined>;
 
-export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
+  /** Newest first. */
+  page(options: MatchingOptions<Webhook>): Promise<MatchingPage<Webhook>>;
+
+  count(): Promise<number>;
+
+  /** Returns false if there was no such webhook. */
+  remove(id: string): Promise<boolean>;
+
+  /** `secret` verifies the signatures, and is shown only once. @param id from `newWebhookId` */
+  create(id: string, wanted: WantedWebhook): Promise<{ webhook: Webhook; secret: string }>;
+
+  /** Undefined where there is none. @throws AppError `version_conflict` */
+  change(id: string, version: number, wanted: WantedWebhook): Promise<Webhook | undefined>;
+
+  /**
+   * Creates a new secret. The previous one signs, too, for `overlapSeconds`; an older one ends now. Undefined if there is
+   * no such webhook.
+   */
+  rotate(id: string, overlapSeconds: number): Promise<{ webhook: Webhook; secret: string } | undefined>;
+
+  /** Where to send, and what to sign with; undefined for one that is gone. */
+  target(id: string): Promise<WebhookTarget | undefined>;
+}
+
+export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson; clock: () => number }): WebhookStore {
   const { store, sealedJson, clock } = parts;
   const isValid = ({ until }: { until: number }) => clock() < until;
   const records = createRecords<StoredWebhook, Webhook>({
@@ -71,19 +97,16 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
     page: records.page,
     count: records.count,
     remove: records.remove,
-    /** `secret` verifies the signatures, and is shown only once. @param id from `newWebhookId` */
-    async create(id: string, { url, events, enabled }: WantedWebhook): Promise<{ webhook: Webhook; secret: string }> {
+
+    async create(id, { url, events, enabled }) {
       const secret = newSecret();
       return { webhook: await records.create({ id, url, events, enabled, createdAt: clock(), secret }), secret };
     },
-    /** Undefined where there is none. @throws AppError `version_conflict` */
-    change: (id: string, version: number, { url, events, enabled }: WantedWebhook) =>
+
+    change: (id, version, { url, events, enabled }) =>
       records.change(id, version, (stored) => ({ ...stored, url, events, enabled })),
-    /**
-     * Creates a new secret. The previous one signs, too, for `overlapSeconds`; an older one ends now. Undefined if there is
-     * no such webhook.
-     */
-    async rotate(id: string, overlapSeconds: number): Promise<{ webhook: Webhook; secret: string } | undefined> {
+
+    async rotate(id, overlapSeconds) {
       const secret = newSecret();
       const until = clock() + overlapSeconds * 1000;
       const webhook = await records.change(id, undefined, ({ previous: _, ...stored }) => ({
@@ -93,8 +116,8 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
       }));
       return webhook && { webhook, secret };
     },
-    /** Where to send, and what to sign with; undefined for one that is gone. */
-    async target(id: string): Promise<WebhookTarget | undefined> {
+
+    async target(id) {
       const stored = (await records.read(id))?.value;
       if (!stored) return undefined;
       const { url, enabled, secret, previous } = stored;

@@ -1,17 +1,24 @@
 /** Makes the webhooks: their records, and the messages sent to them when a connection changes. */
 
-import type { EventSource } from '../../shared/observability/events.ts';
+import type { EventListener, EventSource } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { Chore } from '../../shared/storage/chore.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { Audit } from '../audit/audit.ts';
-import { announcedEvents } from './announced-events.ts';
-import { createWebhookHealths } from './health.ts';
-import { createWebhookMessages } from './messages.ts';
-import { createWebhookStore } from './webhook-store.ts';
+import { createWebhookHealths, type WebhookHealths } from './health.ts';
+import { createWebhookMessages, type WebhookMessages } from './messages.ts';
+import { createWebhookStore, type WebhookStore } from './webhook-store.ts';
 
-export type Webhooks = ReturnType<typeof createWebhooks>;
+export interface Webhooks {
+  /** The webhooks themselves. */
+  registered: WebhookStore;
+  healths: WebhookHealths;
+  messages: WebhookMessages;
+  chores: readonly Chore[];
+  /** Stores what is announced, in at most a few seconds. */
+  close(): Promise<void>;
+}
 
 export function createWebhooks(parts: {
   storage: { store: Store; sealedJson: SealedJson };
@@ -20,13 +27,19 @@ export function createWebhooks(parts: {
   events: EventSource;
   clock: () => number;
   random: () => number;
-}) {
+}): Webhooks {
   const { storage, outbound, audit, events, clock, random } = parts;
   const { store, sealedJson } = storage;
   const registered = createWebhookStore({ store, sealedJson, clock });
   const healths = createWebhookHealths({ store });
   const messages = createWebhookMessages({
-    ...{ store, webhooks: registered, outbound, healths, audit, clock, random },
+    store,
+    webhooks: registered,
+    outbound,
+    healths,
+    audit,
+    clock,
+    random,
     lost: (announcements) => events.announcementsLost({ announcements }),
   });
   events.listen(announcedEvents(messages.announce));
@@ -43,4 +56,29 @@ export function createWebhooks(parts: {
     chores: [send],
     close: messages.close,
   };
+}
+
+/** Turns events of connections into messages. */
+function announcedEvents(announce: WebhookMessages['announce']): EventListener {
+  return {
+    connectionMade(facts) {
+      announce('connection.created', { ...named(facts), ...(facts.link && { linkId: facts.link }) });
+    },
+    connectionBroken(facts) {
+      announce('connection.reconnect_needed', { ...named(facts), cause: facts.cause });
+    },
+    connectionRecovered(facts) {
+      announce('connection.recovered', named(facts));
+    },
+    scopesMissing(facts) {
+      announce('connection.scopes_missing', { ...named(facts), missingScopes: facts.scopes });
+    },
+    connectionRemoved(facts) {
+      announce('connection.removed', { ...named(facts), revocation: facts.revocation });
+    },
+  };
+}
+
+function named({ userId, app, connection }: { userId: string; app: string; connection: string | undefined }) {
+  return { user: userId, app, connection: connection ?? null };
 }

@@ -3,14 +3,14 @@ import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
 import { sign, unsign } from 'cookie-signature';
-import type { Request, Response } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import type { SessionData } from 'express-session';
 import type { PublicUrl } from '../config/rules.ts';
 import { describeBrowser } from '../http/describe-browser.ts';
 import { rememberedOfEach } from '../remembered.ts';
 import { hashOf } from '../storage/keys.ts';
 import { destroy, drop, expressSession, regenerate, save } from './express-session.ts';
-import type { Session } from './session.ts';
+import type { IssuedIdToken, Session } from './session.ts';
 import type { SessionListing, SessionRecords } from './session-record.ts';
 
 export type NewSession = Pick<SessionData, 'user' | 'app' | 'providerSession' | 'acr' | 'authTime' | 'idToken'>;
@@ -43,13 +43,45 @@ const MAX_CACHED_CHARACTERS = 1_024;
 /** @param secure whether Gatehouse is reached by HTTPS */
 export const sessionCookieName = (secure: boolean) => (secure ? '__Host-gatehouse' : 'gatehouse');
 
-export type BrowserSessions = ReturnType<typeof createBrowserSessions>;
+export interface BrowserSessions {
+  /** express-session, for the routes that begin and end sessions. */
+  middleware: RequestHandler;
+
+  /** The first signs, all verify; what another secret signed is not accepted from now on. */
+  useSecrets(replaced: readonly string[]): void;
+
+  /** The valid session of the request's cookie, without express-session; one read of the store. */
+  read(req: IncomingMessage, options: { extend: boolean }): Promise<Session | undefined>;
+
+  /** The session as this process last read or wrote it, without a read of the store. It may have ended: never authorize by it. */
+  lastKnown(req: IncomingMessage): Session | undefined;
+
+  /**
+   * Begins a session under a new id, so that an earlier id opens nothing (R17). Behind `middleware`.
+   * The caller writes the steps of `list`, and then calls `save`.
+   */
+  begin(req: Request, session: NewSession): Promise<BeginningSession>;
+
+  /** Ends the browser's session and clears its cookies. Behind `middleware`. */
+  end(req: Request, res: Response): Promise<void>;
+
+  /** The ID token that began the session, as `id_token_hint` for sign-out at the provider. Behind `middleware`. */
+  readIdToken(req: Request): Promise<IssuedIdToken | undefined>;
+
+  /** From a signed cookie of their own: the secrets under which the browser's pending authorization requests are stored. */
+  readBrowserSecrets(req: IncomingMessage): BrowserSecrets | undefined;
+
+  setBrowserSecrets(res: Response, secrets: BrowserSecrets): void;
+
+  /** At sign-out, so that a pending callback cannot finish afterwards (R103). */
+  clearCookies(res: Response): void;
+}
 
 export function createBrowserSessions(parts: {
   records: Pick<SessionRecords, 'read' | 'readHashed' | 'lastKnown' | 'listing' | 'write' | 'end' | 'readIdToken'>;
   secrets: readonly string[];
   publicUrl: Pick<PublicUrl, 'secure'>;
-}) {
+}): BrowserSessions {
   const { records, publicUrl } = parts;
   let { secrets } = parts;
   const { secure } = publicUrl;
@@ -78,33 +110,25 @@ export function createBrowserSessions(parts: {
   };
 
   return {
-    /** express-session, for the routes that begin and end sessions. */
     middleware: express.middleware,
 
-    /** The first signs, all verify; what another secret signed is not accepted from now on. */
-    useSecrets(replaced: readonly string[]): void {
+    useSecrets(replaced) {
       secrets = replaced;
       hashes = emptyCache();
       express.useSecrets(replaced);
     },
 
-    /** The valid session of the request's cookie, without express-session; one read of the store. */
-    read({ headers }: IncomingMessage, options: { extend: boolean }): Promise<Session | undefined> {
+    read({ headers }, options) {
       const hash = headers.cookie === undefined ? undefined : sessionHashOf(headers.cookie);
       return hash === undefined ? Promise.resolve(undefined) : records.readHashed(hash, options);
     },
 
-    /** The session as this process last read or wrote it, without a read of the store. It may have ended: never authorize by it. */
-    lastKnown({ headers }: IncomingMessage): Session | undefined {
+    lastKnown({ headers }) {
       const hash = headers.cookie === undefined ? undefined : hashes.peek(headers.cookie);
       return hash === undefined ? undefined : records.lastKnown(hash);
     },
 
-    /**
-     * Begins a session under a new id, so that an earlier id opens nothing (R17). Behind `middleware`.
-     * The caller writes the steps of `list`, and then calls `save`.
-     */
-    async begin(req: Request, session: NewSession): Promise<BeginningSession> {
+    async begin(req, session) {
       await regenerate(req);
       Object.assign(req.session, session, {
         browser: describeBrowser(req.headers['user-agent']),
@@ -126,28 +150,24 @@ export function createBrowserSessions(parts: {
       };
     },
 
-    /** Ends the browser's session and clears its cookies. Behind `middleware`. */
-    async end(req: Request, res: Response): Promise<void> {
+    async end(req, res) {
       await destroy(req);
       clearCookies(res);
     },
 
-    /** The ID token that began the session, as `id_token_hint` for sign-out at the provider. Behind `middleware`. */
-    readIdToken: (req: Request) => records.readIdToken(req.sessionID),
+    readIdToken: (req) => records.readIdToken(req.sessionID),
 
-    /** From a signed cookie of their own: the secrets under which the browser's pending authorization requests are stored. */
-    readBrowserSecrets({ headers }: IncomingMessage): BrowserSecrets | undefined {
+    readBrowserSecrets({ headers }) {
       const value = headers.cookie === undefined ? undefined : parseCookies(headers.cookie)[browserCookieName];
       const [current, earlier] = unsigned(value, secrets)?.split('.') ?? [];
       return current === undefined ? undefined : { current, earlier };
     },
 
-    setBrowserSecrets(res: Response, { current, earlier }: BrowserSecrets): void {
+    setBrowserSecrets(res, { current, earlier }) {
       const text = earlier === undefined ? current : `${current}.${earlier}`;
       res.cookie(browserCookieName, sign(text, secrets[0] ?? ''), cookie);
     },
 
-    /** At sign-out, so that a pending callback cannot finish afterwards (R103). */
     clearCookies,
   };
 }

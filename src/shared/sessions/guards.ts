@@ -10,12 +10,30 @@ import type { Session } from './session.ts';
 
 const SESSION: Credentials = [{ session: [] }];
 
-export type SessionGuards = ReturnType<typeof createSessionGuards>;
+export interface SessionGuards {
+  /** Adds the session, if there is one, to the request and extends its idle time. */
+  loadSession: RequestHandler;
+
+  /** As `loadSession`, without extending the idle time. */
+  peekSession: RequestHandler;
+
+  /** Refuses with `sign_in_required`. */
+  requireUser: RequestHandler;
+
+  /** As `requireUser`, without Express. @throws AppError `sign_in_required` */
+  admitUser(req: IncomingMessage): Promise<Session>;
+
+  /** As `requireUser`; redirects a browser to sign in and back. */
+  requireUserOrRedirect: RequestHandler;
+
+  /** The same, with this app. */
+  requireUserOfAppOrRedirect(appId: () => string | undefined): RequestHandler;
+}
 
 export function createSessionGuards(parts: {
   read: BrowserSessions['read'];
   publicUrl: Pick<PublicUrl, 'href' | 'basePath'>;
-}) {
+}): SessionGuards {
   const { read, publicUrl } = parts;
 
   const load = async (req: IncomingMessage, extend: boolean): Promise<Session | undefined> => {
@@ -52,22 +70,11 @@ export function createSessionGuards(parts: {
     );
 
   return {
-    /** Adds the session, if there is one, to the request and extends its idle time. */
     loadSession: loading(true),
-
-    /** As `loadSession`, without extending the idle time. */
     peekSession: loading(false),
-
-    /** Refuses with `sign_in_required`. */
     requireUser: requiring<RequestHandler>(SESSION, (req, _res, next) => admitUser(req).then(() => next(), next)),
-
-    /** As `requireUser`, without Express. @throws AppError `sign_in_required` */
     admitUser: requiring(SESSION, admitUser),
-
-    /** As `requireUser`; redirects a browser to sign in and back. */
     requireUserOrRedirect: orRedirect(() => undefined),
-
-    /** The same, with this app. */
     requireUserOfAppOrRedirect: orRedirect,
   };
 }

@@ -24,9 +24,30 @@ interface SessionList {
   endedAt?: number;
 }
 
-export type SessionLists = ReturnType<typeof createSessionLists>;
+export interface SessionLists {
+  /**
+   * The step that adds a session which is about to begin; a full list ends its oldest session to make room. Read again where
+   * the write is refused.
+   * @param issuedAt of the ID token: seconds since the epoch, by the provider's clock
+   * @returns undefined if the provider has ended all sessions from tokens issued until then
+   */
+  addStep(key: string, session: ListedSession, issuedAt: number, inStore: SessionsInStore): Promise<Write | undefined>;
 
-export function createSessionLists(parts: { store: Store; maxSeconds: number; clock: () => number }) {
+  /**
+   * Adds a session, as `addStep`.
+   * @param first the step, where that was called just now
+   * @returns false, with nothing added, where `addStep` returns undefined
+   */
+  add(key: string, session: ListedSession, issuedAt: number, inStore: SessionsInStore, first?: Write): Promise<boolean>;
+
+  /** The sessions that may still be valid, oldest first. */
+  read(key: string): Promise<ListedSession[]>;
+
+  /** Refuses sessions from ID tokens issued until then, and returns the listed ones. */
+  close(key: string, issuedUntil: number): Promise<ListedSession[]>;
+}
+
+export function createSessionLists(parts: { store: Store; maxSeconds: number; clock: () => number }): SessionLists {
   const { store, maxSeconds, clock } = parts;
 
   const load = async (key: string): Promise<{ list: SessionList; version: number }> => {
@@ -47,12 +68,6 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
     lifetimeSeconds: maxSeconds + MARGIN_SECONDS,
   });
 
-  /**
-   * The step that adds a session which is about to begin; a full list ends its oldest session to make room. Read again where
-   * the write is refused.
-   * @param issuedAt of the ID token: seconds since the epoch, by the provider's clock
-   * @returns undefined if the provider has ended all sessions from tokens issued until then
-   */
   const addStep = async (
     key: string,
     session: ListedSession,
@@ -68,28 +83,19 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
   return {
     addStep,
 
-    /**
-     * Adds a session, as `addStep`.
-     * @param first the step, where that was called just now
-     * @returns false, with nothing added, where `addStep` returns undefined
-     */
-    async add(
-      key: string,
-      session: ListedSession,
-      issuedAt: number,
-      inStore: SessionsInStore,
-      first?: Write,
-    ): Promise<boolean> {
+    async add(key, session, issuedAt, inStore, first) {
       const next = () => addStep(key, session, issuedAt, inStore);
-      for (let step = first ?? (await next()); step; step = await next()) if (await store.write([step])) return true;
+      let step = first ?? (await next());
+      while (step) {
+        if (await store.write([step])) return true;
+        step = await next();
+      }
       return false;
     },
 
-    /** The sessions that may still be valid, oldest first. */
-    read: async (key: string) => (await load(key)).list.sessions,
+    read: async (key) => (await load(key)).list.sessions,
 
-    /** Refuses sessions from ID tokens issued until then, and returns the listed ones. */
-    async close(key: string, issuedUntil: number): Promise<ListedSession[]> {
+    async close(key, issuedUntil) {
       for (;;) {
         const { list, version } = await load(key);
         const endedAt = Math.max(issuedUntil, list.endedAt ?? issuedUntil);

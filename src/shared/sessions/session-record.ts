@@ -47,7 +47,47 @@ const TOUCHES_IN_IDLE_TIME = 10;
 /** A session is written right after its list entry. An entry that is older than this and has no session never got one. */
 export const BEGIN_MS = 60_000;
 
-export type SessionRecords = ReturnType<typeof createSessionRecords>;
+export interface SessionRecords {
+  /**
+   * Lists a session that is about to be written. Called again where the write of `ofUser` is refused.
+   * @throws AppError `sign_in_required` if the provider has already ended the session that it comes from
+   */
+  listing(sessionId: string, data: ListedData): Promise<SessionListing>;
+
+  /** As `readHashed`, by the id. */
+  read(sessionId: string, options: { extend: boolean }): Promise<Session | undefined>;
+
+  /**
+   * The session if it is valid, by the hash of its id. `extend` restarts its idle time, with at most one write in a
+   * tenth of it.
+   */
+  readHashed(hash: string, options: { extend: boolean }): Promise<Session | undefined>;
+
+  /** Whether the store has the session; it expires there with its last possible use. Opens nothing, as a sweep reads very many. */
+  isStored(hash: string): Promise<boolean>;
+
+  /** The session as this process last read or wrote it. It may have ended since: never authorize by it. */
+  lastKnown(hash: string): Session | undefined;
+
+  /**
+   * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first listed by
+   * user and by provider session, so that none is ever unlisted.
+   * @param options `isListed`: the steps of `listing` were written
+   * @throws AppError `sign_in_required` as `listing`
+   */
+  write(sessionId: string, data: SessionData, options?: { isListed?: boolean }): Promise<void>;
+
+  /** The ID token that began the session (R100); undefined if there is none, or if it cannot be opened. */
+  readIdToken(sessionId: string): Promise<IssuedIdToken | undefined>;
+
+  end(sessionId: string): Promise<void>;
+
+  /**
+   * Leaves a tombstone until the session's last possible use. The session may be only about to begin.
+   * @param hash of its id
+   */
+  endHashed(hash: string): Promise<void>;
+}
 
 export function createSessionRecords(parts: {
   store: Store;
@@ -55,7 +95,7 @@ export function createSessionRecords(parts: {
   lists: SessionLists;
   lifetimes: { idleSeconds: number; maxSeconds: number };
   clock: () => number;
-}) {
+}): SessionRecords {
   const { store, sealedJson, lists, lifetimes, clock } = parts;
   const idleMs = lifetimes.idleSeconds * 1000;
   const touchMs = Math.min(MAX_TOUCH_MS, idleMs / TOUCHES_IN_IDLE_TIME);
@@ -105,10 +145,6 @@ export function createSessionRecords(parts: {
     return version === undefined ? undefined : remember(hash, value, session, version);
   };
 
-  /**
-   * Leaves a tombstone until the session's last possible use. The session may be only about to begin.
-   * @param hash of its id
-   */
   const endHashed = async (hash: string): Promise<void> => {
     await store.write([
       { put: keys.session(hash), value: TOMBSTONE, lifetimeSeconds: lifetimes.maxSeconds },
@@ -130,10 +166,6 @@ export function createSessionRecords(parts: {
       logDetail: 'ended by the provider meanwhile',
     });
 
-  /**
-   * Lists a session that is about to be written. Called again where the write of `ofUser` is refused.
-   * @throws AppError `sign_in_required` if the provider has already ended the session that it comes from
-   */
   const listing = async (sessionId: string, { user, providerSession }: ListedData): Promise<SessionListing> => {
     const session = { hash: hashOf(sessionId), startedAt: clock() };
     const issuedAt = providerSession?.issuedAt ?? Number.POSITIVE_INFINITY;
@@ -165,10 +197,6 @@ export function createSessionRecords(parts: {
     }
   };
 
-  /**
-   * The session if it is valid, by the hash of its id. `extend` restarts its idle time, with at most one write in a
-   * tenth of it.
-   */
   const readHashed = async (hash: string, { extend }: { extend: boolean }): Promise<Session | undefined> => {
     const current = await find(hash);
     if (!current?.stored || !isValid(current.session)) return undefined;
@@ -187,29 +215,17 @@ export function createSessionRecords(parts: {
 
   return {
     listing,
-    read: (sessionId: string, options: { extend: boolean }) => readHashed(hashOf(sessionId), options),
+    read: (sessionId, options) => readHashed(hashOf(sessionId), options),
     readHashed,
 
-    /** Whether the store has the session; it expires there with its last possible use. Opens nothing, as a sweep reads very many. */
-    async isStored(hash: string): Promise<boolean> {
+    async isStored(hash) {
       const record = await store.get(keys.session(hash));
       return record !== undefined && record.value !== TOMBSTONE;
     },
 
-    /** The session as this process last read or wrote it. It may have ended since: never authorize by it. */
-    lastKnown: (hash: string) => opened.peek(hash)?.session,
+    lastKnown: (hash) => opened.peek(hash)?.session,
 
-    /**
-     * Writes the data. An ended session stays ended (R62), and the absolute end never moves. A new session is first listed by
-     * user and by provider session, so that none is ever unlisted.
-     * @param options `isListed`: the steps of `listing` were written
-     * @throws AppError `sign_in_required` as `listing`
-     */
-    async write(
-      sessionId: string,
-      { idToken, ...rest }: SessionData,
-      { isListed = false }: { isListed?: boolean } = {},
-    ): Promise<void> {
+    async write(sessionId, { idToken, ...rest }, { isListed = false } = {}) {
       const hash = hashOf(sessionId);
       const data = idToken === undefined ? rest : { ...rest, idTokenHash: hashOf(idToken.token) };
       const isNew = data.createdAt === undefined;
@@ -230,14 +246,13 @@ export function createSessionRecords(parts: {
       }
     },
 
-    /** The ID token that began the session (R100); undefined if there is none, or if it cannot be opened. */
-    async readIdToken(sessionId: string): Promise<IssuedIdToken | undefined> {
+    async readIdToken(sessionId) {
       const key = keys.sessionIdToken(hashOf(sessionId));
       const record = await store.get(key);
       return record && sealedJson.open<IssuedIdToken>(record.value, key);
     },
 
-    async end(sessionId: string): Promise<void> {
+    async end(sessionId) {
       const hash = hashOf(sessionId);
       // A session that was never in the store cannot come back.
       if (await store.get(keys.session(hash))) await endHashed(hash);

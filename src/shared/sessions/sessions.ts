@@ -3,13 +3,22 @@ import type { Config } from '../config/config.ts';
 import type { Chore } from '../storage/chore.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
-import { createBrowserSessions } from './browser-sessions.ts';
-import { createSessionGuards } from './guards.ts';
+import { type BrowserSessions, createBrowserSessions } from './browser-sessions.ts';
+import { createSessionGuards, type SessionGuards } from './guards.ts';
 import { createSessionLists } from './session-lists.ts';
-import { createSessionRecords } from './session-record.ts';
-import { createUserSessions } from './user-sessions.ts';
+import { createSessionRecords, type SessionRecords } from './session-record.ts';
+import { createUserSessions, type UserSessions } from './user-sessions.ts';
 
-export type Sessions = ReturnType<typeof createSessions>;
+export interface Sessions extends Pick<SessionStore, 'ofUsers' | 'chores'> {
+  browser: BrowserSessions;
+  guards: SessionGuards;
+}
+
+export interface SessionStore {
+  records: SessionRecords;
+  ofUsers: UserSessions;
+  chores: readonly Chore[];
+}
 
 interface StoreParts {
   store: Store;
@@ -22,7 +31,7 @@ export function createSessions(parts: {
   storage: { store: Store; sealedJson: SealedJson };
   config: Pick<Config, 'publicUrl' | 'session' | 'sessionSecrets'>;
   clock: () => number;
-}) {
+}): Sessions {
   const { storage, config, clock } = parts;
   const { publicUrl, session: lifetimes, sessionSecrets: secrets } = config;
   const { store, sealedJson } = storage;
@@ -32,7 +41,7 @@ export function createSessions(parts: {
 }
 
 /** Session records without express-session, for a program with cookies of its own. */
-export function createSessionStore({ store, sealedJson, lifetimes, clock }: StoreParts) {
+export function createSessionStore({ store, sealedJson, lifetimes, clock }: StoreParts): SessionStore {
   const lists = createSessionLists({ store, maxSeconds: lifetimes.maxSeconds, clock });
   const records = createSessionRecords({ store, sealedJson, lists, lifetimes, clock });
   const ofUsers = createUserSessions({ store, records, lists, clock });

@@ -1,6 +1,6 @@
 /** Lists, counts and ends sessions for users, administrators and providers. */
 import { hashOf, keys } from '../storage/keys.ts';
-import { matchingPage } from '../storage/matching-page.ts';
+import { type MatchingPage, matchingPage } from '../storage/matching-page.ts';
 import { allPages } from '../storage/paging.ts';
 import type { Store } from '../storage/store.ts';
 import type { Session } from './session.ts';
@@ -9,14 +9,49 @@ import { BEGIN_MS, type SessionRecords, sessionRefOf } from './session-record.ts
 
 const SWEEP_BATCH = 200;
 
-export type UserSessions = ReturnType<typeof createUserSessions>;
+export interface UserSessions {
+  /** How many sessions there are; may include recently expired ones. */
+  count(): Promise<number>;
+
+  /** The valid sessions of a user, last used first. */
+  list(userId: string): Promise<Session[]>;
+
+  /** Every valid session, newest first. */
+  page(options: { after?: string | undefined; limit: number }): Promise<MatchingPage<Session>>;
+
+  /** Whether a valid session of this user was begun with this ID token. */
+  hasBegunWith(userId: string, idToken: string): Promise<boolean>;
+
+  /** @returns false if the user has no such session; true also if it has already ended */
+  end(userId: string, ref: string): Promise<boolean>;
+
+  /** @param isDue called once the sessions are read, and before they are ended: false ends none */
+  endAll(userId: string, isDue?: () => Promise<boolean>): Promise<void>;
+
+  /**
+   * Ends every session of every user. One that begins meanwhile may stay.
+   * @param advance called with the number of sessions that were ended
+   * @returns how many were valid
+   */
+  endOfEveryone(advance: (done: number) => void): Promise<number>;
+
+  /**
+   * Ends the sessions of one session at the provider, or all of a user. A sign-in under way cannot begin another one.
+   * @param issuedUntil refuses ID tokens issued until then: seconds since the epoch, by the provider's clock
+   * @returns how many sessions were valid
+   */
+  endByProvider(which: { providerSession: string } | { userId: string }, issuedUntil: number): Promise<number>;
+
+  /** Removes expired sessions from the index of all sessions. */
+  sweep(): Promise<void>;
+}
 
 export function createUserSessions(parts: {
   store: Store;
   records: SessionRecords;
   lists: SessionLists;
   clock: () => number;
-}) {
+}): UserSessions {
   const { store, records, lists, clock } = parts;
 
   const read = (hash: string) => records.readHashed(hash, { extend: false });
@@ -27,44 +62,32 @@ export function createUserSessions(parts: {
   const endEach = (hashes: readonly string[]) => Promise.all(hashes.map(records.endHashed));
 
   return {
-    /** How many sessions there are; may include recently expired ones. */
     count: () => store.count(keys.liveSessions),
 
-    /** The valid sessions of a user, last used first. */
-    async list(userId: string): Promise<Session[]> {
+    async list(userId) {
       const sessions = await readAll(await ofUser(userId));
       return sessions.sort((left, right) => right.seenAt - left.seenAt);
     },
 
-    /** Every valid session, newest first. */
-    page: (options: { after?: string | undefined; limit: number }) =>
-      matchingPage(store, keys.liveSessions, options, read),
+    page: (options) => matchingPage(store, keys.liveSessions, options, read),
 
-    /** Whether a valid session of this user was begun with this ID token. */
-    async hasBegunWith(userId: string, idToken: string): Promise<boolean> {
+    async hasBegunWith(userId, idToken) {
       const idTokenHash = hashOf(idToken);
       return (await readAll(await ofUser(userId))).some((session) => session.idTokenHash === idTokenHash);
     },
 
-    /** @returns false if the user has no such session; true also if it has already ended */
-    async end(userId: string, ref: string): Promise<boolean> {
+    async end(userId, ref) {
       const matching = (await ofUser(userId)).filter((hash) => sessionRefOf(hash) === ref);
       await endEach(matching);
       return matching.length > 0;
     },
 
-    /** @param isDue called once the sessions are read, and before they are ended: false ends none */
-    async endAll(userId: string, isDue: () => Promise<boolean> = async () => true): Promise<void> {
+    async endAll(userId, isDue = async () => true) {
       const hashes = await ofUser(userId);
       if (await isDue()) await endEach(hashes);
     },
 
-    /**
-     * Ends every session of every user. One that begins meanwhile may stay.
-     * @param advance called with the number of sessions that were ended
-     * @returns how many were valid
-     */
-    async endOfEveryone(advance: (done: number) => void): Promise<number> {
+    async endOfEveryone(advance) {
       let valid = 0;
       for await (const items of allPages((options) => store.page(keys.liveSessions, options), SWEEP_BATCH)) {
         const hashes = items.map(({ member }) => member);
@@ -75,12 +98,7 @@ export function createUserSessions(parts: {
       return valid;
     },
 
-    /**
-     * Ends the sessions of one session at the provider, or all of a user. A sign-in under way cannot begin another one.
-     * @param issuedUntil refuses ID tokens issued until then: seconds since the epoch, by the provider's clock
-     * @returns how many sessions were valid
-     */
-    async endByProvider(which: { providerSession: string } | { userId: string }, issuedUntil: number): Promise<number> {
+    async endByProvider(which, issuedUntil) {
       const list =
         'userId' in which ? keys.sessionsOfUser(which.userId) : keys.sessionsOfProviderSession(which.providerSession);
       const hashes = hashesOf(await lists.close(list, issuedUntil));
@@ -89,8 +107,7 @@ export function createUserSessions(parts: {
       return valid.length;
     },
 
-    /** Removes expired sessions from the index of all sessions. */
-    async sweep(): Promise<void> {
+    async sweep() {
       // A younger entry may belong to a session that is still to be written.
       const begunBefore = clock() - BEGIN_MS;
       for await (const items of allPages((options) => store.page(keys.liveSessions, options), SWEEP_BATCH)) {
