@@ -6,7 +6,6 @@ import { createPages } from '../sandbox/pages.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { DemoApps } from './apps.ts';
 import { createFaultSwitches, isSwitch, RELEASE, SWITCHES, type SwitchName } from './fault-switches.ts';
-import { createReceivers } from './receivers.ts';
 import { type Interval, type Line, linesOfAudit, linesOfHits } from './tour-lines.ts';
 
 interface OpenedTour {
@@ -165,5 +164,26 @@ function openTour({ sandbox, publicUrl, localUrl, apps, userId, relayToken, admi
       // The first tell what happened, the last what is so now.
       return lines.length > 2 * MAX_LINES ? [...lines.slice(0, MAX_LINES), ...lines.slice(-MAX_LINES)] : lines;
     },
+  };
+}
+
+const RECEIVERS = { crm: 204, billing: 503 };
+
+/**
+ * Two receivers of webhook messages: one that takes them, and one that is down.
+ * @param onMessage called for each message, with the status of the response
+ */
+function createReceivers(onMessage: (receiver: string, event: string, status: number) => void) {
+  const router = express.Router();
+  for (const [receiver, status] of Object.entries(RECEIVERS)) {
+    router.post(`/${receiver}`, express.json({ limit: '64kb' }), (req, res) => {
+      onMessage(receiver, String((req.body as { type?: unknown } | undefined)?.type ?? ''), status);
+      res.status(status).end();
+    });
+  }
+  return {
+    router,
+    /** @param base the URL of the router */
+    urls: (base: string) => ({ working: `${base}/crm`, failing: `${base}/billing` }),
   };
 }
