@@ -1,4 +1,4 @@
-/** Token responses for an issuer template: of which tenant one is shows only in its ID token. */
+/** Token responses for an issuer template: of which tenant one is shows only in its ID token. Why replayed: `provider-client.ts`. */
 import { parseObject } from '../json.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { isIssuerTemplate, issuerOf } from './issuer.ts';
