@@ -50,8 +50,10 @@ export function createAdmissions(parts: {
   const admissionOf = ({ plan, banned, isFree }: Charged, charge: Taken): Admission | Promise<Admission> => {
     const { granted, remaining, resetSeconds, month } = charge;
     const headers = [
-      ...['RateLimit-Policy', rateLimitPolicy(plan, month)],
-      ...['RateLimit', rateLimit(plan.name, remaining, resetSeconds)],
+      'RateLimit-Policy',
+      rateLimitPolicy(plan, month),
+      'RateLimit',
+      rateLimit(plan.name, remaining, resetSeconds),
     ];
     if (granted) return { headers };
     const usedUp: Admission = { refusal: quotaSpent(isFree, resetSeconds), headers };

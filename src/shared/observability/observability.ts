@@ -2,7 +2,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { RequestListener } from 'node:http';
 import type { Config, TracingSettings } from '../config/config.ts';
-import { watchClock } from './clock-watch.ts';
 import { createEvents, type EventSource } from './events.ts';
 import { createHealth, type Health, type HealthParts } from './health.ts';
 import { createLogger, type LogDestination } from './logger.ts';
@@ -91,4 +90,31 @@ function createRequestScope(): RequestScope {
     },
     requestId: () => scopes.getStore()?.requestId,
   };
+}
+
+const CHECK_INTERVAL_MS = 10_000;
+const MIN_JUMP_MS = 30_000;
+
+/**
+ * Detects that the system's clock was set, since sessions and tokens expire by it: compares it with the monotonic clock.
+ * A suspended machine counts as a jump.
+ * @returns a function that stops the watch
+ */
+export function watchClock(parts: {
+  clock: () => number;
+  monotonicClock: () => number;
+  onJump: (seconds: number) => void;
+  intervalMilliseconds?: number;
+}): () => void {
+  const { clock, monotonicClock, onJump, intervalMilliseconds = CHECK_INTERVAL_MS } = parts;
+  const difference = () => clock() - monotonicClock();
+  let before = difference();
+  const timer = setInterval(() => {
+    const now = difference();
+    const jump = now - before;
+    before = now;
+    if (Math.abs(jump) >= MIN_JUMP_MS) onJump(Math.round(jump / 1_000));
+  }, intervalMilliseconds);
+  timer.unref();
+  return () => clearInterval(timer);
 }
