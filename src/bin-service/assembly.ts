@@ -103,7 +103,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     createSignIn({ settings: settings.signIn, provider, store, clock, randomToken, redirectUri, tryAgain });
 
   const pages = withOwnFrame(
-    createPages({ storage: { store, sealer }, config: settings, views: BIN_SERVICE_VIEWS, clock }),
+    createPages({ storage: { store, sealedJson }, config: settings, views: BIN_SERVICE_VIEWS, clock }),
   );
   const isTrusted = (address: string) => isInNetworks(address, settings.trustedProxies);
   const headers = securityHeaders(publicUrl.secure);

@@ -1,5 +1,5 @@
 /** The rooms of Gatehouse that write the demo's history, on the clock of that history. */
-import { type AdminTokens, createAdminTokens } from '../gatehouse/admin/admin-tokens/admin-token.ts';
+import { type AdminTokens, createAdminTokens } from '../gatehouse/admin-tokens/admin-tokens.ts';
 import { auditedEvents } from '../gatehouse/audit/audited-events.ts';
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
 import { talliedEvents } from '../gatehouse/audit/tallied-events.ts';
@@ -83,7 +83,7 @@ export async function openRooms(parts: {
   };
   const webhooks = createWebhooks({ storage: { store, sealedJson }, outbound, audit, events, clock, random });
   const relayTokens = await createRelayTokens(sealed);
-  const registry = await createAppRegistry({ store, sealer, apps: createCurrentApps([]), clock });
+  const registry = await createAppRegistry({ store, sealedJson, apps: createCurrentApps([]), clock });
   const relayUses = createRelayUses({
     store,
     audit,

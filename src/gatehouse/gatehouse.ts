@@ -18,6 +18,7 @@ import { createSessions } from '../shared/sessions/sessions.ts';
 import { startChores } from '../shared/storage/chore.ts';
 import { createStorage } from '../shared/storage/storage.ts';
 import { createAdmin } from './admin/admin.ts';
+import { createAdminTokens } from './admin-tokens/admin-tokens.ts';
 import { createApiDocs } from './api-docs/api-docs.ts';
 import { createApp } from './app.ts';
 import { createAudit } from './audit/audit.ts';
@@ -25,6 +26,7 @@ import { createBins } from './bin/bin.ts';
 import { createConnectedApps } from './connected-apps/connected-apps.ts';
 import { createGrants } from './grants/grants.ts';
 import { createHome } from './home/home.ts';
+import { createKeyRotation } from './key-rotation/key-rotation.ts';
 import type { ReadSettings } from './read-settings.ts';
 import { createRelay } from './relay/relay.ts';
 import { createReload, type Reload } from './reload.ts';
@@ -119,12 +121,14 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const relay = room(await createRelay(rules));
   const signIn = createSignIn({ ...rules, pages });
   const faces = { ...rules, pages, references, relay, signIn };
-  const admin = room(createAdmin({ ...faces, tourUrl: parts.tourUrl }));
+  const adminTokens = createAdminTokens({ store, sealedJson: storage.sealedJson, clock });
+  const keyRotation = room(createKeyRotation({ storage, audit, events, clock }));
+  const admin = createAdmin({ ...faces, adminTokens, keyRotation, tourUrl: parts.tourUrl });
   const home = createHome(faces);
   const apiDocs = createApiDocs(faces);
   const app = createApp({ ...faces, observability, admin, home, apiDocs });
 
-  const chores = [audit, connectedApps, grants, users, signInRecords, sessions, webhooks, admin].flatMap(
+  const chores = [audit, connectedApps, grants, users, signInRecords, sessions, webhooks, keyRotation].flatMap(
     (one) => one.chores,
   );
   room(startChores({ store, random, chores }));

@@ -8,8 +8,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, tes
 import { registrationOf } from '../../src/gatehouse/connected-apps/registration.ts';
 import { newConnectionId } from '../../src/gatehouse/grants/connection-ids.ts';
 import type { Grant } from '../../src/gatehouse/grants/grant.ts';
-import { createRefresher } from '../../src/gatehouse/grants/refresh.ts';
-import { refreshTimes } from '../../src/gatehouse/grants/refresh-state.ts';
+import { createRefresher, refreshTimes } from '../../src/gatehouse/grants/refresh.ts';
 import type { Events } from '../../src/shared/observability/events.ts';
 import type { ConnectedApp } from '../../src/shared/provider/connected-app.ts';
 import type { ProviderClient } from '../../src/shared/provider/provider-client.ts';

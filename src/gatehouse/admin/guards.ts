@@ -8,6 +8,7 @@ import { bearerOf } from '../../shared/http/bearer.ts';
 import { readLongBody } from '../../shared/http/body.ts';
 import { requiring } from '../../shared/http/description.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
+import type { Guards } from '../../shared/http/route-table.ts';
 import { readUpload } from '../../shared/http/upload.ts';
 import { actorOf } from '../../shared/sessions/actor.ts';
 import { csrfGuard } from '../../shared/sessions/csrf.ts';
@@ -15,13 +16,34 @@ import { type SessionGuards, sessionOf } from '../../shared/sessions/guards.ts';
 import type { Session } from '../../shared/sessions/session.ts';
 import { isRecent } from '../../shared/sessions/step-up.ts';
 import { parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
+import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from '../admin-tokens/admin-tokens.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
-import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from './admin-tokens/admin-token.ts';
 
 /** Of a file: the largest known BIN data set has 30 MB, or 4 MB gzipped. */
 export const MAX_UPLOAD_BYTES = 64 * 2 ** 20;
 
-export type AdminGuards = ReturnType<typeof createAdminGuards>;
+export interface AdminGuards {
+  /** For pages: redirects to the sign-in if there is no session, and there to the app that makes administrators. */
+  page: Guards;
+  /** For the forms of pages. */
+  form: Guards;
+  /** For forms with a file. */
+  upload: Guards;
+  /** For calls of the API that change nothing. */
+  read: Guards;
+  /** For calls of the API that have a body, but change nothing. */
+  ask: Guards;
+  /** For calls of the API that change something: a session needs the CSRF token. */
+  write: Guards;
+}
+
+/** What the administration demands of a sign-in. */
+export interface AdminSignIn {
+  /** The app whose sign-ins can make an administrator, if there is one. */
+  adminApp: () => string | undefined;
+  /** The `acr` that sessions need, and the address that leads to it. Undefined: any session will do. */
+  stepUp: { acr: string; href: () => string } | undefined;
+}
 
 export function createAdminGuards(parts: {
   sessions: SessionGuards;
@@ -29,13 +51,11 @@ export function createAdminGuards(parts: {
   limits: Pick<RateLimits, 'take'>;
   /** Writes to the audit trail later; never throws. */
   note: (entry: AuditEntry) => void;
+  signIn: AdminSignIn;
   publicUrl: Pick<PublicUrl, 'origin' | 'href' | 'basePath'>;
-  /** The app whose sign-ins can make an administrator, if there is one. */
-  adminApp: () => string | undefined;
-  /** The `acr` that sessions need, and the address that leads to it. Undefined: any session will do. */
-  stepUp: { acr: string; href: () => string } | undefined;
-}) {
-  const { sessions, tokens, limits, note, publicUrl, adminApp, stepUp } = parts;
+}): AdminGuards {
+  const { sessions, tokens, limits, note, publicUrl } = parts;
+  const { adminApp, stepUp } = parts.signIn;
   const { origin, href, basePath } = publicUrl;
   const change = [...readLongBody, csrfGuard(origin)];
 
@@ -112,17 +132,11 @@ export function createAdminGuards(parts: {
     );
 
   return {
-    /** For pages: redirects to the sign-in if there is no session, and there to the app that makes administrators. */
     page: [sessions.requireUserOfAppOrRedirect(adminApp), requireAdministrator(true)],
-    /** For the forms of pages. */
     form: [sessions.requireUser, requireAdministrator(false), ...change],
-    /** For forms with a file. */
     upload: [sessions.requireUser, requireAdministrator(false), readUpload(MAX_UPLOAD_BYTES), csrfGuard(origin)],
-    /** For calls of the API that change nothing. */
     read: [api('read')],
-    /** For calls of the API that have a body, but change nothing. */
     ask: [api('read'), ...change],
-    /** For calls of the API that change something: a session needs the CSRF token. */
     write: [api('write'), ...change],
   };
 }

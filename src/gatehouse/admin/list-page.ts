@@ -36,8 +36,8 @@ export interface ListView {
 
 export interface ListPage<Name extends string> {
   values: Readonly<Record<Name, string>>;
-  /** For the list. */
-  query: { after: string | undefined; limit: number; q: string };
+  /** For the store. */
+  place: { after: string | undefined; limit: number };
   wantsCsv: boolean;
   view(shown: { rows: number; next: string | undefined; total?: number | undefined }): ListView;
 }
@@ -52,7 +52,6 @@ const ROW = /^[1-9]\d{0,8}$/;
 const ENTRY = /^([1-9]\d{0,8})~([\w-]*)$/;
 
 /**
- * Tokens and card numbers in the search are shortened (`searchable`), so that no link of the page repeats them.
  * @param names of the filters and the search, in the order of the page
  * @param path of the page; to be given where a form of another address may show the page again
  * @throws AppError `invalid_request` for a place that no page links to
@@ -60,11 +59,10 @@ const ENTRY = /^([1-9]\d{0,8})~([\w-]*)$/;
 export function listPage<Name extends string>(
   req: Request,
   names: readonly Name[],
-  { limit = PAGE_ROWS, path = req.originalUrl.split('?')[0] ?? '' } = {},
+  { limit = PAGE_ROWS, path = req.originalUrl.split('?')[0] ?? '' }: { limit?: number; path?: string | undefined } = {},
 ): ListPage<Name> {
-  const fieldOf = (name: string) => queryField(req, name) ?? '';
-  const values = Object.fromEntries(names.map((name) => [name, searchable(fieldOf(name))])) as Record<Name, string>;
-  const { place, trail } = placeOf(fieldOf);
+  const values = fieldsOf(req, names);
+  const { place, trail } = placeOf(req);
   const filters = Object.entries<string>(values).filter(([, value]) => value.trim() !== '');
   const queryOf = (added: readonly (readonly [string, string | undefined])[]) =>
     `?${new URLSearchParams([...filters, ...added.filter(isGiven)])}`;
@@ -92,8 +90,8 @@ export function listPage<Name extends string>(
 
   return {
     values,
-    query: { after: place.after || undefined, limit, q: searchable(fieldOf('q')) },
-    wantsCsv: fieldOf('format') === 'csv',
+    place: { after: place.after || undefined, limit },
+    wantsCsv: queryField(req, 'format') === 'csv',
     view({ rows, next, total }) {
       const nextRow = place.row === undefined ? undefined : place.row + rows;
       // On the last page the rows before it and its own are all.
@@ -115,7 +113,14 @@ export function listPage<Name extends string>(
   };
 }
 
-function placeOf(fieldOf: (name: string) => string): { place: Place; trail: Place[] } {
+/** The search and the filters as text, '' for those that are not set: tokens and card numbers are shortened (`searchable`). */
+export function fieldsOf<Name extends string>(req: Request, names: readonly Name[]): Readonly<Record<Name, string>> {
+  const fields = names.map((name) => [name, searchable(queryField(req, name) ?? '')]);
+  return Object.fromEntries(fields) as Record<Name, string>;
+}
+
+function placeOf(req: Request): { place: Place; trail: Place[] } {
+  const fieldOf = (name: string) => queryField(req, name) ?? '';
   const after = fieldOf('after');
   if (after === '') return { place: { after, row: 1 }, trail: [] };
   const [row, trail] = [fieldOf('row'), fieldOf('trail')];

@@ -34,18 +34,12 @@
  */
 import { z } from 'zod';
 import { pageQuery } from '../../shared/http/list-schema.ts';
-import type { PageOptions } from '../../shared/storage/store.ts';
 
 export const listQuery = pageQuery.extend({
   q: z.string().max(200).optional().describe('only items that contain this text'),
 });
 
 export type ListQuery = z.output<typeof listQuery>;
-
-/** For the store. */
-export function pageOptions({ after, limit }: ListQuery): Pick<PageOptions, 'after' | 'limit'> {
-  return { limit, ...(after === undefined || after === '' ? {} : { after }) };
-}
 
 /** True if one of the texts contains `q`, ignoring case. */
 export function matches(q: string | undefined, ...texts: (string | undefined)[]): boolean {
@@ -58,7 +52,7 @@ export function pageOf<T extends { id: string }>(
   all: readonly T[],
   { after, limit }: ListQuery,
 ): { items: T[]; next?: string } {
-  const rest = after === undefined || after === '' ? all : all.filter(({ id }) => id > after);
+  const rest = after === undefined ? all : all.filter(({ id }) => id > after);
   const items = rest.slice(0, limit);
   const last = items.at(-1);
   return last && rest.length > limit ? { items, next: last.id } : { items };

@@ -17,7 +17,7 @@ export async function pageOfMatchingUsers<T>(
   rowsOf: (user: User) => Promise<T[]>,
 ): Promise<{ items: T[]; next?: string }> {
   const items: T[] = [];
-  let cursor = after || undefined;
+  let cursor = after;
   for (let read = 0; read < MAX_USERS_READ; read += USERS_AT_ONCE) {
     const found = await users.search({ q, after: cursor, limit: USERS_AT_ONCE });
     const rowsOfEach = await Promise.all(found.items.map(({ user }) => rowsOf(user)));

@@ -10,6 +10,8 @@ import type {
   SignedInFrame,
 } from '../../shared/pages/page-data.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
+import type { AuditTrail } from '../audit/trail.ts';
+import { type ListSource, listFor } from './list.ts';
 import type { ListView } from './list-page.ts';
 
 /** The address of a tab is `/admin` and its `path`, unless `href` names a page outside the administration. */
@@ -50,21 +52,46 @@ export type PageContent<K extends PageName> = Omit<PageData[K], keyof AdminPageD
   faults?: readonly FieldFault[];
 };
 
-export type AdminPages = ReturnType<typeof createAdminPages>;
+interface AdminPage<Form> {
+  /** Sends the page. */
+  handler: RequestHandler;
+  /** For `formHandler`: sends it with a form that has faults. */
+  show(req: Request, res: Response, form?: Form): Promise<void>;
+}
 
-export function createAdminPages(pages: Pages, frame: AdminFrame) {
+export interface AdminPages {
+  menu: Menu;
+  redirectAfter: Pages['redirectAfter'];
+  /** @param contentOf returns undefined if it has sent the response itself */
+  page<K extends PageName, Form>(
+    name: K,
+    contentOf: (request: PageRequest<Form>) => Promise<PageContent<K> | undefined>,
+  ): AdminPage<Form>;
+  /** @returns the part of the list that the address asks for; undefined if that was its export, which is sent */
+  list<Item, Field extends string, Found extends { items: Item[]; next?: string }>(
+    req: Request,
+    res: Response,
+    source: ListSource<Item, Field, Found>,
+  ): Promise<(Found & { list: ListView }) | undefined>;
+  /** Handles a form without fields: does the work, once for a double click, then redirects to the page that shows the flash. */
+  button(work: (req: Request) => Promise<{ url: string; flash: Flash }>): RequestHandler;
+}
+
+export function createAdminPages(parts: {
+  pages: Pages;
+  frame: AdminFrame;
+  trail: Pick<AuditTrail, 'append'>;
+}): AdminPages {
+  const { pages, frame, trail } = parts;
   return {
-    redirectAfter: pages.redirectAfter,
     menu: frame.menu,
+    redirectAfter: pages.redirectAfter,
+    list: (req, res, source) => listFor(req, res, { ...source, trail }),
 
-    /**
-     * `handler` sends the page; `show`, for `formHandler`, sends it with a form that has faults.
-     * @param contentOf returns undefined if it has sent the response itself
-     */
     page<K extends PageName, Form>(
       name: K,
       contentOf: (request: PageRequest<Form>) => Promise<PageContent<K> | undefined>,
-    ) {
+    ): AdminPage<Form> {
       const show = async (req: Request, res: Response, form?: Form): Promise<void> => {
         const content = await contentOf({ req, res, form });
         if (!content) return;
@@ -78,9 +105,6 @@ export function createAdminPages(pages: Pages, frame: AdminFrame) {
       return { handler, show };
     },
 
-    /** Handles a form without fields: does the work, once for a double click, then redirects to the page that shows the flash. */
-    button(work: (req: Request) => Promise<{ url: string; flash: Flash }>): RequestHandler {
-      return (req, res) => pages.redirectAfter(req, res, () => work(req));
-    },
+    button: (work) => (req, res) => pages.redirectAfter(req, res, () => work(req)),
   };
 }

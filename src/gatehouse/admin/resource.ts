@@ -12,9 +12,9 @@ import type { Records } from '../../shared/storage/records.ts';
 import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';
 import { audited } from './change.ts';
 import { confirmation } from './confirmation.ts';
-import { type Columns, sendCsv } from './csv.ts';
-import { type ListView, listPage } from './list-page.ts';
-import { type ListQuery, listQuery, matches, pageOptions } from './listing.ts';
+import type { Columns } from './csv.ts';
+import type { ListView } from './list-page.ts';
+import { type ListQuery, listQuery, matches } from './listing.ts';
 import type { AdminParts } from './parts.ts';
 import { type Selection, selectionOf, withGone, workOnEach } from './selection.ts';
 
@@ -68,7 +68,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     toJson(item: T): z.output<S> | Promise<z.output<S>>;
   },
 ) {
-  const { audit, publicUrl } = parts;
+  const { audit, pages, publicUrl } = parts;
   const { name, records, nameOf, shownAs = nameOf, textsOf, filters = {}, schema, toJson } = about;
   const path = `${name.replaceAll(' ', '-')}s`;
   /** Of the page with the list. */
@@ -77,13 +77,13 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
   /** The item that the path names. @throws AppError `not_found` */
   const find = async (req: Request): Promise<T> => (await records.find(String(req.params.id))) ?? throwUnknown(name);
 
-  const listed = async (query: ListQuery, values: Readonly<Record<string, unknown>>) => {
+  const listed = async ({ after, limit, q, ...values }: ListQuery & Readonly<Record<string, unknown>>) => {
     const set = Object.entries(filters).flatMap(([key, { accepts }]) => {
       const value = values[key];
       return typeof value === 'string' && value !== '' ? [(item: T) => accepts(item, value)] : [];
     });
-    const filter = (item: T) => matches(query.q, ...textsOf(item)) && set.every((accepts) => accepts(item));
-    const { items, ...rest } = await records.page({ ...pageOptions(query), filter });
+    const filter = (item: T) => matches(q, ...textsOf(item)) && set.every((accepts) => accepts(item));
+    const { items, ...rest } = await records.page({ after, limit, filter });
     return { items: await Promise.all(items.map(toJson)), ...rest };
   };
   const narrowing = Object.fromEntries(Object.entries(filters).map(([key, one]) => [key, one.schema.optional()]));
@@ -122,28 +122,23 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
      * The part of the list that the query of an HTML page asks for.
      * @returns undefined if that was an export, which is sent
      */
-    async pageFor(
+    pageFor(
       req: Request,
       res: Response,
       columns: Columns<z.output<S>>,
     ): Promise<{ items: z.output<S>[]; list: ListView } | undefined> {
-      const { query, values, wantsCsv, view } = listPage(req, ['q', ...Object.keys(filters)]);
-      if (wantsCsv) {
-        const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ q: query.q, ...page }, values);
-        await sendCsv(req, res, { trail: audit.trail, name: path, columns, values, read });
-        return undefined;
-      }
-      const isWhole = Object.values(values).every((value) => value === '');
-      const [{ items, next }, total] = await Promise.all([
-        listed(query, values),
-        isWhole ? records.count?.() : undefined,
-      ]);
-      return { items, list: view({ rows: items.length, next, total }) };
+      return pages.list(req, res, {
+        name: path,
+        fields: ['q', ...Object.keys(filters)],
+        columns,
+        read: listed,
+        count: (values) => (Object.values(values).every((value) => value === '') ? records.count?.() : undefined),
+      });
     },
 
     list: operation(
       { summary: `List ${name}s, newest first`, query: parameters, response: listOf(schema) },
-      ({ query }) => listed(query, query),
+      ({ query }) => listed(query),
     ),
 
     one: operation({ summary: `Read ${withArticle(name)}`, response: schema }, async ({ req }) =>

@@ -77,6 +77,7 @@ export const MENU: Menu = [
   },
 ];
 
+/** By resource, what its routes.ts makes. */
 export type AdminResources = ReturnType<typeof adminResources>;
 
 export function adminResources(parts: AdminParts) {

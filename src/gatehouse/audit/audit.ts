@@ -5,12 +5,19 @@ import type { Store } from '../../shared/storage/store.ts';
 import { HOUR_MS } from '../../shared/time.ts';
 import { auditedEvents } from './audited-events.ts';
 import type { AuditRecord } from './kinds.ts';
-import { createAuditNotes } from './notes.ts';
+import { type AuditNotes, createAuditNotes } from './notes.ts';
 import { talliedEvents } from './tallied-events.ts';
-import { createTallies } from './tallies.ts';
-import { createAuditTrail } from './trail.ts';
+import { createTallies, type Tallies } from './tallies.ts';
+import { type AuditTrail, createAuditTrail } from './trail.ts';
 
-export type Audit = Awaited<ReturnType<typeof createAudit>>;
+export interface Audit {
+  trail: AuditTrail;
+  note: AuditNotes['note'];
+  tallies: Tallies;
+  chores: readonly Chore[];
+  /** Stores the queued entries and counts. */
+  close(): Promise<void>;
+}
 
 /** @param parts `wasEmpty`: the store was empty when this process started. @throws AppError `storage_unavailable` */
 export async function createAudit(parts: {
@@ -18,7 +25,7 @@ export async function createAudit(parts: {
   events: EventSource;
   days: number;
   clock: () => number;
-}) {
+}): Promise<Audit> {
   const { storage, events, days, clock } = parts;
   const { store } = storage;
   const onStored = (audit: AuditRecord) => events.audited({ audit });
@@ -34,8 +41,7 @@ export async function createAudit(parts: {
     note: notes.note,
     tallies,
     chores,
-    /** Stores the queued entries and counts. */
-    async close(): Promise<void> {
+    async close() {
       await Promise.all([notes.settle(), tallies.close()]);
     },
   };

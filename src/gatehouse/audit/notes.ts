@@ -5,7 +5,12 @@ import { createCollapse } from './collapse.ts';
 import type { AuditEntry, AuditRecord } from './kinds.ts';
 import type { AuditTrail } from './trail.ts';
 
-export type AuditNotes = ReturnType<typeof createAuditNotes>;
+export interface AuditNotes {
+  /** Queues an entry. Never throws. An action that must not happen unrecorded awaits `AuditTrail.append` instead. */
+  note(entry: AuditEntry): void;
+  /** Resolves once every entry is stored, or after a few seconds. */
+  settle(): Promise<void>;
+}
 
 /** Entries of one write: those of one request, and of others in the same moment. */
 const MAX_TOGETHER = 20;
@@ -19,7 +24,7 @@ export function createAuditNotes(parts: {
   clock: () => number;
   onStored?: (record: AuditRecord) => void;
   lost: (count: number) => void;
-}) {
+}): AuditNotes {
   const { trail, clock, onStored, lost } = parts;
   const queue = createWriteQueue({ lost });
   let open: Parameters<AuditTrail['appendAll']>[0][number][] | undefined;
@@ -41,10 +46,8 @@ export function createAuditNotes(parts: {
 
   const collapse = createCollapse(clock, keep);
   return {
-    /** Queues an entry. Never throws. An action that must not happen unrecorded awaits `AuditTrail.append` instead. */
     note: collapse.note,
-    /** Resolves once every entry is stored, or after a few seconds. */
-    async settle(): Promise<void> {
+    async settle() {
       collapse.flush();
       await queue.close();
     },

@@ -1,7 +1,7 @@
 /** Counts of events by five minutes, hour and day: kept in memory, written together every few seconds, for all processes. */
-import { changeJson } from '../../shared/storage/change-json.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
+import { updateRecord } from '../../shared/storage/update-record.ts';
 import { DAY_MS, DAY_SECONDS, HOUR_MS, isoTime } from '../../shared/time.ts';
 
 const TALLIED = [
@@ -36,10 +36,17 @@ const MAX_READS = 3;
 
 type Counts = TallySpan['counts'];
 
-export type Tallies = ReturnType<typeof createTallies>;
+export interface Tallies {
+  /** Synchronous; never throws. */
+  count(event: Tallied): void;
+  /** The last spans including the current one, oldest first. */
+  read(unit: TallyUnit, number: number): Promise<TallySpan[]>;
+  /** Writes the remaining counts and stops. */
+  close(): Promise<void>;
+}
 
 /** @param parts `lost`: called with the number of counts that could not be stored before the process stops */
-export function createTallies(parts: { store: Store; clock: () => number; lost?: (counts: number) => void }) {
+export function createTallies(parts: { store: Store; clock: () => number; lost?: (counts: number) => void }): Tallies {
   const { store, clock, lost } = parts;
   /** By unit and name of the span. */
   let unwritten = new Map<string, { unit: TallyUnit; counts: Counts }>();
@@ -67,9 +74,9 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
     current = { slot, counts: {} };
   };
 
-  const add = (name: string, unit: TallyUnit, counts: Counts): Promise<void> => {
+  const add = async (name: string, unit: TallyUnit, counts: Counts): Promise<void> => {
     const { lifetimeSeconds } = UNITS[unit];
-    return changeJson<Counts>(store, { key: keys.tally(name), lifetimeSeconds }, {}, (stored) => added(stored, counts));
+    await updateRecord<Counts>(store, keys.tally(name), (stored = {}) => added(stored, counts), { lifetimeSeconds });
   };
 
   const unwrittenOf = (unit: TallyUnit): number =>
@@ -121,8 +128,7 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
   };
 
   return {
-    /** Synchronous; never throws. */
-    count(event: Tallied): void {
+    count(event) {
       const slot = Math.floor(clock() / UNITS.minutes.milliseconds);
       if (slot !== current.slot) {
         gather();
@@ -132,8 +138,7 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
       scheduleFlush();
     },
 
-    /** The last spans including the current one, oldest first. */
-    async read(unit: TallyUnit, number: number): Promise<TallySpan[]> {
+    async read(unit, number) {
       for (let reading = 1; ; reading += 1) {
         const written = writing;
         await written;
@@ -143,8 +148,7 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
       }
     },
 
-    /** Writes the remaining counts and stops. */
-    async close(): Promise<void> {
+    async close() {
       closed = true;
       clearTimeout(timer);
       await flush();

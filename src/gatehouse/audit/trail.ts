@@ -50,9 +50,23 @@ const TRIM_BATCH = 50;
 /** The indexes that `trim` reads. */
 const TRIMMED = [ALL_ENTRIES, CHANGES, OTHERS];
 
-export type AuditTrail = ReturnType<typeof createAuditTrail>;
+export interface AuditTrail {
+  /** Resolves once the entry is stored. `at`: milliseconds since the epoch. @throws AppError `storage_unavailable` */
+  append(entry: AuditEntry, at?: number): Promise<void>;
+  /** As `append`, all or none. `stored` is called with the record of each, by default `onStored`. */
+  appendAll(entries: readonly DatedEntry[]): Promise<void>;
+  /** By the id of its record. */
+  find(id: string): Promise<AuditRecord | undefined>;
+  page(request: PageRequest): Promise<AuditPage>;
+  /** The entries of several indexes as one list, newest first. @param accepts the entries to list */
+  merged(indexes: readonly string[], accepts: (record: AuditRecord) => boolean): MergedSource<AuditRecord>;
+  /** Every matching entry, oldest first, read in batches. */
+  export(filter?: AuditFilter): AsyncIterable<AuditRecord>;
+  /** Removes expired entries, and the oldest changes and other entries beyond their maximum. Returns how many. */
+  trim(): Promise<number>;
+}
 
-export function createAuditTrail(parts: AuditTrailParts) {
+export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
   const { store, clock, days = 365, maxEntries = 1_000_000, onStored } = parts;
   const log = keys.auditLog;
 
@@ -115,19 +129,16 @@ export function createAuditTrail(parts: AuditTrailParts) {
   };
 
   return {
-    /** Resolves once the entry is stored. `at`: milliseconds since the epoch. @throws AppError `storage_unavailable` */
-    append: (entry: AuditEntry, at = clock()): Promise<void> => appendAll([{ entry, at }]),
+    append: (entry, at = clock()) => appendAll([{ entry, at }]),
 
-    /** As `append`, all or none. `stored` is called with the record of each, by default `onStored`. */
     appendAll,
 
-    /** By the id of its record. */
-    async find(id: string): Promise<AuditRecord | undefined> {
+    async find(id) {
       const [entry] = await store.logEntries(log, [storedIdOf(id)]);
       return entry && decodeEntry(entry);
     },
 
-    async page({ after, limit, filter = {}, searchMs = SEARCH_MS }: PageRequest): Promise<AuditPage> {
+    async page({ after, limit, filter = {}, searchMs = SEARCH_MS }) {
       const indexes = await narrowest(filter);
       const until = performance.now() + searchMs;
       const items: AuditRecord[] = [];
@@ -153,8 +164,7 @@ export function createAuditTrail(parts: AuditTrailParts) {
       }
     },
 
-    /** The entries of several indexes as one list, newest first. @param accepts the entries to list */
-    merged: (indexes: readonly string[], accepts: (record: AuditRecord) => boolean): MergedSource<AuditRecord> => ({
+    merged: (indexes, accepts) => ({
       page: (options) => unionPage(store, indexes, options),
       async load(positions) {
         const records = await entriesAt(positions);
@@ -165,8 +175,7 @@ export function createAuditTrail(parts: AuditTrailParts) {
       },
     }),
 
-    /** Every matching entry, oldest first, read in batches. */
-    async *export(filter: AuditFilter = {}): AsyncIterable<AuditRecord> {
+    async *export(filter = {}) {
       let after: string | undefined;
       do {
         const read = await store.readLog(log, { limit: BATCH, ...(after === undefined ? {} : { after }) });
@@ -178,8 +187,7 @@ export function createAuditTrail(parts: AuditTrailParts) {
       } while (after !== undefined);
     },
 
-    /** Removes expired entries, and the oldest changes and other entries beyond their maximum. Returns how many. */
-    async trim(): Promise<number> {
+    async trim() {
       let removed = await removeOldest(ALL_ENTRIES, { until: clock() - days * DAY_MS });
       for (const index of [CHANGES, OTHERS]) {
         removed += await removeOldest(index, { count: (await store.count(index)) - maxEntries });

@@ -3,7 +3,9 @@ import { createHash, randomUUID } from 'node:crypto';
 import { type Dataset, type DatasetAbout, openDataset } from '../../shared/bin/dataset.ts';
 import type { FileReport } from '../../shared/bin/dataset-file.ts';
 import { keys } from '../../shared/storage/keys.ts';
+import type { Versioned } from '../../shared/storage/records.ts';
 import type { Store, Write } from '../../shared/storage/store.ts';
+import { type Updated, updateRecord } from '../../shared/storage/update-record.ts';
 import { HOUR_MS, isoTime } from '../../shared/time.ts';
 import type { DatasetChange } from './dataset-change.ts';
 import { decodeDataset, type EncodedDataset, encodeDataset } from './dataset-codec.ts';
@@ -89,29 +91,25 @@ const STAGED_SECONDS = ABANDONED_MS / 1000;
 export function createStoredDatasets(parts: { store: Store; clock: () => number }): StoredDatasets {
   const { store, clock } = parts;
 
-  const read = async (): Promise<{ versions?: DatasetVersions; version: number }> => {
+  const read = async (): Promise<DatasetVersions | undefined> => {
     const record = await store.get(keys.binDataset);
-    return record ? { versions: JSON.parse(record.value), version: record.version } : { version: 0 };
+    return record && (JSON.parse(record.value) as DatasetVersions);
   };
 
-  /**
-   * Repeats the change if another import or rollback came in between.
-   * @param claim a step of the same write; undefined once it is no longer possible
-   */
+  /** @param claim a step of the same write; undefined once it is no longer possible */
   const change = async (
     next: (now: DatasetVersions | undefined) => DatasetVersions | undefined,
     claim?: () => Promise<Write | undefined>,
-  ) => {
-    for (;;) {
-      const { versions, version } = await read();
-      const changed = next(versions);
+  ): Promise<Updated<DatasetVersions> | undefined> => {
+    let steps: Write[] = [];
+    const claimAndChange = async (now: DatasetVersions | undefined) => {
       const claimed = await claim?.();
-      if (!changed || (claim && !claimed)) return undefined;
-      const put: Write = { put: keys.binDataset, value: JSON.stringify(changed), ifVersion: version };
-      if (!(await store.write(claimed ? [put, claimed] : [put]))) continue;
-      await store.publish(CHANNEL, changed.current?.id ?? BUILT_IN_ID);
-      return changed;
-    }
+      steps = claimed ? [claimed] : [];
+      return claim && !claimed ? undefined : next(now);
+    };
+    const changed = await updateRecord(store, keys.binDataset, claimAndChange, { steps: () => steps });
+    if (changed) await store.publish(CHANNEL, idIn(changed.after));
+    return changed;
   };
 
   const listVersion = (id: string) => store.write([{ index: keys.binDatasetVersions, add: id, score: clock() }]);
@@ -132,7 +130,11 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
       options.onPart?.(bytes.length);
     }
     return {
-      ...{ ...about, id, report, digest: digestOf(packed), bytes: packed.length },
+      ...about,
+      id,
+      report,
+      digest: digestOf(packed),
+      bytes: packed.length,
       importedAt: isoTime(clock()),
       parts: part,
     };
@@ -154,24 +156,21 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     replaces?: string,
     claim?: () => Promise<Write | undefined>,
   ): Promise<DatasetVersion | undefined> => {
-    let dropped: string | undefined;
-    const changed = await change((now) => {
-      if (replaces !== undefined && idIn(now) !== replaces) return undefined;
-      dropped = now?.previous?.id;
-      return { ...now, current, ...(now && { previous: now.current }) };
-    }, claim);
+    const isExpected = (now: DatasetVersions | undefined) => replaces === undefined || idIn(now) === replaces;
+    const changed = await change(
+      (now) => (isExpected(now) ? { ...now, current, ...(now && { previous: now.current }) } : undefined),
+      claim,
+    );
     if (!changed) return undefined;
-    await removeUnused(dropped);
+    await removeUnused(changed.before?.previous?.id);
     return current;
   };
 
-  const readStaged = async (): Promise<{ staged?: StagedDataset; version: number }> => {
+  const stagedOf = async (id: string): Promise<Versioned<StagedDataset> | undefined> => {
     const record = await store.get(keys.binDatasetUpload);
-    return record ? { staged: JSON.parse(record.value), version: record.version } : { version: 0 };
-  };
-  const stagedOf = async (id: string) => {
-    const { staged, version } = await readStaged();
-    return staged?.version.id === id ? { staged, version } : undefined;
+    if (!record) return undefined;
+    const staged = JSON.parse(record.value) as StagedDataset;
+    return staged.version.id === id ? { value: staged, version: record.version } : undefined;
   };
 
   const removeParts = async (id: string): Promise<void> => {
@@ -183,7 +182,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
   };
 
   const removeUnused = async (dropped: string | undefined): Promise<void> => {
-    const { versions } = await read();
+    const versions = await read();
     const used = [versions?.current?.id, versions?.previous?.id];
     const { items } = await store.page(keys.binDatasetVersions, { limit: MAX_VERSIONS });
     for (const { member, score } of items) {
@@ -193,8 +192,8 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
   };
 
   return {
-    currentId: async () => idIn((await read()).versions),
-    versions: async () => (await read()).versions,
+    currentId: async () => idIn(await read()),
+    versions: read,
     load: (version) => loadParts(store, version),
     async save(dataset, report, onPart) {
       const version = await saveParts(await encodeDataset(dataset.packed), report, { onPart });
@@ -204,22 +203,19 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     async stage({ dataset, report, change, replaces }) {
       const version = await saveParts(dataset, report, { lifetimeSeconds: STAGED_SECONDS });
       const staged: StagedDataset = { version, change, replaces, expiresAt: isoTime(clock() + STAGED_SECONDS * 1000) };
-      const value = JSON.stringify(staged);
-      for (;;) {
-        const { staged: earlier, version: ifVersion } = await readStaged();
-        const put = { put: keys.binDatasetUpload, value, lifetimeSeconds: STAGED_SECONDS, ifVersion };
-        if (!(await store.write([put]))) continue;
-        if (earlier) await removeParts(earlier.version.id);
-        return staged;
-      }
+      const replaced = await updateRecord<StagedDataset>(store, keys.binDatasetUpload, () => staged, {
+        lifetimeSeconds: STAGED_SECONDS,
+      });
+      if (replaced?.before) await removeParts(replaced.before.version.id);
+      return staged;
     },
-    staged: async (id) => (await stagedOf(id))?.staged,
+    staged: async (id) => (await stagedOf(id))?.value,
     async importStaged(id) {
       const found = await stagedOf(id);
-      if (!found || !(await keepParts(found.staged.version))) return undefined;
-      const current = { ...found.staged.version, importedAt: isoTime(clock()) };
+      if (!found || !(await keepParts(found.value.version))) return undefined;
+      const current = { ...found.value.version, importedAt: isoTime(clock()) };
       // In the same write, since another process that replaces or discards the upload deletes its parts.
-      return makeCurrent(current, found.staged.replaces.id, async () => {
+      return makeCurrent(current, found.value.replaces.id, async () => {
         const upload = await stagedOf(id);
         return upload && { delete: keys.binDatasetUpload, ifVersion: upload.version };
       });
@@ -230,12 +226,14 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
       await removeParts(id);
       return true;
     },
-    rollback: (to) =>
-      change((now) =>
+    async rollback(to) {
+      const changed = await change((now) =>
         now && (now.previous?.id ?? BUILT_IN_ID) === to
           ? { ...now, current: now.previous, previous: now.current }
           : undefined,
-      ),
+      );
+      return changed?.after;
+    },
     onChange: (listener) => store.subscribe(CHANNEL, listener),
   };
 }

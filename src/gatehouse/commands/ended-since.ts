@@ -6,7 +6,7 @@ import { type ConnectedApp, connectedAppSchema } from '../../shared/provider/con
 import type { UserSessions } from '../../shared/sessions/user-sessions.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { isOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
-import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { shellQuoted } from '../../shared/text.ts';
 import type { AuditEvent } from '../audit/kinds.ts';
@@ -25,7 +25,7 @@ export interface EndedAgain {
 /** The storage after the restore. */
 export interface RestoredStorage {
   store: Pick<Store, 'get' | 'count'>;
-  sealer: Pick<Sealer, 'open'>;
+  sealedJson: Pick<SealedJson, 'open'>;
   sessions: Pick<UserSessions, 'count' | 'list'>;
 }
 
@@ -205,17 +205,12 @@ const STEPS: Partial<Record<AuditEvent, (entry: Entry) => Step | undefined>> = {
 };
 
 /** The API takes a whole registration. An app that cannot be opened cannot be used either. */
-async function disabling(id: string, { store, sealer }: RestoredStorage): Promise<string | undefined> {
+async function disabling(id: string, { store, sealedJson }: RestoredStorage): Promise<string | undefined> {
   const key = keys.connectedApp(id);
   const record = await store.get(key);
   if (!record) return undefined;
-  const opened = await sealer.open(record.value, key).catch((error: unknown) => {
-    if (error instanceof SealError) return undefined;
-    throw error;
-  });
-  if (opened === undefined) return undefined;
-  const { app } = JSON.parse(opened) as { app: ConnectedApp };
-  if (app.disabled) return undefined;
+  const { app } = (await sealedJson.open<{ app: ConnectedApp }>(record.value, key)) ?? {};
+  if (!app || app.disabled) return undefined;
   const registration = Object.entries(app).filter(([name]) => name in connectedAppSchema.shape);
   const body = { ...Object.fromEntries(registration), disabled: true, version: record.version };
   return curl('PUT', ['connected-apps', id], body);

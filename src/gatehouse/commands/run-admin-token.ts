@@ -3,7 +3,6 @@
 import { AppError } from '../../shared/errors.ts';
 import { newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
 import { allPages } from '../../shared/storage/paging.ts';
-import { createSealedJson } from '../../shared/storage/sealed-json.ts';
 import type { OpenedStorage } from '../../shared/storage/storage.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../shared/time.ts';
 import {
@@ -11,7 +10,7 @@ import {
   type AdminTokenScope,
   type AdminTokens,
   createAdminTokens,
-} from '../admin/admin-tokens/admin-token.ts';
+} from '../admin-tokens/admin-tokens.ts';
 import { withStorage } from './open-storage.ts';
 import { auditedByOperator } from './operator-trail.ts';
 import type { Terminal } from './terminal.ts';
@@ -26,8 +25,8 @@ export const list = ({ source }: Terminal) => withStorage(source, (storage) => l
 export const revoke = ({ source }: Terminal, id: string) =>
   withStorage(source, (storage) => revokeAdminToken(storage, id));
 
-const adminTokensOf = ({ store, sealer }: OpenedStorage) =>
-  createAdminTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
+const adminTokensOf = ({ store, sealedJson }: OpenedStorage) =>
+  createAdminTokens({ store, sealedJson, clock: Date.now });
 
 export type ListedToken = Awaited<ReturnType<typeof listAdminTokens>>[number];
 

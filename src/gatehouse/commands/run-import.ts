@@ -6,7 +6,6 @@ import { createObservability } from '../../shared/observability/observability.ts
 import { createAddressPolicy } from '../../shared/outbound/address-policy.ts';
 import { createOutbound } from '../../shared/outbound/outbound.ts';
 import { answerKeyRollCall } from '../../shared/storage/key-roll-call.ts';
-import { createSealedJson } from '../../shared/storage/sealed-json.ts';
 import { createAudit } from '../audit/audit.ts';
 import { createConnectedApps } from '../connected-apps/connected-apps.ts';
 import { createGrants } from '../grants/grants.ts';
@@ -33,11 +32,10 @@ export async function importConnections(terminal: Terminal, file: string): Promi
   const fromFile = readFileApps(terminal, config);
   const size = statSync(file, { throwIfNoEntry: false })?.size;
   if (size === undefined) throw new AppError('invalid_request', { detail: `${file} cannot be read: check the path.` });
-  return withStorage(terminal.source, async (opened) => {
-    const { store, sealer } = opened;
+  return withStorage(terminal.source, async (storage) => {
+    const { store, sealer } = storage;
     // A key rotation meanwhile would leave records behind that this process seals with the old key.
     await answerKeyRollCall(store, sealer);
-    const storage = { ...opened, sealedJson: createSealedJson(sealer) };
     const clock = Date.now;
     const random = Math.random;
     const monotonicClock = () => performance.now();

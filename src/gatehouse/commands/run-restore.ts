@@ -44,6 +44,6 @@ export async function restore(terminal: Terminal, file: string, options: Restore
     if (!known) return { ...backup, ...filled, ended: undefined };
     const sealedJson = createSealedJson(sealer);
     const { ofUsers: sessions } = createSessionStore({ store, sealedJson, lifetimes, clock: Date.now });
-    return { ...backup, ...filled, ended: await endedAgain(known, { store, sealer, sessions }) };
+    return { ...backup, ...filled, ended: await endedAgain(known, { store, sealedJson, sessions }) };
   });
 }

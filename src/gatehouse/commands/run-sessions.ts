@@ -2,7 +2,6 @@
 import { loadSessionConfig } from '../../shared/config/config.ts';
 import { StartRefused } from '../../shared/errors.ts';
 import { createSessionStore } from '../../shared/sessions/sessions.ts';
-import { createSealedJson } from '../../shared/storage/sealed-json.ts';
 import { withStorage } from './open-storage.ts';
 import { auditedByOperator } from './operator-trail.ts';
 import { type Terminal, withProgress } from './terminal.ts';
@@ -10,8 +9,7 @@ import { type Terminal, withProgress } from './terminal.ts';
 export async function endAllSessions(terminal: Terminal): Promise<number> {
   const { values: lifetimes, faults } = loadSessionConfig(terminal.source);
   if (faults.length > 0) throw new StartRefused(faults);
-  return withStorage(terminal.source, async ({ store, sealer }) => {
-    const sealedJson = createSealedJson(sealer);
+  return withStorage(terminal.source, async ({ store, sealedJson }) => {
     const { ofUsers } = createSessionStore({ store, sealedJson, lifetimes, clock: Date.now });
     const listed = await ofUsers.count();
     return auditedByOperator(store, [{ event: 'session.everyone_ended', facts: { listed } }], () =>

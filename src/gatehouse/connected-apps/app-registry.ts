@@ -6,9 +6,11 @@ import {
   connectedAppSchema,
 } from '../../shared/provider/connected-app.ts';
 import { keys } from '../../shared/storage/keys.ts';
+import { createOpenedRecords } from '../../shared/storage/opened-records.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
-import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
-import type { Store, StoredRecord } from '../../shared/storage/store.ts';
+import { SealError } from '../../shared/storage/sealed.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
+import type { Store } from '../../shared/storage/store.ts';
 import type { ReplaceableApps } from './current-apps.ts';
 import type { ClientManagement } from './dynamic-registration.ts';
 import { isIssuedFor, registrationOf } from './registration.ts';
@@ -33,7 +35,50 @@ export type RegistrationExtras = Pick<RegisteredApp, 'secretExpiresAt' | 'manage
 /** The sealed record. */
 type SealedApp = Omit<RegisteredApp, 'version'>;
 
-export type AppRegistry = Awaited<ReturnType<typeof createAppRegistry>>;
+/** An app that cannot be opened: its key is gone, or it is damaged. */
+interface UnreadableApp {
+  id: string;
+  unreadable: true;
+}
+
+export interface AppRegistry {
+  /** Reads the store. */
+  list(): Promise<(RegisteredApp | UnreadableApp)[]>;
+  /** @throws SealError for an app that cannot be opened */
+  find(id: string): Promise<RegisteredApp | undefined>;
+  /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
+  isFromFile(id: string): boolean;
+  /** Whether tokens of this app may be used at this moment: other processes learn of a deletion or a move a moment later. */
+  isRegistered(app: ConnectedApp): Promise<boolean>;
+  /** The registered apps whose client secret ends at a known time, in milliseconds since the epoch. From memory. */
+  secretEnds(): { app: string; endsAt: number }[];
+  /** Uses these apps of `CONNECTED_APPS_FILE` from now on. An unchanged app has to be the same object as before. */
+  useFile(replaced: readonly ConnectedApp[]): void;
+  /** Undefined where the id is taken. */
+  create(
+    registration: ConnectedAppRegistration,
+    clientSecret: string | undefined,
+    extras?: RegistrationExtras,
+  ): Promise<RegisteredApp | undefined>;
+  /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
+  replace(
+    before: RegisteredApp,
+    registration: ConnectedAppRegistration,
+    secret: string | undefined | 'kept',
+  ): Promise<RegisteredApp | undefined>;
+  /**
+   * Creates and replaces several apps in one write. Returns false, with nothing changed, where one was changed or removed
+   * since, or the id of a new one is taken.
+   */
+  putAll(wanted: readonly (AppChange & { before: RegisteredApp | undefined })[]): Promise<boolean>;
+  /** Returns false where the app was changed or removed since. */
+  remove(id: string, version: number): Promise<boolean>;
+  /** True where the stored app cannot be opened. */
+  isUnreadable(id: string): Promise<boolean>;
+  /** Removes an app that cannot be opened. Returns false for any other. */
+  removeUnreadable(id: string): Promise<boolean>;
+  close(): Promise<void>;
+}
 
 const CHANNEL = 'connected-apps';
 /** Changes are polled as well, since a notification can be lost with its connection. */
@@ -42,38 +87,35 @@ const POLL_MS = 700;
 /** @param parts `apps`: holds the apps of the file, and is updated after every change */
 export async function createAppRegistry(parts: {
   store: Store;
-  sealer: Sealer;
+  sealedJson: SealedJson;
   apps: ReplaceableApps;
   clock: () => number;
-}) {
-  const { store, sealer, apps, clock } = parts;
+}): Promise<AppRegistry> {
+  const { store, sealedJson, apps, clock } = parts;
   let fromFile = apps.list();
   let inFile = idsOf(fromFile);
+  /** The apps of the last load, by the keys of their records. */
   let opened = new Map<string, RegisteredApp>();
   /** The change counter and the keys of the last load: a new key may open an app that could not be opened before. */
   let loaded = '';
 
-  const open = async (id: string, { value, version }: StoredRecord): Promise<RegisteredApp> => {
-    const cached = opened.get(id);
-    if (cached?.version === version) return cached;
-    const record = JSON.parse(await sealer.open(value, keys.connectedApp(id))) as SealedApp;
-    return { ...record, app: Object.freeze(record.app), version };
-  };
+  const records = createOpenedRecords<RegisteredApp>({
+    store,
+    cache: { get: (key) => opened.get(key) },
+    async open(key, { value, version }) {
+      const record = await sealedJson.openOrThrow<SealedApp>(value, key);
+      return { ...record, app: Object.freeze(record.app), version };
+    },
+  });
+  const find = (id: string) => records.find(keys.connectedApp(id));
 
-  const find = async (id: string): Promise<RegisteredApp | undefined> => {
-    const stored = await store.get(keys.connectedApp(id));
-    return stored && open(id, stored);
-  };
-
-  /** True where the stored app cannot be opened: its key is gone, or it is damaged. */
   const isUnreadable = (id: string): Promise<boolean> =>
     find(id).then(
       () => false,
       (error: unknown) => error instanceof SealError || Promise.reject(error),
     );
 
-  /** Reads the store. An app that cannot be opened has only an id. */
-  const list = async () => {
+  const list = async (): Promise<(RegisteredApp | UnreadableApp)[]> => {
     const ids = await allMembers(store, keys.connectedApps);
     const listed = await Promise.all(
       ids.map(async (id) => {
@@ -91,10 +133,10 @@ export async function createAppRegistry(parts: {
 
   const load = async (): Promise<void> => {
     const change = (await store.get(keys.connectedAppsChange))?.version ?? 0;
-    const current = [change, ...sealer.kids].join(' ');
+    const current = [change, ...sealedJson.kids].join(' ');
     if (current === loaded) return;
     const readable = (await list()).filter((one): one is RegisteredApp => 'app' in one);
-    opened = new Map(readable.map((one) => [one.app.id, one]));
+    opened = new Map(readable.map((one) => [keys.connectedApp(one.app.id), one]));
     replaceApps();
     loaded = current;
   };
@@ -126,7 +168,7 @@ export async function createAppRegistry(parts: {
 
   const writesOf = async (record: SealedApp, ifVersion: number): Promise<Parameters<Store['write']>[0]> => {
     const { id } = record.app;
-    const value = await sealer.seal(JSON.stringify(record), keys.connectedApp(id));
+    const value = await sealedJson.seal(record, keys.connectedApp(id));
     return [
       { put: keys.connectedApp(id), value, ifVersion },
       { index: keys.connectedApps, add: id, score: record.createdAt },
@@ -136,7 +178,6 @@ export async function createAppRegistry(parts: {
   const put = async (record: SealedApp, ifVersion: number): Promise<RegisteredApp | undefined> =>
     (await change(await writesOf(record, ifVersion))) ? find(record.app.id) : undefined;
 
-  /** Returns false where the app was changed or removed since. */
   const remove = (id: string, version: number): Promise<boolean> =>
     change([
       { delete: keys.connectedApp(id), ifVersion: version },
@@ -150,52 +191,31 @@ export async function createAppRegistry(parts: {
   return {
     list,
     find,
-    /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
-    isFromFile: (id: string) => inFile.has(id),
-
-    /** Whether tokens of this app may be used at this moment: other processes learn of a deletion or a move a moment later. */
-    async isRegistered(app: ConnectedApp): Promise<boolean> {
+    isFromFile: (id) => inFile.has(id),
+    async isRegistered(app) {
       const current = fromFile.find(({ id }) => id === app.id) ?? (await find(app.id))?.app;
       return current !== undefined && isIssuedFor(registrationOf(app), current);
     },
 
-    /** The registered apps whose client secret ends at a known time, in milliseconds since the epoch. From memory. */
     secretEnds: () =>
       [...opened.values()].flatMap(({ app, secretExpiresAt }) =>
         secretExpiresAt === undefined || inFile.has(app.id) ? [] : [{ app: app.id, endsAt: secretExpiresAt }],
       ),
 
-    /** Uses these apps of `CONNECTED_APPS_FILE` from now on. An unchanged app has to be the same object as before. */
-    useFile(replaced: readonly ConnectedApp[]): void {
+    useFile(replaced) {
       fromFile = replaced;
       inFile = idsOf(replaced);
       replaceApps();
       reloadInBackground();
     },
 
-    /** Undefined where the id is taken. */
-    async create(
-      registration: ConnectedAppRegistration,
-      clientSecret: string | undefined,
-      extras?: RegistrationExtras,
-    ): Promise<RegisteredApp | undefined> {
-      return put({ ...newRecord(registration, clientSecret, clock()), ...extras }, 0);
-    },
+    create: (registration, clientSecret, extras) =>
+      put({ ...newRecord(registration, clientSecret, clock()), ...extras }, 0),
 
-    /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
-    async replace(
-      before: RegisteredApp,
-      registration: ConnectedAppRegistration,
-      secret: string | undefined | 'kept',
-    ): Promise<RegisteredApp | undefined> {
-      return put(changedRecord(before, { registration, secret }, clock()), before.version);
-    },
+    replace: (before, registration, secret) =>
+      put(changedRecord(before, { registration, secret }, clock()), before.version),
 
-    /**
-     * Creates and replaces several apps in one write. Returns false, with nothing changed, where one was changed or removed
-     * since, or the id of a new one is taken.
-     */
-    async putAll(wanted: readonly (AppChange & { before: RegisteredApp | undefined })[]): Promise<boolean> {
+    async putAll(wanted) {
       if (wanted.length === 0) return true;
       const now = clock();
       const writes = wanted.map(({ before, ...next }) =>
@@ -209,13 +229,12 @@ export async function createAppRegistry(parts: {
     remove,
     isUnreadable,
 
-    /** Removes an app that cannot be opened. Returns false for any other. */
-    async removeUnreadable(id: string): Promise<boolean> {
+    async removeUnreadable(id) {
       const stored = await store.get(keys.connectedApp(id));
       return stored !== undefined && (await isUnreadable(id)) && remove(id, stored.version);
     },
 
-    async close(): Promise<void> {
+    async close() {
       clearInterval(poll);
       await unsubscribe();
       await loading.catch(() => undefined);

@@ -31,12 +31,14 @@ interface AppCheckParts extends CallParts {
   clock: () => number;
 }
 
-export type AppCheck = ReturnType<typeof createAppCheck>;
+export interface AppCheck {
+  /** One finding for each check, in the order of `CHECKS`; never throws for what the provider does. */
+  run(registered: ConnectedApp): Promise<Finding[]>;
+}
 
-export function createAppCheck(parts: AppCheckParts) {
+export function createAppCheck(parts: AppCheckParts): AppCheck {
   return {
-    /** One finding for each check, in the order of `CHECKS`; never throws for what the provider does. */
-    async run(registered: ConnectedApp): Promise<Finding[]> {
+    async run(registered) {
       // Caches are keyed by the app object, so a copy makes the metadata source call the provider again.
       const app = { ...registered };
       const own = ownCallback(app, parts.publicHref);
@@ -185,7 +187,7 @@ const NO_SIGN_IN_YET = 'No user has signed in or connected with this app yet. Ch
 
 function refreshToken(
   { refreshToken: isIssued, expiresIn }: Observation,
-  advice: ReturnType<typeof offlineAdvice>,
+  advice: Pick<Finding, 'advice' | 'pointer'>,
 ): Finding {
   if (isIssued === undefined) return cannotTell('refresh_token', NO_SIGN_IN_YET);
   if (isIssued) return fine('refresh_token', 'The last sign-in returned a refresh token.');
@@ -200,7 +202,7 @@ function refreshToken(
 }
 
 /** Providers that do not list `offline_access` may refuse the request for it. */
-function offlineAdvice({ scopes }: ConnectedApp, listed: unknown) {
+function offlineAdvice({ scopes }: ConnectedApp, listed: unknown): Pick<Finding, 'advice' | 'pointer'> {
   if (Array.isArray(listed) && listed.includes('offline_access') && !scopes.includes('offline_access'))
     return { advice: 'Request the scope offline_access.', pointer: '#/scopes' };
   const advice =

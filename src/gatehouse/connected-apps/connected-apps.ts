@@ -2,41 +2,68 @@
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { createProvider, type ProviderParts } from '../../shared/provider/provider.ts';
-import type { Sealer } from '../../shared/storage/sealed.ts';
+import type { ProviderClient } from '../../shared/provider/provider-client.ts';
+import type { Chore } from '../../shared/storage/chore.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
-import { createAppRegistry } from './app-registry.ts';
-import { createAppCheck } from './check.ts';
-import { createCurrentApps } from './current-apps.ts';
-import { createDynamicRegistration } from './dynamic-registration.ts';
-import { verifyLogoutToken } from './logout-token.ts';
+import { type AppRegistry, createAppRegistry } from './app-registry.ts';
+import { type AppCheck, createAppCheck } from './check.ts';
+import { type CurrentApps, createCurrentApps } from './current-apps.ts';
+import { createDynamicRegistration, type DynamicRegistration } from './dynamic-registration.ts';
+import { type VerifiedLogoutToken, verifyLogoutToken } from './logout-token.ts';
 import { createObservations } from './observations.ts';
-import { createOwnKeys } from './own-keys.ts';
-import { createProviderFacts } from './provider-facts.ts';
-import { createScheduledChecks } from './scheduled-checks.ts';
+import { createOwnKeys, type OwnKeys } from './own-keys.ts';
+import { createProviderFacts, type ReadProviderFacts } from './provider-facts.ts';
+import { createScheduledChecks, type ScheduledChecks } from './scheduled-checks.ts';
 
-export type ConnectedApps = Awaited<ReturnType<typeof createConnectedApps>>;
+export interface ConnectedApps {
+  apps: CurrentApps;
+  registry: AppRegistry;
+  provider: ProviderClient;
+  ownKeys: OwnKeys;
+  /** @throws ProviderError where the provider's metadata or keys are unavailable */
+  verifyLogoutToken(app: ConnectedApp, token: string): Promise<VerifiedLogoutToken>;
+  /** The doctor. */
+  check: AppCheck;
+  checks: ScheduledChecks;
+  chores: readonly Chore[];
+  readProviderFacts: ReadProviderFacts;
+  /** Has the metadata of every provider read again before its next use. */
+  readMetadataAgain(): void;
+  registration: DynamicRegistration;
+  close(): Promise<void>;
+}
 
 /** @param parts `fromFile`: the apps of `CONNECTED_APPS_FILE`. @throws AppError `storage_unavailable` */
 export async function createConnectedApps(
   parts: ProviderParts & {
-    storage: { store: Store; sealer: Sealer };
+    storage: { store: Store; sealedJson: SealedJson };
     fromFile: readonly ConnectedApp[];
     /** Of a server; commands check on no schedule. */
     config?: { connectionCheckSeconds: number };
     events?: Pick<Events, 'ownKeysReplaced' | 'appCheckChanged'>;
     publicHref: string;
   },
-) {
+): Promise<ConnectedApps> {
   const { storage, outbound, fromFile, config, events, publicHref, clock } = parts;
-  const { store, sealer } = storage;
+  const { store, sealedJson } = storage;
   const apps = createCurrentApps(fromFile);
-  const ownKeys = createOwnKeys({ store, sealer, clock, onReplaced: (cause) => events?.ownKeysReplaced({ cause }) });
+  const ownKeys = createOwnKeys({
+    store,
+    sealedJson,
+    clock,
+    onReplaced: (cause) => events?.ownKeysReplaced({ cause }),
+  });
   const observations = createObservations({ store, clock });
   const { metadata, jwts, provider } = createProvider({ ...parts, ownKeys, onTokens: observations.record });
-  const registry = await createAppRegistry({ store, sealer, apps, clock });
+  const registry = await createAppRegistry({ store, sealedJson, apps, clock });
   const check = createAppCheck({ outbound, metadata, provider, observations, clock, publicHref });
   const checks = createScheduledChecks({
-    ...{ store, apps, check, events, clock },
+    store,
+    apps,
+    check,
+    events,
+    clock,
     changedAt: async (id) => (registry.isFromFile(id) ? 0 : ((await registry.find(id))?.changedAt ?? 0)),
     seconds: config?.connectionCheckSeconds ?? 0,
   });
@@ -45,13 +72,11 @@ export async function createConnectedApps(
     registry,
     provider,
     ownKeys,
-    verifyLogoutToken: (app: ConnectedApp, token: string) => verifyLogoutToken(jwts, app, token),
-    /** The doctor. */
+    verifyLogoutToken: (app, token) => verifyLogoutToken(jwts, app, token),
     check,
     checks,
     chores: checks.chores,
     readProviderFacts: createProviderFacts({ metadata, examine: outbound.examine }),
-    /** Has the metadata of every provider read again before its next use. */
     readMetadataAgain: metadata.doubtAll,
     registration: createDynamicRegistration({ outbound }),
     close: registry.close,

@@ -11,38 +11,48 @@ export const threadUrlOf = (app: ThreadApp, granted?: string): string =>
   (grantedApiBaseUrl(app, granted) ?? app.apiBaseUrl).replace(/\/+$/, '') + app.threadPath;
 
 /** Each call reads the current list: administrators change it while requests run. */
-export type CurrentApps = Omit<ReplaceableApps, 'replace'>;
-export type ReplaceableApps = ReturnType<typeof createCurrentApps>;
-
-export function createCurrentApps(apps: readonly ConnectedApp[]) {
-  let current = snapshotOf(apps);
+export interface CurrentApps {
+  /** Includes disabled apps. */
+  list(): readonly ConnectedApp[];
+  /** Also finds a disabled app, whose connections can still be listed and ended: check before you use the app. */
+  find(id: string): ConnectedApp | undefined;
+  /** Those for every user come before those for some. */
+  signInApps(): ConnectedApp[];
+  threadApps(): ThreadApp[];
   /**
    * The app for a thread request that names none: the one that the user signed in with, otherwise the only one that
    * serves threads. Undefined where neither exists.
    */
+  usualThreadApp(signInAppId: string | undefined): ThreadApp | undefined;
+  /**
+   * The named app, otherwise the usual one.
+   * @throws AppError `invalid_request` without a usual one, `not_found` where the named one is unknown or disabled
+   */
+  threadApp(id: string | undefined, signInAppId?: string): ThreadApp;
+}
+
+export interface ReplaceableApps extends CurrentApps {
+  /** An unchanged app has to stay the same object, since caches use it as their key. */
+  replace(changed: readonly ConnectedApp[]): void;
+}
+
+export function createCurrentApps(apps: readonly ConnectedApp[]): ReplaceableApps {
+  let current = snapshotOf(apps);
   const usualThreadApp = (signInAppId: string | undefined): ThreadApp | undefined => {
     const { threadApps } = current;
     const only = threadApps.length === 1 ? threadApps[0] : undefined;
     return threadApps.find(({ id }) => id === signInAppId) ?? only;
   };
   return {
-    /** An unchanged app has to stay the same object, since caches use it as their key. */
-    replace(changed: readonly ConnectedApp[]): void {
+    replace(changed) {
       current = snapshotOf(changed);
     },
-    /** Includes disabled apps. */
     list: () => current.apps,
-    /** Also finds a disabled app, whose connections can still be listed and ended: check before you use the app. */
-    find: (id: string) => current.byId.get(id),
-    /** Those for every user come before those for some. */
+    find: (id) => current.byId.get(id),
     signInApps: () => current.signInApps,
     threadApps: () => current.threadApps,
     usualThreadApp,
-    /**
-     * The named app, otherwise the usual one.
-     * @throws AppError `invalid_request` without a usual one, `not_found` where the named one is unknown or disabled
-     */
-    threadApp(id: string | undefined, signInAppId?: string): ThreadApp {
+    threadApp(id, signInAppId) {
       const { threadApps, byId } = current;
       if (id !== undefined) {
         const named = threadApps.find((app) => app.id === id);

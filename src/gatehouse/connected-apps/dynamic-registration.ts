@@ -64,12 +64,24 @@ const managementSchema = z.object({
     .regex(/^[A-Za-z0-9\-._~+/]+=*$/),
 });
 
-export type DynamicRegistration = ReturnType<typeof createDynamicRegistration>;
-
 /** Neither function throws for a failure of the provider. */
-export function createDynamicRegistration({ outbound }: { outbound: Pick<Outbound, 'fetch'> }) {
+export interface DynamicRegistration {
+  /**
+   * Registers the client once, and deletes a registration that cannot be used.
+   * @param endpoint the provider's `registration_endpoint`
+   * @param initialAccessToken required by some providers (RFC 7591 section 3); not stored
+   */
+  register(
+    endpoint: string,
+    requested: RequestedClient,
+    initialAccessToken: string | undefined,
+  ): Promise<RegistrationOutcome>;
   /** RFC 7592 section 2.3. */
-  const withdraw = async ({ url, token }: ClientManagement): Promise<Withdrawal> => {
+  withdraw(management: ClientManagement): Promise<Withdrawal>;
+}
+
+export function createDynamicRegistration({ outbound }: { outbound: Pick<Outbound, 'fetch'> }): DynamicRegistration {
+  const withdraw: DynamicRegistration['withdraw'] = async ({ url, token }) => {
     try {
       const headers = { accept: 'application/json', ...bearer(token) };
       const { ok, status } = await outbound.fetch(url, { method: 'DELETE', headers }, LIMITS);
@@ -82,16 +94,7 @@ export function createDynamicRegistration({ outbound }: { outbound: Pick<Outboun
 
   return {
     withdraw,
-    /**
-     * Registers the client once, and deletes a registration that cannot be used.
-     * @param endpoint the provider's `registration_endpoint`
-     * @param initialAccessToken required by some providers (RFC 7591 section 3); not stored
-     */
-    async register(
-      endpoint: string,
-      requested: RequestedClient,
-      initialAccessToken: string | undefined,
-    ): Promise<RegistrationOutcome> {
+    async register(endpoint, requested, initialAccessToken) {
       const headers = {
         accept: 'application/json',
         'content-type': 'application/json',

@@ -21,7 +21,7 @@ export interface LogoutToken {
 }
 
 /** `fault`: a fixed text for logs and for the provider; it repeats nothing from the token. */
-type VerifiedLogoutToken = { token: LogoutToken } | { fault: string };
+export type VerifiedLogoutToken = { token: LogoutToken } | { fault: string };
 
 const MAX_AGE_SECONDS = 600;
 /** How long a logout token can be accepted, from the first moment to the last. */

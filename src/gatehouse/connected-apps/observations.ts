@@ -16,12 +16,18 @@ export interface Observation {
   rotates?: boolean;
 }
 
-export type Observations = ReturnType<typeof createObservations>;
+export interface Observations {
+  read(appId: string): Promise<Observation | undefined>;
+  /** Records facts beside those that are known. */
+  save(appId: string, seen: Omit<Observation, 'at'>): Promise<void>;
+  /** Records what a token response shows, in the background. */
+  record: OnTokens;
+}
 
 /** How often an unchanged observation is written again. */
 const REWRITE_INTERVAL_MS = HOUR_MS;
 
-export function createObservations(parts: { store: Store; clock: () => number }) {
+export function createObservations(parts: { store: Store; clock: () => number }): Observations {
   const { store, clock } = parts;
   const latest = new Map<string, Observation>();
 
@@ -30,7 +36,6 @@ export function createObservations(parts: { store: Store; clock: () => number })
     return stored && (JSON.parse(stored.value) as Observation);
   };
 
-  /** Records facts beside those that are known. */
   const save = async (appId: string, seen: Omit<Observation, 'at'>): Promise<void> => {
     const stored = latest.has(appId) ? undefined : await read(appId);
     // Another call may have recorded something during the read.
@@ -44,7 +49,6 @@ export function createObservations(parts: { store: Store; clock: () => number })
     await store.write([{ put: keys.observation(appId), value }]);
   };
 
-  /** Records what a token response shows, in the background. */
   const record: OnTokens = ({ id }, { refreshToken, expiresInSeconds }, sent) => {
     const hasToken = refreshToken !== undefined;
     const ofToken = sent === undefined ? { refreshToken: hasToken } : { rotates: hasToken && refreshToken !== sent };

@@ -15,11 +15,23 @@ import {
 } from 'jose';
 import { codeOf } from '../../shared/errors.ts';
 import { keys } from '../../shared/storage/keys.ts';
-import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
+import { SealError } from '../../shared/storage/sealed.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_MS, HOUR_MS } from '../../shared/time.ts';
 
-export type OwnKeys = ReturnType<typeof createOwnKeys>;
+export interface OwnKeys {
+  /** The published keys: when each was made, and when it signs, or begins to. Times in milliseconds since the epoch. */
+  list(): Promise<{ kid: string; signs: boolean; madeAt: number; signsFrom: number }[]>;
+  /** Signs a JWT for `seconds`: at most `afterMilliseconds`, since the key may be removed after that. */
+  sign(claims: JWTPayload, options: { typ: string; seconds: number }): Promise<string>;
+  /** The claims of a JWT that we signed and that passes the rules; otherwise undefined. */
+  verify(token: string, rules: JWTVerifyOptions): Promise<JWTPayload | undefined>;
+  /** The keys of `/.well-known/jwks.json`, including the next one. */
+  publicKeys(): Promise<JSONWebKeySet>;
+  /** Publishes the next key now, unless one is published; it signs from `aheadMilliseconds` later. */
+  rotate(): Promise<void>;
+}
 
 interface OwnKey {
   kid: string;
@@ -47,19 +59,19 @@ const UNKNOWN_KEY_CACHE_MS = 1_000;
 
 export function createOwnKeys(parts: {
   store: Store;
-  sealer: Sealer;
+  sealedJson: SealedJson;
   clock: () => number;
   /** Called where the stored keys could not be opened and new ones were made. */
   onReplaced?: (cause: unknown) => void;
-}) {
-  const { store, sealer, clock, onReplaced } = parts;
+}): OwnKeys {
+  const { store, sealedJson, clock, onReplaced } = parts;
   const imported = new Map<string, Promise<CryptoKey>>();
   let cached: { keys: readonly OwnKey[]; readAt: number } | undefined;
   let reading: Promise<readonly OwnKey[]> | undefined;
 
   const open = async (sealed: string): Promise<OwnKey[]> => {
     try {
-      return JSON.parse(await sealer.open(sealed, keys.ownKeys)) as OwnKey[];
+      return await sealedJson.openOrThrow<OwnKey[]>(sealed, keys.ownKeys);
     } catch (error) {
       // New keys cost little: what the old ones signed is valid for minutes only.
       if (!(error instanceof SealError)) throw error;
@@ -75,7 +87,7 @@ export function createOwnKeys(parts: {
       const stored = record ? await open(record.value) : [];
       const next = await change(stored, clock());
       if (!record || !sameKeys(stored, next)) {
-        const value = await sealer.seal(JSON.stringify(next), keys.ownKeys);
+        const value = await sealedJson.seal(next, keys.ownKeys);
         if (!(await store.write([{ put: keys.ownKeys, value, ifVersion: record?.version ?? 0 }]))) continue;
       }
       cached = { keys: next, readAt: clock() };
@@ -112,31 +124,26 @@ export function createOwnKeys(parts: {
   };
 
   return {
-    /** The published keys: when each was made, and when it signs, or begins to. */
-    async list(): Promise<{ kid: string; signs: boolean; madeAt: number; signsFrom: number }[]> {
+    async list() {
       const stored = await current();
       const { kid: signing } = signingKeyOf(stored, clock());
       return stored.map(({ kid, madeAt, signsFrom }) => ({ kid, signs: kid === signing, madeAt, signsFrom }));
     },
-    /** Signs a JWT for `seconds`: at most `afterMilliseconds`, since the key may be removed after that. */
-    async sign(claims: JWTPayload, { typ, seconds }: { typ: string; seconds: number }): Promise<string> {
+    async sign(claims, { typ, seconds }) {
       const key = await signingKey();
       const iat = Math.floor(clock() / 1000);
       return new SignJWT({ ...claims, jti: randomUUID(), iat, exp: iat + seconds })
         .setProtectedHeader({ alg: ALGORITHM, kid: key.kid, typ })
         .sign(await privateKey(key));
     },
-    /** The claims of a JWT that we signed and that passes the rules; otherwise undefined. */
-    async verify(token: string, rules: JWTVerifyOptions): Promise<JWTPayload | undefined> {
+    async verify(token, rules) {
       const first = await verifyWith(await current(), token, rules);
       if (first !== 'unknown_key') return first;
       const again = await verifyWith(await current(UNKNOWN_KEY_CACHE_MS), token, rules);
       return again === 'unknown_key' ? undefined : again;
     },
-    /** The keys of `/.well-known/jwks.json`, including the next one. */
-    publicKeys: async (): Promise<JSONWebKeySet> => ({ keys: (await current()).map(publicJwk) }),
-    /** Publishes the next key now, unless one is published; it signs from `aheadMilliseconds` later. */
-    async rotate(): Promise<void> {
+    publicKeys: async () => ({ keys: (await current()).map(publicJwk) }),
+    async rotate() {
       await load(async (stored, now) => {
         const due = await dueKeys(stored, now);
         const hasNext = due.some(({ signsFrom }) => signsFrom > now);

@@ -16,7 +16,14 @@ export interface LastCheck {
   findings: Finding[];
 }
 
-export type ScheduledChecks = ReturnType<typeof createScheduledChecks>;
+export interface ScheduledChecks {
+  /** The last result; undefined if the app has not been checked yet. */
+  read(appId: string): Promise<LastCheck | undefined>;
+  /** Checks an app now, and keeps the result. */
+  run(app: ConnectedApp): Promise<LastCheck>;
+  forget(appId: string): Promise<unknown>;
+  chores: readonly Chore[];
+}
 
 /** An app is due after this part of the interval: the rest is for delays. */
 const DUE = 0.75;
@@ -37,7 +44,7 @@ export function createScheduledChecks(parts: {
   seconds: number;
   events: Pick<Events, 'appCheckChanged'> | undefined;
   clock: () => number;
-}) {
+}): ScheduledChecks {
   const { store, apps, check, changedAt, seconds, events, clock } = parts;
   const intervalMs = seconds * 1000;
   const firstAt = clock() + Math.min(MAX_FIRST_MS, intervalMs / 4);
@@ -81,11 +88,9 @@ export function createScheduledChecks(parts: {
   const chores: readonly Chore[] = seconds === 0 ? [] : [{ name: 'check-apps', everyMilliseconds, work }];
 
   return {
-    /** The last result; undefined if the app has not been checked yet. */
     read,
-    /** Checks an app now, and keeps the result. */
     run,
-    forget: (appId: string) => store.write([{ delete: keys.appCheck(appId) }]),
+    forget: (appId) => store.write([{ delete: keys.appCheck(appId) }]),
     chores,
   };
 }

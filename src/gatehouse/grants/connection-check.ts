@@ -12,8 +12,7 @@ import { connectionOf, type ListedConnection, memberOf } from './connection-inde
 import { type Grant, isBackingOff } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
-import type { Refresher } from './refresh.ts';
-import { ifDue, isIdle } from './refresh-state.ts';
+import { ifDue, isIdle, type Refresher } from './refresh.ts';
 
 interface Options {
   isDisabled: (userId: string) => Promise<boolean>;
@@ -97,27 +96,33 @@ export function createConnectionCheck(parts: {
     return { failed: refreshed.grant, ofApp: isLimit || outcome.kind === 'app_fault' };
   };
 
+  /** What a check that throws is left to: the next round; but where the storage is down, the same part is repeated. */
+  const checkUnlessBroken = (...of: Parameters<typeof check>): Promise<Result> =>
+    check(...of).catch((error: unknown) => {
+      if (error instanceof AppError && error.code === 'storage_unavailable') throw error;
+      return 'not_due';
+    });
+
   /**
    * Checks these at the same time, and returns those that were left out.
    * @param isRetry checks only those whose last refresh failed in an outage
    */
-  const checkAll = async (some: readonly ListedConnection[], options: Options, isRetry: boolean) => {
-    const results = await Promise.all(
-      some.map((one) =>
-        check(one, options, isRetry).catch((error: unknown): Result => {
-          // Checked in the next round; but where the storage is down, the same part is repeated.
-          if (error instanceof AppError && error.code === 'storage_unavailable') throw error;
-          return 'not_due';
-        }),
-      ),
+  const checkAll = async (connections: readonly ListedConnection[], options: Options, isRetry: boolean) => {
+    const checked = await Promise.all(
+      connections.map(async (connection) => ({
+        connection,
+        result: await checkUnlessBroken(connection, options, isRetry),
+      })),
     );
-    const answering = new Set(some.filter((_one, at) => results[at] === 'answered').map(({ appId }) => appId));
-    for (const [at, { appId }] of some.entries()) {
-      const result = results[at];
+    const answering = new Set(
+      checked.filter(({ result }) => result === 'answered').map(({ connection }) => connection.appId),
+    );
+    for (const { connection, result } of checked) {
+      const { appId } = connection;
       // A provider that responds to others has a fault with this one alone.
       if (typeof result === 'object' && (result.ofApp || !answering.has(appId))) failed.set(appId, result.failed);
     }
-    return some.filter((_one, at) => results[at] === 'left_out');
+    return checked.filter(({ result }) => result === 'left_out').map(({ connection }) => connection);
   };
 
   const placeOf = async (appId: string): Promise<Place> => {
@@ -132,34 +137,39 @@ export function createConnectionCheck(parts: {
       : { ...place, size: await store.count(keys.connections('app', appId)), countedAt: clock() };
   };
 
+  /** Up to `limit` members of an app's list, in the order of the list. @param after of the last page; undefined: the first */
+  const readList = async (appId: string, after: string | undefined, limit: number) => {
+    const options = after === undefined ? { limit } : { limit, after };
+    const { items, next } = await store.page(keys.connections('app', appId), options);
+    return { members: items.map(({ member }) => member), next };
+  };
+
   /** Checks the next part of an app's list: as much of it as the time since the last part is of a round. */
   const checkNext = async (app: ConnectedApp, place: Place, { options, isOver }: Turn): Promise<void> => {
     const { size } = place;
     if (size === 0) return;
-    const owed = Math.min(size, place.owed + (size * Math.max(0, clock() - place.at)) / roundMs);
-    const due = Math.min(MAX_BATCH, Math.ceil(owed));
-    let { after, again } = place;
+    const backlog = Math.min(size, place.owed + (size * Math.max(0, clock() - place.at)) / roundMs);
+    const due = Math.min(MAX_BATCH, Math.ceil(backlog));
+    let { after, again: deferred } = place;
     let read = 0;
-    // One at first, then more, so that a provider that is away gets one call.
-    for (let limit = 1; !isOver() && !isAway(app.id); limit = Math.min(MAX_CONCURRENT, 2 * limit)) {
-      let some = again.slice(0, limit);
-      again = again.slice(limit);
-      if (some.length === 0) {
-        if (read >= due) break;
-        const pageOptions = { limit: Math.min(limit, due - read) };
-        const page = await store.page(
-          keys.connections('app', app.id),
-          after === undefined ? pageOptions : { ...pageOptions, after },
-        );
-        some = page.items.map(({ member }) => member);
-        after = page.next;
-        read = after === undefined ? due : read + some.length;
+    let limit = 1;
+    while (!isOver() && !isAway(app.id) && (deferred.length > 0 || read < due)) {
+      let batch = deferred.slice(0, limit);
+      deferred = deferred.slice(limit);
+      if (batch.length === 0) {
+        const { members, next } = await readList(app.id, after, Math.min(limit, due - read));
+        batch = members;
+        after = next;
+        // At the end of the list, the part is done.
+        read = next === undefined ? due : read + members.length;
       }
-      const left = await checkAll(some.map(connectionOf), options, false);
-      again = [...left.map(memberOf), ...again];
-      if (left.length > 0) break;
+      const leftOut = await checkAll(batch.map(connectionOf), options, false);
+      deferred = [...leftOut.map(memberOf), ...deferred];
+      if (leftOut.length > 0) break;
+      limit = wider(limit);
     }
-    const next: Place = { ...place, after, at: clock(), owed: after === undefined ? 0 : owed - read, again };
+    const owed = after === undefined ? 0 : backlog - read;
+    const next: Place = { ...place, after, at: clock(), owed, again: deferred };
     // Saved after the checks: those of a process that is killed are repeated, and find the grants no longer idle.
     await store.write([
       { put: keys.connectionCheck(app.id), value: JSON.stringify(next), lifetimeSeconds: DAY_SECONDS },
@@ -167,12 +177,14 @@ export function createConnectionCheck(parts: {
   };
 
   /** Checks these connections of one app, whose refresh failed, so that the end of an outage is noticed soon. */
-  const checkFailed = async (some: readonly ListedConnection[], { options, isOver }: Turn): Promise<void> => {
+  const checkFailed = async (connections: readonly ListedConnection[], { options, isOver }: Turn): Promise<void> => {
     let done = 0;
-    for (let limit = 1; done < some.length && !isOver(); limit = Math.min(MAX_CONCURRENT, 2 * limit)) {
-      const next = some.slice(done, done + limit).filter(({ appId }) => !isAway(appId));
-      await checkAll(next, options, true);
+    let limit = 1;
+    while (done < connections.length && !isOver()) {
+      const batch = connections.slice(done, done + limit).filter(({ appId }) => !isAway(appId));
+      await checkAll(batch, options, true);
       done += limit;
+      limit = wider(limit);
     }
   };
 
@@ -185,8 +197,8 @@ export function createConnectionCheck(parts: {
     const options = { limit: MAX_BATCH, ...(doubtsAfter !== undefined && { after: doubtsAfter }) };
     const { items, next } = await store.page(index, options);
     doubtsAfter = next;
-    const near = items.map(({ member }) => connectionOf(member)).filter(({ appId }) => !isAway(appId));
-    return Map.groupBy(near, ({ appId }) => appId);
+    const reachable = items.map(({ member }) => connectionOf(member)).filter(({ appId }) => !isAway(appId));
+    return Map.groupBy(reachable, ({ appId }) => appId);
   };
 
   const work = async (options: Options, turn: ChoreTurn): Promise<void> => {
@@ -194,10 +206,10 @@ export function createConnectionCheck(parts: {
     let failure: unknown;
     const checkApp = async (app: ConnectedApp, place: Place, inDoubt: readonly ListedConnection[]): Promise<void> => {
       const endsAt = performance.now() + MAX_WORK_MS;
-      const its: Turn = { options, isOver: () => turn.isOver() || performance.now() >= endsAt };
+      const appTurn: Turn = { options, isOver: () => turn.isOver() || performance.now() >= endsAt };
       try {
-        await checkNext(app, place, its);
-        await checkFailed(inDoubt, its);
+        await checkNext(app, place, appTurn);
+        await checkFailed(inDoubt, appTurn);
       } catch (error) {
         failure = error;
       }
@@ -205,8 +217,8 @@ export function createConnectionCheck(parts: {
     try {
       // While the provider of one app is slow, the others are checked at their times.
       while (!turn.isOver() && failure === undefined) {
-        const near = apps.list().filter(({ id, disabled }) => !disabled && !isAway(id) && pool.load(id) === 0);
-        const places = await Promise.all(near.map(async (app) => ({ app, place: await placeOf(app.id) })));
+        const idle = apps.list().filter(({ id, disabled }) => !disabled && !isAway(id) && pool.load(id) === 0);
+        const places = await Promise.all(idle.map(async (app) => ({ app, place: await placeOf(app.id) })));
         const inDoubt = await nextFailed();
         // The app that has waited longest comes first.
         for (const { app, place } of places.toSorted((one, other) => one.place.at - other.place.at)) {
@@ -229,3 +241,6 @@ export function createConnectionCheck(parts: {
       ? []
       : [{ name: 'check-connections', everyMilliseconds: pauseMs, work: (turn) => work(options, turn) }];
 }
+
+/** One at first, then more, so that a provider that is away gets one call. */
+const wider = (limit: number): number => Math.min(MAX_CONCURRENT, 2 * limit);

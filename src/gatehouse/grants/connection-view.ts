@@ -6,7 +6,8 @@ import { type ConnectedApp, isUsable } from '../../shared/provider/connected-app
 import type { ProviderReply } from '../../shared/provider/provider-reply.ts';
 import { isoOrNull, isoTime } from '../../shared/time.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
-import type { Connection, Connections, Disconnected } from './connections.ts';
+import type { Connection } from './connection.ts';
+import type { Connections, Disconnected } from './connections.ts';
 import { OFFLINE } from './consent.ts';
 import { FAILURE_WORDS, type FailureCause, failureText } from './grant.ts';
 import { missingScopes, requestedScopes } from './missing-scopes.ts';

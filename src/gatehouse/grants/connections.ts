@@ -8,49 +8,12 @@ import { keys } from '../../shared/storage/keys.ts';
 import type { Write } from '../../shared/storage/store.ts';
 import { isIssuedFor, registrationOf } from '../connected-apps/registration.ts';
 import type { ConnectLinks } from './connect-links.ts';
+import { type Connection, connectionOfGrant } from './connection.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
-import type { StoredGrant } from './grant.ts';
-import {
-  type FailureCause,
-  type Grant,
-  type Health,
-  healthOf,
-  isBroken,
-  isUnchecked,
-  revocationToken,
-  seenBy,
-} from './grant.ts';
+import { type Grant, isBroken, revocationToken, type StoredGrant } from './grant.ts';
 import { type GrantReading, type GrantStore, undoWrite } from './grant-store.ts';
-import { checkedAtOf, notCheckedSince } from './refresh-state.ts';
 import type { Revocations } from './revocations.ts';
-
-export interface Connection {
-  /** Undefined where the grant cannot be read. */
-  id: string | undefined;
-  app: string;
-  health: Health;
-  cause: FailureCause | undefined;
-  /** For administrators: the provider's error code, or a fixed word. */
-  reason?: string | undefined;
-  scopes: readonly string[];
-  /** Undefined where it is not known what was requested. */
-  requestedScopes: readonly string[] | undefined;
-  /** Scopes that the app had when the user chose fewer. */
-  declinedScopes?: readonly string[] | undefined;
-  account: Grant['account'];
-  /** Of the grant, as it was stored. */
-  apiBaseUrl?: string | undefined;
-  /** Milliseconds since the epoch. */
-  connectedAt: number | undefined;
-  /** When the provider last issued an access token. */
-  refreshedAt: number | undefined;
-  /** When the provider last issued tokens, or ended the grant. */
-  checkedAt?: number | undefined;
-  /** Of one whose health says that it works: when that was last known, if that is too long ago to say so. */
-  notCheckedSince?: number | undefined;
-  lastUsedAt: number | undefined;
-}
 
 /**
  * How the revocation ended. `pending`: the provider did not confirm it, and it will be retried. `unconfirmed`: it cannot be
@@ -108,43 +71,8 @@ export function createConnections(parts: {
 }) {
   const { grants, revocations, links, findApp, isRegistered, checkSeconds, events, clock } = parts;
 
-  const toConnection = (app: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection => {
-    if ('unreadable' in stored) {
-      const unknown = { requestedScopes: undefined, connectedAt: undefined, refreshedAt: undefined, lastUsedAt };
-      return {
-        id: undefined,
-        app,
-        health: 'reconnect_needed',
-        cause: 'unreadable',
-        scopes: [],
-        account: {},
-        ...unknown,
-      };
-    }
-    const registered = findApp(app);
-    const grant = registered ? seenBy(registered, stored.grant) : stored.grant;
-    const { scopes, requestedScopes, declinedScopes, account, apiBaseUrl, connectedAt, obtainedAt, failure } = grant;
-    const refreshedAt = isUnchecked(grant) ? undefined : obtainedAt;
-    const health = healthOf(grant, clock());
-    // An expired grant without a refresh token is marked only when it is used.
-    const cause = failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined);
-    const times = { connectedAt, refreshedAt, checkedAt: checkedAtOf(grant), lastUsedAt };
-    const isWell = health === 'active' || health === 'expiring';
-    const stale = isWell ? notCheckedSince(times, clock(), checkSeconds) : undefined;
-    const asked = { scopes, requestedScopes, declinedScopes };
-    return {
-      id: grant.id,
-      app,
-      health,
-      cause,
-      reason: failure?.reason,
-      ...asked,
-      account,
-      apiBaseUrl,
-      ...times,
-      notCheckedSince: stale,
-    };
-  };
+  const toConnection = (appId: string, stored: StoredGrant, lastUsedAt: number | undefined): Connection =>
+    connectionOfGrant(appId, stored, { app: findApp(appId), lastUsedAt, now: clock(), checkSeconds });
 
   /**
    * Revokes the replaced grant of another account. One of the same account is not revoked: most providers keep one grant for

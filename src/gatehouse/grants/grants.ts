@@ -22,8 +22,7 @@ import { createListing } from './listing.ts';
 import { createMissingScopes } from './missing-scopes.ts';
 import { countSetAside, createMovedApps } from './moved-apps.ts';
 import { createNarrowedTokens } from './narrowed-token.ts';
-import { createRefresher } from './refresh.ts';
-import { refreshTimes } from './refresh-state.ts';
+import { createRefresher, refreshTimes } from './refresh.ts';
 import { createRevocations } from './revocations.ts';
 import { createTokenVault } from './token-vault.ts';
 

@@ -8,7 +8,7 @@ import type { StoredGrant } from './grant.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
 import { type GrantStore, undoWrite } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
-import { OTHER_SUBJECT } from './refresh-outcome.ts';
+import { OTHER_SUBJECT } from './refresh-call.ts';
 
 export interface ImportedGrant {
   userId: string;

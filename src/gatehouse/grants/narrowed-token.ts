@@ -7,7 +7,7 @@ import type { StoredGrant } from './grant.ts';
 import { type Grant, healthOf } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
-import { isNarrowingRefusal } from './refresh-outcome.ts';
+import { isNarrowingRefusal } from './refresh-call.ts';
 
 /** Left out: all granted scopes, all resources of the app. */
 export interface Narrowing {
@@ -51,7 +51,7 @@ export function createNarrowedTokens(parts: { grants: GrantStore; refresher: Ref
       const isFresh =
         cachedToken?.result.expiresAt !== undefined && cachedToken.result.expiresAt - clock() > MIN_LIFETIME_MS;
       if (isFresh && current && isOf(current, cachedToken)) return cachedToken.result;
-      const refreshed = await refresher.narrow({ userId, app, scopes, resource });
+      const refreshed = await refresher.attempt({ userId, app, scopes, resource });
       const result = resultOf(refreshed, scopes, app, clock());
       const { refreshToken, consentedAt } = workingGrant(refreshed.stored) ?? {};
       if (result.kind === 'narrowed' && refreshToken !== undefined && consentedAt !== undefined)

@@ -9,20 +9,34 @@ import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Fence, Leases } from '../../shared/storage/lease.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
-import type { StoredGrant } from './grant.ts';
-import { type Grant, hasUsableToken } from './grant.ts';
-import { type GrantStore, storedAsSeenBy } from './grant-store.ts';
-import { createOpenEntry, type RefreshCall } from './refresh-journal.ts';
-import { createRefreshOutcomes, OTHER_SUBJECT } from './refresh-outcome.ts';
 import {
-  ifDue,
-  isNarrowed,
-  isRefused,
-  mayHaveUnsavedResponse,
-  type RefreshRequest,
-  type RefreshTimes,
-} from './refresh-state.ts';
+  type Grant,
+  hasUsableToken,
+  isBackingOff,
+  isRefreshDue,
+  isUnchecked,
+  type ReadableGrant,
+  type StoredGrant,
+  spreadOf,
+} from './grant.ts';
+import { type GrantStore, storedAsSeenBy } from './grant-store.ts';
+import { createOpenEntry, createRefreshOutcomes, isNarrowed, OTHER_SUBJECT, type RefreshCall } from './refresh-call.ts';
 import type { Revocations } from './revocations.ts';
+
+export interface RefreshRequest {
+  userId: string;
+  app: ConnectedApp;
+  /** The access token that the platform refused (401): refresh even if none is due, unless it was replaced since. */
+  rejected?: string | undefined;
+  /** Refresh even if none is due where the journal has an open entry, so that the entry is closed. */
+  closesJournal?: boolean;
+  /** Refresh even if none is due where the grant has been idle since before this time. */
+  idleSince?: number | undefined;
+  /** Request an access token with only these scopes (RFC 6749 section 6). It is returned and never stored. */
+  scopes?: readonly string[] | undefined;
+  /** Request an access token for this resource alone (RFC 8707 section 2.2). It is returned and never stored. */
+  resource?: string | undefined;
+}
 
 export interface Refreshed {
   /** As the app of the request may use it. */
@@ -46,8 +60,46 @@ const WRITABLE_CHECK_VALID_MS = 500;
 const MAX_ATTEMPTS = 3;
 /** While another process refreshes: how often to load its result (a read), to try for its lease (a write), and for how long. */
 const WAIT = { minPollMs: 5, maxPollMs: 40, leaseAttemptMs: 25, maxMs: 30_000 };
+/** If the platform refuses an access token younger than this, another refresh would not help. */
+const JUST_REFRESHED_MS = 2_000;
+/** No process holds an unsaved response for longer: the provider's deadline, and the retries of the store. */
+const MAX_UNSAVED_MS = 90_000;
 
-export type Refresher = ReturnType<typeof createRefresher>;
+/** A process that lost the store reconnects within this time and saves the response that it holds. */
+const RECONNECT_MS = 1_300;
+const MIN_LEASE_MS = 4_000;
+
+/** Times that follow from how long the store may take for a command. */
+export interface RefreshTimes {
+  /** How long after its last renewal the lease on a refresh ends. */
+  leaseMilliseconds: number;
+  /** How long a new holder of the lease waits for the last one to save its response. */
+  reconnectMilliseconds: number;
+}
+
+/** A process whose writes take the full deadline keeps its lease, and saves its response before another one calls. */
+export function refreshTimes(storageDeadlineMilliseconds: number): RefreshTimes {
+  const reconnectMilliseconds = storageDeadlineMilliseconds + RECONNECT_MS;
+  // The lease is renewed after a third of it, and that write too may take the full deadline.
+  return { reconnectMilliseconds, leaseMilliseconds: Math.max(MIN_LEASE_MS, 1.5 * reconnectMilliseconds) };
+}
+
+export interface Refresher {
+  /**
+   * Refreshes the grant if that is due, and returns the grant; its `failure` says what went wrong.
+   * Concurrent requests for the same user and app share one refresh, in this process and across processes.
+   */
+  refresh(request: RefreshRequest): Promise<StoredGrant | undefined>;
+
+  /** Refreshes the grant, or gets a narrowed access token, and says how the call ended. The same requests share one call. */
+  attempt(request: RefreshRequest): Promise<Refreshed>;
+
+  /** Refreshes each grant that a process left with an open journal entry when it died. */
+  settleAbandoned(findApp: (appId: string) => ConnectedApp | undefined): Promise<void>;
+
+  /** Shuts down: resolves once no refresh is in flight, since a call that was sent is never aborted (R90, F22). */
+  settle(): Promise<void>;
+}
 
 export function createRefresher(parts: {
   grants: GrantStore;
@@ -60,7 +112,7 @@ export function createRefresher(parts: {
   random: () => number;
   /** When the storage last failed over (milliseconds since the epoch). */
   failedOverAt?: (() => number | undefined) | undefined;
-}) {
+}): Refresher {
   const { grants, provider, leases, times, events, clock, random } = parts;
   const openEntry = createOpenEntry(grants, clock);
   const outcomes = createRefreshOutcomes(parts);
@@ -82,7 +134,7 @@ export function createRefresher(parts: {
       },
     });
     const seconds = Math.round(performance.now() - startedAt) / 1000;
-    const outcome = withSameSubject(app, grant, response);
+    const outcome = rejectOtherSubject(app, grant, response);
     const reason = 'reason' in outcome ? outcome.reason : isNarrowed(opened) ? 'for a narrower token' : undefined;
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
     const host = providerHostOf(app);
@@ -162,10 +214,6 @@ export function createRefresher(parts: {
     return started;
   };
 
-  /**
-   * Refreshes the grant if that is due, and returns the grant; its `failure` says what went wrong.
-   * Concurrent requests for the same user and app share one refresh, in this process and across processes.
-   */
   const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
     const { rejected, result } = joinOrStart(request);
     const { stored } = await result;
@@ -193,25 +241,61 @@ export function createRefresher(parts: {
   return {
     refresh,
 
-    /** Refreshes the grant as above, and says how the call ended. */
-    attempt: (request: RefreshRequest) => joinOrStart(request).result,
+    attempt: (request) => joinOrStart(request).result,
 
-    /** Gets an access token with fewer scopes or for one resource. Concurrent requests for the same share one call. */
-    narrow: (request: RefreshRequest) => joinOrStart(request).result,
-
-    /** Refreshes each grant that a process left with an open journal entry when it died. */
-    settleAbandoned(findApp: (appId: string) => ConnectedApp | undefined): Promise<void> {
+    settleAbandoned(findApp) {
       settlement = settleAll(findApp);
       return settlement;
     },
 
-    /** Shuts down: resolves once no refresh is in flight, since a call that was sent is never aborted (R90, F22). */
-    async settle(): Promise<void> {
+    async settle() {
       stopping = true;
       await settlement.catch(() => undefined);
       while (inFlight.size > 0) await Promise.allSettled([...inFlight.values()].map(({ result }) => result));
     },
   };
+}
+
+/** The stored grant if the request needs a call to the provider now; otherwise undefined. */
+export function ifDue(
+  stored: StoredGrant | undefined,
+  request: RefreshRequest,
+  now: number,
+): ReadableGrant | undefined {
+  if (!stored || 'unreadable' in stored) return undefined;
+  const { grant } = stored;
+  const { rejected, closesJournal, idleSince } = request;
+  if (grant.failure?.kind === 'reconnect_needed') return undefined;
+  if (grant.refreshToken && isBackingOff(grant, now)) return undefined;
+  if (isNarrowed(request)) return grant.refreshToken === undefined ? undefined : stored;
+  const needsToken =
+    isRefused(grant, rejected, now) || !hasUsableToken(grant, now) || isRefreshDue(grant, now, spreadOf(grant.userId));
+  // A refresh token in the journal replaces the one in the grant, which is spent.
+  const hasEntryToClose = grant.refresh && (closesJournal || grant.refresh.received !== undefined);
+  const needsCheck = idleSince !== undefined && isIdle(grant, idleSince);
+  return needsToken || hasEntryToClose || needsCheck ? stored : undefined;
+}
+
+/** True where the refresh token was last used before that time. An imported one is left to its import at first. */
+export function isIdle(grant: Grant, since: number): boolean {
+  return grant.refreshToken !== undefined && (isUnchecked(grant) ? grant.connectedAt : grant.obtainedAt) < since;
+}
+
+/** True where the platform refused the access token of this grant, and a refresh may help. */
+export function isRefused(grant: Grant, rejected: string | undefined, now: number): boolean {
+  const age = now - grant.obtainedAt;
+  // A clock that was set back must not make every token look new.
+  const justRefreshed = age >= 0 && age < JUST_REFRESHED_MS;
+  return rejected === grant.accessToken && !justRefreshed;
+}
+
+/** True where the journal does not say how the last call ended: another process may hold a response that it has not saved. */
+export function mayHaveUnsavedResponse({ refresh, failure }: Grant, now: number): boolean {
+  if (!refresh || refresh.received !== undefined) return false;
+  // A failure that was saved since the call started has a later `retryAt` and means that no response came. The `retryAt` of
+  // an older failure is earlier: until then no call starts.
+  const hasEnded = failure !== undefined && failure.retryAt > refresh.startedAt;
+  return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }
 
 /** True where no refresh of the grant is open. */
@@ -225,8 +309,8 @@ function isReplaced({ id, consentedAt }: Grant, stored: StoredGrant | undefined)
   return stored.grant.id !== id || stored.grant.consentedAt !== consentedAt;
 }
 
-/** Refuses a response whose ID token names another subject (OpenID Connect Core section 12.2). */
-function withSameSubject(app: ConnectedApp, { account }: Grant, outcome: RefreshOutcome): RefreshOutcome {
+/** Rejects a response whose ID token names another subject (OpenID Connect Core section 12.2). */
+function rejectOtherSubject(app: ConnectedApp, { account }: Grant, outcome: RefreshOutcome): RefreshOutcome {
   const claims = outcome.kind === 'tokens' ? outcome.response.claims : undefined;
   if (claims === undefined || account.subject === undefined) return outcome;
   const isSame = claims.sub === account.subject && isSameIssuer(app, account, { issuer: issuerOf(app, claims) });

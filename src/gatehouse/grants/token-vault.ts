@@ -3,12 +3,18 @@
 import { AppError } from '../../shared/errors.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { DpopKey } from '../../shared/provider/dpop.ts';
-import type { StoredGrant } from './grant.ts';
-import { type FailureCause, type Grant, hasUsableToken, healthOf } from './grant.ts';
+import {
+  type FailureCause,
+  type Grant,
+  hasUsableToken,
+  healthOf,
+  isRefreshDue,
+  type StoredGrant,
+  spreadOf,
+} from './grant.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';
 import type { MissingScopes } from './missing-scopes.ts';
 import type { Refresher } from './refresh.ts';
-import { needsNoRefresh } from './refresh-state.ts';
 
 /** Expected failures are returned. Only storage errors are thrown. */
 export type TokenResult =
@@ -32,29 +38,29 @@ export type TokenResult =
 
 const MAX_WAIT_MS = 2_000;
 
-export type TokenVault = ReturnType<typeof createTokenVault>;
+export interface TokenVault {
+  /**
+   * An access token, refreshed first where that is due. Where the provider is slow, a token that has not expired is returned
+   * and the refresh continues in the background.
+   * @param rejected the token that the platform just refused, so that another one is needed
+   * @param prefetched a read of the grant that was started with the request
+   */
+  accessToken(userId: string, app: ConnectedApp, rejected?: string, prefetched?: GrantReading): Promise<TokenResult>;
+
+  /** Removes the doubt once the platform has accepted the token. Never rejects. */
+  clearDoubt(userId: string, appId: string, accessToken: string): Promise<void>;
+}
 
 export function createTokenVault(parts: {
   grants: GrantStore;
   refresher: Refresher;
   missing: Pick<MissingScopes, 'announce'>;
   clock: () => number;
-}) {
+}): TokenVault {
   const { grants, refresher, missing, clock } = parts;
 
   return {
-    /**
-     * An access token, refreshed first where that is due. Where the provider is slow, a token that has not expired is returned
-     * and the refresh continues in the background.
-     * @param rejected the token that the platform just refused, so that another one is needed
-     * @param prefetched a read of the grant that was started with the request
-     */
-    async accessToken(
-      userId: string,
-      app: ConnectedApp,
-      rejected?: string,
-      prefetched?: GrantReading,
-    ): Promise<TokenResult> {
+    async accessToken(userId, app, rejected, prefetched) {
       const stored = await grants.load(userId, app, prefetched);
       await missing.announce(app, stored);
       const current = resultOf(stored, rejected, clock());
@@ -71,8 +77,7 @@ export function createTokenVault(parts: {
       return within(refreshed.catch(unlessStoreIsDown), current);
     },
 
-    /** Removes the doubt once the platform has accepted the token. Never rejects. */
-    async clearDoubt(userId: string, appId: string, accessToken: string): Promise<void> {
+    async clearDoubt(userId, appId, accessToken) {
       try {
         const stored = await grants.loadStored(userId, appId);
         if (!stored || 'unreadable' in stored || !isDoubted(stored.grant)) return;
@@ -82,6 +87,21 @@ export function createTokenVault(parts: {
       }
     },
   };
+}
+
+/** True where a request for an access token needs no refresh, or none is possible: then the refresher is not called. */
+export function needsNoRefresh(
+  stored: StoredGrant | undefined,
+  rejected: string | undefined,
+  now: number,
+  userId: string,
+): boolean {
+  if (!stored || 'unreadable' in stored) return true;
+  const { grant } = stored;
+  if (grant.failure?.kind === 'reconnect_needed') return true;
+  if (grant.accessToken === rejected || !hasUsableToken(grant, now)) return false;
+  // The spread costs a hash of the user id, so it is computed only for a token that may be due.
+  return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
 }
 
 /** The result, or the fallback where the result takes too long. */

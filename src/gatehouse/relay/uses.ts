@@ -1,9 +1,9 @@
 /** Counts calls of services by the hour: for each relay token, app and connection, without a write per call. */
 
 import { remembered } from '../../shared/remembered.ts';
-import { changeJson } from '../../shared/storage/change-json.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
+import { updateRecord } from '../../shared/storage/update-record.ts';
 import { DAY_MS, DAY_SECONDS, HOUR_MS } from '../../shared/time.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
 import type { AuditNotes } from '../audit/notes.ts';
@@ -42,7 +42,7 @@ const MAX_AUDITED = 20_000;
 /** A record to which uses are still to be added, by their names. */
 interface UnwrittenRecord {
   uses: Map<string, CountedUse>;
-  write: (counted: readonly CountedUse[]) => Promise<void>;
+  write: (counted: readonly CountedUse[]) => Promise<unknown>;
 }
 
 export type RelayUses = ReturnType<typeof createRelayUses>;
@@ -71,16 +71,17 @@ export function createRelayUses(parts: {
   const addHours =
     (key: string, otherOf: (use: RelayUse) => string | undefined): UnwrittenRecord['write'] =>
     (counted) =>
-      changeJson<StoredHours>(store, { key, lifetimeSeconds: HOURS_LIFETIME_SECONDS }, {}, (stored) =>
-        withHours(stored, counted, otherOf),
-      );
+      updateRecord<StoredHours>(store, key, (stored = {}) => withHours(stored, counted, otherOf), {
+        lifetimeSeconds: HOURS_LIFETIME_SECONDS,
+      });
 
   const addServices =
     (key: string, owner: string): UnwrittenRecord['write'] =>
     (counted) =>
-      changeJson<ServiceUse[]>(store, { key, owner, lifetimeSeconds: SERVICES_LIFETIME_SECONDS }, [], (stored) =>
-        counted.reduce(withService, stored),
-      );
+      updateRecord<ServiceUse[]>(store, key, (stored = []) => counted.reduce(withService, stored), {
+        owner,
+        lifetimeSeconds: SERVICES_LIFETIME_SECONDS,
+      });
 
   const appIn = ({ app }: RelayUse) => (app !== undefined && isApp(app) ? app : undefined);
 

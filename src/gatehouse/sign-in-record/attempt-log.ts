@@ -1,6 +1,7 @@
 /** Records one request of a sign-in: the steps that it passes, what it learns, and how it ends. */
 import type { Events, Origin } from '../../shared/observability/events.ts';
 import { hashOf } from '../../shared/storage/keys.ts';
+import type { Write } from '../../shared/storage/store.ts';
 import type { SignInPurpose } from './attempt.ts';
 import { detailOf, factsOf, unprovenEmail } from './failure-facts.ts';
 import { failureOf, SIGN_IN_FAILURES } from './failures.ts';
@@ -34,8 +35,39 @@ export interface AttemptFacts {
 
 const MAX_DETAIL_CHARACTERS = 500;
 
-export type AttemptLog = ReturnType<typeof openLog>['log'];
-export type AttemptRecorder = ReturnType<typeof createAttemptRecorder>;
+/** What happens in one request of a sign-in. */
+export interface AttemptLog {
+  /** The id of an attempt that begins with this request. */
+  newId: string;
+
+  passed(step: StepName, detail?: string): void;
+
+  /** Passes all steps after the last one, up to and including this one: for checks that are made together. */
+  passedUpTo(step: StepName): void;
+
+  /** Adds facts for the record and the events, however the request ends. */
+  learn(facts: AttemptFacts): void;
+
+  /** Begins to read the record that `succeeded` will change. */
+  prefetch(): void;
+
+  /** As `RecordStore.beginSteps`. @param start `startedAt` in ms since the epoch */
+  beginSteps(start: { state: string; startedAt: number; redirectUri: string }): readonly Write[];
+
+  /** Never rejects. */
+  succeeded(outcome: 'signed_in' | 'connected', userId: string): Promise<void>;
+
+  /** For a failure that the request does not end with: one that ends it is recorded by `record`. Never rejects. */
+  failed(error: unknown): Promise<void>;
+}
+
+export interface AttemptRecorder {
+  /** Runs one request of a sign-in, and records its failure before it rejects. @param app its id, or `unknown` */
+  record<T>(app: string, request: RequestInfo, run: (log: AttemptLog) => Promise<T>): Promise<T>;
+
+  /** True if another browser started the attempt of this state. */
+  isOtherBrowser(request: RequestInfo, state: string): Promise<boolean>;
+}
 
 interface RecorderParts {
   records: Pick<RecordStore, 'beginSteps' | 'add' | 'prefetch' | 'byState'>;
@@ -43,23 +75,19 @@ interface RecorderParts {
   clock: () => number;
 }
 
-export function createAttemptRecorder(parts: RecorderParts) {
+export function createAttemptRecorder(parts: RecorderParts): AttemptRecorder {
   return {
-    /** Runs one request of a sign-in, and records its failure before it rejects. @param app its id, or `unknown` */
-    async record<T>(app: string, request: RequestInfo, run: (log: AttemptLog) => Promise<T>): Promise<T> {
-      const { log, failed } = openLog(parts, app, request);
+    async record(app, request, run) {
+      const log = openLog(parts, app, request);
       try {
         return await run(log);
       } catch (error) {
-        await failed(error);
+        await log.failed(error);
         throw error;
       }
     },
-    /** True if another browser started the attempt of this state. */
-    async isOtherBrowser(
-      { browser, browserSecret, earlierBrowserSecret }: RequestInfo,
-      state: string,
-    ): Promise<boolean> {
+
+    async isOtherBrowser({ browser, browserSecret, earlierBrowserSecret }, state) {
       const record = await parts.records.byState(state).catch(() => undefined);
       if (!record) return false;
       const secrets = [browserSecret, earlierBrowserSecret].filter((secret) => secret !== undefined);
@@ -69,7 +97,7 @@ export function createAttemptRecorder(parts: RecorderParts) {
   };
 }
 
-function openLog({ records, events, clock }: RecorderParts, app: string, request: RequestInfo) {
+function openLog({ records, events, clock }: RecorderParts, app: string, request: RequestInfo): AttemptLog {
   const { reference, origin, browser, browserSecret } = request;
   const source = { browser, browserHash: browserSecret && hashOf(browserSecret), address: origin?.address };
   const steps: Step[] = [];
@@ -92,40 +120,6 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     };
   };
   const inEvents = () => ({ app, userId: known.user?.id, userName: known.user?.email ?? known.user?.name, origin });
-
-  const log = {
-    /** The id of an attempt that begins with this request. */
-    newId: attemptIdOf(reference),
-
-    passed: (step: StepName, detail?: string) => add(step, true, detail),
-
-    /** Passes all steps after the last one, up to and including this one: for checks that are made together. */
-    passedUpTo,
-
-    /** Adds facts for the record and the events, however the request ends. */
-    learn(facts: AttemptFacts): void {
-      known = { ...known, ...facts };
-    },
-
-    /** Begins to read the record that `succeeded` will change. */
-    prefetch(): void {
-      if (known.id !== undefined) reading = records.prefetch(known.id);
-    },
-
-    /** As `RecordStore.beginSteps`. @param start `startedAt` in ms since the epoch */
-    beginSteps({ redirectUri, ...start }: { state: string; startedAt: number; redirectUri: string }) {
-      const { changes } = inRecord();
-      return records.beginSteps({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
-    },
-
-    /** Never rejects. */
-    async succeeded(outcome: 'signed_in' | 'connected', userId: string): Promise<void> {
-      const { changes, attempt } = inRecord();
-      const ending = { outcome, failure: undefined, endedAt: clock() };
-      await records.add(known.state, { ...changes, userId, ...ending }, attempt);
-      events.signInEnded({ ...inEvents(), userId, outcome, steppedUp: known.steppedUp });
-    },
-  };
 
   const failed = async (error: unknown): Promise<void> => {
     const reason = error instanceof SignInError ? error.failure : 'internal';
@@ -150,7 +144,35 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
     events.signInEnded({ ...inEvents(), ...ending, ...(isUnsolicited && { unsolicited: true }) });
   };
 
-  return { log, failed };
+  return {
+    newId: attemptIdOf(reference),
+
+    passed: (step, detail) => add(step, true, detail),
+
+    passedUpTo,
+
+    learn(facts) {
+      known = { ...known, ...facts };
+    },
+
+    prefetch() {
+      if (known.id !== undefined) reading = records.prefetch(known.id);
+    },
+
+    beginSteps({ redirectUri, ...start }) {
+      const { changes } = inRecord();
+      return records.beginSteps({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
+    },
+
+    async succeeded(outcome, userId) {
+      const { changes, attempt } = inRecord();
+      const ending = { outcome, failure: undefined, endedAt: clock() };
+      await records.add(known.state, { ...changes, userId, ...ending }, attempt);
+      events.signInEnded({ ...inEvents(), userId, outcome, steppedUp: known.steppedUp });
+    },
+
+    failed,
+  };
 }
 
 /**

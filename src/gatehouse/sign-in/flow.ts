@@ -5,12 +5,11 @@ import { deriveNonceAndVerifier } from '../../shared/provider/nonce-and-verifier
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import type { IssuedIdToken } from '../../shared/sessions/session.ts';
 import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
-import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
+import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import { completeClaims } from './claims.ts';
 import { type Authorization, createCompletion } from './completion.ts';
 import { createFail, providerFailure } from './fail.ts';
-import { sessionUser } from './identity.ts';
+import { completeClaims, sessionUser } from './identity.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
 import { createStart, type StartRequest } from './start.ts';
 import { fingerprintOf, TRANSACTION_SECONDS, type Transaction } from './transaction.ts';
@@ -24,9 +23,24 @@ interface PendingRequest {
 /** Each may stand in a callback once (R14). */
 const CALLBACK_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description'];
 
-export type SignInFlow = ReturnType<typeof createSignInFlow>;
+export interface SignInFlow {
+  /**
+   * @returns where the browser goes on: the authorization endpoint, or the record of a trial that fails
+   * @throws SignInError
+   */
+  start(request: StartRequest): Promise<string>;
 
-export function createSignInFlow(parts: FlowParts) {
+  /**
+   * @returns where the browser goes on, or undefined where a signed-in user opens a callback that is no longer pending (R10)
+   * @throws SignInError
+   */
+  finish(request: CallbackRequest): Promise<string | undefined>;
+
+  /** Where the provider ends its own session, or undefined where it cannot. @param issued the ID token that began the session */
+  endSessionUrl(appId: string, issued: IssuedIdToken | undefined): Promise<string | undefined>;
+}
+
+export function createSignInFlow(parts: FlowParts): SignInFlow {
   const { apps, provider, connections, recorder, transactions, states, admin, clock, publicHref, recordUrl } = parts;
   const fail = createFail({ apps, publicHref });
   const startAttempt = createStart(parts, fail);
@@ -103,29 +117,8 @@ export function createSignInFlow(parts: FlowParts) {
     }
   };
 
-  /** A trial that fails leads to its record, and not to an error page. */
-  const runAttempt = async <T>(
-    appId: string,
-    info: RequestInfo,
-    run: (log: AttemptLog, markTrial: (attempt: string) => void) => Promise<T>,
-  ): Promise<T | string> => {
-    let trial: string | undefined;
-    const markTrial = (attempt: string) => {
-      trial = recordUrl(attempt);
-    };
-    try {
-      return await recorder.record(appId, info, (log) => run(log, markTrial));
-    } catch (error) {
-      if (trial === undefined || !(error instanceof SignInError)) throw error;
-      return trial;
-    }
-  };
-
-  const finishAttempt = async (
-    request: CallbackRequest,
-    log: AttemptLog,
-    markTrial: (attempt: string) => void,
-  ): Promise<string | undefined> => {
+  /** Takes the pending request of this state, and leaves it to `complete`. */
+  const finishAttempt = async (request: CallbackRequest, log: AttemptLog): Promise<string | undefined> => {
     log.passed('came_back');
     const state = stateOf(request.callback);
     const startedAt = states.madeAt(state);
@@ -135,7 +128,18 @@ export function createSignInFlow(parts: FlowParts) {
     if (!pending) return undefined;
     const { transaction } = pending;
     log.learn({ id: transaction.attempt, purpose: transaction.purpose });
-    if (transaction.purpose === 'connect' && transaction.trial) markTrial(transaction.attempt);
+    const returnTo = complete(request, pending, state, log);
+    const isTrial = transaction.purpose === 'connect' && transaction.trial;
+    return isTrial ? returnTo.catch((error) => trialFailed(error, transaction.attempt, log)) : returnTo;
+  };
+
+  const complete = async (
+    request: CallbackRequest,
+    pending: PendingRequest,
+    state: string,
+    log: AttemptLog,
+  ): Promise<string> => {
+    const { transaction } = pending;
     log.passedUpTo('cookie');
     const app = startedApp(transaction, request);
     // The URL that was sent, with the parameters that came back: the host and path of the request prove nothing.
@@ -144,32 +148,34 @@ export function createSignInFlow(parts: FlowParts) {
     callback.search = request.callback.search;
     const authorization = await authorize(app, pending, { callback, state, log });
     const { returnTo } = transaction;
-    const complete = createCompletion(parts, (failure, about) => fail(failure, { returnTo, ...about }));
-    if (transaction.purpose === 'sign_in') await complete.signIn(authorization, request, log);
-    else await complete.connection(authorization, transaction, request, log);
+    const completion = createCompletion(parts, (failure, about) => fail(failure, { returnTo, ...about }));
+    if (transaction.purpose === 'sign_in') await completion.signIn(authorization, request, log);
+    else await completion.connection(authorization, transaction, request, log);
     return returnTo;
   };
 
+  /** Where an administrator reads why the trial failed, in place of an error page. @throws the error, if it is a bug */
+  const trialFailed = async (error: unknown, attempt: string, log: AttemptLog): Promise<string> => {
+    if (!(error instanceof SignInError)) throw error;
+    await log.failed(error);
+    return recordUrl(attempt);
+  };
+
   return {
-    /** @returns the URL of the authorization endpoint. @throws SignInError */
-    start: (request: StartRequest): Promise<string> =>
-      runAttempt(request.app.id, request.info, (log, markTrial) => {
-        if (request.purpose === 'connect' && request.trial) markTrial(log.newId);
-        return startAttempt(request, log);
+    start: (request) =>
+      recorder.record(request.app.id, request.info, (log) => {
+        const url = startAttempt(request, log);
+        const isTrial = request.purpose === 'connect' && request.trial;
+        return isTrial ? url.catch((error) => trialFailed(error, log.newId, log)) : url;
       }),
 
-    /**
-     * @returns where the browser goes on, or undefined where a signed-in user opens a callback that is no longer pending (R10)
-     * @throws SignInError
-     */
-    finish(request: CallbackRequest): Promise<string | undefined> {
+    finish(request) {
       // The path can hold any text, so the record names an app only if it exists.
       const appId = apps.find(request.appId)?.id ?? 'unknown';
-      return runAttempt(appId, request.info, (log, markTrial) => finishAttempt(request, log, markTrial));
+      return recorder.record(appId, request.info, (log) => finishAttempt(request, log));
     },
 
-    /** Where the provider ends its own session, or undefined where it cannot. @param issued the ID token that began the session */
-    async endSessionUrl(appId: string, issued: IssuedIdToken | undefined): Promise<string | undefined> {
+    async endSessionUrl(appId, issued) {
       const app = apps.find(appId);
       if (!app) return undefined;
       // An app that has moved since gets no ID token of its earlier provider.

@@ -1,7 +1,9 @@
-/** Reads from verified claims which user it is, whether the user may sign in, and whether it is an administrator. Pure. */
+/** Reads from verified claims which user it is, whether the user may sign in, and whether it is an administrator. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { issuerOf } from '../../shared/provider/issuer.ts';
-import type { Claims } from '../../shared/provider/token-response.ts';
+import type { ProviderClient } from '../../shared/provider/provider-client.ts';
+import { ProviderError } from '../../shared/provider/provider-error.ts';
+import type { Claims, TokenResponse } from '../../shared/provider/token-response.ts';
 import type { ProviderSession, SessionUser } from '../../shared/sessions/session.ts';
 import { hashOf } from '../../shared/storage/keys.ts';
 import { userIdOf } from '../users/user-id.ts';
@@ -34,7 +36,26 @@ export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
 }
 
 /** Claims that pages show. Many ID tokens lack them, and a sign-in succeeds without them. */
-export const FRIENDLY_CLAIMS = ['name', 'email'];
+const FRIENDLY_CLAIMS = ['name', 'email'];
+
+/** The claims of the ID token, and from userinfo those that it lacks. @throws ProviderError */
+export async function completeClaims(
+  { provider, admin }: { provider: Pick<ProviderClient, 'userinfo'>; admin: AdminRule },
+  app: ConnectedApp,
+  response: TokenResponse,
+): Promise<Claims | undefined> {
+  const { claims } = response;
+  if (!claims) return undefined;
+  const lacks = (names: string[]) => names.some((name) => claims[name] === undefined);
+  const isDecisive = lacks(decidingClaims(app, admin));
+  if (!isDecisive && !lacks(FRIENDLY_CLAIMS)) return claims;
+  const more = await provider.userinfo(app, response, claims.sub).catch((error: unknown) => {
+    // A sign-in succeeds without a name, but fails if userinfo is about another subject.
+    if (isDecisive || !(error instanceof ProviderError) || error.failure === 'invalid') throw error;
+    return undefined;
+  });
+  return { ...more, ...claims };
+}
 
 export function maySignIn(app: ConnectedApp, claims: Claims): boolean {
   const allow = app.signIn?.allow;

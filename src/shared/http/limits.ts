@@ -63,9 +63,18 @@ const MIN_SAMPLES = 3;
 const RESOLUTION_MS = 20;
 
 /** The part of Node's delay histogram that is used; percentiles in nanoseconds. */
-type Delays = Pick<ReturnType<typeof monitorEventLoopDelay>, 'count' | 'enable' | 'disable' | 'reset' | 'percentile'>;
+interface Delays {
+  readonly count: number;
+  enable(): boolean;
+  disable(): boolean;
+  reset(): void;
+  percentile(percentile: number): number;
+}
 
-export type EventLoopMonitor = ReturnType<typeof createEventLoopMonitor>;
+export interface EventLoopMonitor {
+  isBusy(): boolean;
+  stop(): void;
+}
 
 /**
  * Judges by the median of a window: one long pause, or a stopped process, refuses nothing; a queue that persists does.
@@ -77,7 +86,7 @@ export function createEventLoopMonitor({
 }: {
   windowMilliseconds?: number;
   monitor?: (options: { resolution: number }) => Delays;
-} = {}) {
+} = {}): EventLoopMonitor {
   const delays = monitor({ resolution: RESOLUTION_MS });
   delays.enable();
   let busy = false;

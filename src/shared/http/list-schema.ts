@@ -2,7 +2,12 @@
 import { z } from 'zod';
 
 export const pageQuery = z.strictObject({
-  after: z.string().max(500).optional().describe('the "next" of the previous page'),
+  after: z
+    .string()
+    .max(500)
+    .transform((cursor) => cursor || undefined)
+    .optional()
+    .describe('the "next" of the previous page'),
   limit: z.coerce.number().int().min(1).max(200).default(50).describe('maximum number of items'),
 });
 

@@ -50,7 +50,7 @@ export async function bindPorts({
 function bindPort(
   at: { host: string; port: number },
   settings: { host: string; port: string },
-  queue: ReturnType<typeof createStartupQueue>,
+  queue: StartupQueue,
 ): Promise<BoundServer> {
   let current: RequestListener = queue.add;
   const server = createLimitedServer(LISTENER_LIMITS, (req, res) => current(req, res));
@@ -72,10 +72,16 @@ function bindPort(
  */
 const MAX_OPENING_MS = 3_000;
 
-function createStartupQueue(refuse: RequestListener) {
+interface StartupQueue {
+  add: RequestListener;
+  /** Hands the waiting requests to the listener. */
+  release(listener: RequestListener): void;
+}
+
+function createStartupQueue(refuse: RequestListener): StartupQueue {
   const waiting = new Map<ServerResponse, { req: IncomingMessage; timer: NodeJS.Timeout }>();
   return {
-    add(req: IncomingMessage, res: ServerResponse): void {
+    add(req, res) {
       const giveUp = () => {
         waiting.delete(res);
         refuse(req, res);
@@ -86,8 +92,7 @@ function createStartupQueue(refuse: RequestListener) {
         waiting.delete(res);
       });
     },
-    /** Hands the waiting requests to the listener. */
-    release(listener: RequestListener): void {
+    release(listener) {
       for (const [res, { req, timer }] of waiting) {
         clearTimeout(timer);
         listener(req, res);

@@ -57,14 +57,29 @@ export function limitsOf({ relayToken, signIns, ...rest }: Config['rateLimits'])
   return { ...rest, 'relay-token': relayToken, plan: 0, 'sign-in': signIns, guess: TOKEN_GUESSES_PER_MINUTE };
 }
 
-export type RateLimits = ReturnType<typeof createRateLimits>;
+export interface RateLimits {
+  /**
+   * Counts a request of the caller.
+   * @param limit of this caller, if callers of this kind have different ones
+   * @returns the caller's requests in this minute
+   * @throws AppError `rate_limited` beyond the limit
+   */
+  take(kind: LimitKind, caller: string, limit?: number): number;
+  /** As `take`, without counting. @throws AppError `rate_limited` if the limit is reached */
+  check(kind: LimitKind, caller: string): void;
+  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) after `count` requests; empty without a limit. */
+  headers(kind: LimitKind, count: number): Record<string, string>;
+  /** Writes pending counts of this minute to the store now. */
+  flush(): Promise<void>;
+  close(): Promise<void>;
+}
 
 /** @param parts `perMinute`: 0 for no limit */
 export function createRateLimits(parts: {
   store: Pick<Store, 'increment'>;
   clock: () => number;
   perMinute: Readonly<Record<LimitKind, number>>;
-}) {
+}): RateLimits {
   const { store, clock, perMinute } = parts;
   const callers = remembered<Entry>(MAX_CALLERS);
   /** Callers at their limit, which must not be evicted in their minute (R97). Few: each has sent as many requests as its limit. */
@@ -87,7 +102,6 @@ export function createRateLimits(parts: {
     if (countOf(entry) >= entry.limit) limited.set(`${entry.kind} ${entry.caller}`, entry);
   };
 
-  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) after `count` requests; empty without a limit. */
   const headersOf = (kind: LimitKind, count: number): Record<string, string> =>
     perMinute[kind] === 0
       ? {}
@@ -108,7 +122,6 @@ export function createRateLimits(parts: {
     retainIfLimited(entry);
   };
 
-  /** Writes pending counts of this minute to the store now. */
   const flush = async (): Promise<void> => {
     const minute = Math.floor(clock() / MINUTE_MS);
     for (const [name, entry] of limited) if (entry.minute !== minute) limited.delete(name);
@@ -136,13 +149,7 @@ export function createRateLimits(parts: {
   };
 
   return {
-    /**
-     * Counts a request of the caller.
-     * @param limit of this caller, if callers of this kind have different ones
-     * @returns the caller's requests in this minute
-     * @throws AppError `rate_limited` beyond the limit
-     */
-    take(kind: LimitKind, caller: string, limit?: number): number {
+    take(kind, caller, limit) {
       const entry = entryBelowLimit(kind, caller, limit);
       if (!entry) return 0;
       entry.own += 1;
@@ -151,8 +158,7 @@ export function createRateLimits(parts: {
       return countOf(entry);
     },
 
-    /** As `take`, without counting. @throws AppError `rate_limited` if the limit is reached */
-    check: (kind: LimitKind, caller: string) => void entryBelowLimit(kind, caller),
+    check: (kind, caller) => void entryBelowLimit(kind, caller),
 
     headers: headersOf,
     flush,

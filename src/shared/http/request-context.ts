@@ -47,7 +47,14 @@ export interface EndedRequest {
 
 const isCut = (res: ServerResponse): { incomplete?: true } => (res.writableFinished ? {} : { incomplete: true });
 
-export type BeginRequest = ReturnType<typeof requestContext>;
+export interface BeginRequest {
+  /** Gives the request its context, and the response its id and the headers of every response. */
+  inExpress(req: IncomingMessage, res: ServerResponse): void;
+  /** The same on the fast path, where `sendHead` sends those headers. */
+  onFastPath(req: IncomingMessage, res: ServerResponse, route: string): void;
+  /** Sets the headers that have not been sent, for a request that leaves the fast path. */
+  fallBackToExpress(req: IncomingMessage, res: ServerResponse): void;
+}
 
 /** @param parts `isTrusted`: whether this peer's `X-Request-Id` counts; `headers`: those of every response */
 export function requestContext(parts: {
@@ -59,7 +66,7 @@ export function requestContext(parts: {
   isTrusted: (address: string) => boolean;
   addressOf: ClientAddress;
   headers: ReadonlyMap<string, string>;
-}) {
+}): BeginRequest {
   const { metrics, onBegin, onEnd, isTrusted, addressOf, headers } = parts;
 
   const idOf = (req: IncomingMessage): string => {
@@ -92,18 +99,15 @@ export function requestContext(parts: {
   };
 
   return {
-    /** Gives the request its context, and the response its id and the headers of every response. */
-    inExpress(req: IncomingMessage, res: ServerResponse): void {
+    inExpress(req, res) {
       setHeaders(res, start(req, res, 'none').id);
     },
 
-    /** The same on the fast path, where `sendHead` sends those headers. */
-    onFastPath(req: IncomingMessage, res: ServerResponse, route: string): void {
+    onFastPath(req, res, route) {
       start(req, res, route).unsentHeaders = dataHeaders;
     },
 
-    /** Sets the headers that have not been sent, for a request that leaves the fast path. */
-    fallBackToExpress({ context }: IncomingMessage, res: ServerResponse): void {
+    fallBackToExpress({ context }, res) {
       if (!context.unsentHeaders) return;
       const { addedHeaders = [] } = context;
       context.unsentHeaders = undefined;

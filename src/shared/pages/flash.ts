@@ -4,7 +4,7 @@ import type { Request, Response } from 'express';
 import { queryField } from '../http/body.ts';
 import { sessionOf } from '../sessions/guards.ts';
 import { hashOf, keys } from '../storage/keys.ts';
-import type { Sealer } from '../storage/sealed.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import type { MadeSecret, Notice } from './page-data.ts';
 
@@ -26,8 +26,8 @@ export interface Flashes {
 const LIFETIME_SECONDS = 60;
 
 /** A record for each redirect, so that two tabs of one session get their own. */
-export function createFlashes(parts: { store: Store; sealer: Sealer }): Flashes {
-  const { store, sealer } = parts;
+export function createFlashes(parts: { store: Store; sealedJson: SealedJson }): Flashes {
+  const { store, sealedJson } = parts;
   const keyOf = (req: Request, id: string) => keys.flash(hashOf(`${sessionOf(req).ref}:${id}`));
 
   const put = (key: string, value: string) => store.write([{ put: key, value, lifetimeSeconds: LIFETIME_SECONDS }]);
@@ -36,8 +36,7 @@ export function createFlashes(parts: { store: Store; sealer: Sealer }): Flashes 
     async keep(req, url, flash) {
       const id = randomBytes(16).toString('base64url');
       const key = keyOf(req, id);
-      const value = await sealer.seal(JSON.stringify(flash), key);
-      await put(key, value);
+      await put(key, await sealedJson.seal(flash, key));
       return `${url}${url.includes('?') ? '&' : '?'}done=${id}`;
     },
     async take(req) {
@@ -50,7 +49,7 @@ export function createFlashes(parts: { store: Store; sealer: Sealer }): Flashes 
       const { res } = req;
       // If the store fails as well, the secret is lost: another can be made.
       res?.once('close', () => !isShown(res) && void put(key, stored.value).catch(() => undefined));
-      return JSON.parse(await sealer.open(stored.value, key)) as Flash;
+      return sealedJson.openOrThrow<Flash>(stored.value, key);
     },
   };
 }

@@ -1,5 +1,5 @@
 /** Makes the pages: their templates, the one-time data after redirects, and forms that count once. */
-import type { Sealer } from '../storage/sealed.ts';
+import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { createFlashes } from './flash.ts';
 import { createPageSender, type PageConfig, type PageSender } from './page-sender.ts';
@@ -9,7 +9,7 @@ import { createViews } from './views.ts';
 export type Pages = PageSender;
 
 export function createPages(parts: {
-  storage: { store: Store; sealer: Sealer };
+  storage: { store: Store; sealedJson: SealedJson };
   config: PageConfig;
   /** Absolute path of the program's templates. */
   views: string;

@@ -13,14 +13,20 @@ const NOTHING: Sum = { count: 0, digest: 0n };
 const MODULUS = 1n << 256n;
 const MINUTE_MS = 60_000;
 
-export type CopyTally = ReturnType<typeof createCopyTally>;
+export interface CopyTally {
+  add(items: readonly KeptItem[]): void;
+  count(): number;
+  /** The number of items of each kind. */
+  counts(): Record<string, number>;
+  /** The sum of each kind, over the items that expire later than that time (milliseconds since the epoch; default all). */
+  sums(outliving?: number): ReadonlyMap<string, Sum>;
+}
 
-export function createCopyTally() {
+export function createCopyTally(): CopyTally {
   /** By kind, such as `grant`, `index connections` or `log audit`, and then by the minute in which the items expire. */
   const kinds = new Map<string, Map<number, Sum>>();
   let count = 0;
 
-  /** The sum of each kind, over the items that expire later than that time (milliseconds since the epoch). */
   const sums = (outliving = 0): Map<string, Sum> =>
     new Map(
       [...kinds].map(([kind, minutes]) => {
@@ -30,7 +36,7 @@ export function createCopyTally() {
     );
 
   return {
-    add(items: readonly KeptItem[]): void {
+    add(items) {
       count += items.length;
       for (const item of items) {
         const minutes = kinds.get(kindOfItem(item)) ?? new Map<number, Sum>();
@@ -41,9 +47,7 @@ export function createCopyTally() {
       }
     },
     count: () => count,
-    /** The number of items of each kind. */
-    counts: (): Record<string, number> =>
-      Object.fromEntries([...sums()].map(([kind, sum]) => [kind, sum.count] as const).toSorted()),
+    counts: () => Object.fromEntries([...sums()].map(([kind, sum]) => [kind, sum.count] as const).toSorted()),
     sums,
   };
 }

@@ -111,7 +111,8 @@ export function identifyStore(parts: {
           throw error;
         }
       },
-      ...{ logIdAt, close },
+      logIdAt,
+      close,
     },
     reconnected() {
       reconnects += 1;

@@ -13,7 +13,13 @@ interface HeldLease extends Fence {
   isLost(): boolean;
 }
 
-export type Leases = ReturnType<typeof createLeases>;
+export interface Leases {
+  /**
+   * Does the work if the lease is free; returns undefined, with nothing done, while another owner holds it. A holder that
+   * dies loses the lease after `milliseconds`. One that was only paused may continue, and the fence then refuses its writes.
+   */
+  hold<T>(lease: string, work: (held: HeldLease) => Promise<T>): Promise<{ value: T } | undefined>;
+}
 
 const RELEASE_PAUSE_MS = 200;
 
@@ -21,7 +27,7 @@ const RELEASE_PAUSE_MS = 200;
 export function createLeases(parts: {
   store: Pick<Store, 'acquireLease' | 'renewLease' | 'releaseLease'>;
   milliseconds: number;
-}) {
+}): Leases {
   const { store, milliseconds } = parts;
 
   /** Retries in the background while the store is unavailable. If it stays so, the lease ends by itself. */
@@ -33,11 +39,7 @@ export function createLeases(parts: {
   };
 
   return {
-    /**
-     * Does the work if the lease is free; returns undefined, with nothing done, while another owner holds it. A holder that
-     * dies loses the lease after `milliseconds`. One that was only paused may continue, and the fence then refuses its writes.
-     */
-    async hold<T>(lease: string, work: (held: HeldLease) => Promise<T>): Promise<{ value: T } | undefined> {
+    async hold(lease, work) {
       const owner = randomUUID();
       let number: number | undefined;
       let isLost = false;

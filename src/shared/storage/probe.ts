@@ -8,8 +8,18 @@ import type { Store } from './store.ts';
 
 type PlaceConfig = Pick<StorageConfig, 'redis' | 'dataDirectory'>;
 
-/** Returns a function that resolves with undefined if the store can take a write now, and never rejects. */
-export function storageProbe(store: Pick<Store, 'ready'>, config: PlaceConfig) {
+/** Why the storage takes no write. */
+export interface ProbeFailure {
+  reason: 'replaced' | 'unfit' | 'disk' | 'storage';
+  /** Its name for operators. */
+  storage: string;
+  detail: string;
+}
+
+/** Resolves with undefined if the store can take a write now. Never rejects. */
+export type Probe = () => Promise<ProbeFailure | undefined>;
+
+export function storageProbe(store: Pick<Store, 'ready'>, config: PlaceConfig): Probe {
   const storage = storageName(config);
   return async () => {
     try {
@@ -22,8 +32,8 @@ export function storageProbe(store: Pick<Store, 'ready'>, config: PlaceConfig) {
   };
 }
 
-function reasonOf(error: AppError | undefined) {
-  if (error instanceof StorageReplaced) return 'replaced' as const;
-  if (error instanceof StorageUnfit) return 'unfit' as const;
-  return isDiskFault(error?.cause) ? ('disk' as const) : ('storage' as const);
+function reasonOf(error: AppError | undefined): ProbeFailure['reason'] {
+  if (error instanceof StorageReplaced) return 'replaced';
+  if (error instanceof StorageUnfit) return 'unfit';
+  return isDiskFault(error?.cause) ? 'disk' : 'storage';
 }

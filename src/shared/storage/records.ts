@@ -3,6 +3,7 @@ import { AppError } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import { type MatchingOptions, type MatchingPage, matchingPage } from './matching-page.ts';
 import { isOpaqueTokenId } from './opaque-token.ts';
+import { createOpenedRecords } from './opened-records.ts';
 import type { SealedJson } from './sealed-json.ts';
 import type { Store } from './store.ts';
 
@@ -51,30 +52,31 @@ interface RecordsParts<T, View> {
   whenUnreadable?: 'absent' | 'error';
 }
 
-/** Opened records. Each is valid only for the version that was just read. */
+/** Opened records. */
 const MAX_CACHED = 1_000;
 
 export function createRecords<T extends { id: string; createdAt: number }, View>(
   parts: RecordsParts<T, View>,
 ): Records<T, View> {
   const { store, sealedJson, index, keyOf, prefix = '', toView, beside = () => [] } = parts;
-  const opened = remembered<Versioned<T>>(MAX_CACHED);
+  const cache = remembered<Versioned<T>>(MAX_CACHED);
   const lifetime = parts.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: parts.lifetimeSeconds };
 
   const isId = (id: string) => id.startsWith(prefix) && isOpaqueTokenId(id.slice(prefix.length));
 
-  const load = async (id: string): Promise<Versioned<T> | 'unreadable' | undefined> => {
-    if (!isId(id)) return undefined;
-    const cached = opened.get(id);
-    const stored = await store.getUnless(keyOf(id), cached?.version);
-    if (stored === 'unchanged') return cached;
-    if (!stored) return undefined;
-    const value = await sealedJson.open<T>(stored.value, keyOf(id));
-    if (value === undefined) return 'unreadable';
-    const record = { value, version: stored.version };
-    opened.set(id, record);
-    return record;
-  };
+  const opened = createOpenedRecords<Versioned<T>, Versioned<T> | 'unreadable'>({
+    store,
+    cache,
+    async open(key, stored) {
+      const value = await sealedJson.open<T>(stored.value, key);
+      if (value === undefined) return 'unreadable';
+      const record = { value, version: stored.version };
+      cache.set(key, record);
+      return record;
+    },
+  });
+
+  const load = (id: string) => (isId(id) ? opened.find(keyOf(id)) : Promise.resolve(undefined));
 
   const read = async (id: string): Promise<Versioned<T> | undefined> => {
     const record = await load(id);
@@ -91,7 +93,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
     ]);
     if (version === undefined) throw conflict();
     const record = { value, version };
-    opened.set(value.id, record);
+    cache.set(key, record);
     return toView(record);
   };
 
@@ -124,7 +126,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
         ...[keyOf(id), ...beside(id)].map((key) => ({ delete: key })),
         { index, remove: id },
       ]);
-      opened.delete(id);
+      cache.delete(keyOf(id));
       return removed !== undefined;
     },
   };

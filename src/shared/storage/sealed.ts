@@ -18,7 +18,25 @@ export class SealError extends Error {
   }
 }
 
-export type Sealer = ReturnType<typeof createSealer>;
+/** Seals texts. `owner`: the key of the record that holds the value; only the same owner can open it. */
+export interface Sealer {
+  /** The id of the key that seals. */
+  readonly sealingKid: string;
+  /** The ids of all keys that open. */
+  readonly kids: readonly string[];
+  seal(plaintext: string, owner: string): Promise<string>;
+  /** @throws SealError */
+  open(sealed: string, owner: string): Promise<string>;
+  /** The id of the key that sealed the value, not authenticated. Undefined if the value is not sealed. */
+  kidOf(sealed: string): string | undefined;
+}
+
+/** A sealer whose keys can be replaced while it is used. */
+export interface ReplaceableSealer extends Sealer {
+  /** The keys of this moment, for work that has to end with the keys with which it began. */
+  current(): Sealer;
+  replace(next: Sealer): void;
+}
 
 interface Header {
   alg: string;
@@ -44,7 +62,7 @@ const FORM = /^([A-Za-z0-9_-]{1,512})\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]*\.[A-Z
  * @param encryptionKeys the first seals, all open
  * @param kinds the kinds of records that may be sealed; default all. A list makes a kind that is missing from it fail early
  */
-export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: readonly string[]) {
+export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: readonly string[]): Sealer {
   const [first] = encryptionKeys;
   if (first === undefined) throw new TypeError('A sealer needs at least one key.');
   const keys = new Map(encryptionKeys.map(({ kid, key }) => [kid, toCryptoKey(key)]));
@@ -52,12 +70,9 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
   const sealingKey = toCryptoKey(first.key);
 
   return {
-    /** The id of the key that seals. */
     sealingKid,
-    /** The ids of all keys that open. */
     kids: [...keys.keys()],
-    /** @param owner the key of the record that holds the value: only the same owner can open it */
-    async seal(plaintext: string, owner: string): Promise<string> {
+    async seal(plaintext, owner) {
       if (kinds && !kinds.includes(kindOf(owner)))
         throw new TypeError(
           `Records of the kind "${kindOf(owner)}" are not among the sealed ones: list it in SEALED_KINDS.`,
@@ -69,8 +84,7 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
       if (sealed.length > MAX_SEALED) throw new RangeError('The value is too long to be sealed.');
       return sealed;
     },
-    /** @throws SealError */
-    async open(sealed: string, owner: string): Promise<string> {
+    async open(sealed, owner) {
       const header = readHeader(sealed);
       if (header === undefined) throw new SealError('not_sealed');
       const key = keys.get(header.kid);
@@ -80,13 +94,11 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
       if (header.own !== ownerMark(owner)) throw new SealError('wrong_owner');
       return plaintext;
     },
-    /** The id of the key that sealed the value, not authenticated. Undefined if the value is not sealed. */
-    kidOf: (sealed: string): string | undefined => readHeader(sealed)?.kid,
+    kidOf: (sealed) => readHeader(sealed)?.kid,
   };
 }
 
-/** A sealer whose keys can be replaced while it is used. */
-export function createReplaceableSealer(initial: Sealer) {
+export function createReplaceableSealer(initial: Sealer): ReplaceableSealer {
   let current = initial;
   return {
     get sealingKid() {
@@ -95,12 +107,11 @@ export function createReplaceableSealer(initial: Sealer) {
     get kids() {
       return current.kids;
     },
-    seal: (plaintext: string, owner: string) => current.seal(plaintext, owner),
-    open: (sealed: string, owner: string) => current.open(sealed, owner),
-    kidOf: (sealed: string) => current.kidOf(sealed),
-    /** The keys of this moment, for work that has to end with the keys with which it began. */
+    seal: (plaintext, owner) => current.seal(plaintext, owner),
+    open: (sealed, owner) => current.open(sealed, owner),
+    kidOf: (sealed) => current.kidOf(sealed),
     current: () => current,
-    replace(next: Sealer): void {
+    replace(next) {
       current = next;
     },
   };

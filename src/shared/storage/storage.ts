@@ -11,13 +11,13 @@ import { answerKeyRollCall } from './key-roll-call.ts';
 import { SEALED_KINDS } from './keys.ts';
 import { storageName } from './name.ts';
 import { assertInService } from './out-of-service.ts';
-import { storageProbe } from './probe.ts';
+import { type Probe, storageProbe } from './probe.ts';
 import { readTarget, settingOf } from './redis/target.ts';
 import { StorageRefused } from './refused.ts';
 import { retryWhileUnavailable } from './retry.ts';
 import { agreeOnSchema } from './schema-version.ts';
-import { createReplaceableSealer, createSealer, type Sealer } from './sealed.ts';
-import { createSealedJson } from './sealed-json.ts';
+import { createReplaceableSealer, createSealer, type ReplaceableSealer, type Sealer } from './sealed.ts';
+import { createSealedJson, type SealedJson } from './sealed-json.ts';
 import { createSqliteStore, DEADLINE_MILLISECONDS, type SqliteObserver } from './sqlite/store.ts';
 import type { Store } from './store.ts';
 import { type TimedCommand, timedStore } from './timed-store.ts';
@@ -30,7 +30,10 @@ const START_RETRY_MS = 5_000;
 
 export interface OpenedStorage {
   store: Store;
+  /** The keys: for what checks, counts and replaces them. */
   sealer: Sealer;
+  /** For modules, which seal and open records with it. */
+  sealedJson: SealedJson;
   /** Of the storage; a restored or moved one has another. */
   identity: string;
   /** The storage held nothing: this is the first start, or everything is lost. */
@@ -77,7 +80,7 @@ export async function openStorage(
     const wasEmpty = await retry(() => isEmpty(store));
     await retry(() => checkKeyRing(store, sealer, lostKeys));
     const deadlineMilliseconds = config.redis?.deadlineMilliseconds ?? DEADLINE_MILLISECONDS;
-    return { store, sealer, identity, wasEmpty, deadlineMilliseconds };
+    return { store, sealer, sealedJson: createSealedJson(sealer), identity, wasEmpty, deadlineMilliseconds };
   } catch (error) {
     await store.close();
     throw error;
@@ -98,7 +101,13 @@ export function createStorageSealer(encryptionKeys: readonly EncryptionKey[]): S
 }
 
 /** The storage of a server. */
-export type Storage = Awaited<ReturnType<typeof createStorage>>;
+export interface Storage extends OpenedStorage {
+  sealer: ReplaceableSealer;
+  probe: Probe;
+  /** When the last failover was noticed that may have lost writes (milliseconds since the epoch). */
+  failedOverAt(): number | undefined;
+  close(): Promise<void>;
+}
 
 /** Opens the storage, and tells other processes which keys this one has while it is open. @throws as `openStorage` */
 export async function createStorage(
@@ -116,7 +125,7 @@ export async function createStorage(
     /** Gets the size of the log of the embedded database, from time to time. */
     onLogBytes: (bytes: number) => void;
   },
-) {
+): Promise<Storage> {
   const { events, config, timesOf, onLogBytes, clock } = parts;
   let onReconnect = () => {};
   const opened = await openStorage({
@@ -155,9 +164,11 @@ export async function createStorage(
   if (lossy) events.failoverLosesWrites(lossy);
   const sealedJson = createSealedJson(sealer, events.recordRefused);
   return {
-    ...{ ...opened, store, sealer, sealedJson },
+    ...opened,
+    store,
+    sealer,
+    sealedJson,
     probe: storageProbe(store, config),
-    /** When the last failover was noticed that may have lost writes (milliseconds since the epoch). */
     failedOverAt: () => failedOverAt,
     close: () => store.close(),
   };

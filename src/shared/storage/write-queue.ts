@@ -14,10 +14,22 @@ interface Queued {
   size: () => number;
 }
 
-export type WriteQueue = ReturnType<typeof createWriteQueue>;
+export interface WriteQueue {
+  /**
+   * Queues a write. Never throws. It is made again if it fails, and then may be made twice, because the result of a failed
+   * write is unknown.
+   * @param size how much is lost with it, asked at that moment; default 1
+   * @returns false if it was dropped
+   */
+  add(write: () => Promise<unknown>, size?: () => number): boolean;
+  /** Resolves once every write is made. */
+  settle(): Promise<void>;
+  /** Makes the remaining writes, in at most a few seconds. */
+  close(): Promise<void>;
+}
 
 /** @param parts `lost`: called with the number of writes that were not made */
-export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
+export function createWriteQueue({ lost }: { lost: (count: number) => void }): WriteQueue {
   const queue: Queued[] = [];
   let underWay: readonly Queued[] = [];
   let worker: Promise<void> | undefined;
@@ -54,13 +66,7 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
   };
 
   return {
-    /**
-     * Queues a write. Never throws. It is made again if it fails, and then may be made twice, because the result of a failed
-     * write is unknown.
-     * @param size how much is lost with it, asked at that moment
-     * @returns false if it was dropped
-     */
-    add(write: () => Promise<unknown>, size = () => 1): boolean {
+    add(write, size = () => 1) {
       if (queue.length >= MAX_QUEUED) {
         lost(size());
         return false;
@@ -71,10 +77,8 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }) {
       else timer ??= setTimeout(work, BATCH_MS);
       return true;
     },
-    /** Resolves once every write is made. */
-    settle: (): Promise<void> => work(),
-    /** Makes the remaining writes, in at most a few seconds. */
-    async close(): Promise<void> {
+    settle: work,
+    async close() {
       closing = true;
       await Promise.race([work(), sleep(CLOSE_MS, undefined, { ref: false })]);
       const left = sizeOf([...queue, ...underWay]);

@@ -1,6 +1,6 @@
 /** R88 and R82: every route of the administration refuses whoever is no administrator, and takes tokens in the header alone. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { ADMIN_TOKEN_PREFIX } from '../../../src/gatehouse/admin/admin-tokens/admin-token.ts';
+import { ADMIN_TOKEN_PREFIX } from '../../../src/gatehouse/admin-tokens/admin-tokens.ts';
 import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
 import { ask, DATA, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';

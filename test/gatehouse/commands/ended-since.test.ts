@@ -9,8 +9,10 @@ import { AUDIT_EVENTS } from '../../../src/gatehouse/audit/kinds.ts';
 import { endedAgain, type RestoredStorage, readEnded } from '../../../src/gatehouse/commands/ended-since.ts';
 import type { Session } from '../../../src/shared/sessions/session.ts';
 import { SealError } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { shellQuoted } from '../../../src/shared/text.ts';
 import { anyText } from '../../support/any-text.ts';
+import { makeSealer } from '../../support/encryption-keys.ts';
 import { runCommand } from '../../support/terminal.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'gatehouse-ended-'));
@@ -49,12 +51,12 @@ const everything = (app: object = { id: 'files', name: 'Files' }): RestoredStora
     get: async (key) => ({ value: key.startsWith('user:') ? '{}' : 'sealed', version: 7 }),
     count: async () => 1,
   },
-  sealer: { open: async () => JSON.stringify({ app }) },
+  sealedJson: { open: async <T>() => ({ app }) as T },
   sessions: { count: async () => 1, list: async () => [{ ref: 'ref' }, { ref: 'other' }] as Session[] },
 });
 const nothing: RestoredStorage = {
   store: { get: async () => undefined, count: async () => 0 },
-  sealer: { open: async () => '' },
+  sealedJson: { open: async () => undefined },
   sessions: { count: async () => 0, list: async () => [] },
 };
 
@@ -149,8 +151,11 @@ test.each([
 test('an app that the backup has disabled, or that no key opens, has no line', async () => {
   const said = [{ event: 'connected_app.disabled', target: 'files' }];
   expect(await linesOf(said, everything({ id: 'files', disabled: true }))).toEqual([]);
-  const sealer = { open: () => Promise.reject(new SealError('unknown_key')) };
-  expect(await linesOf(said, { ...everything(), sealer })).toEqual([]);
+  const sealedJson = createSealedJson({
+    ...makeSealer(),
+    open: () => Promise.reject(new SealError('unknown_key')),
+  });
+  expect(await linesOf(said, { ...everything(), sealedJson })).toEqual([]);
 });
 
 test('a line that ends more takes the place of those for its parts', async () => {

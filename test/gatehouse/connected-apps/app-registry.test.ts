@@ -11,6 +11,7 @@ import {
 import { createCurrentApps } from '../../../src/gatehouse/connected-apps/current-apps.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../../../src/shared/provider/connected-app.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
@@ -41,7 +42,7 @@ afterEach(async () => {
 /** As another process has it. */
 async function open(fromFile: ConnectedApp[], own = sealer) {
   const current = createCurrentApps(fromFile);
-  const made = await createAppRegistry({ store, sealer: own, apps: current, clock: () => now });
+  const made = await createAppRegistry({ store, sealedJson: createSealedJson(own), apps: current, clock: () => now });
   opened.push(made);
   return { registry: made, apps: current };
 }

@@ -8,6 +8,7 @@ import { createOwnKeys, KEY_TIMES } from '../../../src/gatehouse/connected-apps/
 import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 
@@ -29,7 +30,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-const process = () => createOwnKeys({ store, sealer, clock });
+const process = () => createOwnKeys({ store, sealedJson: createSealedJson(sealer), clock });
 const kids = async (own: ReturnType<typeof process>) => (await own.publicKeys()).keys.map(({ kid }) => kid);
 const sign = (own: ReturnType<typeof process>) => own.sign({ sub: 'u1' }, { typ: 'test+jwt', seconds: 60 });
 
@@ -136,7 +137,8 @@ test('what another signed, another type, and what has ended is none of ours', as
 
 test('R49 keys that cannot be opened any more are replaced, and it is told', async () => {
   const told: unknown[] = [];
-  const own = createOwnKeys({ store, sealer: sealerOf(), clock, onReplaced: (cause) => told.push(cause) });
+  const sealedJson = createSealedJson(sealerOf());
+  const own = createOwnKeys({ store, sealedJson, clock, onReplaced: (cause) => told.push(cause) });
   expect(await kids(own)).toHaveLength(1);
   expect(told).toHaveLength(1);
 });

@@ -6,6 +6,7 @@ import { createOwnKeys } from '../../../src/gatehouse/connected-apps/own-keys.ts
 import { parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
@@ -252,7 +253,7 @@ describe('private_key_jwt', () => {
     const parsed = parseEncryptionKeys(site.env.ENCRYPTION_KEYS ?? '');
     const sealer = createSealer('keys' in parsed ? parsed.keys : []);
     const store = await createSqliteStore({ directory: site.dataDirectory });
-    if (rotate) await createOwnKeys({ store, sealer, clock: Date.now }).rotate();
+    if (rotate) await createOwnKeys({ store, sealedJson: createSealedJson(sealer), clock: Date.now }).rotate();
     const record = await store.get(keys.ownKeys);
     const held = JSON.parse(await sealer.open(record?.value ?? '', keys.ownKeys)) as { signsFrom: number }[];
     const aged = held.map((key) => ({ ...key, signsFrom: key.signsFrom - milliseconds }));

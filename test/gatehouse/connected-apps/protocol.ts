@@ -18,6 +18,7 @@ import { createProviderJwts } from '../../../src/shared/provider/provider-jwt.ts
 import { createProviderMetadata } from '../../../src/shared/provider/provider-metadata.ts';
 import { createSigningKeys } from '../../../src/shared/provider/signing-keys.ts';
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
@@ -82,7 +83,7 @@ export function useProtocol(): Protocol {
     outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
     directory = mkdtempSync(join(tmpdir(), 'gatehouse-protocol-'));
     store = await createSqliteStore({ directory, clock: Date.now, random: Math.random });
-    const ownKeys = createOwnKeys({ store, sealer: makeSealer(), clock: Date.now });
+    const ownKeys = createOwnKeys({ store, sealedJson: createSealedJson(makeSealer()), clock: Date.now });
     Object.assign(protocol, { provider, outbound, store, ownKeys });
   });
   beforeEach(() => {

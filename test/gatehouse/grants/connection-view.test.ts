@@ -1,13 +1,14 @@
 /** How a connection is told, as JSON and on pages: nothing more than it is, and something to choose where there is a choice. */
 import { describe, expect, test } from 'vitest';
 import type { CurrentApps } from '../../../src/gatehouse/connected-apps/current-apps.ts';
+import type { Connection } from '../../../src/gatehouse/grants/connection.ts';
 import {
   connectionJson,
   connectionView,
   connectionViews,
   disconnectedJson,
 } from '../../../src/gatehouse/grants/connection-view.ts';
-import type { Connection, Connections } from '../../../src/gatehouse/grants/connections.ts';
+import type { Connections } from '../../../src/gatehouse/grants/connections.ts';
 import { failureText } from '../../../src/gatehouse/grants/grant.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 

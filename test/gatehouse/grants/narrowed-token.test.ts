@@ -7,8 +7,7 @@ import { registrationOf } from '../../../src/gatehouse/connected-apps/registrati
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createNarrowedTokens, type NarrowedTokens } from '../../../src/gatehouse/grants/narrowed-token.ts';
-import { createRefresher, type Refresher } from '../../../src/gatehouse/grants/refresh.ts';
-import { refreshTimes } from '../../../src/gatehouse/grants/refresh-state.ts';
+import { createRefresher, type Refresher, refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { ProviderClient } from '../../../src/shared/provider/provider-client.ts';

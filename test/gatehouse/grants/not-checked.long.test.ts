@@ -1,6 +1,6 @@
 /** R113: what pages and JSON say of a connection that nothing has shown to work for two check intervals. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { notCheckedSince } from '../../../src/gatehouse/grants/refresh-state.ts';
+import { notCheckedSince } from '../../../src/gatehouse/grants/connection.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { DAY_MS } from '../../../src/shared/time.ts';
 import { useBrowser } from '../../support/browser.ts';

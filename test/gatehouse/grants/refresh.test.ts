@@ -7,8 +7,7 @@ import { registrationOf } from '../../../src/gatehouse/connected-apps/registrati
 import { createConnections } from '../../../src/gatehouse/grants/connections.ts';
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
-import { createRefresher, type Refresher } from '../../../src/gatehouse/grants/refresh.ts';
-import { refreshTimes } from '../../../src/gatehouse/grants/refresh-state.ts';
+import { createRefresher, type Refresher, refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import { createRevocations } from '../../../src/gatehouse/grants/revocations.ts';
 import { createTokenVault, type TokenVault } from '../../../src/gatehouse/grants/token-vault.ts';
 import { AppError } from '../../../src/shared/errors.ts';
@@ -735,7 +734,7 @@ describe('the log says of a call to the provider', () => {
     const app = { ...APP, endpoints: { token: 'https://tokens.test:8443/token' } } as ConnectedApp;
     await stored('u1', { registration: registrationOf(app), expiresAt: NOW + 600_000 });
     answer = async () => tokens('at2');
-    await refresher.narrow({ userId: 'u1', app, scopes: [] });
+    await refresher.attempt({ userId: 'u1', app, scopes: [] });
     expect(ended).toMatchObject([{ outcome: 'refreshed', reason: 'for a narrower token', host: 'tokens.test:8443' }]);
   });
 });

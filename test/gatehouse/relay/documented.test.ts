@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createAdminTokens } from '../../../src/gatehouse/admin/admin-tokens/admin-token.ts';
+import { createAdminTokens } from '../../../src/gatehouse/admin-tokens/admin-tokens.ts';
 import { signatureOf } from '../../../src/gatehouse/webhooks/delivery.ts';
 import { WEBHOOK_EVENTS } from '../../../src/gatehouse/webhooks/webhook-store.ts';
 import { newOpaqueTokenId } from '../../../src/shared/storage/opaque-token.ts';

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createAdminTokens } from '../../../src/gatehouse/admin/admin-tokens/admin-token.ts';
+import { createAdminTokens } from '../../../src/gatehouse/admin-tokens/admin-tokens.ts';
 import type { AuditEntry } from '../../../src/gatehouse/audit/kinds.ts';
 import { createRelayTokens } from '../../../src/gatehouse/relay/relay-token.ts';
 import { createRelayUses, type RelayUses } from '../../../src/gatehouse/relay/uses.ts';

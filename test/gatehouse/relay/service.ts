@@ -1,6 +1,6 @@
 /** A back-end service and an administrator for tests of the relay: relay tokens made by the API, calls made as a service makes them. */
 import { randomBytes } from 'node:crypto';
-import { createAdminTokens } from '../../../src/gatehouse/admin/admin-tokens/admin-token.ts';
+import { createAdminTokens } from '../../../src/gatehouse/admin-tokens/admin-tokens.ts';
 import { createRelayTokens } from '../../../src/gatehouse/relay/relay-token.ts';
 import { newOpaqueTokenId } from '../../../src/shared/storage/opaque-token.ts';
 import type { Sealer } from '../../../src/shared/storage/sealed.ts';

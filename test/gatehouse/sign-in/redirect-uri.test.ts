@@ -1,6 +1,6 @@
 /** The callback URL that is sent, compared with the app's list character by character. */
 import { expect, test } from 'vitest';
-import { describeRedirectUri } from '../../../src/gatehouse/sign-in/redirect-uri.ts';
+import { describeRedirectUri } from '../../../src/gatehouse/sign-in/start.ts';
 
 const SENT = 'https://gatehouse.test/oauth/callback/platform';
 const compared = (...callbackUrls: string[]) => describeRedirectUri(SENT, callbackUrls);

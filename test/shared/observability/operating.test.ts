@@ -6,8 +6,7 @@ import type { UnavailableReason } from '../../../src/gatehouse/bin/bin-client.ts
 import type { LookupOutcome } from '../../../src/gatehouse/bin/lookup.ts';
 import { FAILURE_WORDS, type Grant, type Health, type RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
-import type { RefreshCall } from '../../../src/gatehouse/grants/refresh-journal.ts';
-import { createRefreshOutcomes } from '../../../src/gatehouse/grants/refresh-outcome.ts';
+import { createRefreshOutcomes, type RefreshCall } from '../../../src/gatehouse/grants/refresh-call.ts';
 import { PROBLEMS } from '../../../src/shared/errors.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
 import { LABEL_VALUES } from '../../../src/shared/observability/metrics.ts';

@@ -12,6 +12,7 @@ import { createFlashes } from '../../../src/shared/pages/flash.ts';
 import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
 import { SEALED_KINDS } from '../../../src/shared/storage/keys.ts';
 import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
 
@@ -22,7 +23,7 @@ test('R106 a flash is sealed in the store and ends after 60 s', async () => {
   try {
     const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
     const sealer = createSealer('keys' in parsed ? parsed.keys : [], Object.keys(SEALED_KINDS));
-    const flashes = createFlashes({ store, sealer });
+    const flashes = createFlashes({ store, sealedJson: createSealedJson(sealer) });
     const reqOf = (url: string) => ({ url, context: { session: { ref: 'session' } } }) as unknown as Request;
     const keep = async () =>
       reqOf(await flashes.keep(reqOf('/'), '/admin?q=x', { made: { name: 'n', text: 'the secret' } }));
@@ -45,7 +46,7 @@ test.each([
 ])('R106 a flash whose response %s', async (_how, isComplete, status, shown) => {
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-test-'));
   const store = await createSqliteStore({ directory, clock: Date.now, random: Math.random });
-  const flashes = createFlashes({ store, sealer: makeSealer() });
+  const flashes = createFlashes({ store, sealedJson: createSealedJson(makeSealer()) });
   const taken: boolean[] = [];
   const server = createServer(async (req, res) => {
     Object.assign(req, { res, context: { session: { ref: 'session' } } });

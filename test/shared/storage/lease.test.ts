@@ -1,6 +1,6 @@
 /** Holding a lease over a store that is slow: each command takes as long as it may. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { refreshTimes } from '../../../src/gatehouse/grants/refresh-state.ts';
+import { refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import { createLeases } from '../../../src/shared/storage/lease.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import type { SessionData } from 'express-session';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAccounts } from '../../../src/bin-service/accounts.ts';
-import { createKeyRotation } from '../../../src/gatehouse/admin/keys/rotation.ts';
 import { createTallies } from '../../../src/gatehouse/audit/tallies.ts';
 import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
 import { createStoredDatasets } from '../../../src/gatehouse/bin/stored-dataset.ts';
@@ -20,6 +19,7 @@ import { type Consent, consentedGrant } from '../../../src/gatehouse/grants/cons
 import { createDisconnectEveryone } from '../../../src/gatehouse/grants/disconnect-everyone.ts';
 import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createRevocations } from '../../../src/gatehouse/grants/revocations.ts';
+import { createKeyRotation } from '../../../src/gatehouse/key-rotation/key-rotation.ts';
 import { relayPolicySchema } from '../../../src/gatehouse/relay/policy.ts';
 import { createRelayTokens, type RelayTokens } from '../../../src/gatehouse/relay/relay-token.ts';
 import { createServiceAccounts, newServiceAccountId } from '../../../src/gatehouse/relay/service-account.ts';
@@ -133,7 +133,7 @@ async function observe(desk: Desk, refreshToken: string | undefined): Promise<vo
 }
 
 async function withRegistry(desk: Desk, work: (registry: AppRegistry) => Promise<unknown>): Promise<void> {
-  const registry = await createAppRegistry({ ...desk, sealer, apps: createCurrentApps([]) });
+  const registry = await createAppRegistry({ ...desk, sealedJson, apps: createCurrentApps([]) });
   await work(registry);
   await registry.close();
 }
@@ -261,10 +261,10 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
         }),
     },
     'own-keys': {
-      make: (desk) => createOwnKeys({ ...desk, sealer }).rotate(),
+      make: (desk) => createOwnKeys({ ...desk, sealedJson }).rotate(),
       async change(desk) {
         desk.pass(DAY);
-        await createOwnKeys({ ...desk, sealer }).rotate();
+        await createOwnKeys({ ...desk, sealedJson }).rotate();
       },
     },
     'sign-in': {
@@ -309,7 +309,7 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
           events: { keyRotationFailed: () => undefined },
           clock,
         });
-        await rotation.chores[0]?.work();
+        await rotation.chores[0]?.work({ isOver: () => false });
         await until(async () => ((await rotation.progress())?.finishedAt ?? null) !== null);
         await rotation.close();
       },

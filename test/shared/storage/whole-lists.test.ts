@@ -11,6 +11,7 @@ import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts
 import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createSealer, type Sealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 
@@ -49,7 +50,7 @@ describe('1,001 of them', () => {
       ids.map((id) => ({ key: keys.connectedApp(id), member: id, value: kept(id) })),
     );
     const apps = createCurrentApps([]);
-    const registry = await createAppRegistry({ store, sealer, apps, clock: Date.now });
+    const registry = await createAppRegistry({ store, sealedJson: createSealedJson(sealer), apps, clock: Date.now });
     expect([(await registry.list()).length, apps.list().length]).toEqual([MANY, MANY]);
     expect(apps.find(ids.at(-1) ?? '')).toBeDefined();
     await registry.close();

@@ -6,13 +6,13 @@ import { type FormView, formHandler, wholeNumber } from '../../../shared/pages/f
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../../shared/time.ts';
+import { ADMIN_TOKEN_PREFIX } from '../../admin-tokens/admin-tokens.ts';
 import type { Columns } from '../csv.ts';
 import { stateOf, TOKEN_STATES } from '../expiry.ts';
 import { givenName } from '../name.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
-import { ADMIN_TOKEN_PREFIX } from './admin-token.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -62,7 +62,7 @@ const tokenForm = z.object({
 const EMPTY_FORM: FormView<typeof tokenForm> = { values: { name: '', scope: 'read', days: '90' }, faults: [] };
 
 export function adminTokenRoutes(parts: AdminParts) {
-  const { tokens, pages, clock } = parts;
+  const { adminTokens: tokens, pages, clock } = parts;
 
   const resource = createResource(parts, {
     name: 'admin token',

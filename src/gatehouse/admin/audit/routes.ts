@@ -7,9 +7,9 @@ import { isoTime } from '../../../shared/time.ts';
 import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
 import { endOf, startOf, TIME_ADVICE } from '../../audit/time-limits.ts';
-import { type Columns, sendCsv } from '../csv.ts';
+import type { Columns } from '../csv.ts';
 import { sendExport } from '../export.ts';
-import { listPage } from '../list-page.ts';
+import { fieldsOf } from '../list-page.ts';
 import { listQuery } from '../listing.ts';
 import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
@@ -104,26 +104,28 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
   };
 
   const list = pages.page('admin/audit/list', async ({ req, res }) => {
-    const { query, values, wantsCsv, view } = listPage(req, FIELDS);
-    const filter = filterOf({ ...values, event: isAuditEvent(values.event) ? values.event : '' });
-    const named = await withNamedIds(filter, names);
-    const rowsOf = async (place: { after?: string | undefined; limit: number }) => {
-      const { items, ...rest } = await trail.page({ ...place, filter: named.filter });
-      return { items: await auditRows(items, names), ...rest };
-    };
-    if (wantsCsv) {
-      await sendCsv(req, res, { trail, name: 'audit', columns: COLUMNS, values, read: rowsOf });
-      return undefined;
-    }
-    const { items, next, searchedTo } = await rowsOf({ after: query.after, limit: query.limit });
-    return {
-      title: 'Audit trail',
-      entries: items,
-      events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
-      list: view({ rows: items.length, next }),
-      searchedTo,
-      tooManyUsers: named.tooMany,
-    };
+    const fields = fieldsOf(req, FIELDS);
+    const wanted = filterOf({ ...fields, event: isAuditEvent(fields.event) ? fields.event : '' });
+    const { filter, tooMany } = await withNamedIds(wanted, names);
+    const found = await pages.list(req, res, {
+      name: 'audit',
+      fields: FIELDS,
+      columns: COLUMNS,
+      async read({ after, limit }) {
+        const { items, ...rest } = await trail.page({ after, limit, filter });
+        return { items: await auditRows(items, names), ...rest };
+      },
+    });
+    return (
+      found && {
+        title: 'Audit trail',
+        entries: found.items,
+        events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
+        list: found.list,
+        searchedTo: found.searchedTo,
+        tooManyUsers: tooMany,
+      }
+    );
   });
 
   return {
@@ -140,7 +142,7 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
         const filter = filterOf({ ...query, text: query.text ?? query.q });
         if (query.format === 'ndjson') return stream(req, res, filter);
         const named = await withNamedIds(filter, names);
-        return trail.page({ after: query.after || undefined, limit: query.limit, filter: named.filter });
+        return trail.page({ after: query.after, limit: query.limit, filter: named.filter });
       },
     ),
   };

@@ -7,11 +7,8 @@ import { checked } from '../../../shared/http/operation.ts';
 import { type FormView, formHandler, recordVersion, typedIn } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { nearMiss } from '../../../shared/provider/callback-url.ts';
-import type { AuditTrail } from '../../audit/trail.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
-import { type Columns, sendCsv } from '../csv.ts';
-import { listPage } from '../list-page.ts';
-import type { ListQuery } from '../listing.ts';
+import type { Columns } from '../csv.ts';
 import type { AdminPageData, AdminPageOfList, AdminPages, PageRequest } from '../page.ts';
 import { type SecretAge, secretAge } from '../secret-age.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
@@ -60,13 +57,12 @@ export function connectedAppPages(parts: {
   changes: ConnectedAppChanges;
   provider: ProviderReading;
   timelines: Pick<Timelines, 'ofApp'>;
-  trail: Pick<AuditTrail, 'append'>;
   pages: AdminPages;
   clock: () => number;
   publicHref: string;
   basePath: string;
 }) {
-  const { facts, changes, provider, timelines, trail, pages, clock, publicHref, basePath } = parts;
+  const { facts, changes, provider, timelines, pages, clock, publicHref, basePath } = parts;
   const home = `${basePath}/admin/connected-apps`;
   const idOf = (req: Request) => String(req.params.id);
 
@@ -76,19 +72,15 @@ export function connectedAppPages(parts: {
   };
 
   const list = pages.page('admin/connected-apps/list', async ({ req, res }) => {
-    const { query, values, wantsCsv, view } = listPage(req, ['q']);
-    if (wantsCsv) {
-      const read = (page: Pick<ListQuery, 'after' | 'limit'>) => facts.page({ ...page, q: query.q });
-      await sendCsv(req, res, { trail, name: 'connected-apps', columns: COLUMNS, values, read });
-      return undefined;
-    }
-    const [{ items, next }, unreadable] = await Promise.all([facts.page(query), facts.unreadable()]);
-    return {
-      title: 'Connected apps',
-      apps: items.map(rowOf),
-      unreadable,
-      list: view({ rows: items.length, next }),
-    };
+    const found = await pages.list(req, res, {
+      name: 'connected-apps',
+      fields: ['q'],
+      columns: COLUMNS,
+      read: facts.page,
+    });
+    if (!found) return undefined;
+    const { items, list: shown } = found;
+    return { title: 'Connected apps', apps: items.map(rowOf), unreadable: await facts.unreadable(), list: shown };
   });
 
   const one = pages.page(

@@ -1,5 +1,6 @@
 /** Finds the connection that a path, a form or the search names. */
-import type { Connection, Connections } from '../../grants/connections.ts';
+import type { Connection } from '../../grants/connection.ts';
+import type { Connections } from '../../grants/connections.ts';
 import { splitId } from '../users/view.ts';
 
 export interface FoundConnection {

@@ -4,9 +4,8 @@ import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { ListedConnection } from '../../grants/connection-index.ts';
 import type { PendingRevocation } from '../../grants/revocations.ts';
-import { type Columns, sendCsv } from '../csv.ts';
-import { listPage } from '../list-page.ts';
-import { type ListQuery, listQuery, pageOptions } from '../listing.ts';
+import type { Columns } from '../csv.ts';
+import { listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
 import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
@@ -56,6 +55,8 @@ const COLUMNS: Columns<ConnectionRow> = {
   'Last used': ({ lastUsedAt }) => lastUsedAt,
 };
 
+const healthOf = (text: string) => HEALTHS.find((health) => health === text);
+
 const connectionQuery = listQuery.extend({
   app: z.string().max(40).optional().describe('id of one connected app'),
   health: z.enum(HEALTHS).optional(),
@@ -69,7 +70,7 @@ const connectionQuery = listQuery.extend({
   user: z.string().max(60).optional().describe('id of one user'),
 });
 
-export function adminConnectionRoutes({ grants, users, connectedApps, audit, pages }: AdminParts) {
+export function adminConnectionRoutes({ grants, users, connectedApps, pages }: AdminParts) {
   const { index, connections, everyone, revocations } = grants;
   const { apps } = connectedApps;
   const find = connectionFinder(connections);
@@ -102,7 +103,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, audit, pag
       );
     }
     const { items, ...rest } = await index.page({
-      after: after || undefined,
+      after,
       limit,
       appId: app || undefined,
       state: scopes ? 'lacking' : health,
@@ -111,33 +112,29 @@ export function adminConnectionRoutes({ grants, users, connectedApps, audit, pag
   };
 
   const list = pages.page('admin/connections/list', async ({ req, res }) => {
-    const { query, values, wantsCsv, view } = listPage(req, ['q', 'app', 'health', 'scopes']);
-    const narrowing = {
-      app: values.app,
-      health: HEALTHS.find((health) => health === values.health),
-      scopes: values.scopes === 'missing' ? ('missing' as const) : undefined,
-    };
-    if (wantsCsv) {
-      const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ ...page, ...narrowing, q: query.q });
-      await sendCsv(req, res, { trail: audit.trail, name: 'connections', columns: COLUMNS, values, read });
-      return undefined;
-    }
-    const registered = apps.find(values.app);
+    const found = await pages.list(req, res, {
+      name: 'connections',
+      fields: ['q', 'app', 'health', 'scopes'],
+      columns: COLUMNS,
+      read: ({ health, scopes, ...query }) =>
+        listed({ ...query, health: healthOf(health), scopes: scopes === 'missing' ? scopes : undefined }),
+      count: ({ q, app, health, scopes }) =>
+        q || scopes === 'missing' ? undefined : index.total({ appId: app || undefined, state: healthOf(health) }),
+    });
+    if (!found) return undefined;
+    const { app: id = '' } = found.list.values;
+    const registered = apps.find(id);
     // One that cannot be opened may have connections, too.
-    const app = registered ?? (values.app ? { id: values.app, name: values.app } : undefined);
-    const [{ items, next }, total, count, progress, pending] = await Promise.all([
-      listed({ ...query, ...narrowing }),
-      query.q || narrowing.scopes
-        ? undefined
-        : index.total({ appId: values.app || undefined, state: narrowing.health }),
+    const app = registered ?? (id ? { id, name: id } : undefined);
+    const [count, progress, pending] = await Promise.all([
       app ? index.count(app.id) : 0,
       app && everyone.progress(app.id),
       revocations.page({ limit: MAX_PENDING_SHOWN }),
     ]);
     return {
       title: 'Connections',
-      connections: items,
-      list: view({ rows: items.length, next, total }),
+      connections: found.items,
+      list: found.list,
       revocations: await Promise.all(pending.items.map(named)),
       areMorePending: pending.next !== undefined,
       apps: apps.list().map(({ id, name }) => ({ id, name })),
@@ -174,7 +171,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, audit, pag
         response: listOf(revocationJson),
       },
       async ({ query }) => {
-        const { items, ...rest } = await revocations.page(pageOptions(query));
+        const { items, ...rest } = await revocations.page(query);
         return { items: items.map(revocationView), ...rest };
       },
     ),

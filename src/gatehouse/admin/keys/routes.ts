@@ -9,12 +9,11 @@ import type { Notice } from '../../../shared/pages/page-data.ts';
 import { actorOf } from '../../../shared/sessions/actor.ts';
 import { type KeyReport, listKeys, reportKeys } from '../../../shared/storage/key-report.ts';
 import { isoTime } from '../../../shared/time.ts';
+import { type RotationProgress, rotationJson } from '../../key-rotation/key-rotation.ts';
 import { audited } from '../change.ts';
 import { confirmation } from '../confirmation.ts';
 import type { AdminPageData } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
-import { wordsOfKind } from './kind-words.ts';
-import { type RotationProgress, rotationJson } from './rotation.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -31,6 +30,26 @@ declare module '../../../shared/pages/page-data.ts' {
     };
   }
 }
+
+/** What the page calls the kinds of encrypted records. The API and the commands use the kinds as stored. */
+const KIND_WORDS: Readonly<Record<string, string>> = {
+  session: 'sessions',
+  grant: 'connections',
+  'session-id-token': 'ID tokens of sessions',
+  'connected-app': 'apps',
+  'admin-token': 'admin tokens',
+  'relay-token': 'relay tokens',
+  'own-keys': 'signing keys',
+  'service-account': 'service accounts',
+  flash: 'notices after a change',
+  transactions: 'requests at a provider',
+  webhook: 'webhooks',
+  revocation: 'unconfirmed revocations',
+  'connect-link': 'connect links',
+};
+
+/** A kind of a newer version of Gatehouse keeps its name. */
+export const wordsOfKind = (kind: string): string => KIND_WORDS[kind] ?? kind;
 
 type CountedReport = KeyReport & { countedAt: string };
 
@@ -103,7 +122,10 @@ export function keyRoutes(parts: AdminParts) {
 
   const signingKeys = async (): Promise<SigningKey[]> =>
     (await ownKeys.list()).map(({ kid, signs, madeAt, signsFrom }) => ({
-      ...{ kid, signs, madeAt: isoTime(madeAt), signsFrom: isoTime(signsFrom) },
+      kid,
+      signs,
+      madeAt: isoTime(madeAt),
+      signsFrom: isoTime(signsFrom),
     }));
 
   const dueIn = ({ keys }: CountedReport) =>

@@ -1,11 +1,11 @@
 /** What the search of the administration looks through: each kind of record, how it is found, and where its page is. */
 
 import type { MatchingOptions, MatchingPage } from '../../../shared/storage/matching-page.ts';
+import { ADMIN_TOKEN_PREFIX } from '../../admin-tokens/admin-tokens.ts';
 import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
 import { CONNECT_LINK_PREFIX } from '../../grants/connect-links.ts';
 import { RELAY_TOKEN_PREFIX } from '../../relay/relay-token.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
-import { ADMIN_TOKEN_PREFIX } from '../admin-tokens/admin-token.ts';
 import { connectionFinder } from '../connections/find.ts';
 import { matches } from '../listing.ts';
 import type { AdminParts } from '../parts.ts';
@@ -44,7 +44,8 @@ const REFERENCE = /^[0-9a-f]{8}$/i;
 const REQUEST_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 export function finders(parts: AdminParts): readonly Finder[] {
-  const { users, sessions, grants, connectedApps, relay, webhooks, tokens, signInRecords, references, audit } = parts;
+  const { users, sessions, grants, connectedApps, relay, webhooks, adminTokens, signInRecords, references, audit } =
+    parts;
   const { apps } = connectedApps;
   const listed = (path: string) => (q: string) => `/admin/${path}?q=${encodeURIComponent(q)}`;
   const nowhere = () => undefined;
@@ -238,7 +239,7 @@ export function finders(parts: AdminParts): readonly Finder[] {
       kind: 'admin_token',
       title: 'Admin tokens',
       find: byText({
-        records: tokens,
+        records: adminTokens,
         prefix: ADMIN_TOKEN_PREFIX,
         nameOf: ({ name }) => name,
         pathOf: listed('admin-tokens'),

@@ -7,9 +7,8 @@ import { operation } from '../../../shared/http/operation.ts';
 import type { User } from '../../users/user-store.ts';
 import { audited } from '../change.ts';
 import { confirmation } from '../confirmation.ts';
-import { type Columns, sendCsv } from '../csv.ts';
-import { listPage } from '../list-page.ts';
-import { type ListQuery, listQuery } from '../listing.ts';
+import type { Columns } from '../csv.ts';
+import { listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
 import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
@@ -41,7 +40,7 @@ export function adminSessionRoutes(parts: AdminParts) {
       return { items: user ? await ofUser(user) : [] };
     }
     if (q?.trim()) return pageOfMatchingUsers(users.store, { q, after, limit }, ofUser);
-    const { items, ...rest } = await sessions.ofUsers.page({ after: after || undefined, limit });
+    const { items, ...rest } = await sessions.ofUsers.page({ after, limit });
     return { items: items.map((session) => sessionView(session)), ...rest };
   };
 
@@ -59,19 +58,16 @@ export function adminSessionRoutes(parts: AdminParts) {
   };
 
   const list = pages.page('admin/sessions/list', async ({ req, res }) => {
-    const { query, values, wantsCsv, view } = listPage(req, ['q']);
-    if (wantsCsv) {
-      const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ ...page, q: query.q });
-      const columns = { ...COLUMNS, App: appNameOf };
-      await sendCsv(req, res, { trail: audit.trail, name: 'sessions', columns, values, read });
-      return undefined;
-    }
-    const [{ items, next }, total] = await Promise.all([listed(query), query.q ? undefined : sessions.ofUsers.count()]);
-    return {
-      title: 'Sessions',
-      sessions: items.map((session) => withOwn(req, session, appNameOf(session))),
-      list: view({ rows: items.length, next, total }),
-    };
+    const found = await pages.list(req, res, {
+      name: 'sessions',
+      fields: ['q'],
+      columns: { ...COLUMNS, App: appNameOf },
+      read: listed,
+      count: ({ q }) => (q ? undefined : sessions.ofUsers.count()),
+    });
+    if (!found) return undefined;
+    const rows = found.items.map((session) => withOwn(req, session, appNameOf(session)));
+    return { title: 'Sessions', sessions: rows, list: found.list };
   });
 
   const ending = confirmation<Selection<SessionRow>>(parts, {

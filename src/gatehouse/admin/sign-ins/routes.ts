@@ -5,9 +5,8 @@ import { AppError } from '../../../shared/errors.ts';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
-import { type Columns, sendCsv } from '../csv.ts';
-import { listPage } from '../list-page.ts';
-import { type ListQuery, listQuery } from '../listing.ts';
+import type { Columns } from '../csv.ts';
+import { listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { type FailureGroup, failureGroups } from './groups.ts';
@@ -47,7 +46,7 @@ const signInQuery = listQuery.extend({
 const MAX_GROUPED = 200;
 
 interface Found {
-  items: SignInRecord[];
+  items: SignInView[];
   next?: string;
   problem?: ProblemView | undefined;
 }
@@ -65,7 +64,7 @@ const COLUMNS: Columns<SignInView> = {
 };
 
 export function adminSignInRoutes(parts: AdminParts) {
-  const { signInRecords: records, references, connectedApps, audit, pages, publicUrl } = parts;
+  const { signInRecords: records, references, connectedApps, pages, publicUrl } = parts;
   const { apps } = connectedApps;
   const viewOf = (record: SignInRecord) => signInView(record, { records, apps });
 
@@ -74,10 +73,12 @@ export function adminSignInRoutes(parts: AdminParts) {
     place: { after?: string | undefined; limit: number; failedOnly: boolean },
   ): Promise<Found> => {
     const wanted = q.trim();
-    if (wanted === '') return records.page(place);
-    if (wanted.includes('@')) return records.page({ ...place, email: wanted });
+    if (wanted === '' || wanted.includes('@')) {
+      const { items, ...rest } = await records.page({ ...place, email: wanted || undefined });
+      return { items: items.map(viewOf), ...rest };
+    }
     const record = await records.find(wanted);
-    if (record) return { items: [record] };
+    if (record) return { items: [viewOf(record)] };
     const problem = await references.find(wanted);
     return { items: [], problem: problem && problemView(problem) };
   };
@@ -100,18 +101,15 @@ export function adminSignInRoutes(parts: AdminParts) {
   };
 
   const list = pages.page('admin/sign-ins/list', async ({ req, res }) => {
-    const { query, values, wantsCsv, view } = listPage(req, ['q', 'failed']);
-    const q = query.q.trim();
-    const failedOnly = values.failed === 'true';
-    if (wantsCsv) {
-      const read = async (place: Pick<ListQuery, 'after' | 'limit'>) => {
-        const { items, next } = await search(q, { ...place, failedOnly });
-        return { items: items.map(viewOf), ...(next === undefined ? {} : { next }) };
-      };
-      await sendCsv(req, res, { trail: audit.trail, name: 'sign-ins', columns: COLUMNS, values, read });
-      return undefined;
-    }
-    const { items, next, problem } = await search(q, { after: query.after, limit: query.limit, failedOnly });
+    const found = await pages.list(req, res, {
+      name: 'sign-ins',
+      fields: ['q', 'failed'],
+      columns: COLUMNS,
+      read: ({ q, failed, ...place }) => search(q, { ...place, failedOnly: failed === 'true' }),
+    });
+    if (!found) return undefined;
+    const { items, problem, list: shown } = found;
+    const q = shown.values.q?.trim() ?? '';
     const [only] = items;
     // A reference names one attempt.
     if (only && q !== '' && !q.includes('@')) {
@@ -120,10 +118,10 @@ export function adminSignInRoutes(parts: AdminParts) {
     }
     return {
       title: 'Sign-ins',
-      groups: q === '' && query.after === undefined ? await groups() : [],
-      records: items.map(viewOf),
+      groups: q === '' && shown.previous === undefined ? await groups() : [],
+      records: items,
       problem,
-      list: view({ rows: items.length, next }),
+      list: shown,
     };
   });
 
@@ -146,11 +144,7 @@ export function adminSignInRoutes(parts: AdminParts) {
           problem: problemJson.optional().describe('the failure, if q is the reference of another error page'),
         }),
       },
-      async ({ query }) => {
-        const place = { after: query.after || undefined, limit: query.limit, failedOnly: query.failed === 'true' };
-        const { items, ...rest } = await search(query.q ?? '', place);
-        return { items: items.map(viewOf), ...rest };
-      },
+      ({ query: { q = '', failed, ...place } }) => search(q, { ...place, failedOnly: failed === 'true' }),
     ),
     one: operation(
       {

@@ -20,9 +20,9 @@ export async function timelineSection(
   req: Request,
   read: (query: TimelineQuery) => Promise<TimelinePage>,
 ): Promise<TimelineSection> {
-  const { values, query, view } = listPage(req, ['kind'], { limit: ITEMS });
+  const { values, place, view } = listPage(req, ['kind'], { limit: ITEMS });
   const kind = ACTIVITIES.find((one) => one === values.kind);
-  const page = await read({ kind, after: query.after, limit: query.limit });
+  const page = await read({ kind, ...place });
   const list = view({ rows: page.items.length, next: page.next });
   const { previous, next } = list;
   return {

@@ -30,7 +30,7 @@ export function createTimelines(
     /** The page is about this object, which its sentences need not name. */
     about: string,
   ): Promise<TimelinePage> => {
-    const { items, searchedTo, ...rest } = await mergedPage(sources, { after: after || undefined, limit });
+    const { items, searchedTo, ...rest } = await mergedPage(sources, { after, limit });
     return { items: await toItems(items, about), ...rest, searchedTo: isoTime(searchedTo) };
   };
 

@@ -17,8 +17,7 @@ import {
   revocationJson,
   revocationView,
 } from '../connections/view.ts';
-import { type Columns, sendCsv } from '../csv.ts';
-import { listPage } from '../list-page.ts';
+import type { Columns } from '../csv.ts';
 import { type ListQuery, listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
@@ -80,7 +79,7 @@ export function userRoutes(parts: AdminParts) {
   const find = async (req: Request): Promise<User> => (await store.find(String(req.params.id))) ?? throwUnknown('user');
 
   const listed = async ({ after, limit, q }: ListQuery) => {
-    const { users: found, ...rest } = await store.page({ after: after || undefined, limit, q });
+    const { users: found, ...rest } = await store.page({ after, limit, q });
     return { items: found.map(userView), ...rest };
   };
 
@@ -117,19 +116,14 @@ export function userRoutes(parts: AdminParts) {
   };
 
   const list = pages.page('admin/users/list', async ({ req, res }) => {
-    const { query, values, wantsCsv, view } = listPage(req, ['q']);
-    if (wantsCsv) {
-      const read = (page: Pick<ListQuery, 'after' | 'limit'>) => listed({ ...page, q: query.q });
-      await sendCsv(req, res, { trail: audit.trail, name: 'users', columns: COLUMNS, values, read });
-      return undefined;
-    }
-    const [{ items, next }, total] = await Promise.all([listed(query), query.q ? undefined : store.count()]);
-    return {
-      title: 'Users',
-      users: items,
-      ownId: req.context.session?.user.id,
-      list: view({ rows: items.length, next, total }),
-    };
+    const found = await pages.list(req, res, {
+      name: 'users',
+      fields: ['q'],
+      columns: COLUMNS,
+      read: listed,
+      count: ({ q }) => (q ? undefined : store.count()),
+    });
+    return found && { title: 'Users', users: found.items, ownId: req.context.session?.user.id, list: found.list };
   });
 
   const one = pages.page('admin/users/one', async ({ req }) => {

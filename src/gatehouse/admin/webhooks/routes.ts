@@ -8,8 +8,8 @@ import type { Notice } from '../../../shared/pages/page-data.ts';
 import { webhookAnswerText } from '../../../shared/pages/words.ts';
 import { MESSAGE_STATES, type WebhookMessage } from '../../webhooks/message.ts';
 import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
-import { type Columns, sendCsv } from '../csv.ts';
-import { type ListView, listPage } from '../list-page.ts';
+import type { Columns } from '../csv.ts';
+import type { ListView } from '../list-page.ts';
 import { rotationForm } from '../overlap.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
@@ -60,7 +60,7 @@ const EMPTY_FORM: FormView<typeof newForm> = { values: { url: '', events: WEBHOO
 const FIRST_ROTATION: FormView<typeof rotationForm> = { values: { overlapHours: '24' }, faults: [] };
 
 export function webhookRoutes(parts: AdminParts) {
-  const { pages, outbound, audit } = parts;
+  const { pages, outbound } = parts;
   const { registered, messages } = parts.webhooks;
   const { withHealth, ...records } = webhooksWithHealth(parts.webhooks);
 
@@ -104,15 +104,15 @@ export function webhookRoutes(parts: AdminParts) {
     res: Response,
     webhook: Webhook,
   ): Promise<{ messages: MessageView[]; list: ListView } | undefined> => {
-    const { query, values, wantsCsv, view } = listPage(req, ['state'], { path: `${resource.home}/${webhook.id}` });
-    const state = MESSAGE_STATES.find((one) => one === values.state);
-    if (wantsCsv) {
-      const read = (page: { after?: string; limit: number }) => messagesOf(webhook, { ...page, state });
-      await sendCsv(req, res, { trail: audit.trail, name: 'webhook-messages', columns: MESSAGE_COLUMNS, values, read });
-      return undefined;
-    }
-    const { items, next } = await messagesOf(webhook, { after: query.after, limit: query.limit, state });
-    return { messages: items, list: view({ rows: items.length, next }) };
+    const found = await pages.list(req, res, {
+      name: 'webhook-messages',
+      fields: ['state'],
+      columns: MESSAGE_COLUMNS,
+      path: `${resource.home}/${webhook.id}`,
+      read: ({ state, ...place }) =>
+        messagesOf(webhook, { ...place, state: MESSAGE_STATES.find((one) => one === state) }),
+    });
+    return found && { messages: found.items, list: found.list };
   };
 
   const list = pages.page('admin/webhooks/list', async ({ req, res }) => {

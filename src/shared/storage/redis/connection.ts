@@ -12,7 +12,16 @@ import { createTurn } from './turn.ts';
 
 type RedisClient = Redis | Cluster;
 
-export type RedisConnection = Awaited<ReturnType<typeof openRedisConnection>>;
+export interface RedisConnection {
+  /** For commands to one node, or without a deadline. */
+  client: RedisClient;
+  /** Sends one command and returns Redis' response. Rejects as the store's methods do. */
+  run<T>(command: (client: RedisClient) => Promise<T>): Promise<T>;
+  /** Reads a value. On one server, all reads of one turn of the event loop are one command. */
+  get(key: string): Promise<string | null>;
+  /** Takes no more commands, and resolves when those under way are settled. */
+  close(): Promise<void>;
+}
 
 export interface ConnectionParts extends ClientParts {
   /** Called in the moment in which a connection to a server is there again, before a command is sent on it. */
@@ -26,7 +35,7 @@ const FIRST_RESPONSES = 4;
 const MAX_UNDER_WAY = 8_192;
 
 /** Rejects with the error of `startFault` if there is no connection in time. */
-export async function openRedisConnection(parts: ConnectionParts) {
+export async function openRedisConnection(parts: ConnectionParts): Promise<RedisConnection> {
   const { deadlineMilliseconds } = parts;
   const client = createClient(parts);
   defineScripts(client);
@@ -69,14 +78,10 @@ export async function openRedisConnection(parts: ConnectionParts) {
   }
 
   return {
-    /** For commands to one node, or without a deadline. */
     client,
-    /** Sends one command and returns Redis' response. Rejects as the store's methods do. */
-    run: <T>(command: (client: RedisClient) => Promise<T>): Promise<T> => unlessRefused(() => bounded(command)),
-    /** Reads a value. On one server, all reads of one turn of the event loop are one command. */
-    get: (key: string): Promise<string | null> => unlessRefused(() => (turn ? turn.get(key) : readOne(key))),
-    /** Takes no more commands, and resolves when those under way are settled. */
-    async close(): Promise<void> {
+    run: (command) => unlessRefused(() => bounded(command)),
+    get: (key) => unlessRefused(() => (turn ? turn.get(key) : readOne(key))),
+    async close() {
       if (closed) return;
       closed = true;
       silence.stop();

@@ -9,15 +9,21 @@ interface Read {
   reject(error: unknown): void;
 }
 
-export type SqliteReader = ReturnType<typeof createSqliteReader>;
+/** Work is synchronous and changes nothing. Rejects with `storage_unavailable` if the database stays busy, cannot be read or is closed. */
+export interface SqliteReader {
+  /** Runs work at once. */
+  run<T>(work: () => T): Promise<T>;
+  /** Runs work at the end of this turn of the event loop: cheaper if many requests arrive at once. */
+  runTogether<T>(work: () => T): Promise<T>;
+  /** Does the waiting reads now, because the database is about to be closed. */
+  end(): void;
+}
 
-/** All reads reject with `storage_unavailable` if the database stays busy, cannot be read or is closed. */
-export function createSqliteReader(database: DatabaseSync, retry: RetryOptions) {
+export function createSqliteReader(database: DatabaseSync, retry: RetryOptions): SqliteReader {
   const begin = database.prepare('BEGIN');
   const commit = database.prepare('COMMIT');
   let waiting: Read[] = [];
 
-  /** Runs synchronous work that changes nothing, at once. */
   const run = <T>(work: () => T): Promise<T> =>
     retryWhileBusy(() => {
       // Checked at each attempt: the database may be closed between two of them.
@@ -48,15 +54,13 @@ export function createSqliteReader(database: DatabaseSync, retry: RetryOptions) 
 
   return {
     run,
-    /** Runs such work at the end of this turn of the event loop: cheaper if many requests arrive at once. */
-    runTogether<T>(work: () => T): Promise<T> {
+    runTogether<T>(work: () => T) {
       if (!database.isOpen) return Promise.reject(storeClosed());
       return new Promise<T>((resolve, reject) => {
         if (waiting.length === 0) setImmediate(readWaiting);
         waiting.push({ work, resolve: resolve as (result: unknown) => void, reject });
       });
     },
-    /** Does the waiting reads now, because the database is about to be closed. */
     end: readWaiting,
   };
 }

@@ -70,7 +70,9 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
   const parts = { database, clock, read: reader.run, readTogether: reader.runTogether, write: writer.run };
   const notices = sqliteNotices(parts);
   const probe = sqliteProbe(parts, {
-    ...{ file, retry, unpaused: writer.unpaused },
+    file,
+    retry,
+    unpaused: writer.unpaused,
     onMarked: () => checkpoints?.begin(),
     onLogBytes: observer?.logBytes,
   });

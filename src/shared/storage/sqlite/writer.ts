@@ -21,7 +21,32 @@ const JOBS_PER_TRANSACTION = 64;
 /** After it has held the lock this long, in one transaction or several, a process leaves it free for `YIELD_MS`. */
 const YIELD_AFTER_MS = 50;
 
-export type SqliteWriter = ReturnType<typeof createSqliteWriter>;
+interface WriteOptions {
+  /** Resolves once the work is committed, which a power cut may undo, a kill does not. */
+  relaxed?: boolean;
+  /** No other job shares the transaction. */
+  alone?: boolean;
+  isProbe?: boolean;
+}
+
+export interface SqliteWriter {
+  /**
+   * Runs synchronous work in an immediate transaction and resolves once it is on disk. A job rejects if it has not begun at
+   * its deadline, and then again if it waits more than 10 s for flushes, or 2 s with `isProbe`. An error undoes only this
+   * work.
+   */
+  run<T>(work: () => T, options?: WriteOptions): Promise<T>;
+  /**
+   * From now on jobs wait in the queue, each until its deadline, until `resume` is called. No transaction is under way.
+   * @param reason what is wrong if the pause lasts beyond a deadline
+   */
+  pause(reason: FlushFault): void;
+  resume(): void;
+  /** Resolves once there is no pause. @throws AppError `storage_unavailable` at the deadline, by `performance.now()` */
+  unpaused(deadline: number): Promise<void>;
+  /** Takes no more work and resolves when the work that was taken is done. */
+  close(): Promise<void>;
+}
 
 /**
  * @param parts `flush`: undefined if no write waits for the disk; `afterCommit`: called after each transaction, and after
@@ -31,7 +56,7 @@ export function createSqliteWriter(
   database: DatabaseSync,
   retry: RetryOptions,
   { flush, afterCommit }: { flush?: LogFlush | undefined; afterCommit?: (() => void) | undefined } = {},
-) {
+): SqliteWriter {
   const waiting: Job[] = [];
   const transaction = prepareTransaction(database, flush);
   let heldMilliseconds = 0;
@@ -70,13 +95,7 @@ export function createSqliteWriter(
   }
 
   return {
-    /**
-     * Runs synchronous work in an immediate transaction and resolves once it is on disk, or with `relaxed` once it is
-     * committed: a power cut may undo that, a kill does not. With `alone` no other job shares the transaction. A job
-     * rejects if it has not begun at its deadline, and then again if it waits more than 10 s for flushes, or 2 s with
-     * `isProbe`. An error undoes only this work.
-     */
-    run<T>(work: () => T, { relaxed = false, alone = false, isProbe = false } = {}): Promise<T> {
+    run<T>(work: () => T, { relaxed = false, alone = false, isProbe = false }: WriteOptions = {}) {
       if (closed) return Promise.reject(storeClosed());
       const fault = flush?.fault();
       if (fault) {
@@ -101,25 +120,19 @@ export function createSqliteWriter(
         setImmediate(turn);
       });
     },
-    /**
-     * From now on jobs wait in the queue, each until its deadline, until `resume` is called. No transaction is under way.
-     * @param reason what is wrong if the pause lasts beyond a deadline
-     */
-    pause(reason: FlushFault): void {
+    pause(reason) {
       pause = reason;
     },
-    resume(): void {
+    resume() {
       pause = undefined;
     },
-    /** Resolves once there is no pause. @throws AppError `storage_unavailable` at the deadline, by `performance.now()` */
-    async unpaused(deadline: number): Promise<void> {
+    async unpaused(deadline) {
       while (pause) {
         if (performance.now() >= deadline) throw refusedBy(pause);
         await sleep(pauseMilliseconds(retry));
       }
     },
-    /** Takes no more work and resolves when the work that was taken is done. */
-    async close(): Promise<void> {
+    async close() {
       closed = true;
       if (active) {
         await new Promise<void>((resolve) => {

@@ -16,6 +16,7 @@ import { applyApps } from '../../../../src/gatehouse/connected-apps/apply.ts';
 import { createCurrentApps } from '../../../../src/gatehouse/connected-apps/current-apps.ts';
 import type { ConnectedAppRegistration } from '../../../../src/shared/provider/connected-app.ts';
 import { keys } from '../../../../src/shared/storage/keys.ts';
+import { createSealedJson } from '../../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../../support/apps.ts';
@@ -37,7 +38,7 @@ beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-changes-'));
   store = await createSqliteStore({ directory });
   registry = await createAppRegistry({
-    ...{ store, sealer: makeSealer(), apps: createCurrentApps([]), clock: Date.now },
+    ...{ store, sealedJson: createSealedJson(makeSealer()), apps: createCurrentApps([]), clock: Date.now },
   });
   const made = await registry.create(HOME, 's1', { management } as never);
   if (!made) throw new Error('The id is taken.');

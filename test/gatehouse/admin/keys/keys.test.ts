@@ -1,6 +1,6 @@
 /** The page and the call that tell of keys. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { wordsOfKind } from '../../../../src/gatehouse/admin/keys/kind-words.ts';
+import { wordsOfKind } from '../../../../src/gatehouse/admin/keys/routes.ts';
 import { keys, SEALED_KINDS } from '../../../../src/shared/storage/keys.ts';
 import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
 import type { UserAgent } from '../../../support/browserless.ts';

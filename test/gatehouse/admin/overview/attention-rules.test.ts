@@ -179,10 +179,10 @@ describe('connections', () => {
 test('tokens that expire within two weeks, or expired within the last', async () => {
   const at = (...times: number[]) => times.map((time, n) => ({ id: `t${n}`, name: `T${n}`, expiresAt: NOW + time }));
   const pageOf = (items: object[]) => ({ page: async () => ({ items }) });
-  const tokens = pageOf(at(15 * DAY, 2 * DAY, -7 * DAY));
+  const adminTokens = pageOf(at(15 * DAY, 2 * DAY, -7 * DAY));
   const relay = { tokens: pageOf(at(14 * DAY + 1, 14 * DAY, -7 * DAY + 1, -7 * DAY)) };
   const shared = { detail: null, since: null, action: 'Open' };
-  expect(await tokensIn(parts({ tokens, relay }))()).toEqual([
+  expect(await tokensIn(parts({ adminTokens, relay }))()).toEqual([
     {
       ...{ kind: 'relay_token_ending', severity: 'notice', text: 'Relay token T1 expires in 14 days' },
       ...{ path: '/relay-tokens/t1', ...shared },

@@ -10,7 +10,7 @@ const MAX_LOOKED_AT = 500;
 /** How long an expired token is named: a service that still needs it has failed by then. */
 const EXPIRED_MS = 7 * DAY_MS;
 
-export function tokensIn({ relay, tokens, clock }: Pick<AdminParts, 'relay' | 'tokens' | 'clock'>) {
+export function tokensIn({ relay, adminTokens, clock }: Pick<AdminParts, 'relay' | 'adminTokens' | 'clock'>) {
   const endingOf = <T extends { id: string; name: string; expiresAt: number }>(
     items: readonly T[],
     about: { kind: 'relay_token_ending' | 'admin_token_ending'; words: string; pathOf: (id: string) => string },
@@ -31,17 +31,17 @@ export function tokensIn({ relay, tokens, clock }: Pick<AdminParts, 'relay' | 't
       });
 
   return async (): Promise<Attention[]> => {
-    const [relayTokens, adminTokens] = await Promise.all([
+    const [ofServices, ofAdministrators] = await Promise.all([
       relay.tokens.page({ limit: MAX_LOOKED_AT }),
-      tokens.page({ limit: MAX_LOOKED_AT }),
+      adminTokens.page({ limit: MAX_LOOKED_AT }),
     ]);
     return [
-      ...endingOf(relayTokens.items, {
+      ...endingOf(ofServices.items, {
         kind: 'relay_token_ending',
         words: 'Relay token',
         pathOf: (id) => `/relay-tokens/${id}`,
       }),
-      ...endingOf(adminTokens.items, {
+      ...endingOf(ofAdministrators.items, {
         kind: 'admin_token_ending',
         words: 'Admin token',
         pathOf: () => '/admin-tokens',

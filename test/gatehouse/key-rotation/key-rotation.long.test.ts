@@ -1,19 +1,19 @@
 /** The rotation of encryption keys that an administrator starts: its progress, its end, and what happens after a kill. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createKeyRotation } from '../../../../src/gatehouse/admin/keys/rotation.ts';
-import type { Audit } from '../../../../src/gatehouse/audit/audit.ts';
-import { generateEncryptionKey } from '../../../../src/shared/storage/key-ring.ts';
-import { answerKeyRollCall } from '../../../../src/shared/storage/key-roll-call.ts';
-import { keys } from '../../../../src/shared/storage/keys.ts';
-import { createReplaceableSealer } from '../../../../src/shared/storage/sealed.ts';
-import { countSealed, sumOf } from '../../../../src/shared/storage/sealed-records.ts';
-import { useBrowser } from '../../../support/browser.ts';
-import { openVault, type StoreKind, type Vault } from '../../../support/fleet.ts';
-import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
-import { throughProvider } from '../../../support/journey.ts';
-import { missingRedis, type RedisServer, startRedis } from '../../../support/redis-server.ts';
-import { until } from '../../../support/until.ts';
-import { type Administrator, administratorOf } from '../../relay/service.ts';
+import type { Audit } from '../../../src/gatehouse/audit/audit.ts';
+import { createKeyRotation } from '../../../src/gatehouse/key-rotation/key-rotation.ts';
+import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
+import { answerKeyRollCall } from '../../../src/shared/storage/key-roll-call.ts';
+import { keys } from '../../../src/shared/storage/keys.ts';
+import { createReplaceableSealer } from '../../../src/shared/storage/sealed.ts';
+import { countSealed, sumOf } from '../../../src/shared/storage/sealed-records.ts';
+import { useBrowser } from '../../support/browser.ts';
+import { openVault, type StoreKind, type Vault } from '../../support/fleet.ts';
+import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
+import { throughProvider } from '../../support/journey.ts';
+import { missingRedis, type RedisServer, startRedis } from '../../support/redis-server.ts';
+import { until } from '../../support/until.ts';
+import { type Administrator, administratorOf } from '../relay/service.ts';
 
 const [OLD, NEW] = [1, 2].map(() => generateEncryptionKey(new Date())) as [string, string];
 const [oldKid, newKid] = [OLD, NEW].map((setting) => setting.split(':')[0] ?? '') as [string, string];

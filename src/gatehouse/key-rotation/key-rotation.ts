@@ -1,17 +1,18 @@
 /** Seals every record with the first key, started in the browser: one process does it, and another resumes it after a kill. */
 import { z } from 'zod';
-import { AppError } from '../../../shared/errors.ts';
-import type { Events } from '../../../shared/observability/events.ts';
-import type { RequestOrigin } from '../../../shared/sessions/actor.ts';
-import { assertAllSealWith } from '../../../shared/storage/key-roll-call.ts';
-import { rotateKeys } from '../../../shared/storage/key-rotation.ts';
-import { keys } from '../../../shared/storage/keys.ts';
-import { createLeases } from '../../../shared/storage/lease.ts';
-import type { Sealer } from '../../../shared/storage/sealed.ts';
-import { countSealed, sumOf } from '../../../shared/storage/sealed-records.ts';
-import type { Storage } from '../../../shared/storage/storage.ts';
-import { DAY_SECONDS, isoTime } from '../../../shared/time.ts';
-import type { Audit } from '../../audit/audit.ts';
+import { AppError } from '../../shared/errors.ts';
+import type { Events } from '../../shared/observability/events.ts';
+import type { Chore } from '../../shared/storage/chore.ts';
+import { assertAllSealWith } from '../../shared/storage/key-roll-call.ts';
+import { rotateKeys } from '../../shared/storage/key-rotation.ts';
+import { keys } from '../../shared/storage/keys.ts';
+import { createLeases } from '../../shared/storage/lease.ts';
+import type { Sealer } from '../../shared/storage/sealed.ts';
+import { countSealed, sumOf } from '../../shared/storage/sealed-records.ts';
+import type { Storage } from '../../shared/storage/storage.ts';
+import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
+import type { Audit } from '../audit/audit.ts';
+import type { AuditEntry } from '../audit/kinds.ts';
 
 export const rotationJson = z.object({
   kid: z.string().describe('the key that seals everything in the end'),
@@ -26,8 +27,11 @@ export const rotationJson = z.object({
 
 export type RotationProgress = z.output<typeof rotationJson>;
 
+/** The administrator or the program that started it, for the audit trail. */
+type StartedBy = Pick<AuditEntry, 'actor' | 'address' | 'requestId'>;
+
 interface Job extends RotationProgress {
-  by: RequestOrigin;
+  by: StartedBy;
 }
 
 const LIFETIME_SECONDS = 30 * DAY_SECONDS;
@@ -35,14 +39,27 @@ const LEASE_MS = 15_000;
 const SAVE_MS = 1_000;
 const RESUME_MS = 5_000;
 
-export type KeyRotation = ReturnType<typeof createKeyRotation>;
+export interface KeyRotation {
+  /** The key that a rotation would seal with. */
+  kid(): string;
+  /** Of the last rotation, for 30 days. */
+  progress(): Promise<RotationProgress | undefined>;
+  /** @throws AppError `version_conflict` if a process still seals with another key */
+  assertReady(): Promise<void>;
+  /** Starts a rotation, or returns the progress of the one that runs. */
+  start(by: StartedBy): Promise<RotationProgress>;
+  /** Takes up a rotation that a process left behind. */
+  chores: readonly Chore[];
+  /** Stops after the records under way; the next process goes on. */
+  close(): Promise<void>;
+}
 
 export function createKeyRotation(parts: {
   storage: Pick<Storage, 'store' | 'sealer'>;
   audit: Pick<Audit, 'trail'>;
   events: Pick<Events, 'keyRotationFailed'>;
   clock: () => number;
-}) {
+}): KeyRotation {
   const { storage, audit, events, clock } = parts;
   const { store } = storage;
   const leases = createLeases({ store, milliseconds: LEASE_MS });
@@ -129,18 +146,11 @@ export function createKeyRotation(parts: {
   };
 
   return {
-    /** The key that a rotation would seal with. */
     kid: () => storage.sealer.sealingKid,
-
-    async progress(): Promise<RotationProgress | undefined> {
-      return (await load()).job;
-    },
-
-    /** @throws AppError `version_conflict` if a process still seals with another key */
+    progress: async () => (await load()).job,
     assertReady: () => assertAllSealWith(store, storage.sealer.sealingKid),
 
-    /** Starts it, or returns the progress of the one that runs. */
-    async start(by: RequestOrigin): Promise<RotationProgress> {
+    async start(by) {
       for (;;) {
         const { job, version } = await load();
         const kid = storage.sealer.sealingKid;
@@ -152,7 +162,6 @@ export function createKeyRotation(parts: {
       }
     },
 
-    /** Takes up a rotation that a process left behind. */
     chores: [
       {
         name: 'key-rotation',
@@ -166,8 +175,7 @@ export function createKeyRotation(parts: {
       },
     ],
 
-    /** Stops after the records under way; the next process goes on. */
-    async close(): Promise<void> {
+    async close() {
       stopping = true;
       await Promise.all(underWay);
     },

@@ -1,11 +1,10 @@
 /** Admin tokens: shown once, stored as a hash, and read from the store for each call, so that a revocation works at once. */
-
-import { hashOf, keys } from '../../../shared/storage/keys.ts';
-import { createOpaqueToken, matchesHash, parseOpaqueToken } from '../../../shared/storage/opaque-token.ts';
-import { createRecords, type Records, type Versioned } from '../../../shared/storage/records.ts';
-import type { SealedJson } from '../../../shared/storage/sealed-json.ts';
-import type { Store } from '../../../shared/storage/store.ts';
-import { createUseNotes } from '../../../shared/storage/use-notes.ts';
+import { hashOf, keys } from '../../shared/storage/keys.ts';
+import { createOpaqueToken, matchesHash, parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
+import { createRecords, type Records, type Versioned } from '../../shared/storage/records.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
+import type { Store } from '../../shared/storage/store.ts';
+import { createUseNotes } from '../../shared/storage/use-notes.ts';
 
 export const ADMIN_TOKEN_PREFIX = 'gtha_';
 

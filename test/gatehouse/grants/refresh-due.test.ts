@@ -1,20 +1,23 @@
 /** What a stored grant says about refreshing it at a given moment, and how a journal entry ends. */
 import { describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
+import { checkedAtOf, notCheckedSince } from '../../../src/gatehouse/grants/connection.ts';
 import type { Grant, RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
-import { type RefreshCall, withEntryClosed, withEntrySettled } from '../../../src/gatehouse/grants/refresh-journal.ts';
 import {
-  checkedAtOf,
   ifDue,
   isIdle,
-  isNarrowed,
   isRefused,
   mayHaveUnsavedResponse,
-  needsNoRefresh,
-  notCheckedSince,
   type RefreshRequest,
   refreshTimes,
-} from '../../../src/gatehouse/grants/refresh-state.ts';
+} from '../../../src/gatehouse/grants/refresh.ts';
+import {
+  isNarrowed,
+  type RefreshCall,
+  withEntryClosed,
+  withEntrySettled,
+} from '../../../src/gatehouse/grants/refresh-call.ts';
+import { needsNoRefresh } from '../../../src/gatehouse/grants/token-vault.ts';
 import { PLATFORM } from '../../support/apps.ts';
 
 const NOW = 1_800_000_000_000;

@@ -1,0 +1,55 @@
+/** Changes of one record by several writers at once: none is lost, and one that never succeeds ends in an error. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
+import type { Store } from '../../../src/shared/storage/store.ts';
+import { updateRecord } from '../../../src/shared/storage/update-record.ts';
+
+interface Counter {
+  count: number;
+}
+
+const directory = mkdtempSync(join(tmpdir(), 'gatehouse-update-record-'));
+let store: Store;
+beforeAll(async () => {
+  store = await createSqliteStore({ directory });
+});
+afterAll(async () => {
+  await store.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const increment = (stored: Counter = { count: 0 }) => ({ ...stored, count: stored.count + 1 });
+const valueAt = async (key: string) => (await store.get(key))?.value;
+
+test('changes that are made at once are all kept, and each learns what was there before', async () => {
+  const made = await Promise.all(Array.from({ length: 30 }, () => updateRecord(store, 'test:{c}:all', increment)));
+  expect(await valueAt('test:{c}:all')).toBe('{"count":30}');
+  expect(new Set(made.map((updated) => updated?.before?.count ?? 0)).size).toBe(30);
+});
+
+test('nothing is written where the change refuses, leaves the record as it is, or the owner does not exist', async () => {
+  const key = 'test:{c}:unchanged';
+  expect(await updateRecord<Counter>(store, key, () => undefined)).toBeUndefined();
+  expect(await updateRecord(store, key, increment, { owner: 'test:{c}:missing' })).toBeUndefined();
+  expect(await store.get(key)).toBeUndefined();
+  await updateRecord(store, key, increment);
+  const before = await store.get(key);
+  expect(await updateRecord<Counter>(store, key, (stored) => stored)).toMatchObject({ after: { count: 1 } });
+  expect(await store.get(key)).toEqual(before);
+});
+
+test('further steps are part of the write', async () => {
+  const steps = ({ after }: { after: Counter }) => [{ index: 'test:{c}:index', add: 'one', score: after.count }];
+  await updateRecord(store, 'test:{c}:steps', increment, { steps });
+  expect((await store.page('test:{c}:index', { limit: 1 })).items).toEqual([{ member: 'one', score: 1 }]);
+});
+
+test('a write that never succeeds ends in an error', async () => {
+  const refusing = { get: store.get, write: async () => undefined };
+  await expect(updateRecord(refusing, 'test:{c}:refused', increment)).rejects.toMatchObject({
+    code: 'storage_unavailable',
+  });
+});
