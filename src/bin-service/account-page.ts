@@ -1,12 +1,34 @@
-/** The data of the account page, from the account, its usage and the result of the last action. */
-import type { FormView } from '../shared/pages/form.ts';
+/** The account page: its forms, and its data from the account, its usage and the result of the last action. */
+import { z } from 'zod';
+import { networkFault } from '../shared/config/networks.ts';
+import { type FormView, words } from '../shared/pages/form.ts';
 import type { MadeSecret, Notice, PageFrame } from '../shared/pages/page-data.ts';
 import { capitalised } from '../shared/text.ts';
 import { isoTime } from '../shared/time.ts';
 import type { Account } from './accounts.ts';
-import type { addressesForm, keyForm } from './key-forms.ts';
 import { type Month, monthOf } from './month.ts';
 import { FREE_PLAN, type FreeTier, type Plan } from './plans.ts';
+
+const MAX_NETWORKS = 50;
+
+const network = z.string().superRefine((entry, context) => {
+  const fault = networkFault(entry);
+  if (fault) context.addIssue({ code: 'custom', message: `“${entry.slice(0, 50)}” ${fault}` });
+});
+const networks = words
+  .transform((entries) => [...new Set(entries)])
+  .pipe(z.array(network).max(MAX_NETWORKS, `Give at most ${MAX_NETWORKS} addresses.`));
+
+/** To change the addresses that a key may be used from. */
+export const addressesForm = z.object({ networks });
+/** To make an API key. */
+export const keyForm = z.object({
+  name: z
+    .string()
+    .trim()
+    .regex(/^\P{C}{1,60}$/u, 'Give the key a name of 1 to 60 characters.'),
+  networks,
+});
 
 /** Requests this month. The `…Text` members are formatted, such as "10,000". */
 export interface UsageMeter {
@@ -105,7 +127,13 @@ export function accountPage(parts: {
     return account?.plan?.name === name ? 'current' : 'open';
   };
   return {
-    ...{ page, baseUrl, address, signIn, confirmSeconds, form: NEW_KEY, ...fresh },
+    page,
+    baseUrl,
+    address,
+    signIn,
+    confirmSeconds,
+    form: NEW_KEY,
+    ...fresh,
     free: meterOf(free, used.free, month),
     plans: plans.map((plan) => ({
       name: plan.name,
@@ -120,7 +148,10 @@ export function accountPage(parts: {
       plan: account.plan && meterOf(account.plan, used.account, month),
       asked: account.requested && { title: capitalised(account.requested.name), order: account.requested.order },
       keys: account.keys.map(({ id, name, hint, createdAt, networks }) => ({
-        ...{ id, name, hint, networks: networks.join('\n') },
+        id,
+        name,
+        hint,
+        networks: networks.join('\n'),
         createdAt: isoTime(createdAt),
       })),
     },

@@ -7,10 +7,10 @@ import type { RateLimits } from '../shared/http/rate-limit.ts';
 import type { Accounts, KeyAccess } from './accounts.ts';
 import type { Bans } from './bans.ts';
 import { readCredentials } from './credentials.ts';
+import type { Month } from './month.ts';
 import { FREE_PLAN, type FreeTier, MINUTE, type Plan } from './plans.ts';
 import type { Refusal } from './problems.ts';
 import type { Quota, Taken } from './quota.ts';
-import { minutePolicy, rateLimit, rateLimitPolicy } from './rate-headers.ts';
 
 /** `headers`: alternating names and values, for the response to this caller. */
 export type Admission = { refusal?: Refusal; headers: readonly string[] };
@@ -50,8 +50,10 @@ export function createAdmissions(parts: {
   const admissionOf = ({ plan, banned, isFree }: Charged, charge: Taken): Admission | Promise<Admission> => {
     const { granted, remaining, resetSeconds, month } = charge;
     const headers = [
-      ...['RateLimit-Policy', rateLimitPolicy(plan, month)],
-      ...['RateLimit', rateLimit(plan.name, remaining, resetSeconds)],
+      'RateLimit-Policy',
+      rateLimitPolicy(plan, month),
+      'RateLimit',
+      rateLimit(plan.name, remaining, resetSeconds),
     ];
     if (granted) return { headers };
     const usedUp: Admission = { refusal: quotaSpent(isFree, resetSeconds), headers };
@@ -144,4 +146,20 @@ function bannedFor(seconds: number): Admission {
 
 function forbidden(rule: 'address_not_listed' | 'no_plan'): Admission {
   return { refusal: { code: 'not_allowed', rule }, headers: [] };
+}
+
+/** The rate limit headers (draft-ietf-httpapi-ratelimit-headers). For example `"free";q=10000;w=2592000, "minute";q=12000;w=60`: each quota, and its window in seconds. */
+export function rateLimitPolicy({ name, monthlyRequests, requestsPerMinute }: Plan, { start, end }: Month): string {
+  const monthly = `"${name}";q=${monthlyRequests};w=${(end - start) / 1000}`;
+  return requestsPerMinute === undefined ? monthly : `${monthly}, ${minutePolicy(requestsPerMinute)}`;
+}
+
+/** Of the minute alone, for a request that exceeds it. */
+function minutePolicy(requestsPerMinute: number): string {
+  return `"${MINUTE}";q=${requestsPerMinute};w=60`;
+}
+
+/** For example `"free";r=9999;t=3600`: the remaining requests, and the seconds until the reset. */
+export function rateLimit(policy: string, remaining: number, resetSeconds: number): string {
+  return `"${policy}";r=${remaining};t=${resetSeconds}`;
 }

@@ -46,7 +46,7 @@ export interface BinServiceAssembly {
   close(): Promise<void>;
 }
 
-export function assembleBinService(parts: {
+export interface BinServiceParts {
   settings: BinServiceSettings;
   store: Store;
   /** Searched before the built-in data set. */
@@ -58,7 +58,9 @@ export function assembleBinService(parts: {
   withTestCards?: boolean | undefined;
   /** Only for a demo: requests for a plan are confirmed after so many seconds. */
   confirmSeconds?: number | undefined;
-}): BinServiceAssembly {
+}
+
+export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
   const { settings, store, datasetFile } = parts;
   const { publicUrl, free, plans } = settings;
   const clock = Date.now;
@@ -110,8 +112,18 @@ export function assembleBinService(parts: {
     publicUrl,
     begin: requestContext({ metrics, isTrusted, addressOf, headers }),
     routes: accountRoutes({
-      ...{ accounts, browsers, signIn, quota, plans, free, pages, publicUrl },
-      ...{ limits, randomToken, clock, confirmSeconds: parts.confirmSeconds },
+      accounts,
+      browsers,
+      signIn,
+      quota,
+      plans,
+      free,
+      pages,
+      publicUrl,
+      limits,
+      randomToken,
+      clock,
+      confirmSeconds: parts.confirmSeconds,
     }),
     confirmPlan: confirmationHandler({ accounts, limits, token: settings.paymentToken }),
     browsers,
@@ -123,7 +135,12 @@ export function assembleBinService(parts: {
     datasets: [() => datasetFile?.dataset, () => builtIn],
     testData: parts.withTestCards ? testCards() : undefined,
     accounts: { accessOf: (key) => parts.fixedAccess?.(key) ?? accounts.accessOf(key) },
-    ...{ quota, bans, limits, addressOf, free, basePath },
+    quota,
+    bans,
+    limits,
+    addressOf,
+    free,
+    basePath,
     accountUrl: settings.signIn && `${publicHref}/account`,
     secure: publicUrl.secure,
     onResponse: (source) => events.binLookedUp({ source, count: 1 }),

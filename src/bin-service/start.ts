@@ -16,7 +16,7 @@ import { identifyStore } from '../shared/storage/identified-store.ts';
 import { agreeOnSchema } from '../shared/storage/schema-version.ts';
 import { openStore, redisAddressFaults } from '../shared/storage/storage.ts';
 import type { Store } from '../shared/storage/store.ts';
-import { assembleBinService, type BinServiceAssembly } from './assembly.ts';
+import { assembleBinService, type BinServiceAssembly, type BinServiceParts } from './assembly.ts';
 import { type BinServiceSettings, loadBinServiceSettings } from './settings.ts';
 
 export type Environment = ConfigSource['env'];
@@ -63,9 +63,7 @@ export async function startBinService(env: Environment, logDestination: LogDesti
 }
 
 /** Opens the service with its storage for the caller's ports. `close` closes the storage too. @throws StartRefused */
-export async function openBinService(
-  parts: Omit<Parameters<typeof assembleBinService>[0], 'store'>,
-): Promise<BinServiceAssembly> {
+export async function openBinService(parts: Omit<BinServiceParts, 'store'>): Promise<BinServiceAssembly> {
   const store = await openBinServiceStore(parts.settings);
   const service = assembleBinService({ ...parts, store });
   return {
@@ -90,7 +88,10 @@ export async function openBinServiceStore(settings: BinServiceSettings): Promise
   trustAuthorities(settings.authorities);
   let onReconnect = () => {};
   const store = await openStore({
-    ...{ config: settings, clock: Date.now, random: Math.random, keyPrefix: 'bin-service:' },
+    config: settings,
+    clock: Date.now,
+    random: Math.random,
+    keyPrefix: 'bin-service:',
     onReconnect: () => onReconnect(),
   });
   try {

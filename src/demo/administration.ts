@@ -7,9 +7,9 @@ import { newWebhookId, WEBHOOK_EVENTS } from '../gatehouse/webhooks/webhook-stor
 import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
 import { DAY_MS, HOUR_MS, isoTime } from '../shared/time.ts';
 import { type DemoApp, registrationOf } from './apps.ts';
-import { DAYS, startOfDay } from './calendar.ts';
 import { ADMINISTRATOR, DISABLED, REPORTS } from './people.ts';
 import type { Scene } from './scene.ts';
+import { DAYS, startOfDay } from './timeline.ts';
 import { userOf } from './visits.ts';
 
 /** Each with the days since it was created, and the days that it is valid. */

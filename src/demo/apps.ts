@@ -18,10 +18,15 @@ export interface DemoApp {
   callbackUrl: string;
 }
 
-export type DemoApps = ReturnType<typeof demoApps>;
+export interface DemoApps {
+  platform: DemoApp;
+  team: DemoApp;
+  /** That of the file. */
+  staff: DemoApp;
+}
 
 /** @param publicUrl of the demo's Gatehouse */
-export function demoApps(publicUrl: string) {
+export function demoApps(publicUrl: string): DemoApps {
   const scopes = ['openid', 'profile', 'email', 'offline_access'];
   const app = (id: string, about: Pick<DemoApp, 'name' | 'clientId' | 'signIn' | 'hasPlatform'>): DemoApp => ({
     id,

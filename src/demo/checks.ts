@@ -16,8 +16,13 @@ export async function checkApps(parts: {
   const outbound = createOutbound({ policy: createAddressPolicy(config.internalHosts) });
   try {
     const { apps, checks, close } = await createConnectedApps({
-      ...{ storage, outbound, fromFile: readFileApps({ source }, config), publicHref: config.publicUrl.href },
-      ...{ clock: Date.now, monotonicClock: () => performance.now(), random: Math.random },
+      storage,
+      outbound,
+      fromFile: readFileApps({ source }, config),
+      publicHref: config.publicUrl.href,
+      clock: Date.now,
+      monotonicClock: () => performance.now(),
+      random: Math.random,
     });
     await Promise.all(apps.list().map(checks.run)).finally(close);
   } finally {

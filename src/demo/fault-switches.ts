@@ -52,18 +52,25 @@ const ENDPOINTS = ['/authorize', '/token', '/jwks', '/userinfo', '/revoke', '/pa
 /** Longer than Gatehouse uses keys without reading them again. */
 const PUBLISHED_MS = 11_000;
 
-export function createFaultSwitches({ switches, faults }: Pick<Sandbox, 'switches' | 'faults'>) {
+export interface FaultSwitches {
+  /** True during an outage. */
+  isDown(): boolean;
+  /** Ends the outage. @param say tells what the provider does */
+  restore(say: (words: string) => void): void;
+  /** Resolves once it is done, so that a call shows the effect. */
+  press(name: SwitchName, access: Access, say: (words: string) => void): Promise<void>;
+}
+
+export function createFaultSwitches({ switches, faults }: Pick<Sandbox, 'switches' | 'faults'>): FaultSwitches {
   let ending: (() => void)[] = [];
 
   return {
     isDown: () => ending.length > 0,
-    /** Ends the outage. @param say tells what the provider does */
-    restore(say: (words: string) => void): void {
+    restore(say) {
       if (ending.length > 0) say('works again');
       for (const end of ending.splice(0)) end();
     },
-    /** Resolves once it is done, so that a call shows the effect. */
-    async press(name: SwitchName, access: Access, say: (words: string) => void): Promise<void> {
+    async press(name, access, say) {
       if (name === 'outage') {
         ending = ENDPOINTS.map((path) => faults.set({ on: 'identity-provider', path, kind: 'unavailable' }));
         say('responds with 503');

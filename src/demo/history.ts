@@ -8,14 +8,13 @@ import { createSqliteStore } from '../shared/storage/sqlite/store.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 import { planAdministration } from './administration.ts';
-import { DAYS, isWeekend, isWorkingHour, startOfDay, startOfHour } from './calendar.ts';
 import { PEOPLE } from './people.ts';
 import { createRandom } from './random.ts';
 import { planServices } from './relay-calls.ts';
 import { openRooms } from './rooms.ts';
 import type { Scene } from './scene.ts';
-import { createTimeline } from './timeline.ts';
-import { planVisits, userOf } from './visits.ts';
+import { createTimeline, DAYS, isWeekend, isWorkingHour, startOfDay, startOfHour } from './timeline.ts';
+import { type PlannedVisits, planVisits, userOf } from './visits.ts';
 
 const SEED = 20_311;
 const FAILING_SINCE_MS = 2.3 * DAY_MS;
@@ -55,7 +54,7 @@ function outageBefore(now: number): Scene['outage'] {
 /** Each check of a connection is a refresh; services cause some more in working hours. */
 function planRefreshes(
   scene: Scene,
-  { connected, idOf }: Pick<ReturnType<typeof planVisits>, 'connected' | 'idOf'>,
+  { connected, idOf }: Pick<PlannedVisits, 'connected' | 'idOf'>,
   checksPerHour: number,
 ): void {
   const { rooms, timeline, random, now, outage, apps } = scene;

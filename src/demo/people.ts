@@ -1,6 +1,6 @@
 /** The people of the demo's history. Each has an account at the sandbox, with the password of all accounts. */
 import type { Seed } from '../sandbox/seed.ts';
-import { DAYS } from './calendar.ts';
+import { DAYS } from './timeline.ts';
 
 export interface Person {
   name: string;

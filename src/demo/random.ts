@@ -1,8 +1,17 @@
 /** Random numbers that are the same at every start (mulberry32), so that the demo's history does not change. */
 
-export type Random = ReturnType<typeof createRandom>;
+export interface Random {
+  /** From 0, less than 1. */
+  next(): number;
+  between(from: number, to: number): number;
+  whole(from: number, to: number): number;
+  chance(probability: number): boolean;
+  /** @param items with the weight of each */
+  pick<T>(items: readonly (readonly [T, number])[]): T;
+  hex(digits: number): string;
+}
 
-export function createRandom(seed: number) {
+export function createRandom(seed: number): Random {
   let state = seed;
   const next = (): number => {
     state = (state + 0x6d2b79f5) | 0;
@@ -12,13 +21,11 @@ export function createRandom(seed: number) {
   };
   const between = (from: number, to: number): number => from + next() * (to - from);
   return {
-    /** From 0, less than 1. */
     next,
     between,
-    whole: (from: number, to: number): number => Math.floor(between(from, to + 1)),
-    chance: (probability: number): boolean => next() < probability,
-    /** @param items with the weight of each */
-    pick<T>(items: readonly (readonly [T, number])[]): T {
+    whole: (from, to) => Math.floor(between(from, to + 1)),
+    chance: (probability) => next() < probability,
+    pick<T>(items: readonly (readonly [T, number])[]) {
       let left = next() * items.reduce((sum, [, weight]) => sum + weight, 0);
       const found = items.find(([, weight]) => {
         left -= weight;
@@ -26,7 +33,7 @@ export function createRandom(seed: number) {
       });
       return (found ?? (items.at(-1) as readonly [T, number]))[0];
     },
-    hex(digits: number): string {
+    hex(digits) {
       let text = '';
       while (text.length < digits)
         text += Math.floor(next() * 2 ** 32)

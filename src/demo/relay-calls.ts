@@ -3,10 +3,10 @@ import type { UseResult } from '../gatehouse/relay/stored-uses.ts';
 import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
 import { DAY_MS, HOUR_MS, isoTime } from '../shared/time.ts';
 import { changesOf } from './administration.ts';
-import { hourOf, isWeekend, startOfHour } from './calendar.ts';
 import { BARE_POLICY } from './demo-token.ts';
 import { PEOPLE, QUENTIN } from './people.ts';
 import type { Scene } from './scene.ts';
+import { hourOf, isWeekend, startOfHour } from './timeline.ts';
 import { userOf } from './visits.ts';
 
 type Wanted = Parameters<Scene['rooms']['relayTokens']['create']>[1];

@@ -1,35 +1,58 @@
 /** The rooms of Gatehouse that write the demo's history, on the clock of that history. */
-import { createAdminTokens } from '../gatehouse/admin-tokens/admin-tokens.ts';
+import { type AdminTokens, createAdminTokens } from '../gatehouse/admin-tokens/admin-tokens.ts';
 import { auditedEvents } from '../gatehouse/audit/audited-events.ts';
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
 import { talliedEvents } from '../gatehouse/audit/tallied-events.ts';
-import { createTallies } from '../gatehouse/audit/tallies.ts';
-import { createAuditTrail } from '../gatehouse/audit/trail.ts';
-import { createBinQuota } from '../gatehouse/bin/quota.ts';
-import { createBinTally } from '../gatehouse/bin/tally.ts';
-import { createAppRegistry } from '../gatehouse/connected-apps/app-registry.ts';
+import { createTallies, type Tallies } from '../gatehouse/audit/tallies.ts';
+import { type AuditTrail, createAuditTrail } from '../gatehouse/audit/trail.ts';
+import { type BinQuota, createBinQuota } from '../gatehouse/bin/quota.ts';
+import { type BinTally, createBinTally } from '../gatehouse/bin/tally.ts';
+import { type AppRegistry, createAppRegistry } from '../gatehouse/connected-apps/app-registry.ts';
 import { createCurrentApps } from '../gatehouse/connected-apps/current-apps.ts';
-import { createObservations } from '../gatehouse/connected-apps/observations.ts';
-import { createConnectLinks } from '../gatehouse/grants/connect-links.ts';
+import { createObservations, type Observations } from '../gatehouse/connected-apps/observations.ts';
+import { type ConnectLinks, createConnectLinks } from '../gatehouse/grants/connect-links.ts';
 import { createConnectionIndex } from '../gatehouse/grants/connection-index.ts';
-import { createGrantStore } from '../gatehouse/grants/grant-store.ts';
-import { createRelayTokens } from '../gatehouse/relay/relay-token.ts';
-import { createServiceAccounts } from '../gatehouse/relay/service-account.ts';
-import { createRelayUses } from '../gatehouse/relay/uses.ts';
-import { createSignInRecords } from '../gatehouse/sign-in-record/sign-in-record.ts';
-import { createUserStore } from '../gatehouse/users/user-store.ts';
-import { createWebhooks } from '../gatehouse/webhooks/webhooks.ts';
+import { createGrantStore, type GrantStore } from '../gatehouse/grants/grant-store.ts';
+import { createRelayTokens, type RelayTokens } from '../gatehouse/relay/relay-token.ts';
+import { createServiceAccounts, type ServiceAccounts } from '../gatehouse/relay/service-account.ts';
+import { createRelayUses, type RelayUses } from '../gatehouse/relay/uses.ts';
+import { createSignInRecords, type SignInRecords } from '../gatehouse/sign-in-record/sign-in-record.ts';
+import { createUserStore, type UserStore } from '../gatehouse/users/user-store.ts';
+import { createWebhooks, type Webhooks } from '../gatehouse/webhooks/webhooks.ts';
 import type { Config } from '../shared/config/config.ts';
-import { createEvents } from '../shared/observability/events.ts';
+import { createEvents, type EventSource } from '../shared/observability/events.ts';
 import { createLogger } from '../shared/observability/logger.ts';
 import { createMetrics } from '../shared/observability/metrics.ts';
 import { createAddressPolicy } from '../shared/outbound/address-policy.ts';
 import { createOutbound } from '../shared/outbound/outbound.ts';
+import type { SessionRecords } from '../shared/sessions/session-record.ts';
 import { createSessionStore } from '../shared/sessions/sessions.ts';
 import { createSealedJson } from '../shared/storage/sealed-json.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
+import type { Store } from '../shared/storage/store.ts';
 
-export type Rooms = Awaited<ReturnType<typeof openRooms>>;
+export interface Rooms {
+  store: Store;
+  events: EventSource;
+  audit: { trail: AuditTrail; tallies: Tallies; note: (entry: AuditEntry) => void };
+  webhooks: Webhooks;
+  relayTokens: RelayTokens;
+  relayUses: RelayUses;
+  binTally: BinTally;
+  /** Undefined without a BIN lookup service. */
+  binQuota: BinQuota | undefined;
+  apps: AppRegistry;
+  observations: Observations;
+  connectLinks: ConnectLinks;
+  serviceAccounts: ServiceAccounts;
+  adminTokens: AdminTokens;
+  users: UserStore;
+  sessions: SessionRecords;
+  signIns: SignInRecords;
+  grants: GrantStore;
+  /** Writes what is queued. */
+  close(): Promise<void>;
+}
 
 /** @param parts `receive`: the status with which a receiver of webhook messages responds at the time of the clock */
 export async function openRooms(parts: {
@@ -38,7 +61,7 @@ export async function openRooms(parts: {
   clock: () => number;
   random: () => number;
   receive: (url: string) => number;
-}) {
+}): Promise<Rooms> {
   const { storage, config, clock, random, receive } = parts;
   const { store, sealer } = storage;
   const sealedJson = createSealedJson(sealer);
@@ -87,8 +110,7 @@ export async function openRooms(parts: {
     sessions: createSessionStore({ ...sealed, lifetimes: config.session }).records,
     signIns: createSignInRecords({ store, events, clock }),
     grants: createGrantStore({ store, sealer, clock, connectionIndex: createConnectionIndex({ store, clock }) }),
-    /** Writes what is queued. */
-    async close(): Promise<void> {
+    async close() {
       await relayUses.close();
       await webhooks.close();
       await binTally.close();

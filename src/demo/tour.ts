@@ -4,9 +4,16 @@ import express, { type Request, type Response } from 'express';
 import { userIdOf } from '../gatehouse/users/user-id.ts';
 import { createPages } from '../sandbox/pages.ts';
 import type { Sandbox } from '../sandbox/sandbox.ts';
-import type { DemoApps } from './apps.ts';
-import { createFaultSwitches, isSwitch, RELEASE, SWITCHES, type SwitchName } from './fault-switches.ts';
-import { createReceivers } from './receivers.ts';
+import type { Access } from '../sandbox/switches.ts';
+import type { DemoApp, DemoApps } from './apps.ts';
+import {
+  createFaultSwitches,
+  type FaultSwitches,
+  isSwitch,
+  RELEASE,
+  SWITCHES,
+  type SwitchName,
+} from './fault-switches.ts';
 import { type Interval, type Line, linesOfAudit, linesOfHits } from './tour-lines.ts';
 
 interface OpenedTour {
@@ -29,6 +36,22 @@ interface Press {
   user: string;
 }
 
+interface RunningTour {
+  publicUrl: string;
+  /** For the commands of the page. */
+  more: { publicUrl: string; relayToken: string; userId: string; app: DemoApp; staff: DemoApp };
+  switches: FaultSwitches;
+  accessOf(login: string): Access;
+  /** The login of the user who shows the effect of a switch. */
+  userOf(name: SwitchName): string;
+  /** Reads the user's thread as a back-end service does. Returns request and response in words. */
+  call(login: string): Promise<string>;
+  /** Has Gatehouse hold an access token that works, and that is old enough to be refreshed again. */
+  warmUp(login: string): Promise<void>;
+  /** What happened from the press until then, in order. @param own `kept`: lines of the tour itself; `calls`: when it called */
+  linesSince(press: Press, until: number, own: { kept: readonly Line[]; calls: readonly Interval[] }): Promise<Line[]>;
+}
+
 export const TOUR_PATH = '/tour';
 const MAX_LINES = 9;
 const MAX_KEPT = 200;
@@ -45,7 +68,7 @@ export function createTour() {
     kept.splice(0, kept.length - MAX_KEPT);
   };
   const receivers = createReceivers((receiver, event, status) => say(`Webhook to ${receiver}`, `${event}: ${status}`));
-  const opened = Promise.withResolvers<ReturnType<typeof openTour>>();
+  const opened = Promise.withResolvers<RunningTour>();
   let presses: readonly Press[] = [];
 
   const viewOf = async () => {
@@ -118,43 +141,36 @@ export function createTour() {
   };
 }
 
-function openTour({ sandbox, publicUrl, localUrl, apps, userId, relayToken, adminToken }: OpenedTour) {
+function openTour(parts: OpenedTour): RunningTour {
+  const { sandbox, publicUrl, localUrl, apps, userId, relayToken, adminToken } = parts;
   const app = apps.platform;
   const accessOf = (login: string) => ({ login, clientId: app.clientId });
   const idOf = (login: string) =>
     userIdOf(sandbox.issuer, sandbox.accounts.find((account) => account.login === login)?.id ?? '');
   return {
     publicUrl,
-    /** For the commands of the page. */
     more: { publicUrl, relayToken, userId, app, staff: apps.staff },
     switches: createFaultSwitches(sandbox),
     accessOf,
-    userOf(name: SwitchName): string {
+    userOf(name) {
       const logins = SWITCHES[name].users.map((user) => `${user}@example.test`);
       return logins.find((login) => sandbox.switches.isAllowed(accessOf(login))) ?? logins[0] ?? '';
     },
 
-    /** Reads the user's thread as a back-end service does. @returns request and response in words */
-    async call(login: string): Promise<string> {
+    async call(login) {
       const headers = { authorization: `Bearer ${relayToken}`, 'gatehouse-user': idOf(login) };
       const response = await fetch(`${localUrl}/relay/threads/current?app=${app.id}`, { headers });
       const { code = '' } = (await response.json().catch(() => ({}))) as { code?: string };
       return `GET /relay/threads/current: ${response.status} ${code}`.trim();
     },
 
-    /** Has Gatehouse hold an access token that works, and that is old enough to be refreshed again. */
-    async warmUp(login: string): Promise<void> {
+    async warmUp(login) {
       await this.call(login);
       const last = sandbox.hits.requests('identity-provider').findLast(({ path }) => path === '/token')?.atMs ?? 0;
       await sleep(Math.max(0, last + JUST_REFRESHED_MS - Date.now()), undefined, { ref: false });
     },
 
-    /** What happened from the press until then, in order. @param own `kept`: lines of the tour itself; `calls`: when it called */
-    async linesSince(
-      { name, at, user }: Press,
-      until: number,
-      own: { kept: readonly Line[]; calls: readonly Interval[] },
-    ): Promise<Line[]> {
+    async linesSince({ name, at, user }, until, own) {
       const query = new URLSearchParams({ whom: idOf(user), from: new Date(at).toISOString(), limit: '50' });
       const headers = { authorization: `Bearer ${adminToken}` };
       const response = await fetch(`${localUrl}/admin/api/audit?${query}`, { headers });
@@ -165,5 +181,26 @@ function openTour({ sandbox, publicUrl, localUrl, apps, userId, relayToken, admi
       // The first tell what happened, the last what is so now.
       return lines.length > 2 * MAX_LINES ? [...lines.slice(0, MAX_LINES), ...lines.slice(-MAX_LINES)] : lines;
     },
+  };
+}
+
+const RECEIVERS = { crm: 204, billing: 503 };
+
+/**
+ * Two receivers of webhook messages: one that takes them, and one that is down.
+ * @param onMessage called for each message, with the status of the response
+ */
+function createReceivers(onMessage: (receiver: string, event: string, status: number) => void) {
+  const router = express.Router();
+  for (const [receiver, status] of Object.entries(RECEIVERS)) {
+    router.post(`/${receiver}`, express.json({ limit: '64kb' }), (req, res) => {
+      onMessage(receiver, String((req.body as { type?: unknown } | undefined)?.type ?? ''), status);
+      res.status(status).end();
+    });
+  }
+  return {
+    router,
+    /** @param base the URL of the router */
+    urls: (base: string) => ({ working: `${base}/crm`, failing: `${base}/billing` }),
   };
 }

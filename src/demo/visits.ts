@@ -10,9 +10,9 @@ import { userIdOf } from '../gatehouse/users/user-id.ts';
 import type { SessionUser } from '../shared/sessions/session.ts';
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 import { type DemoApp, registrationOf } from './apps.ts';
-import { isWeekend, startOfDay } from './calendar.ts';
 import { ADMINISTRATOR, DISABLED, PEOPLE, type Person } from './people.ts';
 import type { Scene } from './scene.ts';
+import { isWeekend, startOfDay } from './timeline.ts';
 
 /** Found by the reference that the terminal shows. */
 export const REFUSED_REFERENCE = 'b7f3d02c';
@@ -32,24 +32,20 @@ const OUTAGE: Outcome = { failure: 'provider_unavailable', facts: { status: 503,
 
 /** Hours of the day (UTC) with the share of visits that begin in each. */
 const HOURS: readonly (readonly [number, number])[] = [
-  ...([
-    [6, 2],
-    [7, 9],
-    [8, 16],
-    [9, 13],
-    [10, 9],
-    [11, 6],
-    [12, 9],
-    [13, 10],
-  ] as const),
-  ...([
-    [14, 9],
-    [15, 7],
-    [16, 5],
-    [17, 3],
-    [19, 1],
-    [21, 1],
-  ] as const),
+  [6, 2],
+  [7, 9],
+  [8, 16],
+  [9, 13],
+  [10, 9],
+  [11, 6],
+  [12, 9],
+  [13, 10],
+  [14, 9],
+  [15, 7],
+  [16, 5],
+  [17, 3],
+  [19, 1],
+  [21, 1],
 ];
 const WEEKEND_SHARE = 0.12;
 /** A user does not sign in again within this time: the session still lasts. */
@@ -70,13 +66,28 @@ export function userOf(
   return { id, issuer: sandbox.issuer, subject, name, email: login, admin: login === ADMINISTRATOR.login };
 }
 
-/** Plans every visit. Call `storeConnections` once the timeline has been played. */
-export function planVisits(scene: Scene) {
-  const { rooms, timeline, random, apps, now, outage } = scene;
-  /** When each person connected an app first and last. */
-  const connected = new Map<string, { person: Person; app: DemoApp; first: number; last: number }>();
-  const ids = new Map<string, string>();
+/** When a person connected an app first and last. */
+interface Connected {
+  person: Person;
+  app: DemoApp;
+  first: number;
+  last: number;
+}
+
+export interface PlannedVisits {
+  /** By person and app. */
+  connected: ReadonlyMap<string, Connected>;
   /** The id of a person's connection. */
+  idOf(login: string, app: DemoApp): string;
+  /** Stores the connections as they are now. Their access tokens have expired, so Gatehouse refreshes each in turn. */
+  storeConnections(): Promise<void>;
+}
+
+/** Plans every visit. Call `storeConnections` once the timeline has been played. */
+export function planVisits(scene: Scene): PlannedVisits {
+  const { rooms, timeline, random, apps, now, outage } = scene;
+  const connected = new Map<string, Connected>();
+  const ids = new Map<string, string>();
   const idOf = (login: string, app: DemoApp): string => {
     const key = `${login} ${app.id}`;
     const id = ids.get(key) ?? newConnectionId();
@@ -198,8 +209,7 @@ export function planVisits(scene: Scene) {
   return {
     connected,
     idOf,
-    /** Stores the connections as they are now. Their access tokens have expired, so Gatehouse refreshes each in turn. */
-    async storeConnections(): Promise<void> {
+    async storeConnections() {
       const { switches, platformUrl } = scene.sandbox;
       for (const { person, app, first, last } of connected.values()) {
         const user = userOf(scene, person);

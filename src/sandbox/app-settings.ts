@@ -1,5 +1,7 @@
 /** Settings of each app: token lifetimes, use of refresh tokens, and requirements of the token endpoint. */
 import { z } from 'zod';
+import { isAllowedFrom } from '../shared/config/networks.ts';
+import type { Account } from './accounts.ts';
 
 /** What happens to used refresh tokens. May be changed while the sandbox runs. */
 export interface RefreshTokens {
@@ -89,4 +91,17 @@ export function settingsFor(
     requireDpopNonce: false,
     ...chosen,
   };
+}
+
+/**
+ * Whether a token may be used from an address: its user's networks count if the app or the account says so.
+ * @param app undefined for an API token
+ */
+export function isTokenAllowedFrom(
+  address: string | undefined,
+  account: Account,
+  app: Pick<AppSettings, 'restrictTokens'> | undefined,
+): boolean {
+  const isRestricted = account.restrictTokens || app?.restrictTokens === true;
+  return !isRestricted || isAllowedFrom(address ?? '', account.networks);
 }

@@ -2,10 +2,10 @@
 import type { Request, Response } from 'express';
 import type { Account, Accounts } from './accounts.ts';
 import { API_TOKEN_PREFIX, type ApiTokens } from './api-tokens.ts';
+import { isTokenAllowedFrom } from './app-settings.ts';
 import type { AppRegistry } from './apps.ts';
 import { DPOP_ALGORITHMS, type ProofClaim } from './dpop-proof.ts';
 import type { ActiveToken, Introspect } from './introspection.ts';
-import { isTokenAllowedFrom } from './token-networks.ts';
 
 export interface Authorization {
   /** Returns the account if the token is valid and has one of the scopes. Otherwise sends the refusal. */

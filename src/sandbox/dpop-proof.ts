@@ -1,4 +1,8 @@
-/** Checks DPoP proofs at the platform (RFC 9449 section 4.3): right request, token and key, and used only once. */
+/**
+ * Checks DPoP proofs at the platform (RFC 9449 section 4.3): right request, token and key, and used only once.
+ * jose verifies the signature. No package checks a proof beside an opaque access token: oauth4webapi 3.8.8 makes proofs, and
+ * checks them only as a part of `validateJwtAccessToken`, without replays; oidc-provider's check belongs to its own endpoints.
+ */
 import { createHash } from 'node:crypto';
 import { calculateJwkThumbprint, EmbeddedJWK, jwtVerify } from 'jose';
 

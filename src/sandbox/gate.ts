@@ -3,13 +3,13 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sendFault } from './fault-responses.ts';
 import type { FaultBook } from './faults.ts';
-import type { createHits } from './hits.ts';
+import type { RecordedHits } from './hits.ts';
 import type { ListenerName } from './listeners.ts';
 import { changeResponse } from './response-changes.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
 interface Parts {
-  hits: ReturnType<typeof createHits>;
+  hits: RecordedHits;
   faults: FaultBook;
   signingKeys: SigningKeys;
   report: (error: unknown) => void;

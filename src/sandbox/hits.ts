@@ -26,11 +26,11 @@ export interface Hits {
 
 const MAX_REQUESTS = 10_000;
 
-export function createHits({
-  now,
-}: {
-  now: () => number;
-}): Hits & { add(on: ListenerName, req: IncomingMessage): void } {
+export interface RecordedHits extends Hits {
+  add(on: ListenerName, req: IncomingMessage): void;
+}
+
+export function createHits({ now }: { now: () => number }): RecordedHits {
   const counts = new Map<string, number>();
   let requests: Hit[] = [];
 

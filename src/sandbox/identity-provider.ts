@@ -9,12 +9,12 @@ import { createApprovals } from './approvals.ts';
 import type { AppRegistry } from './apps.ts';
 import { PAGES_CLIENT_ID } from './clients.ts';
 import { createConsole } from './console/console.ts';
-import { createSessionEnding } from './ended-sessions.ts';
 import { createHome } from './home.ts';
 import { createInteractions } from './interactions.ts';
 import { createOwnSignIn, ownGrant } from './own-sign-in.ts';
 import type { Pages } from './pages.ts';
 import { type Problem, withCause } from './problem.ts';
+import type { ProviderRecords } from './provider-records.ts';
 import { features, type ProviderSettingsParts, pageSettings, protocolSettings } from './provider-settings.ts';
 import { makeInitialAccessToken } from './registration.ts';
 import { defaultScopes } from './requested-scope.ts';
@@ -123,5 +123,28 @@ function acceptOldSecrets({ Client: { prototype } }: Provider, apps: AppRegistry
   const { compareClientSecret } = prototype;
   prototype.compareClientSecret = async function compareEither(secret) {
     return (await compareClientSecret.call(this, secret)) || apps.isOldSecret(this.clientId, secret);
+  };
+}
+
+interface SessionEndingParts {
+  provider: Provider;
+  records: ProviderRecords;
+  report: (error: unknown) => void;
+}
+
+/** Ends all sessions of an account, with back-channel logout to its apps. Resolves once every logout token has been delivered or has failed. Failures are only reported. */
+function createSessionEnding({ provider, records, report }: SessionEndingParts): (accountId: string) => Promise<void> {
+  async function notify(clientId: string, accountId: string, sid: string | undefined): Promise<void> {
+    const client = await provider.Client.find(clientId);
+    if (client?.backchannelLogoutUri !== undefined) await client.backchannelLogout(accountId, sid).catch(report);
+  }
+
+  return async function endSessionsOf(accountId: string): Promise<void> {
+    const sessions = records.all('Session').filter(({ payload }) => payload.accountId === accountId);
+    for (const { id } of sessions) await records.adapterFor('Session').destroy(id);
+    const visits = sessions.flatMap(({ payload }) =>
+      Object.entries((payload.authorizations ?? {}) as Record<string, { sid?: string }>),
+    );
+    await Promise.all(visits.map(([clientId, { sid }]) => notify(clientId, accountId, sid)));
   };
 }

@@ -2,35 +2,43 @@
 import { randomBytes } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import { isIPv6 } from 'node:net';
+import type { BinServiceAssembly, BinServiceParts } from '../bin-service/assembly.ts';
 import { openBinService, readBinServiceSettings } from '../bin-service/start.ts';
 import { BIN_CLIENT_ID, type SandboxClient } from './clients.ts';
 import type { Sandbox } from './sandbox.ts';
 
-type OpenParts = Omit<Parameters<typeof openBinService>[0], 'settings'> & {
+type OpenParts = Omit<BinServiceParts, 'settings' | 'store'> & {
   directory: string;
   logLevel: string | undefined;
 };
 
+export interface OwnBinService {
+  /** For the sandbox to register. */
+  client: SandboxClient;
+  /** A request waits until the service is open. */
+  listener: RequestListener;
+  /** Opens its storage, once the sandbox holds the ports. */
+  open(sandbox: Pick<Sandbox, 'issuer' | 'binServiceUrl'>, parts: OpenParts): Promise<void>;
+  close(): Promise<void>;
+}
+
 /** @param at where the sandbox listens; `port` is its first */
-export function createOwnBinService({ host = '127.0.0.1', port }: { host?: string; port: number }) {
+export function createOwnBinService({ host = '127.0.0.1', port }: { host?: string; port: number }): OwnBinService {
   const clientSecret = randomBytes(24).toString('base64url');
   const url = `http://${isIPv6(host) ? `[${host}]` : host}:${port + 2}`;
   const opened = Promise.withResolvers<RequestListener>();
-  let service: Awaited<ReturnType<typeof openBinService>> | undefined;
+  let service: BinServiceAssembly | undefined;
 
   return {
-    /** For the sandbox to register. */
     client: {
       clientId: BIN_CLIENT_ID,
       clientSecret,
       name: 'BIN look-up',
       redirectUris: [`${url}/account/callback`],
       settings: { requirePkce: true },
-    } satisfies SandboxClient,
-    /** A request waits until the service is open. */
-    listener: ((req, res) => void opened.promise.then((listener) => listener(req, res))) satisfies RequestListener,
-    /** Opens its storage, once the sandbox holds the ports. */
-    async open({ issuer, binServiceUrl }: Pick<Sandbox, 'issuer' | 'binServiceUrl'>, parts: OpenParts): Promise<void> {
+    },
+    listener: (req, res) => void opened.promise.then((listener) => listener(req, res)),
+    async open({ issuer, binServiceUrl }, parts) {
       const { directory, logLevel, ...rest } = parts;
       const settings = readBinServiceSettings({
         PUBLIC_URL: binServiceUrl,
@@ -46,6 +54,6 @@ export function createOwnBinService({ host = '127.0.0.1', port }: { host?: strin
       service = await openBinService({ settings, withTestCards: true, confirmSeconds: 5, ...rest });
       opened.resolve(service.listener);
     },
-    close: async (): Promise<void> => service?.close(),
+    close: async () => service?.close(),
   };
 }

@@ -1,8 +1,10 @@
 /** Renders and sends the sandbox's pages. */
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Eta } from 'eta';
 import express, { type Response } from 'express';
+import { SHARED_VIEWS } from '../shared/pages/views.ts';
 
 export interface Pages {
   /** @param name of a template in views/sandbox, without its extension */
@@ -29,6 +31,11 @@ export function createPages(): Pages {
   const views = fileURLToPath(new URL('../../views/', import.meta.url));
   const pico = fileURLToPath(import.meta.resolve('@picocss/pico/css/pico.min.css'));
   const eta = new Eta({ views, cache: true, autoEscape: true });
+  // The names of shared templates begin with `/`, as in the other programs.
+  eta.readFile = (path) => {
+    const isOwn = path.startsWith(join(views, 'sandbox/'));
+    return readFileSync(isOwn ? path : join(SHARED_VIEWS, relative(views, path)), 'utf8');
+  };
 
   const assets = express.Router();
   assets.get('/pico.min.css', (_req, res) => res.sendFile(pico));

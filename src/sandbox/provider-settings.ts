@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { InvalidGrant, InvalidToken } from 'oidc-provider/lib/helpers/errors.js';
 import type { Client, GrantedToken, ProviderContext } from 'oidc-provider/lib/provider.js';
 import { type Accounts, claimsOf } from './accounts.ts';
-import { refreshTokenSeconds } from './app-settings.ts';
+import { isTokenAllowedFrom, refreshTokenSeconds } from './app-settings.ts';
 import type { AppRegistry } from './apps.ts';
 import { DPOP_ALGORITHMS } from './dpop-proof.ts';
 import { createLoginPolicy, PROMPTS, type SecondFactorDemand } from './login-policy.ts';
@@ -15,7 +15,6 @@ import { completeScope } from './requested-scope.ts';
 import { CLAIMS, SCOPES } from './scopes.ts';
 import { PASSWORD_ACR, SECOND_FACTOR_ACR } from './second-factor.ts';
 import type { SigningKeys } from './signing-keys.ts';
-import { isTokenAllowedFrom } from './token-networks.ts';
 
 const DAY_SECONDS = 24 * 60 * 60;
 

@@ -2,7 +2,6 @@
 import express from 'express';
 import { createAppPages } from './app-pages.ts';
 import type { ConsoleParts, ResourceParts } from './parts.ts';
-import { createRegistrationPages } from './registration-pages.ts';
 import { createReveals } from './reveals.ts';
 import { createTokenPages } from './token-pages.ts';
 import { createUserPages } from './user-pages.ts';
@@ -28,6 +27,21 @@ export function createConsole(consoleParts: ConsoleParts): express.Router {
   router.use('/registration', createRegistrationPages(parts));
   router.use((_req, res) => {
     pages.send(res.status(404), 'message', { title: 'Not here', text: 'The console has no such page.' });
+  });
+  return router;
+}
+
+/** Dynamic client registration: makes initial access tokens and shows them once. */
+function createRegistrationPages(parts: ResourceParts): express.Router {
+  const { issuer, reveals, visitor, show, initialAccessToken } = parts;
+  const router = express.Router();
+  router.get('/', (_req, res) => {
+    const secret = reveals.take(`initial ${visitor(res).account.id}`);
+    show(res, 'registration', { title: 'Dynamic registration', endpoint: `${issuer}/register`, secret });
+  });
+  router.post('/', async (_req, res) => {
+    reveals.keep(`initial ${visitor(res).account.id}`, await initialAccessToken());
+    res.redirect(303, '/console/registration');
   });
   return router;
 }

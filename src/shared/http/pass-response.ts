@@ -1,4 +1,8 @@
-/** Passes another server's response on to the caller as it arrives, and stops when the caller disconnects. */
+/**
+ * Passes another server's response on to the caller as it arrives, and stops when the caller disconnects.
+ * By hand, since `pipeline` and an `AbortSignal` for each call took 70 to 170 µs of CPU more than the 102 µs of this
+ * (`outbound/streamed-response.ts`).
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AppError, type FailedCall } from '../errors.ts';
 import { createStop, type StopSwitch } from '../outbound/stop.ts';

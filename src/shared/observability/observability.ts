@@ -1,12 +1,11 @@
 /** Makes the log, the metrics, the events that feed both, traces and health. */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import type { RequestListener } from 'node:http';
 import type { Config, TracingSettings } from '../config/config.ts';
-import { watchClock } from './clock-watch.ts';
 import { createEvents, type EventSource } from './events.ts';
 import { createHealth, type Health, type HealthParts } from './health.ts';
 import { createLogger, type LogDestination } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
-import { createRequestScope } from './request-scope.ts';
 import { type StorageFault, type StorageWatch, watchStorage } from './storage-watch.ts';
 import type { Tracing } from './tracing.ts';
 
@@ -65,4 +64,57 @@ async function openTracing(settings: TracingSettings, metrics: Metrics): Promise
     factsOf: ({ context }) => context,
     onExported: (outcome, spans) => metrics.spans.inc({ outcome }, spans),
   });
+}
+
+/** Small on purpose: a connection that the request opens keeps it for its own lifetime. */
+interface Scope {
+  requestId: string | undefined;
+}
+
+interface RequestScope {
+  around(listener: RequestListener): RequestListener;
+  /** Names the current request. */
+  begin(requestId: string): void;
+  /** The id of the current request; undefined in work of no request, such as a chore. */
+  requestId(): string | undefined;
+}
+
+/** Remembers to which request the running code belongs, for the lines that it logs. */
+function createRequestScope(): RequestScope {
+  const scopes = new AsyncLocalStorage<Scope>();
+  return {
+    around: (listener) => (req, res) => scopes.run({ requestId: undefined }, listener, req, res),
+    begin(requestId) {
+      const scope = scopes.getStore();
+      if (scope) scope.requestId = requestId;
+    },
+    requestId: () => scopes.getStore()?.requestId,
+  };
+}
+
+const CHECK_INTERVAL_MS = 10_000;
+const MIN_JUMP_MS = 30_000;
+
+/**
+ * Detects that the system's clock was set, since sessions and tokens expire by it: compares it with the monotonic clock.
+ * A suspended machine counts as a jump.
+ * @returns a function that stops the watch
+ */
+export function watchClock(parts: {
+  clock: () => number;
+  monotonicClock: () => number;
+  onJump: (seconds: number) => void;
+  intervalMilliseconds?: number;
+}): () => void {
+  const { clock, monotonicClock, onJump, intervalMilliseconds = CHECK_INTERVAL_MS } = parts;
+  const difference = () => clock() - monotonicClock();
+  let before = difference();
+  const timer = setInterval(() => {
+    const now = difference();
+    const jump = now - before;
+    before = now;
+    if (Math.abs(jump) >= MIN_JUMP_MS) onJump(Math.round(jump / 1_000));
+  }, intervalMilliseconds);
+  timer.unref();
+  return () => clearInterval(timer);
 }

@@ -18,9 +18,18 @@ export const Registry: typeof PromClient.Registry = require('prom-client/lib/reg
 
 /** Those of `collectDefaultMetrics`, in its order, except the CPU metrics. */
 const DEFAULT_METRICS = [
-  ...['processStartTime', 'osMemoryHeap', 'processOpenFileDescriptors', 'processMaxFileDescriptors', 'eventLoopLag'],
-  ...['processResources', 'processHandles', 'processRequests'],
-  ...['heapSizeAndUsed', 'heapSpacesSizeAndUsed', 'version', 'gc'],
+  'processStartTime',
+  'osMemoryHeap',
+  'processOpenFileDescriptors',
+  'processMaxFileDescriptors',
+  'eventLoopLag',
+  'processResources',
+  'processHandles',
+  'processRequests',
+  'heapSizeAndUsed',
+  'heapSpacesSizeAndUsed',
+  'version',
+  'gc',
 ];
 
 /** Milliseconds; the default of `collectDefaultMetrics`. */

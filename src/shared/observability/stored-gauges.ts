@@ -19,7 +19,7 @@ export interface WatchedFacts {
 const READ_INTERVAL_MS = 60_000;
 
 /** Returns a function that sets where the facts are found. Until then, and until they were read once, there are no values. */
-export function createStoredGauges(registers: Registry[]) {
+export function createStoredGauges(registers: Registry[]): (facts: WatchedFacts) => void {
   let watched: WatchedFacts | undefined;
   let last: StoredFacts | undefined;
   let readAt = Number.NEGATIVE_INFINITY;

@@ -25,13 +25,23 @@ export interface AddressPolicy {
 
 /** Metadata services of clouds outside the link-local ranges. */
 const METADATA_ADDRESSES = new Set([
-  ...['fd00:ec2::254', 'fd00:ec2::23'], // AWS: instance metadata, EKS Pod Identity
-  '168.63.129.16', // Azure
-  'fd20:ce::254', // Google Cloud
-  ...['192.0.0.192', 'fd00:c1::a9fe:a9fe'], // Oracle Cloud
-  ...['100.100.100.200', 'fd00:100::100:200'], // Alibaba Cloud
-  'fd00:a9fe:a9fe::1', // Akamai
-  'fd00:42::42', // Scaleway
+  // AWS: instance metadata, EKS Pod Identity.
+  'fd00:ec2::254',
+  'fd00:ec2::23',
+  // Azure.
+  '168.63.129.16',
+  // Google Cloud.
+  'fd20:ce::254',
+  // Oracle Cloud.
+  '192.0.0.192',
+  'fd00:c1::a9fe:a9fe',
+  // Alibaba Cloud.
+  '100.100.100.200',
+  'fd00:100::100:200',
+  // Akamai.
+  'fd00:a9fe:a9fe::1',
+  // Scaleway.
+  'fd00:42::42',
 ]);
 /** All routed IPv6 addresses (RFC 4291 section 2.4); the other ranges hold old notations of IPv4 addresses. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3');

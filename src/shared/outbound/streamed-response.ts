@@ -1,4 +1,8 @@
-/** Streamed responses: the head is a promise, and the body goes to one sink, which may slow it down. */
+/**
+ * Streamed responses: the head is a promise, and the body goes to one sink, which may slow it down.
+ * By hand, since a passed response of 2 KB took 102 µs of CPU so, and 273 µs with undici's `request`, an `AbortSignal`, a stream
+ * that limits the bytes, and `pipeline`: a Node stream and a signal for each body.
+ */
 import type { IncomingHttpHeaders } from 'node:http';
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
@@ -51,8 +55,6 @@ const MAX_BUFFERED_BYTES = 65_536;
  * Makes a call once it is its turn. A GET uses a kept connection, and is sent once more on a new one where the other side
  * closed a used connection before the first byte of the response (RFC 9110 section 9.2.2). Another request has a new
  * connection of its own, and is sent once. A connection that is reset before anything was sent is tried again once.
- *
- * Uses undici's `dispatch`, which costs a third of `request`: that makes a Node stream and a signal for each body.
  */
 export function openStream(
   { pools, place }: { pools: Pools; place: Place },

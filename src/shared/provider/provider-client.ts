@@ -1,4 +1,8 @@
-/** The client for identity providers (OAuth 2.0, OpenID Connect), on openid-client. */
+/**
+ * The client for identity providers (OAuth 2.0, OpenID Connect), on openid-client. Responses are captured in its `customFetch`:
+ * oauth4webapi, on which it is built, parts request and processing, but a draft with it had 77 lines where 69 went, since it
+ * also has to send again for a DPoP nonce and to pass on the client, its authentication and the callback URL.
+ */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import * as client from 'openid-client';
 import { type Outbound, OutboundError } from '../outbound/outbound.ts';

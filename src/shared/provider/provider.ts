@@ -1,9 +1,9 @@
 /** Makes the client of all providers, with what it reads of them. */
 import type { Outbound } from '../outbound/outbound.ts';
 import type { AssertionSigner } from './client-credentials.ts';
-import { createProviderClient, type OnTokens } from './provider-client.ts';
-import { createProviderJwts } from './provider-jwt.ts';
-import { createProviderMetadata } from './provider-metadata.ts';
+import { createProviderClient, type OnTokens, type ProviderClient } from './provider-client.ts';
+import { createProviderJwts, type ProviderJwts } from './provider-jwt.ts';
+import { createProviderMetadata, type ProviderMetadataSource } from './provider-metadata.ts';
 import { createSigningKeys } from './signing-keys.ts';
 
 export interface ProviderParts {
@@ -15,8 +15,14 @@ export interface ProviderParts {
   random: () => number;
 }
 
+export interface Provider {
+  metadata: ProviderMetadataSource;
+  jwts: ProviderJwts;
+  provider: ProviderClient;
+}
+
 /** @param parts `ownKeys`: for private_key_jwt */
-export function createProvider(parts: ProviderParts & { ownKeys?: AssertionSigner; onTokens?: OnTokens }) {
+export function createProvider(parts: ProviderParts & { ownKeys?: AssertionSigner; onTokens?: OnTokens }): Provider {
   const { outbound, clock, monotonicClock, random, ownKeys, onTokens } = parts;
   const metadata = createProviderMetadata({ outbound, monotonicClock, random });
   const jwts = createProviderJwts({ metadata, signingKeys: createSigningKeys({ outbound, monotonicClock }), clock });

@@ -23,8 +23,17 @@ const TIMES: ReadTimes = { freshMs: 10_000, usableMs: HOUR_MS, pauseMs: () => 5_
 
 /** Never `none` or a shared secret, whatever the provider advertises (R23). */
 const SIGNING_ALGORITHMS = [
-  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
-  ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
 ];
 
 /** The allowed algorithms that are advertised; all allowed ones where none are, as with hand-set endpoints. */

@@ -1,4 +1,7 @@
-/** Token responses for an issuer template: of which tenant one is shows only in its ID token. */
+/**
+ * Token responses for an issuer template: of which tenant one is shows only in its ID token.
+ * Why a response is given to the library twice: see `provider-client.ts`.
+ */
 import { parseObject } from '../json.ts';
 import type { ConnectedApp } from './connected-app.ts';
 import { isIssuerTemplate, issuerOf } from './issuer.ts';

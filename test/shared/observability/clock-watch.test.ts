@@ -1,6 +1,6 @@
 /** A clock that is set while the process runs. */
 import { afterEach, expect, test } from 'vitest';
-import { watchClock } from '../../../src/shared/observability/clock-watch.ts';
+import { watchClock } from '../../../src/shared/observability/observability.ts';
 import { until } from '../../support/until.ts';
 
 let stop = () => {};
