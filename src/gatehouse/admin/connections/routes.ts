@@ -4,7 +4,7 @@ import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { ListedConnection } from '../../grants/connection-index.ts';
 import type { PendingRevocation } from '../../grants/revocations.ts';
-import type { Columns } from '../csv.ts';
+import type { Columns } from '../columns.ts';
 import { listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
 import type { AdminPageOfList } from '../page.ts';
@@ -39,21 +39,21 @@ declare module '../../../shared/pages/page-data.ts' {
 const MAX_PENDING_SHOWN = 20;
 const HEALTHS = ['in_doubt', 'reconnect_needed'] as const;
 
-const COLUMNS: Columns<ConnectionRow> = {
-  User: ({ user }) => user.name,
-  'E-mail address': ({ user }) => user.email,
-  'User ID': ({ user }) => user.id,
-  App: ({ appName }) => appName,
-  ID: ({ id }) => id,
-  Health: ({ health }) => health,
-  Cause: ({ cause }) => cause,
-  Account: ({ account }) => account,
-  Scopes: ({ scopes }) => scopes.join(' '),
-  'Missing scopes': ({ missingScopes }) => missingScopes.join(' '),
-  Connected: ({ connectedAt }) => connectedAt,
-  Checked: ({ checkedAt }) => checkedAt,
-  'Last used': ({ lastUsedAt }) => lastUsedAt,
-};
+const COLUMNS: Columns<ConnectionRow> = [
+  { name: 'User', csv: ({ user }) => user.name },
+  { name: 'E-mail address', csv: ({ user }) => user.email },
+  { name: 'User ID', csv: ({ user }) => user.id },
+  { name: 'App', csv: ({ appName }) => appName },
+  { name: 'ID', csv: ({ id }) => id },
+  { name: 'Health', csv: ({ health }) => health },
+  { name: 'Cause', csv: ({ cause }) => cause },
+  { name: 'Account', csv: ({ account }) => account },
+  { name: 'Scopes', csv: ({ scopes }) => scopes.join(' ') },
+  { name: 'Missing scopes', csv: ({ missingScopes }) => missingScopes.join(' ') },
+  { name: 'Connected', csv: ({ connectedAt }) => connectedAt },
+  { name: 'Checked', csv: ({ checkedAt }) => checkedAt },
+  { name: 'Last used', csv: ({ lastUsedAt }) => lastUsedAt },
+];
 
 const healthOf = (text: string) => HEALTHS.find((health) => health === text);
 

@@ -6,8 +6,8 @@ import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { User } from '../../users/user-store.ts';
 import { audited } from '../change.ts';
+import type { Columns } from '../columns.ts';
 import { confirmation } from '../confirmation.ts';
-import type { Columns } from '../csv.ts';
 import { listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
 import type { AdminPageOfList } from '../page.ts';
@@ -61,7 +61,7 @@ export function adminSessionRoutes(parts: AdminParts) {
     const found = await pages.list(req, res, {
       name: 'sessions',
       fields: ['q'],
-      columns: { ...COLUMNS, App: appNameOf },
+      columns: [...COLUMNS, { name: 'App', csv: appNameOf }],
       read: listed,
       count: ({ q }) => (q ? undefined : sessions.ofUsers.count()),
     });
@@ -121,15 +121,15 @@ export function adminSessionRoutes(parts: AdminParts) {
   };
 }
 
-const COLUMNS: Columns<SessionRow> = {
-  User: ({ user }) => user.name,
-  'E-mail address': ({ user }) => user.email,
-  'User ID': ({ user }) => user.id,
-  Browser: ({ browser }) => browser,
-  Address: ({ address }) => address,
-  'Signed in': ({ startedAt }) => startedAt,
-  'Last seen': ({ lastSeenAt }) => lastSeenAt,
-};
+const COLUMNS: Columns<SessionRow> = [
+  { name: 'User', csv: ({ user }) => user.name },
+  { name: 'E-mail address', csv: ({ user }) => user.email },
+  { name: 'User ID', csv: ({ user }) => user.id },
+  { name: 'Browser', csv: ({ browser }) => browser },
+  { name: 'Address', csv: ({ address }) => address },
+  { name: 'Signed in', csv: ({ startedAt }) => startedAt },
+  { name: 'Last seen', csv: ({ lastSeenAt }) => lastSeenAt },
+];
 
 const ENDED = 'The session has ended. Pages that are open in that browser stop working at once.';
 const OWN = 'This is the browser that you are using: you will be signed out.';

@@ -5,7 +5,7 @@ import { AppError } from '../../../shared/errors.ts';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
-import type { Columns } from '../csv.ts';
+import type { Columns } from '../columns.ts';
 import { listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
@@ -51,17 +51,17 @@ interface Found {
   problem?: ProblemView | undefined;
 }
 
-const COLUMNS: Columns<SignInView> = {
-  Reference: ({ reference }) => reference,
-  Started: ({ startedAt }) => startedAt,
-  Result: ({ outcome }) => outcome,
-  Cause: ({ cause }) => cause?.words,
-  App: ({ appName }) => appName,
-  'E-mail address': ({ user }) => user?.email,
-  'User ID': ({ user }) => user?.id,
-  Browser: ({ browser }) => browser,
-  Address: ({ address }) => address,
-};
+const COLUMNS: Columns<SignInView> = [
+  { name: 'Reference', csv: ({ reference }) => reference },
+  { name: 'Started', csv: ({ startedAt }) => startedAt },
+  { name: 'Result', csv: ({ outcome }) => outcome },
+  { name: 'Cause', csv: ({ cause }) => cause?.words },
+  { name: 'App', csv: ({ appName }) => appName },
+  { name: 'E-mail address', csv: ({ user }) => user?.email },
+  { name: 'User ID', csv: ({ user }) => user?.id },
+  { name: 'Browser', csv: ({ browser }) => browser },
+  { name: 'Address', csv: ({ address }) => address },
+];
 
 export function adminSignInRoutes(parts: AdminParts) {
   const { signInRecords: records, references, connectedApps, pages, publicUrl } = parts;

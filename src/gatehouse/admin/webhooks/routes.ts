@@ -8,13 +8,13 @@ import type { Notice } from '../../../shared/pages/page-data.ts';
 import { webhookAnswerText } from '../../../shared/pages/words.ts';
 import { MESSAGE_STATES, type WebhookMessage } from '../../webhooks/message.ts';
 import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
-import type { Columns } from '../csv.ts';
-import type { ListView } from '../list-page.ts';
+import type { PageList } from '../list.ts';
 import { rotationForm } from '../overlap.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
 import { hostOf, webhookChanges } from './changes.ts';
+import { MESSAGE_COLUMNS, type MessageRow, WEBHOOK_COLUMNS, type WebhookRow } from './columns.ts';
 import {
   changedWebhook,
   type MessageView,
@@ -32,11 +32,11 @@ import { stateOf, WEBHOOK_STATES, webhooksWithHealth } from './with-health.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/webhooks/list': AdminPageOfList & { webhooks: readonly WebhookView[]; events: readonly string[] };
+    'admin/webhooks/list': AdminPageOfList & { webhooks: readonly WebhookRow[]; events: readonly string[] };
     'admin/webhooks/new': AdminPageData & { events: readonly string[]; form: FormView<typeof newForm> };
     'admin/webhooks/one': AdminPageOfList & {
       webhook: WebhookView;
-      messages: readonly MessageView[];
+      messages: readonly MessageRow[];
       events: readonly string[];
       form: FormView<typeof changeForm>;
       rotation: FormView<typeof rotationForm>;
@@ -79,7 +79,10 @@ export function webhookRoutes(parts: AdminParts) {
     toJson: webhookView,
   });
   const { create, change, rotate, test, resend, message } = webhookChanges({
-    ...{ resource, withHealth, webhooks: parts.webhooks, examine: outbound.examine },
+    resource,
+    withHealth,
+    webhooks: parts.webhooks,
+    examine: outbound.examine,
   });
   const removal = resource.removal({
     summary: 'Delete a webhook; its pending messages are not sent',
@@ -103,7 +106,7 @@ export function webhookRoutes(parts: AdminParts) {
     req: Request,
     res: Response,
     webhook: Webhook,
-  ): Promise<{ messages: MessageView[]; list: ListView } | undefined> => {
+  ): Promise<{ messages: MessageRow[]; list: PageList } | undefined> => {
     const found = await pages.list(req, res, {
       name: 'webhook-messages',
       fields: ['state'],
@@ -112,12 +115,18 @@ export function webhookRoutes(parts: AdminParts) {
       read: ({ state, ...place }) =>
         messagesOf(webhook, { ...place, state: MESSAGE_STATES.find((one) => one === state) }),
     });
-    return found && { messages: found.items, list: found.list };
+    if (!found) return undefined;
+    return { messages: found.items.map((sent) => ({ ...sent, webhook: webhook.id })), list: found.list };
   };
 
   const list = pages.page('admin/webhooks/list', async ({ req, res }) => {
-    const found = await resource.pageFor(req, res, COLUMNS);
-    return found && { title: 'Webhooks', webhooks: found.items, list: found.list, events: WEBHOOK_EVENTS };
+    const found = await resource.pageFor(req, res, WEBHOOK_COLUMNS);
+    if (!found) return undefined;
+    const ofHost = Object.groupBy(found.items, ({ url }) => new URL(url).host);
+    const rows = found.items.map((webhook) => {
+      return { ...webhook, sharesHost: (ofHost[new URL(webhook.url).host] ?? []).length > 1 };
+    });
+    return { title: 'Webhooks', webhooks: rows, list: found.list, events: WEBHOOK_EVENTS };
   });
 
   const newPage = pages.page(
@@ -261,26 +270,6 @@ function noticeOf({ tries }: WebhookMessage, what: string): Notice {
     text: `${what} ${isDelivered ? 'delivered' : 'not delivered'}. ${response}`,
   };
 }
-
-const COLUMNS: Columns<WebhookView> = {
-  URL: ({ url }) => url,
-  ID: ({ id }) => id,
-  Events: ({ events }) => events.join(' '),
-  Enabled: ({ enabled }) => enabled,
-  'Failing since': ({ failingSince }) => failingSince,
-  'Last response': ({ lastResponse }) => lastResponse?.answer,
-  'Last sent': ({ lastResponse }) => lastResponse?.at,
-};
-
-const MESSAGE_COLUMNS: Columns<MessageView> = {
-  ID: ({ id }) => id,
-  Event: ({ event }) => event,
-  State: ({ state }) => state,
-  'Last response': ({ tries }) => tries.at(-1)?.answer,
-  Attempts: ({ tries }) => tries.length,
-  Created: ({ createdAt }) => createdAt,
-  'Next attempt': ({ nextAt }) => nextAt,
-};
 
 function valuesOf({ url, events, enabled, version }: Webhook): FormView<typeof changeForm>['values'] {
   return { url, events, enabled: enabled ? 'yes' : '', version: String(version) };

@@ -72,7 +72,10 @@ export function webhookView({ createdAt, events, overlapEndsAt, health, ...webho
 
 export function messageView({ id, event, state, body, createdAt, nextAt, tries }: WebhookMessage): MessageView {
   return {
-    ...{ id, event, state, body },
+    id,
+    event,
+    state,
+    body,
     createdAt: isoTime(createdAt),
     nextAt: isoOrNull(nextAt),
     tries: tries.map(({ at, manual, responseBody, ...attempted }) => ({
