@@ -1,6 +1,6 @@
 /** The columns of the list of connected apps. */
 import type { Columns } from '../columns.ts';
-import type { SecretAge } from '../secret-age.ts';
+import type { SecretAge } from '../credential.ts';
 import type { AppView } from './view.ts';
 
 export type AppRow = AppView & { secret: SecretAge };

@@ -8,8 +8,8 @@ import { type FormView, formHandler, recordVersion, typedIn } from '../../../sha
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { nearMiss } from '../../../shared/provider/callback-url.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
+import { secretAge } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, AdminPages, PageRequest } from '../page.ts';
-import { secretAge } from '../secret-age.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import type { Timelines } from '../timeline/timeline.ts';
 import type { ConnectedAppChanges } from './changes.ts';

@@ -4,9 +4,7 @@ import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import { RELAY_WORDS, relayPolicySchema } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenUse } from '../../relay/relay-token.ts';
 import type { Cell, Columns } from '../columns.ts';
-import { stateOf, TOKEN_STATES } from '../expiry.ts';
-import { givenName } from '../name.ts';
-import { rotationOf } from '../overlap.ts';
+import { givenName, rotationOf, stateOf, TOKEN_STATES } from '../credential.ts';
 import { type IdleScopes, idleScopesJson } from './idle-scopes.ts';
 
 const binCallsPerMonth = z

@@ -3,8 +3,7 @@ import { z } from 'zod';
 import { isoTime } from '../../../shared/time.ts';
 import type { ServiceAccount } from '../../relay/service-account.ts';
 import type { Columns } from '../columns.ts';
-import { givenName } from '../name.ts';
-import { secretAge } from '../secret-age.ts';
+import { givenName, secretAge } from '../credential.ts';
 
 export const apiToken = z
   .string()

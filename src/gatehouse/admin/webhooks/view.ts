@@ -4,7 +4,7 @@ import { pageQuery } from '../../../shared/http/list-schema.ts';
 import { DAY_SECONDS, isoOrNull, isoTime } from '../../../shared/time.ts';
 import { MESSAGE_STATES, TEST_EVENT, type WebhookMessage } from '../../webhooks/message.ts';
 import { WEBHOOK_EVENTS } from '../../webhooks/webhook-store.ts';
-import { rotationOf } from '../overlap.ts';
+import { rotationOf } from '../credential.ts';
 import type { HealthyWebhook } from './with-health.ts';
 
 export const newWebhook = z.strictObject({
