@@ -12,9 +12,8 @@ import { createResource } from '../resource.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
 import { relayTokenChanges } from './changes.ts';
-import { firstCallOf } from './first-call.ts';
 import { EMPTY_FORM, FIRST_ROTATION, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
-import { idleScopesOf } from './idle-scopes.ts';
+import { firstCallOf, idleScopesOf } from './idle-scopes.ts';
 import { idsOfTyped, namedUsers, type ShownUser, typedOf } from './listed-users.ts';
 import {
   changedRelayToken,
