@@ -6,7 +6,7 @@ export type Cell =
   /** A text that is cut where it does not fit. */
   | { text: string }
   /** A short text of ours. `title`: its tooltip; `warning`: that of an icon before it. */
-  | { words: string; title?: string; warning?: string | undefined }
+  | { words: string; title?: string; warning?: string | undefined; remark?: string | undefined }
   /** The distance from now. `otherwise`: without a time; `remark`: a notice behind it. */
   | { time: string | null | undefined; otherwise?: string; remark?: string | undefined }
   | { status: Tone; words: string; icon?: string; title?: string }
@@ -15,6 +15,7 @@ export type Cell =
   /** A link to a page; `path` is below `/admin`. `remark`: behind it, such as "you". */
   | { path: string; text: string; title?: string; remark?: string | undefined }
   | { path: string; words: string }
+  | { path: string; code: string }
   /** A view of the resource. */
   | { view: string; data: object; isCut?: boolean };
 
@@ -26,13 +27,16 @@ export interface Column<Item, Row extends Item = Item> {
   name: string;
   /** Times as in JSON. */
   csv?: (item: Item) => CsvValue;
-  cell?: (row: Row) => Cell;
+  /** Undefined: nothing. */
+  cell?: (row: Row) => Cell | undefined;
   /** A class of `lists.css` without `list-`. */
   width?: 'ago' | 'cause' | 'health' | 'id' | 'state' | 'states' | 'time' | 'wide';
   /** What a narrow screen, which has no headings, writes before the cell. Default: nothing. */
   label?: string;
   /** A narrow screen leaves it out. */
-  isWideOnly?: boolean;
+  isWideOnly?: boolean | ((row: Row) => boolean);
+  /** A text of several words, which a narrow screen writes over its whole width. */
+  isText?: boolean;
   /** The list has its newest value first: always, or only without search and filters. */
   sorted?: 'always' | 'whole';
 }

@@ -12,6 +12,7 @@ export type ListRequest<Field extends string> = { after?: string | undefined; li
 
 /** What the view of a list is given, as `list`. */
 export interface PageList extends ListView {
+  /** Those of the page. */
   columns: readonly PageColumn[];
 }
 

@@ -66,7 +66,7 @@ export interface AdminPages {
     name: K,
     contentOf: (request: PageRequest<Form>) => Promise<PageContent<K> | undefined>,
   ): AdminPage<Form>;
-  /** @returns the part of the list that the address asks for; undefined if that was its export, which is sent */
+  /** @returns the page of the list that the address asks for; undefined if that was the export, which is sent */
   list<Item, Field extends string, Found extends { items: Item[]; next?: string }>(
     req: Request,
     res: Response,

@@ -6,7 +6,6 @@ import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { User } from '../../users/user-store.ts';
 import { audited } from '../change.ts';
-import type { Columns } from '../columns.ts';
 import { confirmation } from '../confirmation.ts';
 import { listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
@@ -14,7 +13,15 @@ import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { type Selection, selectionOf, withGone, workOnEach } from '../selection.ts';
 import { displayName, splitId } from '../users/view.ts';
-import { isOwn, type OwnedSession, type SessionRow, sessionJson, sessionView, withOwn } from './view.ts';
+import {
+  isOwn,
+  type OwnedSession,
+  type SessionRow,
+  sessionColumns,
+  sessionJson,
+  sessionView,
+  withOwn,
+} from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -61,7 +68,7 @@ export function adminSessionRoutes(parts: AdminParts) {
     const found = await pages.list(req, res, {
       name: 'sessions',
       fields: ['q'],
-      columns: [...COLUMNS, { name: 'App', csv: appNameOf }],
+      columns: sessionColumns(appNameOf),
       read: listed,
       count: ({ q }) => (q ? undefined : sessions.ofUsers.count()),
     });
@@ -120,16 +127,6 @@ export function adminSessionRoutes(parts: AdminParts) {
     ),
   };
 }
-
-const COLUMNS: Columns<SessionRow> = [
-  { name: 'User', csv: ({ user }) => user.name },
-  { name: 'E-mail address', csv: ({ user }) => user.email },
-  { name: 'User ID', csv: ({ user }) => user.id },
-  { name: 'Browser', csv: ({ browser }) => browser },
-  { name: 'Address', csv: ({ address }) => address },
-  { name: 'Signed in', csv: ({ startedAt }) => startedAt },
-  { name: 'Last seen', csv: ({ lastSeenAt }) => lastSeenAt },
-];
 
 const ENDED = 'The session has ended. Pages that are open in that browser stop working at once.';
 const OWN = 'This is the browser that you are using: you will be signed out.';

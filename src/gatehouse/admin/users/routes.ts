@@ -10,6 +10,7 @@ import type { User } from '../../users/user-store.ts';
 import { audited } from '../change.ts';
 import { confirmation, type Question } from '../confirmation.ts';
 import {
+  CONNECTION_COLUMNS_OF_USER,
   type ConnectionRow,
   connectionJson,
   connectionView,
@@ -21,7 +22,7 @@ import { type ListQuery, listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { throwUnknown } from '../resource.ts';
-import { type OwnedSession, sessionJson, sessionView, withOwn } from '../sessions/view.ts';
+import { type OwnedSession, SESSION_COLUMNS_OF_USER, sessionJson, sessionView, withOwn } from '../sessions/view.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
 import { displayName, USER_COLUMNS, type UserRow, type UserView, userJson, userView } from './view.ts';
@@ -33,7 +34,9 @@ declare module '../../../shared/pages/page-data.ts' {
       user: UserView;
       timeline: TimelineSection;
       sessions: readonly OwnedSession[];
+      sessionColumns: typeof SESSION_COLUMNS_OF_USER;
       connections: readonly ConnectionRow[];
+      connectionColumns: typeof CONNECTION_COLUMNS_OF_USER;
       /** Where a user sees their connection to an app, up to the app's id. */
       connectionsUrl: string;
       revocations: readonly NamedRevocation[];
@@ -135,7 +138,9 @@ export function userRoutes(parts: AdminParts) {
       user: all,
       timeline: await timelineSection(req, (query) => timelines.ofUser(user, query)),
       sessions: all.sessions.map((session) => withOwn(req, session, appNameOf(session.app))),
+      sessionColumns: SESSION_COLUMNS_OF_USER,
       connections: all.connections,
+      connectionColumns: CONNECTION_COLUMNS_OF_USER,
       connectionsUrl: `${publicUrl.href}/connections/`,
       revocations: all.pendingRevocations.map((pending) => ({ ...pending, appName: apps.find(pending.app)?.name })),
       own: isOwn(req, user),

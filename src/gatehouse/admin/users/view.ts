@@ -84,6 +84,12 @@ export function ownerView({ id, name, email }: Owner): z.output<typeof ownerJson
   return { id, name: name ?? null, email: email ?? null };
 }
 
+/** The user of a row. */
+export function ownerCell({ id, name, email }: z.output<typeof ownerJson>) {
+  const text = name ?? email ?? id;
+  return { path: `users/${encodeURIComponent(id)}`, text, title: email ?? text };
+}
+
 /** What pages call a user; undefined where neither the name nor the address is known. */
 export function displayName(
   user: { name?: string | null | undefined; email?: string | null | undefined } | undefined,
