@@ -2,16 +2,14 @@
 import type { Request, Response } from 'express';
 import { allPages } from '../../shared/storage/paging.ts';
 import type { AuditTrail } from '../audit/trail.ts';
+import type { Columns, CsvValue } from './columns.ts';
 import { sendExport } from './export.ts';
-
-/** Each column of the table with the value of its cell; times as in JSON. */
-export type Columns<T> = Readonly<Record<string, (item: T) => string | number | boolean | null | undefined>>;
 
 interface Export<T> {
   trail: Pick<AuditTrail, 'append'>;
   /** The last part of the list's address, such as `relay-tokens`. */
   name: string;
-  columns: Columns<T>;
+  columns: Columns<T, never>;
   /** Of the search and the filters, as `listPage` has cleaned them. */
   values: Readonly<Record<string, string>>;
   read(page: { after?: string; limit: number }): Promise<{ items: T[]; next?: string }>;
@@ -26,16 +24,17 @@ export async function sendCsv<T>(req: Request, res: Response, parts: Export<T>):
   const { trail, name, columns, values, read } = parts;
   const set = Object.entries(values).flatMap(([key, value]) => (value === '' ? [] : [[key, value]]));
   const entry = { event: 'list.exported', target: { kind: 'list', id: name }, facts: Object.fromEntries(set) } as const;
+  const exported = columns.flatMap(({ name: heading, csv }) => (csv ? [{ heading, csv }] : []));
   const lines = async function* () {
-    yield BYTE_ORDER_MARK + line(Object.keys(columns));
+    yield BYTE_ORDER_MARK + line(exported.map(({ heading }) => heading));
     for await (const items of allPages<T>(read, ROWS_AT_ONCE)) {
-      yield items.map((item) => line(Object.values(columns).map((value) => value(item)))).join('');
+      yield items.map((item) => line(exported.map(({ csv }) => csv(item)))).join('');
     }
   };
   await sendExport(req, res, { trail, entry, name: `${name}.csv`, lines: lines() });
 }
 
-function line(cells: readonly (string | number | boolean | null | undefined)[]): string {
+function line(cells: readonly CsvValue[]): string {
   return `${cells.map((cell) => quoted(String(cell ?? ''))).join(',')}\r\n`;
 }
 

@@ -13,7 +13,7 @@ interface Place {
   row: number | undefined;
 }
 
-/** What the views of a list are given, as `list`. Links are paths below the origin. */
+/** The place in a list, for its view. Links are paths below the origin. */
 export interface ListView {
   /** Of the search and of each filter; '' if it is not set. */
   values: Readonly<Record<string, string>>;

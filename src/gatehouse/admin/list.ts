@@ -1,7 +1,8 @@
 /** The list of a page: its search and filters, the rows of this page, how many there are, and the same list as CSV. */
 import type { Request, Response } from 'express';
 import type { AuditTrail } from '../audit/trail.ts';
-import { type Columns, sendCsv } from './csv.ts';
+import type { Column, Columns } from './columns.ts';
+import { sendCsv } from './csv.ts';
 import { type ListView, listPage } from './list-page.ts';
 
 /** Where to read, and the search and the filters as text: '' for those that are not set. */
@@ -9,12 +10,20 @@ export type ListRequest<Field extends string> = { after?: string | undefined; li
   Record<Field, string>
 >;
 
+/** What the view of a list is given, as `list`. */
+export interface PageList extends ListView {
+  /** Those of the page. */
+  columns: readonly PageColumn[];
+}
+
+type PageColumn = Column<never>;
+
 export interface ListSource<Item, Field extends string, Found extends { items: Item[]; next?: string }> {
   /** The last part of the list's address, such as `relay-tokens`: names the export. */
   name: string;
   /** The parameters of the search and of the filters, in the order of the page. */
   fields: readonly Field[];
-  columns: Columns<Item>;
+  columns: Columns<Item, never>;
   /** Of the page; to be given where a form of another address may show the page again. */
   path?: string;
   /** One page of the items that the search and the filters select. */
@@ -28,7 +37,7 @@ export async function listFor<Item, Field extends string, Found extends { items:
   req: Request,
   res: Response,
   source: ListSource<Item, Field, Found> & { trail: Pick<AuditTrail, 'append'> },
-): Promise<(Found & { list: ListView }) | undefined> {
+): Promise<(Found & { list: PageList }) | undefined> {
   const { trail, name, fields, columns, path, read, count } = source;
   const { place, values, wantsCsv, view } = listPage(req, fields, { path });
   if (wantsCsv) {
@@ -36,5 +45,6 @@ export async function listFor<Item, Field extends string, Found extends { items:
     return undefined;
   }
   const [found, total] = await Promise.all([read({ ...values, ...place }), count?.(values)]);
-  return { ...found, list: view({ rows: found.items.length, next: found.next, total }) };
+  const shown = view({ rows: found.items.length, next: found.next, total });
+  return { ...found, list: { ...shown, columns: columns.filter(({ cell }) => cell !== undefined) } };
 }

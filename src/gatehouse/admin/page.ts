@@ -11,8 +11,7 @@ import type {
 } from '../../shared/pages/page-data.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import type { AuditTrail } from '../audit/trail.ts';
-import { type ListSource, listFor } from './list.ts';
-import type { ListView } from './list-page.ts';
+import { type ListSource, listFor, type PageList } from './list.ts';
 
 /** The address of a tab is `/admin` and its `path`, unless `href` names a page outside the administration. */
 export type Menu = readonly {
@@ -36,7 +35,7 @@ export interface AdminPageData {
 
 /** What a page with a list receives. */
 export interface AdminPageOfList extends AdminPageData {
-  list: ListView;
+  list: PageList;
 }
 
 /** `form`: what was typed, if the page is shown again because of a fault. */
@@ -67,12 +66,12 @@ export interface AdminPages {
     name: K,
     contentOf: (request: PageRequest<Form>) => Promise<PageContent<K> | undefined>,
   ): AdminPage<Form>;
-  /** @returns the part of the list that the address asks for; undefined if that was its export, which is sent */
+  /** @returns the page of the list that the address asks for; undefined if that was the export, which is sent */
   list<Item, Field extends string, Found extends { items: Item[]; next?: string }>(
     req: Request,
     res: Response,
     source: ListSource<Item, Field, Found>,
-  ): Promise<(Found & { list: ListView }) | undefined>;
+  ): Promise<(Found & { list: PageList }) | undefined>;
   /** Handles a form without fields: does the work, once for a double click, then redirects to the page that shows the flash. */
   button(work: (req: Request) => Promise<{ url: string; flash: Flash }>): RequestHandler;
 }

@@ -3,17 +3,17 @@
  * tokens, relay tokens, service accounts and webhooks use it. Connected apps do not, since some stand in a file; nor do users,
  * sessions, connections and sign-ins, which other rooms store and list by their own indexes.
  */
-import type { Request, Response } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import type { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import { listOf } from '../../shared/http/list-schema.ts';
-import { operation } from '../../shared/http/operation.ts';
+import { type DescribedHandler, operation } from '../../shared/http/operation.ts';
 import type { Records } from '../../shared/storage/records.ts';
 import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';
 import { audited } from './change.ts';
+import type { Columns } from './columns.ts';
 import { confirmation } from './confirmation.ts';
-import type { Columns } from './csv.ts';
-import type { ListView } from './list-page.ts';
+import type { PageList } from './list.ts';
 import { type ListQuery, listQuery, matches } from './listing.ts';
 import type { AdminParts } from './parts.ts';
 import { type Selection, selectionOf, withGone, workOnEach } from './selection.ts';
@@ -48,7 +48,37 @@ interface RemovalCall {
   work(id: string): Promise<boolean>;
 }
 
-export type Resource<T extends { id: string }, S extends z.ZodObject> = ReturnType<typeof createResource<T, S>>;
+export interface Resource<T extends { id: string }, S extends z.ZodObject> {
+  /** The address of the page with the list. */
+  home: string;
+  /** The item that the path names. @throws AppError `not_found` */
+  find(req: Request): Promise<T>;
+  toJson(item: T): z.output<S> | Promise<z.output<S>>;
+  /**
+   * Writes the audit entry, then makes the change.
+   * @param change returns undefined if the item is gone
+   * @throws AppError `not_found`
+   */
+  audited<R>(
+    req: Request,
+    event: AuditEvent,
+    item: { id: string; name: string },
+    change: () => Promise<R | undefined>,
+    facts?: AuditEntry['facts'],
+  ): Promise<R>;
+  /** As `AdminPages.list`. */
+  pageFor(
+    req: Request,
+    res: Response,
+    columns: Columns<z.output<S>, never>,
+  ): Promise<{ items: z.output<S>[]; list: PageList } | undefined>;
+  list: DescribedHandler;
+  one: DescribedHandler;
+  create<B extends z.ZodType, A extends z.ZodRawShape>(call: ChangeCall<T, B, A>): DescribedHandler;
+  change<B extends z.ZodType, A extends z.ZodRawShape>(call: ChangeCall<T, B, A>): DescribedHandler;
+  /** Removes the item that the path names, or, on pages, those that were selected in the list. */
+  removal(call: RemovalCall): { byApi: DescribedHandler; ask: RequestHandler; byForm: RequestHandler };
+}
 
 export function createResource<T extends { id: string }, S extends z.ZodObject>(
   parts: Pick<AdminParts, 'audit' | 'pages' | 'publicUrl'>,
@@ -67,14 +97,12 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     schema: S;
     toJson(item: T): z.output<S> | Promise<z.output<S>>;
   },
-) {
+): Resource<T, S> {
   const { audit, pages, publicUrl } = parts;
   const { name, records, nameOf, shownAs = nameOf, textsOf, filters = {}, schema, toJson } = about;
   const path = `${name.replaceAll(' ', '-')}s`;
-  /** Of the page with the list. */
   const home = `${publicUrl.basePath}/admin/${path}`;
 
-  /** The item that the path names. @throws AppError `not_found` */
   const find = async (req: Request): Promise<T> => (await records.find(String(req.params.id))) ?? throwUnknown(name);
 
   const listed = async ({ after, limit, q, ...values }: ListQuery & Readonly<Record<string, unknown>>) => {
@@ -90,11 +118,6 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
   // TypeScript cannot tell that names which it does not know differ from those of every list.
   const parameters = listQuery.extend(narrowing) as z.ZodType as z.ZodType<ListQuery>;
 
-  /**
-   * Writes the audit entry, then makes the change.
-   * @param change returns undefined if the item is gone
-   * @throws AppError `not_found`
-   */
   const auditedChange = async <R>(
     req: Request,
     event: AuditEvent,
@@ -118,23 +141,14 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     toJson,
     audited: auditedChange,
 
-    /**
-     * The part of the list that the query of an HTML page asks for.
-     * @returns undefined if that was an export, which is sent
-     */
-    pageFor(
-      req: Request,
-      res: Response,
-      columns: Columns<z.output<S>>,
-    ): Promise<{ items: z.output<S>[]; list: ListView } | undefined> {
-      return pages.list(req, res, {
+    pageFor: (req, res, columns) =>
+      pages.list(req, res, {
         name: path,
         fields: ['q', ...Object.keys(filters)],
         columns,
         read: listed,
         count: (values) => (Object.values(values).every((value) => value === '') ? records.count?.() : undefined),
-      });
-    },
+      }),
 
     list: operation(
       { summary: `List ${name}s, newest first`, query: parameters, response: listOf(schema) },
@@ -159,8 +173,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
       );
     },
 
-    /** Removes the item that the path names, or, on pages, those that were selected in the list. */
-    removal({ summary, event, verb, consequences, notice, work }: RemovalCall) {
+    removal({ summary, event, verb, consequences, notice, work }) {
       const removeOne = (req: Request, item: T) =>
         auditedChange(req, event, { id: item.id, name: nameOf(item) }, async () => (await work(item.id)) || undefined);
       const { page, form } = confirmation<Selection<T>>(parts, {

@@ -7,9 +7,8 @@ import type { Notice } from '../../../shared/pages/page-data.ts';
 import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../../shared/time.ts';
 import { ADMIN_TOKEN_PREFIX } from '../../admin-tokens/admin-tokens.ts';
-import type { Columns } from '../csv.ts';
-import { stateOf, TOKEN_STATES } from '../expiry.ts';
-import { givenName } from '../name.ts';
+import type { Columns } from '../columns.ts';
+import { givenName, stateOf, TOKEN_STATES } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
@@ -37,15 +36,44 @@ const tokenJson = z.object({
 
 type TokenView = z.output<typeof tokenJson>;
 
-const COLUMNS: Columns<TokenView> = {
-  Name: ({ name }) => name,
-  ID: ({ id }) => id,
-  Permissions: ({ scope }) => scope,
-  Created: ({ createdAt }) => createdAt,
-  'Last used': ({ lastUsedAt }) => lastUsedAt,
-  Expires: ({ expiresAt }) => expiresAt,
-  State: ({ state }) => state,
-};
+const COLUMNS: Columns<TokenView> = [
+  { name: 'Name', width: 'wide', csv: ({ name }) => name, cell: ({ name }) => ({ text: name }) },
+  {
+    name: 'ID',
+    width: 'id',
+    isWideOnly: true,
+    csv: ({ id }) => id,
+    cell: ({ id }) => ({ id, of: 'token ID' }),
+  },
+  {
+    name: 'Permissions',
+    csv: ({ scope }) => scope,
+    cell: ({ scope }) => ({ words: scope === 'write' ? 'Read and change' : 'Read' }),
+  },
+  {
+    name: 'Created',
+    width: 'time',
+    label: 'Created',
+    sorted: 'always',
+    csv: ({ createdAt }) => createdAt,
+    cell: ({ createdAt }) => ({ time: createdAt }),
+  },
+  {
+    name: 'Last used',
+    width: 'time',
+    label: 'Used',
+    csv: ({ lastUsedAt }) => lastUsedAt,
+    cell: ({ lastUsedAt }) => ({ time: lastUsedAt, otherwise: 'Never' }),
+  },
+  {
+    name: 'Expires',
+    width: 'state',
+    label: 'Expires',
+    csv: ({ expiresAt }) => expiresAt,
+    cell: (token) => ({ view: '/admin/parts/expiry', data: { token } }),
+  },
+  { name: 'State', csv: ({ state }) => state },
+];
 
 const newToken = z.strictObject({
   name: givenName,

@@ -7,7 +7,7 @@ import { isoTime } from '../../../shared/time.ts';
 import type { AuditFilter } from '../../audit/facets.ts';
 import { AUDIT_EVENTS, isAuditEvent } from '../../audit/kinds.ts';
 import { endOf, startOf, TIME_ADVICE } from '../../audit/time-limits.ts';
-import type { Columns } from '../csv.ts';
+import type { Columns } from '../columns.ts';
 import { sendExport } from '../export.ts';
 import { fieldsOf } from '../list-page.ts';
 import { listQuery } from '../listing.ts';
@@ -29,19 +29,19 @@ declare module '../../../shared/pages/page-data.ts' {
   }
 }
 
-const COLUMNS: Columns<AuditRow> = {
-  Time: ({ at }) => at,
-  Event: ({ words }) => words,
-  Actor: ({ who }) => who,
-  'Actor ID': ({ whoId }) => whoId,
-  Target: ({ whom }) => whom,
-  'Target ID': ({ whomId }) => whomId,
-  User: ({ user }) => user?.name,
-  Outcome: ({ outcome }) => outcome,
-  Address: ({ from }) => from,
-  'Request ID': ({ requestId }) => requestId,
-  Details: ({ facts }) => facts.map(([name, value]) => `${name}: ${value}`).join('; '),
-};
+const COLUMNS: Columns<AuditRow> = [
+  { name: 'Time', csv: ({ at }) => at },
+  { name: 'Event', csv: ({ words }) => words },
+  { name: 'Actor', csv: ({ who }) => who },
+  { name: 'Actor ID', csv: ({ whoId }) => whoId },
+  { name: 'Target', csv: ({ whom }) => whom },
+  { name: 'Target ID', csv: ({ whomId }) => whomId },
+  { name: 'User', csv: ({ user }) => user?.name },
+  { name: 'Outcome', csv: ({ outcome }) => outcome },
+  { name: 'Address', csv: ({ from }) => from },
+  { name: 'Request ID', csv: ({ requestId }) => requestId },
+  { name: 'Details', csv: ({ facts }) => facts.map(([name, value]) => `${name}: ${value}`).join('; ') },
+];
 
 const FIELDS = ['text', 'event', 'who', 'whom', 'from', 'to'] as const;
 type AuditField = (typeof FIELDS)[number];

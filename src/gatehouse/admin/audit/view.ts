@@ -18,7 +18,24 @@ const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
 
 const AS_EXPECTED = new Set(['signed_in', 'connected', 'answered']);
 
-export type AuditRow = ReturnType<typeof rowOf>;
+export interface AuditRow {
+  /** ISO 8601. */
+  at: string;
+  /** The event. */
+  words: string;
+  who: string;
+  whoId: string | undefined;
+  whom: string | undefined;
+  whomId: string | undefined;
+  /** The user concerned, unless that is the actor or the target. */
+  user: { id: string; name: string } | undefined;
+  from: string | undefined;
+  outcome: string | undefined;
+  /** The outcome, unless the event says the same. */
+  remark: string | undefined;
+  requestId: string | undefined;
+  facts: readonly (readonly [name: string, value: string])[];
+}
 
 /** Each user is read once for a page. */
 export async function auditRows(
@@ -47,7 +64,7 @@ function userOf({ kind, id }: Target): string | undefined {
   return kind === 'user' ? id : undefined;
 }
 
-function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf) {
+function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf): AuditRow {
   const { at, event, actor, target, userId, address, outcome, requestId, facts } = record;
   const isShown = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
   return {
@@ -57,11 +74,9 @@ function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf) {
     whoId: actor.id,
     whom: target && nameOf(target, userName, appName),
     whomId: target?.id,
-    /** The user concerned, unless that is the actor or the target. */
     user: isShown || userId === undefined ? undefined : { id: userId, name: userName(userId) ?? userId },
     from: address,
     outcome,
-    /** The outcome, unless the event says the same. */
     remark: outcome === undefined || AS_EXPECTED.has(outcome) ? undefined : (notDoneWords(outcome) ?? outcome),
     requestId,
     facts: Object.entries(facts ?? {}).map(([name, value]): [string, string] => [

@@ -17,8 +17,8 @@ declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/bin/page': AdminPageData & {
       bins: BinOverview;
-      networks: ReturnType<typeof barsOf>;
-      countries: ReturnType<typeof barsOf>;
+      networks: readonly Bar[];
+      countries: readonly Bar[];
       attribution: readonly string[];
       /** What to know of the data set, and what to do, in sentences. */
       advice: readonly string[];
@@ -26,6 +26,13 @@ declare module '../../../shared/pages/page-data.ts' {
       importCommand: string | undefined;
     };
   }
+}
+
+/** `length`: in percent of the longest bar. `key`: null for the sum of the others. */
+interface Bar extends Omit<Share, 'key'> {
+  key: Share['key'] | null;
+  length: number;
+  percent: string;
 }
 
 const MAX_BARS = 12;
@@ -61,7 +68,7 @@ export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
 }
 
 /** The longest bars, and all others as one. `length`: percent of the longest. `percent`: the share of all rows, as text. */
-export function barsOf(shares: readonly Share[], rows: number) {
+export function barsOf(shares: readonly Share[], rows: number): Bar[] {
   const most = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
   const others = shares.slice(most);
   const sum = others.reduce((total, one) => total + one.rows, 0);

@@ -13,7 +13,11 @@ export const versionJson = z.object({
 });
 
 export const versionView = ({ id, source, asOf, licence, size: rows }: UsedDataset) => ({
-  ...{ id, source, asOf, licence, rows },
+  id,
+  source,
+  asOf,
+  licence,
+  rows,
 });
 
 /** True while `BIN_DATASET_FILE` is set: a stored data set is kept without being used. */

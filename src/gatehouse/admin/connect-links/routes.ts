@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { isoTime } from '../../../shared/time.ts';
 import { CONNECT_LINK_PREFIX } from '../../grants/connect-links.ts';
-import type { Columns } from '../csv.ts';
+import type { Columns } from '../columns.ts';
 import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
@@ -11,7 +11,7 @@ import { displayName } from '../users/view.ts';
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/connect-links/list': AdminPageOfList & {
-      links: readonly (LinkView & { appName: string; userName: string })[];
+      links: readonly LinkRow[];
     };
   }
 }
@@ -30,16 +30,45 @@ const linkJson = z.object({
 
 type LinkView = z.output<typeof linkJson>;
 
-const COLUMNS: Columns<LinkView> = {
-  ID: ({ id }) => id,
-  App: ({ app }) => app,
-  'User ID': ({ user }) => user,
-  'Created by': ({ relayToken }) => relayToken.name,
-  Scopes: ({ scopes }) => scopes.join(' '),
-  State: ({ used }) => (used ? 'used' : 'open'),
-  Created: ({ createdAt }) => createdAt,
-  Expires: ({ expiresAt }) => expiresAt,
-};
+type LinkRow = LinkView & { appName: string; userName: string };
+
+const COLUMNS: Columns<LinkView, LinkRow> = [
+  { name: 'ID', csv: ({ id }) => id },
+  {
+    name: 'User',
+    cell: ({ user, userName }) => ({ path: `users/${encodeURIComponent(user)}`, text: userName, title: user }),
+  },
+  { name: 'App', csv: ({ app }) => app, cell: ({ appName }) => ({ text: appName }) },
+  { name: 'User ID', csv: ({ user }) => user },
+  {
+    name: 'Created by',
+    label: 'By',
+    csv: ({ relayToken }) => relayToken.name,
+    cell: ({ relayToken: { id, name } }) => ({ path: `relay-tokens/${encodeURIComponent(id)}`, text: name }),
+  },
+  { name: 'Scopes', csv: ({ scopes }) => scopes.join(' ') },
+  {
+    name: 'State',
+    width: 'state',
+    csv: ({ used }) => (used ? 'used' : 'open'),
+    cell: ({ used }) => (used ? { status: 'idle', words: 'Used' } : { status: 'good', words: 'Open' }),
+  },
+  {
+    name: 'Created',
+    width: 'time',
+    label: 'Created',
+    sorted: 'always',
+    csv: ({ createdAt }) => createdAt,
+    cell: ({ createdAt }) => ({ time: createdAt }),
+  },
+  {
+    name: 'Expires',
+    width: 'time',
+    label: 'Expires',
+    csv: ({ expiresAt }) => expiresAt,
+    cell: ({ expiresAt }) => ({ time: expiresAt }),
+  },
+];
 
 export function connectLinkRoutes(parts: AdminParts) {
   const { pages, users } = parts;
@@ -71,7 +100,7 @@ export function connectLinkRoutes(parts: AdminParts) {
     work: links.revoke,
   });
 
-  const named = async (link: LinkView) => {
+  const named = async (link: LinkView): Promise<LinkRow> => {
     const user = await users.store.find(link.user);
     const appName = apps.find(link.app)?.name ?? link.app;
     return { ...link, appName, userName: displayName(user) ?? link.user };

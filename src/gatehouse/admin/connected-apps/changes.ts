@@ -26,12 +26,25 @@ import { audited } from '../change.ts';
 import type { ChangedApp, NewApp } from './view.ts';
 import type { Withdraw } from './withdrawal.ts';
 
-export type ConnectedAppChanges = ReturnType<typeof createConnectedAppChanges>;
-
 /** `withdrawal`: only if Gatehouse had registered the app at the provider. */
 export type RemovedApp = { withdrawal?: never; clientId?: never } | { withdrawal: Withdrawal; clientId: string };
 
 /** All throw AppError `invalid_request` with faults, `not_found` or `version_conflict`. */
+export interface ConnectedAppChanges {
+  /** Throws as `create` would; stores nothing. */
+  checkNew(app: NewApp): Promise<void>;
+  /** Also by an app that cannot be opened. */
+  isTaken(id: string): Promise<boolean>;
+  /** @param byProvider what the provider assigned, where it registered the app */
+  create(req: Request, app: NewApp, byProvider?: RegistrationExtras): Promise<RegisteredApp>;
+  replace(req: Request, id: string, app: ChangedApp): Promise<RegisteredApp>;
+  /**
+   * Refuses while users are connected. A registration that Gatehouse made at the provider is deleted there too.
+   * @param version undefined: any version
+   */
+  remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp>;
+}
+
 export function createConnectedAppChanges(parts: {
   apps: Pick<CurrentApps, 'list'>;
   registry: AppRegistry;
@@ -44,7 +57,7 @@ export function createConnectedAppChanges(parts: {
   /** Ends the connections of an app that was deleted a moment ago. */
   endLeft: (app: ConnectedApp) => Promise<void>;
   checks: Pick<ScheduledChecks, 'forget'>;
-}) {
+}): ConnectedAppChanges {
   const { apps, registry, audit, examine, withdraw, countConnections, countSetAside, links, endLeft, checks } = parts;
 
   const check = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
@@ -76,7 +89,6 @@ export function createConnectedAppChanges(parts: {
     return found;
   };
 
-  /** Also by an app that cannot be opened. */
   const isTaken = async (id: string): Promise<boolean> =>
     registry.isFromFile(id) || (await registry.isUnreadable(id)) || (await registry.find(id)) !== undefined;
 
@@ -91,16 +103,10 @@ export function createConnectedAppChanges(parts: {
   };
 
   return {
-    /** Throws as `create` would; stores nothing. */
     checkNew,
-
     isTaken,
 
-    async create(
-      req: Request,
-      { clientSecret, ...registration }: NewApp,
-      byProvider?: RegistrationExtras,
-    ): Promise<RegisteredApp> {
+    async create(req, { clientSecret, ...registration }, byProvider) {
       const { id, name } = registration;
       await checkNew({ clientSecret, ...registration });
       const entry = { event: 'connected_app.created', target: { kind: 'connected_app', id, name } } as const;
@@ -111,7 +117,7 @@ export function createConnectedAppChanges(parts: {
       });
     },
 
-    async replace(req: Request, id: string, { version, clientSecret, ...fields }: ChangedApp): Promise<RegisteredApp> {
+    async replace(req, id, { version, clientSecret, ...fields }) {
       const before = await existing(id);
       if (before.version !== version) throw conflict();
       const registration = { ...fields, id };
@@ -138,11 +144,7 @@ export function createConnectedAppChanges(parts: {
       );
     },
 
-    /**
-     * Refuses while users are connected. A registration that Gatehouse made at the provider is deleted there too.
-     * @param version undefined: any version
-     */
-    async remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp> {
+    async remove(req, id, version) {
       if (!registry.isFromFile(id) && (await removedUnreadable(req, id))) return {};
       const { app, version: current, management } = await existing(id);
       if (version !== undefined && version !== current) throw conflict();

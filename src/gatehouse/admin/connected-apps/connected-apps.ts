@@ -16,11 +16,14 @@ export function connectedAppRoutes(parts: AdminParts) {
   const { connectedApps, outbound, audit, grants, pages, publicUrl, clock } = parts;
   const { apps, registry, checks, registration: atProvider, readProviderFacts: readProvider } = connectedApps;
   const { href: publicHref, basePath } = publicUrl;
-  const { trail } = audit;
   const { examine } = outbound;
   const countConnections = grants.index.count;
   const facts = connectedAppFacts({
-    ...{ apps, registry, checks, publicHref, countConnections },
+    apps,
+    registry,
+    checks,
+    publicHref,
+    countConnections,
     countLacking: grants.missing.count,
   });
   const withdraw = createWithdraw({ registration: atProvider, audit });
@@ -50,11 +53,23 @@ export function connectedAppRoutes(parts: AdminParts) {
   const checkNow = createCheckNow(parts);
   return {
     wizard: connectedAppWizard({
-      ...{ changes, checkNow, registerAtProvider, provider, pages, publicHref, basePath },
+      changes,
+      checkNow,
+      registerAtProvider,
+      provider,
+      pages,
+      publicHref,
+      basePath,
     }),
     pages: connectedAppPages({
-      ...{ facts, changes, provider, pages, clock, publicHref, basePath },
-      ...{ timelines: createTimelines(parts), trail },
+      facts,
+      changes,
+      provider,
+      timelines: createTimelines(parts),
+      pages,
+      clock,
+      publicHref,
+      basePath,
     }),
     questions: connectedAppQuestions({ ...parts, facts, changes, countRevocations: grants.revocations.countOf }),
     api: connectedAppApi({ facts, changes, registerAtProvider, publicHref }),

@@ -92,7 +92,10 @@ function fieldsOf(schema: z.ZodObject, group = ''): DrawnField[] {
     const kind = kindOf(type);
     const initial: unknown = field.safeParse(undefined).data;
     return {
-      ...{ name: group + member, label: title, kind, initial },
+      name: group + member,
+      label: title,
+      kind,
+      initial,
       help: `${description} ${KIND_HELP[kind] ?? ''}`.trim(),
       isUrl: z.globalRegistry.get(type)?.format === 'uri',
       options: type instanceof z.ZodEnum ? [...unset(field, initial), ...optionsOf(type)] : [],

@@ -1,5 +1,4 @@
 /** Looks connected apps up for pages and API: those of `CONNECTED_APPS_FILE` and those registered here. */
-
 import { AppError } from '../../../shared/errors.ts';
 import type { AppRegistry } from '../../connected-apps/app-registry.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
@@ -9,7 +8,16 @@ import { type ListQuery, matches, pageOf } from '../listing.ts';
 import { throwUnknown } from '../resource.ts';
 import { type AppView, appView, type LastCheckView, lastCheckView } from './view.ts';
 
-export type ConnectedAppFacts = ReturnType<typeof connectedAppFacts>;
+export interface ConnectedAppFacts {
+  /** In the order of their ids. */
+  page(query: ListQuery): Promise<{ items: AppView[]; next?: string }>;
+  /** Ids of the apps that cannot be opened, because their key is gone: they can only be deleted. */
+  unreadable(): Promise<string[]>;
+  /** With the number of its connections. @throws AppError `not_found` */
+  one(id: string): Promise<AppView>;
+  /** How many connections would lack scopes if the app had these. */
+  lacking(app: AppView, wanted: readonly string[]): Promise<NonNullable<AppView['lacking']>>;
+}
 
 export function connectedAppFacts(parts: {
   apps: CurrentApps;
@@ -18,7 +26,7 @@ export function connectedAppFacts(parts: {
   publicHref: string;
   countConnections: (appId: string) => Promise<number>;
   countLacking: MissingScopes['count'];
-}) {
+}): ConnectedAppFacts {
   const { apps, registry, checks, publicHref, countConnections, countLacking } = parts;
 
   const lastCheckOf = async (id: string): Promise<Required<LastCheckView> | null> => {
@@ -32,8 +40,7 @@ export function connectedAppFacts(parts: {
   };
 
   return {
-    /** In the order of their ids. */
-    async page(query: ListQuery): Promise<{ items: AppView[]; next?: string }> {
+    async page(query) {
       const registered = (await registry.list()).filter((one) => 'app' in one);
       const views = [
         ...apps
@@ -50,13 +57,11 @@ export function connectedAppFacts(parts: {
       return { items: await Promise.all(items.map(inList)), ...more };
     },
 
-    /** Ids of the apps that cannot be opened, because their key is gone: they can only be deleted. */
-    async unreadable(): Promise<string[]> {
+    async unreadable() {
       return (await registry.list()).flatMap((one) => ('unreadable' in one ? [one.id] : []));
     },
 
-    /** With the number of its connections. @throws AppError `not_found` */
-    async one(id: string): Promise<AppView> {
+    async one(id) {
       if (await registry.isUnreadable(id)) {
         throw new AppError('not_found', {
           detail:
@@ -70,11 +75,7 @@ export function connectedAppFacts(parts: {
       return { ...appView(app, registered, publicHref), lastCheck, connections };
     },
 
-    /** How many connections would lack scopes if the app had these. */
-    async lacking(
-      { id, scopes: before }: AppView,
-      wanted: readonly string[],
-    ): Promise<NonNullable<AppView['lacking']>> {
+    async lacking({ id, scopes: before }, wanted) {
       const scopes = wanted.filter((scope) => !before.includes(scope));
       if (scopes.length === 0) return { scopes, connections: 0, exact: true };
       const { count, exact } = await countLacking(id, [...before, ...scopes], scopes);

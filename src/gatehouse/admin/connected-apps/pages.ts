@@ -8,12 +8,12 @@ import { type FormView, formHandler, recordVersion, typedIn } from '../../../sha
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { nearMiss } from '../../../shared/provider/callback-url.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
-import type { Columns } from '../csv.ts';
+import { secretAge } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, AdminPages, PageRequest } from '../page.ts';
-import { type SecretAge, secretAge } from '../secret-age.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import type { Timelines } from '../timeline/timeline.ts';
 import type { ConnectedAppChanges } from './changes.ts';
+import { APP_COLUMNS, type AppRow } from './columns.ts';
 import { DRAWN_FIELDS, type DrawnField, drawnSettings } from './drawn-fields.ts';
 import type { ConnectedAppFacts } from './facts.ts';
 import { APP_FIELDS, changedAppForm, registrationOf, scopesOf, valuesOfApp } from './form.ts';
@@ -39,18 +39,6 @@ declare module '../../../shared/pages/page-data.ts' {
 }
 
 type ChangedForm = FormView<typeof changedAppForm>;
-type AppRow = AppView & { secret: SecretAge };
-
-const COLUMNS: Columns<AppView> = {
-  Name: ({ name }) => name,
-  ID: ({ id }) => id,
-  Issuer: ({ issuer }) => issuer,
-  'Client ID': ({ clientId }) => clientId,
-  Usable: ({ usable }) => usable,
-  'Last check': ({ lastCheck }) => lastCheck?.at,
-  Problem: ({ lastCheck }) => lastCheck?.problem,
-  Changed: ({ changedAt }) => changedAt,
-};
 
 export function connectedAppPages(parts: {
   facts: ConnectedAppFacts;
@@ -75,7 +63,7 @@ export function connectedAppPages(parts: {
     const found = await pages.list(req, res, {
       name: 'connected-apps',
       fields: ['q'],
-      columns: COLUMNS,
+      columns: APP_COLUMNS,
       read: facts.page,
     });
     if (!found) return undefined;

@@ -13,11 +13,25 @@ const addressSchema = connectedAppSchema
   .pick({ id: true, name: true, issuer: true, discoveryUrl: true, endpoints: true })
   .partial({ id: true });
 
-export type ProviderReading = ReturnType<typeof createProviderReading>;
+interface Read {
+  faults: readonly FieldFault[];
+  facts?: ProviderFacts;
+  /** The issuer that the provider names in place of the one that was entered. */
+  namedIssuer?: string | undefined;
+}
 
-type Read = { faults: readonly FieldFault[]; facts?: ProviderFacts; namedIssuer?: string | undefined };
+export interface ProviderReading {
+  /** `facts` are there unless there are faults. */
+  read(values: Values): Promise<Read>;
+  /** Of the fields that say where the provider is; makes no call. */
+  addressFaults(values: Values): FieldFault[];
+  /** The client authentication that was chosen, or one that the provider offers. */
+  methodFor(chosen: string, facts: ProviderFacts): string;
+  /** What the page showed of the provider before: it is shown again beside the form. */
+  shown(form: { values: Values }): Promise<ProviderFacts | undefined>;
+}
 
-export function createProviderReading({ readProvider }: { readProvider: ReadProviderFacts }) {
+export function createProviderReading({ readProvider }: { readProvider: ReadProviderFacts }): ProviderReading {
   const addressIn = (values: Values) => {
     const { id, ...form } = newAppForm.parse({ id: '', initialAccessToken: '', ...values });
     return addressSchema.safeParse({ id: 'id' in values ? id : undefined, ...pick(registrationOf(form, [])) }, ADVICE);
@@ -40,11 +54,7 @@ export function createProviderReading({ readProvider }: { readProvider: ReadProv
     read,
     addressFaults,
     methodFor,
-
-    /** What the page showed of the provider before: it is shown again beside the form. */
-    async shown({ values }: { values: Values }): Promise<ProviderFacts | undefined> {
-      return values.isRead === 'yes' ? (await read(values)).facts : undefined;
-    },
+    shown: async ({ values }) => (values.isRead === 'yes' ? (await read(values)).facts : undefined),
   };
 }
 

@@ -23,7 +23,11 @@ export const wantedApp = newApp.omit({ clientId: true, clientSecret: true }).ext
 
 export type WantedApp = z.output<typeof wantedApp>;
 
-export type RegisterAtProvider = ReturnType<typeof createProviderRegistration>;
+/**
+ * Checks the app before the provider registers it. If it then cannot be stored here, the registration at the provider is
+ * deleted again. @throws AppError with faults
+ */
+export type RegisterAtProvider = (req: Request, app: WantedApp) => Promise<RegisteredApp>;
 
 export function createProviderRegistration(parts: {
   changes: ConnectedAppChanges;
@@ -32,7 +36,7 @@ export function createProviderRegistration(parts: {
   registerAt: DynamicRegistration['register'];
   withdraw: Withdraw;
   publicHref: string;
-}) {
+}): RegisterAtProvider {
   const { changes, audit, readProvider, registerAt, withdraw, publicHref } = parts;
 
   const endpointOf = async ({ issuer, discoveryUrl }: WantedApp): Promise<string> => {
@@ -42,11 +46,7 @@ export function createProviderRegistration(parts: {
     return facts.registrationEndpoint;
   };
 
-  /**
-   * Checks the app before the provider registers it. If it then cannot be stored here, the registration at the provider is
-   * deleted again. @throws AppError with faults
-   */
-  return async (req: Request, { initialAccessToken, ...app }: WantedApp): Promise<RegisteredApp> => {
+  return async (req, { initialAccessToken, ...app }) => {
     await changes.checkNew({ ...app, ...STAND_IN });
     const endpoint = await endpointOf(app);
     const { id, name, issuer } = app;

@@ -1,47 +1,32 @@
 /** Registers an app in two steps: where the provider is, and the registration there and here. Then its check shows how it works. */
 import type { NextFunction, Request, Response } from 'express';
-import { z } from 'zod';
 import { formField, queryField } from '../../../shared/http/body.ts';
 import { checked } from '../../../shared/http/operation.ts';
-import { type FormView, formHandler, typedIn } from '../../../shared/pages/form.ts';
+import { formHandler, typedIn } from '../../../shared/pages/form.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable, providerUrls } from '../../../shared/provider/connected-app.ts';
-import { uncapitalised } from '../../../shared/text.ts';
-import { PRESETS, type Preset, presetApp, presetLimits, SIMULATED, signsIn } from '../../connected-apps/presets.ts';
+import { PRESETS, type Preset, presetLimits, SIMULATED, signsIn } from '../../connected-apps/presets.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
 import type { AdminPageData, AdminPages, PageRequest } from '../page.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import { type CheckNow, checkPage } from './check.ts';
 import { DRAWN_FIELDS, type DrawnField } from './drawn-fields.ts';
-import { APP_FIELDS, APP_SECRETS, isId, newAppForm, registrationOf, valuesOfApp } from './form.ts';
+import { isId, registrationOf } from './form.ts';
 import { NOTICES } from './notices.ts';
 import type { ProviderReading } from './provider-reading.ts';
 import { type RegisterAtProvider, wantedApp } from './provider-registration.ts';
 import { newApp } from './view.ts';
-
-const STEPS = ['provider', 'registration'] as const;
-type StepName = (typeof STEPS)[number];
-
-/** The form carries what is typed in one step through the other, except secrets. */
-const wizardForm = newAppForm.extend({
-  step: z.string(),
-  /** The values of the preset's placeholders that the form still has, in their order. */
-  placeholder: z.array(z.string().trim()),
-});
-
-type WizardForm = FormView<typeof wizardForm> & {
-  provider?: ProviderFacts | undefined;
-  /** The issuer that the provider names in place of the one that was entered. */
-  namedIssuer?: string | undefined;
-  /** The provider could not be read, so its endpoints can be entered by hand. */
-  isUnread?: boolean;
-};
-
-interface Placeholder {
-  name: string;
-  title: string;
-  example: string;
-}
+import {
+  idFrom,
+  newForm,
+  openPlaceholders,
+  type Placeholder,
+  type StepName,
+  stepOf,
+  WIZARD_FORM,
+  type WizardForm,
+  withPlaceholders,
+} from './wizard-form.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -60,9 +45,6 @@ declare module '../../../shared/pages/page-data.ts' {
     };
   }
 }
-
-/** The fields of the first step; a fault of any other shows the second. */
-const FIRST_FIELDS = ['id', 'name', 'issuer', 'discoveryUrl', 'placeholder'];
 
 export function connectedAppWizard(parts: {
   changes: ConnectedAppChanges;
@@ -178,31 +160,7 @@ const PRESET_KINDS = [
     ofKind: PRESETS.filter((one) => !signsIn(one)),
   },
 ];
-const WIZARD_FORM = { schema: wizardForm, secrets: APP_SECRETS, fieldOf: APP_FIELDS };
 const TAKEN: FieldFault = { field: 'id', text: 'Another app has this id: choose another.' };
-
-/** Empty, or with what a preset knows. */
-function newForm(preset: Preset | undefined): WizardForm {
-  const known = preset && { id: preset.id, name: preset.name, ...presetApp(preset) };
-  return { values: { ...valuesOfApp(known), step: 'provider', placeholder: [] }, faults: [] };
-}
-
-/** Empty where the name has nothing that an id may have. */
-function idFrom(name: string): string {
-  const words = name
-    .normalize('NFKD')
-    .toLowerCase()
-    .replace(/\p{M}/gu, '')
-    .match(/[a-z0-9]+/g);
-  return (words ?? []).join('-').slice(0, 40).replace(/-$/, '');
-}
-
-function stepOf({ values, faults }: WizardForm): StepName {
-  const [first] = faults;
-  if (first === undefined) return values.step === 'registration' ? 'registration' : 'provider';
-  const isOfFirst = faults.some(({ field }) => FIRST_FIELDS.includes(field.replace(/-\d+$/, '')));
-  return isOfFirst ? 'provider' : 'registration';
-}
 
 function refused(
   form: Omit<WizardForm, 'faults'>,
@@ -210,32 +168,6 @@ function refused(
 ): WizardForm {
   const isUnread = faults.length === 1 && faults[0]?.field === 'issuer';
   return { ...form, faults, namedIssuer, isUnread };
-}
-
-type Values = WizardForm['values'];
-
-/** Those that are still written as `{NAME}` in a field. */
-function openPlaceholders(preset: Preset | undefined, values: Values): Placeholder[] {
-  const text = JSON.stringify(values);
-  return Object.entries(preset?.placeholders ?? {})
-    .filter(([name]) => text.includes(`{${name}}`))
-    .map(([name, { title, example }]) => ({ name, title, example }));
-}
-
-/** Writes what was typed for the preset's placeholders into the fields that hold them. */
-function withPlaceholders(preset: Preset | undefined, values: Values): { values: Values; faults: FieldFault[] } {
-  const open = openPlaceholders(preset, values);
-  const typed = new Map(open.map(({ name }, place) => [name, values.placeholder[place] ?? '']));
-  const faults = open.flatMap(({ name, title }, place) =>
-    typed.get(name) === '' ? [{ field: `placeholder-${place}`, text: `Enter ${uncapitalised(title)}.` }] : [],
-  );
-  if (faults.length > 0) return { values, faults };
-  const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => typed.get(name) ?? whole);
-  const filled = Object.entries(values).map(([field, value]) => [
-    field,
-    typeof value === 'string' ? fill(value) : value.map(fill),
-  ]);
-  return { values: { ...(Object.fromEntries(filled) as Values), placeholder: [] }, faults };
 }
 
 /** What to enter at the provider. @param facts undefined: not known, so every URL is shown */

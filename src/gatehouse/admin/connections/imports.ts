@@ -20,14 +20,20 @@ export function connectionImportRoutes({ grants, users, connectedApps, threads, 
       },
       async ({ req, body }) => {
         const { report, take } = startImport({
-          ...{ apps: connectedApps.apps, users: users.store, imports: grants.imports, charge: threads.charge },
+          apps: connectedApps.apps,
+          users: users.store,
+          imports: grants.imports,
+          charge: threads.charge,
           audit: ({ userId, app, connection, scopes }) =>
             audit.trail.append({
               event: 'connection.imported',
               target: { kind: 'connection', id: `${userId}/${app}` },
-              ...{ userId, facts: { connection, scopes }, ...actorOf(req) },
+              userId,
+              facts: { connection, scopes },
+              ...actorOf(req),
             }),
-          ...{ clock, patience: PATIENCE },
+          clock,
+          patience: PATIENCE,
         });
         await take(body.entries.map((entry, at) => ({ line: at + 1, entry })));
         return report;

@@ -4,7 +4,6 @@ import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { ListedConnection } from '../../grants/connection-index.ts';
 import type { PendingRevocation } from '../../grants/revocations.ts';
-import type { Columns } from '../csv.ts';
 import { listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
 import type { AdminPageOfList } from '../page.ts';
@@ -13,6 +12,7 @@ import { displayName } from '../users/view.ts';
 import { throwGone } from './disconnections.ts';
 import { connectionFinder } from './find.ts';
 import {
+  CONNECTION_COLUMNS,
   type ConnectionRow,
   connectionJson,
   connectionView,
@@ -38,22 +38,6 @@ declare module '../../../shared/pages/page-data.ts' {
 
 const MAX_PENDING_SHOWN = 20;
 const HEALTHS = ['in_doubt', 'reconnect_needed'] as const;
-
-const COLUMNS: Columns<ConnectionRow> = {
-  User: ({ user }) => user.name,
-  'E-mail address': ({ user }) => user.email,
-  'User ID': ({ user }) => user.id,
-  App: ({ appName }) => appName,
-  ID: ({ id }) => id,
-  Health: ({ health }) => health,
-  Cause: ({ cause }) => cause,
-  Account: ({ account }) => account,
-  Scopes: ({ scopes }) => scopes.join(' '),
-  'Missing scopes': ({ missingScopes }) => missingScopes.join(' '),
-  Connected: ({ connectedAt }) => connectedAt,
-  Checked: ({ checkedAt }) => checkedAt,
-  'Last used': ({ lastUsedAt }) => lastUsedAt,
-};
 
 const healthOf = (text: string) => HEALTHS.find((health) => health === text);
 
@@ -115,7 +99,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     const found = await pages.list(req, res, {
       name: 'connections',
       fields: ['q', 'app', 'health', 'scopes'],
-      columns: COLUMNS,
+      columns: CONNECTION_COLUMNS,
       read: ({ health, scopes, ...query }) =>
         listed({ ...query, health: healthOf(health), scopes: scopes === 'missing' ? scopes : undefined }),
       count: ({ q, app, health, scopes }) =>

@@ -1,4 +1,4 @@
-/** The JSON of connections, of pending revocations, and of the progress of disconnecting everyone. */
+/** The JSON of connections and the columns of their lists, the JSON of pending revocations, and of the progress of disconnecting everyone. */
 import { z } from 'zod';
 import { describeReply } from '../../../shared/provider/provider-reply.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
@@ -9,7 +9,8 @@ import type { DisconnectProgress } from '../../grants/disconnect-everyone.ts';
 import { FAILURE_WORDS } from '../../grants/grant.ts';
 import { missingScopes } from '../../grants/missing-scopes.ts';
 import type { PendingRevocation } from '../../grants/revocations.ts';
-import { type Owner, ownerJson, ownerView } from '../users/view.ts';
+import type { Columns } from '../columns.ts';
+import { type Owner, ownerCell, ownerJson, ownerView } from '../users/view.ts';
 
 export const connectionJson = z.object({
   id: connectionSchema.shape.id,
@@ -103,3 +104,52 @@ export function progressView(progress: DisconnectProgress): ProgressView {
     answers: { ...answers },
   };
 }
+
+const REST: Columns<ConnectionRow> = [
+  { name: 'ID', csv: ({ id }) => id },
+  {
+    name: 'Health',
+    width: 'cause',
+    isText: true,
+    csv: ({ health }) => health,
+    cell: (connection) => ({ view: '/admin/connections/health', data: { connection } }),
+  },
+  { name: 'Cause', csv: ({ cause }) => cause },
+  {
+    name: 'Account',
+    isWideOnly: ({ account }) => !account,
+    csv: ({ account }) => account,
+    cell: ({ account }) => ({ text: account ?? '–' }),
+  },
+  { name: 'Scopes', csv: ({ scopes }) => scopes.join(' ') },
+  { name: 'Missing scopes', csv: ({ missingScopes: missing }) => missing.join(' ') },
+  { name: 'Connected', csv: ({ connectedAt }) => connectedAt },
+  {
+    name: 'Checked',
+    width: 'ago',
+    label: 'Checked',
+    csv: ({ checkedAt }) => checkedAt,
+    cell: ({ checkedAt }) => ({ time: checkedAt, otherwise: 'Never' }),
+  },
+  {
+    name: 'Last used',
+    width: 'ago',
+    label: 'Used',
+    csv: ({ lastUsedAt }) => lastUsedAt,
+    cell: ({ lastUsedAt }) => ({ time: lastUsedAt, otherwise: 'Never' }),
+  },
+];
+
+export const CONNECTION_COLUMNS: Columns<ConnectionRow> = [
+  { name: 'User', csv: ({ user }) => user.name, cell: ({ user }) => ownerCell(user) },
+  { name: 'E-mail address', csv: ({ user }) => user.email },
+  { name: 'User ID', csv: ({ user }) => user.id },
+  { name: 'App', csv: ({ appName }) => appName, cell: ({ appName }) => ({ text: appName }) },
+  ...REST,
+];
+
+/** On the page of their user. */
+export const CONNECTION_COLUMNS_OF_USER: Columns<ConnectionRow> = [
+  { name: 'App', cell: (connection) => ({ view: '/admin/connections/app', data: { connection } }) },
+  ...REST.filter(({ cell }) => cell !== undefined),
+];

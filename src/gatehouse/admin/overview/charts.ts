@@ -41,8 +41,29 @@ export const CHART_SIZE = { width: 600, height: 120 };
 /** Of the width of a bar and the gap beside it. */
 const BAR_SHARE = 0.75;
 
-/** `rows`: the table. `bars`: empty if nothing was counted. `max`: the height of the chart stands for so many. */
-export function chartsOf(spans: readonly { at: string; counts: Counts }[]) {
+export interface Chart {
+  id: string;
+  title: string;
+  series: readonly { label: string; tone: Tone }[];
+  /** The table. */
+  rows: readonly { at: string; values: readonly number[] }[];
+  totals: readonly number[];
+  /** Empty if nothing was counted. */
+  bars: readonly Bar[];
+  /** The height of the chart stands for so many. */
+  max: number;
+}
+
+interface Bar {
+  at: string;
+  values: readonly number[];
+  x: number;
+  width: number;
+  step: number;
+  parts: readonly { y: number; height: number; tone: Tone }[];
+}
+
+export function chartsOf(spans: readonly { at: string; counts: Counts }[]): Chart[] {
   return CHARTS.map(({ id, title, series }) => {
     const rows = spans.map(({ at, counts }) => ({ at, values: series.map(([name]) => counts[name] ?? 0) }));
     const totals = series.map((_one, place) => rows.reduce((sum, { values }) => sum + (values[place] ?? 0), 0));
@@ -52,7 +73,7 @@ export function chartsOf(spans: readonly { at: string; counts: Counts }[]) {
     const bars = Math.max(...sums) === 0 ? [] : rows.map(({ at, values }, place) => barOf(at, values, place * step));
     return { id, title, series: series.map(([, label, tone]) => ({ label, tone })), rows, totals, bars, max };
 
-    function barOf(at: string, values: readonly number[], x: number) {
+    function barOf(at: string, values: readonly number[], x: number): Bar {
       let top = CHART_SIZE.height;
       const parts = values.map((value, place) => {
         // Every non-zero value stays visible.

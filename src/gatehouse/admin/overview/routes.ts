@@ -9,7 +9,7 @@ import { failureGroups } from '../sign-ins/groups.ts';
 import { signInView } from '../sign-ins/view.ts';
 import { createAttention } from './attention/attention.ts';
 import { attentionJson } from './attention/view.ts';
-import { CHART_SIZE, chartsOf } from './charts.ts';
+import { CHART_SIZE, type Chart, chartsOf } from './charts.ts';
 import { figuresOf, RANGES, type Range } from './figures.ts';
 import { type KeyFigure, keyFigures } from './key-figures.ts';
 
@@ -19,7 +19,7 @@ declare module '../../../shared/pages/page-data.ts' {
       overview: OverviewView;
       ranges: typeof RANGES;
       figures: readonly KeyFigure[];
-      charts: ReturnType<typeof chartsOf>;
+      charts: readonly Chart[];
       chartSize: typeof CHART_SIZE;
     };
   }

@@ -170,7 +170,12 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
       accounts: ownAccounts.map(({ id, name }) => ({ id, name })),
       form: {
         values: {
-          ...{ token: relayToken, route, app, user, serviceAccount, proof },
+          token: relayToken,
+          route,
+          app,
+          user,
+          serviceAccount,
+          proof,
           // The administrator's own, as long as nothing is entered.
           address: queryField(req, 'address') === undefined ? req.context.address : address,
           unnarrowed: unnarrowed ? 'yes' : '',

@@ -11,7 +11,7 @@ import {
 import { DAY_MS } from '../../../shared/time.ts';
 import { RELAY_FLAGS, type RelayFlag, type RelayScope } from '../../relay/policy.ts';
 import type { RelayToken, WantedRelayToken } from '../../relay/relay-token.ts';
-import type { rotationForm } from '../overlap.ts';
+import type { rotationForm } from '../credential.ts';
 import { wantedRelayToken } from './view.ts';
 
 const DAYS = 'Enter a number of days from 1 to 9999.';

@@ -2,7 +2,7 @@
 import { AppError } from '../../../shared/errors.ts';
 import { SUBJECT_ID } from '../../relay/policy.ts';
 import type { UserStore } from '../../users/user-store.ts';
-import { userNamed } from '../named-user.ts';
+import { type NamedUser, userNamed } from '../named-user.ts';
 import { type Owner, ownerView } from '../users/view.ts';
 
 /** Searches that run at the same time. */
@@ -22,7 +22,7 @@ export interface ShownUser {
  * @throws AppError `invalid_request` with a fault of the field `listed` for each entry that names no single user
  */
 export async function idsOfTyped(users: Pick<UserStore, 'page'>, typed: readonly string[]): Promise<string[]> {
-  const named: Awaited<ReturnType<typeof userNamed>>[] = [];
+  const named: NamedUser[] = [];
   for (let at = 0; at < typed.length; at += BATCH) {
     named.push(...(await Promise.all(typed.slice(at, at + BATCH).map((text) => userNamed(users, text)))));
   }

@@ -4,9 +4,7 @@ import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { RELAY_SCOPES, RELAY_WORDS } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken } from '../../relay/relay-token.ts';
-import type { Columns } from '../csv.ts';
-import { stateOf, TOKEN_STATES } from '../expiry.ts';
-import { rotationForm } from '../overlap.ts';
+import { rotationForm, stateOf, TOKEN_STATES } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { type Examples, exampleCalls } from '../policy/example-calls.ts';
@@ -14,13 +12,13 @@ import { createResource } from '../resource.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
 import { relayTokenChanges } from './changes.ts';
-import { firstCallOf } from './first-call.ts';
 import { EMPTY_FORM, FIRST_ROTATION, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
-import { idleScopesOf } from './idle-scopes.ts';
+import { firstCallOf, idleScopesOf } from './idle-scopes.ts';
 import { idsOfTyped, namedUsers, type ShownUser, typedOf } from './listed-users.ts';
 import {
   changedRelayToken,
   type RelayTokenView,
+  relayTokenColumns,
   relayTokenJson,
   relayTokenView,
   rotation,
@@ -30,7 +28,7 @@ import {
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/relay-tokens/list': AdminPageOfList & {
-      tokens: readonly (RelayTokenView & { appNames: readonly string[] })[];
+      tokens: readonly RelayTokenView[];
       apps: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
     };
@@ -120,10 +118,16 @@ export function relayTokenRoutes(parts: AdminParts) {
   const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.find(id)?.name ?? id);
 
   const list = pages.page('admin/relay-tokens/list', async ({ req, res }) => {
-    const found = await resource.pageFor(req, res, columnsOf(namesOf));
-    if (!found) return undefined;
-    const tokens = found.items.map((token) => ({ ...token, appNames: namesOf(token) }));
-    return { title: 'Relay tokens', tokens, list: found.list, apps: choices(), words: RELAY_WORDS };
+    const found = await resource.pageFor(req, res, relayTokenColumns(namesOf));
+    return (
+      found && {
+        title: 'Relay tokens',
+        tokens: found.items,
+        list: found.list,
+        apps: choices(),
+        words: RELAY_WORDS,
+      }
+    );
   });
 
   const newForm = pages.page(
@@ -244,19 +248,6 @@ export function relayTokenRoutes(parts: AdminParts) {
     revoke: revocation.byApi,
   };
 }
-
-const columnsOf = (namesOf: (token: RelayTokenView) => readonly string[]): Columns<RelayTokenView> => ({
-  Name: ({ name }) => name,
-  ID: ({ id }) => id,
-  Apps: (token) => namesOf(token).join(', '),
-  Scopes: ({ scopes }) => scopes.join(' '),
-  Users: ({ users }) => (typeof users === 'string' ? users : users.join(' ')),
-  'Last used': ({ lastUsedAt }) => lastUsedAt,
-  'Last used from': ({ lastUsedFrom }) => lastUsedFrom,
-  Expires: ({ expiresAt }) => expiresAt,
-  State: ({ state }) => state,
-  'Idle scopes': ({ idleScopes }) => idleScopes.map(({ scope }) => scope).join(' '),
-});
 
 const CREATED: Notice = { tone: 'success', text: 'Relay token created.' };
 const CHANGED: Notice = { tone: 'success', text: 'Saved. All processes use the change within a second.' };

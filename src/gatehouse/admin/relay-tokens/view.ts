@@ -1,11 +1,10 @@
-/** The JSON of a relay token: what creates or changes one, and its view. */
+/** The JSON of a relay token: what creates or changes one, its view, and the columns of the list. */
 import { z } from 'zod';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
-import { relayPolicySchema } from '../../relay/policy.ts';
+import { RELAY_WORDS, relayPolicySchema } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenUse } from '../../relay/relay-token.ts';
-import { stateOf, TOKEN_STATES } from '../expiry.ts';
-import { givenName } from '../name.ts';
-import { rotationOf } from '../overlap.ts';
+import type { Cell, Columns } from '../columns.ts';
+import { givenName, rotationOf, stateOf, TOKEN_STATES } from '../credential.ts';
 import { type IdleScopes, idleScopesJson } from './idle-scopes.ts';
 
 const binCallsPerMonth = z
@@ -72,4 +71,61 @@ export function relayTokenView(
     lastUsedFrom: use?.address ?? null,
     idleScopes,
   };
+}
+
+/** @param namesOf the names of the token's apps */
+export const relayTokenColumns = (namesOf: (token: RelayTokenView) => readonly string[]): Columns<RelayTokenView> => [
+  {
+    name: 'Name',
+    width: 'wide',
+    csv: ({ name }) => name,
+    cell: ({ id, name }) => ({ path: `relay-tokens/${id}`, text: name, title: name }),
+  },
+  { name: 'ID', csv: ({ id }) => id },
+  {
+    name: 'Apps',
+    csv: (token) => namesOf(token).join(', '),
+    cell: (token) => ({ text: namesOf(token).join(', ') || 'None' }),
+  },
+  { name: 'Scopes', csv: ({ scopes }) => scopes.join(' '), cell: scopesCell },
+  {
+    name: 'Users',
+    width: 'time',
+    csv: ({ users }) => (typeof users === 'string' ? users : users.join(' ')),
+    cell: ({ users, assertUser }) => ({
+      words: usersText(users),
+      warning: assertUser ? 'Names users without proof' : undefined,
+    }),
+  },
+  {
+    name: 'Last used',
+    width: 'time',
+    label: 'Used',
+    csv: ({ lastUsedAt }) => lastUsedAt,
+    cell: ({ lastUsedAt }) => ({ time: lastUsedAt, otherwise: 'Never' }),
+  },
+  { name: 'Last used from', csv: ({ lastUsedFrom }) => lastUsedFrom },
+  {
+    name: 'Expires',
+    width: 'state',
+    label: 'Expires',
+    csv: ({ expiresAt }) => expiresAt,
+    cell: (token) => ({ view: '/admin/parts/expiry', data: { token } }),
+  },
+  { name: 'State', csv: ({ state }) => state },
+  { name: 'Idle scopes', csv: ({ idleScopes }) => idleScopes.map(({ scope }) => scope).join(' ') },
+];
+
+function scopesCell({ scopes, idleScopes }: RelayTokenView): Cell {
+  if (idleScopes.length === scopes.length) {
+    return { status: 'bad', words: 'Can do nothing', title: idleScopes[0]?.reason ?? '' };
+  }
+  const words: Readonly<Record<string, string>> = RELAY_WORDS.scopes;
+  return { text: scopes.map((scope) => words[scope] ?? scope).join(', ') };
+}
+
+function usersText(users: RelayTokenView['users']): string {
+  if (users === 'all') return 'All users';
+  if (users === 'none') return 'No users';
+  return users.length === 1 ? '1 user' : `${users.length} users`;
 }

@@ -1,89 +1,26 @@
 /** What the search of the administration looks through: each kind of record, how it is found, and where its page is. */
-
 import type { MatchingOptions, MatchingPage } from '../../../shared/storage/matching-page.ts';
 import { ADMIN_TOKEN_PREFIX } from '../../admin-tokens/admin-tokens.ts';
-import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
 import { CONNECT_LINK_PREFIX } from '../../grants/connect-links.ts';
 import { RELAY_TOKEN_PREFIX } from '../../relay/relay-token.ts';
-import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import { connectionFinder } from '../connections/find.ts';
 import { matches } from '../listing.ts';
 import type { AdminParts } from '../parts.ts';
-import { shownReference } from '../sign-ins/view.ts';
 import { displayName, splitId } from '../users/view.ts';
+import { findersByReference, referenceIn } from './by-reference.ts';
+import { type Find, type Finder, isAddress, isOneOf, MAX_HITS } from './finder.ts';
 
-export interface Hit {
-  id: string;
-  name: string;
-  detail: string | null;
-  /** Of its page, below the public address. */
-  path: string;
-  /** The text names this record as a whole, by an id, a name or an address. */
-  exact: boolean;
-}
-
-/** @param q never empty. Returns one hit more than `MAX_HITS` if there are more. */
-type Find = (q: string) => Promise<Hit[]>;
-
-export interface Finder {
-  kind: string;
-  title: string;
-  find: Find;
-  /** The path of the list that the same text narrows; undefined if it does not find these there. */
-  list: (q: string) => string | undefined;
-}
-
-export const MAX_HITS = 5;
 /** Bounds the work where administrators have created very many. */
 const MAX_READ = 2_000;
-/** Of the newest audit entries; the page of the trail searches further back. */
-const AUDIT_SEARCH_MS = 20;
-
-const REFERENCE = /^[0-9a-f]{8}$/i;
-/** A request id ends with the reference of the request. */
-const REQUEST_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 export function finders(parts: AdminParts): readonly Finder[] {
-  const { users, sessions, grants, connectedApps, relay, webhooks, adminTokens, signInRecords, references, audit } =
-    parts;
+  const { users, sessions, grants, connectedApps, relay, webhooks, adminTokens } = parts;
   const { apps } = connectedApps;
   const listed = (path: string) => (q: string) => `/admin/${path}?q=${encodeURIComponent(q)}`;
   const nowhere = () => undefined;
+  const { bySignIn, byAuditEntry } = findersByReference(parts);
 
   const findConnection = connectionFinder(grants.connections);
-
-  const referenceIn = (q: string) => (REQUEST_ID.test(q) ? q.slice(-8) : REFERENCE.test(q) ? q : undefined);
-
-  const signInHit = (record: SignInRecord, exact: boolean): Hit => {
-    const { id, app, email, name } = record;
-    const detail = email ?? name ?? apps.find(app)?.name ?? app;
-    return {
-      id,
-      name: `Sign-in ${shownReference(record)}`,
-      detail,
-      path: `/admin/sign-ins/${encodeURIComponent(id)}`,
-      exact,
-    };
-  };
-
-  /** By reference; or by an address that no user has. */
-  const bySignIn: Find = async (q) => {
-    if (isAddress(q)) {
-      const [known, { items }] = await Promise.all([
-        users.store.search({ q, after: undefined, limit: 1 }),
-        signInRecords.page({ email: q, limit: MAX_HITS + 1 }),
-      ]);
-      return known.items.length > 0 ? [] : items.map((record) => signInHit(record, false));
-    }
-    const reference = referenceIn(q);
-    if (reference === undefined) return [];
-    const record = await signInRecords.find(reference);
-    if (record) return [signInHit(record, true)];
-    const problem = await references.find(reference);
-    if (!problem) return [];
-    const path = listed('sign-ins')(problem.reference);
-    return [{ id: problem.reference, name: `Error ${problem.reference}`, detail: problem.code, path, exact: true }];
-  };
 
   const byUser: Find = async (q) => {
     const { items } = await users.store.search({ q, after: undefined, limit: MAX_HITS + 1 });
@@ -133,29 +70,6 @@ export function finders(parts: AdminParts): readonly Finder[] {
         path: `/admin/connected-apps/${encodeURIComponent(id)}`,
         exact: isOneOf(q, id, name),
       }));
-
-  const auditHit = ({ id, at, event, actor, target }: AuditRecord, exact: boolean): Hit => {
-    const instant = encodeURIComponent(at);
-    const detail = [actor.name ?? actor.id, target?.name ?? target?.id]
-      .filter((text) => text !== undefined)
-      .join(' · ');
-    const path = `/admin/audit?from=${instant}&to=${instant}`;
-    return { id, name: AUDIT_EVENTS[event] ?? event, detail, path, exact };
-  };
-
-  const byAuditEntry: Find = async (q) => {
-    const entry = await audit.trail.find(q);
-    if (entry) return [auditHit(entry, true)];
-    const reference = referenceIn(q);
-    // A sign-in or an error tells more than the entries of the same request.
-    if (reference === undefined || (await bySignIn(reference)).length > 0) return [];
-    const { items } = await audit.trail.page({
-      limit: MAX_HITS + 1,
-      filter: { text: reference },
-      searchMs: AUDIT_SEARCH_MS,
-    });
-    return items.map((record) => auditHit(record, items.length === 1));
-  };
 
   /** Of records that administrators create: by id, with its prefix or without, and by text in them. */
   const byText =
@@ -254,11 +168,4 @@ export function finders(parts: AdminParts): readonly Finder[] {
     },
     { kind: 'page', title: 'Pages', find: byPage, list: nowhere },
   ];
-}
-
-/** Addresses have dots, as `USER.REST` has, the form of the ids of sessions. */
-const isAddress = (q: string) => q.includes('@');
-
-function isOneOf(q: string, ...texts: (string | undefined)[]): boolean {
-  return texts.some((text) => text?.toLowerCase() === q.toLowerCase());
 }

@@ -7,7 +7,8 @@ import { operation } from '../../../shared/http/operation.ts';
 import { adminPath } from '../admin-path.ts';
 import type { AdminPageData } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
-import { finders, MAX_HITS } from './finders.ts';
+import { MAX_HITS } from './finder.ts';
+import { finders } from './finders.ts';
 import { searchable } from './typed.ts';
 
 declare module '../../../shared/pages/page-data.ts' {

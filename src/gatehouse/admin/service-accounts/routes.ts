@@ -2,18 +2,24 @@
 import { z } from 'zod';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
-import type { Columns } from '../csv.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
-import { type SecretAge, secretAge } from '../secret-age.ts';
 import { serviceAccountChanges } from './changes.ts';
-import { type AccountView, accountJson, accountView, apiToken, changedAccount, newAccount } from './view.ts';
+import {
+  type AccountView,
+  accountColumns,
+  accountJson,
+  accountView,
+  apiToken,
+  changedAccount,
+  newAccount,
+} from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/service-accounts/list': AdminPageOfList & {
-      accounts: readonly (AccountView & { appName: string; secret: SecretAge })[];
+      accounts: readonly AccountView[];
       apps: readonly { id: string; name: string }[];
     };
     'admin/service-accounts/new': AdminPageData & {
@@ -71,12 +77,8 @@ export function serviceAccountRoutes(parts: AdminParts) {
   const nameOf = ({ app }: AccountView) => apps.find(app)?.name ?? app;
 
   const list = pages.page('admin/service-accounts/list', async ({ req, res }) => {
-    const found = await resource.pageFor(req, res, { ...COLUMNS, App: nameOf });
-    if (!found) return undefined;
-    const accounts = found.items.map((account) => {
-      return { ...account, appName: nameOf(account), secret: secretAge({ setAt: account.tokenSetAt }, clock()) };
-    });
-    return { title: 'Service accounts', accounts, list: found.list, apps: choices() };
+    const found = await resource.pageFor(req, res, accountColumns(nameOf, clock));
+    return found && { title: 'Service accounts', accounts: found.items, list: found.list, apps: choices() };
   });
 
   const newPage = pages.page(
@@ -140,13 +142,6 @@ export function serviceAccountRoutes(parts: AdminParts) {
     remove: removal.byApi,
   };
 }
-
-const COLUMNS: Columns<AccountView> = {
-  Name: ({ name }) => name,
-  ID: ({ id }) => id,
-  Created: ({ createdAt }) => createdAt,
-  'API token set': ({ tokenSetAt }) => tokenSetAt,
-};
 
 const CREATED: Notice = {
   tone: 'success',

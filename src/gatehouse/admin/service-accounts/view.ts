@@ -1,8 +1,9 @@
-/** The JSON of service accounts: what creates or changes one, and its view, which never holds the API token. */
+/** The JSON of service accounts: what creates or changes one, its view, which never holds the API token, and the columns of the list. */
 import { z } from 'zod';
 import { isoTime } from '../../../shared/time.ts';
 import type { ServiceAccount } from '../../relay/service-account.ts';
-import { givenName } from '../name.ts';
+import type { Columns } from '../columns.ts';
+import { givenName, secretAge } from '../credential.ts';
 
 export const apiToken = z
   .string()
@@ -30,3 +31,39 @@ export type AccountView = z.output<typeof accountJson>;
 export function accountView({ id, version, name, app, createdAt, tokenSetAt }: ServiceAccount): AccountView {
   return { id, version, name, app, createdAt: isoTime(createdAt), tokenSetAt: isoTime(tokenSetAt) };
 }
+
+/** @param appNameOf the name of the account's app */
+export const accountColumns = (
+  appNameOf: (account: AccountView) => string,
+  clock: () => number,
+): Columns<AccountView> => [
+  { name: 'Name', width: 'wide', csv: ({ name }) => name, cell: ({ name }) => ({ text: name }) },
+  { name: 'App', cell: (account) => ({ text: appNameOf(account) }) },
+  {
+    name: 'ID',
+    width: 'id',
+    isWideOnly: true,
+    csv: ({ id }) => id,
+    cell: ({ id }) => ({ id, of: 'account ID' }),
+  },
+  {
+    name: 'Created',
+    width: 'time',
+    label: 'Created',
+    sorted: 'always',
+    csv: ({ createdAt }) => createdAt,
+    cell: ({ createdAt }) => ({ time: createdAt }),
+  },
+  {
+    name: 'API token set',
+    width: 'states',
+    label: 'API token set',
+    csv: ({ tokenSetAt }) => tokenSetAt,
+    cell: ({ tokenSetAt }) => ({
+      time: tokenSetAt,
+      remark: secretAge({ setAt: tokenSetAt }, clock()).isOld ? 'Old' : undefined,
+    }),
+  },
+  // The export has it last.
+  { name: 'App', csv: appNameOf },
+];

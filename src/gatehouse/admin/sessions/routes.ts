@@ -7,14 +7,21 @@ import { operation } from '../../../shared/http/operation.ts';
 import type { User } from '../../users/user-store.ts';
 import { audited } from '../change.ts';
 import { confirmation } from '../confirmation.ts';
-import type { Columns } from '../csv.ts';
 import { listQuery } from '../listing.ts';
 import { pageOfMatchingUsers } from '../matching-users.ts';
 import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { type Selection, selectionOf, withGone, workOnEach } from '../selection.ts';
 import { displayName, splitId } from '../users/view.ts';
-import { isOwn, type OwnedSession, type SessionRow, sessionJson, sessionView, withOwn } from './view.ts';
+import {
+  isOwn,
+  type OwnedSession,
+  type SessionRow,
+  sessionColumns,
+  sessionJson,
+  sessionView,
+  withOwn,
+} from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -61,7 +68,7 @@ export function adminSessionRoutes(parts: AdminParts) {
     const found = await pages.list(req, res, {
       name: 'sessions',
       fields: ['q'],
-      columns: { ...COLUMNS, App: appNameOf },
+      columns: sessionColumns(appNameOf),
       read: listed,
       count: ({ q }) => (q ? undefined : sessions.ofUsers.count()),
     });
@@ -120,16 +127,6 @@ export function adminSessionRoutes(parts: AdminParts) {
     ),
   };
 }
-
-const COLUMNS: Columns<SessionRow> = {
-  User: ({ user }) => user.name,
-  'E-mail address': ({ user }) => user.email,
-  'User ID': ({ user }) => user.id,
-  Browser: ({ browser }) => browser,
-  Address: ({ address }) => address,
-  'Signed in': ({ startedAt }) => startedAt,
-  'Last seen': ({ lastSeenAt }) => lastSeenAt,
-};
 
 const ENDED = 'The session has ended. Pages that are open in that browser stop working at once.';
 const OWN = 'This is the browser that you are using: you will be signed out.';

@@ -1,9 +1,10 @@
-/** The JSON of sessions. */
+/** The JSON of sessions, and the columns of their lists. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import type { Session } from '../../../shared/sessions/session.ts';
 import { isoTime } from '../../../shared/time.ts';
-import { type Owner, ownerJson, ownerView } from '../users/view.ts';
+import type { Columns } from '../columns.ts';
+import { type Owner, ownerCell, ownerJson, ownerView } from '../users/view.ts';
 
 export const sessionJson = z.object({
   id: z.string(),
@@ -40,3 +41,55 @@ export function sessionView(session: Session, user: Owner = session.user): Sessi
     lastSeenAt: isoTime(seenAt),
   };
 }
+
+const browserOf = ({ browser }: SessionRow) => browser ?? 'Unknown browser';
+const remarkOf = ({ own }: OwnedSession) => (own ? 'this browser' : undefined);
+
+const REST: Columns<SessionRow, OwnedSession> = [
+  { name: 'App', cell: ({ appName }) => ({ text: appName ?? '–' }) },
+  {
+    name: 'Address',
+    width: 'time',
+    csv: ({ address }) => address,
+    cell: ({ address }) => ({ text: address ?? '–' }),
+  },
+  {
+    name: 'Signed in',
+    width: 'time',
+    label: 'Signed in',
+    csv: ({ startedAt }) => startedAt,
+    cell: ({ startedAt }) => ({ time: startedAt }),
+  },
+  {
+    name: 'Last seen',
+    width: 'time',
+    label: 'Last seen',
+    csv: ({ lastSeenAt }) => lastSeenAt,
+    cell: ({ lastSeenAt }) => ({ time: lastSeenAt }),
+  },
+];
+
+export const sessionColumns = (
+  appNameOf: (session: SessionRow) => string | null,
+): Columns<SessionRow, OwnedSession> => [
+  {
+    name: 'User',
+    csv: ({ user }) => user.name,
+    cell: (session) => ({ ...ownerCell(session.user), remark: remarkOf(session) }),
+  },
+  { name: 'E-mail address', csv: ({ user }) => user.email },
+  { name: 'User ID', csv: ({ user }) => user.id },
+  { name: 'Browser', csv: ({ browser }) => browser, cell: (session) => ({ text: browserOf(session) }) },
+  ...REST,
+  // The export has it last.
+  { name: 'App', csv: appNameOf },
+];
+
+/** On the page of their user. */
+export const SESSION_COLUMNS_OF_USER: Columns<SessionRow, OwnedSession> = [
+  {
+    name: 'Browser',
+    cell: (session) => ({ words: browserOf(session), title: browserOf(session), remark: remarkOf(session) }),
+  },
+  ...REST,
+];

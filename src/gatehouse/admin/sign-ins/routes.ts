@@ -5,7 +5,6 @@ import { AppError } from '../../../shared/errors.ts';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
-import type { Columns } from '../csv.ts';
 import { listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
@@ -14,6 +13,7 @@ import {
   type ProblemView,
   problemJson,
   problemView,
+  SIGN_IN_COLUMNS,
   type SignInView,
   type SignInWithSteps,
   signInJson,
@@ -50,18 +50,6 @@ interface Found {
   next?: string;
   problem?: ProblemView | undefined;
 }
-
-const COLUMNS: Columns<SignInView> = {
-  Reference: ({ reference }) => reference,
-  Started: ({ startedAt }) => startedAt,
-  Result: ({ outcome }) => outcome,
-  Cause: ({ cause }) => cause?.words,
-  App: ({ appName }) => appName,
-  'E-mail address': ({ user }) => user?.email,
-  'User ID': ({ user }) => user?.id,
-  Browser: ({ browser }) => browser,
-  Address: ({ address }) => address,
-};
 
 export function adminSignInRoutes(parts: AdminParts) {
   const { signInRecords: records, references, connectedApps, pages, publicUrl } = parts;
@@ -104,7 +92,7 @@ export function adminSignInRoutes(parts: AdminParts) {
     const found = await pages.list(req, res, {
       name: 'sign-ins',
       fields: ['q', 'failed'],
-      columns: COLUMNS,
+      columns: SIGN_IN_COLUMNS,
       read: ({ q, failed, ...place }) => search(q, { ...place, failedOnly: failed === 'true' }),
     });
     if (!found) return undefined;

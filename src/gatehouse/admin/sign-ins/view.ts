@@ -1,10 +1,11 @@
-/** The JSON of sign-ins, and of the other failures whose reference an error page shows. */
+/** The JSON of sign-ins, the columns of their list, and the other failures whose reference an error page shows. */
 import { z } from 'zod';
 import type { ProblemRecord } from '../../../shared/pages/problem-references.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { SignInRecords } from '../../sign-in-record/sign-in-record.ts';
+import type { Cell, Columns } from '../columns.ts';
 
 const causeJson = z.object({
   name: z.string(),
@@ -115,4 +116,47 @@ export function signInWithSteps(record: SignInRecord, parts: ViewParts): SignInW
 
 export function problemView({ at, userId, cause, ...problem }: ProblemRecord): ProblemView {
   return { ...problem, at: isoTime(at), userId: userId ?? null, cause: cause ?? null };
+}
+
+export const SIGN_IN_COLUMNS: Columns<SignInView> = [
+  {
+    name: 'Reference',
+    width: 'id',
+    csv: ({ reference }) => reference,
+    cell: ({ id, reference }) => ({ path: `sign-ins/${encodeURIComponent(id)}`, code: reference }),
+  },
+  // The page has it last.
+  { name: 'Started', csv: ({ startedAt }) => startedAt },
+  {
+    name: 'Result',
+    width: 'state',
+    csv: ({ outcome }) => outcome,
+    cell: (record) => ({ view: '/admin/sign-ins/result', data: { record } }),
+  },
+  {
+    name: 'Cause',
+    width: 'wide',
+    isText: true,
+    csv: ({ cause }) => cause?.words,
+    cell: ({ cause }) => (cause ? { text: cause.words } : undefined),
+  },
+  { name: 'App', csv: ({ appName }) => appName, cell: ({ appName }) => ({ text: appName }) },
+  { name: 'User', cell: userCell },
+  { name: 'E-mail address', csv: ({ user }) => user?.email },
+  { name: 'User ID', csv: ({ user }) => user?.id },
+  { name: 'Browser', csv: ({ browser }) => browser },
+  { name: 'Address', csv: ({ address }) => address },
+  {
+    name: 'Started',
+    width: 'time',
+    label: 'Started',
+    sorted: 'always',
+    cell: ({ startedAt }) => ({ time: startedAt }),
+  },
+];
+
+function userCell({ user }: SignInView): Cell {
+  const name = user?.email ?? user?.name ?? user?.id ?? 'Unknown';
+  if (user?.id) return { path: `users/${encodeURIComponent(user.id)}`, text: name, title: name };
+  return { text: user?.presumed ? `Probably ${name}` : name };
 }

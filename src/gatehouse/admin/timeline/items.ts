@@ -1,5 +1,4 @@
 /** The items of a timeline with the names of users, apps and services, for JSON and pages. */
-
 import { HOUR_MS, isoTime } from '../../../shared/time.ts';
 import { activityOf, appOf } from '../../audit/activity.ts';
 import type { AuditRecord } from '../../audit/kinds.ts';
@@ -13,11 +12,17 @@ import type { TimelineItem } from './view.ts';
 /** One of three kinds of items, before names are added. */
 export type Found = { entry: AuditRecord } | { attempt: SignInRecord } | { calls: Calls };
 
+interface Names {
+  app(id: string): string;
+  user(id: string): Promise<string | undefined>;
+  token(id: string): Promise<string | undefined>;
+}
+
 export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'relay' | 'connectedApps' | 'users'>) {
   const { signInRecords, relay, connectedApps, users } = parts;
 
   /** Each name is read once for a page; undefined for a user or token that is gone. */
-  const createNames = () => {
+  const createNames = (): Names => {
     const read = new Map<string, Promise<string | undefined>>();
     const once = (key: string, load: () => Promise<string | undefined>) => {
       const reading = read.get(key) ?? load();
@@ -34,8 +39,6 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       token: (id: string) => once(`token ${id}`, async () => (await relay.tokens.find(id))?.name),
     };
   };
-  type Names = ReturnType<typeof createNames>;
-
   const namedApp = (id: string | undefined, names: Names) => (id === undefined ? null : { id, name: names.app(id) });
   const namedUser = async (id: string | undefined, names: Names) =>
     id === undefined ? null : { id, name: (await names.user(id)) ?? null };
@@ -54,7 +57,14 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       cause: attempt && signInRecords.causeOf(attempt)?.words,
     });
     return {
-      ...{ id, at, until: null, kind: activityOf(record), event, text, app, calls: null },
+      id,
+      at,
+      until: null,
+      kind: activityOf(record),
+      event,
+      text,
+      app,
+      calls: null,
       actor: namedActor,
       user: await namedUser(userId ?? (actor.kind === 'user' ? actor.id : undefined), names),
       address: address ?? null,

@@ -16,11 +16,17 @@ import { type Calls, callsOfHours } from './calls.ts';
 import { createTimelineItems, type Found } from './items.ts';
 import type { TimelinePage, TimelineQuery } from './view.ts';
 
-export type Timelines = ReturnType<typeof createTimelines>;
+/** What happened to a user, an app or a relay token, newest first. */
+export interface Timelines {
+  ofUser(user: User, query: TimelineQuery): Promise<TimelinePage>;
+  ofApp(app: { id: string }, query: TimelineQuery): Promise<TimelinePage>;
+  /** What administrators did with the token, and its calls. */
+  ofToken(token: { id: string }, query: TimelineQuery): Promise<TimelinePage>;
+}
 
 export function createTimelines(
   parts: Pick<AdminParts, 'audit' | 'signInRecords' | 'relay' | 'grants' | 'connectedApps' | 'users'>,
-) {
+): Timelines {
   const { audit, signInRecords, relay, grants } = parts;
   const toItems = createTimelineItems(parts);
 
@@ -42,7 +48,7 @@ export function createTimelines(
     kind === undefined || kind === 'relay' || kind === 'refusals' ? [callsSource(kind, read)] : [];
 
   return {
-    ofUser(user: User, query: TimelineQuery): Promise<TimelinePage> {
+    ofUser(user, query) {
       const { kind } = query;
       const isAbout = ({ actor, target, userId }: AuditRecord) => [actor.id, target?.id, userId].includes(user.id);
       const services = async () => {
@@ -65,15 +71,14 @@ export function createTimelines(
       );
     },
 
-    ofApp(app: { id: string }, query: TimelineQuery): Promise<TimelinePage> {
+    ofApp(app, query) {
       const { kind } = query;
       const indexes = ACTIVITIES.filter((one) => isOf(kind, one)).map((one) => appIndex(app.id, one));
       const hours = async (before: number) => callsOfHours(await relay.uses.hoursOf('app', app.id, before), 'token');
       return pageOf([entries(indexes, isListed), ...calls(query, hours)], query, app.id);
     },
 
-    /** What administrators did with the token, and its calls. */
-    ofToken(token: { id: string }, query: TimelineQuery): Promise<TimelinePage> {
+    ofToken(token, query) {
       const isAbout = ({ target }: AuditRecord) => target?.id === token.id;
       const isWanted = (entry: AuditRecord) => isAbout(entry) && isOf(query.kind, activityOf(entry));
       const hours = async (before: number) => callsOfHours(await relay.uses.hoursOf('token', token.id, before), 'app');

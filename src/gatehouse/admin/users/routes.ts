@@ -10,6 +10,7 @@ import type { User } from '../../users/user-store.ts';
 import { audited } from '../change.ts';
 import { confirmation, type Question } from '../confirmation.ts';
 import {
+  CONNECTION_COLUMNS_OF_USER,
   type ConnectionRow,
   connectionJson,
   connectionView,
@@ -17,24 +18,25 @@ import {
   revocationJson,
   revocationView,
 } from '../connections/view.ts';
-import type { Columns } from '../csv.ts';
 import { type ListQuery, listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { throwUnknown } from '../resource.ts';
-import { type OwnedSession, sessionJson, sessionView, withOwn } from '../sessions/view.ts';
+import { type OwnedSession, SESSION_COLUMNS_OF_USER, sessionJson, sessionView, withOwn } from '../sessions/view.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
-import { displayName, type UserView, userJson, userView } from './view.ts';
+import { displayName, USER_COLUMNS, type UserRow, type UserView, userJson, userView } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/users/list': AdminPageOfList & { users: readonly UserView[]; ownId: string | undefined };
+    'admin/users/list': AdminPageOfList & { users: readonly UserRow[] };
     'admin/users/one': AdminPageData & {
       user: UserView;
       timeline: TimelineSection;
       sessions: readonly OwnedSession[];
+      sessionColumns: typeof SESSION_COLUMNS_OF_USER;
       connections: readonly ConnectionRow[];
+      connectionColumns: typeof CONNECTION_COLUMNS_OF_USER;
       /** Where a user sees their connection to an app, up to the app's id. */
       connectionsUrl: string;
       revocations: readonly NamedRevocation[];
@@ -119,11 +121,13 @@ export function userRoutes(parts: AdminParts) {
     const found = await pages.list(req, res, {
       name: 'users',
       fields: ['q'],
-      columns: COLUMNS,
+      columns: USER_COLUMNS,
       read: listed,
       count: ({ q }) => (q ? undefined : store.count()),
     });
-    return found && { title: 'Users', users: found.items, ownId: req.context.session?.user.id, list: found.list };
+    if (!found) return undefined;
+    const rows = found.items.map((user) => ({ ...user, own: isOwn(req, user) }));
+    return { title: 'Users', users: rows, list: found.list };
   });
 
   const one = pages.page('admin/users/one', async ({ req }) => {
@@ -134,7 +138,9 @@ export function userRoutes(parts: AdminParts) {
       user: all,
       timeline: await timelineSection(req, (query) => timelines.ofUser(user, query)),
       sessions: all.sessions.map((session) => withOwn(req, session, appNameOf(session.app))),
+      sessionColumns: SESSION_COLUMNS_OF_USER,
       connections: all.connections,
+      connectionColumns: CONNECTION_COLUMNS_OF_USER,
       connectionsUrl: `${publicUrl.href}/connections/`,
       revocations: all.pendingRevocations.map((pending) => ({ ...pending, appName: apps.find(pending.app)?.name })),
       own: isOwn(req, user),
@@ -158,7 +164,7 @@ export function userRoutes(parts: AdminParts) {
       },
     });
   const questions = { 'sign-out': asked('sign-out'), disable: asked('disable'), delete: asked('delete') };
-  const isOwn = (req: Request, { id }: User) => req.context.session?.user.id === id;
+  const isOwn = (req: Request, { id }: { id: string }) => req.context.session?.user.id === id;
 
   return {
     page: list.handler,
@@ -209,17 +215,6 @@ export function userRoutes(parts: AdminParts) {
     ),
   };
 }
-
-const COLUMNS: Columns<UserView> = {
-  Name: ({ name }) => name,
-  'E-mail address': ({ email }) => email,
-  ID: ({ id }) => id,
-  State: ({ disabled }) => (disabled ? 'disabled' : 'active'),
-  'Last sign-in': ({ lastSignInAt }) => lastSignInAt,
-  'First sign-in': ({ firstSignInAt }) => firstSignInAt,
-  Issuer: ({ issuer }) => issuer,
-  Subject: ({ subject }) => subject,
-};
 
 const OWN = {
   'sign-out': 'This is your own account: you will be signed out.',

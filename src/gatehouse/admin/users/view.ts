@@ -1,7 +1,8 @@
-/** The JSON of users, and the ids of what belongs to a user. */
+/** The JSON of users, the columns of their list, and the ids of what belongs to a user. */
 import { z } from 'zod';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import type { User } from '../../users/user-store.ts';
+import type { Columns } from '../columns.ts';
 
 export const userJson = z.object({
   id: z.string(),
@@ -33,8 +34,60 @@ export function userView({ disabledAt, firstSignInAt, lastSignInAt, name, email,
   };
 }
 
+/** `own`: the administrator who looks. */
+export type UserRow = UserView & { own: boolean };
+
+export const USER_COLUMNS: Columns<UserView, UserRow> = [
+  {
+    name: 'Name',
+    csv: ({ name }) => name,
+    cell({ id, subject, own, ...user }) {
+      const name = displayName(user) ?? subject;
+      return { path: `users/${encodeURIComponent(id)}`, text: name, title: name, remark: own ? 'you' : undefined };
+    },
+  },
+  { name: 'E-mail address', csv: ({ email }) => email, cell: ({ email }) => ({ text: email ?? '–' }) },
+  {
+    name: 'ID',
+    width: 'id',
+    isWideOnly: true,
+    csv: ({ id }) => id,
+    cell: ({ id }) => ({ id, of: 'user ID' }),
+  },
+  {
+    name: 'State',
+    width: 'state',
+    csv: ({ disabled }) => (disabled ? 'disabled' : 'active'),
+    cell: ({ disabled }) =>
+      disabled ? { status: 'bad', words: 'Disabled', icon: 'lock' } : { status: 'good', words: 'Active' },
+  },
+  {
+    name: 'Last sign-in',
+    width: 'time',
+    label: 'Last sign-in',
+    sorted: 'whole',
+    csv: ({ lastSignInAt }) => lastSignInAt,
+    cell: ({ lastSignInAt }) => ({ time: lastSignInAt }),
+  },
+  {
+    name: 'First sign-in',
+    width: 'time',
+    label: 'First sign-in',
+    csv: ({ firstSignInAt }) => firstSignInAt,
+    cell: ({ firstSignInAt }) => ({ time: firstSignInAt }),
+  },
+  { name: 'Issuer', csv: ({ issuer }) => issuer },
+  { name: 'Subject', csv: ({ subject }) => subject },
+];
+
 export function ownerView({ id, name, email }: Owner): z.output<typeof ownerJson> {
   return { id, name: name ?? null, email: email ?? null };
+}
+
+/** The user of a row. */
+export function ownerCell({ id, name, email }: z.output<typeof ownerJson>) {
+  const text = name ?? email ?? id;
+  return { path: `users/${encodeURIComponent(id)}`, text, title: email ?? text };
 }
 
 /** What pages call a user; undefined where neither the name nor the address is known. */

@@ -1,12 +1,11 @@
-/** Changes of webhooks by administrators, and messages that they send: checked, written to the audit trail, then made. */
+/** Changes of webhooks by administrators: checked, written to the audit trail, then made. */
 import type { Request } from 'express';
 import type { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
 import type { Outbound } from '../../../shared/outbound/outbound.ts';
-import type { WebhookMessage } from '../../webhooks/message.ts';
 import { newWebhookId, type Webhook } from '../../webhooks/webhook-store.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
-import { type Resource, throwUnknown } from '../resource.ts';
+import type { Resource } from '../resource.ts';
 import type { changedWebhook, newWebhook, webhookJson } from './view.ts';
 import type { HealthyWebhook } from './with-health.ts';
 
@@ -14,11 +13,11 @@ import type { HealthyWebhook } from './with-health.ts';
 export function webhookChanges(parts: {
   resource: Resource<HealthyWebhook, typeof webhookJson>;
   withHealth(webhook: Webhook): Promise<HealthyWebhook>;
-  webhooks: Pick<Webhooks, 'registered' | 'healths' | 'messages'>;
+  webhooks: Pick<Webhooks, 'registered' | 'healths'>;
   examine: Outbound['examine'];
 }) {
   const { resource, withHealth, examine } = parts;
-  const { registered, healths, messages } = parts.webhooks;
+  const { registered, healths } = parts.webhooks;
 
   const checkAddress = async (url: string): Promise<void> => {
     const rule = url.includes('#') ? 'fragment' : await examine(url);
@@ -28,9 +27,6 @@ export function webhookChanges(parts: {
       faults: [{ pointer: '#/url', rule, detail: ADDRESS_ADVICE }],
     });
   };
-
-  const findMessage = async ({ id }: Webhook, req: Request): Promise<WebhookMessage> =>
-    (await messages.find(id, String(req.params.message))) ?? throwUnknown('message of this webhook');
 
   return {
     async create(req: Request, wanted: z.output<typeof newWebhook>) {
@@ -49,7 +45,7 @@ export function webhookChanges(parts: {
       await checkAddress(wanted.url);
       const facts = { host: hostOf(wanted), events: wanted.events, enabled: wanted.enabled };
       const work = () => registered.change(id, version, wanted);
-      const changed = await resource.audited(req, 'webhook.changed', named(webhook), work, facts);
+      const changed = await resource.audited(req, 'webhook.changed', webhookTarget(webhook), work, facts);
       // What another receiver has answered says nothing about this one.
       if (changed.url !== webhook.url) await healths.forget(id);
       return { item: await withHealth(changed) };
@@ -60,31 +56,20 @@ export function webhookChanges(parts: {
       const webhook = await resource.find(req);
       const work = () => registered.rotate(webhook.id, overlapSeconds);
       const facts = { overlapSeconds };
-      const { webhook: rotated, secret } = await resource.audited(req, 'webhook.rotated', named(webhook), work, facts);
+      const { webhook: rotated, secret } = await resource.audited(
+        req,
+        'webhook.rotated',
+        webhookTarget(webhook),
+        work,
+        facts,
+      );
       return { item: await withHealth(rotated), secret };
-    },
-
-    async test(req: Request): Promise<WebhookMessage> {
-      const webhook = await resource.find(req);
-      return resource.audited(req, 'webhook.tested', named(webhook), () => messages.test(webhook.id));
-    },
-
-    async resend(req: Request): Promise<WebhookMessage> {
-      const webhook = await resource.find(req);
-      const { id, event } = await findMessage(webhook, req);
-      const work = () => messages.resend(webhook.id, id);
-      return resource.audited(req, 'webhook.message_resent', named(webhook), work, { message: id, event });
-    },
-
-    /** The message that the path names. */
-    async message(req: Request): Promise<{ webhook: HealthyWebhook; message: WebhookMessage }> {
-      const webhook = await resource.find(req);
-      return { webhook, message: await findMessage(webhook, req) };
     },
   };
 }
 
-const named = (webhook: Webhook) => ({ id: webhook.id, name: hostOf(webhook) });
+/** In the audit trail. */
+export const webhookTarget = (webhook: Webhook) => ({ id: webhook.id, name: hostOf(webhook) });
 
 const ADDRESS_ADVICE = 'Give a public https address, or one that INTERNAL_HOSTS names.';
 

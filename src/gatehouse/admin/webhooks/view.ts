@@ -4,7 +4,7 @@ import { pageQuery } from '../../../shared/http/list-schema.ts';
 import { DAY_SECONDS, isoOrNull, isoTime } from '../../../shared/time.ts';
 import { MESSAGE_STATES, TEST_EVENT, type WebhookMessage } from '../../webhooks/message.ts';
 import { WEBHOOK_EVENTS } from '../../webhooks/webhook-store.ts';
-import { rotationOf } from '../overlap.ts';
+import { rotationOf } from '../credential.ts';
 import type { HealthyWebhook } from './with-health.ts';
 
 export const newWebhook = z.strictObject({
@@ -72,7 +72,10 @@ export function webhookView({ createdAt, events, overlapEndsAt, health, ...webho
 
 export function messageView({ id, event, state, body, createdAt, nextAt, tries }: WebhookMessage): MessageView {
   return {
-    ...{ id, event, state, body },
+    id,
+    event,
+    state,
+    body,
     createdAt: isoTime(createdAt),
     nextAt: isoOrNull(nextAt),
     tries: tries.map(({ at, manual, responseBody, ...attempted }) => ({

@@ -1,12 +1,11 @@
 /** What needs attention, and from when on: each rule with the values just before and just at its bounds. */
 import { describe, expect, test } from 'vitest';
-import { stateOf } from '../../../../src/gatehouse/admin/expiry.ts';
+import { secretAge, stateOf } from '../../../../src/gatehouse/admin/credential.ts';
 import { appsIn } from '../../../../src/gatehouse/admin/overview/attention/apps.ts';
 import { connectionsIn } from '../../../../src/gatehouse/admin/overview/attention/connections.ts';
 import { binsIn, keysIn } from '../../../../src/gatehouse/admin/overview/attention/data.ts';
 import { tokensIn, webhooksIn } from '../../../../src/gatehouse/admin/overview/attention/services.ts';
 import type { AdminParts } from '../../../../src/gatehouse/admin/parts.ts';
-import { secretAge } from '../../../../src/gatehouse/admin/secret-age.ts';
 
 const NOW = Date.UTC(2026, 10, 21, 12, 0);
 const HOUR = 3_600_000;

@@ -1,7 +1,7 @@
 /** The forms of a relay token: what each refuses, what is saved of it, and the call that a new token is shown with. */
 import { describe, expect, test } from 'vitest';
-import { firstCallOf } from '../../../../src/gatehouse/admin/relay-tokens/first-call.ts';
 import { inputOf, newTokenForm, tokenForm, valuesOfToken } from '../../../../src/gatehouse/admin/relay-tokens/form.ts';
+import { firstCallOf } from '../../../../src/gatehouse/admin/relay-tokens/idle-scopes.ts';
 import type { RelayToken } from '../../../../src/gatehouse/relay/relay-token.ts';
 
 const TYPED = {

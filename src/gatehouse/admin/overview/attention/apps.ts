@@ -4,8 +4,8 @@ import { relativeTime } from '../../../../shared/pages/relative-time.ts';
 import { callbackUrlOf, isUsable } from '../../../../shared/provider/connected-app.ts';
 import { isoOrNull } from '../../../../shared/time.ts';
 import { problemsIn } from '../../../connected-apps/finding.ts';
+import { secretAge } from '../../credential.ts';
 import type { AdminParts } from '../../parts.ts';
-import { secretAge } from '../../secret-age.ts';
 import type { Attention } from './view.ts';
 
 export function appsIn({ connectedApps, publicUrl, clock }: Pick<AdminParts, 'connectedApps' | 'publicUrl' | 'clock'>) {

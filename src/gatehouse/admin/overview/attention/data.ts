@@ -15,30 +15,40 @@ export function binsIn({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>) {
     const quota = await bins.quota?.status();
     const service = quota && (await bins.tally.health());
     const asOf = bins.dataset.current()?.asOf ?? BUILT_IN_AS_OF;
-    const common = { since: null, path: '/bin' };
     const found: Attention[] = [];
     if (quota && quota.used >= quota.limit * QUOTA_SHARE) {
       found.push({
-        ...{ kind: 'bin_quota', severity: quota.used >= quota.limit ? 'bad' : 'notice' },
+        kind: 'bin_quota',
+        severity: quota.used >= quota.limit ? 'bad' : 'notice',
         text: `${quota.used.toLocaleString('en-GB')} of ${quota.limit.toLocaleString('en-GB')} calls to the BIN lookup service are used`,
         detail: `The quota resets ${relativeTime(Date.parse(quota.resetsAt), clock())}.`,
-        ...{ ...common, action: 'Show' },
+        since: null,
+        path: '/bin',
+        action: 'Show',
       });
     }
     const { lastFailureAt, lastFailure } = service ?? {};
     const isRecent = Date.parse(lastFailureAt ?? '') > clock() - DAY_MS;
     if (service && isRecent && serviceStatusOf(service) === 'failing') {
       found.push({
-        ...{ kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service is failing' },
+        kind: 'bin_service_failing',
+        severity: 'bad',
+        text: 'The BIN lookup service is failing',
         detail: lastFailure ? `Last failure: ${lastFailure}` : null,
-        ...{ ...common, action: 'Show' },
+        since: null,
+        path: '/bin',
+        action: 'Show',
       });
     }
     if (isOutdated(asOf, clock())) {
       found.push({
-        ...{ kind: 'bin_data_old', severity: 'notice', text: `BIN data is from ${asOf}` },
+        kind: 'bin_data_old',
+        severity: 'notice',
+        text: `BIN data is from ${asOf}`,
         detail: 'Import a current data set: look-ups are marked as outdated.',
-        ...{ ...common, action: 'Import' },
+        since: null,
+        path: '/bin',
+        action: 'Import',
       });
     }
     return found;

@@ -1,7 +1,7 @@
 /** Tokens that end, and webhooks that fail. */
 import { relativeTime } from '../../../../shared/pages/relative-time.ts';
 import { DAY_MS, isoTime } from '../../../../shared/time.ts';
-import { stateOf } from '../../expiry.ts';
+import { stateOf } from '../../credential.ts';
 import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 

@@ -1,0 +1,40 @@
+/** The columns of the list of connected apps. */
+import type { Columns } from '../columns.ts';
+import type { SecretAge } from '../credential.ts';
+import type { AppView } from './view.ts';
+
+export type AppRow = AppView & { secret: SecretAge };
+
+export const APP_COLUMNS: Columns<AppView, AppRow> = [
+  {
+    name: 'Name',
+    csv: ({ name }) => name,
+    cell: ({ id, name }) => ({ path: `connected-apps/${id}`, text: name, title: `${name} (${id})` }),
+  },
+  { name: 'ID', csv: ({ id }) => id },
+  { name: 'Issuer', csv: ({ issuer }) => issuer, cell: ({ issuer }) => ({ text: issuer }) },
+  { name: 'Client ID', csv: ({ clientId }) => clientId },
+  { name: 'Used for', width: 'time', cell: (app) => ({ text: usesOf(app).join(', ') || 'Connections' }) },
+  { name: 'Usable', csv: ({ usable }) => usable },
+  {
+    name: 'State',
+    width: 'states',
+    cell: (app) => ({ view: '/admin/connected-apps/state', data: { app, brief: true }, isCut: true }),
+  },
+  {
+    name: 'Last check',
+    csv: ({ lastCheck }) => lastCheck?.at,
+    cell: (app) => ({ view: '/admin/connected-apps/last-check', data: { app }, isCut: true }),
+  },
+  { name: 'Problem', csv: ({ lastCheck }) => lastCheck?.problem },
+  {
+    name: 'Changed',
+    width: 'time',
+    label: 'Changed',
+    csv: ({ changedAt }) => changedAt,
+    cell: ({ source, changedAt }) =>
+      source === 'file' ? { words: 'In the file', title: 'Defined in CONNECTED_APPS_FILE' } : { time: changedAt },
+  },
+];
+
+const usesOf = ({ signIn, apiBaseUrl }: AppRow) => [...(signIn ? ['Sign-in'] : []), ...(apiBaseUrl ? ['Threads'] : [])];

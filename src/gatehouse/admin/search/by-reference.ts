@@ -1,0 +1,79 @@
+/** Finds what a reference names: a sign-in, an error page, or entries of the audit trail; and sign-ins by an address. */
+import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
+import type { SignInRecord } from '../../sign-in-record/attempt.ts';
+import type { AdminParts } from '../parts.ts';
+import { shownReference } from '../sign-ins/view.ts';
+import { type Find, type Hit, isAddress, MAX_HITS } from './finder.ts';
+
+/** Of the newest audit entries; the page of the trail searches further back. */
+const AUDIT_SEARCH_MS = 20;
+
+const REFERENCE = /^[0-9a-f]{8}$/i;
+/** A request id ends with the reference of the request. */
+const REQUEST_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** The reference that a text is, or that a request id ends with. */
+export const referenceIn = (q: string) => (REQUEST_ID.test(q) ? q.slice(-8) : REFERENCE.test(q) ? q : undefined);
+
+export function findersByReference(
+  parts: Pick<AdminParts, 'users' | 'connectedApps' | 'signInRecords' | 'references' | 'audit'>,
+): { bySignIn: Find; byAuditEntry: Find } {
+  const { users, connectedApps, signInRecords, references, audit } = parts;
+  const { apps } = connectedApps;
+
+  const signInHit = (record: SignInRecord, exact: boolean): Hit => {
+    const { id, app, email, name } = record;
+    const detail = email ?? name ?? apps.find(app)?.name ?? app;
+    return {
+      id,
+      name: `Sign-in ${shownReference(record)}`,
+      detail,
+      path: `/admin/sign-ins/${encodeURIComponent(id)}`,
+      exact,
+    };
+  };
+
+  /** By reference; or by an address that no user has. */
+  const bySignIn: Find = async (q) => {
+    if (isAddress(q)) {
+      const [known, { items }] = await Promise.all([
+        users.store.search({ q, after: undefined, limit: 1 }),
+        signInRecords.page({ email: q, limit: MAX_HITS + 1 }),
+      ]);
+      return known.items.length > 0 ? [] : items.map((record) => signInHit(record, false));
+    }
+    const reference = referenceIn(q);
+    if (reference === undefined) return [];
+    const record = await signInRecords.find(reference);
+    if (record) return [signInHit(record, true)];
+    const problem = await references.find(reference);
+    if (!problem) return [];
+    const path = `/admin/sign-ins?q=${encodeURIComponent(problem.reference)}`;
+    return [{ id: problem.reference, name: `Error ${problem.reference}`, detail: problem.code, path, exact: true }];
+  };
+
+  const auditHit = ({ id, at, event, actor, target }: AuditRecord, exact: boolean): Hit => {
+    const instant = encodeURIComponent(at);
+    const detail = [actor.name ?? actor.id, target?.name ?? target?.id]
+      .filter((text) => text !== undefined)
+      .join(' · ');
+    const path = `/admin/audit?from=${instant}&to=${instant}`;
+    return { id, name: AUDIT_EVENTS[event] ?? event, detail, path, exact };
+  };
+
+  const byAuditEntry: Find = async (q) => {
+    const entry = await audit.trail.find(q);
+    if (entry) return [auditHit(entry, true)];
+    const reference = referenceIn(q);
+    // A sign-in or an error tells more than the entries of the same request.
+    if (reference === undefined || (await bySignIn(reference)).length > 0) return [];
+    const { items } = await audit.trail.page({
+      limit: MAX_HITS + 1,
+      filter: { text: reference },
+      searchMs: AUDIT_SEARCH_MS,
+    });
+    return items.map((record) => auditHit(record, items.length === 1));
+  };
+
+  return { bySignIn, byAuditEntry };
+}

@@ -1,0 +1,79 @@
+/** The columns of the list of webhooks, and of the messages of one. */
+import { webhookAnswerText, webhookEventText } from '../../../shared/pages/words.ts';
+import type { Columns } from '../columns.ts';
+import type { MessageView, WebhookView } from './view.ts';
+
+/** `sharesHost`: another webhook on the same page has its host. */
+export type WebhookRow = WebhookView & { sharesHost: boolean };
+
+export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
+  {
+    name: 'URL',
+    width: 'wide',
+    csv: ({ url }) => url,
+    cell: (webhook) => ({ view: '/admin/webhooks/url', data: { webhook } }),
+  },
+  { name: 'ID', csv: ({ id }) => id },
+  {
+    name: 'Events',
+    csv: ({ events }) => events.join(' '),
+    cell: ({ events }) => ({ text: events.map(webhookEventText).join(', ') }),
+  },
+  { name: 'Enabled', csv: ({ enabled }) => enabled },
+  { name: 'Failing since', csv: ({ failingSince }) => failingSince },
+  { name: 'State', width: 'health', cell: (webhook) => ({ view: '/admin/webhooks/health', data: { webhook } }) },
+  {
+    name: 'Last response',
+    width: 'time',
+    csv: ({ lastResponse }) => lastResponse?.answer,
+    cell: ({ lastResponse }) => ({ words: answerText(lastResponse) }),
+  },
+  {
+    name: 'Last sent',
+    width: 'time',
+    label: 'Last sent',
+    csv: ({ lastResponse }) => lastResponse?.at,
+    cell: ({ lastResponse }) => ({ time: lastResponse?.at, otherwise: 'Never' }),
+  },
+];
+
+/** `webhook`: its id. */
+export type MessageRow = MessageView & { webhook: string };
+
+export const MESSAGE_COLUMNS: Columns<MessageView, MessageRow> = [
+  { name: 'ID', csv: ({ id }) => id },
+  {
+    name: 'Event',
+    width: 'wide',
+    csv: ({ event }) => event,
+    cell: ({ id, webhook, event }) => ({ path: `webhooks/${webhook}/messages/${id}`, words: webhookEventText(event) }),
+  },
+  {
+    name: 'State',
+    csv: ({ state }) => state,
+    cell: (message) => ({ view: '/admin/webhooks/message-state', data: { message, withNext: true } }),
+  },
+  {
+    name: 'Last response',
+    csv: ({ tries }) => tries.at(-1)?.answer,
+    cell: ({ tries }) => ({ words: answerText(tries.at(-1)) }),
+  },
+  {
+    name: 'Attempts',
+    width: 'time',
+    label: 'Attempts',
+    csv: ({ tries }) => tries.length,
+    cell: ({ tries }) => ({ words: String(tries.length) }),
+  },
+  {
+    name: 'Created',
+    width: 'time',
+    label: 'Created',
+    csv: ({ createdAt }) => createdAt,
+    cell: ({ createdAt }) => ({ time: createdAt }),
+  },
+  { name: 'Next attempt', csv: ({ nextAt }) => nextAt },
+];
+
+const answerText = (response: { answer: string } | null | undefined): string =>
+  response ? webhookAnswerText(response.answer) : '–';

@@ -1,0 +1,140 @@
+/** The messages of a webhook, by page and by API: listed, shown with their attempts, sent again, and sent to test the receiver. */
+import type { Request, RequestHandler, Response } from 'express';
+import type { z } from 'zod';
+import { listOf } from '../../../shared/http/list-schema.ts';
+import { operation } from '../../../shared/http/operation.ts';
+import type { Notice } from '../../../shared/pages/page-data.ts';
+import { webhookAnswerText } from '../../../shared/pages/words.ts';
+import { MESSAGE_STATES, type WebhookMessage } from '../../webhooks/message.ts';
+import type { Webhook } from '../../webhooks/webhook-store.ts';
+import type { Webhooks } from '../../webhooks/webhooks.ts';
+import type { PageList } from '../list.ts';
+import type { AdminPageData, AdminPages } from '../page.ts';
+import { type Resource, throwUnknown } from '../resource.ts';
+import { webhookTarget } from './changes.ts';
+import { MESSAGE_COLUMNS, type MessageRow } from './columns.ts';
+import {
+  type MessageView,
+  messageJson,
+  messageQuery,
+  messageView,
+  type WebhookView,
+  type webhookJson,
+  webhookView,
+  wholeMessageJson,
+} from './view.ts';
+import type { HealthyWebhook } from './with-health.ts';
+
+declare module '../../../shared/pages/page-data.ts' {
+  interface PageData {
+    'admin/webhooks/message': AdminPageData & { webhook: WebhookView; message: MessageView; body: string };
+  }
+}
+
+export function webhookMessageRoutes(parts: {
+  resource: Resource<HealthyWebhook, typeof webhookJson>;
+  messages: Webhooks['messages'];
+  pages: AdminPages;
+}) {
+  const { resource, messages, pages } = parts;
+
+  const page = async ({ id }: Pick<Webhook, 'id'>, query: z.output<typeof messageQuery>) => {
+    const { items, ...rest } = await messages.page(id, query);
+    return { items: items.map(messageView), ...rest };
+  };
+
+  /** The webhook and the message that the path names. */
+  const find = async (req: Request): Promise<{ webhook: HealthyWebhook; message: WebhookMessage }> => {
+    const webhook = await resource.find(req);
+    const message = await messages.find(webhook.id, String(req.params.message));
+    return { webhook, message: message ?? throwUnknown('message of this webhook') };
+  };
+
+  const test = async (req: Request): Promise<WebhookMessage> => {
+    const webhook = await resource.find(req);
+    return resource.audited(req, 'webhook.tested', webhookTarget(webhook), () => messages.test(webhook.id));
+  };
+
+  const resend = async (req: Request): Promise<WebhookMessage> => {
+    const { webhook, message } = await find(req);
+    const { id, event } = message;
+    const work = () => messages.resend(webhook.id, id);
+    const facts = { message: id, event };
+    return resource.audited(req, 'webhook.message_resent', webhookTarget(webhook), work, facts);
+  };
+
+  const one = pages.page('admin/webhooks/message', async ({ req }) => {
+    const { webhook, message } = await find(req);
+    return {
+      title: 'Message',
+      webhook: webhookView(webhook),
+      message: messageView(message),
+      body: JSON.stringify(JSON.parse(message.body), null, 2),
+    };
+  });
+
+  /** Sends a message and shows it, with the result. A double click sends it once. */
+  const sendByForm =
+    (send: (req: Request) => Promise<WebhookMessage>, what: string): RequestHandler =>
+    (req, res) =>
+      pages.redirectAfter(req, res, async () => {
+        const sent = await send(req);
+        const url = `${resource.home}/${sent.webhook}/messages/${sent.id}`;
+        return { url, flash: { notice: noticeOf(sent, what) } };
+      });
+
+  return {
+    /** For the page of the webhook, as `AdminPages.list`. */
+    async pageFor(
+      req: Request,
+      res: Response,
+      webhook: Webhook,
+    ): Promise<{ messages: MessageRow[]; list: PageList } | undefined> {
+      const found = await pages.list(req, res, {
+        name: 'webhook-messages',
+        fields: ['state'],
+        columns: MESSAGE_COLUMNS,
+        path: `${resource.home}/${webhook.id}`,
+        read: ({ state, ...place }) => page(webhook, { ...place, state: MESSAGE_STATES.find((one) => one === state) }),
+      });
+      if (!found) return undefined;
+      return { messages: found.items.map((sent) => ({ ...sent, webhook: webhook.id })), list: found.list };
+    },
+
+    onePage: one.handler,
+    testByForm: sendByForm(test, 'Test message'),
+    resendByForm: sendByForm(resend, 'Message'),
+
+    list: operation(
+      {
+        summary: 'List the last messages of a webhook, newest first',
+        query: messageQuery,
+        response: listOf(messageJson),
+      },
+      async ({ req, query }) => page(await resource.find(req), query),
+    ),
+    one: operation(
+      { summary: 'Read a message of a webhook, with its attempts and their responses', response: wholeMessageJson },
+      async ({ req }) => messageView((await find(req)).message),
+    ),
+    resend: operation(
+      { summary: 'Send a message of a webhook again, now and once', response: wholeMessageJson },
+      async ({ req }) => messageView(await resend(req)),
+    ),
+    test: operation(
+      { summary: 'Send a test message to a webhook, now and once', response: wholeMessageJson },
+      async ({ req }) => messageView(await test(req)),
+    ),
+  };
+}
+
+/** Of the last attempt, which an administrator has made. */
+function noticeOf({ tries }: WebhookMessage, what: string): Notice {
+  const answer = tries.at(-1)?.answer ?? '';
+  const isDelivered = /^2\d\d$/.test(answer);
+  const response = /^\d+$/.test(answer) ? `The receiver responded with ${answer}.` : `${webhookAnswerText(answer)}.`;
+  return {
+    tone: isDelivered ? 'success' : 'warning',
+    text: `${what} ${isDelivered ? 'delivered' : 'not delivered'}. ${response}`,
+  };
+}
