@@ -34,7 +34,11 @@ async function listAdminTokens(tokens: AdminTokens) {
   const pages = await Array.fromAsync(allPages((options) => tokens.page(options), LIST_BATCH));
   return Promise.all(
     pages.flat().map(async ({ id, name, scope, createdAt, expiresAt }) => ({
-      ...{ id, name, scope, createdAt: isoTime(createdAt), expiresAt: isoTime(expiresAt) },
+      id,
+      name,
+      scope,
+      createdAt: isoTime(createdAt),
+      expiresAt: isoTime(expiresAt),
       expired: expiresAt <= Date.now(),
       lastUsedAt: isoOrNull(await tokens.lastUse(id)),
     })),

@@ -34,7 +34,11 @@ export async function restore(terminal: Terminal, file: string, options: Restore
   const { items: count, sha256 } = backup.end;
   return withStore(place, async (store) => {
     const filled = await fillStorage({
-      ...{ store, terminal, count, replace: options.replace, remedy },
+      store,
+      terminal,
+      count,
+      replace: options.replace,
+      remedy,
       items: () => readBackup(file),
       async finish() {
         await checkKeyRing(store, sealer, options.lostKeys);
