@@ -2,8 +2,7 @@
 import { createAdminTokens } from '../gatehouse/admin/admin-tokens/admin-token.ts';
 import { auditedEvents } from '../gatehouse/audit/audited-events.ts';
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
-import { talliedEvents } from '../gatehouse/audit/tallied-events.ts';
-import { createTallies } from '../gatehouse/audit/tallies.ts';
+import { createTallies, talliedEvents } from '../gatehouse/audit/tallies.ts';
 import { createAuditTrail } from '../gatehouse/audit/trail.ts';
 import { createBinQuota } from '../gatehouse/bin/quota.ts';
 import { createBinTally } from '../gatehouse/bin/tally.ts';

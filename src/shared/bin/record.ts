@@ -145,8 +145,19 @@ function addFacts(
   return members;
 }
 
+interface FactRow {
+  label: string;
+  text: string;
+}
+
 /** For pages: the facts that have a label, by part of the record. */
-export function factRows(record: BinRecord) {
+export interface FactRows {
+  number: FactRow[];
+  card: FactRow[];
+  bank: FactRow[];
+}
+
+export function factRows(record: BinRecord): FactRows {
   const rowsOf = (fields: readonly Field[]) =>
     fields.flatMap((field) => {
       const fact = factIn(record, field);
