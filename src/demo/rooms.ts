@@ -2,8 +2,7 @@
 import { type AdminTokens, createAdminTokens } from '../gatehouse/admin-tokens/admin-tokens.ts';
 import { auditedEvents } from '../gatehouse/audit/audited-events.ts';
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
-import { talliedEvents } from '../gatehouse/audit/tallied-events.ts';
-import { createTallies, type Tallies } from '../gatehouse/audit/tallies.ts';
+import { createTallies, type Tallies, talliedEvents } from '../gatehouse/audit/tallies.ts';
 import { type AuditTrail, createAuditTrail } from '../gatehouse/audit/trail.ts';
 import { type BinQuota, createBinQuota } from '../gatehouse/bin/quota.ts';
 import { type BinTally, createBinTally } from '../gatehouse/bin/tally.ts';

@@ -81,7 +81,10 @@ export function createApp(parts: AppParts): RequestListener {
   const addressOf = clientAddress(config.trustedProxies, events.forwardedFault);
   const headers = securityHeaders(publicUrl.secure);
   const begin = requestContext({
-    ...{ metrics, isTrusted, addressOf, headers },
+    metrics,
+    isTrusted,
+    addressOf,
+    headers,
     onBegin: observability.beginRequest,
     onEnd: config.accessLog ? events.requestEnded : undefined,
   });

@@ -71,8 +71,13 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   for (const warning of parts.warnings) events.settingWarned(warning);
   const storage = room(
     await createStorage({
-      ...{ config, encryptionKeys, events, clock, random },
-      ...{ timesOf: metrics.storageCommand, onLogBytes: metrics.storageLogBytes },
+      config,
+      encryptionKeys,
+      events,
+      clock,
+      random,
+      timesOf: metrics.storageCommand,
+      onLogBytes: metrics.storageLogBytes,
     }),
   );
   const { store } = storage;
@@ -133,7 +138,10 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   );
   room(startChores({ store, random, chores }));
   const reload = createReload({
-    ...{ initial: parts, storage, audit, events },
+    initial: parts,
+    storage,
+    audit,
+    events,
     use({ config: next, fromFile: apps }) {
       sessions.browser.useSecrets(next.sessionSecrets);
       signIn.useSecrets(next.sessionSecrets);

@@ -17,7 +17,8 @@ const USED_AT_ONCE: ReadonlySet<string> = new Set([
   'OTEL_EXPORTER_OTLP_HEADERS',
 ]);
 
-export type Reload = ReturnType<typeof createReload>;
+/** One at a time. Never rejects. @param read throws StartRefused */
+export type Reload = (read: () => ReadSettings) => Promise<void>;
 
 /** @param parts `initial`: the settings of the start. `use`: makes the rooms use them, at once and without fail */
 export function createReload(parts: {
@@ -26,7 +27,7 @@ export function createReload(parts: {
   audit: Pick<Audit, 'trail'>;
   events: Pick<Events, 'settingsReloaded' | 'reloadRefused'>;
   use: (settings: ReadSettings) => void;
-}) {
+}): Reload {
   const { storage, audit, events, use } = parts;
   const { store, sealer } = storage;
   let current = parts.initial;
@@ -53,8 +54,7 @@ export function createReload(parts: {
   };
 
   let last = Promise.resolve();
-  /** One at a time. Never rejects. @param read throws StartRefused */
-  return (read: () => ReadSettings): Promise<void> => {
+  return (read) => {
     last = last.then(() => attempt(read)).catch((error: unknown) => events.reloadRefused(refusalOf(error)));
     return last;
   };

@@ -14,7 +14,7 @@ declare module '../../shared/pages/page-data.ts' {
       page: PageFrame;
       about: string;
       count: number;
-      groups: readonly { id: string; name: string; calls: readonly DocumentedCall[] }[];
+      groups: readonly DocumentedGroup[];
     };
   }
 }
@@ -39,6 +39,12 @@ interface DocumentedCall {
   response: SchemaTable | undefined;
 }
 
+interface DocumentedGroup {
+  id: string;
+  name: string;
+  calls: readonly DocumentedCall[];
+}
+
 /** Both take the route table as a function, because the table contains them. */
 export interface ApiDocs {
   document(routes: () => readonly Route[]): RequestHandler;
@@ -51,7 +57,7 @@ const DOCUMENT: Operation = {
 };
 
 export function createApiDocs({ pages, publicHref }: { pages: Pages; publicHref: string }): ApiDocs {
-  let cached: { document: ApiDocument; groups: ReturnType<typeof groupsOf> } | undefined;
+  let cached: { document: ApiDocument; groups: readonly DocumentedGroup[] } | undefined;
   const describedOf = (routes: () => readonly Route[]) => {
     if (!cached) {
       const document = apiDocument(routes(), publicHref);
@@ -76,7 +82,7 @@ export function createApiDocs({ pages, publicHref }: { pages: Pages; publicHref:
 }
 
 /** Groups the operations by tag, in the order of their first occurrence. */
-function groupsOf({ paths, servers }: ApiDocument) {
+function groupsOf({ paths, servers }: ApiDocument): DocumentedGroup[] {
   const url = servers[0]?.url ?? '';
   const calls = Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, operation]) => ({

@@ -73,7 +73,10 @@ function parametersOf(place: 'query' | 'header', schema: z.ZodType | undefined):
     required?: string[];
   };
   return Object.entries(properties).map(([name, { description, ...plain }]) => ({
-    ...{ name, in: place, required: required.includes(name), schema: plain },
+    name,
+    in: place,
+    required: required.includes(name),
+    schema: plain,
     ...(description === undefined ? {} : { description }),
   }));
 }

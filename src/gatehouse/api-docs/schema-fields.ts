@@ -73,7 +73,11 @@ function fieldOf(
   { parent, required }: Pick<SchemaField, 'parent' | 'required'>,
 ): SchemaField {
   return {
-    ...{ parent, name, required, type: typeOf(schema), description: schema.description },
+    parent,
+    name,
+    required,
+    type: typeOf(schema),
+    description: schema.description,
     values: valuesOf(schema).map((value) => JSON.stringify(value)),
     notes: notesOf(schema),
   };

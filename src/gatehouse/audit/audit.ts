@@ -6,8 +6,7 @@ import { HOUR_MS } from '../../shared/time.ts';
 import { auditedEvents } from './audited-events.ts';
 import type { AuditRecord } from './kinds.ts';
 import { type AuditNotes, createAuditNotes } from './notes.ts';
-import { talliedEvents } from './tallied-events.ts';
-import { createTallies, type Tallies } from './tallies.ts';
+import { createTallies, type Tallies, talliedEvents } from './tallies.ts';
 import { type AuditTrail, createAuditTrail } from './trail.ts';
 
 export interface Audit {

@@ -1,4 +1,5 @@
 /** Counts of events by five minutes, hour and day: kept in memory, written together every few seconds, for all processes. */
+import type { EventListener } from '../../shared/observability/events.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { updateRecord } from '../../shared/storage/update-record.ts';
@@ -166,4 +167,18 @@ function added(left: Counts, right: Counts): Counts {
     if (more !== undefined) sum[what] = (sum[what] ?? 0) + more;
   }
   return sum;
+}
+
+/** Counts events for the overview. */
+export function talliedEvents({ count }: Pick<Tallies, 'count'>): EventListener {
+  return {
+    signInEnded(facts) {
+      const { outcome, unsolicited } = facts;
+      if (unsolicited) return;
+      count(outcome === 'refused' || outcome === 'failed' ? `sign_in.${outcome}` : 'sign_in.succeeded');
+    },
+    refreshEnded(facts) {
+      count(facts.outcome === 'refreshed' ? 'refresh.done' : 'refresh.failed');
+    },
+  };
 }

@@ -1,5 +1,6 @@
 /** Calls the remote BIN lookup service: one request for one BIN, and a typed result whatever happens. */
 import { setTimeout } from 'node:timers/promises';
+import { z } from 'zod';
 import type { BinBudget } from '../../shared/bin/lookup-result.ts';
 import type { Bin } from '../../shared/bin/parse-bin.ts';
 import { type BinRecord, isEmptyRecord } from '../../shared/bin/record.ts';
@@ -184,10 +185,8 @@ function readRecord(text: string, bin: Bin, headers: Headers, now: number): Remo
 /** The date that the service states for its facts; today if it states none, an invalid one, or one in the future. */
 function dateOf(header: string | null, now: number): string {
   const today = isoTime(now).slice(0, 10);
-  const time = header !== null && /^\d{4}-\d\d-\d\d$/.test(header) ? Date.parse(header) : Number.NaN;
-  if (header === null || Number.isNaN(time)) return today;
-  // Date.parse accepts 2017-02-31 as the third of March.
-  return isoTime(time).slice(0, 10) === header && header < today ? header : today;
+  const { data = today } = z.iso.date().safeParse(header);
+  return data < today ? data : today;
 }
 
 function reasonOf(error: OutboundError): UnavailableReason {

@@ -50,13 +50,18 @@ export async function createBins(parts: {
   const stored = createStoredDatasets({ store, clock });
   const dataset = await createLiveDataset({ file, stored, events });
   const tally = createBinTally({
-    ...{ store, clock },
+    store,
+    clock,
     lost: (counts) => events?.countsLost({ of: 'bin_lookups', counts }),
   });
   const quota = service && createBinQuota({ ...service, store, clock });
   const client = service && createBinClient({ ...service, fetch: parts.outbound.fetch, store, clock });
   const lookup = createBinLookup({
-    ...{ imported: dataset.current, builtIn: builtInDataset, quota, store, clock },
+    imported: dataset.current,
+    builtIn: builtInDataset,
+    quota,
+    store,
+    clock,
     client,
     events: {
       lookedUp(outcome, count) {

@@ -33,7 +33,11 @@ export async function encodeDataset(dataset: PackedDataset): Promise<EncodedData
   const { source, asOf, licence, size, coverage, tables, facts } = dataset;
   const header: Header = {
     format: FORMAT,
-    ...{ source, asOf, licence, size, coverage },
+    source,
+    asOf,
+    licence,
+    size,
+    coverage,
     tables: tables.map(({ starts, owners: _owners, ...table }) => ({ ...table, segments: starts.length })),
     cells: facts.cells.length,
     columns: facts.columns,

@@ -129,7 +129,11 @@ function resultOf(bin: Bin, result: LookupResult, toItemProblem: ToItemProblem):
   if (result.problem !== undefined) return { bin, problem: toItemProblem(result) };
   const { record, source, asOf, digitsMatched, outdated, testData, unasked } = result;
   return {
-    ...{ bin, record, source, asOf, digitsMatched },
+    bin,
+    record,
+    source,
+    asOf,
+    digitsMatched,
     ...(outdated && { outdated }),
     ...(testData && { testData }),
     ...(unasked?.retryAfterSeconds !== undefined && { retryAfterSeconds: unasked.retryAfterSeconds }),

@@ -4,7 +4,7 @@ import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import { recordHeaders } from '../../shared/bin/lookup-result.ts';
 import { parseBin } from '../../shared/bin/parse-bin.ts';
-import { type BinRecord, factRows, recordSchema } from '../../shared/bin/record.ts';
+import { type BinRecord, type FactRows, factRows, recordSchema } from '../../shared/bin/record.ts';
 import type { AppError } from '../../shared/errors.ts';
 import { formField } from '../../shared/http/body.ts';
 import { described, json, type Operation, PAGE } from '../../shared/http/description.ts';
@@ -23,7 +23,7 @@ import { batchSchema, invalidBin, lookUpBody, lookUpOne, lookupError, resultsSch
 declare module '../../shared/pages/page-data.ts' {
   interface BinResult {
     record: BinRecord;
-    rows: ReturnType<typeof factRows>;
+    rows: FactRows;
   }
 }
 

@@ -39,7 +39,10 @@ const END_LINE = z.strictObject({ end: END });
 /** The last line. `sha256` covers the bytes of all lines before it, and `seal` is that digest, sealed. */
 type BackupEnd = z.infer<typeof END>;
 
-export type WrittenBackup = Awaited<ReturnType<typeof writeBackup>>;
+export interface WrittenBackup extends ReadBackup {
+  /** The size of the file. */
+  bytes: number;
+}
 
 /**
  * Writes a backup that only the file's owner can read.
@@ -54,7 +57,7 @@ export async function writeBackup(parts: {
   items: AsyncIterable<KeptItem[]>;
   seal: (digest: string) => Promise<string>;
   advance: (done: number) => void;
-}) {
+}): Promise<WrittenBackup> {
   const { file, replace, storage, items, seal, advance } = parts;
   const digest = createHash('sha256');
   const tally = createCopyTally();

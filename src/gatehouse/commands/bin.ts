@@ -3,7 +3,6 @@ import { createRequire } from 'node:module';
 import { type Command, InvalidArgumentError } from 'commander';
 import type { RowFault } from '../../shared/bin/dataset-file.ts';
 import type { FileColumns } from '../../shared/bin/record.ts';
-import { isoTime } from '../../shared/time.ts';
 import type { UsedDataset } from '../bin/rollback.ts';
 import type { DatasetVersion } from '../bin/stored-dataset.ts';
 import { addEnrichCommand } from './bin-enrich.ts';
@@ -66,10 +65,8 @@ function columnsOf(text: string): FileColumns {
 }
 
 function dateOf(text: string): string {
-  const time = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  // Date.parse accepts 2026-02-31 as the third of March.
-  if (Number.isNaN(time) || isoTime(time).slice(0, 10) !== text)
-    throw new InvalidArgumentError('Give a date such as 2026-11-21.');
+  const { z }: typeof import('zod') = require('zod');
+  if (!z.iso.date().safeParse(text).success) throw new InvalidArgumentError('Give a date such as 2026-11-21.');
   return text;
 }
 

@@ -60,7 +60,7 @@ const ID = /^[A-Za-z0-9_-]{1,64}$/;
  * @param since in milliseconds since the epoch: earlier entries are left out
  * @throws AppError if the file is no export of the audit trail
  */
-export async function readEnded(file: string, since: number) {
+export async function readEnded(file: string, since: number): Promise<ReadStep[]> {
   const steps = new Map<string, ReadStep[]>();
   let count = 0;
   try {
@@ -80,10 +80,7 @@ export async function readEnded(file: string, since: number) {
 }
 
 /** Those that the storage has again, in the order in which they were ended. */
-export async function endedAgain(
-  ended: Awaited<ReturnType<typeof readEnded>>,
-  restored: RestoredStorage,
-): Promise<EndedAgain[]> {
+export async function endedAgain(ended: readonly ReadStep[], restored: RestoredStorage): Promise<EndedAgain[]> {
   const found: (EndedAgain & Step)[] = [];
   for (const step of ended) {
     const line = await step.find?.(restored);

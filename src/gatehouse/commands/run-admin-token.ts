@@ -28,13 +28,27 @@ export const revoke = ({ source }: Terminal, id: string) =>
 const adminTokensOf = ({ store, sealedJson }: OpenedStorage) =>
   createAdminTokens({ store, sealedJson, clock: Date.now });
 
-export type ListedToken = Awaited<ReturnType<typeof listAdminTokens>>[number];
+/** Times in ISO 8601. */
+export interface ListedToken {
+  id: string;
+  name: string;
+  scope: AdminTokenScope;
+  createdAt: string;
+  expiresAt: string;
+  expired: boolean;
+  /** Null if it was never used. */
+  lastUsedAt: string | null;
+}
 
-async function listAdminTokens(tokens: AdminTokens) {
+async function listAdminTokens(tokens: AdminTokens): Promise<ListedToken[]> {
   const pages = await Array.fromAsync(allPages((options) => tokens.page(options), LIST_BATCH));
   return Promise.all(
     pages.flat().map(async ({ id, name, scope, createdAt, expiresAt }) => ({
-      ...{ id, name, scope, createdAt: isoTime(createdAt), expiresAt: isoTime(expiresAt) },
+      id,
+      name,
+      scope,
+      createdAt: isoTime(createdAt),
+      expiresAt: isoTime(expiresAt),
       expired: expiresAt <= Date.now(),
       lastUsedAt: isoOrNull(await tokens.lastUse(id)),
     })),

@@ -1,7 +1,10 @@
-/** Implements `backup verify`. Loaded only when it runs. */
-import { checkBackup } from './check-backup.ts';
+/** Implements `backup verify`, and the check before a restore. Loaded only when one of them runs. */
+import { statSync } from 'node:fs';
+import type { Sealer } from '../../shared/storage/sealed.ts';
+import { type ReadBackup, readBackup } from './backup-file.ts';
+import { createBackupKeys } from './restore-keys.ts';
 import { readPlace } from './storage-place.ts';
-import type { Terminal } from './terminal.ts';
+import { type Terminal, withProgress } from './terminal.ts';
 
 /** `sealChecked`: the settings have keys, and the backup is sealed with them. @throws as `checkBackup` */
 export async function verify(terminal: Terminal, file: string, lostKeys: readonly string[]) {
@@ -11,3 +14,26 @@ export async function verify(terminal: Terminal, file: string, lostKeys: readonl
 
 const hasKeys = ({ source: { env } }: Terminal) =>
   [env.ENCRYPTION_KEYS, env.ENCRYPTION_KEYS_FILE].some((value) => value?.trim());
+
+/**
+ * Reads a whole backup and checks it: complete, unaltered, and sealed with keys that are at hand. Writes nothing.
+ * @param sealer without it neither the seal nor the keys are checked
+ * @param lostKeys ids of keys that may be missing
+ * @throws AppError that says what is wrong with the file, or which keys are missing
+ */
+export async function checkBackup(
+  terminal: Terminal,
+  file: string,
+  { sealer, lostKeys = [] }: { sealer: Sealer | undefined; lostKeys?: readonly string[] },
+): Promise<ReadBackup> {
+  const keys = sealer && createBackupKeys(sealer);
+  const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
+  const backup = await withProgress(terminal, 'Checking', size, async (advance) => {
+    const reading = readBackup(file, advance);
+    let step = await reading.next();
+    for (; !step.done; step = await reading.next()) keys?.scan(step.value);
+    return step.value;
+  });
+  await keys?.check(backup, lostKeys);
+  return backup;
+}

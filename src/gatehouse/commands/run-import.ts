@@ -57,12 +57,17 @@ export async function importConnections(terminal: Terminal, file: string): Promi
     const grants = room(createGrants({ storage, connectedApps, outbound, config, events, publicHref, clock, random }));
     const { charge } = room(await createThreads({ storage, grants, publicHref, clock }));
     const { report, take } = startImport({
-      ...{ apps: connectedApps.apps, users: createUserStore({ store, clock }), imports: grants.imports, charge, clock },
+      apps: connectedApps.apps,
+      users: createUserStore({ store, clock }),
+      imports: grants.imports,
+      charge,
+      clock,
       audit: ({ userId, app, connection, scopes }) =>
         auditOperator(store, {
           event: 'connection.imported',
           target: { kind: 'connection', id: `${userId}/${app}` },
-          ...{ userId, facts: { connection, scopes } },
+          userId,
+          facts: { connection, scopes },
         }),
       patience: PATIENCE,
     });

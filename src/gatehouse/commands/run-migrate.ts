@@ -61,7 +61,11 @@ async function copyAll({ terminal, source, target, sealer, to }: CopyParts): Pro
     if (terminal.err.isTTY) terminal.err.write('Reading everything once, to compare it at the end.\n');
     const before = await tallyOf(source);
     return await fillStorage({
-      ...{ store: target, terminal, count: before.count(), replace: false, remedy: howToEmpty(to) },
+      store: target,
+      terminal,
+      count: before.count(),
+      replace: false,
+      remedy: howToEmpty(to),
       items: () => copyOut(source),
       async finish() {
         // Writes to the old storage in the meantime would be lost.

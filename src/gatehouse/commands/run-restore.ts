@@ -5,11 +5,11 @@ import { createSessionStore } from '../../shared/sessions/sessions.ts';
 import { checkKeyRing } from '../../shared/storage/key-check.ts';
 import { createSealedJson } from '../../shared/storage/sealed-json.ts';
 import { type ReadBackup, readBackup } from './backup-file.ts';
-import { checkBackup } from './check-backup.ts';
 import { type EndedAgain, endedAgain, readEnded } from './ended-since.ts';
 import { type Filled, fillStorage } from './fill-storage.ts';
 import { withStore } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
+import { checkBackup } from './run-backup-verify.ts';
 import { howToEmpty, readPlace } from './storage-place.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -34,7 +34,11 @@ export async function restore(terminal: Terminal, file: string, options: Restore
   const { items: count, sha256 } = backup.end;
   return withStore(place, async (store) => {
     const filled = await fillStorage({
-      ...{ store, terminal, count, replace: options.replace, remedy },
+      store,
+      terminal,
+      count,
+      replace: options.replace,
+      remedy,
       items: () => readBackup(file),
       async finish() {
         await checkKeyRing(store, sealer, options.lostKeys);

@@ -1,35 +1,75 @@
 /** Implements `status`. Loaded only when it runs. */
+import { z } from 'zod';
 import { loadManagementConfig } from '../../shared/config/config.ts';
 import { hostAndPort } from '../../shared/config/rules.ts';
 import type { ConfigSource } from '../../shared/config/setting.ts';
 import { AppError, StartRefused } from '../../shared/errors.ts';
-import { listKeys } from '../../shared/storage/key-report.ts';
-import { callKeyRoll } from '../../shared/storage/key-roll-call.ts';
+import { parseJson } from '../../shared/json.ts';
+import { type ListedKey, listKeys } from '../../shared/storage/key-report.ts';
+import { callKeyRoll, type KeyHolder } from '../../shared/storage/key-roll-call.ts';
 import { keys, SCHEMA } from '../../shared/storage/keys.ts';
 import { VERSION } from '../../shared/version.ts';
 import { createConnectionIndex } from '../grants/connection-index.ts';
+import type { Health } from '../grants/grant.ts';
 import { withStorage } from './open-storage.ts';
 import { operatorTrail } from './operator-trail.ts';
-import { readReadiness } from './readiness.ts';
 import { readPlace } from './storage-place.ts';
 import type { Terminal } from './terminal.ts';
 
-export type Status = Awaited<ReturnType<typeof readStatus>>;
+const TIMEOUT_MS = 3_000;
 
-export async function readStatus({ source }: Terminal) {
+const readyzBody = z.object({ ready: z.boolean(), reason: z.string().optional() });
+
+/** `ready` is null if something responds, but not as this version does: another version, or another program. */
+export interface Readiness {
+  ready: boolean | null;
+  reason?: string | undefined;
+}
+
+/** What the storage holds. */
+export interface StoredStatus {
+  processes: KeyHolder[];
+  keys: ListedKey[];
+  connections: Record<Health, number>;
+  /** May include recently expired ones. */
+  sessions: number;
+  lastBackup: { at: string; items: unknown } | null;
+}
+
+export type Status = {
+  version: string;
+  /** `fault`: why the storage cannot be read now; null if it can. */
+  storage: { name: string; schema: number; fault: string | null };
+  /** Where `here` was read. */
+  management: string;
+  /** Null if nothing listens at `management`. */
+  here: Readiness | null;
+} & (StoredStatus | typeof UNKNOWN);
+
+export async function readStatus({ source }: Terminal): Promise<Status> {
   const { values: management, faults } = loadManagementConfig(source);
   const place = readPlace(source);
   if (faults.length > 0) throw new StartRefused(faults);
   const here = await readReadiness(management);
   const { fault, held } = await readStored(source);
   const storage = { name: place.name, schema: SCHEMA.version, fault };
-  /** `here` is null if nothing listens at `management`; what the storage holds is null if it does not respond. */
   return { version: VERSION, storage, management: hostAndPort(management), here, ...held };
 }
 
+/** Reads `/readyz` of the process on this machine. Null if nothing responds there. */
+async function readReadiness(management: { host: string; port: number }): Promise<Readiness | null> {
+  try {
+    const url = `http://${hostAndPort(management)}/readyz`;
+    const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    return readyzBody.safeParse(parseJson(await response.text())).data ?? { ready: null };
+  } catch {
+    return null;
+  }
+}
+
+/** Of a storage that does not respond. */
 const UNKNOWN = { processes: null, keys: null, connections: null, sessions: null, lastBackup: null };
 
-/** `fault` says why the storage cannot be read now; null if it can. */
 async function readStored(source: ConfigSource) {
   try {
     return { fault: null, held: await readHeld(source) };
@@ -39,7 +79,7 @@ async function readStored(source: ConfigSource) {
   }
 }
 
-function readHeld(source: ConfigSource) {
+function readHeld(source: ConfigSource): Promise<StoredStatus> {
   return withStorage(source, async (storage) => {
     const { store } = storage;
     const [processes, held, connections, sessions, backups] = await Promise.all([
@@ -54,7 +94,6 @@ function readHeld(source: ConfigSource) {
       processes,
       keys: held,
       connections,
-      /** May include recently expired ones. */
       sessions,
       lastBackup: backup ? { at: backup.at, items: backup.facts?.items ?? null } : null,
     };

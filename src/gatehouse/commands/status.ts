@@ -1,8 +1,7 @@
 /** The command `status`: what an operator looks at first when something is wrong. */
 import type { Command } from 'commander';
 import { keyState, processesText } from './key-report.ts';
-import type { Readiness } from './readiness.ts';
-import type { Status } from './run-status.ts';
+import type { Readiness, Status, StoredStatus } from './run-status.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
@@ -37,9 +36,7 @@ function textOf(status: Status): string {
   ]);
 }
 
-type Held = Extract<Status, { processes: unknown[] }>;
-
-function rowsOf({ processes, keys: held, connections, sessions, lastBackup }: Held): string[][] {
+function rowsOf({ processes, keys: held, connections, sessions, lastBackup }: StoredStatus): string[][] {
   const byHealth = Object.entries(connections).filter(([, count]) => count > 0);
   return [
     ['processes', processes.length === 0 ? 'NONE RUNNING' : processesText(processes)],

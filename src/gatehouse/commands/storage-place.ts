@@ -1,14 +1,22 @@
 /** Parses a storage on the command line: `sqlite`, `redis`, a folder, or a URL. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { loadStorageConfig } from '../../shared/config/config.ts';
+import { loadStorageConfig, type StorageConfig } from '../../shared/config/config.ts';
 import type { ConfigSource } from '../../shared/config/setting.ts';
 import { StartRefused } from '../../shared/errors.ts';
+import type { EncryptionKey } from '../../shared/storage/key-ring.ts';
 import { storageName } from '../../shared/storage/name.ts';
+import type { Sealer } from '../../shared/storage/sealed.ts';
 import { DATABASE_FILE } from '../../shared/storage/sqlite/store.ts';
 import { checkStorageConfig, createStorageSealer } from '../../shared/storage/storage.ts';
 
-export type StoragePlace = ReturnType<typeof readPlace>;
+export interface StoragePlace {
+  config: StorageConfig;
+  encryptionKeys: readonly EncryptionKey[];
+  sealer: Sealer;
+  /** For operators. */
+  name: string;
+}
 
 const REDIS_PLACES = [
   'REDIS_URL',
@@ -24,7 +32,7 @@ const REDIS_PLACES = [
  *   Default: the storage of the settings
  * @throws StartRefused with all faults of the settings, or for another place
  */
-export function readPlace(source: ConfigSource, place?: string) {
+export function readPlace(source: ConfigSource, place?: string): StoragePlace {
   const { values: config, faults } = loadStorageConfig({ ...source, env: envOf(source.env, place) });
   const checked = checkStorageConfig(config);
   const unset =

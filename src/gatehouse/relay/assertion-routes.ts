@@ -23,9 +23,15 @@ const KEY_SET: Operation = {
   responses: { 200: json(z.object({ keys: z.array(z.looseObject({ kty: z.string(), kid: z.string() })) })) },
 };
 
-export function assertionRoutes({ ownKeys, assertions }: { ownKeys: OwnKeys; assertions: UserAssertions }) {
+export interface AssertionRoutes {
+  /** Behind a guard that requires a user. */
+  verify: RequestHandler;
+  keySet: RequestHandler;
+}
+
+export function assertionRoutes(parts: { ownKeys: OwnKeys; assertions: UserAssertions }): AssertionRoutes {
+  const { ownKeys, assertions } = parts;
   return {
-    /** Behind a guard that requires a user. */
     verify: described<RequestHandler>(VERIFY, async (req, res) => {
       const audience = queryField(req, 'audience');
       if (audience !== undefined && !audienceSchema.safeParse(audience).success) {

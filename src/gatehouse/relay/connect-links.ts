@@ -1,7 +1,7 @@
 /** Serves `POST /relay/connect-links`: a service creates a link with which one user connects one app. */
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
-import { operation } from '../../shared/http/operation.ts';
+import { type DescribedHandler, operation } from '../../shared/http/operation.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { isoTime } from '../../shared/time.ts';
 import type { Audit } from '../audit/audit.ts';
@@ -35,7 +35,7 @@ export function relayConnectLinks(parts: {
   admit: UserStore['admitImport'];
   audit: Pick<Audit, 'note'>;
   clock: () => number;
-}) {
+}): DescribedHandler {
   const { gate, apps, isRegistered, links, admit, audit, clock } = parts;
   return operation(
     {

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import { listOf, pageQuery } from '../../shared/http/list-schema.ts';
-import { operation } from '../../shared/http/operation.ts';
+import { type DescribedHandler, operation } from '../../shared/http/operation.ts';
 import { decodeCursor, encodeCursor, pageOf } from '../../shared/storage/paging.ts';
 import { isoOrNull } from '../../shared/time.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
@@ -38,7 +38,7 @@ export function relayConnections(parts: {
   apps: Pick<CurrentApps, 'find'>;
   grants: Pick<Grants, 'index' | 'connections'>;
   publicHref: string;
-}) {
+}): DescribedHandler {
   const { gate, apps, grants, publicHref } = parts;
 
   const view = async ({ userId, appId }: ListedConnection): Promise<z.output<typeof connectionOfUser>[]> => {

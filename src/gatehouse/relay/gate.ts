@@ -26,7 +26,38 @@ export type NamedSubject = { kind: 'user'; id: string; proven: boolean } | { kin
 
 export type RelayAccess = Omit<RelayCall, 'address' | 'now'>;
 
-export type RelayGate = ReturnType<typeof createRelayGate>;
+export interface RelayGate {
+  /**
+   * Authenticates a service by the relay token in the header, and adds `RateLimit` headers to the response.
+   * @throws AppError `relay_token_invalid`, `rate_limited`
+   */
+  authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller>;
+  /** As `authenticate`, for a token that is already read; undefined if it is not valid. @throws AppError `rate_limited` */
+  authenticateToken(
+    text: string | undefined,
+    req: IncomingMessage,
+    res: ServerResponse,
+  ): Promise<RelayCaller | undefined>;
+  /** Counts a call by how it ended. */
+  count(caller: RelayCaller, access: RelayAccess, result: UseResult): void;
+  /** Returns the refusal, which it also counts, or undefined where the policy allows the call. */
+  applyPolicy(caller: RelayCaller, access: RelayAccess): RelayRefusal | undefined;
+  /** @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` */
+  authorize(caller: RelayCaller, access: RelayAccess): void;
+  /** True where the policy allows this; counts nothing. */
+  allows(caller: RelayCaller, access: RelayAccess): boolean;
+  /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
+  readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject>;
+  /** The user that the request names or an assertion proves, if any. @throws AppError `invalid_request`, `not_allowed` */
+  readUser(
+    req: IncomingMessage,
+    caller: RelayCaller,
+    id: string | undefined,
+    route: RelayScope,
+  ): Promise<NamedSubject | undefined>;
+  /** Adds what the store knows of the user or service account. */
+  loadSubject(named: NamedSubject): Promise<RelaySubject>;
+}
 
 export function createRelayGate(parts: {
   tokens: RelayTokens;
@@ -37,15 +68,10 @@ export function createRelayGate(parts: {
   accounts: Pick<ServiceAccounts, 'find'>;
   apps: Pick<CurrentApps, 'find'>;
   clock: () => number;
-}) {
+}): RelayGate {
   const { tokens, assertions, uses, limits, users, accounts, apps, clock } = parts;
 
-  /** As `authenticate`, for a token that is already read; undefined if it is not valid. @throws AppError `rate_limited` */
-  const authenticateToken = async (
-    text: string | undefined,
-    req: IncomingMessage,
-    res: ServerResponse,
-  ): Promise<RelayCaller | undefined> => {
+  const authenticateToken: RelayGate['authenticateToken'] = async (text, req, res) => {
     const { address, id: requestId } = req.context;
     const token = text === undefined ? undefined : await tokens.verify(text);
     if (!token) {
@@ -57,11 +83,7 @@ export function createRelayGate(parts: {
     return { token, address, requestId };
   };
 
-  const count = (
-    { token, address, requestId }: RelayCaller,
-    { route, app, subject }: RelayAccess,
-    result: UseResult,
-  ): void => {
+  const count: RelayGate['count'] = ({ token, address, requestId }, { route, app, subject }, result) => {
     uses.note({
       token: { id: token.id, name: token.name },
       route,
@@ -75,8 +97,7 @@ export function createRelayGate(parts: {
     });
   };
 
-  /** Returns the refusal, which it also counts, or undefined where the policy allows the call. */
-  const applyPolicy = (caller: RelayCaller, access: RelayAccess): RelayRefusal | undefined => {
+  const applyPolicy: RelayGate['applyPolicy'] = (caller, access) => {
     const decision = decide(caller.token, { ...access, address: caller.address, now: clock() });
     if (decision.allowed) return undefined;
     count(caller, access, decision.rule);
@@ -95,11 +116,7 @@ export function createRelayGate(parts: {
   };
 
   return {
-    /**
-     * Authenticates a service by the relay token in the header, and adds `RateLimit` headers to the response.
-     * @throws AppError `relay_token_invalid`, `rate_limited`
-     */
-    async authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller> {
+    async authenticate(req, res) {
       const { isSent, token } = bearerOf(req);
       const caller = await authenticateToken(hasTokenInUrl(req) ? undefined : token, req, res);
       if (!caller) throw invalidToken(isSent);
@@ -108,16 +125,12 @@ export function createRelayGate(parts: {
     authenticateToken,
     count,
     applyPolicy,
-    /** @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` */
-    authorize(caller: RelayCaller, access: RelayAccess): void {
+    authorize(caller, access) {
       const refused = applyPolicy(caller, access);
       if (refused) throw errorOf(refused, access.route);
     },
-    /** True where the policy allows this; counts nothing. */
-    allows: ({ token, address }: RelayCaller, access: RelayAccess): boolean =>
-      decide(token, { ...access, address, now: clock() }).allowed,
-    /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
-    async readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject> {
+    allows: ({ token, address }, access) => decide(token, { ...access, address, now: clock() }).allowed,
+    async readSubject(req, caller) {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
       const user = headerOf(req, 'gatehouse-user');
       const account = headerOf(req, 'gatehouse-service-account');
@@ -129,15 +142,13 @@ export function createRelayGate(parts: {
       }
       return user === undefined ? { kind: 'service_account', id } : { kind: 'user', id, proven: false };
     },
-    /** The user that the request names or an assertion proves, if any. @throws AppError `invalid_request`, `not_allowed` */
-    async readUser(req: IncomingMessage, caller: RelayCaller, id: string | undefined, route: RelayScope) {
+    async readUser(req, caller, id, route) {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
-      if (assertion === undefined) return id === undefined ? undefined : { kind: 'user' as const, id, proven: false };
+      if (assertion === undefined) return id === undefined ? undefined : { kind: 'user', id, proven: false };
       if (id === undefined) return provenUser(assertion, caller, route);
       throw new AppError('invalid_request', { detail: 'Send either "user" or Gatehouse-User-Assertion.' });
     },
-    /** Adds what the store knows of the user or service account. */
-    async loadSubject(named: NamedSubject): Promise<RelaySubject> {
+    async loadSubject(named) {
       const { kind, id } = named;
       if (kind === 'user') return { ...named, state: SUBJECT_ID.test(id) ? await users.stateOf(id) : 'unknown' };
       const account = await accounts.find(id);

@@ -7,13 +7,18 @@ import { userIdOf } from '../users/user-id.ts';
 const MAX_CHARACTERS = 16_384;
 const MAX_AGE_SECONDS = 600;
 
-export type IdTokens = ReturnType<typeof createIdTokens>;
+export interface IdTokens {
+  /** The user's id; undefined if the token does not prove one now. */
+  userOf(token: string): Promise<string | undefined>;
+}
 
-export function createIdTokens(parts: { userSessions: Pick<UserSessions, 'hasBegunWith'>; clock: () => number }) {
+export function createIdTokens(parts: {
+  userSessions: Pick<UserSessions, 'hasBegunWith'>;
+  clock: () => number;
+}): IdTokens {
   const { userSessions, clock } = parts;
   return {
-    /** The user's id; undefined if the token does not prove one now. */
-    async userOf(token: string): Promise<string | undefined> {
+    async userOf(token) {
       const { iss, sub, iat, exp } = token.length > MAX_CHARACTERS ? {} : decoded(token);
       if (iss === undefined || sub === undefined || iat === undefined || exp === undefined) return undefined;
       const now = clock() / 1000;

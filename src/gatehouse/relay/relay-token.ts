@@ -2,7 +2,7 @@
 import { remembered } from '../../shared/remembered.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
 import { createOpaqueToken, isSameHash, parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
-import { createRecords, type Versioned } from '../../shared/storage/records.ts';
+import { createRecords, type Records, type Versioned } from '../../shared/storage/records.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { createUseNotes } from '../../shared/storage/use-notes.ts';
@@ -45,9 +45,31 @@ const MAX_CACHE_AGE_MS = 400;
 const MAX_CACHED = 10_000;
 const CHANNEL = 'relay-tokens';
 
-export type RelayTokens = Awaited<ReturnType<typeof createRelayTokens>>;
+export interface RelayTokens extends Pick<Records<StoredToken, RelayToken>, 'find' | 'page' | 'count'> {
+  /** `text` is the token itself, which is shown only once. @param id from `newOpaqueTokenId` */
+  create(id: string, wanted: WantedRelayToken): Promise<{ token: RelayToken; text: string }>;
+  /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
+  verify(text: string): Promise<RelayToken | undefined>;
+  /** Records a use, at most once a minute. Never rejects; callers need not await it. */
+  noteUse(id: string, address: string): Promise<void>;
+  lastUse(id: string): Promise<RelayTokenUse | undefined>;
+  /** Undefined if there is no such token. @throws AppError `version_conflict` */
+  change(id: string, version: number, wanted: WantedRelayToken): Promise<RelayToken | undefined>;
+  /**
+   * Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones end now. Undefined if there is no
+   * such token.
+   */
+  rotate(id: string, overlapSeconds: number): Promise<{ token: RelayToken; text: string } | undefined>;
+  /** @returns false if there is no such token */
+  revoke(id: string): Promise<boolean>;
+  close(): Promise<void>;
+}
 
-export async function createRelayTokens(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
+export async function createRelayTokens(parts: {
+  store: Store;
+  sealedJson: SealedJson;
+  clock: () => number;
+}): Promise<RelayTokens> {
   const { store, sealedJson, clock } = parts;
   const records = createRecords<StoredToken, RelayToken>({
     store,
@@ -111,16 +133,14 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
   };
 
   return {
-    /** `text` is the token itself, which is shown only once. @param id from `newOpaqueTokenId` */
-    async create(id: string, wanted: WantedRelayToken): Promise<{ token: RelayToken; text: string }> {
+    async create(id, wanted) {
       const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
       const now = clock();
       const secrets = [{ hash: hashOf(secret) }];
       return { token: await records.create({ ...wanted, id, createdAt: now, rotatedAt: now, secrets }), text };
     },
 
-    /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
-    async verify(text: string): Promise<RelayToken | undefined> {
+    async verify(text) {
       const parsed = parse(text);
       if (!parsed) return undefined;
       const { id, hash } = parsed;
@@ -130,28 +150,20 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
       return token;
     },
 
-    /** Records a use, at most once a minute. Never rejects; callers need not await it. */
-    noteUse: (id: string, address: string): Promise<void> =>
-      uses.note(id, JSON.stringify({ at: clock(), address } satisfies RelayTokenUse)),
+    noteUse: (id, address) => uses.note(id, JSON.stringify({ at: clock(), address } satisfies RelayTokenUse)),
 
     find: records.find,
     page: records.page,
     count: records.count,
 
-    async lastUse(id: string): Promise<RelayTokenUse | undefined> {
+    async lastUse(id) {
       const text = await uses.last(id);
       return text === undefined ? undefined : (JSON.parse(text) as RelayTokenUse);
     },
 
-    /** Undefined if there is no such token. @throws AppError `version_conflict` */
-    change: (id: string, version: number, wanted: WantedRelayToken) =>
-      change(id, version, (stored) => ({ ...stored, ...wanted })),
+    change: (id, version, wanted) => change(id, version, (stored) => ({ ...stored, ...wanted })),
 
-    /**
-     * Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones end now. Undefined if there is no
-     * such token.
-     */
-    async rotate(id: string, overlapSeconds: number): Promise<{ token: RelayToken; text: string } | undefined> {
+    async rotate(id, overlapSeconds) {
       const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
       const token = await change(id, undefined, (stored) => {
         const now = clock();
@@ -162,8 +174,7 @@ export async function createRelayTokens(parts: { store: Store; sealedJson: Seale
       return token && { token, text };
     },
 
-    /** @returns false if there is no such token */
-    async revoke(id: string): Promise<boolean> {
+    async revoke(id) {
       const revoked = await records.remove(id);
       if (revoked) await announce(id);
       return revoked;

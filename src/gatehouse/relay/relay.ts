@@ -1,5 +1,6 @@
 /** Makes the relay, through which back-end services call the platform for users or service accounts. */
-
+import type { RequestHandler } from 'express';
+import type { DescribedHandler } from '../../shared/http/operation.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
@@ -12,20 +13,39 @@ import type { ThreadApp } from '../connected-apps/current-apps.ts';
 import type { Grants } from '../grants/grants.ts';
 import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
-import { assertionRoutes } from './assertion-routes.ts';
+import { type AssertionRoutes, assertionRoutes } from './assertion-routes.ts';
 import { relayConnectLinks } from './connect-links.ts';
 import { relayConnections } from './connections.ts';
-import { createRelayGate } from './gate.ts';
+import { createRelayGate, type RelayGate } from './gate.ts';
 import { createIdTokens } from './id-token.ts';
-import { createRelayTokens } from './relay-token.ts';
-import { relayRoutes } from './routes.ts';
-import { checkApiToken, createServiceAccounts, serviceAccountFetch } from './service-account.ts';
+import { createRelayTokens, type RelayTokens } from './relay-token.ts';
+import { type RelayRoutes, relayRoutes } from './routes.ts';
+import {
+  checkApiToken,
+  createServiceAccounts,
+  type ServiceAccounts,
+  serviceAccountFetch,
+  type TokenCheck,
+} from './service-account.ts';
 import { createTokenExchange } from './token-exchange.ts';
 import { tokenExchangeRoute } from './token-routes.ts';
 import { createUserAssertions } from './user-assertion.ts';
-import { createRelayUses } from './uses.ts';
+import { createRelayUses, type RelayUses } from './uses.ts';
 
-export type Relay = Awaited<ReturnType<typeof createRelay>>;
+export interface Relay {
+  tokens: RelayTokens;
+  accounts: ServiceAccounts;
+  uses: RelayUses;
+  gate: RelayGate;
+  /** Tries a token on the app's platform. */
+  checkApiToken(app: ThreadApp, apiToken: string): Promise<TokenCheck>;
+  routes: RelayRoutes;
+  connections: DescribedHandler;
+  connectLinks: DescribedHandler;
+  tokenExchange: RequestHandler;
+  assertions: AssertionRoutes;
+  close(): Promise<void>;
+}
 
 /** @throws AppError `storage_unavailable` */
 export async function createRelay(parts: {
@@ -41,7 +61,7 @@ export async function createRelay(parts: {
   limits: RateLimits;
   publicHref: string;
   clock: () => number;
-}) {
+}): Promise<Relay> {
   const {
     storage,
     outbound,
@@ -62,7 +82,9 @@ export async function createRelay(parts: {
   const accounts = createServiceAccounts({ store, sealedJson, clock });
   const assertions = createUserAssertions({ ownKeys, publicHref });
   const uses = createRelayUses({
-    ...{ store, audit, clock },
+    store,
+    audit,
+    clock,
     isApp: (id) => apps.find(id) !== undefined,
     count(outcome, app) {
       audit.tallies.count(`relay.${outcome}`);
@@ -74,7 +96,15 @@ export async function createRelay(parts: {
   const { vault, narrowed } = grants;
   const idTokens = createIdTokens({ userSessions: sessions.ofUsers, clock });
   const exchange = createTokenExchange({
-    ...{ apps, gate, assertions, idTokens, vault, narrowed, grants, publicHref, clock },
+    apps,
+    gate,
+    assertions,
+    idTokens,
+    vault,
+    narrowed,
+    grants,
+    publicHref,
+    clock,
   });
   const serviceAccount = threads.serviceWith(serviceAccountFetch(accounts, outbound));
   return {
@@ -82,17 +112,21 @@ export async function createRelay(parts: {
     accounts,
     uses,
     gate,
-    /** Tries a token on the app's platform. */
-    checkApiToken: (app: ThreadApp, apiToken: string) => checkApiToken(app, apiToken, outbound),
+    checkApiToken: (app, apiToken) => checkApiToken(app, apiToken, outbound),
     routes: relayRoutes({ gate, apps, grants, threads: { user: threads.service, serviceAccount } }),
     connections: relayConnections({ gate, apps, grants, publicHref }),
     connectLinks: relayConnectLinks({
-      ...{ gate, apps, isRegistered: registry.isRegistered, links: grants.links, audit, clock },
+      gate,
+      apps,
+      isRegistered: registry.isRegistered,
+      links: grants.links,
+      audit,
+      clock,
       admit: users.store.admitImport,
     }),
     tokenExchange: tokenExchangeRoute({ gate, exchange, audit }),
     assertions: assertionRoutes({ ownKeys, assertions }),
-    async close(): Promise<void> {
+    async close() {
       await uses.close();
       await tokens.close();
     },

@@ -6,7 +6,7 @@ import { AppError } from '../../shared/errors.ts';
 import { queryField } from '../../shared/http/body.ts';
 import { type Credentials, described, type Operation, requiring } from '../../shared/http/description.ts';
 import { passResponse } from '../../shared/http/pass-response.ts';
-import type { Admit } from '../../shared/http/route-table.ts';
+import type { Admit, RelayedHandler } from '../../shared/http/route-table.ts';
 import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import type { ThreadCall } from '../threads/thread-call.ts';
@@ -20,13 +20,27 @@ declare module '../../shared/http/request-context.ts' {
   }
 }
 
+export interface RelayRoutes {
+  /** Refuses a token without the scope before the user or service account is read. */
+  admitThread: Admit;
+  /** With or without Express, as `admitThread` and `admitBin`. */
+  currentThread: RelayedHandler;
+  admitBin: Admit;
+  /** The same as Express middleware. */
+  binGuard: RequestHandler;
+  connectionsGuard: RequestHandler;
+  connectLinksGuard: RequestHandler;
+  /** Refuses forms, which the handler accepts from pages. */
+  jsonOnly: RequestHandler;
+}
+
 export function relayRoutes(parts: {
   gate: RelayGate;
   apps: CurrentApps;
   grants: Pick<GrantStore, 'prefetch'>;
   /** Calls with users' tokens and with those of service accounts, both within the services' share of the budget. */
   threads: { user: ThreadCall; serviceAccount: ThreadCall };
-}) {
+}): RelayRoutes {
   const { gate, apps, grants, threads } = parts;
 
   const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
@@ -68,10 +82,9 @@ export function relayRoutes(parts: {
   };
 
   return {
-    // Refuses a token without the scope before the user or service account is read.
     admitThread: requiring<Admit>(relayToken('threads:read'), (req, res) => admit(req, res, { route: 'threads:read' })),
 
-    currentThread: described(CURRENT_THREAD, async (req: IncomingMessage, res: ServerResponse) => {
+    currentThread: described<RelayedHandler>(CURRENT_THREAD, async (req, res) => {
       const caller = callerOf(req);
       const named = await gate.readSubject(req, caller);
       const { app: appId, prefetched, subject } = await subjectOf(req, named, caller);
@@ -89,7 +102,6 @@ export function relayRoutes(parts: {
     }),
 
     admitBin: requiring(relayToken('bin:read'), admitBin),
-    /** The same as Express middleware. */
     binGuard: requiring<RequestHandler>(relayToken('bin:read'), (req, res, next) =>
       admitBin(req, res).then(() => next(), next),
     ),
@@ -102,11 +114,10 @@ export function relayRoutes(parts: {
       admit(req, res, { route: 'connect_links:create' }).then(() => next(), next),
     ),
 
-    /** Refuses forms, which the handler accepts from pages. */
-    jsonOnly: ((req, _res, next) => {
+    jsonOnly(req, _res, next) {
       const detail = 'Send the body as JSON, with "Content-Type: application/json".';
       next(req.is('application/json') ? undefined : new AppError('invalid_request', { detail }));
-    }) satisfies RequestHandler,
+    },
   };
 }
 

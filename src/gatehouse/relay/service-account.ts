@@ -5,7 +5,7 @@ import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { stopError } from '../../shared/outbound/stop.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
-import { createRecords, viewWithout } from '../../shared/storage/records.ts';
+import { createRecords, type Records, viewWithout } from '../../shared/storage/records.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
@@ -34,9 +34,29 @@ const PREFIX = 'sa';
 /** Created before the account, so that the audit entry written first can name it. */
 export const newServiceAccountId = (): string => PREFIX + newOpaqueTokenId();
 
-export type ServiceAccounts = ReturnType<typeof createServiceAccounts>;
+export interface ServiceAccounts
+  extends Pick<Records<StoredAccount, ServiceAccount>, 'find' | 'page' | 'count' | 'remove'> {
+  /** @param wanted `id`: from `newServiceAccountId` */
+  create(wanted: Omit<StoredAccount, 'createdAt' | 'tokenSetAt'>): Promise<ServiceAccount>;
+  /**
+   * Undefined if there is no such account.
+   * @param wanted `entered`: a new API token; undefined to leave it unchanged
+   * @throws AppError `version_conflict`
+   */
+  change(
+    id: string,
+    version: number,
+    wanted: { name: string; entered?: Pick<StoredAccount, 'apiToken' | 'platform'> | undefined },
+  ): Promise<ServiceAccount | undefined>;
+  /** The API token, for calls only. @throws AppError `not_allowed` if it was entered for another platform */
+  apiToken(id: string, platform: string): Promise<string | undefined>;
+}
 
-export function createServiceAccounts(parts: { store: Store; sealedJson: SealedJson; clock: () => number }) {
+export function createServiceAccounts(parts: {
+  store: Store;
+  sealedJson: SealedJson;
+  clock: () => number;
+}): ServiceAccounts {
   const { store, sealedJson, clock } = parts;
   const records = createRecords<StoredAccount, ServiceAccount>({
     store,
@@ -54,26 +74,15 @@ export function createServiceAccounts(parts: { store: Store; sealedJson: SealedJ
     page: records.page,
     count: records.count,
     remove: records.remove,
-    /** @param wanted `id`: from `newServiceAccountId` */
-    create({ id, name, app, apiToken, platform }: Omit<StoredAccount, 'createdAt' | 'tokenSetAt'>) {
+    create({ id, name, app, apiToken, platform }) {
       const now = clock();
       return records.create({ id, name, app, apiToken, platform, createdAt: now, tokenSetAt: now });
     },
-    /**
-     * Undefined if there is no such account.
-     * @param wanted `entered`: a new API token; undefined to leave it unchanged
-     * @throws AppError `version_conflict`
-     */
-    change(
-      id: string,
-      version: number,
-      { name, entered }: { name: string; entered?: Pick<StoredAccount, 'apiToken' | 'platform'> | undefined },
-    ) {
+    change(id, version, { name, entered }) {
       const renewed = entered && { ...entered, tokenSetAt: clock() };
       return records.change(id, version, (stored) => ({ ...stored, name, ...renewed }));
     },
-    /** The API token, for calls only. @throws AppError `not_allowed` if it was entered for another platform */
-    async apiToken(id: string, platform: string): Promise<string | undefined> {
+    async apiToken(id, platform) {
       const stored = (await records.read(id))?.value;
       if (stored && stored.platform !== platform) throw new AppError('not_allowed', { detail: SERVICE_ACCOUNT_MOVED });
       return stored?.apiToken;

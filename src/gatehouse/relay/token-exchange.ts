@@ -79,7 +79,10 @@ const RULE_ERRORS: Partial<Record<RelayRule, ExchangeError>> = {
   fullScope: 'invalid_scope',
 };
 
-export type TokenExchange = ReturnType<typeof createTokenExchange>;
+export interface TokenExchange {
+  /** Counts every outcome at the gate. */
+  exchange(caller: RelayCaller, request: ExchangeRequest): Promise<ExchangeResult>;
+}
 
 export function createTokenExchange(parts: {
   apps: CurrentApps;
@@ -91,7 +94,7 @@ export function createTokenExchange(parts: {
   grants: Pick<GrantStore, 'load' | 'noteUse'>;
   publicHref: string;
   clock: () => number;
-}) {
+}): TokenExchange {
   const { apps, gate, assertions, idTokens, vault, narrowed, grants, publicHref, clock } = parts;
 
   const refusedByPolicy = (caller: RelayCaller, access: RelayAccess): ExchangeResult | undefined => {
@@ -212,8 +215,7 @@ export function createTokenExchange(parts: {
   };
 
   return {
-    /** Counts every outcome at the gate. */
-    async exchange(caller: RelayCaller, request: ExchangeRequest): Promise<ExchangeResult> {
+    async exchange(caller, request) {
       const idToken = request.subject_token_type === SUBJECT_TOKEN_TYPES.idToken;
       const access = { route: 'token:exchange' as const, idToken };
       const refusedAtOnce = refusedByPolicy(caller, access);

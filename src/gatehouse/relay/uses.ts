@@ -45,7 +45,22 @@ interface UnwrittenRecord {
   write: (counted: readonly CountedUse[]) => Promise<unknown>;
 }
 
-export type RelayUses = ReturnType<typeof createRelayUses>;
+export interface RelayUses {
+  /** Counts a call in memory, and writes an audit entry for each kind of use or refusal once an hour; never throws. */
+  note(call: RelayUse): void;
+  /**
+   * The calls with one relay token or to one app, newest hour first.
+   * @param before milliseconds since the epoch: the hours that began earlier. Default: all of the last 30 days
+   */
+  hoursOf(owner: 'token' | 'app', id: string, before?: number): Promise<HourOfUse[]>;
+  /** The answered calls of each service with one connection, by the hour. `at`: its start, in ms since the epoch */
+  hoursOfConnection(userId: string, appId: string): Promise<{ at: number; token: string; count: number }[]>;
+  /** The services that used this connection, last used first. */
+  servicesOf(userId: string, appId: string): Promise<ServiceUse[]>;
+  /** Writes the pending counts now. Those that the store does not take are written later. */
+  settle(): Promise<void>;
+  close(): Promise<void>;
+}
 
 export function createRelayUses(parts: {
   store: Store;
@@ -57,7 +72,7 @@ export function createRelayUses(parts: {
   count?: (outcome: 'answered' | 'failed' | 'refused', app: string | undefined) => void;
   /** Called with the number of counts that could not be added to a record. */
   lost?: (counts: number) => void;
-}) {
+}): RelayUses {
   const { store, audit, clock, isApp, count, lost } = parts;
   const audited = remembered<string>(MAX_AUDITED);
   let pending = new Map<string, CountedUse>();
@@ -148,7 +163,6 @@ export function createRelayUses(parts: {
     }
   };
 
-  /** Writes the pending counts now. Those that the store does not take are written later. */
   const settle = (): Promise<void> => {
     writing = writing.then(writeAll).catch(() => undefined);
     return writing;
@@ -161,8 +175,7 @@ export function createRelayUses(parts: {
   };
 
   return {
-    /** Counts a call in memory, and writes an audit entry for each kind of use or refusal once an hour; never throws. */
-    note(call: RelayUse): void {
+    note(call) {
       // A text that is no app's id is neither counted nor recorded.
       const use = call.app !== undefined && isApp(call.app) ? call : { ...call, app: undefined };
       const at = clock();
@@ -185,11 +198,7 @@ export function createRelayUses(parts: {
       if (pending.size < MAX_PENDING) pending.set(name, { use, at, count: 1 });
       else lostCounts += 1;
     },
-    /**
-     * The calls with one relay token or to one app, newest hour first.
-     * @param before milliseconds since the epoch: the hours that began earlier. Default: all of the last 30 days
-     */
-    async hoursOf(owner: 'token' | 'app', id: string, before = Number.POSITIVE_INFINITY): Promise<HourOfUse[]> {
+    async hoursOf(owner, id, before = Number.POSITIVE_INFINITY) {
       const now = clock();
       const days = Array.from({ length: USE_DAYS + 1 }, (_, ago) => now - ago * DAY_MS).filter(
         (time) => Math.floor(time / DAY_MS) * DAY_MS < before,
@@ -201,17 +210,15 @@ export function createRelayUses(parts: {
         .filter(({ at }) => at < before)
         .sort((left, right) => right.at - left.at);
     },
-    /** The answered calls of each service with one connection, by the hour. `at`: its start, in ms since the epoch */
-    async hoursOfConnection(userId: string, appId: string): Promise<{ at: number; token: string; count: number }[]> {
+    async hoursOfConnection(userId, appId) {
       const services = await servicesOf(userId, appId);
       return services.flatMap(({ id: token, hours }) =>
         Object.entries(hours).map(([hour, count]) => ({ at: hourAt(hour), token, count })),
       );
     },
-    /** The services that used this connection, last used first. */
     servicesOf,
     settle,
-    async close(): Promise<void> {
+    async close() {
       clearInterval(timer);
       await settle();
       for (const { uses } of unwritten.values()) for (const { count } of uses.values()) lostCounts += count;

@@ -37,7 +37,11 @@ export function shapeOfHeader(header: readonly string[], given?: FileColumns): R
 
 /** In these shapes `brand` is the network and `category` is the card's brand. */
 const PREFIX_COLUMNS: FileColumns = {
-  ...{ start: 'bin', scheme: 'brand', brand: 'category', type: 'type', bank: 'issuer' },
+  start: 'bin',
+  scheme: 'brand',
+  brand: 'category',
+  type: 'type',
+  bank: 'issuer',
 };
 
 const SHAPES: readonly Shape[] = [
@@ -45,9 +49,19 @@ const SHAPES: readonly Shape[] = [
     name: 'binlist ranges',
     needs: ['iin_start', 'iin_end', 'scheme', 'country'],
     columns: {
-      ...{ start: 'iin_start', end: 'iin_end', country: 'country', scheme: 'scheme', type: 'type', brand: 'brand' },
-      ...{ prepaid: 'prepaid', length: 'number_length', luhn: 'number_luhn' },
-      ...{ bank: 'bank_name', url: 'bank_url', phone: 'bank_phone', city: 'bank_city' },
+      start: 'iin_start',
+      end: 'iin_end',
+      country: 'country',
+      scheme: 'scheme',
+      type: 'type',
+      brand: 'brand',
+      prepaid: 'prepaid',
+      length: 'number_length',
+      luhn: 'number_luhn',
+      bank: 'bank_name',
+      url: 'bank_url',
+      phone: 'bank_phone',
+      city: 'bank_city',
     },
   },
   {
@@ -67,8 +81,11 @@ const SHAPES: readonly Shape[] = [
     name: 'Mastercard account ranges',
     needs: ['account_range_from', 'account_range_to', 'acceptance_brand', 'country'],
     columns: {
-      ...{ start: 'account_range_from', end: 'account_range_to', country: 'country' },
-      ...{ brand: 'brand_product_name', bank: 'company_name' },
+      start: 'account_range_from',
+      end: 'account_range_to',
+      country: 'country',
+      brand: 'brand_product_name',
+      bank: 'company_name',
     },
     more: (facts, cell) => ({ ...MASTERCARD_BRANDS[cell('acceptance_brand').toUpperCase()], ...prepaidByBrand(facts) }),
   },

@@ -11,12 +11,17 @@ const number = z.object({
   length: field(z.int(), {
     response: numberLength,
     cell: (cell) => numberLength.safeParse(Number(cell)).data,
-    ...{ column: 'length', place: wholeNumber(8, 4) },
-    ...{ label: 'Number length', words: (length) => `${length} digits` },
+    column: 'length',
+    place: wholeNumber(8, 4),
+    label: 'Number length',
+    words: (length) => `${length} digits`,
   }),
   luhn: field(z.boolean(), {
-    ...{ ...yesOrNo, column: 'luhn', place: flag(8, 2) },
-    ...{ label: 'Check digit', words: (luhn) => (luhn ? 'Last digit checks the others' : 'None') },
+    ...yesOrNo,
+    column: 'luhn',
+    place: flag(8, 2),
+    label: 'Check digit',
+    words: (luhn) => (luhn ? 'Last digit checks the others' : 'None'),
   }),
 });
 
@@ -24,18 +29,23 @@ const card = z.object({
   scheme: field(z.string(), {
     response: lowerCase(/^[a-z0-9][a-z0-9 /-]{0,39}$/).transform(schemeFromName),
     cell: (cell) => schemeFromName(withoutCardNumber(cell, 40) ?? '') || undefined,
-    ...{ column: 'scheme', place: text(1) },
+    column: 'scheme',
+    place: text(1),
   }),
   /** `debit`, `credit` or similar. */
   type: field(z.string(), {
     response: lowerCase(/^[a-z][a-z -]{0,19}$/),
     cell: (cell) => (/^[a-z][a-z -]{0,19}$/i.test(cell) ? cell.toLowerCase() : undefined),
-    ...{ column: 'type', place: text(2) },
+    column: 'type',
+    place: text(2),
   }),
   brand: field(z.string(), { ...line(100), column: 'brand', place: text(3), label: 'Brand' }),
   prepaid: field(z.boolean(), {
-    ...{ ...yesOrNo, column: 'prepaid', place: flag(8, 0) },
-    ...{ label: 'Prepaid', words: (prepaid) => (prepaid ? 'Yes' : 'No') },
+    ...yesOrNo,
+    column: 'prepaid',
+    place: flag(8, 0),
+    label: 'Prepaid',
+    words: (prepaid) => (prepaid ? 'Yes' : 'No'),
   }),
 });
 
@@ -45,13 +55,15 @@ const bank = z.object({
   url: field(z.string(), {
     response: z.string().transform(bareUrl).pipe(z.string()),
     cell: bareUrl,
-    ...{ column: 'url', place: text(5) },
+    column: 'url',
+    place: text(5),
   }),
   /** In the form of E.164, once it has been completed by the country. */
   phone: field(z.string(), {
     response: line(40).response,
     cell: (cell) => cleanText(cell, 40) || undefined,
-    ...{ column: 'phone', place: text(6) },
+    column: 'phone',
+    place: text(6),
   }),
   city: field(z.string(), { ...line(100), column: 'city', place: text(7) }),
 });
@@ -133,8 +145,19 @@ function addFacts(
   return members;
 }
 
+interface FactRow {
+  label: string;
+  text: string;
+}
+
 /** For pages: the facts that have a label, by part of the record. */
-export function factRows(record: BinRecord) {
+export interface FactRows {
+  number: FactRow[];
+  card: FactRow[];
+  bank: FactRow[];
+}
+
+export function factRows(record: BinRecord): FactRows {
   const rowsOf = (fields: readonly Field[]) =>
     fields.flatMap((field) => {
       const fact = factIn(record, field);

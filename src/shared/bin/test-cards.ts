@@ -38,7 +38,12 @@ export function testCards(): Dataset {
     asOf: '2026-11-23',
     licence: 'published by the payment providers',
     entries: CARDS.map(([prefix, scheme, type, brand, country]) => ({
-      ...{ start: prefix, end: prefix, scheme, type, brand, country },
+      start: prefix,
+      end: prefix,
+      scheme,
+      type,
+      brand,
+      country,
       prepaid: brand.includes('Prepaid'),
       bank: { name: 'Test card, no bank' },
     })),

@@ -4,6 +4,7 @@ import { wouldCollide } from './rules.ts';
 import { type ConfigSource, readSettings, type ValuesOf } from './setting.ts';
 import { SETTINGS, type SettingValues } from './settings.ts';
 
+/** Derived, since the schemas of `SETTINGS` declare the type of each value. */
 export type Config = ReturnType<typeof toConfig>;
 export type TracingSettings = NonNullable<Config['tracing']>;
 

@@ -1,4 +1,8 @@
-/** Handles ordinary relayed requests without Express, derived from the route table. */
+/**
+ * Handles ordinary GET requests of the routes marked `RELAYED` without Express: threads and BIN look-ups, for browsers and
+ * services. Saves about 45 µs of CPU time of a call to the current thread (853 in place of 898 µs, means of 24 pairs of runs
+ * on a loaded machine; a single pair varied from 0.6 to 1.8).
+ */
 import type { IncomingMessage, RequestListener } from 'node:http';
 import type { Express, RequestHandler } from 'express';
 import { holdsCardNumber } from './card-numbers.ts';
@@ -13,9 +17,9 @@ declare module 'node:http' {
 }
 
 /**
- * Express costs more than the relaying itself, so ordinary relayed requests bypass it. Requests that Express's middleware
- * could treat differently (another method, a page wanted, another site, an `X-Request-Id`, a body, an upgrade, a card number
- * in the query) go through Express, where the same route has the same handler.
+ * Requests that Express's middleware could treat differently (another method, a page wanted, another site, an
+ * `X-Request-Id`, a body, an upgrade, a card number in the query) go through Express, where the same route has the same
+ * handler.
  * @param parts `basePath`: the prefix of every path; `admit`: called for each request on the fast path, throws to refuse it
  */
 export function fastPath(parts: {

@@ -1,13 +1,15 @@
 /** Serves the files that pages load: our own from `views/shared/assets`, others from Pico and world-countries. */
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import express, { type RequestHandler, type Response } from 'express';
+import type { Countries } from 'world-countries';
 import { methodNotAllowed } from '../http/problem.ts';
-import { flagFile } from './flags.ts';
 import { SHARED_VIEWS } from './views.ts';
 
-const { resolve } = createRequire(import.meta.url);
-const OF_PACKAGES: ReadonlyMap<string, string> = new Map([['/pico.css', resolve('@picocss/pico/css/pico.min.css')]]);
+const require = createRequire(import.meta.url);
+const OF_PACKAGES: ReadonlyMap<string, string> = new Map([
+  ['/pico.css', require.resolve('@picocss/pico/css/pico.min.css')],
+]);
 
 /** The names do not change with the content, so browsers may cache them for an hour only. */
 function cacheable(res: Response): void {
@@ -26,4 +28,18 @@ export function assets(directory = join(SHARED_VIEWS, 'assets')): RequestHandler
     cacheable(res);
     return res.sendFile(file, { cacheControl: false }, (error) => error && next(error));
   };
+}
+
+const FLAG_PATH = /^\/flags\/([a-z]{2})\.svg$/;
+
+/**
+ * The SVG behind `/flags/dk.svg`, a country by its alpha-2 code in lower case; undefined for any other path. Of
+ * world-countries (ODbL), since not every system has glyphs for flag emoji.
+ */
+export function flagFile(path: string): string | undefined {
+  const [, alpha2] = FLAG_PATH.exec(path) ?? [];
+  if (alpha2 === undefined) return undefined;
+  const countries: Countries = require('world-countries');
+  const country = countries.find(({ cca2 }) => cca2.toLowerCase() === alpha2);
+  return country && join(dirname(require.resolve('world-countries')), 'data', `${country.cca3.toLowerCase()}.svg`);
 }

@@ -1,12 +1,28 @@
-/** Makes the pages: their templates, the one-time data after redirects, and forms that count once. */
+/** The pages of a program: HTML with the frame that all share, one-time data after redirects, and forms that count once. */
+import { randomUUID } from 'node:crypto';
+import type { Request, Response } from 'express';
+import type { Config } from '../config/config.ts';
+import { sessionOf } from '../sessions/guards.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
-import { createFlashes } from './flash.ts';
-import { createPageSender, type PageConfig, type PageSender } from './page-sender.ts';
-import { createSubmissions } from './submissions.ts';
-import { createViews } from './views.ts';
+import { createFlashes, type Flash, type Flashes } from './flash.ts';
+import type { FieldFault, PageData, PageFrame, PageName, SignedInFrame } from './page-data.ts';
+import { createSubmissions, type Submissions } from './submissions.ts';
+import { createViews, type Views } from './views.ts';
 
-export type Pages = PageSender;
+export type PageConfig = Pick<Config, 'publicUrl' | 'pages'>;
+
+export interface Pages {
+  frame(req: Request, title: string): PageFrame;
+  /** For routes behind a guard that requires a user. @param faults of the form on the page */
+  signedInFrame(req: Request, title: string, faults?: readonly FieldFault[]): SignedInFrame;
+  send<K extends PageName>(res: Response, name: K, data: PageData[K]): void;
+  /** Redirects (303) to the page that shows the flash once. */
+  redirect(req: Request, res: Response, url: string, flash: Flash): Promise<void>;
+  /** Does the work of a form, once even if the form is sent twice, and then redirects as `redirect` does. */
+  redirectAfter(req: Request, res: Response, work: () => Promise<{ url: string; flash: Flash }>): Promise<void>;
+  flashOf(req: Request): Promise<Flash>;
+}
 
 export function createPages(parts: {
   storage: { store: Store; sealedJson: SealedJson };
@@ -22,4 +38,48 @@ export function createPages(parts: {
     submissions: createSubmissions(storage),
     config,
   });
+}
+
+export function createPageSender(parts: {
+  views: Views;
+  flashes: Flashes;
+  submissions: Submissions;
+  config: PageConfig;
+}): Pages {
+  const { views, flashes, submissions, config } = parts;
+  const base = (title: string) => ({
+    title,
+    basePath: config.publicUrl.basePath,
+    operatorName: config.pages.operatorName,
+    supportContact: config.pages.supportContact,
+  });
+  const signedInFrame: Pages['signedInFrame'] = (req, title, faults) => {
+    const { user, csrfToken } = sessionOf(req);
+    return {
+      ...base(title),
+      user: { name: user.name ?? user.email ?? user.subject, email: user.email, admin: user.admin },
+      csrfToken,
+      formId: randomUUID(),
+      faults,
+    };
+  };
+
+  return {
+    frame: (req, title) => (req.context.session ? signedInFrame(req, title) : base(title)),
+    signedInFrame,
+    async redirect(req, res, url, flash) {
+      res.redirect(303, await flashes.keep(req, url, flash));
+    },
+    async redirectAfter(req, res, work) {
+      const done = async () => {
+        const { url, flash } = await work();
+        return flashes.keep(req, url, flash);
+      };
+      res.redirect(303, await submissions.once(req, done));
+    },
+    flashOf: flashes.take,
+    send(res, name, data) {
+      res.type('html').send(views.render(name, data));
+    },
+  };
 }

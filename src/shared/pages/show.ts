@@ -10,7 +10,12 @@ declare const html: unique symbol;
 /** HTML that templates print as it is, with `<%~`: every value in it is escaped. */
 export type Html = string & { readonly [html]: true };
 
-export type Show = ReturnType<typeof createShow>;
+export type Show = typeof SHOW & {
+  /** As `time`, and as its distance from now, with the exact time as a tooltip. */
+  ago(iso: string | null | undefined, otherwise?: string): Html;
+  /** A time after "since": the hour if it is less than a day ago, otherwise the date. */
+  since(iso: string): Html;
+};
 
 /** Creates the `Intl` formatter on first use, and once: creating it costs more than rendering a page. */
 function formatter(style: Intl.DateTimeFormatOptions, suffix = ''): (iso: string) => string {
@@ -83,18 +88,16 @@ const SHOW = {
   clip: (text: string, characters: number) => (text.length > characters ? `${text.slice(0, characters)}…` : text),
 };
 
-export function createShow(now: () => number) {
+export function createShow(now: () => number): Show {
   return {
     ...SHOW,
-    /** As `time`, and as its distance from now, with the exact time as a tooltip. */
-    ago: (iso: string | null | undefined, otherwise = '–'): Html => {
+    ago(iso, otherwise = '–') {
       const time = iso == null ? Number.NaN : Date.parse(iso);
       if (iso == null || Number.isNaN(time)) return escapeText(iso ?? otherwise) as Html;
       const attributes = `datetime="${escapeText(iso)}" title="${dateTime(iso)}"`;
       return `<time ${attributes}>${relativeTime(time, now())}</time>` as Html;
     },
-    /** A time after "since": the hour if it is less than a day ago, otherwise the date. */
-    since: (iso: string): Html => {
+    since(iso) {
       const isToday = now() - Date.parse(iso) < DAY_MS;
       const words = isToday ? timeOfDay(iso) : shortDate(iso);
       return `<time datetime="${escapeText(iso)}" title="${escapeText(dateTime(iso))}">${escapeText(words)}</time>` as Html;

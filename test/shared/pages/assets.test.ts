@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import express, { type ErrorRequestHandler } from 'express';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { assets } from '../../../src/shared/pages/assets.ts';
-import { flagFile } from '../../../src/shared/pages/flags.ts';
+import { assets, flagFile } from '../../../src/shared/pages/assets.ts';
 import { ask } from '../../support/ask.ts';
 import { type Served, serve } from '../http/serve.ts';
 

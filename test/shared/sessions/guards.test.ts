@@ -3,7 +3,7 @@ import express, { type ErrorRequestHandler, type Request, type Response } from '
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AppError } from '../../../src/shared/errors.ts';
 import { wantsData, wantsPage } from '../../../src/shared/http/accept.ts';
-import { createPageSender, type PageConfig, type PageSender } from '../../../src/shared/pages/page-sender.ts';
+import { createPageSender, type PageConfig, type Pages } from '../../../src/shared/pages/pages.ts';
 import type { Views } from '../../../src/shared/pages/views.ts';
 import { createSessionGuards, sessionOf } from '../../../src/shared/sessions/guards.ts';
 import type { Session } from '../../../src/shared/sessions/session.ts';
@@ -118,7 +118,7 @@ describe('the frame of a page', () => {
   const views: Views = { render: (...given) => `drawn ${drawn.push(given)}` };
   const flashes = { keep: () => Promise.resolve(''), take: () => Promise.resolve({}) };
   const submissions = { once: () => Promise.resolve('') };
-  let pages: PageSender;
+  let pages: Pages;
   beforeEach(() => {
     pages = createPageSender({ views, flashes, submissions, config: config as PageConfig });
   });

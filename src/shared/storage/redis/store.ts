@@ -5,14 +5,13 @@ import { createAdmission, type RedisDurability } from './admission.ts';
 import type { RandomNumber } from './clients.ts';
 import { openRedisConnection, type RedisConnection } from './connection.ts';
 import { redisCopies } from './copies.ts';
-import { redisCounters } from './counters.ts';
 import { createDurableWrites, type RunWrite } from './durable.ts';
 import { redisIndexes } from './indexes.ts';
-import { redisLeases } from './leases.ts';
 import { redisLogs } from './logs.ts';
 import { createRedisNames, type RedisNames } from './names.ts';
 import { openRedisNotices } from './notices.ts';
-import { redisRecords } from './records.ts';
+import { lifetimeMilliseconds, type RedisParts, redisRecords } from './records.ts';
+import { runScript } from './scripts.ts';
 import { type ClientCertificate, type RedisPlace, type RedisTarget, readTarget } from './target.ts';
 import { redisWalk } from './walk.ts';
 
@@ -97,5 +96,35 @@ function createProbe(place: RedisPlace, runWrite: RunWrite, names: RedisNames): 
         Promise.all([client.setrange(key, MIN_ROOM_BYTES + bytes - 1, '1'), client.append(key, '1'), client.del(key)]),
       );
     await Promise.all(probes.map(probe));
+  };
+}
+
+/** Counters with a lifetime. */
+function redisCounters({ connection, names }: RedisParts): Pick<Store, 'increment' | 'counter'> {
+  return {
+    async increment(key, by, { lifetimeSeconds, limit }) {
+      const args = [by, lifetimeMilliseconds(lifetimeSeconds), limit ?? ''];
+      const value = await connection.run((client) => runScript(client, 'gatehouseIncrement', [names.of(key)], args));
+      return typeof value === 'number' ? value : undefined;
+    },
+    counter: async (key) => Number(await connection.run((client) => client.get(names.of(key)))),
+  };
+}
+
+type LeaseMethods = 'acquireLease' | 'renewLease' | 'releaseLease';
+
+/** Leases: the owner of each by the server's clock, and the fencing number that reveals a stale holder. */
+function redisLeases({ connection, runWrite, names }: RedisParts): Pick<Store, LeaseMethods> {
+  const extend = async (lease: string, ...args: (string | number)[]) =>
+    (await connection.run((client) => runScript(client, 'gatehouseExtend', [names.of(lease)], args))) === 1;
+  return {
+    // As durable as the writes that it protects: if a failover lost the lease, its holder could store nothing.
+    async acquireLease(lease, owner, milliseconds) {
+      const args = [owner, Math.ceil(milliseconds)];
+      const number = await runWrite((client) => runScript(client, 'gatehouseAcquire', [names.of(lease)], args));
+      return typeof number === 'number' ? number : undefined;
+    },
+    renewLease: (lease, owner, milliseconds) => extend(lease, owner, Math.ceil(milliseconds)),
+    releaseLease: (lease, owner) => extend(lease, owner),
   };
 }

@@ -9,7 +9,10 @@ interface Read {
   reject(error: unknown): void;
 }
 
-/** Work is synchronous and changes nothing. Rejects with `storage_unavailable` if the database stays busy, cannot be read or is closed. */
+/**
+ * Work is synchronous and changes nothing. Rejects with `storage_unavailable` if the database stays busy, cannot be read or is
+ * closed.
+ */
 export interface SqliteReader {
   /** Runs work at once. */
   run<T>(work: () => T): Promise<T>;

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { AppError, codeOf } from '../../errors.ts';
 import { once } from '../../once.ts';
+import { isRelaxed } from '../keys.ts';
 import type { Store } from '../store.ts';
 import { unavailable } from '../unavailable.ts';
 import { type CheckpointObserver, type Checkpoints, createCheckpoints } from './checkpoints.ts';
 import { noteCleanStop } from './clean-stop.ts';
 import { sqliteCopies } from './copies.ts';
-import { sqliteCounters } from './counters.ts';
 import { openDatabase } from './database.ts';
 import { sqliteIndexes } from './indexes.ts';
 import { sqliteLeases } from './leases.ts';
@@ -16,6 +16,7 @@ import { createLogFlush, type FlushObserver, openLog } from './log-flush.ts';
 import { END_USE } from './log-state.ts';
 import { sqliteLogs } from './logs.ts';
 import { sqliteNotices } from './notices.ts';
+import type { SqliteParts } from './parts.ts';
 import { sqliteProbe } from './probe.ts';
 import { createSqliteReader } from './reader.ts';
 import { sqliteRecords } from './records.ts';
@@ -118,4 +119,28 @@ async function closeDatabase(database: DatabaseSync, retry: RetryOptions): Promi
   } finally {
     database.close();
   }
+}
+
+/** Counters with a lifetime. */
+function sqliteCounters({ database, clock, read, write }: SqliteParts): Pick<Store, 'increment' | 'counter'> {
+  const select = database.prepare('SELECT value, expires_at FROM counters WHERE key = ? AND expires_at > ?');
+  const upsert = database.prepare(`
+    INSERT INTO counters (key, value, expires_at) VALUES (?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at`);
+  const find = (key: string, now: number) => select.get(key, now) as { value: number; expires_at: number } | undefined;
+
+  return {
+    increment(key, by, { lifetimeSeconds, limit }) {
+      const increment = () => {
+        const now = clock();
+        const counter = find(key, now);
+        const value = (counter?.value ?? 0) + by;
+        if (limit !== undefined && value > limit) return undefined;
+        upsert.run(key, value, counter?.expires_at ?? Math.ceil(now + lifetimeSeconds * 1000));
+        return value;
+      };
+      return write(increment, { relaxed: isRelaxed(key) });
+    },
+    counter: (key) => read(() => find(key, clock())?.value ?? 0),
+  };
 }
