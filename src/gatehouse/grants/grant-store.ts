@@ -4,10 +4,11 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { rememberedOfEach } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
+import { createOpenedRecords, type RecordReading } from '../../shared/storage/opened-records.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
-import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
+import type { Store, Write } from '../../shared/storage/store.ts';
 import { createConnectionIds } from './connection-ids.ts';
 import { type ConnectionIndex, connectionOf, type ListedConnection, memberOf } from './connection-index.ts';
 import { type Grant, type ReadableGrant, type StoredGrant, seenBy } from './grant.ts';
@@ -24,12 +25,7 @@ interface SaveOptions {
 }
 
 /** A read of a grant that starts before the user is authenticated. */
-export interface GrantReading {
-  key: string;
-  /** The grant as this process opened it before; current where `record` is `unchanged`. */
-  cached: OpenedGrant | undefined;
-  record: Promise<StoredRecord | 'unchanged' | undefined>;
-}
+export type GrantReading = RecordReading<OpenedGrant>;
 
 /** Share of the heap for opened grants. */
 const GRANTS_SHARE = 1 / 16;
@@ -114,24 +110,22 @@ export function createGrantStore(parts: {
     return entry;
   };
 
-  const read = (key: string): GrantReading => {
-    const cached = opened.get(key);
-    return { key, cached, record: store.getUnless(key, cached?.version) };
-  };
+  const records = createOpenedRecords<OpenedGrant, StoredGrant>({
+    store,
+    cache: opened,
+    async open(key, { value, version }) {
+      try {
+        return remember(key, value, JSON.parse(await sealer.open(value, key)) as Grant, version);
+      } catch (error) {
+        if (error instanceof SealError) return { unreadable: error, version };
+        throw error;
+      }
+    },
+  });
 
   const open = async (userId: string, appId: string, prefetched?: GrantReading): Promise<StoredGrant | undefined> => {
     const key = keys.grant(userId, appId);
-    const { cached, record: reading } = prefetched?.key === key ? prefetched : read(key);
-    const record = await reading;
-    if (record === 'unchanged') return cached;
-    if (!record) return undefined;
-    try {
-      const grant = JSON.parse(await sealer.open(record.value, key)) as Grant;
-      return remember(key, record.value, grant, record.version);
-    } catch (error) {
-      if (error instanceof SealError) return { unreadable: error, version: record.version };
-      throw error;
-    }
+    return prefetched?.key === key ? records.finish(prefetched) : records.find(key);
   };
 
   const load = async (
@@ -161,7 +155,7 @@ export function createGrantStore(parts: {
     loadStored: open,
 
     prefetch(userId, appId) {
-      const reading = read(keys.grant(userId, appId));
+      const reading = records.read(keys.grant(userId, appId));
       // `load` reports a failure; without this, a read that is never used would be an unhandled rejection.
       reading.record.catch(() => undefined);
       return reading;

@@ -1,6 +1,7 @@
 /** Stores the users, from their first sign-in on: who they are, and whether something may be made for them. */
 import { rememberedOfEach } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
+import { createOpenedRecords } from '../../shared/storage/opened-records.ts';
 import { decodeCursor } from '../../shared/storage/paging.ts';
 import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
 import { createUserSearch, type MatchingUsers, normalised, type PageRequest, termChanges } from './user-search.ts';
@@ -128,14 +129,16 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
   // Needed for each relayed call of a service. An entry is current only if the store says that its version is.
   const states = rememberedOfEach<{ version: number; state: UserState }>(USERS_SHARE);
-  const stateOf = async (id: string): Promise<UserState> => {
-    const cached = states.get(id);
-    const stored = await store.getUnless(keys.user(id), cached?.version);
-    if (stored === 'unchanged') return cached?.state ?? 'unknown';
-    const state = stateIn(stored);
-    if (stored) states.set(id, { version: stored.version, state });
-    return state;
-  };
+  const records = createOpenedRecords({
+    store,
+    cache: states,
+    async open(key, stored) {
+      const entry = { version: stored.version, state: stateIn(stored) };
+      states.set(key, entry);
+      return entry;
+    },
+  });
+  const stateOf = async (id: string): Promise<UserState> => (await records.find(keys.user(id)))?.state ?? 'unknown';
 
   /** Repeats the read and the change if the record was changed in between. @returns undefined where `next` changes nothing */
   const change = async (id: string, next: (user: User | undefined) => User | undefined): Promise<User | undefined> => {

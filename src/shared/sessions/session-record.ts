@@ -3,6 +3,7 @@ import type { SessionData } from 'express-session';
 import { AppError } from '../errors.ts';
 import { rememberedOfEach } from '../remembered.ts';
 import { hashOf, keys } from '../storage/keys.ts';
+import { createOpenedRecords } from '../storage/opened-records.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store, Write } from '../storage/store.ts';
 import type { IssuedIdToken, Session, StoredSession } from './session.ts';
@@ -37,6 +38,7 @@ interface OpenedSession {
 
 /** Not sealed: forging a tombstone only ends a session, as deleting the record would. */
 const TOMBSTONE = 'ended';
+const hashInKey = (key: string) => key.slice(key.indexOf('{') + 1, -1);
 /** Share of the heap. */
 const RECORDS_SHARE = 1 / 16;
 /** Estimated size of a session object in memory, beside its strings. */
@@ -113,22 +115,22 @@ export function createSessionRecords(parts: {
   // Each read asks the store for the version: a cached entry is used only if it is still the current one.
   const opened = rememberedOfEach<OpenedSession>(RECORDS_SHARE);
 
-  const remember = (hash: string, sealed: string, stored: StoredSession | undefined, version: number) => {
-    const entry: OpenedSession = { version, stored, session: stored && sessionOf(hash, stored) };
-    opened.set(hash, entry, sealed.length + SESSION_CHARACTERS);
+  const remember = (key: string, sealed: string, stored: StoredSession | undefined, version: number) => {
+    const entry: OpenedSession = { version, stored, session: stored && sessionOf(hashInKey(key), stored) };
+    opened.set(key, entry, sealed.length + SESSION_CHARACTERS);
     return entry;
   };
 
+  const records = createOpenedRecords<OpenedSession>({
+    store,
+    cache: opened,
+    async open(key, { value, version }) {
+      const stored = value === TOMBSTONE ? undefined : await sealedJson.open<StoredSession>(value, key);
+      return remember(key, value, stored, version);
+    },
+  });
   /** `session` is undefined if it was ended or cannot be opened. The caller checks whether it has expired. */
-  const find = async (hash: string) => {
-    const cached = opened.get(hash);
-    const record = await store.getUnless(keys.session(hash), cached?.version);
-    if (record === 'unchanged') return cached;
-    if (!record) return undefined;
-    const { value, version } = record;
-    const stored = value === TOMBSTONE ? undefined : await sealedJson.open<StoredSession>(value, keys.session(hash));
-    return remember(hash, value, stored, version);
-  };
+  const find = (hash: string) => records.find(keys.session(hash));
 
   const isValid = (session: Session | undefined): session is Session => !!session && session.expiresAt > clock();
 
@@ -142,7 +144,7 @@ export function createSessionRecords(parts: {
       writes.push({ put: idTokenKey, value: sealed, lifetimeSeconds: lifetimes.maxSeconds });
     }
     const version = await store.write(writes);
-    return version === undefined ? undefined : remember(hash, value, session, version);
+    return version === undefined ? undefined : remember(put, value, session, version);
   };
 
   const endHashed = async (hash: string): Promise<void> => {
@@ -223,7 +225,7 @@ export function createSessionRecords(parts: {
       return record !== undefined && record.value !== TOMBSTONE;
     },
 
-    lastKnown: (hash) => opened.peek(hash)?.session,
+    lastKnown: (hash) => opened.peek(keys.session(hash))?.session,
 
     async write(sessionId, { idToken, ...rest }, { isListed = false } = {}) {
       const hash = hashOf(sessionId);
