@@ -120,13 +120,13 @@ export interface SchemaVersion {
  * The version of this program. `version` rises with each release that stores something in a new form, and `oldestReader` if
  * programs of the version before cannot read that form. A new field raises neither, because older programs preserve it.
  */
-export const SCHEMA: SchemaVersion = { version: 4, oldestReader: 4 };
+export const SCHEMA: SchemaVersion = { version: 5, oldestReader: 5 };
 
 /**
  * The `version` of the oldest storage that this program can read. Until 1.0.0, each change of a stored form raises it and both
  * numbers of `SCHEMA`. Then it stays: a storage that a later release has opened still has records that 1.0.0 wrote.
  */
-export const OLDEST_READABLE = 4;
+export const OLDEST_READABLE = 5;
 
 /** The kind of a key: the word before the first colon or brace. */
 export function kindOf(key: string): string {

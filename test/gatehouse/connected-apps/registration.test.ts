@@ -31,6 +31,19 @@ const PLACES: readonly Place[] = [
     (name): Place => [`endpoints.${name}`, (app, url) => ({ ...app, endpoints: { ...app.endpoints, [name]: url } })],
   ),
 ];
+/** What each of them gets at most. */
+const ROLES: Record<string, 'refresh tokens' | 'access tokens' | 'neither'> = {
+  discoveryUrl: 'refresh tokens',
+  'endpoints.token': 'refresh tokens',
+  'endpoints.revocation': 'refresh tokens',
+  'endpoints.introspection': 'refresh tokens',
+  apiBaseUrl: 'access tokens',
+  'account.url': 'access tokens',
+  'endpoints.userinfo': 'access tokens',
+  'endpoints.authorization': 'neither',
+  'endpoints.endSession': 'neither',
+  'endpoints.jwks': 'neither',
+};
 const withHosts = (app: App, hosts: string[]): App => ({ ...app, apiBaseUrlFrom: { member: MEMBER, hosts } });
 
 const label = fc.stringMatching(/^[a-z]{1,6}$/);
@@ -75,13 +88,19 @@ describe('R116 tokens of an app', () => {
   test('have the issuer and client ID of the app, and its origins once and in order', () => {
     const one: App = {
       ...{ issuer: 'https://idp.test/{tenantid}', clientId: 'c1', discoveryUrl: 'https://idp.test/metadata' },
-      ...{ endpoints: { token: 'https://b.test:8443/t', jwks: undefined }, apiBaseUrl: 'https://a.test/v1' },
+      endpoints: {
+        ...{ token: 'https://b.test:8443/t', revocation: 'https://b.test:8443/r', introspection: undefined },
+        ...{ userinfo: 'https://users.test/', authorization: 'https://login.test/a' },
+        ...{ endSession: 'https://login.test/out', jwks: 'https://keys.test/' },
+      },
+      apiBaseUrl: 'https://a.test/v1',
       ...{ account: { field: 'id' }, apiBaseUrlFrom: { member: MEMBER, hosts: ['api.test', '.api.test'] } },
     };
     const { issuer, clientId } = one;
-    const providerOrigins = ['https://b.test:8443', 'https://idp.test'];
-    const apiOrigins = ['.api.test', 'api.test', 'https://a.test'];
-    expect(registrationOf(one)).toEqual({ issuer, clientId, providerOrigins, apiOrigins });
+    const refreshTokenOrigins = ['https://b.test:8443', 'https://idp.test'];
+    const accessTokenOrigins = ['.api.test', 'api.test', 'https://a.test', 'https://users.test'];
+    const otherOrigins = ['https://keys.test', 'https://login.test'];
+    expect(registrationOf(one)).toEqual({ issuer, clientId, refreshTokenOrigins, accessTokenOrigins, otherOrigins });
   });
 
   test.each(PLACES)('may not go to a new host in %s', (_name, set) => {
@@ -112,7 +131,11 @@ describe('R116 tokens of an app', () => {
     );
   });
 
-  test.each(PLACES)('may go to a host in %s that the app named elsewhere', (_name, set) => {
+  test('have a role for each field that names a place', () => {
+    expect(Object.keys(ROLES).sort()).toEqual(PLACES.map(([name]) => name).sort());
+  });
+
+  test.each(PLACES)('may go to the host of the issuer in %s', (_name, set) => {
     fc.assert(
       fc.property(app, path, (one, rest) => {
         expect(isUsable(one, set(one, new URL(one.issuer).origin + rest))).toBe(true);
@@ -120,16 +143,32 @@ describe('R116 tokens of an app', () => {
     );
   });
 
-  test.each(PLACES)('may go to a host of the API only in fields of the API, not in %s', (name, set) => {
+  test.each(PLACES)('may go in %s to a host of another field only if it may get as much there', (name, set) => {
     fc.assert(
-      fc.property(app, path, fc.constantFrom('apiBaseUrl', 'account.url'), (one, rest, field) => {
-        const [, setApi] = PLACES.find(([place]) => place === field) as Place;
-        const before = setApi(one, `https://${NEW_HOST}/v1`);
+      fc.property(app, path, fc.constantFrom(...PLACES), (one, rest, [other, setOther]) => {
+        const before = setOther(one, `https://${NEW_HOST}/v1`);
+        const [may, needs] = [ROLES[other], ROLES[name]];
         expect(isUsable(before, set(before, `https://${NEW_HOST}${rest}`))).toBe(
-          ['apiBaseUrl', 'account.url'].includes(name),
+          may === 'refresh tokens' || may === needs,
         );
       }),
     );
+  });
+
+  test('are set aside with the path of the field that names a host of another role', () => {
+    const endpoints = {
+      token: 'https://b.test/t',
+      endSession: 'https://login.test/out',
+      userinfo: 'https://users.test/',
+    };
+    const one: App = { issuer: 'https://idp.test', clientId: 'c1', endpoints, apiBaseUrl: 'https://a.test/v1' };
+    const pathsOf = (changes: Partial<App>) => newDestinations(stored(one), { ...one, ...changes });
+    for (const host of ['https://login.test', 'https://users.test', 'https://a.test'])
+      expect(pathsOf({ endpoints: { ...endpoints, token: host } })).toEqual([['endpoints', 'token']]);
+    expect(pathsOf({ apiBaseUrl: 'https://login.test' })).toEqual([['apiBaseUrl']]);
+    expect(pathsOf({ apiBaseUrl: 'https://users.test' })).toEqual([]);
+    expect(pathsOf({ endpoints: { ...endpoints, jwks: 'https://a.test' } })).toEqual([['endpoints', 'jwks']]);
+    expect(pathsOf({ endpoints: { ...endpoints, jwks: 'https://b.test', userinfo: 'https://b.test' } })).toEqual([]);
   });
 
   test('are set aside exactly where a field is named', () => {

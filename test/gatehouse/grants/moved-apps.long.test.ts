@@ -24,6 +24,13 @@ let inFile: string;
 const filesOf = (provider: HostileProvider, changes: App = {}): App =>
   provider.app(site.url, { id: 'files', name: 'Files', signIn: undefined, ...changes });
 
+/** Its users sign out at the stranger, which gets no other token. */
+const signedOutElsewhere = (endpoints: App = {}, changes: App = {}): App =>
+  filesOf(home, {
+    endpoints: { ...home.handSetEndpoints(), endSession: `${stranger.issuer}/end_session`, ...endpoints },
+    ...changes,
+  });
+
 /** Writes these apps into the file, beside the one that users sign in with, and starts again. */
 async function restartWith(...apps: App[]): Promise<void> {
   const text = JSON.stringify([home.app(site.url), ...apps]);
@@ -45,6 +52,14 @@ async function tokensOfUser(): Promise<string[]> {
 }
 
 const connection = async () => (await sessionOf(site, agent)).connections.find(({ app }) => app === 'files');
+
+async function connectAnew(): Promise<void> {
+  await disconnect(site, agent, 'files').catch(() => undefined);
+  await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Connect' });
+  expect(await connection()).toMatchObject({ health: 'active' });
+}
+
+const expired = () => ({ obtainedAt: Date.now() - 3_600_000, expiresAt: Date.now() - 1_000 });
 
 /** Asks for everything that could send a token of the app somewhere. */
 async function useEverything(): Promise<unknown[]> {
@@ -82,11 +97,7 @@ afterAll(async () => {
 beforeEach(async () => {
   await restartWith(filesOf(home));
   home.reset();
-  if ((await connection())?.health !== 'active') {
-    await disconnect(site, agent, 'files').catch(() => undefined);
-    await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Connect' });
-  }
-  expect(await connection()).toMatchObject({ health: 'active' });
+  if ((await connection())?.health !== 'active') await connectAnew();
   stranger.reset();
 });
 
@@ -114,6 +125,23 @@ describe('R116 a file that changes', () => {
     },
   );
 
+  test.each<[string, () => App, object]>([
+    ['its refresh token', () => signedOutElsewhere({ token: `${stranger.issuer}/token` }), expired],
+    ['its access token', () => signedOutElsewhere({}, { apiBaseUrl: stranger.issuer }), () => ({})],
+    ['its access token by userinfo', () => signedOutElsewhere({ userinfo: `${stranger.issuer}/userinfo` }), () => ({})],
+  ])('sends a host where users sign out nothing else: %s', async (_what, moved, changeOfGrant) => {
+    await restartWith(signedOutElsewhere());
+    await connectAnew();
+    const tokens = await tokensOfUser();
+    await desk.change(userId, changeOfGrant as typeof expired, 'files');
+    await restartWith(moved());
+    expect(await useEverything()).not.toContain(200);
+    expectNothingAt(stranger, tokens);
+    expect(await connection()).toMatchObject({ health: 'reconnect_needed', cause: 'registration_changed' });
+    await restartWith(signedOutElsewhere());
+    expect((await getJson(agent, `${site.url}/threads/current?app=files`)).status).toBe(200);
+  });
+
   test('lists and counts the connections that it sets aside, once in the audit trail', async () => {
     await restartWith(filesOf(stranger));
     const inState = async () =>
@@ -131,8 +159,7 @@ describe('R116 a file that changes', () => {
 
   test('an idle connection is not checked at the other provider', async () => {
     const tokens = await tokensOfUser();
-    const idle = { obtainedAt: Date.now() - 3_600_000, expiresAt: Date.now() - 1_000 };
-    await desk.change(userId, () => idle, 'files');
+    await desk.change(userId, expired, 'files');
     await restartWith(filesOf(stranger));
     const place = async () => (await desk.store.get('connection-check:files'))?.version;
     const before = await place();
@@ -162,7 +189,11 @@ describe('R116 a file that changes', () => {
 });
 
 describe('R116 a pending request', () => {
-  test('does not send its code to a token endpoint that moved meanwhile', async () => {
+  test.each<[string, () => App, () => App]>([
+    ['', () => filesOf(home), () => filesOf(home, { endpoints: stranger.handSetEndpoints() })],
+    [' to where users sign out', signedOutElsewhere, () => signedOutElsewhere({ token: `${stranger.issuer}/token` })],
+  ])('does not send its code to a token endpoint that moved meanwhile%s', async (_where, app, moved) => {
+    await restartWith(app());
     const csrf = (await sessionOf(site, agent)).csrfToken;
     const started = await agent.request(`${site.url}/connections/files`, {
       method: 'POST',
@@ -171,7 +202,7 @@ describe('R116 a pending request', () => {
     });
     const provider = await fetch(started.headers.get('location') ?? '', { redirect: 'manual' });
     const callback = provider.headers.get('location') ?? '';
-    await restartWith(filesOf(home, { endpoints: stranger.handSetEndpoints() }));
+    await restartWith(moved());
     const page = await agent.get(callback);
     expect(page.status).toBe(400);
     expect(page.body).toContain('The settings of this app changed');
@@ -215,6 +246,33 @@ describe('R116 the administration', () => {
         [pointer],
       ]);
     }
+    await disconnect(site, agent, 'files');
+    expect((await admin.call('DELETE', '/connected-apps/files')).status).toBe(204);
+  });
+
+  test('refuses to move tokens to a host of the app that gets none, and takes a move to its provider', async () => {
+    await disconnect(site, agent, 'files');
+    await restartWith();
+    expect((await admin.call('POST', '/connected-apps', asRegistered(signedOutElsewhere()))).status).toBe(201);
+    await connectAnew();
+    const tokens = await tokensOfUser();
+    const put = async (app: App) => {
+      const { json: current } = await admin.call('GET', '/connected-apps/files');
+      return admin.call('PUT', '/connected-apps/files', { ...asRegistered(app), version: current.version });
+    };
+    for (const [pointer, app] of [
+      ['#/endpoints/token', signedOutElsewhere({ token: `${stranger.issuer}/token` })],
+      ['#/endpoints/revocation', signedOutElsewhere({ revocation: `${stranger.issuer}/revocation` })],
+      ['#/endpoints/userinfo', signedOutElsewhere({ userinfo: `${stranger.issuer}/userinfo` })],
+      ['#/apiBaseUrl', signedOutElsewhere({}, { apiBaseUrl: stranger.issuer })],
+    ] as const) {
+      const { status, json } = await put(app);
+      expect([status, json.errors]).toEqual([400, [expect.objectContaining({ pointer, rule: 'has_connections' })]]);
+    }
+    await useEverything();
+    expectNothingAt(stranger, tokens);
+    expect((await put(filesOf(home, { endpoints: home.handSetEndpoints() }))).status).toBe(200);
+    expect(await connection()).toMatchObject({ health: 'active' });
     await disconnect(site, agent, 'files');
     expect((await admin.call('DELETE', '/connected-apps/files')).status).toBe(204);
   });

@@ -113,6 +113,12 @@ test('R116 the fingerprint of an app changes with its registration and its scope
   ])
     expect(fingerprint(changes)).not.toBe(fingerprint());
   expect(fingerprint()).toMatch(/^[\w-]{22}$/);
+  // The code and its verifier would go to a host that gets neither.
+  for (const role of ['endSession', 'jwks', 'userinfo']) {
+    const endpoints = { token: 'https://idp.test/token', [role]: 'https://other.test/' };
+    const moved = { ...endpoints, token: 'https://other.test/token' };
+    expect(fingerprint({ endpoints: moved })).not.toBe(fingerprint({ endpoints }));
+  }
 });
 
 test('R9 it is taken once, however many ask at the same time, and by its browser alone', async () => {
