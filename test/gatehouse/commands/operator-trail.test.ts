@@ -45,7 +45,7 @@ test('R88 each change of a command has its entry before it is made', async () =>
 });
 
 test.each([
-  ['not_done: storage_unavailable', new AppError('storage_unavailable')],
+  ['unknown: storage_unavailable', new AppError('storage_unavailable', { detail: 'The disk is full.' })],
   ['not_done: version_conflict', new AppError('version_conflict')],
   ['not_done: internal', new TypeError('a fault of ours')],
 ])('R88 a command that fails says so in the trail for each: %s', async (outcome, error) => {
