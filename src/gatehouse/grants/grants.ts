@@ -14,7 +14,7 @@ import { createAuthorizedFetch } from './authorized-fetch.ts';
 import { createConnectLinks } from './connect-links.ts';
 import { createConnectionCheck } from './connection-check.ts';
 import { createConnectionIndex } from './connection-index.ts';
-import { createConnections } from './connections.ts';
+import { createConnections, type EndedBy } from './connections.ts';
 import { createDisconnectEveryone } from './disconnect-everyone.ts';
 import { createGrantStore } from './grant-store.ts';
 import { createGrantImports } from './imported-grant.ts';
@@ -100,9 +100,9 @@ export function createGrants(parts: {
      * Ends the connections of an app that was deleted a moment ago, which a callback stored meanwhile. Those that come later find
      * that the app is gone.
      */
-    async endLeft(app: ConnectedApp): Promise<void> {
+    async endLeft(app: ConnectedApp, by: EndedBy): Promise<void> {
       const { items } = await index.page({ appId: app.id, limit: MAX_LEFT });
-      await Promise.all(items.map(({ userId }) => connections.end(userId, app.id, {}, undefined, app)));
+      await Promise.all(items.map(({ userId }) => connections.end(userId, app.id, by, undefined, app)));
     },
     /** As `countSetAside`. */
     countSetAside: (after: ConnectedAppRegistration, before?: ConnectedApp) =>

@@ -4,6 +4,7 @@ import type { InputFault } from '../../../shared/config/input-faults.ts';
 import { AppError } from '../../../shared/errors.ts';
 import type { Outbound } from '../../../shared/outbound/outbound.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../../../shared/provider/connected-app.ts';
+import { actorOf } from '../../../shared/sessions/actor.ts';
 import { capitalised } from '../../../shared/text.ts';
 import type { ChangeTrail } from '../../audit/audit-change.ts';
 import type { AuditEvent } from '../../audit/kinds.ts';
@@ -22,6 +23,7 @@ import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
 import { addressFaults, coherenceFaults } from '../../connected-apps/registration-rules.ts';
 import type { ScheduledChecks } from '../../connected-apps/scheduled-checks.ts';
 import type { ConnectLinks } from '../../grants/connect-links.ts';
+import type { EndedBy } from '../../grants/connections.ts';
 import { audited } from '../change.ts';
 import type { ChangedApp, NewApp } from './view.ts';
 import type { Withdraw } from './withdrawal.ts';
@@ -42,7 +44,7 @@ export function createConnectedAppChanges(parts: {
   countSetAside: CountSetAside;
   links: Pick<ConnectLinks, 'revokeAll'>;
   /** Ends the connections of an app that was deleted a moment ago. */
-  endLeft: (app: ConnectedApp) => Promise<void>;
+  endLeft: (app: ConnectedApp, by: EndedBy) => Promise<void>;
   checks: Pick<ScheduledChecks, 'forget'>;
 }) {
   const { apps, registry, audit, examine, withdraw, countConnections, countSetAside, links, endLeft, checks } = parts;
@@ -143,17 +145,22 @@ export function createConnectedAppChanges(parts: {
      * @param version undefined: any version
      */
     async remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp> {
-      if (!registry.isFromFile(id) && (await removedUnreadable(req, id))) return {};
+      if (!registry.isFromFile(id)) {
+        if (await removedUnreadable(req, id)) return {};
+        // The result of an earlier deletion may have been unknown.
+        if (!(await registry.find(id))) await forget(id);
+      }
       const { app, version: current, management } = await existing(id);
       if (version !== undefined && version !== current) throw conflict();
       await refuseConnected(id);
       const target = { kind: 'connected_app', id, name: app.name };
       await audited(audit, req, { event: 'connected_app.deleted', target }, async () => {
-        if (!(await registry.remove(id, current))) throw conflict();
+        if (!(await isRemoved(id, current))) throw conflict();
       });
+      const { actor: by, ...origin } = actorOf(req);
       let withdrawal: Withdrawal | undefined;
       try {
-        await Promise.all([links.revokeAll({ app: id }), checks.forget(id), endLeft(app)]);
+        await Promise.all([forget(id), endLeft(app, { by, origin })]);
       } finally {
         // Also if the storage failed: nothing would repeat it.
         withdrawal = management && (await withdraw(req, app, management));
@@ -162,14 +169,29 @@ export function createConnectedAppChanges(parts: {
     },
   };
 
+  /** What is stored about an app that is gone, apart from connections. */
+  async function forget(id: string): Promise<void> {
+    await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
+  }
+
+  /** Reads the app again if the storage did not respond in time: it may be gone, and then the rest has to follow. */
+  async function isRemoved(id: string, version: number): Promise<boolean> {
+    try {
+      return await registry.remove(id, version);
+    } catch (error) {
+      if (await registry.find(id)) throw error;
+      return true;
+    }
+  }
+
   /** An app that cannot be opened, because its key is gone, can only be deleted. As for others, connections are ended before. */
   async function removedUnreadable(req: Request, id: string): Promise<boolean> {
     if (!(await registry.isUnreadable(id))) return false;
     await refuseConnected(id);
     const entry = { event: 'connected_app.deleted', target: { kind: 'connected_app', id } } as const;
-    const isRemoved = await audited(audit, req, entry, () => registry.removeUnreadable(id));
-    await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
-    return isRemoved;
+    const isDone = await audited(audit, req, entry, () => registry.removeUnreadable(id));
+    await forget(id);
+    return isDone;
   }
 }
 

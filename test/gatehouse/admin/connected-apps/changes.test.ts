@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Request } from 'express';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createConnectedAppChanges } from '../../../../src/gatehouse/admin/connected-apps/changes.ts';
 import type { ChangedApp } from '../../../../src/gatehouse/admin/connected-apps/view.ts';
 import type { AuditEntry } from '../../../../src/gatehouse/audit/kinds.ts';
@@ -15,10 +15,12 @@ import {
 import { applyApps } from '../../../../src/gatehouse/connected-apps/apply.ts';
 import { createCurrentApps } from '../../../../src/gatehouse/connected-apps/current-apps.ts';
 import type { ConnectedAppRegistration } from '../../../../src/shared/provider/connected-app.ts';
+import { actorOf, originOf } from '../../../../src/shared/sessions/actor.ts';
 import { keys } from '../../../../src/shared/storage/keys.ts';
 import { createSealedJson } from '../../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../../src/shared/storage/store.ts';
+import { unavailable } from '../../../../src/shared/storage/unavailable.ts';
 import { PLATFORM } from '../../../support/apps.ts';
 import { makeSealer } from '../../../support/encryption-keys.ts';
 
@@ -34,6 +36,8 @@ let before: RegisteredApp;
 let outcomes: (string | undefined)[];
 /** How many connections there are, each time that they are counted. */
 let counts: number[];
+/** What was done for the app that is gone, in order, each with its arguments. */
+let rest: unknown[][];
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-changes-'));
   store = await createSqliteStore({ directory });
@@ -42,7 +46,7 @@ beforeEach(async () => {
   });
   const made = await registry.create(HOME, 's1', { management } as never);
   if (!made) throw new Error('The id is taken.');
-  [before, outcomes] = [made, []];
+  [before, outcomes, rest, counts] = [made, [], [], []];
 });
 afterEach(async () => {
   await registry.close();
@@ -53,10 +57,13 @@ afterEach(async () => {
 const count = async () => counts.shift() ?? 0;
 const changes = () =>
   createConnectedAppChanges({
-    ...{ apps: { list: () => [] }, registry, examine: async () => undefined, withdraw: async () => undefined },
+    ...{ apps: { list: () => [] }, registry, examine: async () => undefined },
+    withdraw: async () => void rest.push(['withdraw']),
     audit: { trail: { append: async ({ outcome }: AuditEntry) => void outcomes.push(outcome) }, note: () => undefined },
-    ...{ countConnections: count, countSetAside: count, links: { revokeAll: async () => undefined } },
-    ...{ endLeft: async () => undefined, checks: { forget: async () => undefined } },
+    ...{ countConnections: count, countSetAside: count },
+    links: { revokeAll: async (of: object) => void rest.push(['links', of]) },
+    endLeft: async ({ id }: { id: string }, by: object) => void rest.push(['endLeft', id, by]),
+    checks: { forget: async (id: string) => void rest.push(['checks', id]) },
   } as unknown as Parameters<typeof createConnectedAppChanges>[0]);
 const move = () =>
   changes().replace(req, HOME.id, { ...AWAY, version: before.version, clientSecret: 's2' } as ChangedApp);
@@ -89,4 +96,55 @@ test('R117 an app that cannot be opened is not deleted while users are connected
   expect(await registry.isUnreadable(HOME.id)).toBe(true);
   await changes().remove(req, HOME.id, undefined);
   expect(await registry.isUnreadable(HOME.id)).toBe(false);
+});
+
+describe('a deletion of an app to which the storage responds too late', () => {
+  /** @param failingReads how many reads of the app fail afterwards */
+  function respondLate(isMade: boolean, failingReads = 0): void {
+    const { remove, find } = registry;
+    let isLate = false;
+    registry = {
+      ...registry,
+      async remove(...given) {
+        if (isMade) await remove(...given);
+        isLate = true;
+        throw unavailable('No response in time');
+      },
+      async find(id) {
+        if (isLate && failingReads > 0) {
+          failingReads -= 1;
+          throw unavailable('No response in time');
+        }
+        return find(id);
+      },
+    };
+  }
+  const remove = () => changes().remove(req, HOME.id, undefined);
+  const ended = [
+    ['links', { app: HOME.id }],
+    ['checks', HOME.id],
+  ];
+
+  test('R117 goes on where the app is gone, as any other', async () => {
+    respondLate(true);
+    await remove();
+    expect([rest, outcomes]).toEqual([
+      [...ended, ['endLeft', HOME.id, { by: actorOf(req).actor, origin: originOf(req) }], ['withdraw']],
+      [undefined],
+    ]);
+  });
+
+  test('R88 is unknown where the app is still there', async () => {
+    respondLate(false);
+    await expect(remove()).rejects.toMatchObject({ code: 'storage_unavailable', detail: expect.anything() });
+    expect([rest, outcomes]).toEqual([[], [undefined, 'unknown: storage_unavailable']]);
+  });
+
+  test('R114 ends its connect links when it is repeated, where the app could not be read again', async () => {
+    respondLate(true, 1);
+    await expect(remove()).rejects.toMatchObject({ code: 'storage_unavailable' });
+    expect([rest, outcomes]).toEqual([[], [undefined, 'unknown: storage_unavailable']]);
+    await expect(remove()).rejects.toMatchObject({ code: 'not_found' });
+    expect([rest, outcomes]).toEqual([ended, [undefined, 'unknown: storage_unavailable']]);
+  });
 });
