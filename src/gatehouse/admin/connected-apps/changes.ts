@@ -17,6 +17,7 @@ import {
   secretAfter,
   secretFaults,
   sharedIssuerFaults,
+  takeBackMove,
 } from '../../connected-apps/change-rules.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
@@ -131,10 +132,7 @@ export function createConnectedAppChanges(parts: {
         async () => {
           const made = await registry.replace(before, registration, secretAfter(registration, clientSecret));
           if (!made) throw conflict();
-          // Once more: a callback may have stored a connection since they were counted. One that stores it later sees the change.
-          const faults = await movedFaults(before.app, registration, countSetAside);
-          if (faults.length > 0) await registry.replace({ ...before, version: made.version }, before.app, 'kept');
-          refuseIf(faults);
+          refuseIf(await takeBackMove(registry, before, registration, countSetAside));
           return made;
         },
       );

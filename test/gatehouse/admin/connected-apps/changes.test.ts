@@ -26,6 +26,7 @@ import { makeSealer } from '../../../support/encryption-keys.ts';
 
 const req = { context: { address: '192.0.2.1', id: 'r1', route: '' } } as unknown as Request;
 const { clientSecret: _, ...HOME } = PLATFORM;
+const CONNECTED = { code: 'invalid_request', faults: [{ rule: 'has_connections' }] };
 const AWAY = { ...HOME, issuer: 'https://elsewhere.test' } as ConnectedAppRegistration;
 const management = { url: 'https://idp.test/register/c1', token: 'rat-1' };
 
@@ -47,6 +48,7 @@ beforeEach(async () => {
   const made = await registry.create(HOME, 's1', { management } as never);
   if (!made) throw new Error('The id is taken.');
   [before, outcomes, rest, counts] = [made, [], [], []];
+  meanwhile = async () => undefined;
 });
 afterEach(async () => {
   await registry.close();
@@ -54,7 +56,12 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-const count = async () => counts.shift() ?? 0;
+/** What happens while the connections are counted for the last time. */
+let meanwhile: () => Promise<unknown>;
+const count = async () => {
+  if (counts.length === 1) await meanwhile();
+  return counts.shift() ?? 0;
+};
 const changes = () =>
   createConnectedAppChanges({
     ...{ apps: { list: () => [] }, registry, examine: async () => undefined },
@@ -70,7 +77,7 @@ const move = () =>
 
 test('R116 a change of an app beside which a user has connected is taken back whole, and its entry says so', async () => {
   counts = [0, 1];
-  await expect(move()).rejects.toMatchObject({ code: 'invalid_request', faults: [{ rule: 'has_connections' }] });
+  await expect(move()).rejects.toMatchObject(CONNECTED);
   const { version, changedAt, ...rest } = before;
   expect(await registry.find(HOME.id)).toMatchObject(rest);
   expect(outcomes).toEqual([undefined, 'not_done: invalid_request']);
@@ -82,9 +89,55 @@ test('R116 a file of apps beside which a user has connected moves no app', async
   counts = [1];
   const app = { ...AWAY, clientSecret: 's2' };
   const steps = [{ app, action: 'change', changed: ['issuer'], before }] as never;
-  expect(await applyApps({ registry, countSetAside: count }, steps)).toBe(false);
+  expect(await applyApps({ registry, countSetAside: count }, steps)).toEqual([HOME.id]);
   const { version, changedAt, ...rest } = before;
   expect(await registry.find(HOME.id)).toMatchObject(rest);
+});
+
+test.each<[string, number[], () => Promise<unknown>]>([
+  ['in the administration', [0, 1], () => expect(move()).rejects.toMatchObject(CONNECTED)],
+  [
+    'by a file of apps',
+    [1],
+    () => {
+      const step = { app: { ...AWAY, clientSecret: 's2' }, action: 'change', changed: ['issuer'], before };
+      return applyApps({ registry, countSetAside: count }, [step] as never);
+    },
+  ],
+])('R116 a change %s is taken back also where others come in between', async (_where, counted, change) => {
+  const saveOther = async () => {
+    const moved = await registry.find(HOME.id);
+    if (moved) await registry.replace(moved, { ...AWAY, name: 'Renamed' }, 'kept');
+  };
+  meanwhile = saveOther;
+  const { find } = registry;
+  let lookUps = 0;
+  // Once more after it was read to be taken back.
+  registry = {
+    ...registry,
+    async find(id) {
+      const found = await find(id);
+      if (found?.app.name === 'Renamed' && lookUps++ === 0) await saveOther();
+      return found;
+    },
+  };
+  counts = counted;
+  await change();
+  expect((await find(HOME.id))?.app.issuer).toBe(HOME.issuer);
+});
+
+test('R116 a change that another one has taken back already stays as that left it', async () => {
+  const { replace } = registry;
+  registry = {
+    ...registry,
+    async replace(...given) {
+      const moved = await replace(...given);
+      return moved && (await replace(moved, { ...HOME, name: 'Renamed' }, 'kept'));
+    },
+  };
+  counts = [0, 1];
+  await expect(move()).rejects.toMatchObject({ code: 'invalid_request' });
+  expect((await registry.find(HOME.id))?.app).toMatchObject({ issuer: HOME.issuer, name: 'Renamed' });
 });
 
 test('R117 an app that cannot be opened is not deleted while users are connected', async () => {
