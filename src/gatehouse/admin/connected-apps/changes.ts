@@ -5,6 +5,7 @@ import { AppError } from '../../../shared/errors.ts';
 import type { Outbound } from '../../../shared/outbound/outbound.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../../../shared/provider/connected-app.ts';
 import { actorOf } from '../../../shared/sessions/actor.ts';
+import { retryWhileUnavailable } from '../../../shared/storage/retry.ts';
 import { capitalised } from '../../../shared/text.ts';
 import type { ChangeTrail } from '../../audit/audit-change.ts';
 import type { AuditEvent } from '../../audit/kinds.ts';
@@ -177,7 +178,7 @@ export function createConnectedAppChanges(parts: {
     try {
       return await registry.remove(id, version);
     } catch (error) {
-      if (await registry.find(id)) throw error;
+      if (await retryWhileUnavailable(() => registry.find(id), READ_AGAIN_MS)) throw error;
       return true;
     }
   }
@@ -192,6 +193,9 @@ export function createConnectedAppChanges(parts: {
     return isDone;
   }
 }
+
+/** Redis refuses at once for a moment after a late response. */
+const READ_AGAIN_MS = 3_000;
 
 const TAKEN: InputFault = { pointer: '#/id', rule: 'taken', detail: 'Another app has this id: choose another.' };
 const FIXED_ID: InputFault = { pointer: '#/id', rule: 'fixed', detail: 'The id of an app never changes.' };
