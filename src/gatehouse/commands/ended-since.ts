@@ -10,7 +10,7 @@ import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { shellQuoted } from '../../shared/text.ts';
 import type { AuditEvent } from '../audit/kinds.ts';
-import { notDoneWords } from '../audit/outcome.ts';
+import { isNotDone, isUnknown } from '../audit/outcome.ts';
 import type { User } from '../users/user-store.ts';
 import { readEntries } from './json-entries.ts';
 
@@ -99,10 +99,11 @@ function add(steps: Map<string, ReadStep[]>, entry: Entry): void {
   const known = steps.get(step.about) ?? [];
   // The entry before it announced a change that was then not made.
   const announced = known.findLastIndex((one) => one.requestId === requestId);
-  const isNotDone = notDoneWords(outcome) !== undefined;
-  if (isNotDone && announced !== -1) steps.set(step.about, known.toSpliced(announced, 1));
+  // What may have been ended is ended again, and what may have been enabled counts as not enabled.
+  const isUndone = isNotDone(outcome) || (isUnknown(outcome) && step.find === undefined);
+  if (isUndone && announced !== -1) steps.set(step.about, known.toSpliced(announced, 1));
   // Only the last one counts, and the one before it if that was not made.
-  else if (!isNotDone)
+  else if (!isUndone && !isUnknown(outcome))
     steps.set(step.about, [...known.slice(-1), { ...step, at, event: event as AuditEvent, requestId }]);
 }
 

@@ -8,6 +8,7 @@ import { answerKeyRollCall } from '../../shared/storage/key-roll-call.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { eventOfChange } from '../admin/connected-apps/changes.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
+import { failedOutcome } from '../audit/outcome.ts';
 import { parseConnectedApps } from '../connected-apps/app-file.ts';
 import { type AppStep, applyApps, planApps } from '../connected-apps/apply.ts';
 import type { CountSetAside } from '../connected-apps/change-rules.ts';
@@ -15,7 +16,7 @@ import { createConnectedApps } from '../connected-apps/connected-apps.ts';
 import { createGrantStore } from '../grants/grant-store.ts';
 import { countSetAside } from '../grants/moved-apps.ts';
 import { withStorage } from './open-storage.ts';
-import { auditedByOperator } from './operator-trail.ts';
+import { auditedByOperator, auditOperator } from './operator-trail.ts';
 import { readFileApps } from './run-doctor.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -64,22 +65,33 @@ export async function applyAppFile(
   });
 }
 
-/** As in the administration, the entries come first, and a change that fails gets a second one. */
-async function applyAudited(
+/**
+ * As in the administration, the entries come first, and a change that fails gets a second one.
+ * @param apply as `applyApps`
+ * @throws AppError `version_conflict` that says what was not applied
+ */
+export async function applyAudited(
   store: Store,
   steps: readonly AppStep[],
-  apply: (steps: readonly AppStep[]) => Promise<boolean>,
+  apply: (steps: readonly AppStep[]) => Promise<string[] | undefined>,
 ): Promise<void> {
   const due = steps.filter(({ action }) => action !== 'leave');
   if (due.length === 0) return;
-  await auditedByOperator(store, due.map(entryOf), async () => {
-    if (await apply(due)) return;
-    throw new AppError('version_conflict', {
-      detail:
-        'Someone changed one of these apps, or connected one whose provider the file changes, in the meantime. Run this again.',
-    });
+  const takenBack = await auditedByOperator(store, due.map(entryOf), async () => {
+    const ids = await apply(due);
+    if (ids) return ids;
+    throw conflict('Someone changed one of these apps in the meantime, so none is changed. Run this again.');
   });
+  if (takenBack.length === 0) return;
+  const error = conflict(
+    `A user has connected ${takenBack.join(', ')} in the meantime, whose provider or hosts the file changes, so that was taken back. All other apps are as the file says.`,
+  );
+  for (const step of due.filter(({ app }) => takenBack.includes(app.id)))
+    await auditOperator(store, { ...entryOf(step), outcome: failedOutcome(error) });
+  throw error;
 }
+
+const conflict = (detail: string) => new AppError('version_conflict', { detail });
 
 function entryOf({ app, action, changed }: AppStep): Pick<AuditEntry, 'event' | 'target' | 'facts'> {
   const target = { kind: 'connected_app', id: app.id, name: app.name };

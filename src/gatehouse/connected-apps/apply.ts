@@ -10,6 +10,7 @@ import {
   needsSecret,
   secretAfter,
   sharedIssuerFaults,
+  takeBackMove,
 } from './change-rules.ts';
 import { addressFaults } from './registration-rules.ts';
 
@@ -73,13 +74,14 @@ export async function planApps(
 }
 
 /**
- * Returns false where one of the apps was changed or removed since the plan, with nothing changed; also where a user has connected
- * one that moves since, which is then as it was.
+ * @returns the ids of apps that were taken back, because a user has connected them since the plan; the others are as the file
+ *   says. Undefined where one of the apps was changed or removed since the plan: nothing is changed
  */
 export async function applyApps(
-  { registry, countSetAside }: { registry: Pick<AppRegistry, 'putAll' | 'find'>; countSetAside: CountSetAside },
+  parts: { registry: Pick<AppRegistry, 'putAll' | 'find' | 'replace'>; countSetAside: CountSetAside },
   steps: readonly AppStep[],
-): Promise<boolean> {
+): Promise<string[] | undefined> {
+  const { registry, countSetAside } = parts;
   const due = steps.filter(({ action }) => action !== 'leave');
   const isPut = await registry.putAll(
     due.map(({ app: { clientSecret, ...registration }, before }) => {
@@ -87,15 +89,11 @@ export async function applyApps(
       return { registration, before, secret: before ? secretAfter(registration, entered) : clientSecret };
     }),
   );
-  if (!isPut) return false;
-  let isMoved = false;
-  for (const { app, before } of due) {
-    if (!before || (await movedFaults(before.app, app, countSetAside)).length === 0) continue;
-    isMoved = true;
-    const { version } = (await registry.find(app.id)) ?? before;
-    await registry.putAll([{ before: { ...before, version }, registration: before.app, secret: 'kept' }]);
-  }
-  return !isMoved;
+  if (!isPut) return undefined;
+  const takenBack: string[] = [];
+  for (const { app, before } of due)
+    if (before && (await takeBackMove(registry, before, app, countSetAside)).length > 0) takenBack.push(app.id);
+  return takenBack;
 }
 
 function inWords(id: string, { pointer, detail }: InputFault): string {

@@ -7,6 +7,7 @@ import {
 } from '../../shared/provider/connected-app.ts';
 import { acceptedIssuers } from '../../shared/provider/issuer.ts';
 import { discoveryUrlOf, hasDiscovery } from '../../shared/provider/provider-metadata.ts';
+import type { AppRegistry, RegisteredApp } from './app-registry.ts';
 import { isIssuedFor, newDestinations, registrationOf } from './registration.ts';
 
 /**
@@ -71,6 +72,27 @@ export async function movedFaults(
     : `${connectedUsers(count)} by an earlier app with this id: end these connections first, or register the app as it was, with the same issuer, client ID and hosts.`;
   const paths = before ? newDestinations(registrationOf(before), after) : [['id']];
   return paths.map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
+}
+
+/**
+ * Counts again after the write, since a callback may have stored a connection meanwhile; one that stores it later sees the
+ * change. Takes the change back where it moves connected users, with what was saved on top of it since.
+ * @returns the faults; empty where the change stays
+ */
+export async function takeBackMove(
+  registry: Pick<AppRegistry, 'find' | 'replace'>,
+  before: RegisteredApp,
+  after: ConnectedAppRegistration,
+  countSetAside: CountSetAside,
+): Promise<InputFault[]> {
+  const faults = await movedFaults(before.app, after, countSetAside);
+  while (faults.length > 0) {
+    const current = await registry.find(before.app.id);
+    // Removed, perhaps registered anew, or back where it was.
+    if (current?.createdAt !== before.createdAt || isIssuedFor(registrationOf(before.app), current.app)) break;
+    if (await registry.replace({ ...before, version: current.version }, before.app, 'kept')) break;
+  }
+  return faults;
 }
 
 /** Counts the connections that a change would set aside. */

@@ -14,7 +14,7 @@ import { type AuthorizedFetch, createAuthorizedFetch } from './authorized-fetch.
 import { type ConnectLinks, createConnectLinks } from './connect-links.ts';
 import { type ConnectionChecks, createConnectionCheck } from './connection-check.ts';
 import { type ConnectionIndex, createConnectionIndex } from './connection-index.ts';
-import { type Connections, createConnections } from './connections.ts';
+import { type Connections, createConnections, type EndedBy } from './connections.ts';
 import { createDisconnectEveryone, type DisconnectEveryone } from './disconnect-everyone.ts';
 import { createGrantStore, type GrantStore } from './grant-store.ts';
 import { createGrantImports, type GrantImports } from './imported-grant.ts';
@@ -34,7 +34,7 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
    * Ends the connections of an app that was deleted a moment ago, which a callback stored meanwhile. Those that come later find
    * that the app is gone.
    */
-  endLeft(app: ConnectedApp): Promise<void>;
+  endLeft(app: ConnectedApp, by: EndedBy): Promise<void>;
 
   /** How many connections a registration would set aside, as `countSetAside`. @returns at most 1,000 */
   countSetAside(after: ConnectedAppRegistration, before?: ConnectedApp): Promise<number>;
@@ -129,9 +129,9 @@ export function createGrants(parts: {
 
   return {
     load: grants.load,
-    async endLeft(app) {
+    async endLeft(app, by) {
       const { items } = await index.page({ appId: app.id, limit: MAX_LEFT });
-      await Promise.all(items.map(({ userId }) => connections.end(userId, app.id, {}, undefined, app)));
+      await Promise.all(items.map(({ userId }) => connections.end(userId, app.id, by, undefined, app)));
     },
     countSetAside: (after, before) => countSetAside(store, grants, after, before),
     prefetch: grants.prefetch,

@@ -54,7 +54,7 @@
  * | index `user-names:{users}` | the same by search terms: name, its words, address, id, subject | with them |
  * | index `live-sessions:{users}` | hashes of the ids of all sessions by start | until soon after the sessions |
  * | index `connections:{connections}`, `connections:{connections}:app:APP`, `connections:{connections}:state:STATE` | user and app of all grants by time of connecting: of all, of one app, in one state, and of those that may lack scopes of their app | with the grants |
- * | `revocation:{USER}:ID` | a token (sealed) whose revocation the provider has not confirmed; USER is `nobody` if the user is deleted | until confirmed, 7 days at most |
+ * | `revocation:{USER}:ID` | a token (sealed) whose revocation the provider has not confirmed; USER is `nobody` if the token belongs to no user, and stays the id of a user who is deleted | until confirmed, 7 days at most |
  * | index `revocations-of:{USER}`, `revocations` | their ids: of one user by time, and of all by time of the next attempt | with them |
  * | `sign-in:{sign-ins}:ID` | one sign-in attempt without secrets: steps, outcome and cause | 32 days |
  * | `sign-in-alias:{sign-ins}:HASH` | the id of the attempt with that state or reference | 32 days |

@@ -63,13 +63,16 @@ test('is not made if the trail cannot be written', async () => {
   expect(made).toBe(false);
 });
 
-test('R88 that fails with the storage has its second entry once the storage is back', async () => {
+test('R88 that fails with the storage has an unknown result, says so to the caller, and in the trail once the storage is back', async () => {
   const { audit, entries, lost, settle } = openAudit((call) => call === 2 || call === 3);
-  const error = new AppError('storage_unavailable');
-  await expect(audited(audit, req, facts, failure(error))).rejects.toBe(error);
+  const error = new AppError('storage_unavailable', { logDetail: 'No response in time', retryAfterSeconds: 7 });
+  await expect(audited(audit, req, facts, failure(error))).rejects.toMatchObject({
+    ...{ code: 'storage_unavailable', logDetail: 'No response in time', retryAfterSeconds: 7, cause: error },
+    detail: expect.stringContaining('may have been made'),
+  });
   await expect
     .poll(() => entries, { timeout: 3_000 })
-    .toMatchObject([facts, { outcome: 'not_done: storage_unavailable' }]);
+    .toMatchObject([facts, { outcome: 'unknown: storage_unavailable' }]);
   await settle();
   expect(lost).toEqual([]);
 });

@@ -122,10 +122,7 @@ test('they come in the order of their time, each thing once', async () => {
 });
 
 test('what was announced and not done is left out, and an earlier one that was done stays', async () => {
-  const [revoked, notDone] = [
-    { event: 'relay_token.revoked', target: ID },
-    { outcome: 'not_done: storage_unavailable' },
-  ];
+  const [revoked, notDone] = [{ event: 'relay_token.revoked', target: ID }, { outcome: 'not_done: version_conflict' }];
   const attempt = [
     { ...revoked, requestId: 'r2' },
     { ...revoked, requestId: 'r2', ...notDone },
@@ -133,6 +130,14 @@ test('what was announced and not done is left out, and an earlier one that was d
   expect(await linesOf(attempt)).toEqual([]);
   expect(await linesOf([{ ...revoked, requestId: 'r1' }, ...attempt])).toHaveLength(1);
   expect(await linesOf([...attempt, { ...revoked, requestId: 'r3' }])).toHaveLength(1);
+});
+
+test('what may have been ended has its line, and what may have been enabled counts as not enabled', async () => {
+  const unknown = { outcome: 'unknown: storage_unavailable' };
+  const revoked = { event: 'relay_token.revoked', target: ID, requestId: 'r1' };
+  expect(await linesOf([revoked, { ...revoked, ...unknown }])).toHaveLength(1);
+  const [off, on] = ['disabled', 'enabled'].map((word) => ({ event: `user.${word}`, target: 'u1', requestId: word }));
+  expect(await linesOf([off, on, { ...on, ...unknown }] as never)).toHaveLength(1);
 });
 
 test.each([

@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { auditedByOperator, operatorTrail } from '../../../src/gatehouse/commands/operator-trail.ts';
+import { applyAudited } from '../../../src/gatehouse/commands/run-apply.ts';
 import { AppError } from '../../../src/shared/errors.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
+import { PLATFORM } from '../../support/apps.ts';
 
 let directory: string;
 let store: Store;
@@ -45,7 +47,7 @@ test('R88 each change of a command has its entry before it is made', async () =>
 });
 
 test.each([
-  ['not_done: storage_unavailable', new AppError('storage_unavailable')],
+  ['unknown: storage_unavailable', new AppError('storage_unavailable', { detail: 'The disk is full.' })],
   ['not_done: version_conflict', new AppError('version_conflict')],
   ['not_done: internal', new TypeError('a fault of ours')],
 ])('R88 a command that fails says so in the trail for each: %s', async (outcome, error) => {
@@ -58,5 +60,18 @@ test.each([
   ).toEqual([
     ['one', outcome],
     ['two', outcome],
+  ]);
+});
+
+test('R88 a file of apps of which one was taken back says so in the trail for that one alone', async () => {
+  const steps = ['one', 'two'].map((id) => ({ app: { ...PLATFORM, id }, action: 'change', changed: ['issuer'] }));
+  await expect(applyAudited(store, steps as never, async () => ['two'])).rejects.toMatchObject({
+    code: 'version_conflict',
+    detail: expect.stringMatching(/connected two in the meantime.* All other apps are as the file says/),
+  });
+  expect((await trail()).map(([, id, outcome]) => [id, outcome])).toEqual([
+    ['one', undefined],
+    ['two', undefined],
+    ['two', 'not_done: version_conflict'],
   ]);
 });

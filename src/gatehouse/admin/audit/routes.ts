@@ -82,7 +82,10 @@ const entryJson = z.object({
   userId: z.string().optional().describe('the user concerned'),
   address: z.string().optional(),
   requestId: z.string().optional(),
-  outcome: z.string().optional(),
+  outcome: z
+    .string()
+    .optional()
+    .describe('of a change only where it failed: `not_done: CODE`, or `unknown: CODE` where it may have been made'),
   facts: z.record(z.string(), z.unknown()).optional(),
 });
 

@@ -1,6 +1,6 @@
 /** An entry of the audit trail as the page shows it: with the names of users and apps in place of their ids. */
 import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
-import { notDoneWords } from '../../audit/outcome.ts';
+import { failedWords } from '../../audit/outcome.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { UserStore } from '../../users/user-store.ts';
 import { displayName } from '../users/view.ts';
@@ -77,7 +77,7 @@ function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf): AuditRow
     user: isShown || userId === undefined ? undefined : { id: userId, name: userName(userId) ?? userId },
     from: address,
     outcome,
-    remark: outcome === undefined || AS_EXPECTED.has(outcome) ? undefined : (notDoneWords(outcome) ?? outcome),
+    remark: outcome === undefined || AS_EXPECTED.has(outcome) ? undefined : (failedWords(outcome) ?? outcome),
     requestId,
     facts: Object.entries(facts ?? {}).map(([name, value]): [string, string] => [
       name,

@@ -4,6 +4,8 @@ import type { InputFault } from '../../../shared/config/input-faults.ts';
 import { AppError } from '../../../shared/errors.ts';
 import type { Outbound } from '../../../shared/outbound/outbound.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../../../shared/provider/connected-app.ts';
+import { actorOf } from '../../../shared/sessions/actor.ts';
+import { retryWhileUnavailable } from '../../../shared/storage/retry.ts';
 import { capitalised } from '../../../shared/text.ts';
 import type { ChangeTrail } from '../../audit/audit-change.ts';
 import type { AuditEvent } from '../../audit/kinds.ts';
@@ -16,12 +18,14 @@ import {
   secretAfter,
   secretFaults,
   sharedIssuerFaults,
+  takeBackMove,
 } from '../../connected-apps/change-rules.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Withdrawal } from '../../connected-apps/dynamic-registration.ts';
 import { addressFaults, coherenceFaults } from '../../connected-apps/registration-rules.ts';
 import type { ScheduledChecks } from '../../connected-apps/scheduled-checks.ts';
 import type { ConnectLinks } from '../../grants/connect-links.ts';
+import type { EndedBy } from '../../grants/connections.ts';
 import { audited } from '../change.ts';
 import type { ChangedApp, NewApp } from './view.ts';
 import type { Withdraw } from './withdrawal.ts';
@@ -55,7 +59,7 @@ export function createConnectedAppChanges(parts: {
   countSetAside: CountSetAside;
   links: Pick<ConnectLinks, 'revokeAll'>;
   /** Ends the connections of an app that was deleted a moment ago. */
-  endLeft: (app: ConnectedApp) => Promise<void>;
+  endLeft: (app: ConnectedApp, by: EndedBy) => Promise<void>;
   checks: Pick<ScheduledChecks, 'forget'>;
 }): ConnectedAppChanges {
   const { apps, registry, audit, examine, withdraw, countConnections, countSetAside, links, endLeft, checks } = parts;
@@ -135,27 +139,29 @@ export function createConnectedAppChanges(parts: {
         async () => {
           const made = await registry.replace(before, registration, secretAfter(registration, clientSecret));
           if (!made) throw conflict();
-          // Once more: a callback may have stored a connection since they were counted. One that stores it later sees the change.
-          const faults = await movedFaults(before.app, registration, countSetAside);
-          if (faults.length > 0) await registry.replace({ ...before, version: made.version }, before.app, 'kept');
-          refuseIf(faults);
+          refuseIf(await takeBackMove(registry, before, registration, countSetAside));
           return made;
         },
       );
     },
 
     async remove(req, id, version) {
-      if (!registry.isFromFile(id) && (await removedUnreadable(req, id))) return {};
+      if (!registry.isFromFile(id)) {
+        if (await removedUnreadable(req, id)) return {};
+        // The result of an earlier deletion may have been unknown.
+        if (!(await registry.find(id))) await forget(id);
+      }
       const { app, version: current, management } = await existing(id);
       if (version !== undefined && version !== current) throw conflict();
       await refuseConnected(id);
       const target = { kind: 'connected_app', id, name: app.name };
       await audited(audit, req, { event: 'connected_app.deleted', target }, async () => {
-        if (!(await registry.remove(id, current))) throw conflict();
+        if (!(await isRemoved(id, current))) throw conflict();
       });
+      const { actor: by, ...origin } = actorOf(req);
       let withdrawal: Withdrawal | undefined;
       try {
-        await Promise.all([links.revokeAll({ app: id }), checks.forget(id), endLeft(app)]);
+        await Promise.all([forget(id), endLeft(app, { by, origin })]);
       } finally {
         // Also if the storage failed: nothing would repeat it.
         withdrawal = management && (await withdraw(req, app, management));
@@ -164,16 +170,34 @@ export function createConnectedAppChanges(parts: {
     },
   };
 
+  /** What is stored about an app that is gone, apart from connections. */
+  async function forget(id: string): Promise<void> {
+    await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
+  }
+
+  /** Reads the app again if the storage did not respond in time: it may be gone, and then the rest has to follow. */
+  async function isRemoved(id: string, version: number): Promise<boolean> {
+    try {
+      return await registry.remove(id, version);
+    } catch (error) {
+      if (await retryWhileUnavailable(() => registry.find(id), READ_AGAIN_MS)) throw error;
+      return true;
+    }
+  }
+
   /** An app that cannot be opened, because its key is gone, can only be deleted. As for others, connections are ended before. */
   async function removedUnreadable(req: Request, id: string): Promise<boolean> {
     if (!(await registry.isUnreadable(id))) return false;
     await refuseConnected(id);
     const entry = { event: 'connected_app.deleted', target: { kind: 'connected_app', id } } as const;
-    const isRemoved = await audited(audit, req, entry, () => registry.removeUnreadable(id));
-    await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
-    return isRemoved;
+    const isDone = await audited(audit, req, entry, () => registry.removeUnreadable(id));
+    await forget(id);
+    return isDone;
   }
 }
+
+/** Redis refuses at once for a moment after a late response. */
+const READ_AGAIN_MS = 3_000;
 
 const TAKEN: InputFault = { pointer: '#/id', rule: 'taken', detail: 'Another app has this id: choose another.' };
 const FIXED_ID: InputFault = { pointer: '#/id', rule: 'fixed', detail: 'The id of an app never changes.' };

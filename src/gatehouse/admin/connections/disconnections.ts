@@ -52,10 +52,10 @@ export function disconnectionRoutes(parts: AdminParts) {
     const { app: appId } = connection;
     const target = { kind: 'connection', id: `${userId}/${appId}` };
     const entry = { event: 'connection.removed', target, userId, facts: { connection: connection.id } } as const;
-    const ended = await audited(audit, req, entry, () =>
-      connections.end(userId, appId, { by, origin, audited: true, only: connection }, patience),
-    );
-    if (ended === undefined) throwGone();
+    const ended = await audited(audit, req, entry, async () => {
+      const how = { by, origin, audited: true, only: connection };
+      return (await connections.end(userId, appId, how, patience)) ?? throwGone();
+    });
     const { revocation, said } = ended;
     const event = REVOCATION_EVENTS[revocation];
     const facts = { connection: ended.id, status: said?.status, error: said?.error };

@@ -1,6 +1,6 @@
 /** What happened, as one sentence in the past tense with names in place of ids. Pure. */
 import { AUDIT_EVENTS, type AuditEvent, type AuditRecord } from '../../audit/kinds.ts';
-import { notDoneWords } from '../../audit/outcome.ts';
+import { failedWords } from '../../audit/outcome.ts';
 import { FAILURE_WORDS, type FailureCause } from '../../grants/grant.ts';
 import type { SignInPurpose } from '../../sign-in-record/attempt.ts';
 
@@ -82,8 +82,8 @@ export function sentenceOf(record: AuditRecord, names: SentenceNames): string {
   const text = special
     ? special(record, { ...names, to: names.app ?? 'an app' })
     : because(AUDIT_EVENTS[event] ?? event, names.target);
-  const notDone = notDoneWords(outcome);
-  return notDone === undefined ? text : `${text} (${notDone})`;
+  const failed = failedWords(outcome);
+  return failed === undefined ? text : `${text} (${failed})`;
 }
 
 /** An attempt of which nothing came back, or whose user is known by an unproven address. */

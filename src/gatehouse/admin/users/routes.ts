@@ -108,8 +108,10 @@ export function userRoutes(parts: AdminParts) {
 
   const changes = {
     'sign-out': (req: Request) => change(req, 'session.ended_everywhere', lifecycle.signOut),
-    disable: (req: Request) => change(req, 'user.disabled', lifecycle.disable),
-    enable: (req: Request) => change(req, 'user.enabled', lifecycle.enable),
+    disable: (req: Request) =>
+      change(req, 'user.disabled', async (id) => (await lifecycle.disable(id)) ?? throwUnknown('user')),
+    enable: (req: Request) =>
+      change(req, 'user.enabled', async (id) => (await lifecycle.enable(id)) ?? throwUnknown('user')),
     async delete(req: Request) {
       const { user } = await change(req, 'user.deletion_begun', lifecycle.beginErasure);
       const { actor: by, ...origin } = actorOf(req);
@@ -198,13 +200,13 @@ export function userRoutes(parts: AdminParts) {
     disable: operation(
       { summary: 'Disable a user: signed out at the next request, and refused at sign-in', response: userJson },
       async ({ req }) => {
-        const { user, result } = await changes.disable(req);
-        return userView(result ?? user);
+        const { result } = await changes.disable(req);
+        return userView(result);
       },
     ),
     enable: operation({ summary: 'Enable a user again', response: userJson }, async ({ req }) => {
-      const { user, result } = await changes.enable(req);
-      return userView(result ?? user);
+      const { result } = await changes.enable(req);
+      return userView(result);
     }),
     remove: operation(
       { summary: 'Delete all data about a user; connections are revoked first', response: deletedJson },

@@ -73,6 +73,8 @@ test.each([
   ['answered', undefined],
   ['rule: users', 'rule: users'],
   ['not_done: internal', 'not done: something went wrong here'],
+  ['not_done: provider', 'not done by the provider'],
+  ['unknown: storage_unavailable', 'not known whether it was done: the storage cannot be reached'],
 ])('the outcome %s is remarked as %s', async (outcome, remark) => {
   expect(await rowOf({ outcome })).toMatchObject({ outcome, remark });
 });
