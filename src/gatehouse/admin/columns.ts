@@ -1,6 +1,14 @@
 /** The columns of a list: each is declared once, with its value in the export and its cell on the page. */
 import type { Tone } from '../../shared/pages/words.ts';
 
+/** The views that cells draw, with their data; each resource adds its own. */
+export interface CellViews {
+  '/admin/parts/expiry': { token: { state: string; expiresAt: string | null } };
+}
+type ViewCell = {
+  [Name in keyof CellViews]: { view: Name; data: CellViews[Name]; isCut?: boolean };
+}[keyof CellViews];
+
 /** What the view `admin/parts/cell` draws. */
 export type Cell =
   /** A text that is cut where it does not fit. */
@@ -16,8 +24,7 @@ export type Cell =
   | { path: string; text: string; title?: string; remark?: string | undefined }
   | { path: string; words: string }
   | { path: string; code: string }
-  /** A view of the resource. */
-  | { view: string; data: object; isCut?: boolean };
+  | ViewCell;
 
 export type CsvValue = string | number | boolean | null | undefined;
 

@@ -25,8 +25,12 @@ const FILES = new Map(
  */
 const PRELUDE = `
 import type { PageData, SanitisedHtml } from '${ROOT}/src/shared/pages/page-data.ts';
+import type { AdminPageOfList } from '${ROOT}/src/gatehouse/admin/page.ts';
+import type { CellViews } from '${ROOT}/src/gatehouse/admin/columns.ts';
 import type { Html, Show } from '${ROOT}/src/shared/pages/show.ts';
 declare function escaped(value: string | number): void;
+/** The view of a cell, whose name only the columns know. */
+declare function include(name: keyof CellViews, data: CellViews[keyof CellViews]): Html;
 declare function raw(value: Html | SanitisedHtml): void;
 declare function merged<It, Given extends object, Optional extends string>(
   it: It, given: Given, optional: readonly Optional[],
@@ -58,6 +62,16 @@ function statements(name: string, drawn: Set<string>): string {
   return inner.join('') + outer;
 }
 
+/** The views that columns name. */
+function cellViews(): string[] {
+  const directory = join(ROOT, 'src/gatehouse/admin');
+  const sources = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
+  const declared = sources.flatMap((path) => [
+    ...readFileSync(join(directory, path), 'utf8').matchAll(/interface CellViews \{(.*?)^ *\}/gms),
+  ]);
+  return declared.flatMap(([, body = '']) => [...body.matchAll(/^ *'(\/[^']+)': /gm)].map(([, name = '']) => name));
+}
+
 /** What the compiler finds in these files, each with the line that it is about. */
 function faultsOf(files: Map<string, string>): string[] {
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-templates-'));
@@ -84,6 +98,12 @@ test('every template fits the data of the pages that it draws, and none is left 
     `${name.slice(1).replaceAll('/', '-')}.mts`,
     draw(name.slice(1), statements(name, drawn)),
   ]);
+  for (const name of cellViews()) {
+    const type = `CellViews['${name}'] & AdminPageOfList & { show: Show }`;
+    drawn.add(name);
+    const code = `${PRELUDE}export function draw(it: ${type}) {\n${statements(name, drawn)}}\n`;
+    files.push([`${name.slice(1).replaceAll('/', '-')}.mts`, code]);
+  }
   // What must be found, so that finding nothing says something.
   const faulty = { raw: 'raw(it.code);', undefined: 'escaped(it.page.user?.name);', unknown: 'escaped(it.page.name);' };
   for (const [name, code] of Object.entries(faulty)) files.push([`${name}.mts`, draw('errors/problem', `${code}\n`)]);

@@ -3,6 +3,13 @@ import type { Columns } from '../columns.ts';
 import type { SecretAge } from '../credential.ts';
 import type { AppView } from './view.ts';
 
+declare module '../columns.ts' {
+  interface CellViews {
+    '/admin/connected-apps/state': { app: AppRow; brief: true };
+    '/admin/connected-apps/last-check': { app: AppRow };
+  }
+}
+
 export type AppRow = AppView & { secret: SecretAge };
 
 export const APP_COLUMNS: Columns<AppView, AppRow> = [

@@ -12,6 +12,13 @@ import type { PendingRevocation } from '../../grants/revocations.ts';
 import type { Columns } from '../columns.ts';
 import { type Owner, ownerCell, ownerJson, ownerView } from '../users/view.ts';
 
+declare module '../columns.ts' {
+  interface CellViews {
+    '/admin/connections/health': { connection: ConnectionRow };
+    '/admin/connections/app': { connection: ConnectionRow };
+  }
+}
+
 export const connectionJson = z.object({
   id: connectionSchema.shape.id,
   user: ownerJson,

@@ -7,6 +7,12 @@ import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { SignInRecords } from '../../sign-in-record/sign-in-record.ts';
 import type { Cell, Columns } from '../columns.ts';
 
+declare module '../columns.ts' {
+  interface CellViews {
+    '/admin/sign-ins/result': { record: SignInView };
+  }
+}
+
 const causeJson = z.object({
   name: z.string(),
   words: z.string(),

@@ -3,6 +3,14 @@ import { webhookAnswerText, webhookEventText } from '../../../shared/pages/words
 import type { Columns } from '../columns.ts';
 import type { MessageView, WebhookView } from './view.ts';
 
+declare module '../columns.ts' {
+  interface CellViews {
+    '/admin/webhooks/url': { webhook: WebhookRow };
+    '/admin/webhooks/health': { webhook: WebhookRow };
+    '/admin/webhooks/message-state': { message: MessageRow; withNext: true };
+  }
+}
+
 /** `sharesHost`: another webhook on the same page has its host. */
 export type WebhookRow = WebhookView & { sharesHost: boolean };
 
