@@ -310,6 +310,9 @@ export async function undoWrite(
   if (canStay && (await grants.save(before.grant, version, { steps: admitted }))) return;
   let current: number | undefined = version;
   while (current !== undefined && !(await grants.remove(userId, appId, current))) {
-    current = (await grants.loadStored(userId, appId))?.version;
+    const stored = await grants.loadStored(userId, appId);
+    // An earlier attempt, whose result is unknown, has put it back.
+    if (canStay && stored && 'grant' in stored && hasSameTokens(stored.grant, before.grant)) return;
+    current = stored?.version;
   }
 }

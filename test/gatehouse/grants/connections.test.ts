@@ -281,6 +281,23 @@ describe('making one', () => {
     expect([await make(), events]).toEqual(['made', [MADE]]);
   });
 
+  test('R117 of a deleted app leaves the earlier connection also where it was put back too late for the response', async () => {
+    store();
+    isRegistered = false;
+    const before = grantOf();
+    vi.spyOn(grants, 'save')
+      .mockImplementationOnce(async () => 9)
+      .mockImplementationOnce(async () => {
+        stored = { grant: before, version: 10 };
+        return unavailable();
+      })
+      .mockImplementationOnce(async () => undefined);
+    writes = [false];
+    expect(await make()).toBe('app_gone');
+    expect([removed, stored?.version]).toEqual([[['u1', 'platform', 9]], 10]);
+    vi.restoreAllMocks();
+  });
+
   test('R117 of a user who is deleted meanwhile brings no earlier connection back', async () => {
     store();
     isRegistered = false;
