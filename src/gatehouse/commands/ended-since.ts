@@ -94,7 +94,7 @@ export async function endedAgain(ended: readonly ReadStep[], restored: RestoredS
 
 function add(steps: Map<string, ReadStep[]>, entry: Entry): void {
   const { at, event, requestId, outcome } = entry;
-  const step = Object.hasOwn(STEPS, event) ? STEPS[event as AuditEvent]?.(entry) : undefined;
+  const step = Object.hasOwn(STEPS, event) ? STEPS[event as Ending](entry) : undefined;
   if (!step) return;
   const known = steps.get(step.about) ?? [];
   // The entry before it announced a change that was then not made.
@@ -104,7 +104,7 @@ function add(steps: Map<string, ReadStep[]>, entry: Entry): void {
   if (isUndone && announced !== -1) steps.set(step.about, known.toSpliced(announced, 1));
   // Only the last one counts, and the one before it if that was not made.
   else if (!isUndone && !isUnknown(outcome))
-    steps.set(step.about, [...known.slice(-1), { ...step, at, event: event as AuditEvent, requestId }]);
+    steps.set(step.about, [...known.slice(-1), { ...step, at, event: event as Ending, requestId }]);
 }
 
 /** A record with this key, and the line that deletes it. */
@@ -133,7 +133,32 @@ const user = ({ target }: Entry): Step | undefined =>
     ? { about: `user ${target.id}`, find: deletion(keys.user(target.id), 'users', target.id) }
     : undefined;
 
-const STEPS: Partial<Record<AuditEvent, (entry: Entry) => Step | undefined>> = {
+/** Events that need no line: they end nothing that a restored storage has again. */
+type EndsNothing =
+  | `sign_in.${'succeeded' | 'refused' | 'failed'}`
+  | 'session.end_refused'
+  | `connection.${'made' | 'imported' | 'recovered' | 'broken'}`
+  | 'connect_link.created'
+  | `revocation.${'pending' | 'confirmed' | 'abandoned'}`
+  | 'refresh.failed'
+  | `connected_app.${'created' | 'changed' | 'secret_replaced' | 'connections_set_aside'}`
+  | `connected_app.${'checked' | 'registered' | 'withdrawn'}`
+  | `relay_token.${'created' | 'changed' | 'rotated' | 'exchanged'}`
+  | `relay.${'used' | 'refused'}`
+  | `service_account.${'created' | 'changed'}`
+  | 'admin_token.created'
+  | `admin.${'refused' | 'stepped_up'}`
+  | `webhook.${'created' | 'changed' | 'rotated' | 'tested' | 'message_resent' | 'given_up'}`
+  | `bin_dataset.${'uploaded' | 'discarded' | 'imported' | 'rolled_back'}`
+  | `key.${'rotation_started' | 'rotated' | 'retired'}`
+  | 'signing_key.rotated'
+  | `storage.${'found_empty' | 'refused' | 'backed_up' | 'restored' | 'moved'}`
+  | 'settings.reloaded'
+  | `${'audit' | 'list'}.exported`;
+
+type Ending = Exclude<AuditEvent, EndsNothing>;
+
+const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
   'user.deletion_begun': user,
   'user.deleted': user,
   'user.disabled': ({ target }) => {
