@@ -89,15 +89,22 @@ interface Import {
   names: string[];
 }
 
-const imports: Import[] = files.flatMap((from) =>
-  [...source(from).matchAll(/^(?:import|export)\s+(type\s)?([^;]*?)from '(\.[^']+)';/gms)].map(
+const imports: Import[] = files.flatMap((from) => [
+  ...[...source(from).matchAll(/^(?:import|export)\s+(type\s)?([^;]*?)from '(\.[^']+)';/gms)].map(
     ([, type, clause = '', target = '']) => ({
       from,
       to: relative(src, join(src, dirname(from), target)),
       names: type ? [] : (clause.match(/(?<!type )\b\w+/g) ?? []),
     }),
   ),
-);
+  ...[...source(from).matchAll(/(?:const \{([^}]*)\} = await )?\bimport\('(\.[^']+)'\)/g)].map(
+    ([, clause = '', target = '']) => ({
+      from,
+      to: relative(src, join(src, dirname(from), target)),
+      names: clause.match(/\w+/g) ?? [],
+    }),
+  ),
+]);
 
 describe('imports', () => {
   test('there are some, so that the rules below judge something', () => {
