@@ -12,7 +12,7 @@ import { SEED } from './demo/people.ts';
 import { demoScreen } from './demo/screen.ts';
 import { createTour, TOUR_PATH } from './demo/tour.ts';
 import { withNewStorage } from './gatehouse/commands/open-storage.ts';
-import { createAdminToken } from './gatehouse/commands/run-admin-token.ts';
+import { createAdminToken } from './gatehouse/commands/operator-tokens.ts';
 import { type Environment, type RunningGatehouse, startGatehouse } from './gatehouse/start.ts';
 import { userIdOf } from './gatehouse/users/user-id.ts';
 import { createOwnBinService } from './sandbox/own-bin-service.ts';

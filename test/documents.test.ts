@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { createProgram } from '../src/gatehouse/commands/program.ts';
 import { parseConnectedApps } from '../src/gatehouse/connected-apps/app-file.ts';
 import { loadConfig } from '../src/shared/config/config.ts';
@@ -125,7 +125,6 @@ describe('npm scripts', () => {
 
 describe('commands', () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
-  const program = createProgram({ ...nowhere, setExitStatus: () => undefined });
   const leaves = (command: Command, path: string[] = []): { path: string; usage: string; options: string[] }[] => [
     // One with arguments of its own does something, even with commands below it.
     ...(command.commands.length > 0 && command.registeredArguments.length === 0
@@ -139,7 +138,10 @@ describe('commands', () => {
         ]),
     ...command.commands.flatMap((one) => leaves(one, [...path, one.name()])),
   ];
-  const known = leaves(program);
+  let known: ReturnType<typeof leaves>;
+  beforeAll(async () => {
+    known = leaves(await createProgram({ ...nowhere, setExitStatus: () => undefined }));
+  });
 
   test('docs/operating-reference.md explains each, in the order of --help', () => {
     const [, section = ''] = read('docs/operating-reference.md').split('\n## Commands\n');

@@ -61,7 +61,7 @@ const READ_HERE: Readonly<Record<string, string>> = {
   'src/shared/provider/provider-error.ts': 'of OutboundError',
   'src/gatehouse/webhooks/delivery.ts': 'of OutboundError',
   'src/gatehouse/commands/run.ts': 'of AppError',
-  'src/gatehouse/commands/run-status.ts': 'of AppError',
+  'src/gatehouse/commands/read-status.ts': 'of AppError',
   'src/shared/storage/redis/faults.ts': 'to classify',
   'src/shared/storage/redis/start-fault.ts': 'to classify',
   'src/shared/storage/redis/clients.ts': 'to classify',

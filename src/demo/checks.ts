@@ -1,5 +1,5 @@
 /** Checks the demo's apps as the administration does, so that the first visitor sees the results. */
-import { readFileApps } from '../gatehouse/commands/run-doctor.ts';
+import { readFileApps } from '../gatehouse/commands/file-apps.ts';
 import { createConnectedApps } from '../gatehouse/connected-apps/connected-apps.ts';
 import type { Config } from '../shared/config/config.ts';
 import type { ConfigSource } from '../shared/config/setting.ts';

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { createProgram } from '../../src/gatehouse/commands/program.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { freePort } from '../support/ports.ts';
 import { type Program, startProgram } from '../support/program.ts';
@@ -56,8 +57,11 @@ test('an ordinary start loads no package that it does not need', async () => {
   expect(named.filter((name) => loaded.includes(name))).toEqual([]);
 });
 
-test('the help of the command line loads nothing that only a command needs', async () => {
-  const program = run('src/cli.ts', ['--help'], {});
+test('the help of the command line, and of every command, loads nothing that only their work needs', async () => {
+  const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
+  const { commands } = await createProgram({ ...nowhere, setExitStatus: () => undefined }, []);
+  // With their names after it, `--help` still shows the list, and the file of each command is loaded.
+  const program = run('src/cli.ts', ['--help', ...commands.map((command) => command.name())], {});
   expect((await program.ended).status).toBe(0);
   expect(program.stdout()).toContain('Gatehouse on the command line.');
   const loaded = loadedBy(program);

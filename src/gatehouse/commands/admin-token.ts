@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { AppError } from '../../shared/errors.ts';
 import { isoTime } from '../../shared/time.ts';
-import type { ListedToken } from './run-admin-token.ts';
+import type { ListedToken } from './operator-tokens.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
 
 interface Options {
@@ -14,8 +14,7 @@ interface Options {
 
 const MAX_DAYS = 3650;
 
-export function addAdminTokenCommands(program: Command, terminal: Terminal): void {
-  const tokens = program.command('admin-token').description('tokens for the admin HTTP API');
+export function define(tokens: Command, terminal: Terminal): void {
   tokens
     .command('create')
     .description('make an admin token and print it; it cannot be shown again')
@@ -29,7 +28,7 @@ export function addAdminTokenCommands(program: Command, terminal: Terminal): voi
     )
     .action(async ({ json = false, ...options }: Options) => {
       const request = validated(options);
-      const { create } = await import('./run-admin-token.ts');
+      const { create } = await import('./operator-tokens.ts');
       const { token, text } = await create(terminal, request);
       const { id, name, scope } = token;
       const data = { id, name, scope, expiresAt: isoTime(token.expiresAt), token: text };
@@ -48,7 +47,7 @@ function addList(tokens: Command, terminal: Terminal): void {
       'print [{"id", "name", "scope", "createdAt", "expiresAt", "expired", "lastUsedAt"}] (use npm run -s)',
     )
     .action(async ({ json = false }: { json?: boolean }) => {
-      const { list } = await import('./run-admin-token.ts');
+      const { list } = await import('./operator-tokens.ts');
       const listed = await list(terminal);
       printResult(terminal, { json, data: listed, text: tableOf(listed) });
     });
@@ -61,7 +60,7 @@ function addRevoke(tokens: Command, terminal: Terminal): void {
     .argument('<id>', 'its id, as admin-token list shows it; never the token itself')
     .option('--json', 'print {"id", "name"} (use npm run -s)')
     .action(async (id: string, { json = false }: { json?: boolean }) => {
-      const { revoke } = await import('./run-admin-token.ts');
+      const { revoke } = await import('./operator-tokens.ts');
       const { name } = await revoke(terminal, id);
       printResult(terminal, { json, data: { id, name }, text: `The admin token ${id} (${name}) is revoked.` });
     });

@@ -1,6 +1,6 @@
 /** The command `apps apply`: registers and changes apps in the storage as a file says. */
 import type { Command } from 'commander';
-import type { Applied } from './run-apply.ts';
+import type { Applied } from './apply-app-file.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
@@ -17,7 +17,7 @@ export function addApplyCommand(apps: Command, terminal: Terminal): void {
     .option('--json', 'print {"applied", "apps": [{"app", "action", "changed"}], "faults"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, { dryRun = false, json = false }: { dryRun?: boolean; json?: boolean }) => {
-      const { applyAppFile } = await import('./run-apply.ts');
+      const { applyAppFile } = await import('./apply-app-file.ts');
       const applied = await applyAppFile(terminal, file, { dryRun });
       printResult(terminal, { json, data: applied, text: textOf(applied, dryRun) });
       if (applied.faults.length > 0) terminal.setExitStatus(1);

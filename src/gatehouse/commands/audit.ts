@@ -1,13 +1,12 @@
 /** The command `audit export`: writes the whole audit trail as NDJSON. */
+import { once } from 'node:events';
 import type { Command } from 'commander';
 import { AppError } from '../../shared/errors.ts';
 import { endOf, startOf, TIME_ADVICE } from '../audit/time-limits.ts';
 import type { Terminal } from './terminal.ts';
 
-export function addAuditCommands(program: Command, terminal: Terminal): void {
-  program
-    .command('audit')
-    .description('audit trail')
+export function define(audit: Command, terminal: Terminal): void {
+  audit
     .command('export')
     .description('write every entry as a line of JSON (NDJSON), oldest first')
     .option('--from <time>', 'from this time on, such as 2026-11-21 or 2026-11-21T08:00:00Z')
@@ -16,9 +15,24 @@ export function addAuditCommands(program: Command, terminal: Terminal): void {
     .addHelpText('after', '\nUse npm run -s, so that only the entries are written.')
     .action(async ({ from, to }: { from?: string; to?: string }) => {
       const filter = { from: limitOf(from, startOf), to: limitOf(to, endOf) };
-      const { exportTrail } = await import('./run-audit.ts');
       await exportTrail(terminal, filter, { from, to });
     });
+}
+
+/** @param words the limits as they were typed, for the entry about the export */
+async function exportTrail(
+  terminal: Terminal,
+  filter: { from: number | undefined; to: number | undefined },
+  words: { from: string | undefined; to: string | undefined },
+): Promise<void> {
+  const { withStorage } = await import('./open-storage.ts');
+  const { auditOperator, operatorTrail } = await import('./operator-trail.ts');
+  await withStorage(terminal.source, async ({ store }) => {
+    await auditOperator(store, { event: 'audit.exported', facts: words });
+    for await (const record of operatorTrail(store).export(filter)) {
+      if (!terminal.out.write(`${JSON.stringify(record)}\n`)) await once(terminal.out, 'drain');
+    }
+  });
 }
 
 function limitOf(text: string | undefined, read: (text: string) => number | undefined): number | undefined {

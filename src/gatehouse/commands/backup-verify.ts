@@ -16,13 +16,23 @@ export function addBackupVerifyCommand(backup: Command, terminal: Terminal): voi
     .option('--json', 'print {"file", "made", "items", "kinds", "sha256", "sealChecked"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, { lostKey: lostKeys = [], json = false }: { lostKey?: string[]; json?: boolean }) => {
-      const { verify } = await import('./run-backup-verify.ts');
       const { made, end, sealChecked } = await verify(terminal, file, lostKeys);
       const { items, kinds, sha256 } = end;
       const text = textOf(file, { made, end }, sealChecked);
       printResult(terminal, { json, data: { file, made, items, kinds, sha256, sealChecked }, text });
     });
 }
+
+/** `sealChecked`: the settings have keys, and the backup is sealed with them. @throws as `checkBackup` */
+async function verify(terminal: Terminal, file: string, lostKeys: readonly string[]) {
+  const { checkBackup } = await import('./check-backup.ts');
+  const { readPlace } = await import('./storage-place.ts');
+  const sealer = hasKeys(terminal) ? readPlace(terminal.source).sealer : undefined;
+  return { ...(await checkBackup(terminal, file, { sealer, lostKeys })), sealChecked: sealer !== undefined };
+}
+
+const hasKeys = ({ source: { env } }: Terminal) =>
+  [env.ENCRYPTION_KEYS, env.ENCRYPTION_KEYS_FILE].some((value) => value?.trim());
 
 function textOf(file: string, { made, end }: ReadBackup, sealChecked: boolean): string {
   const found = `${file} is complete: ${end.items.toLocaleString('en-GB')} items as of ${made}.`;

@@ -1,7 +1,7 @@
 /** The command `bin enrich`: adds BIN facts to a CSV that has a column of BINs. */
 import type { Command } from 'commander';
 import type { EnrichReport } from '../bin/enrich.ts';
-import type { EnrichOptions } from './run-enrich.ts';
+import type { EnrichOptions } from './enrich-file.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
 const HELP = `
@@ -20,7 +20,7 @@ export function addEnrichCommand(bin: Command, terminal: Terminal): void {
     .option('--json', 'print {"rows", "outcomes"} at the end; only with --out')
     .addHelpText('after', HELP)
     .action(async (file: string, options: EnrichOptions & { json?: boolean }) => {
-      const { enrichFile } = await import('./run-enrich.ts');
+      const { enrichFile } = await import('./enrich-file.ts');
       const report = await enrichFile(terminal, file, options);
       if (options.out === undefined) return void terminal.err.write(`${textOf(report)}\n`);
       return printResult(terminal, { json: options.json === true, data: report, text: textOf(report) });

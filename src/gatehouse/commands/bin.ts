@@ -6,7 +6,7 @@ import type { FileColumns } from '../../shared/bin/record.ts';
 import type { UsedDataset } from '../bin/rollback.ts';
 import type { DatasetVersion } from '../bin/stored-dataset.ts';
 import { addEnrichCommand } from './bin-enrich.ts';
-import type { ImportOptions } from './run-bin.ts';
+import type { ImportOptions } from './operator-datasets.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
 // Commander does not wait for the help and the values of options, so `import()` is too late for these.
@@ -18,9 +18,7 @@ binlist-data (bin, brand, …, alpha_2, …) or Mastercard account ranges (ACCOU
 header, --columns says which column holds what: ${columnNames().join(', ')}.
 Running processes switch to the new data set without a restart.`;
 
-export function addBinCommands(program: Command, terminal: Terminal): void {
-  const bin = program.command('bin').description('BIN data sets, and files of BINs');
-
+export function define(bin: Command, terminal: Terminal): void {
   bin
     .command('import')
     .description('check a data set (CSV, may be gzipped) row by row, store it, and use it in every process')
@@ -33,7 +31,7 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
     .option('--json', 'print {"id", "source", "rows", "badRows", …} (use npm run -s)')
     .addHelpText('after', shapesHelp)
     .action(async (file: string, options: ImportOptions & { json?: boolean }) => {
-      const { importFile } = await import('./run-bin.ts');
+      const { importFile } = await import('./operator-datasets.ts');
       const version = await importFile(terminal, file, options);
       const text = importText(version, options, fileNote(terminal));
       printResult(terminal, { json: options.json === true, data: dataOf(version), text });
@@ -44,7 +42,7 @@ export function addBinCommands(program: Command, terminal: Terminal): void {
     .description('use what was used before the last import again: an earlier import, or the built-in data set')
     .option('--json', 'print the data set that is used now (use npm run -s)')
     .action(async ({ json = false }: { json?: boolean }) => {
-      const { rollback } = await import('./run-bin.ts');
+      const { rollback } = await import('./operator-datasets.ts');
       const version = await rollback(terminal);
       printResult(terminal, { json, data: dataOf(version), text: inUseText(version, fileNote(terminal)) });
     });

@@ -8,10 +8,8 @@ const HELP = `
 Checks what a start checks before it opens anything: the settings, CONNECTED_APPS_FILE, BIN_DATASET_FILE and the files of secrets. It
 opens no storage and no port: "status" tries the storage. Exits with status 78 if there are faults.`;
 
-export function addConfigCommand(program: Command, terminal: Terminal): void {
-  program
-    .command('config')
-    .description('settings of the server')
+export function define(config: Command, terminal: Terminal): void {
+  config
     .command('check')
     .description('check the settings and the files that they name, without starting anything')
     .option('--json', 'print {"ok", "faults", "warnings", "storage", "apps"} (use npm run -s)')
@@ -31,7 +29,6 @@ export function addConfigCommand(program: Command, terminal: Terminal): void {
 }
 
 async function checkConfig({ source }: Terminal) {
-  // Loaded only here, because it needs a part of the server.
   const { readSettingsAndDataset } = await import('../read-settings.ts');
   const { callbackWarnings } = await import('../../shared/provider/connected-app.ts');
   const { placeholderWarnings } = await import('../connected-apps/app-file.ts');

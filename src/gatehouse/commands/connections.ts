@@ -12,10 +12,8 @@ Each token is sealed, then tried by one refresh. A connection that works is not 
 again. Needs the settings of the server. Exits with status 1 if an entry is not connected in the end.
 Delete the file afterwards: a provider that rotates refresh tokens has ended those in it, others have not. There is no export.`;
 
-export function addConnectionsCommand(program: Command, terminal: Terminal): void {
-  program
-    .command('connections')
-    .description('connections of users')
+export function define(connections: Command, terminal: Terminal): void {
+  connections
     .command('import')
     .description('import refresh tokens of another system, while Gatehouse runs')
     .argument('<file>', 'JSON lines, or a JSON array')
@@ -25,7 +23,7 @@ export function addConnectionsCommand(program: Command, terminal: Terminal): voi
     )
     .addHelpText('after', HELP)
     .action(async (file: string, { json = false }: { json?: boolean }) => {
-      const { importConnections } = await import('./run-import.ts');
+      const { importConnections } = await import('./import-connections.ts');
       const report = await importConnections(terminal, file);
       printResult(terminal, { json, data: report, text: textOf(report) });
       if (report.failures.length > 0) terminal.setExitStatus(1);

@@ -1,44 +1,70 @@
-/** The commands `doctor`, which checks connected apps, and `apps check`, which checks a file of them; `apps apply` stands beside it. */
+/** The command `doctor`: checks connected apps. */
 import type { Command } from 'commander';
-import { CHECKS } from '../connected-apps/finding.ts';
-import { addApplyCommand } from './apps-apply.ts';
-import type { Checked } from './run-doctor.ts';
+import { AppError, StartRefused } from '../../shared/errors.ts';
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import { CHECKS, type Finding } from '../connected-apps/finding.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
-export function addDoctorCommands(program: Command, terminal: Terminal): void {
-  program
-    .command('doctor [app]')
-    .description('check a connected app (or all of them) as a sign-in would use it, and report problems')
+interface Checked {
+  app: string;
+  ok: boolean;
+  findings: Finding[];
+}
+
+export function define(doctor: Command, terminal: Terminal): void {
+  doctor
+    .argument('[app]')
     .option('--json', 'print [{"app", "ok", "findings"}] (use npm run -s)')
     .addHelpText('after', '\nNeeds the settings of the server. Exits with status 1 if there is a problem.')
     .action(async (id: string | undefined, { json = false }: { json?: boolean }) => {
-      const { runDoctor } = await import('./run-doctor.ts');
       const checked = await runDoctor(terminal, id);
       const text = checked.map(inWords).join('\n\n') || 'There is no connected app.';
       printResult(terminal, { json, data: checked, text });
       if (checked.some(({ ok }) => !ok)) terminal.setExitStatus(1);
     });
+}
 
-  const apps = program.command('apps').description('files of connected apps');
-  apps
-    .command('check <file>')
-    .description('check a file for CONNECTED_APPS_FILE without starting anything')
-    .option('--json', 'print {"ok", "apps", "faults", "warnings", "presets"} (use npm run -s)')
-    .addHelpText('after', '\nSecrets are read from where the file says. Exits with status 1 if there are faults.')
-    .action(async (file: string, { json = false }: { json?: boolean }) => {
-      const { checkAppFile } = await import('./run-doctor.ts');
-      const { apps, faults, warnings, presets } = checkAppFile(terminal, file);
-      const summary = `${file} is valid: ${apps.join(', ') || 'it holds no app'}.`;
-      const advised = presets.flatMap(({ app, preset, advice }) =>
-        advice.map((words) => `- ${app} looks like ${preset}, whose preset has ${words}`),
-      );
-      const warned = warnings.map((warning) => `Warning: ${warning}`);
-      const lines = faults.length > 0 ? faults.map((fault) => `- ${fault}`) : [summary, ...warned, ...advised];
-      const data = { ok: faults.length === 0, apps, faults, warnings, presets };
-      printResult(terminal, { json, data, text: lines.join('\n') });
-      if (faults.length > 0) terminal.setExitStatus(1);
+/** @throws StartRefused for wrong settings, AppError `not_found` for an unknown app */
+async function runDoctor(terminal: Terminal, id: string | undefined): Promise<Checked[]> {
+  const { loadConfig } = await import('../../shared/config/config.ts');
+  const { createAddressPolicy } = await import('../../shared/outbound/address-policy.ts');
+  const { createOutbound } = await import('../../shared/outbound/outbound.ts');
+  const { createConnectedApps } = await import('../connected-apps/connected-apps.ts');
+  const { readFileApps } = await import('./file-apps.ts');
+  const { withStorage } = await import('./open-storage.ts');
+  const { config, faults } = loadConfig(terminal.source);
+  if (!config) throw new StartRefused(faults);
+  const fromFile = readFileApps(terminal, config);
+  const outbound = createOutbound({ policy: createAddressPolicy(config.internalHosts), proxy: config.proxy });
+  try {
+    return await withStorage(terminal.source, async (storage) => {
+      const { href: publicHref } = config.publicUrl;
+      const monotonicClock = () => performance.now();
+      const times = { clock: Date.now, monotonicClock, random: Math.random };
+      const connectedApps = await createConnectedApps({ storage, outbound, fromFile, publicHref, ...times });
+      return await checkApps(connectedApps, id).finally(connectedApps.close);
     });
-  addApplyCommand(apps, terminal);
+  } finally {
+    await outbound.close();
+  }
+}
+
+async function checkApps({ apps, check }: ConnectedApps, id: string | undefined): Promise<Checked[]> {
+  const chosen = apps.list().filter((app) => id === undefined || app.id === id);
+  if (id !== undefined && chosen.length === 0) throw new AppError('not_found', { detail: unknownApp(id, apps.list()) });
+  return Promise.all(
+    chosen.map(async (app) => {
+      const findings = await check.run(app);
+      return { app: app.id, ok: findings.every(({ result }) => result !== 'problem'), findings };
+    }),
+  );
+}
+
+function unknownApp(id: string, apps: readonly ConnectedApp[]): string {
+  if (apps.length === 0)
+    return 'There is no connected app: set CONNECTED_APPS_FILE, or register one in the administration.';
+  return `There is no connected app with the id "${id}". The ids are: ${apps.map((app) => app.id).join(', ')}.`;
 }
 
 const WORDS = { fine: 'fine       ', problem: 'PROBLEM    ', cannot_tell: 'cannot tell' } as const;

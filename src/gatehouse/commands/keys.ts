@@ -11,8 +11,7 @@ interface JsonOption {
 
 const JSON_FLAG = '--json';
 
-export function addKeysCommands(program: Command, terminal: Terminal): void {
-  const keys = program.command('keys').description('encryption keys of the vault');
+export function define(keys: Command, terminal: Terminal): void {
   addGenerate(keys, terminal);
 
   keys
@@ -20,7 +19,7 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
     .description('count the records that each key seals, and say which key can be dropped')
     .option(JSON_FLAG, 'print {"keys", "processes"} (use npm run -s)')
     .action(async ({ json = false }: JsonOption) => {
-      const { readReport } = await import('./run-keys.ts');
+      const { readReport } = await import('./operator-keys.ts');
       const report = await readReport(terminal);
       printResult(terminal, { json, data: report, text: keyReportText(report) });
     });
@@ -31,7 +30,7 @@ export function addKeysCommands(program: Command, terminal: Terminal): void {
     .option(JSON_FLAG, 'print {"key", "resealed", "unreadable", "droppable"} (use npm run -s)')
     .addHelpText('after', ROTATE_HELP)
     .action(async ({ json = false }: JsonOption) => {
-      const { rotate } = await import('./run-keys.ts');
+      const { rotate } = await import('./operator-keys.ts');
       const { kid, result, unused } = await rotate(terminal);
       const { resealed, retired: droppable } = result;
       const data = { key: kid, resealed, unreadable: Object.fromEntries(result.unreadable), droppable };
@@ -90,7 +89,7 @@ function addForget(keys: Command, terminal: Terminal): void {
     .option(JSON_FLAG, 'print {"key", "done", "records"} (use npm run -s)')
     .addHelpText('after', '\nUsers whose connections this key sealed must connect again.')
     .action(async (kid: string, { yes = false, json = false }: JsonOption & { yes?: boolean }) => {
-      const { forget } = await import('./run-keys.ts');
+      const { forget } = await import('./operator-keys.ts');
       const records = await forget(terminal, kid, yes);
       printResult(terminal, { json, data: { key: kid, done: yes, records }, text: forgetText(kid, yes, records) });
       if (!yes) terminal.setExitStatus(1);

@@ -17,17 +17,15 @@ rediss:// URL. Command lines are visible to other users: put a URL with a passwo
 2. Set REDIS_URL (or another Redis setting) beside DATA_DIR, and run this command. It may be interrupted and run again.
 3. Start Gatehouse with the new storage. Gatehouse no longer starts with the old one; delete it when you are sure.`;
 
-export function addMigrateCommand(program: Command, terminal: Terminal): void {
-  program
-    .command('migrate')
-    .description('move everything from SQLite to Redis or back, while Gatehouse is stopped')
+export function define(migrate: Command, terminal: Terminal): void {
+  migrate
     .option('--from <storage>', 'the current storage', 'sqlite')
     .option('--to <storage>', 'the new storage, which must be empty', 'redis')
     .option('--json', 'print {"from", "to", "items", "expired"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async ({ from, to, json = false }: MigrateOptions) => {
-      const { migrate } = await import('./run-migrate.ts');
-      const data = await migrate(terminal, from, to);
+      const { moveStorage } = await import('./move-storage.ts');
+      const data = await moveStorage(terminal, from, to);
       printResult(terminal, { json, data, text: textOf(data) });
     });
 }

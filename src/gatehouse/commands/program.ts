@@ -1,22 +1,68 @@
-/** The command tree of `npm run gatehouse -- COMMAND`. */
+/** The command tree of `npm run gatehouse -- COMMAND`, in which only the named command is loaded. */
 import { Command } from 'commander';
 import { withoutArguments } from '../../shared/errors.ts';
 import { VERSION } from '../../shared/version.ts';
-import { addAdminTokenCommands } from './admin-token.ts';
-import { addAuditCommands } from './audit.ts';
-import { addBackupCommand } from './backup.ts';
-import { addBinCommands } from './bin.ts';
-import { addConfigCommand } from './config.ts';
-import { addConnectionsCommand } from './connections.ts';
-import { addDoctorCommands } from './doctor.ts';
-import { addKeysCommands } from './keys.ts';
-import { addMigrateCommand } from './migrate.ts';
-import { addRestoreCommand } from './restore.ts';
-import { addSessionsCommand } from './sessions.ts';
-import { addStatusCommand } from './status.ts';
 import type { Terminal } from './terminal.ts';
 
-export function createProgram(terminal: Terminal): Command {
+interface TopCommand {
+  /** As the list of commands shows it: the name, "[options]" if it has some of its own, and its arguments. */
+  usage: string;
+  description: string;
+  load: () => Promise<CommandFile>;
+}
+
+interface CommandFile {
+  /** Adds arguments, options, an action, and commands below it. Actions import their work: help stays quick. */
+  define(command: Command, terminal: Terminal): void;
+}
+
+/** In the order of `--help`. */
+const COMMANDS: readonly TopCommand[] = [
+  {
+    usage: 'status [options]',
+    description: 'show version, storage, readiness, processes, keys, connections by health and the last backup',
+    load: () => import('./status.ts'),
+  },
+  { usage: 'config', description: 'settings of the server', load: () => import('./config.ts') },
+  { usage: 'keys', description: 'encryption keys of the vault', load: () => import('./keys.ts') },
+  { usage: 'audit', description: 'audit trail', load: () => import('./audit.ts') },
+  { usage: 'admin-token', description: 'tokens for the admin HTTP API', load: () => import('./admin-token.ts') },
+  { usage: 'sessions', description: 'sessions of users', load: () => import('./sessions.ts') },
+  { usage: 'bin', description: 'BIN data sets, and files of BINs', load: () => import('./bin.ts') },
+  { usage: 'connections', description: 'connections of users', load: () => import('./connections.ts') },
+  {
+    usage: 'doctor [options] [app]',
+    description: 'check a connected app (or all of them) as a sign-in would use it, and report problems',
+    load: () => import('./doctor.ts'),
+  },
+  { usage: 'apps', description: 'files of connected apps', load: () => import('./apps.ts') },
+  {
+    usage: 'backup [options] <file>',
+    description: 'write everything that is stored to a file, while Gatehouse runs',
+    load: () => import('./backup.ts'),
+  },
+  {
+    usage: 'restore [options] <file>',
+    description: 'put a backup into an empty storage, while Gatehouse is stopped',
+    load: () => import('./restore.ts'),
+  },
+  {
+    usage: 'migrate [options]',
+    description: 'move everything from SQLite to Redis or back, while Gatehouse is stopped',
+    load: () => import('./migrate.ts'),
+  },
+];
+
+const nameOf = ({ usage }: TopCommand): string => usage.replace(/ .*/, '');
+
+/**
+ * @param words the arguments of the command line. A command whose name is not among them gets its line in the list of
+ *   commands, and nothing else. Default: the names of all commands
+ */
+export async function createProgram(
+  terminal: Terminal,
+  words: readonly string[] = COMMANDS.map(nameOf),
+): Promise<Command> {
   const program = new Command('npm run gatehouse --')
     .description('Gatehouse on the command line.')
     .version(VERSION)
@@ -29,17 +75,10 @@ export function createProgram(terminal: Terminal): Command {
       writeErr: (text) => void terminal.err.write(text),
       outputError: (text, write) => write(withoutArguments(text)),
     });
-  addStatusCommand(program, terminal);
-  addConfigCommand(program, terminal);
-  addKeysCommands(program, terminal);
-  addAuditCommands(program, terminal);
-  addAdminTokenCommands(program, terminal);
-  addSessionsCommand(program, terminal);
-  addBinCommands(program, terminal);
-  addConnectionsCommand(program, terminal);
-  addDoctorCommands(program, terminal);
-  addBackupCommand(program, terminal);
-  addRestoreCommand(program, terminal);
-  addMigrateCommand(program, terminal);
+  for (const one of COMMANDS) {
+    const isNamed = words.includes(nameOf(one));
+    const command = program.command(isNamed ? nameOf(one) : one.usage).description(one.description);
+    if (isNamed) (await one.load()).define(command, terminal);
+  }
   return program;
 }

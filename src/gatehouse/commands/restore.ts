@@ -18,10 +18,8 @@ interface Options {
   json?: boolean;
 }
 
-export function addRestoreCommand(program: Command, terminal: Terminal): void {
-  program
-    .command('restore')
-    .description('put a backup into an empty storage, while Gatehouse is stopped')
+export function define(restore: Command, terminal: Terminal): void {
+  restore
     .argument('<file>', 'a file written by the backup command')
     .option('--replace', 'delete everything in the storage first')
     .option('--lost-key <kid...>', 'restore without this lost key; afterwards run: keys forget <kid>')
@@ -36,8 +34,8 @@ export function addRestoreCommand(program: Command, terminal: Terminal): void {
     .addHelpText('after', HELP)
     .action(async (file: string, options: Options) => {
       const { replace = false, lostKey: lostKeys = [], audit, json = false } = options;
-      const { restore } = await import('./run-restore.ts');
-      const { made, items, expired, ended } = await restore(terminal, file, { replace, lostKeys, audit });
+      const { restoreBackup } = await import('./restore-backup.ts');
+      const { made, items, expired, ended } = await restoreBackup(terminal, file, { replace, lostKeys, audit });
       const text = [textOf(made, { items, expired }), ...(ended ? endedText(ended) : [])].join('\n');
       printResult(terminal, { json, data: { file, made, items, expired, ended }, text });
     });

@@ -7,7 +7,8 @@ import type { Terminal } from './terminal.ts';
 
 export async function runCommandLine(terminal: Terminal, args: readonly string[]): Promise<void> {
   try {
-    await createProgram(terminal).parseAsync(args, { from: 'user' });
+    const program = await createProgram(terminal, args);
+    await program.parseAsync(args, { from: 'user' });
   } catch (error) {
     // Help, or an unknown option: commander has written the text.
     if (error instanceof CommanderError) return terminal.setExitStatus(error.exitCode);

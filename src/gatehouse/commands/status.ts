@@ -1,24 +1,22 @@
 /** The command `status`: what an operator looks at first when something is wrong. */
 import type { Command } from 'commander';
 import { keyState, processesText } from './key-report.ts';
-import type { Readiness, Status, StoredStatus } from './run-status.ts';
+import type { Readiness, Status, StoredStatus } from './read-status.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
 Changes nothing. "This machine" is what /readyz says at MANAGEMENT_HOST and MANAGEMENT_PORT; processes are counted by asking them
 through the storage. "version" is that of this command. Exits with status 1 unless the process here is ready and the storage responds.`;
 
-export function addStatusCommand(program: Command, terminal: Terminal): void {
-  program
-    .command('status')
-    .description('show version, storage, readiness, processes, keys, connections by health and the last backup')
+export function define(status: Command, terminal: Terminal): void {
+  status
     .option(
       '--json',
       'print {"version", "storage", "management", "here", "processes", "keys", "connections", "sessions", "lastBackup"} (use npm run -s)',
     )
     .addHelpText('after', HELP)
     .action(async ({ json = false }: { json?: boolean }) => {
-      const { readStatus } = await import('./run-status.ts');
+      const { readStatus } = await import('./read-status.ts');
       const data = await readStatus(terminal);
       printResult(terminal, { json, data, text: textOf(data) });
       if (!data.processes?.length || !data.here?.ready) terminal.setExitStatus(1);

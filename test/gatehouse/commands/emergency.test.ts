@@ -7,11 +7,11 @@ import { getJson, signIn, startSite, type TestSite } from '../../support/gatehou
 import { makeAdminToken, runCommand } from '../../support/terminal.ts';
 import { until } from '../../support/until.ts';
 
-test('every command takes --json', () => {
+test('every command takes --json', async () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
   const leaves = (command: Command): Command[] =>
     command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);
-  const all = leaves(createProgram({ ...nowhere, setExitStatus: () => undefined }));
+  const all = leaves(await createProgram({ ...nowhere, setExitStatus: () => undefined }));
   expect(all.length).toBeGreaterThan(20);
   const without = all.filter(({ options }) => options.every(({ long }) => long !== '--json'));
   expect(without.map((command) => command.name())).toEqual([]);

@@ -45,14 +45,14 @@ const NEEDING = [
 /** These read files alone, or fill a storage that must be empty. */
 const OTHERS = ['keys generate', 'config check', 'apps check', 'backup verify', 'restore'];
 
-test('R121 every command is one of those below, or needs no storage', () => {
+test('R121 every command is one of those below, or needs no storage', async () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
   const namesOf = (command: Command, path: string[]): string[] => {
     const name = [...path, command.name()];
     const own = command.commands.length === 0 || command.registeredArguments.length > 0 ? [name.join(' ')] : [];
     return [...own, ...command.commands.flatMap((one) => namesOf(one, name))];
   };
-  const { commands } = createProgram({ ...nowhere, setExitStatus: () => undefined });
+  const { commands } = await createProgram({ ...nowhere, setExitStatus: () => undefined });
   const all = commands.flatMap((one) => namesOf(one, []));
   const isTried = (name: string) => NEEDING.some((args) => args.join(' ').startsWith(name)) || OTHERS.includes(name);
   expect(all.length).toBeGreaterThan(20);

@@ -1,4 +1,4 @@
-/** Implements `bin import` and `bin rollback`. Loaded only when one of them runs, to keep other commands fast. */
+/** Imports a BIN data set for an operator, or goes back to the one before. */
 import { statSync } from 'node:fs';
 import { builtInDataset } from '../../shared/bin/built-in-dataset.ts';
 import type { Dataset } from '../../shared/bin/dataset.ts';

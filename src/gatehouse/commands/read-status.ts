@@ -1,4 +1,4 @@
-/** Implements `status`. Loaded only when it runs. */
+/** Reads what `status` shows, from the process on this machine and from the storage. */
 import { z } from 'zod';
 import { loadManagementConfig } from '../../shared/config/config.ts';
 import { hostAndPort } from '../../shared/config/rules.ts';

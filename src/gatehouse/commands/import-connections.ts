@@ -1,4 +1,4 @@
-/** Implements `connections import`. Loaded only when it runs, because it needs a large part of the server. */
+/** Imports connections from a file, with the parts of the server that this needs. */
 import { statSync } from 'node:fs';
 import { loadConfig } from '../../shared/config/config.ts';
 import { AppError, StartRefused } from '../../shared/errors.ts';
@@ -14,10 +14,10 @@ import { type ImportItem, startImport } from '../users/connection-import.ts';
 import type { ImportReport } from '../users/import-schema.ts';
 import { createUserStore } from '../users/user-store.ts';
 import { createWebhooks } from '../webhooks/webhooks.ts';
+import { readFileApps } from './file-apps.ts';
 import { readEntries } from './json-entries.ts';
 import { withStorage } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
-import { readFileApps } from './run-doctor.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 
 /** So many tokens are sealed before they are tried. */

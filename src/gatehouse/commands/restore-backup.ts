@@ -1,15 +1,15 @@
-/** Implements `restore`. Loaded only when it runs. */
+/** Fills the storage from a backup, and finds what was ended since. */
 import { loadSessionConfig } from '../../shared/config/config.ts';
 import { StartRefused } from '../../shared/errors.ts';
 import { createSessionStore } from '../../shared/sessions/sessions.ts';
 import { checkKeyRing } from '../../shared/storage/key-check.ts';
 import { createSealedJson } from '../../shared/storage/sealed-json.ts';
 import { type ReadBackup, readBackup } from './backup-file.ts';
+import { checkBackup } from './check-backup.ts';
 import { type EndedAgain, endedAgain, readEnded } from './ended-since.ts';
 import { type Filled, fillStorage } from './fill-storage.ts';
 import { withStore } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
-import { checkBackup } from './run-backup-verify.ts';
 import { howToEmpty, readPlace } from './storage-place.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -23,7 +23,7 @@ interface RestoreOptions {
 /** `ended`: only with an audit export. */
 type Restored = ReadBackup & Filled & { ended: EndedAgain[] | undefined };
 
-export async function restore(terminal: Terminal, file: string, options: RestoreOptions): Promise<Restored> {
+export async function restoreBackup(terminal: Terminal, file: string, options: RestoreOptions): Promise<Restored> {
   const place = readPlace(terminal.source);
   const { sealer } = place;
   const { values: lifetimes, faults } = loadSessionConfig(terminal.source);

@@ -1,4 +1,4 @@
-/** Implements `apps apply`. Loaded only when it runs, because it needs a large part of the server. */
+/** Registers and changes apps in the storage as a file says. */
 import { readFileSync } from 'node:fs';
 import { loadConfig } from '../../shared/config/config.ts';
 import { AppError, StartRefused } from '../../shared/errors.ts';
@@ -15,9 +15,9 @@ import type { CountSetAside } from '../connected-apps/change-rules.ts';
 import { createConnectedApps } from '../connected-apps/connected-apps.ts';
 import { createGrantStore } from '../grants/grant-store.ts';
 import { countSetAside } from '../grants/moved-apps.ts';
+import { readFileApps } from './file-apps.ts';
 import { withStorage } from './open-storage.ts';
 import { auditedByOperator, auditOperator } from './operator-trail.ts';
-import { readFileApps } from './run-doctor.ts';
 import type { Terminal } from './terminal.ts';
 
 export interface Applied {

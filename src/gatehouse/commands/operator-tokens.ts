@@ -1,5 +1,4 @@
-/** Implements the commands for admin tokens. Loaded only when one of them runs. */
-
+/** Creates, lists and revokes admin tokens for an operator. */
 import { AppError } from '../../shared/errors.ts';
 import { newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
 import { allPages } from '../../shared/storage/paging.ts';

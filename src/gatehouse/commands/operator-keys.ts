@@ -1,4 +1,4 @@
-/** Implements `keys status`, `keys rotate` and `keys forget`. Loaded only when one of them runs. */
+/** Reports on the encryption keys for an operator, rotates them, or gives up a lost one. */
 import { AppError } from '../../shared/errors.ts';
 import { keysInUse } from '../../shared/storage/key-check.ts';
 import { listKeys, reportKeys } from '../../shared/storage/key-report.ts';

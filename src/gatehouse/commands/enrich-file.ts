@@ -1,4 +1,4 @@
-/** Implements `bin enrich`. Loaded only when it runs. */
+/** Adds BIN facts to a CSV file, from the data set and the service of the settings. */
 import { once } from 'node:events';
 import { createReadStream, statSync } from 'node:fs';
 import { pipeline } from 'node:stream';

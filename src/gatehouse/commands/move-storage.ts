@@ -1,4 +1,4 @@
-/** Implements `migrate`. Loaded only when it runs. */
+/** Moves everything from one storage to another. */
 import { resolve } from 'node:path';
 import { StartRefused } from '../../shared/errors.ts';
 import { copyOut } from '../../shared/storage/copy.ts';
@@ -22,7 +22,7 @@ import { assertDatabase, howToEmpty, readPlace, type StoragePlace } from './stor
 import type { Terminal } from './terminal.ts';
 
 /** @param from as `readPlace` takes it; `to` likewise */
-export async function migrate(terminal: Terminal, from: string, to: string) {
+export async function moveStorage(terminal: Terminal, from: string, to: string) {
   const [source, target] = [readPlace(terminal.source, from), readPlace(terminal.source, to)];
   const moved = await move(terminal, source, target);
   return { from: source.name, to: target.name, ...moved };

@@ -1,19 +1,9 @@
-/** Implements `backup verify`, and the check before a restore. Loaded only when one of them runs. */
+/** Checks a whole backup file. */
 import { statSync } from 'node:fs';
 import type { Sealer } from '../../shared/storage/sealed.ts';
 import { type ReadBackup, readBackup } from './backup-file.ts';
 import { createBackupKeys } from './restore-keys.ts';
-import { readPlace } from './storage-place.ts';
 import { type Terminal, withProgress } from './terminal.ts';
-
-/** `sealChecked`: the settings have keys, and the backup is sealed with them. @throws as `checkBackup` */
-export async function verify(terminal: Terminal, file: string, lostKeys: readonly string[]) {
-  const sealer = hasKeys(terminal) ? readPlace(terminal.source).sealer : undefined;
-  return { ...(await checkBackup(terminal, file, { sealer, lostKeys })), sealChecked: sealer !== undefined };
-}
-
-const hasKeys = ({ source: { env } }: Terminal) =>
-  [env.ENCRYPTION_KEYS, env.ENCRYPTION_KEYS_FILE].some((value) => value?.trim());
 
 /**
  * Reads a whole backup and checks it: complete, unaltered, and sealed with keys that are at hand. Writes nothing.
