@@ -10,6 +10,7 @@ import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Storage } from '../../shared/storage/storage.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import { type AccessTokens, createAccessTokens } from './access-tokens.ts';
 import { type AuthorizedFetch, createAuthorizedFetch } from './authorized-fetch.ts';
 import { type ConnectLinks, createConnectLinks } from './connect-links.ts';
 import { type ConnectionChecks, createConnectionCheck } from './connection-check.ts';
@@ -24,7 +25,6 @@ import { countSetAside, createMovedApps } from './moved-apps.ts';
 import { createNarrowedTokens, type NarrowedTokens } from './narrowed-token.ts';
 import { createRefresher, refreshTimes } from './refresh.ts';
 import { createRevocations, type Revocations } from './revocations.ts';
-import { createTokenVault, type TokenVault } from './token-vault.ts';
 
 /** More callbacks are not under way at one moment. */
 const MAX_LEFT = 1_000;
@@ -44,7 +44,7 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
   index: ConnectionIndex;
   everyone: DisconnectEveryone;
   revocations: Revocations;
-  vault: TokenVault;
+  accessTokens: AccessTokens;
   imports: GrantImports;
   missing: MissingScopes;
   narrowed: NarrowedTokens;
@@ -102,7 +102,7 @@ export function createGrants(parts: {
     failedOverAt: storage.failedOverAt,
   });
   const missing = createMissingScopes({ grants, index, events });
-  const vault = createTokenVault({ grants, refresher, missing, clock });
+  const accessTokens = createAccessTokens({ grants, refresher, missing, clock });
   const links = createConnectLinks({ store, sealedJson, publicHref, clock });
   const { isRegistered } = connectedApps.registry;
   const connections = createConnections({
@@ -141,7 +141,7 @@ export function createGrants(parts: {
     index,
     everyone,
     revocations,
-    vault,
+    accessTokens,
     imports: createGrantImports({ grants, isRegistered, refresher, clock }),
     chores,
     checks: createConnectionCheck({
@@ -155,7 +155,7 @@ export function createGrants(parts: {
     }),
     missing,
     narrowed: createNarrowedTokens({ grants, refresher, clock }),
-    fetch: createAuthorizedFetch({ vault, grants, outbound }),
+    fetch: createAuthorizedFetch({ accessTokens, grants, outbound }),
     async close() {
       await Promise.all([refresher.settle(), everyone.settle()]);
       await listing.close();

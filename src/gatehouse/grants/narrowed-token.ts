@@ -20,7 +20,7 @@ export type NarrowedResult =
   | { kind: 'narrowed'; accessToken: string; scopes: readonly string[]; expiresAt: number | undefined }
   /** The provider issued no refresh token, refuses these scopes or this resource, or grants more than were requested. */
   | { kind: 'unsupported' }
-  /** The grant is missing or broken; the token vault says why. */
+  /** The grant is missing or broken; `AccessTokens.get` says why. */
   | { kind: 'no_grant' }
   /** `inDoubt`: as the connection's health says. */
   | { kind: 'unavailable'; inDoubt: boolean; retryAfterSeconds: number };

@@ -93,14 +93,14 @@ export async function createRelay(parts: {
     lost: (counts) => events.countsLost({ of: 'relay_uses', counts }),
   });
   const gate = createRelayGate({ tokens, assertions, uses, limits, users: users.store, accounts, apps, clock });
-  const { vault, narrowed } = grants;
+  const { accessTokens, narrowed } = grants;
   const idTokens = createIdTokens({ userSessions: sessions.ofUsers, clock });
   const exchange = createTokenExchange({
     apps,
     gate,
     assertions,
     idTokens,
-    vault,
+    accessTokens,
     narrowed,
     grants,
     publicHref,

@@ -17,7 +17,7 @@ import {
   withEntryClosed,
   withEntrySettled,
 } from '../../../src/gatehouse/grants/refresh-call.ts';
-import { needsNoRefresh } from '../../../src/gatehouse/grants/token-vault.ts';
+import { needsNoRefresh } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { PLATFORM } from '../../support/apps.ts';
 
 const NOW = 1_800_000_000_000;
