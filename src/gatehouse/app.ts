@@ -62,7 +62,7 @@ export function createApp(parts: AppParts): RequestListener {
   const { events, metrics } = observability;
   const { apps } = parts.connectedApps;
   const { connections, links } = parts.grants;
-  const threads = parts.threads.browser;
+  const threads = parts.threads.forBrowsers;
   const handlers = {
     ...parts.signIn.routes,
     home: parts.home,

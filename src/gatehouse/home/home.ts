@@ -30,7 +30,7 @@ export function createHome(parts: {
   const { pages, events, publicHref } = parts;
   const { apps } = parts.connectedApps;
   const { connections } = parts.grants;
-  const panels = createThreadPanels({ threads: parts.threads.browser });
+  const panels = createThreadPanels({ threads: parts.threads.forBrowsers });
   const reported = (req: Request, error: AppError) => {
     report(events, req, error);
     return parts.references.keep(req, error);

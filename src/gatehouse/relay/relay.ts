@@ -106,14 +106,19 @@ export async function createRelay(parts: {
     publicHref,
     clock,
   });
-  const serviceAccount = threads.serviceWith(serviceAccountFetch(accounts, outbound));
   return {
     tokens,
     accounts,
     uses,
     gate,
     checkApiToken: (app, apiToken) => checkApiToken(app, apiToken, outbound),
-    routes: relayRoutes({ gate, apps, grants, threads: { user: threads.service, serviceAccount } }),
+    routes: relayRoutes({
+      gate,
+      apps,
+      grants,
+      userThreads: threads.forServices,
+      serviceAccountThreads: threads.forServicesWith(serviceAccountFetch(accounts, outbound)),
+    }),
     connections: relayConnections({ gate, apps, grants, publicHref }),
     connectLinks: relayConnectLinks({
       gate,

@@ -38,10 +38,12 @@ export function relayRoutes(parts: {
   gate: RelayGate;
   apps: CurrentApps;
   grants: Pick<GrantStore, 'prefetch'>;
-  /** Calls with users' tokens and with those of service accounts, both within the services' share of the budget. */
-  threads: { user: ThreadCall; serviceAccount: ThreadCall };
+  /** Calls with users' tokens. These and those below have the services' share of the provider's budget. */
+  userThreads: ThreadCall;
+  /** Calls with the API tokens of service accounts. */
+  serviceAccountThreads: ThreadCall;
 }): RelayRoutes {
-  const { gate, apps, grants, threads } = parts;
+  const { gate, apps, grants, userThreads, serviceAccountThreads } = parts;
 
   const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
     if (id !== undefined) return apps.threadApp(id);
@@ -91,9 +93,9 @@ export function relayRoutes(parts: {
       const access: RelayAccess = { route: 'threads:read', app: appId, subject };
       gate.authorize(caller, access);
       const app = apps.threadApp(appId);
-      const call = subject.kind === 'user' ? threads.user : threads.serviceAccount;
+      const threads = subject.kind === 'user' ? userThreads : serviceAccountThreads;
       try {
-        await passResponse(req, res, (stop) => call.stream({ ownerId: subject.id, app, prefetched }, stop));
+        await passResponse(req, res, (stop) => threads.stream({ ownerId: subject.id, app, prefetched }, stop));
       } catch (error) {
         gate.count(caller, access, 'failed');
         throw error;
