@@ -60,8 +60,8 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
 }
 
 /**
- * Also begins, in the background, to settle the refreshes that a killed process left open: all of them at a start; running
- * processes settle one when it is next due.
+ * Also begins, in the background, to refresh the grants whose refresh was interrupted by a kill: all of them at a start; running
+ * processes refresh one when it is next due.
  */
 export function createGrants(parts: {
   storage: { store: Store; sealer: Sealer; sealedJson: SealedJson; deadlineMilliseconds: number } & Partial<
@@ -117,13 +117,13 @@ export function createGrants(parts: {
   });
   const everyone = createDisconnectEveryone({ store, index, connections, clock });
 
-  // Not awaited: a request that needs such a grant settles it first.
-  void refresher.settleAbandoned(findApp).catch(() => undefined);
+  // Not awaited: a request that needs such a grant refreshes it first.
+  void refresher.refreshInterrupted(findApp).catch(() => undefined);
 
   const chores: readonly Chore[] = [
     { name: 'disconnect-everyone', everyMilliseconds: 30_000, work: everyone.resume },
     { name: 'retry-revocations', everyMilliseconds: 10_000, work: revocations.retryDue },
-    { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.settle(grants.loadStored) },
+    { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.updateExpired(grants.loadStored) },
     createMovedApps({ store, grants, index, apps: connectedApps.apps, events }),
   ];
 
@@ -157,7 +157,7 @@ export function createGrants(parts: {
     narrowed: createNarrowedTokens({ grants, refresher, clock }),
     fetch: createAuthorizedFetch({ accessTokens, grants, outbound }),
     async close() {
-      await Promise.all([refresher.settle(), everyone.settle()]);
+      await Promise.all([refresher.close(), everyone.close()]);
       await listing.close();
     },
   };

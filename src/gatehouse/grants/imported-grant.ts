@@ -9,7 +9,7 @@ import type { StoredGrant } from './grant.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
 import { CERTAIN_MS, type GrantStore, saveCertainly, undoWrite } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
-import { OTHER_SUBJECT } from './refresh-call.ts';
+import { OTHER_SUBJECT } from './refresh-outcome.ts';
 
 export interface ImportedGrant {
   userId: string;

@@ -7,7 +7,7 @@ import type { StoredGrant } from './grant.ts';
 import { type Grant, healthOf } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
-import { isNarrowingRefusal } from './refresh-call.ts';
+import { isNarrowingRefusal } from './refresh-outcome.ts';
 
 /** Left out: all granted scopes, all resources of the app. */
 export interface Narrowing {

@@ -251,7 +251,7 @@ describe('one refresh at a time', () => {
     left.catch(() => undefined);
     await vi.waitFor(() => expect(refreshed).toHaveLength(1), PATIENTLY);
     let settled = false;
-    const settling = refresher.settle().then(() => {
+    const settling = refresher.close().then(() => {
       settled = true;
     });
     await new Promise((done) => setTimeout(done, 30));
@@ -797,7 +797,7 @@ describe('the result of a request for a token', () => {
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at1-u1' });
     expect(took()).toBeLessThan(3_000);
     resolve(tokens('at2', 'rt2'));
-    await refresher.settle();
+    await refresher.close();
     expect(await token()).toMatchObject({ accessToken: 'at2' });
     expect(refreshed).toHaveLength(1);
   });
@@ -811,9 +811,9 @@ describe('the result of a request for a token', () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
       return tokens('at2', `${refreshToken} new`);
     };
-    const settling = refresher.settleAbandoned(() => APP);
+    const settling = refresher.refreshInterrupted(() => APP);
     await vi.waitUntil(() => refreshed.length > 0, PATIENTLY);
-    await refresher.settle();
+    await refresher.close();
     const begun = refreshed.length;
     expect(begun).toBeLessThan(30);
     for (const refreshToken of refreshed)
