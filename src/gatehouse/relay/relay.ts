@@ -127,7 +127,7 @@ export async function createRelay(parts: {
       links: grants.links,
       audit,
       clock,
-      admit: users.store.admitImport,
+      conditionsFor: users.store.conditionsForImport,
     }),
     tokenExchange: tokenExchangeRoute({ gate, exchange, audit }),
     assertions: assertionRoutes({ ownKeys, assertions }),

@@ -110,7 +110,7 @@ const revocationsOf = (of: GrantStore) =>
     random: () => 0.5,
   });
 /** Of a user who was never deleted. */
-const admit = async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] });
+const stepsOfUser = async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] });
 const isRegistered = async () => true;
 const NO_LINKS = { isOpen: async () => false };
 const connectionsOf = (of: GrantStore) =>
@@ -243,7 +243,7 @@ describe('one refresh at a time', () => {
     expect(reads.mock.calls.length).toBeLessThan(320);
   });
 
-  test('F22, R90: settle waits for what is under way, and nobody has to listen', async () => {
+  test('F22, R90: close waits for what is under way, and nobody has to listen', async () => {
     await stored();
     const { promise, resolve } = Promise.withResolvers<RefreshOutcome>();
     answer = () => promise;
@@ -630,7 +630,7 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent', 'rt-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account: {}, admit });
+      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account: {}, stepsOfUser });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
@@ -643,7 +643,7 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account, admit });
+      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account, stepsOfUser });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
@@ -929,7 +929,7 @@ describe('connections', () => {
       response: tokens('at-new', refreshToken).response,
       scopes: ['openid'],
       account: of,
-      admit,
+      stepsOfUser,
     });
 
   test('a second consent without a refresh token keeps the first one’s', async () => {
@@ -964,7 +964,7 @@ describe('connections', () => {
 
   test('nor where the provider names nobody: it may be anybody’s', async () => {
     await stored('u1', { account: {} });
-    const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'], admit };
+    const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'], stepsOfUser };
     await connections().make({ ...consent, account: {} });
     expect((await read()).refreshToken).toBeUndefined();
   });
@@ -1007,7 +1007,7 @@ describe('connections', () => {
     const requested = ['openid', 'email', 'offline_access'];
     const consent = (scopes: string[], granted: string[] | undefined, changes: object = {}) => {
       const response = { ...tokens('at-new').response, scopes: granted };
-      return connections().make({ userId: 'u1', app: APP, response, scopes, account, admit, ...changes });
+      return connections().make({ userId: 'u1', app: APP, response, scopes, account, stepsOfUser, ...changes });
     };
 
     test('is kept beside what was granted', async () => {
@@ -1046,7 +1046,7 @@ describe('connections', () => {
     const asked = ['openid', 'offline_access'];
     const scopesAfter = async () => {
       const answered = { ...tokens('at-new').response, scopes: ['openid'] };
-      await connections().make({ userId: 'u1', app: APP, response: answered, scopes: asked, account, admit });
+      await connections().make({ userId: 'u1', app: APP, response: answered, scopes: asked, account, stepsOfUser });
       return (await read()).scopes;
     };
     expect(await scopesAfter()).toEqual(['openid']);
