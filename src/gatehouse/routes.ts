@@ -38,7 +38,8 @@ const RELAYED = { relayed: true } as const;
 const RELAYED_TO_BROWSERS = { relayed: true, budget: 'session' } as const;
 
 export function createRoutes(to: Handlers, guards: RouteGuards): readonly Route[] {
-  const { loadSession, peekSession, requireUser, requireUserOrRedirect, authenticateUser, change, browserSession } = guards;
+  const { loadSession, peekSession, requireUser, requireUserOrRedirect, authenticateUser, change, browserSession } =
+    guards;
   const routes: Route[] = [
     ['GET', '/threads/current', authenticateUser, to.threads.current, RELAYED_TO_BROWSERS],
     ['GET', '/bin/:bin', authenticateUser, to.bin.one, RELAYED_TO_BROWSERS],

@@ -1,6 +1,5 @@
 /** Saves how a refresh ended, also where another write changed the grant meanwhile, and closes its journal entry. */
 import type { Events } from '../../shared/observability/events.ts';
-import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import type { Fence } from '../../shared/storage/lease.ts';

@@ -21,7 +21,7 @@ export interface Home {
 export function createHome(parts: {
   connectedApps: Pick<ConnectedApps, 'apps'>;
   grants: Pick<Grants, 'connections'>;
-  threads: Pick<Threads, 'browser'>;
+  threads: Pick<Threads, 'forBrowsers'>;
   pages: Pages;
   events: Events;
   references: Pick<ProblemReferences, 'keep'>;

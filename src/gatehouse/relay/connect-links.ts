@@ -48,11 +48,11 @@ export function relayConnectLinks(parts: {
     async ({ req, body: wanted }) => {
       const startedAt = clock();
       const caller = callerOf(req);
-      const route = 'connect_links:create';
-      const named = await gate.readUser(req, caller, wanted.user, route);
+      const scope = 'connect_links:create';
+      const named = await gate.readUser(req, caller, wanted.user, scope);
       if (!named) throw new AppError('invalid_request', { detail: 'Name the user, or send Gatehouse-User-Assertion.' });
       const authorized = async () => {
-        const access = { route, app: wanted.app, subject: await gate.loadSubject(named) } as const;
+        const access = { scope, app: wanted.app, subject: await gate.loadSubject(named) } as const;
         gate.authorize(caller, access);
         return access;
       };

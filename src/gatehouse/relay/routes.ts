@@ -64,7 +64,11 @@ export function relayRoutes(parts: {
     return { app: appId ?? (subject.kind === 'service_account' ? subject.app : undefined), subject };
   };
 
-  const authorizeCaller = async (req: IncomingMessage, res: ServerResponse, access: RelayAccess): Promise<RelayCaller> => {
+  const authorizeCaller = async (
+    req: IncomingMessage,
+    res: ServerResponse,
+    access: RelayAccess,
+  ): Promise<RelayCaller> => {
     const caller = await gate.authenticate(req, res);
     gate.authorize(caller, access);
     req.context.relayCaller = caller;
@@ -76,7 +80,7 @@ export function relayRoutes(parts: {
    * does not count.
    */
   const authorizeBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
-    const access: RelayAccess = { route: 'bin:read' };
+    const access: RelayAccess = { scope: 'bin:read' };
     const caller = await authorizeCaller(req, res, access);
     res.once('close', () => {
       gate.count(caller, access, res.statusCode < 400 ? 'answered' : 'failed');
@@ -84,13 +88,15 @@ export function relayRoutes(parts: {
   };
 
   return {
-    authorizeThread: requiring<RelayedGuard>(relayToken('threads:read'), (req, res) => authorizeCaller(req, res, { route: 'threads:read' })),
+    authorizeThread: requiring<RelayedGuard>(relayToken('threads:read'), (req, res) =>
+      authorizeCaller(req, res, { scope: 'threads:read' }),
+    ),
 
     currentThread: described<RelayedHandler>(CURRENT_THREAD, async (req, res) => {
       const caller = callerOf(req);
       const named = await gate.readSubject(req, caller);
       const { app: appId, prefetched, subject } = await subjectOf(req, named, caller);
-      const access: RelayAccess = { route: 'threads:read', app: appId, subject };
+      const access: RelayAccess = { scope: 'threads:read', app: appId, subject };
       gate.authorize(caller, access);
       const app = apps.threadApp(appId);
       const threads = subject.kind === 'user' ? userThreads : serviceAccountThreads;
@@ -109,11 +115,11 @@ export function relayRoutes(parts: {
     ),
 
     connectionsGuard: requiring<RequestHandler>(relayToken('connections:read'), (req, res, next) =>
-      authorizeCaller(req, res, { route: 'connections:read' }).then(() => next(), next),
+      authorizeCaller(req, res, { scope: 'connections:read' }).then(() => next(), next),
     ),
 
     connectLinksGuard: requiring<RequestHandler>(relayToken('connect_links:create'), (req, res, next) =>
-      authorizeCaller(req, res, { route: 'connect_links:create' }).then(() => next(), next),
+      authorizeCaller(req, res, { scope: 'connect_links:create' }).then(() => next(), next),
     ),
 
     jsonOnly(req, _res, next) {

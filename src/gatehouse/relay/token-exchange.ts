@@ -111,7 +111,7 @@ export function createTokenExchange(parts: {
     const isIdToken = type === SUBJECT_TOKEN_TYPES.idToken;
     const id = await (isIdToken ? idTokens.userOf(token) : assertions.verify(token, caller.token.id));
     if (id !== undefined) return gate.loadSubject({ kind: 'user', id, proven: true });
-    gate.count(caller, { route: 'token:exchange' }, isIdToken ? 'idToken' : 'userAssertion');
+    gate.count(caller, { scope: 'token:exchange' }, isIdToken ? 'idToken' : 'userAssertion');
     return undefined;
   };
 
@@ -184,7 +184,7 @@ export function createTokenExchange(parts: {
       }
       case 'unsupported': {
         if (narrowing.resource !== undefined) return refuse('invalid_target', NOT_ALONE);
-        const access = { route: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
+        const access = { scope: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
         return refusedByPolicy(caller, access) ?? wholeToken(subject.id, app);
       }
     }
@@ -215,7 +215,7 @@ export function createTokenExchange(parts: {
   return {
     async exchange(caller, request) {
       const idToken = request.subject_token_type === SUBJECT_TOKEN_TYPES.idToken;
-      const access = { route: 'token:exchange' as const, idToken };
+      const access = { scope: 'token:exchange' as const, idToken };
       const refusedAtOnce = refusedByPolicy(caller, access);
       if (refusedAtOnce) return refusedAtOnce;
       const subject = await subjectOf(caller, request);

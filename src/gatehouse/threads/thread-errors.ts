@@ -70,7 +70,12 @@ export function claimsError({ id, name }: ConnectedApp, status: number, publicHr
 }
 
 /** @param scopes of the app: a scope that it does not have, no user could allow */
-export function scopesError({ id, name }: ConnectedApp, scopes: string[], status: number, publicHref: string): AppError {
+export function scopesError(
+  { id, name }: ConnectedApp,
+  scopes: string[],
+  status: number,
+  publicHref: string,
+): AppError {
   return new AppError('scopes_missing', {
     detail: `${name} requires a permission that this connection does not have: ${scopes.join(' ')}.`,
     logDetail: `the platform answered ${status} with insufficient_scope`,
@@ -89,7 +94,8 @@ export function tooLarge({ body }: StreamedResponse): AppError {
 }
 
 /** An AppError, or a bug in this program: a TypeError without the `code` that Node's own carry. */
-export const isOurs = (error: unknown) => error instanceof AppError || (error instanceof TypeError && !('code' in error));
+export const isOurs = (error: unknown) =>
+  error instanceof AppError || (error instanceof TypeError && !('code' in error));
 
 /** Within this time, most of the calls that are waiting now are made. */
 const BUSY_RETRY_SECONDS = 2;
@@ -103,7 +109,11 @@ export function callError(error: unknown, url: string, tooLate: boolean): AppErr
   return upstreamError(reason === 'timeout' ? 'upstream_timeout' : 'upstream_error', message, error);
 }
 
-export function upstreamError(code: 'upstream_error' | 'upstream_timeout', logDetail: string, cause?: unknown): AppError {
+export function upstreamError(
+  code: 'upstream_error' | 'upstream_timeout',
+  logDetail: string,
+  cause?: unknown,
+): AppError {
   const error = code === 'upstream_timeout' ? 'connection_timeout' : 'http_protocol_error';
   return new AppError(code, { logDetail, cause, headers: proxyStatus(`error=${error}`) });
 }

@@ -72,7 +72,9 @@ export function createSessionGuards(parts: {
   return {
     loadSession: loading(true),
     peekSession: loading(false),
-    requireUser: requiring<RequestHandler>(SESSION, (req, _res, next) => authenticateUser(req).then(() => next(), next)),
+    requireUser: requiring<RequestHandler>(SESSION, (req, _res, next) =>
+      authenticateUser(req).then(() => next(), next),
+    ),
     authenticateUser: requiring(SESSION, authenticateUser),
     requireUserOrRedirect: orRedirect(() => undefined),
     requireUserOfAppOrRedirect: orRedirect,

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type AccessTokens, createAccessTokens } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
+import { type AccessTokens, createAccessTokens } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { createConnections } from '../../../src/gatehouse/grants/connections.ts';
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
@@ -630,7 +630,14 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent', 'rt-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account: {}, stepsOfUser });
+      await connections.make({
+        userId: 'u1',
+        app: APP,
+        response: consent,
+        scopes: ['openid'],
+        account: {},
+        stepsOfUser,
+      });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });

@@ -2,9 +2,9 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-apps.ts';
+import type { AccessTokens, TokenResult } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { createAuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
-import type { AccessTokens, TokenResult } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { createThreadCall, type ThreadLimits } from '../../../src/gatehouse/threads/thread-call.ts';
 import { AppError } from '../../../src/shared/errors.ts';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';

@@ -332,7 +332,10 @@ test('R117 what began before a deletion is not made for the user who signed in a
   now += 1;
   const back = now;
   expect(await users.noteSignIn(USER)).toBe('noted');
-  expect([await users.signInSteps(USER, begun), await users.conditionsForImport(USER.id, begun)]).toEqual(['gone', undefined]);
+  expect([await users.signInSteps(USER, begun), await users.conditionsForImport(USER.id, begun)]).toEqual([
+    'gone',
+    undefined,
+  ]);
   expect(await users.signInSteps(USER, back)).toMatchObject({ writes: expect.any(Array) });
   expect(await users.conditionsForImport(USER.id, back)).toBeDefined();
 });

@@ -192,7 +192,7 @@ test.each([
   ['before the tokens were stored', 61_000],
   ['more than a quarter of an hour ago', 16 * 60_000],
 ])('a refusal is not put down to a failover that was %s', async (_when, ago) => {
-  const { failure } = await failureAfter(({ saveOutcome }, call) => settle(call, { kind: 'refused' }), {
+  const { failure } = await failureAfter(({ saveOutcome }, call) => saveOutcome(call, { kind: 'refused' }), {
     failedOverAt: () => NOW - ago,
   });
   expect(failure.cause).toBe('grant_refused');

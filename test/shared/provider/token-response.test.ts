@@ -66,7 +66,12 @@ describe('a raw response', () => {
     const given = { status, headers: JSON_TYPE };
     const { captured, text, status: passed } = await capture(body, given, { app: appOf(), saveRefreshToken });
     expect(JSON.parse(text)).toEqual({ access_token: 'at', refresh_token: 'rt', token_type: 'bearer', scope: 'a b' });
-    expect([passed, captured.refreshToken, captured.fault, saveRefreshToken.mock.calls]).toEqual([200, 'rt', undefined, [['rt']]]);
+    expect([passed, captured.refreshToken, captured.fault, saveRefreshToken.mock.calls]).toEqual([
+      200,
+      'rt',
+      undefined,
+      [['rt']],
+    ]);
   });
 
   test('whose tokens cannot be read names the member, and saves its refresh token all the same', async () => {
