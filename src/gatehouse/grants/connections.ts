@@ -222,13 +222,11 @@ export function createConnections(parts: {
           // Its record lies elsewhere, so it is looked up after the write. A deletion of the app looks for connections after that.
           if (await retryWhileUnavailable(() => isRegistered(app), CERTAIN_MS)) break;
           // An app that left the file has its connections back once it returns, and one that has moved keeps those made since.
-          const undo = async () => {
+          await retryWhileUnavailable(async () => {
             const now = await stepsOfUser(false);
             await undoWrite(grants, made, stored, version, typeof now === 'string' ? undefined : now.steps);
-            return now;
-          };
-          const ofUserNow = await retryWhileUnavailable(undo, CERTAIN_MS);
-          return typeof ofUserNow === 'string' ? `user_${ofUserNow}` : 'app_gone';
+          }, CERTAIN_MS);
+          return 'app_gone';
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';
         isFirst = false;

@@ -121,6 +121,82 @@ export function createRefresher(parts: {
   // that the app has moved away from.
   const inFlight = new Map<string, InFlight>();
 
+  const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+    const { rejected, result } = joinOrStart(request);
+    const { stored } = await result;
+    // The refresh that was joined may have started before the platform refused this token, and found none due.
+    const isUnchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
+    const needsOwnRefresh = isUnchanged && rejected !== request.rejected;
+    return needsOwnRefresh ? (await joinOrStart(request).result).stored : stored;
+  };
+
+  const joinOrStart = (request: RefreshRequest): InFlight => {
+    const { userId, app, scopes, resource } = request;
+    const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
+    const existing = inFlight.get(key);
+    if (existing) return existing;
+    // The user may have connected the app under another registration meanwhile.
+    const result = refreshOrWait(request)
+      .then((refreshed) => ({ ...refreshed, stored: storedAsSeenBy(app, refreshed.stored) }))
+      .finally(() => inFlight.delete(key));
+    const started = { rejected: request.rejected, result };
+    inFlight.set(key, started);
+    return started;
+  };
+
+  /** Refreshes the grant, or waits for the process that does. */
+  const refreshOrWait = async (request: RefreshRequest): Promise<Refreshed> => {
+    const { userId, app } = request;
+    const startedAt = performance.now();
+    let nextLeaseAttemptAt = startedAt;
+    for (;;) {
+      const stored = await grants.load(userId, app);
+      const now = performance.now();
+      if (!ifDue(stored, request, clock()) || now > startedAt + WAIT.maxMs) return { stored };
+      if (now >= nextLeaseAttemptAt) {
+        // Checked before the lease is taken: a full store then refuses the refresh without another write.
+        if (nextLeaseAttemptAt === startedAt) await grants.assertWritable(inFlight.size);
+        const lease = keys.refreshLease(userId, app.id);
+        const refreshed = await leases.hold(lease, (fence) => refreshUnderLease(request, fence, startedAt));
+        if (refreshed) return refreshed.value;
+        nextLeaseAttemptAt = performance.now() + WAIT.leaseAttemptMs * (1 + random());
+      }
+      // Most refreshes end soon, so the grant is loaded often at first and then less often.
+      await sleep(Math.min(WAIT.maxPollMs, WAIT.minPollMs + (now - startedAt) / 8));
+    }
+  };
+
+  /** @param checkedAt when the store was last found able to take a response, by `performance.now()` */
+  const refreshUnderLease = async (request: RefreshRequest, fence: Fence, checkedAt: number): Promise<Refreshed> => {
+    const { userId, app, rejected } = request;
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+      const stored = await loadOnceSaved(request);
+      const due = ifDue(stored, request, clock());
+      if (!due) return { stored };
+      if (due.grant.refreshToken === undefined) {
+        const usable = hasUsableToken(due.grant, clock());
+        if (usable && !isRefused(due.grant, rejected, clock())) return { stored };
+        return { stored: await outcomes.withoutRefreshToken({ app, ...due, fence, lostEntry: undefined }, usable) };
+      }
+      if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
+      const call = await journal.openEntry(request, due, fence);
+      if (call) return callProvider(call);
+      // Another write came first, such as a key rotation that sealed the grant again: start over with what is stored now.
+    }
+    return { stored: await grants.load(userId, app) };
+  };
+
+  /** Loads the grant, and waits while an earlier holder of the lease may still save the response that it received. */
+  const loadOnceSaved = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+    const waitUntil = performance.now() + times.reconnectMilliseconds;
+    for (;;) {
+      const stored = await grants.load(request.userId, request.app);
+      const due = ifDue(stored, request, clock());
+      if (!due || !mayHaveUnsavedResponse(due.grant, clock()) || performance.now() >= waitUntil) return stored;
+      await sleep(RELOAD_PAUSE_MS);
+    }
+  };
+
   const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
     const { app, grant, scopes, resource } = opened;
     // Replaced once a new refresh token is saved, which gives the grant another version.
@@ -147,82 +223,6 @@ export function createRefresher(parts: {
     // A stale entry in the list of open refreshes costs one read at the next start.
     if (hasNoOpenEntry(stored)) await grants.noteClosed(grant.userId, app.id).catch(() => undefined);
     return isReplaced(grant, stored) ? { stored } : { stored, outcome };
-  };
-
-  /** Loads the grant, and waits while an earlier holder of the lease may still save the response that it received. */
-  const loadOnceSaved = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
-    const waitUntil = performance.now() + times.reconnectMilliseconds;
-    for (;;) {
-      const stored = await grants.load(request.userId, request.app);
-      const due = ifDue(stored, request, clock());
-      if (!due || !mayHaveUnsavedResponse(due.grant, clock()) || performance.now() >= waitUntil) return stored;
-      await sleep(RELOAD_PAUSE_MS);
-    }
-  };
-
-  /** @param checkedAt when the store was last found able to take a response, by `performance.now()` */
-  const refreshUnderLease = async (request: RefreshRequest, fence: Fence, checkedAt: number): Promise<Refreshed> => {
-    const { userId, app, rejected } = request;
-    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
-      const stored = await loadOnceSaved(request);
-      const due = ifDue(stored, request, clock());
-      if (!due) return { stored };
-      if (due.grant.refreshToken === undefined) {
-        const usable = hasUsableToken(due.grant, clock());
-        if (usable && !isRefused(due.grant, rejected, clock())) return { stored };
-        return { stored: await outcomes.withoutRefreshToken({ app, ...due, fence, lostEntry: undefined }, usable) };
-      }
-      if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
-      const call = await journal.openEntry(request, due, fence);
-      if (call) return callProvider(call);
-      // Another write came first, such as a key rotation that sealed the grant again: start over with what is stored now.
-    }
-    return { stored: await grants.load(userId, app) };
-  };
-
-  /** Refreshes the grant, or waits for the process that does. */
-  const refreshOrWait = async (request: RefreshRequest): Promise<Refreshed> => {
-    const { userId, app } = request;
-    const startedAt = performance.now();
-    let nextLeaseAttemptAt = startedAt;
-    for (;;) {
-      const stored = await grants.load(userId, app);
-      const now = performance.now();
-      if (!ifDue(stored, request, clock()) || now > startedAt + WAIT.maxMs) return { stored };
-      if (now >= nextLeaseAttemptAt) {
-        // Checked before the lease is taken: a full store then refuses the refresh without another write.
-        if (nextLeaseAttemptAt === startedAt) await grants.assertWritable(inFlight.size);
-        const lease = keys.refreshLease(userId, app.id);
-        const refreshed = await leases.hold(lease, (fence) => refreshUnderLease(request, fence, startedAt));
-        if (refreshed) return refreshed.value;
-        nextLeaseAttemptAt = performance.now() + WAIT.leaseAttemptMs * (1 + random());
-      }
-      // Most refreshes end soon, so the grant is loaded often at first and then less often.
-      await sleep(Math.min(WAIT.maxPollMs, WAIT.minPollMs + (now - startedAt) / 8));
-    }
-  };
-
-  const joinOrStart = (request: RefreshRequest): InFlight => {
-    const { userId, app, scopes, resource } = request;
-    const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
-    const existing = inFlight.get(key);
-    if (existing) return existing;
-    // The user may have connected the app under another registration meanwhile.
-    const result = refreshOrWait(request)
-      .then((refreshed) => ({ ...refreshed, stored: storedAsSeenBy(app, refreshed.stored) }))
-      .finally(() => inFlight.delete(key));
-    const started = { rejected: request.rejected, result };
-    inFlight.set(key, started);
-    return started;
-  };
-
-  const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
-    const { rejected, result } = joinOrStart(request);
-    const { stored } = await result;
-    // The refresh that was joined may have started before the platform refused this token, and found none due.
-    const isUnchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
-    const needsOwnRefresh = isUnchanged && rejected !== request.rejected;
-    return needsOwnRefresh ? (await joinOrStart(request).result).stored : stored;
   };
 
   let stopping = false;

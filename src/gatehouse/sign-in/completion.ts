@@ -141,6 +141,11 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
       });
       if (made === 'user_disabled') throw await refusedUser('disabled', user, authorization, log);
       if (made === 'user_gone') throw await refusedUser('gone', user, authorization, log);
+      if (made === 'app_gone') {
+        // The user may have been deleted, too.
+        const steps = await users.signInSteps(user, transaction.startedAt).catch(() => undefined);
+        if (typeof steps === 'string') throw await refusedUser(steps, user, authorization, log);
+      }
       if (made !== 'made') {
         await connections.discard(user.id, app, response).catch(() => undefined);
         throw fail(UNMADE[made], { appId: app.id });

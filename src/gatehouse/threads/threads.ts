@@ -4,7 +4,7 @@ import type { Store } from '../../shared/storage/store.ts';
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Grants } from '../grants/grants.ts';
 import { createCallWindows } from './call-windows.ts';
-import { type BudgetedCall, type Caller, createProviderBudget, type ProviderBudget } from './provider-budget.ts';
+import { type BudgetedCall, createProviderBudget, type ProviderBudget } from './provider-budget.ts';
 import { createThreadCall, THREAD_LIMITS, type ThreadCall } from './thread-call.ts';
 
 export interface Threads {
@@ -36,20 +36,13 @@ export async function createThreads(parts: {
   const { storage, grants, publicHref, clock } = parts;
   const { store } = storage;
   const budget = await createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
-  const callWith = (fetch: AuthorizedFetch, caller: Caller): ThreadCall =>
-    createThreadCall({
-      authorizedFetch: fetch,
-      budget,
-      caller,
-      publicHref,
-      limits: THREAD_LIMITS,
-      clock,
-      canConsent: fetch === grants.fetch,
-    });
+  const common = { budget, publicHref, limits: THREAD_LIMITS, clock };
+  const ofUsers = { ...common, authorizedFetch: grants.fetch, canConsent: true };
   return {
-    forBrowsers: callWith(grants.fetch, 'browser'),
-    forServices: callWith(grants.fetch, 'service'),
-    forServicesWith: (fetch) => callWith(fetch, 'service'),
+    forBrowsers: createThreadCall({ ...ofUsers, caller: 'browser' }),
+    forServices: createThreadCall({ ...ofUsers, caller: 'service' }),
+    forServicesWith: (authorizedFetch) =>
+      createThreadCall({ ...common, authorizedFetch, canConsent: false, caller: 'service' }),
     charge: async (app, ownerId) => budget.take({ app, ownerId, caller: 'service' }),
     chargeCheck: budget.takeCheck,
     close: budget.close,
