@@ -48,7 +48,7 @@ export interface AccessTokens {
    */
   get(userId: string, app: ConnectedApp, prefetched?: GrantReading): Promise<TokenResult>;
 
-  /** As `get`, after the platform refused an access token (401): another one, refreshed if it was not replaced since. */
+  /** As `get`, after the platform refused a token (401): another one, refreshed if it was not replaced since. */
   getAnother(userId: string, app: ConnectedApp, rejected: string): Promise<TokenResult | StillRefused>;
 
   /** Removes the doubt once the platform has accepted the token. Never rejects. */

@@ -42,8 +42,8 @@ export interface ConnectLinks {
   isOpen(userId: string, id: string): Promise<boolean>;
 
   /**
-   * @param conditionsOfUser called before each write (`UserStore.conditionsForImport`): undefined where nothing may be made.
-   *   Disabling or deleting the user then ends the link, or it is not made.
+   * @param conditionsOfUser `UserStore.conditionsForImport`, called before each write: undefined where nothing may be
+   *   made. Disabling or deleting the user then ends the link, or it is not made.
    * @returns with the URL, which is shown only once; undefined where nothing was made
    */
   create(

@@ -41,8 +41,8 @@ export interface EndedBy {
 }
 
 /**
- * The steps, which refuse the write where nothing may be made for the user any longer (`UserStore.conditionFor`), and a write
- * to be made beside it, as `GrantStore.save`.
+ * The steps, which refuse the write where nothing may be made for the user any longer (`UserStore.conditionFor`), and
+ * a write to be made beside it, as `GrantStore.save`.
  */
 interface StepsOfUser {
   steps: readonly Write[];

@@ -60,8 +60,8 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
 }
 
 /**
- * Also begins, in the background, to refresh the grants whose refresh was interrupted by a kill: all of them at a start; running
- * processes refresh one when it is next due.
+ * Also begins, in the background, to refresh the grants whose refresh was interrupted by a kill: all of them at a start;
+ * running processes refresh one when it is next due.
  */
 export function createGrants(parts: {
   storage: { store: Store; sealer: Sealer; sealedJson: SealedJson; deadlineMilliseconds: number } & Partial<

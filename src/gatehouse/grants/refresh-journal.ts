@@ -1,4 +1,4 @@
-/** The journal of refreshes: an entry in the grant, written before the call to the provider, so that a kill leaves a trace. */
+/** The journal of refreshes: an entry in the grant before the call to the provider, so that a kill leaves a trace. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';

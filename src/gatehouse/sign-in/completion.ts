@@ -108,8 +108,8 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
   };
 
   /**
-   * User, list of sessions and grant are one write: disabling or deleting the user either ends both, or refuses this write.
-   * The session comes last, so that no cookie opens one without them.
+   * User, list of sessions and grant are one write: disabling or deleting the user either ends both, or refuses this
+   * write. The session comes last, so that no cookie opens one without them.
    */
   const saveSignIn = async (
     authorization: Authorization,

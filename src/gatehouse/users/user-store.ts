@@ -81,7 +81,10 @@ export interface UserStore {
    */
   conditionFor(id: string, since: number): Promise<Write | undefined>;
 
-  /** As `conditionFor`, for imports and connect links, whose users may never have signed in: a record that comes meanwhile refuses the write. */
+  /**
+   * As `conditionFor`, for imports and connect links, whose users may never have signed in: a record that comes meanwhile
+   * refuses the write.
+   */
   conditionsForImport(id: string, since: number): Promise<readonly Write[] | undefined>;
 
   /** Notes that the user signed out everywhere: before the sessions end, so that nothing that is under way outlives them. */

@@ -20,7 +20,8 @@ declare module 'node:http' {
  * Requests that Express's middleware could treat differently (another method, a page wanted, another site, an
  * `X-Request-Id`, a body, an upgrade, a card number in the query) go through Express, where the same route has the same
  * handler.
- * @param parts `basePath`: the prefix of every path; `countRequest`: called for each request on the fast path, throws to refuse it
+ * @param parts `basePath`: the prefix of every path; `countRequest`: called for each request on the fast path, throws
+ *   to refuse it
  */
 export function fastPath(parts: {
   app: Express;
