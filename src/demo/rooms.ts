@@ -47,7 +47,7 @@ export interface Rooms {
   adminTokens: AdminTokens;
   users: UserStore;
   sessions: SessionRecords;
-  signIns: SignInRecords;
+  signIns: SignInRecords['recorder'];
   grants: GrantStore;
   /** Writes what is queued. */
   close(): Promise<void>;
@@ -107,7 +107,7 @@ export async function openRooms(parts: {
     adminTokens: createAdminTokens(sealed),
     users: createUserStore({ store, clock }),
     sessions: createSessionStore({ ...sealed, lifetimes: config.session }).records,
-    signIns: createSignInRecords({ store, events, clock }),
+    signIns: createSignInRecords({ store, events, clock }).recorder,
     grants: createGrantStore({ store, sealer, clock, connectionIndex: createConnectionIndex({ store, clock }) }),
     async close() {
       await relayUses.close();

@@ -62,7 +62,7 @@ export function createApp(parts: AppParts): RequestListener {
   const { events, metrics } = observability;
   const { apps } = parts.connectedApps;
   const { connections, links } = parts.grants;
-  const threads = parts.threads.browser;
+  const threads = parts.threads.forBrowsers;
   const handlers = {
     ...parts.signIn.routes,
     home: parts.home,
@@ -115,6 +115,6 @@ export function createApp(parts: AppParts): RequestListener {
   app.use(basePath || '/', routeTable(routes, take));
   const problems = { pages, events, references, publicHref, basePath, clock: parts.clock };
   app.use(notFound, problemHandler(problems, relayedPaths(routes)));
-  // On the fast path `admit` counts by address, in place of the middleware above: each request is counted once.
-  return fastPath({ app, begin, admit: perAddress, basePath, routes, take });
+  // On the fast path `countRequest` counts by address, in place of the middleware above: each request is counted once.
+  return fastPath({ app, begin, countRequest: perAddress, basePath, routes, take });
 }

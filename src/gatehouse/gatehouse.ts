@@ -122,7 +122,8 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const rules = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
 
   const pages = createPages({ storage, config, views: GATEHOUSE_VIEWS, clock });
-  const references = createProblemReferences({ store, isKnown: signInRecords.isKnown, clock });
+  const isKnown = async (reference: string) => (await signInRecords.store.find(reference)) !== undefined;
+  const references = createProblemReferences({ store, isKnown, clock });
   const relay = room(await createRelay(rules));
   const signIn = createSignIn({ ...rules, pages });
   const faces = { ...rules, pages, references, relay, signIn };

@@ -11,7 +11,7 @@ import type { Relay } from './relay/relay.ts';
 import type { SignIn } from './sign-in/sign-in.ts';
 import type { ThreadRoutes } from './threads/routes.ts';
 
-/** The handlers of each room. */
+/** The handlers of each module. */
 export type Handlers = SignIn['routes'] & {
   /** A table of its own, in the same form. */
   admin: readonly Route[];
@@ -38,16 +38,17 @@ const RELAYED = { relayed: true } as const;
 const RELAYED_TO_BROWSERS = { relayed: true, budget: 'session' } as const;
 
 export function createRoutes(to: Handlers, guards: RouteGuards): readonly Route[] {
-  const { loadSession, peekSession, requireUser, requireUserOrRedirect, admitUser, change, browserSession } = guards;
+  const { loadSession, peekSession, requireUser, requireUserOrRedirect, authenticateUser, change, browserSession } =
+    guards;
   const routes: Route[] = [
-    ['GET', '/threads/current', admitUser, to.threads.current, RELAYED_TO_BROWSERS],
-    ['GET', '/bin/:bin', admitUser, to.bin.one, RELAYED_TO_BROWSERS],
+    ['GET', '/threads/current', authenticateUser, to.threads.current, RELAYED_TO_BROWSERS],
+    ['GET', '/bin/:bin', authenticateUser, to.bin.one, RELAYED_TO_BROWSERS],
     ['GET', '/bin', requireUserOrRedirect, to.bin.form],
     ['POST', '/bin', [requireUser, change], to.bin.many, RELAYED_TO_BROWSERS],
 
     // For back-end services: authorized by the relay token, which has its own budget. Cookies are ignored.
-    ['GET', '/relay/threads/current', to.relay.admitThread, to.relay.currentThread, RELAYED],
-    ['GET', '/relay/bin/:bin', to.relay.admitBin, to.bin.one, RELAYED],
+    ['GET', '/relay/threads/current', to.relay.authorizeThread, to.relay.currentThread, RELAYED],
+    ['GET', '/relay/bin/:bin', to.relay.authorizeBin, to.bin.one, RELAYED],
     ['POST', '/relay/bin', [to.relay.binGuard, readBody, to.relay.jsonOnly], to.bin.manyAsJson, RELAYED],
     ['POST', '/relay/token', readBody, to.tokenExchange],
     ['GET', '/relay/connections', to.relay.connectionsGuard, to.relayConnections],

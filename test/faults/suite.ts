@@ -207,9 +207,9 @@ function defineTests(kind: StoreKind): void {
     await grants.save(grant, 0);
     let between: Grant | undefined;
     const provider = {
-      async refresh(_app: ConnectedApp, { keep }: Parameters<ProviderClient['refresh']>[1]) {
+      async refresh(_app: ConnectedApp, { saveRefreshToken }: Parameters<ProviderClient['refresh']>[1]) {
         await until(async () => (await store.acquireLease(lease, 'the next', 60_000)) !== undefined);
-        await keep?.('rt2');
+        await saveRefreshToken?.('rt2');
         between = await fleet.vault.read(grant.userId);
         return { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined };
       },

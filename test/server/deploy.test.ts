@@ -377,7 +377,7 @@ describe('the unit', () => {
       // Metadata and keys.
       2 * stated('src/shared/provider/provider-read.ts', 'deadlineMilliseconds'),
       2 * providerCall,
-      stated('src/gatehouse/grants/refresh-call.ts', 'SAVE_RETRY_TIMEOUT_MS'),
+      stated('src/gatehouse/grants/refresh-outcome.ts', 'SAVE_RETRY_TIMEOUT_MS'),
       // What is told of it, and the rest of src/gatehouse/gatehouse.ts' close.
       stated('src/gatehouse/webhooks/delivery.ts', 'deadlineMilliseconds'),
       // The announcements of webhooks, and the audit trail.

@@ -108,7 +108,7 @@ export function createAdminGuards(parts: {
   const authorize = async (req: IncomingMessage, scope: AdminTokenScope): Promise<void> => {
     const { isSent, token: text } = bearerOf(req);
     if (!isSent) {
-      assertAdministrator(await sessions.admitUser(req).catch(withChallenge));
+      assertAdministrator(await sessions.authenticateUser(req).catch(withChallenge));
       return;
     }
     const token = text === undefined ? undefined : await tokens.verify(text);

@@ -4,9 +4,9 @@ import type { Outbound, Target } from '../../shared/outbound/outbound.ts';
 import { type Stop, stopError } from '../../shared/outbound/stop.ts';
 import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { AccessTokens, TokenResult } from './access-tokens.ts';
 import type { GrantReading, GrantStore } from './grant-store.ts';
 import { type CarriedToken, createTokenCarrier } from './token-carrier.ts';
-import type { TokenResult, TokenVault } from './token-vault.ts';
 
 export interface AuthorizedRequest {
   userId: string;
@@ -36,11 +36,11 @@ export interface AuthorizedFetch {
 }
 
 export function createAuthorizedFetch(parts: {
-  vault: TokenVault;
+  accessTokens: AccessTokens;
   grants: GrantStore;
   outbound: Outbound;
 }): AuthorizedFetch {
-  const { vault, grants, outbound } = parts;
+  const { accessTokens, grants, outbound } = parts;
 
   const carrier = createTokenCarrier();
 
@@ -56,10 +56,6 @@ export function createAuthorizedFetch(parts: {
       return waiting ? waiting.then(call) : call();
     });
 
-  const tokenFor = ({ userId, app, stop, prefetched }: AuthorizedRequest, rejected?: string): Promise<TokenResult> =>
-    // After a 401 the grant may have changed since it was read.
-    unlessStopped(vault.accessToken(userId, app, rejected, rejected === undefined ? prefetched : undefined), stop);
-
   const accepted = (
     { userId, app }: AuthorizedRequest,
     token: Extract<TokenResult, { kind: 'token' }>,
@@ -68,7 +64,7 @@ export function createAuthorizedFetch(parts: {
     // Not awaited: the response does not depend on them, and neither rejects. A use shows that the connection works; a
     // platform that fails shows nothing.
     if (response.statusCode < 500) void grants.noteUse(userId, app.id);
-    if (token.doubted) void vault.clearDoubt(userId, app.id, token.accessToken);
+    if (token.doubted) void accessTokens.clearDoubt(userId, app.id, token.accessToken);
     return { kind: 'response', response };
   };
 
@@ -78,12 +74,13 @@ export function createAuthorizedFetch(parts: {
       const usual = outbound.target(request.urlFor());
       const targetOf = ({ apiBaseUrl }: { apiBaseUrl?: string | undefined }) =>
         apiBaseUrl === undefined ? usual : outbound.target(request.urlFor(apiBaseUrl));
-      const first = await tokenFor(request);
+      const { userId, app, stop, prefetched } = request;
+      const first = await unlessStopped(accessTokens.get(userId, app, prefetched), stop);
       if (first.kind !== 'token') return first;
       const response = await send(request, targetOf(first), first);
       if (response.statusCode !== 401) return accepted(request, first, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
-      const second = await tokenFor(request, first.accessToken);
+      const second = await unlessStopped(accessTokens.getAnother(userId, app, first.accessToken), stop);
       // That response says why the platform refuses a fresh token.
       if (second.kind === 'still_refused') return { kind: 'response', response };
       if (second.kind !== 'token') return second;
@@ -93,14 +90,16 @@ export function createAuthorizedFetch(parts: {
   };
 }
 
-const TOO_SLOW: TokenResult = {
+type Unavailable = Extract<TokenResult, { kind: 'unavailable' }>;
+
+const TOO_SLOW: Unavailable = {
   kind: 'unavailable',
   cause: 'provider_unavailable',
   inDoubt: false,
   retryAfterSeconds: 5,
 };
 
-function unlessStopped(token: Promise<TokenResult>, stop: Stop): Promise<TokenResult> {
+function unlessStopped<Result>(token: Promise<Result>, stop: Stop): Promise<Result | Unavailable> {
   return new Promise((resolve, reject) => {
     token.then(resolve, reject);
     stop.whenStopped(() => resolve(TOO_SLOW));

@@ -42,13 +42,13 @@ export interface ConnectLinks {
   isOpen(userId: string, id: string): Promise<boolean>;
 
   /**
-   * @param admit called before each write: the conditions of the user (`UserStore.admitImport`), or undefined where nothing may
-   *   be made. Disabling or deleting the user then ends the link, or it is not made.
+   * @param conditionsOfUser `UserStore.conditionsForImport`, called before each write: undefined where nothing may be
+   *   made. Disabling or deleting the user then ends the link, or it is not made.
    * @returns with the URL, which is shown only once; undefined where nothing was made
    */
   create(
     wanted: Omit<ConnectLink, 'id' | 'createdAt' | 'expiresAt'>,
-    admit: () => Promise<readonly Write[] | undefined>,
+    conditionsOfUser: () => Promise<readonly Write[] | undefined>,
   ): Promise<{ link: ConnectLink; url: string } | undefined>;
 
   /**
@@ -110,7 +110,7 @@ export function createConnectLinks(parts: {
     find: records.find,
     isOpen,
 
-    async create(wanted, admit) {
+    async create(wanted, conditionsOfUser) {
       await prune();
       const { id, secret, text } = createOpaqueToken(CONNECT_LINK_PREFIX, newOpaqueTokenId());
       const createdAt = clock();
@@ -118,7 +118,7 @@ export function createConnectLinks(parts: {
       const link = await records.create({ ...wanted, ...times, id, hash: hashOf(secret) });
       const ticket = keys.connectTicket(link.userId, id);
       for (;;) {
-        const conditions = await admit();
+        const conditions = await conditionsOfUser();
         if (!conditions) {
           await records.remove(id);
           return undefined;

@@ -63,7 +63,7 @@ export interface ConnectionIndex {
   countByHealth(): Promise<Record<Health, number>>;
 
   /** Removes connections that no longer exist, and moves expired ones to `reconnect_needed`. */
-  settle(load: (userId: string, appId: string) => Promise<StoredGrant | undefined>): Promise<void>;
+  updateExpired(load: (userId: string, appId: string) => Promise<StoredGrant | undefined>): Promise<void>;
 }
 
 /** @param parts `findApp`: a grant that its app may not use is listed as one that needs reconnecting */
@@ -191,7 +191,7 @@ export function createConnectionIndex(parts: {
       };
     },
 
-    async settle(load) {
+    async updateExpired(load) {
       for (const { member } of await expiringBy(clock())) {
         const connection = connectionOf(member);
         const stored = await load(connection.userId, connection.appId);

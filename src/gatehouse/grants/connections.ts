@@ -40,21 +40,27 @@ export interface EndedBy {
   only?: { id: string | undefined } | undefined;
 }
 
+/**
+ * The steps, which refuse the write where nothing may be made for the user any longer (`UserStore.conditionFor`), and
+ * a write to be made beside it, as `GrantStore.save`.
+ */
+interface StepsOfUser {
+  steps: readonly Write[];
+  beside?: readonly Write[];
+}
+
 interface MakeRequest extends Consent {
   origin?: Origin | undefined;
   /** A read of the grant that was started with the request. */
   prefetched?: GrantReading | undefined;
   /** The id of the connect link that this uses up. */
   link?: string | undefined;
-  /**
-   * Called before each write. Returns the steps that it must contain, which hold only while the user is admitted (`UserStore.admit`),
-   * and a write to be made beside it, as `GrantStore.save`; undefined where nothing may be made.
-   */
-  admit: (first: boolean) => Promise<{ steps: readonly Write[]; beside?: readonly Write[] } | undefined>;
+  /** Called before each write: what it must contain for the user, or why nothing may be made for this user. */
+  stepsOfUser: (isFirst: boolean) => Promise<StepsOfUser | 'disabled' | 'gone'>;
 }
 
 /** `app_gone`: the app was deleted meanwhile. */
-export type MakeResult = 'made' | 'link_ended' | 'user_gone' | 'app_gone';
+export type MakeResult = 'made' | 'link_ended' | 'user_disabled' | 'user_gone' | 'app_gone';
 
 const PENDING: { outcome: DisconnectResult; said?: ProviderReply | undefined } = { outcome: 'pending' };
 
@@ -188,7 +194,7 @@ export function createConnections(parts: {
       return needsConsent(stored && 'grant' in stored ? stored.grant : undefined, scopes, isConnecting);
     },
 
-    async make({ origin, prefetched, link, admit, ...consent }) {
+    async make({ origin, prefetched, link, stepsOfUser, ...consent }) {
       const { userId, app, response, scopes, account } = consent;
       const ticket = link === undefined ? [] : [keys.connectTicket(userId, link)];
       const newId = newConnectionId();
@@ -205,10 +211,10 @@ export function createConnections(parts: {
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
         // A refresh may have written since: load again and replace its grant.
         const ifVersion = stored?.version ?? 0;
-        const admitted = await admit(isFirst);
-        if (!admitted) return 'user_gone';
-        const { beside = [] } = admitted;
-        const steps = [...admitted.steps, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
+        const ofUser = await stepsOfUser(isFirst);
+        if (typeof ofUser === 'string') return `user_${ofUser}`;
+        const { beside = [] } = ofUser;
+        const steps = [...ofUser.steps, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
         const made = consentedGrant(consent, earlier, newId, clock());
         connection = made.id;
         const version = await saveCertainly(grants, made, ifVersion, { steps, beside });
@@ -216,10 +222,10 @@ export function createConnections(parts: {
           // Its record lies elsewhere, so it is looked up after the write. A deletion of the app looks for connections after that.
           if (await retryWhileUnavailable(() => isRegistered(app), CERTAIN_MS)) break;
           // An app that left the file has its connections back once it returns, and one that has moved keeps those made since.
-          await retryWhileUnavailable(
-            async () => undoWrite(grants, made, stored, version, (await admit(false))?.steps),
-            CERTAIN_MS,
-          );
+          await retryWhileUnavailable(async () => {
+            const now = await stepsOfUser(false);
+            await undoWrite(grants, made, stored, version, typeof now === 'string' ? undefined : now.steps);
+          }, CERTAIN_MS);
           return 'app_gone';
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';

@@ -38,7 +38,7 @@ export interface DisconnectEveryone {
   resume(): Promise<void>;
 
   /** Stops, and resolves once no batch is running in this process. */
-  settle(): Promise<void>;
+  close(): Promise<void>;
 }
 
 export function createDisconnectEveryone(parts: {
@@ -127,7 +127,7 @@ export function createDisconnectEveryone(parts: {
       for (const appId of await allMembers(store, keys.disconnectJobs)) if (!stopping) void work(appId);
     },
 
-    async settle() {
+    async close() {
       stopping = true;
       await Promise.all(inFlight);
     },

@@ -297,17 +297,17 @@ const hasSameTokens = (one: Grant, other: Grant): boolean =>
 
 /**
  * Puts back the grant that was there before a write, or else deletes what was written, also if it was written again since.
- * @param admitted the conditions under which a grant of the user may be stored; undefined where none may
+ * @param conditions those under which a grant of the user may be stored; undefined where none may
  */
 export async function undoWrite(
   grants: Pick<GrantStore, 'loadStored' | 'save' | 'remove'>,
   { userId, appId }: Pick<Grant, 'userId' | 'appId'>,
   before: StoredGrant | undefined,
   version: number,
-  admitted: readonly Write[] | undefined,
+  conditions: readonly Write[] | undefined,
 ): Promise<void> {
-  const canStay = admitted && before && 'grant' in before;
-  if (canStay && (await grants.save(before.grant, version, { steps: admitted }))) return;
+  const canStay = conditions && before && 'grant' in before;
+  if (canStay && (await grants.save(before.grant, version, { steps: conditions }))) return;
   let current: number | undefined = version;
   while (current !== undefined && !(await grants.remove(userId, appId, current))) {
     const stored = await grants.loadStored(userId, appId);

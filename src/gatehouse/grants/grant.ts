@@ -111,7 +111,7 @@ export interface Grant {
   chosen?: boolean | undefined;
   failure: RefreshFailure | undefined;
   /** The journal entry: present while a refresh is in flight, and after one whose response never arrived. */
-  refresh: OpenRefresh | undefined;
+  refresh: JournalEntry | undefined;
   /** When the refresh token expires; absent where the provider does not say. */
   refreshExpiresAt?: number | undefined;
   /** Whether the last refresh returned a new refresh token; undefined before the first. */
@@ -136,7 +136,8 @@ export function isSpentByUse(grant: Grant, setting: 'rotating' | 'reusable' | un
   return setting === undefined ? grant.rotates !== false : setting === 'rotating';
 }
 
-export interface OpenRefresh {
+/** Of a call to the provider whose outcome is not stored yet. */
+export interface JournalEntry {
   startedAt: number;
   /** The refresh token of the response, saved before the rest of the response is checked. */
   received: string | undefined;

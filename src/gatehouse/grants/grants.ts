@@ -10,6 +10,7 @@ import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Storage } from '../../shared/storage/storage.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
+import { type AccessTokens, createAccessTokens } from './access-tokens.ts';
 import { type AuthorizedFetch, createAuthorizedFetch } from './authorized-fetch.ts';
 import { type ConnectLinks, createConnectLinks } from './connect-links.ts';
 import { type ConnectionChecks, createConnectionCheck } from './connection-check.ts';
@@ -24,7 +25,6 @@ import { countSetAside, createMovedApps } from './moved-apps.ts';
 import { createNarrowedTokens, type NarrowedTokens } from './narrowed-token.ts';
 import { createRefresher, refreshTimes } from './refresh.ts';
 import { createRevocations, type Revocations } from './revocations.ts';
-import { createTokenVault, type TokenVault } from './token-vault.ts';
 
 /** More callbacks are not under way at one moment. */
 const MAX_LEFT = 1_000;
@@ -44,7 +44,7 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
   index: ConnectionIndex;
   everyone: DisconnectEveryone;
   revocations: Revocations;
-  vault: TokenVault;
+  accessTokens: AccessTokens;
   imports: GrantImports;
   missing: MissingScopes;
   narrowed: NarrowedTokens;
@@ -60,8 +60,8 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
 }
 
 /**
- * Also begins, in the background, to settle the refreshes that a killed process left open: all of them at a start; running
- * processes settle one when it is next due.
+ * Also begins, in the background, to refresh the grants whose refresh was interrupted by a kill: all of them at a start;
+ * running processes refresh one when it is next due.
  */
 export function createGrants(parts: {
   storage: { store: Store; sealer: Sealer; sealedJson: SealedJson; deadlineMilliseconds: number } & Partial<
@@ -102,7 +102,7 @@ export function createGrants(parts: {
     failedOverAt: storage.failedOverAt,
   });
   const missing = createMissingScopes({ grants, index, events });
-  const vault = createTokenVault({ grants, refresher, missing, clock });
+  const accessTokens = createAccessTokens({ grants, refresher, missing, clock });
   const links = createConnectLinks({ store, sealedJson, publicHref, clock });
   const { isRegistered } = connectedApps.registry;
   const connections = createConnections({
@@ -117,13 +117,13 @@ export function createGrants(parts: {
   });
   const everyone = createDisconnectEveryone({ store, index, connections, clock });
 
-  // Not awaited: a request that needs such a grant settles it first.
-  void refresher.settleAbandoned(findApp).catch(() => undefined);
+  // Not awaited: a request that needs such a grant refreshes it first.
+  void refresher.refreshInterrupted(findApp).catch(() => undefined);
 
   const chores: readonly Chore[] = [
     { name: 'disconnect-everyone', everyMilliseconds: 30_000, work: everyone.resume },
     { name: 'retry-revocations', everyMilliseconds: 10_000, work: revocations.retryDue },
-    { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.settle(grants.loadStored) },
+    { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.updateExpired(grants.loadStored) },
     createMovedApps({ store, grants, index, apps: connectedApps.apps, events }),
   ];
 
@@ -141,7 +141,7 @@ export function createGrants(parts: {
     index,
     everyone,
     revocations,
-    vault,
+    accessTokens,
     imports: createGrantImports({ grants, isRegistered, refresher, clock }),
     chores,
     checks: createConnectionCheck({
@@ -155,9 +155,9 @@ export function createGrants(parts: {
     }),
     missing,
     narrowed: createNarrowedTokens({ grants, refresher, clock }),
-    fetch: createAuthorizedFetch({ vault, grants, outbound }),
+    fetch: createAuthorizedFetch({ accessTokens, grants, outbound }),
     async close() {
-      await Promise.all([refresher.settle(), everyone.settle()]);
+      await Promise.all([refresher.close(), everyone.close()]);
       await listing.close();
     },
   };

@@ -9,7 +9,7 @@ import type { StoredGrant } from './grant.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
 import { CERTAIN_MS, type GrantStore, saveCertainly, undoWrite } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
-import { OTHER_SUBJECT } from './refresh-call.ts';
+import { OTHER_SUBJECT } from './refresh-outcome.ts';
 
 export interface ImportedGrant {
   userId: string;
@@ -17,8 +17,8 @@ export interface ImportedGrant {
   refreshToken: string;
   scopes: readonly string[];
   account: Grant['account'];
-  /** The conditions of the user (`UserStore.admitImport`); undefined where nothing may be made. */
-  admit: () => Promise<readonly Write[] | undefined>;
+  /** The conditions of the user (`UserStore.conditionsForImport`); undefined where nothing may be made. */
+  conditions: () => Promise<readonly Write[] | undefined>;
 }
 
 /** `unchecked`: sealed, and no refresh has succeeded yet; the provider is not called for this grant before `retryAt`. */
@@ -69,7 +69,7 @@ export function createGrantImports(parts: {
           await grants.noteOpen(userId, app.id);
           isNoted = true;
         }
-        const steps = await imported.admit();
+        const steps = await imported.conditions();
         if (!steps) return { kind: 'refused', cause: 'removed' };
         const unchecked = uncheckedGrant(imported, id, clock());
         const version = await saveCertainly(grants, unchecked, stored?.version ?? 0, { steps });
@@ -77,7 +77,7 @@ export function createGrantImports(parts: {
         // As for a connection that a user makes (`connections.make`).
         if (await retryWhileUnavailable(() => isRegistered(app), CERTAIN_MS)) return undefined;
         await retryWhileUnavailable(
-          async () => undoWrite(grants, unchecked, stored, version, await imported.admit()),
+          async () => undoWrite(grants, unchecked, stored, version, await imported.conditions()),
           CERTAIN_MS,
         );
         return { kind: 'refused', cause: 'removed' };
@@ -124,7 +124,7 @@ function isOfOther(outcome: Refreshed['outcome']): boolean {
 
 /** Expired since 1970, so that a clock that is set back does not make it usable. */
 function uncheckedGrant(
-  { userId, app, refreshToken, scopes, account }: Omit<ImportedGrant, 'admit'>,
+  { userId, app, refreshToken, scopes, account }: Omit<ImportedGrant, 'conditions'>,
   id: string,
   now: number,
 ): Grant {

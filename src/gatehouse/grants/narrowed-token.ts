@@ -7,7 +7,7 @@ import type { StoredGrant } from './grant.ts';
 import { type Grant, healthOf } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
-import { isNarrowingRefusal } from './refresh-call.ts';
+import { isNarrowingRefusal } from './refresh-outcome.ts';
 
 /** Left out: all granted scopes, all resources of the app. */
 export interface Narrowing {
@@ -20,7 +20,7 @@ export type NarrowedResult =
   | { kind: 'narrowed'; accessToken: string; scopes: readonly string[]; expiresAt: number | undefined }
   /** The provider issued no refresh token, refuses these scopes or this resource, or grants more than were requested. */
   | { kind: 'unsupported' }
-  /** The grant is missing or broken; the token vault says why. */
+  /** The grant is missing or broken; `AccessTokens.get` says why. */
   | { kind: 'no_grant' }
   /** `inDoubt`: as the connection's health says. */
   | { kind: 'unavailable'; inDoubt: boolean; retryAfterSeconds: number };

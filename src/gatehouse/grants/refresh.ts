@@ -20,7 +20,8 @@ import {
   spreadOf,
 } from './grant.ts';
 import { type GrantStore, storedAsSeenBy } from './grant-store.ts';
-import { createOpenEntry, createRefreshOutcomes, isNarrowed, OTHER_SUBJECT, type RefreshCall } from './refresh-call.ts';
+import { createRefreshJournal, isNarrowed, type RefreshCall } from './refresh-journal.ts';
+import { createRefreshOutcomes, OTHER_SUBJECT } from './refresh-outcome.ts';
 import type { Revocations } from './revocations.ts';
 
 export interface RefreshRequest {
@@ -53,7 +54,7 @@ interface InFlight {
 
 const RELOAD_PAUSE_MS = 100;
 /** Of one app: a provider that hangs keeps no other waiting. */
-const MAX_CONCURRENT_SETTLEMENTS = 8;
+const MAX_CONCURRENT_INTERRUPTED = 8;
 /** A process that waited longer than this for the lease checks again that the store can take the response. */
 const WRITABLE_CHECK_VALID_MS = 500;
 /** How often a refresh starts over because another write changed the grant first. */
@@ -95,10 +96,10 @@ export interface Refresher {
   attempt(request: RefreshRequest): Promise<Refreshed>;
 
   /** Refreshes each grant that a process left with an open journal entry when it died. */
-  settleAbandoned(findApp: (appId: string) => ConnectedApp | undefined): Promise<void>;
+  refreshInterrupted(findApp: (appId: string) => ConnectedApp | undefined): Promise<void>;
 
-  /** Shuts down: resolves once no refresh is in flight, since a call that was sent is never aborted (R90, F22). */
-  settle(): Promise<void>;
+  /** Resolves once no refresh is in flight, since a call that was sent is never aborted (R90, F22). */
+  close(): Promise<void>;
 }
 
 export function createRefresher(parts: {
@@ -114,68 +115,33 @@ export function createRefresher(parts: {
   failedOverAt?: (() => number | undefined) | undefined;
 }): Refresher {
   const { grants, provider, leases, times, events, clock, random } = parts;
-  const openEntry = createOpenEntry(grants, clock);
+  const journal = createRefreshJournal(grants, clock);
   const outcomes = createRefreshOutcomes(parts);
   // Keyed by user, app, registration, scopes and resource together, so that no caller gets another user's grant (R33), nor one
   // that the app has moved away from.
   const inFlight = new Map<string, InFlight>();
 
-  const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
-    const { app, grant, scopes, resource } = opened;
-    let call = opened;
-    const startedAt = performance.now();
-    const response = await provider.refresh(app, {
-      refreshToken: grant.refreshToken ?? '',
-      dpopKey: grant.dpopKey,
-      scopes,
-      resource,
-      keep: async (refreshToken) => {
-        call = await outcomes.saveReceivedToken(call, refreshToken);
-      },
-    });
-    const seconds = Math.round(performance.now() - startedAt) / 1000;
-    const outcome = rejectOtherSubject(app, grant, response);
-    const reason = 'reason' in outcome ? outcome.reason : isNarrowed(opened) ? 'for a narrower token' : undefined;
-    const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
-    const host = providerHostOf(app);
-    const again = outcome.kind !== 'tokens' && grant.failure !== undefined ? true : undefined;
-    const of = { userId: grant.userId, app: app.id, connection: grant.id };
-    events.refreshEnded({ ...of, outcome: name, reason, again, host, seconds });
-    const stored = await outcomes.settle(call, outcome);
-    // A stale entry in the list of open refreshes costs one read at the next start.
-    if (isSettled(stored)) await grants.noteClosed(grant.userId, app.id).catch(() => undefined);
-    return isReplaced(grant, stored) ? { stored } : { stored, outcome };
+  const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+    const { rejected, result } = joinOrStart(request);
+    const { stored } = await result;
+    // The refresh that was joined may have started before the platform refused this token, and found none due.
+    const isUnchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
+    const needsOwnRefresh = isUnchanged && rejected !== request.rejected;
+    return needsOwnRefresh ? (await joinOrStart(request).result).stored : stored;
   };
 
-  /** Loads the grant, and waits while an earlier holder of the lease may still save the response that it received. */
-  const loadSettled = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
-    const waitUntil = performance.now() + times.reconnectMilliseconds;
-    for (;;) {
-      const stored = await grants.load(request.userId, request.app);
-      const due = ifDue(stored, request, clock());
-      if (!due || !mayHaveUnsavedResponse(due.grant, clock()) || performance.now() >= waitUntil) return stored;
-      await sleep(RELOAD_PAUSE_MS);
-    }
-  };
-
-  /** @param checkedAt when the store was last found able to take a response, by `performance.now()` */
-  const refreshUnderLease = async (request: RefreshRequest, fence: Fence, checkedAt: number): Promise<Refreshed> => {
-    const { userId, app, rejected } = request;
-    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
-      const stored = await loadSettled(request);
-      const due = ifDue(stored, request, clock());
-      if (!due) return { stored };
-      if (due.grant.refreshToken === undefined) {
-        const usable = hasUsableToken(due.grant, clock());
-        if (usable && !isRefused(due.grant, rejected, clock())) return { stored };
-        return { stored: await outcomes.withoutRefreshToken({ app, ...due, fence, lostEntry: undefined }, usable) };
-      }
-      if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
-      const call = await openEntry(request, due, fence);
-      if (call) return callProvider(call);
-      // Another write came first, such as a key rotation that sealed the grant again: start over with what is stored now.
-    }
-    return { stored: await grants.load(userId, app) };
+  const joinOrStart = (request: RefreshRequest): InFlight => {
+    const { userId, app, scopes, resource } = request;
+    const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
+    const existing = inFlight.get(key);
+    if (existing) return existing;
+    // The user may have connected the app under another registration meanwhile.
+    const result = refreshOrWait(request)
+      .then((refreshed) => ({ ...refreshed, stored: storedAsSeenBy(app, refreshed.stored) }))
+      .finally(() => inFlight.delete(key));
+    const started = { rejected: request.rejected, result };
+    inFlight.set(key, started);
+    return started;
   };
 
   /** Refreshes the grant, or waits for the process that does. */
@@ -200,42 +166,78 @@ export function createRefresher(parts: {
     }
   };
 
-  const joinOrStart = (request: RefreshRequest): InFlight => {
-    const { userId, app, scopes, resource } = request;
-    const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
-    const existing = inFlight.get(key);
-    if (existing) return existing;
-    // The user may have connected the app under another registration meanwhile.
-    const result = refreshOrWait(request)
-      .then((refreshed) => ({ ...refreshed, stored: storedAsSeenBy(app, refreshed.stored) }))
-      .finally(() => inFlight.delete(key));
-    const started = { rejected: request.rejected, result };
-    inFlight.set(key, started);
-    return started;
+  /** @param checkedAt when the store was last found able to take a response, by `performance.now()` */
+  const refreshUnderLease = async (request: RefreshRequest, fence: Fence, checkedAt: number): Promise<Refreshed> => {
+    const { userId, app, rejected } = request;
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+      const stored = await loadOnceSaved(request);
+      const due = ifDue(stored, request, clock());
+      if (!due) return { stored };
+      if (due.grant.refreshToken === undefined) {
+        const usable = hasUsableToken(due.grant, clock());
+        if (usable && !isRefused(due.grant, rejected, clock())) return { stored };
+        return { stored: await outcomes.withoutRefreshToken({ app, ...due, fence, lostEntry: undefined }, usable) };
+      }
+      if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
+      const call = await journal.openEntry(request, due, fence);
+      if (call) return callProvider(call);
+      // Another write came first, such as a key rotation that sealed the grant again: start over with what is stored now.
+    }
+    return { stored: await grants.load(userId, app) };
   };
 
-  const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
-    const { rejected, result } = joinOrStart(request);
-    const { stored } = await result;
-    // The refresh that was joined may have started before the platform refused this token, and found none due.
-    const isUnchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
-    const needsOwnRefresh = isUnchanged && rejected !== request.rejected;
-    return needsOwnRefresh ? (await joinOrStart(request).result).stored : stored;
+  /** Loads the grant, and waits while an earlier holder of the lease may still save the response that it received. */
+  const loadOnceSaved = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
+    const waitUntil = performance.now() + times.reconnectMilliseconds;
+    for (;;) {
+      const stored = await grants.load(request.userId, request.app);
+      const due = ifDue(stored, request, clock());
+      if (!due || !mayHaveUnsavedResponse(due.grant, clock()) || performance.now() >= waitUntil) return stored;
+      await sleep(RELOAD_PAUSE_MS);
+    }
+  };
+
+  const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
+    const { app, grant, scopes, resource } = opened;
+    // Replaced once a new refresh token is saved, which gives the grant another version.
+    let call = opened;
+    const startedAt = performance.now();
+    const response = await provider.refresh(app, {
+      refreshToken: grant.refreshToken ?? '',
+      dpopKey: grant.dpopKey,
+      scopes,
+      resource,
+      saveRefreshToken: async (refreshToken) => {
+        call = await outcomes.saveReceivedToken(call, refreshToken);
+      },
+    });
+    const seconds = Math.round(performance.now() - startedAt) / 1000;
+    const outcome = rejectOtherSubject(app, grant, response);
+    const reason = 'reason' in outcome ? outcome.reason : isNarrowed(opened) ? 'for a narrower token' : undefined;
+    const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
+    const host = providerHostOf(app);
+    const again = outcome.kind !== 'tokens' && grant.failure !== undefined ? true : undefined;
+    const of = { userId: grant.userId, app: app.id, connection: grant.id };
+    events.refreshEnded({ ...of, outcome: name, reason, again, host, seconds });
+    const stored = await outcomes.saveOutcome(call, outcome);
+    // A stale entry in the list of open refreshes costs one read at the next start.
+    if (hasNoOpenEntry(stored)) await grants.noteClosed(grant.userId, app.id).catch(() => undefined);
+    return isReplaced(grant, stored) ? { stored } : { stored, outcome };
   };
 
   let stopping = false;
-  let settlement: Promise<void> = Promise.resolve();
+  let interrupted: Promise<void> = Promise.resolve();
 
-  const settleAll = async (findApp: (appId: string) => ConnectedApp | undefined): Promise<void> => {
+  const refreshInterrupted = async (findApp: (appId: string) => ConnectedApp | undefined): Promise<void> => {
     const open = await grants.listOpen();
-    const settleOne = async ({ userId, appId }: { userId: string; appId: string }) => {
+    const refreshOne = async ({ userId, appId }: { userId: string; appId: string }) => {
       const app = findApp(appId);
       const stored = app && (await refresh({ userId, app, closesJournal: true }));
-      if (isSettled(stored)) await grants.noteClosed(userId, appId);
+      if (hasNoOpenEntry(stored)) await grants.noteClosed(userId, appId);
     };
     // A grant whose lease is taken, or whose refresh fails, must not keep the others waiting.
-    const keyed = { keyOf: ({ appId }: { appId: string }) => appId, atOnce: MAX_CONCURRENT_SETTLEMENTS };
-    await workByKey(open, keyed, (one) => (stopping ? undefined : settleOne(one).catch(() => undefined)));
+    const keyed = { keyOf: ({ appId }: { appId: string }) => appId, atOnce: MAX_CONCURRENT_INTERRUPTED };
+    await workByKey(open, keyed, (one) => (stopping ? undefined : refreshOne(one).catch(() => undefined)));
   };
 
   return {
@@ -243,14 +245,14 @@ export function createRefresher(parts: {
 
     attempt: (request) => joinOrStart(request).result,
 
-    settleAbandoned(findApp) {
-      settlement = settleAll(findApp);
-      return settlement;
+    refreshInterrupted(findApp) {
+      interrupted = refreshInterrupted(findApp);
+      return interrupted;
     },
 
-    async settle() {
+    async close() {
       stopping = true;
-      await settlement.catch(() => undefined);
+      await interrupted.catch(() => undefined);
       while (inFlight.size > 0) await Promise.allSettled([...inFlight.values()].map(({ result }) => result));
     },
   };
@@ -298,8 +300,8 @@ export function mayHaveUnsavedResponse({ refresh, failure }: Grant, now: number)
   return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }
 
-/** True where no refresh of the grant is open. */
-function isSettled(stored: StoredGrant | undefined): boolean {
+/** True where the journal has no open entry for the grant. */
+function hasNoOpenEntry(stored: StoredGrant | undefined): boolean {
   return !stored || ('grant' in stored && !stored.grant.refresh);
 }
 

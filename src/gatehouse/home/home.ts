@@ -21,7 +21,7 @@ export interface Home {
 export function createHome(parts: {
   connectedApps: Pick<ConnectedApps, 'apps'>;
   grants: Pick<Grants, 'connections'>;
-  threads: Pick<Threads, 'browser'>;
+  threads: Pick<Threads, 'forBrowsers'>;
   pages: Pages;
   events: Events;
   references: Pick<ProblemReferences, 'keep'>;
@@ -30,7 +30,7 @@ export function createHome(parts: {
   const { pages, events, publicHref } = parts;
   const { apps } = parts.connectedApps;
   const { connections } = parts.grants;
-  const panels = createThreadPanels({ threads: parts.threads.browser });
+  const panels = createThreadPanels({ threads: parts.threads.forBrowsers });
   const reported = (req: Request, error: AppError) => {
     report(events, req, error);
     return parts.references.keep(req, error);

@@ -32,11 +32,11 @@ export function relayConnectLinks(parts: {
   isRegistered: (app: ConnectedApp) => Promise<boolean>;
   links: ConnectLinks;
   /** The conditions of the user. */
-  admit: UserStore['admitImport'];
+  conditionsFor: UserStore['conditionsForImport'];
   audit: Pick<Audit, 'note'>;
   clock: () => number;
 }): DescribedHandler {
-  const { gate, apps, isRegistered, links, admit, audit, clock } = parts;
+  const { gate, apps, isRegistered, links, conditionsFor, audit, clock } = parts;
   return operation(
     {
       summary: 'Create a link with which one user connects one app, once, within 30 minutes',
@@ -48,11 +48,11 @@ export function relayConnectLinks(parts: {
     async ({ req, body: wanted }) => {
       const startedAt = clock();
       const caller = callerOf(req);
-      const route = 'connect_links:create';
-      const named = await gate.readUser(req, caller, wanted.user, route);
+      const scope = 'connect_links:create';
+      const named = await gate.readUser(req, caller, wanted.user, scope);
       if (!named) throw new AppError('invalid_request', { detail: 'Name the user, or send Gatehouse-User-Assertion.' });
       const authorized = async () => {
-        const access = { route, app: wanted.app, subject: await gate.loadSubject(named) } as const;
+        const access = { scope, app: wanted.app, subject: await gate.loadSubject(named) } as const;
         gate.authorize(caller, access);
         return access;
       };
@@ -68,7 +68,7 @@ export function relayConnectLinks(parts: {
       const { token, address, requestId } = caller;
       const relayToken = { id: token.id, name: token.name };
       const created = await links.create({ userId: subject.id, app: app.id, scopes, returnUrl, relayToken }, () =>
-        admit(subject.id, startedAt),
+        conditionsFor(subject.id, startedAt),
       );
       if (!created) {
         // Says why, where the policy does.

@@ -75,19 +75,19 @@ export function relayConnections(parts: {
     },
     async ({ req, query: asked }) => {
       const caller = callerOf(req);
-      const route = 'connections:read';
-      const named = await gate.readUser(req, caller, asked.user, route);
+      const scope = 'connections:read';
+      const named = await gate.readUser(req, caller, asked.user, scope);
       const [onlyApp, ...others] = caller.token.apps;
       const app = asked.app ?? (named || others.length > 0 ? undefined : onlyApp);
       if (!named && app === undefined)
         throw new AppError('invalid_request', { detail: 'Name a user, an app, or both.' });
       const subject = named && (await gate.loadSubject(named));
-      const access = { route, app, subject, everyUser: !subject } as const;
+      const access = { scope, app, subject, everyUser: !subject } as const;
       gate.authorize(caller, access);
 
       const mayList = async ({ userId, appId }: ListedConnection) => {
         const owner = subject ?? (await gate.loadSubject({ kind: 'user', id: userId, proven: false }));
-        return gate.allows(caller, { route, app: appId, subject: owner });
+        return gate.allows(caller, { scope, app: appId, subject: owner });
       };
       const { items, ...rest } = await page(caller, { ...asked, user: named?.id, app });
       const listed = await Promise.all(items.map(async (one) => ((await mayList(one)) ? view(one) : [])));

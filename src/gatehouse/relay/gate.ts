@@ -53,7 +53,7 @@ export interface RelayGate {
     req: IncomingMessage,
     caller: RelayCaller,
     id: string | undefined,
-    route: RelayScope,
+    scope: RelayScope,
   ): Promise<NamedSubject | undefined>;
   /** Adds what the store knows of the user or service account. */
   loadSubject(named: NamedSubject): Promise<RelaySubject>;
@@ -83,10 +83,10 @@ export function createRelayGate(parts: {
     return { token, address, requestId };
   };
 
-  const count: RelayGate['count'] = ({ token, address, requestId }, { route, app, subject }, result) => {
+  const count: RelayGate['count'] = ({ token, address, requestId }, { scope, app, subject }, result) => {
     uses.note({
       token: { id: token.id, name: token.name },
-      route,
+      route: scope,
       app,
       result,
       address,
@@ -105,10 +105,10 @@ export function createRelayGate(parts: {
   };
 
   /** Counts a wrong proof as `userAssertion` in place of a rule, because the policy has not been applied yet. */
-  const provenUser = async (assertion: string, caller: RelayCaller, route: RelayScope): Promise<NamedSubject> => {
+  const provenUser = async (assertion: string, caller: RelayCaller, scope: RelayScope): Promise<NamedSubject> => {
     const id = await assertions.verify(assertion, caller.token.id);
     if (id !== undefined) return { kind: 'user', id, proven: true };
-    count(caller, { route }, 'userAssertion');
+    count(caller, { scope }, 'userAssertion');
     throw new AppError('not_allowed', {
       detail:
         'Rule userAssertion: the user assertion is not ours, has expired, or has another audience. Get a new one.',
@@ -127,7 +127,7 @@ export function createRelayGate(parts: {
     applyPolicy,
     authorize(caller, access) {
       const refused = applyPolicy(caller, access);
-      if (refused) throw errorOf(refused, access.route);
+      if (refused) throw errorOf(refused, access.scope);
     },
     allows: ({ token, address }, access) => decide(token, { ...access, address, now: clock() }).allowed,
     async readSubject(req, caller) {
@@ -142,10 +142,10 @@ export function createRelayGate(parts: {
       }
       return user === undefined ? { kind: 'service_account', id } : { kind: 'user', id, proven: false };
     },
-    async readUser(req, caller, id, route) {
+    async readUser(req, caller, id, scope) {
       const assertion = headerOf(req, 'gatehouse-user-assertion');
       if (assertion === undefined) return id === undefined ? undefined : { kind: 'user', id, proven: false };
-      if (id === undefined) return provenUser(assertion, caller, route);
+      if (id === undefined) return provenUser(assertion, caller, scope);
       throw new AppError('invalid_request', { detail: 'Send either "user" or Gatehouse-User-Assertion.' });
     },
     async loadSubject(named) {

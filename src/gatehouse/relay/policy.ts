@@ -95,7 +95,8 @@ export type RelaySubject =
   | { kind: 'service_account'; id: string; app: string | undefined; moved: boolean };
 
 export interface RelayCall {
-  route: RelayScope;
+  /** The one that the call needs. */
+  scope: RelayScope;
   /** Undefined for BIN look-ups, as is the subject. */
   app?: string | undefined;
   subject?: RelaySubject | undefined;
@@ -179,7 +180,7 @@ const RULES: readonly {
     rule: 'scopes',
     check: 'The relay token has the scope for this action.',
     detail: 'Rule scopes: the relay token lacks the scope that this route needs.',
-    allows: ({ scopes }, { route }) => scopes.includes(route),
+    allows: ({ scopes }, { scope }) => scopes.includes(scope),
   },
   {
     rule: 'apps',

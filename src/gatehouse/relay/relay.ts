@@ -93,27 +93,32 @@ export async function createRelay(parts: {
     lost: (counts) => events.countsLost({ of: 'relay_uses', counts }),
   });
   const gate = createRelayGate({ tokens, assertions, uses, limits, users: users.store, accounts, apps, clock });
-  const { vault, narrowed } = grants;
+  const { accessTokens, narrowed } = grants;
   const idTokens = createIdTokens({ userSessions: sessions.ofUsers, clock });
   const exchange = createTokenExchange({
     apps,
     gate,
     assertions,
     idTokens,
-    vault,
+    accessTokens,
     narrowed,
     grants,
     publicHref,
     clock,
   });
-  const serviceAccount = threads.serviceWith(serviceAccountFetch(accounts, outbound));
   return {
     tokens,
     accounts,
     uses,
     gate,
     checkApiToken: (app, apiToken) => checkApiToken(app, apiToken, outbound),
-    routes: relayRoutes({ gate, apps, grants, threads: { user: threads.service, serviceAccount } }),
+    routes: relayRoutes({
+      gate,
+      apps,
+      grants,
+      userThreads: threads.forServices,
+      serviceAccountThreads: threads.forServicesWith(serviceAccountFetch(accounts, outbound)),
+    }),
     connections: relayConnections({ gate, apps, grants, publicHref }),
     connectLinks: relayConnectLinks({
       gate,
@@ -122,7 +127,7 @@ export async function createRelay(parts: {
       links: grants.links,
       audit,
       clock,
-      admit: users.store.admitImport,
+      conditionsFor: users.store.conditionsForImport,
     }),
     tokenExchange: tokenExchangeRoute({ gate, exchange, audit }),
     assertions: assertionRoutes({ ownKeys, assertions }),

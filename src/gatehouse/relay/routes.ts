@@ -6,7 +6,7 @@ import { AppError } from '../../shared/errors.ts';
 import { queryField } from '../../shared/http/body.ts';
 import { type Credentials, described, type Operation, requiring } from '../../shared/http/description.ts';
 import { passResponse } from '../../shared/http/pass-response.ts';
-import type { Admit, RelayedHandler } from '../../shared/http/route-table.ts';
+import type { RelayedGuard, RelayedHandler } from '../../shared/http/route-table.ts';
 import type { CurrentApps, ThreadApp } from '../connected-apps/current-apps.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import type { ThreadCall } from '../threads/thread-call.ts';
@@ -15,17 +15,17 @@ import type { RelayScope } from './policy.ts';
 
 declare module '../../shared/http/request-context.ts' {
   interface RequestContext {
-    /** The service whose relay token the guard has admitted. */
+    /** The service whose relay token the guard has authorized. */
     relayCaller?: RelayCaller | undefined;
   }
 }
 
 export interface RelayRoutes {
   /** Refuses a token without the scope before the user or service account is read. */
-  admitThread: Admit;
-  /** With or without Express, as `admitThread` and `admitBin`. */
+  authorizeThread: RelayedGuard;
+  /** With or without Express, as `authorizeThread` and `authorizeBin`. */
   currentThread: RelayedHandler;
-  admitBin: Admit;
+  authorizeBin: RelayedGuard;
   /** The same as Express middleware. */
   binGuard: RequestHandler;
   connectionsGuard: RequestHandler;
@@ -38,10 +38,12 @@ export function relayRoutes(parts: {
   gate: RelayGate;
   apps: CurrentApps;
   grants: Pick<GrantStore, 'prefetch'>;
-  /** Calls with users' tokens and with those of service accounts, both within the services' share of the budget. */
-  threads: { user: ThreadCall; serviceAccount: ThreadCall };
+  /** Calls with users' tokens. These and those below have the services' share of the provider's budget. */
+  userThreads: ThreadCall;
+  /** Calls with the API tokens of service accounts. */
+  serviceAccountThreads: ThreadCall;
 }): RelayRoutes {
-  const { gate, apps, grants, threads } = parts;
+  const { gate, apps, grants, userThreads, serviceAccountThreads } = parts;
 
   const appFor = (id: string | undefined, { token }: RelayCaller): ThreadApp => {
     if (id !== undefined) return apps.threadApp(id);
@@ -62,7 +64,11 @@ export function relayRoutes(parts: {
     return { app: appId ?? (subject.kind === 'service_account' ? subject.app : undefined), subject };
   };
 
-  const admit = async (req: IncomingMessage, res: ServerResponse, access: RelayAccess): Promise<RelayCaller> => {
+  const authorizeCaller = async (
+    req: IncomingMessage,
+    res: ServerResponse,
+    access: RelayAccess,
+  ): Promise<RelayCaller> => {
     const caller = await gate.authenticate(req, res);
     gate.authorize(caller, access);
     req.context.relayCaller = caller;
@@ -73,27 +79,29 @@ export function relayRoutes(parts: {
    * Counts the call once the response is sent or the caller has disconnected, because the handler, which also serves browsers,
    * does not count.
    */
-  const admitBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
-    const access: RelayAccess = { route: 'bin:read' };
-    const caller = await admit(req, res, access);
+  const authorizeBin = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+    const access: RelayAccess = { scope: 'bin:read' };
+    const caller = await authorizeCaller(req, res, access);
     res.once('close', () => {
       gate.count(caller, access, res.statusCode < 400 ? 'answered' : 'failed');
     });
   };
 
   return {
-    admitThread: requiring<Admit>(relayToken('threads:read'), (req, res) => admit(req, res, { route: 'threads:read' })),
+    authorizeThread: requiring<RelayedGuard>(relayToken('threads:read'), (req, res) =>
+      authorizeCaller(req, res, { scope: 'threads:read' }),
+    ),
 
     currentThread: described<RelayedHandler>(CURRENT_THREAD, async (req, res) => {
       const caller = callerOf(req);
       const named = await gate.readSubject(req, caller);
       const { app: appId, prefetched, subject } = await subjectOf(req, named, caller);
-      const access: RelayAccess = { route: 'threads:read', app: appId, subject };
+      const access: RelayAccess = { scope: 'threads:read', app: appId, subject };
       gate.authorize(caller, access);
       const app = apps.threadApp(appId);
-      const call = subject.kind === 'user' ? threads.user : threads.serviceAccount;
+      const threads = subject.kind === 'user' ? userThreads : serviceAccountThreads;
       try {
-        await passResponse(req, res, (stop) => call.stream({ ownerId: subject.id, app, prefetched }, stop));
+        await passResponse(req, res, (stop) => threads.stream({ ownerId: subject.id, app, prefetched }, stop));
       } catch (error) {
         gate.count(caller, access, 'failed');
         throw error;
@@ -101,17 +109,17 @@ export function relayRoutes(parts: {
       gate.count(caller, access, 'answered');
     }),
 
-    admitBin: requiring(relayToken('bin:read'), admitBin),
+    authorizeBin: requiring(relayToken('bin:read'), authorizeBin),
     binGuard: requiring<RequestHandler>(relayToken('bin:read'), (req, res, next) =>
-      admitBin(req, res).then(() => next(), next),
+      authorizeBin(req, res).then(() => next(), next),
     ),
 
     connectionsGuard: requiring<RequestHandler>(relayToken('connections:read'), (req, res, next) =>
-      admit(req, res, { route: 'connections:read' }).then(() => next(), next),
+      authorizeCaller(req, res, { scope: 'connections:read' }).then(() => next(), next),
     ),
 
     connectLinksGuard: requiring<RequestHandler>(relayToken('connect_links:create'), (req, res, next) =>
-      admit(req, res, { route: 'connect_links:create' }).then(() => next(), next),
+      authorizeCaller(req, res, { scope: 'connect_links:create' }).then(() => next(), next),
     ),
 
     jsonOnly(req, _res, next) {
@@ -151,7 +159,7 @@ const CURRENT_THREAD: Operation = {
 
 const relayToken = (scope: RelayScope): Credentials => [{ relayToken: [scope] }];
 
-/** The service that a guard of this room has authenticated. */
+/** The service that a guard of the relay has authenticated. */
 export function callerOf(req: IncomingMessage): RelayCaller {
   const { relayCaller } = req.context;
   if (!relayCaller) throw new AppError('relay_token_invalid');

@@ -2,10 +2,10 @@
 import { z } from 'zod';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
+import type { AccessTokens } from '../grants/access-tokens.ts';
 import { FAILURE_WORDS } from '../grants/grant.ts';
 import type { GrantStore } from '../grants/grant-store.ts';
 import type { NarrowedTokens, Narrowing } from '../grants/narrowed-token.ts';
-import type { TokenVault } from '../grants/token-vault.ts';
 import type { RelayAccess, RelayCaller, RelayGate } from './gate.ts';
 import type { IdTokens } from './id-token.ts';
 import type { RelayRule, RelaySubject } from './policy.ts';
@@ -89,13 +89,13 @@ export function createTokenExchange(parts: {
   gate: RelayGate;
   assertions: UserAssertions;
   idTokens: IdTokens;
-  vault: TokenVault;
+  accessTokens: Pick<AccessTokens, 'get'>;
   narrowed: NarrowedTokens;
   grants: Pick<GrantStore, 'load' | 'noteUse'>;
   publicHref: string;
   clock: () => number;
 }): TokenExchange {
-  const { apps, gate, assertions, idTokens, vault, narrowed, grants, publicHref, clock } = parts;
+  const { apps, gate, assertions, idTokens, accessTokens, narrowed, grants, publicHref, clock } = parts;
 
   const refusedByPolicy = (caller: RelayCaller, access: RelayAccess): ExchangeResult | undefined => {
     const refusal = gate.applyPolicy(caller, access);
@@ -111,7 +111,7 @@ export function createTokenExchange(parts: {
     const isIdToken = type === SUBJECT_TOKEN_TYPES.idToken;
     const id = await (isIdToken ? idTokens.userOf(token) : assertions.verify(token, caller.token.id));
     if (id !== undefined) return gate.loadSubject({ kind: 'user', id, proven: true });
-    gate.count(caller, { route: 'token:exchange' }, isIdToken ? 'idToken' : 'userAssertion');
+    gate.count(caller, { scope: 'token:exchange' }, isIdToken ? 'idToken' : 'userAssertion');
     return undefined;
   };
 
@@ -146,7 +146,7 @@ export function createTokenExchange(parts: {
 
   /** The access token with every granted scope. */
   const wholeToken = async (userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
-    const result = await vault.accessToken(userId, app);
+    const result = await accessTokens.get(userId, app);
     const connectUrl = connectUrlOf(app);
     switch (result.kind) {
       case 'token': {
@@ -160,8 +160,6 @@ export function createTokenExchange(parts: {
         const description = `${FAILURE_WORDS[result.cause]} The user connects again at ${connectUrl}`;
         return refuse('invalid_target', description, connectUrl);
       }
-      case 'still_refused':
-        return unavailable(30);
       case 'unavailable':
         return unavailable(result.retryAfterSeconds, result.inDoubt ? connectUrl : undefined);
     }
@@ -180,13 +178,13 @@ export function createTokenExchange(parts: {
       case 'unavailable':
         return unavailable(result.retryAfterSeconds, result.inDoubt ? connectUrlOf(app) : undefined);
       case 'no_grant': {
-        // The vault gives the reason. If it has a token by now, the client retries.
+        // `wholeToken` gives the reason. If there is a token by now, the client retries.
         const whole = await wholeToken(subject.id, app);
         return whole.kind === 'token' ? unavailable(1) : whole;
       }
       case 'unsupported': {
         if (narrowing.resource !== undefined) return refuse('invalid_target', NOT_ALONE);
-        const access = { route: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
+        const access = { scope: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
         return refusedByPolicy(caller, access) ?? wholeToken(subject.id, app);
       }
     }
@@ -217,7 +215,7 @@ export function createTokenExchange(parts: {
   return {
     async exchange(caller, request) {
       const idToken = request.subject_token_type === SUBJECT_TOKEN_TYPES.idToken;
-      const access = { route: 'token:exchange' as const, idToken };
+      const access = { scope: 'token:exchange' as const, idToken };
       const refusedAtOnce = refusedByPolicy(caller, access);
       if (refusedAtOnce) return refusedAtOnce;
       const subject = await subjectOf(caller, request);

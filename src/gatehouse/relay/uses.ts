@@ -58,7 +58,7 @@ export interface RelayUses {
   /** The services that used this connection, last used first. */
   servicesOf(userId: string, appId: string): Promise<ServiceUse[]>;
   /** Writes the pending counts now. Those that the store does not take are written later. */
-  settle(): Promise<void>;
+  write(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -163,11 +163,11 @@ export function createRelayUses(parts: {
     }
   };
 
-  const settle = (): Promise<void> => {
+  const write = (): Promise<void> => {
     writing = writing.then(writeAll).catch(() => undefined);
     return writing;
   };
-  const timer = setInterval(() => pending.size + unwritten.size > 0 && void settle(), WRITE_INTERVAL_MS).unref();
+  const timer = setInterval(() => pending.size + unwritten.size > 0 && void write(), WRITE_INTERVAL_MS).unref();
 
   const servicesOf = async (userId: string, appId: string): Promise<ServiceUse[]> => {
     const record = await store.get(keys.relayUsesOf(userId, appId));
@@ -217,10 +217,10 @@ export function createRelayUses(parts: {
       );
     },
     servicesOf,
-    settle,
+    write,
     async close() {
       clearInterval(timer);
-      await settle();
+      await write();
       for (const { uses } of unwritten.values()) for (const { count } of uses.values()) lostCounts += count;
       unwritten.clear();
       reportLost();

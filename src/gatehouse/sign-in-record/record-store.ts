@@ -89,7 +89,7 @@ export function createRecordStore(parts: {
   maxRecords?: { open: number; all: number };
 }): RecordStore {
   const { store, clock, maxRecords = MAX_RECORDS } = parts;
-  const admit = gateByAddress(clock);
+  const isWithinLimit = limitByAddress(clock);
 
   const load = async (
     id: string,
@@ -151,7 +151,7 @@ export function createRecordStore(parts: {
     },
 
     beginSteps({ reference, state, ...rest }) {
-      if (!admit('bare', rest.address)) return [];
+      if (!isWithinLimit('bare', rest.address)) return [];
       const record: SignInRecord = { ...rest, id: attemptIdOf(reference), references: [reference] };
       return stepsOf(record, 0, [hashOf(state)]);
     },
@@ -162,7 +162,7 @@ export function createRecordStore(parts: {
         const aliases = [aliasOf(changes.reference)];
         if (begun !== undefined && (await extend(begun, changes, aliases, attempt?.reading))) return begun;
         const isPending = attempt !== undefined;
-        if (!isPending && !admit(state === undefined ? 'bare' : 'stale', changes.address)) return undefined;
+        if (!isPending && !isWithinLimit(state === undefined ? 'bare' : 'stale', changes.address)) return undefined;
         const { reference, steps, facts = {}, ...rest } = changes;
         const base = { app: 'unknown', purpose: 'unknown' as const, startedAt: clock(), ...rest };
         const id = attemptIdOf(reference);
@@ -223,7 +223,7 @@ export function createRecordStore(parts: {
   };
 }
 
-function gateByAddress(clock: () => number): (kind: 'bare' | 'stale', address: string | undefined) => boolean {
+function limitByAddress(clock: () => number): (kind: 'bare' | 'stale', address: string | undefined) => boolean {
   const callers = remembered<{ minute: number; count: number }>(MAX_ADDRESSES);
   return (kind, address = 'unknown') => {
     const caller = `${kind} ${callerNetwork(address)}`;

@@ -6,19 +6,14 @@ import type { SignInRecord } from './attempt.ts';
 import { type AttemptRecorder, createAttemptRecorder } from './attempt-log.ts';
 import { causeOf, type NamedCause } from './cause.ts';
 import { createRecordStore, type RecordStore } from './record-store.ts';
-import { type StepResult, stepResults } from './steps.ts';
 
-export interface SignInRecords extends AttemptRecorder, Pick<RecordStore, 'find' | 'page' | 'merged' | 'forgetUser'> {
+export interface SignInRecords {
+  recorder: AttemptRecorder;
+  store: RecordStore;
   chores: readonly Chore[];
 
   /** Undefined for an attempt that succeeded, or that may still be under way. */
   causeOf(attempt: SignInRecord): NamedCause | undefined;
-
-  /** Every step of a sign-in, reached or not. */
-  stepsOf(attempt: Pick<SignInRecord, 'steps'>): StepResult[];
-
-  /** Whether the reference of an error page is that of a sign-in. */
-  isKnown(reference: string): Promise<boolean>;
 }
 
 export function createSignInRecords(parts: {
@@ -26,21 +21,12 @@ export function createSignInRecords(parts: {
   events: Pick<Events, 'signInEnded'>;
   clock: () => number;
 }): SignInRecords {
-  const { store, events, clock } = parts;
-  const records = createRecordStore({ store, clock });
-  const { record, isOtherBrowser } = createAttemptRecorder({ records, events, clock });
-  const { find, page, merged, forgetUser, trim } = records;
-  const chores: readonly Chore[] = [{ name: 'trim-sign-ins', everyMilliseconds: 600_000, work: trim }];
+  const { events, clock } = parts;
+  const store = createRecordStore({ store: parts.store, clock });
   return {
-    record,
-    isOtherBrowser,
-    find,
-    page,
-    merged,
-    forgetUser,
-    chores,
+    recorder: createAttemptRecorder({ records: store, events, clock }),
+    store,
+    chores: [{ name: 'trim-sign-ins', everyMilliseconds: 600_000, work: store.trim }],
     causeOf: (attempt) => causeOf(attempt, clock()),
-    stepsOf: ({ steps }) => stepResults(steps),
-    isKnown: async (reference) => (await find(reference)) !== undefined,
   };
 }

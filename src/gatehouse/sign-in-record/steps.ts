@@ -59,7 +59,7 @@ export interface Step {
   detail?: string | undefined;
 }
 
-export interface StepResult {
+interface StepResult {
   name: StepName;
   words: string;
   result: 'passed' | 'failed' | 'not_reached';

@@ -3,9 +3,11 @@
 import { AppError } from '../../shared/errors.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Claims, TokenResponse } from '../../shared/provider/token-response.ts';
+import type { NewSession } from '../../shared/sessions/browser-sessions.ts';
 import type { SessionUser } from '../../shared/sessions/session.ts';
 import { isRecent } from '../../shared/sessions/step-up.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
+import type { GrantReading } from '../grants/grant-store.ts';
 import type { AttemptLog } from '../sign-in-record/attempt-log.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import type { SignInSteps } from '../users/user-store.ts';
@@ -29,7 +31,12 @@ export interface Authorization {
 }
 
 /** The failure that the user sees where no connection was stored. */
-const UNMADE = { link_ended: 'link_ended', user_gone: 'user_gone', app_gone: 'registration_changed' } as const;
+const UNMADE = {
+  link_ended: 'link_ended',
+  user_disabled: 'not_permitted',
+  user_gone: 'user_gone',
+  app_gone: 'registration_changed',
+} as const;
 
 export interface Completion {
   /** @throws SignInError */
@@ -84,15 +91,81 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
     return isSameClient || provider.hasPublicSubjects(app).catch(() => false);
   };
 
+  /** Discards the tokens of a user who is disabled or was deleted. @returns the failure */
+  const refusedUser = async (
+    refusal: 'disabled' | 'gone',
+    user: SessionUser,
+    { app, response }: Authorization,
+    log: AttemptLog,
+  ): Promise<SignInError> => {
+    const isErased = refusal === 'gone' && (await isErasedUser(user.id));
+    await connections.discard(user.id, app, response, {}, { isErased }).catch(() => undefined);
+    // The record must not name a user whose records have been deleted.
+    if (isErased) log.learn({ user: undefined });
+    return refusal === 'gone'
+      ? fail('user_gone', { appId: app.id })
+      : fail('not_permitted', { appId: app.id, facts: { disabled: true } });
+  };
+
+  /**
+   * User, list of sessions and grant are one write: disabling or deleting the user either ends both, or refuses this
+   * write. The session comes last, so that no cookie opens one without them.
+   */
+  const saveSignIn = async (
+    authorization: Authorization,
+    { beginSession, info }: CallbackRequest,
+    { session, stepsOfUser, grant }: { session: NewSession; stepsOfUser: SignInSteps; grant: GrantReading },
+    log: AttemptLog,
+  ): Promise<void> => {
+    const { app, transaction, pendingUnder, scopes, response } = authorization;
+    const { user } = session;
+    const begun = await beginSession(session, pendingUnder).catch((cause: unknown) => {
+      throw unsaved('session_not_saved', cause);
+    });
+    let unfinished: 'connection_not_saved' | 'session_not_saved' = 'connection_not_saved';
+    try {
+      const made = await connections.make({
+        userId: user.id,
+        app,
+        response,
+        scopes,
+        account: user,
+        origin: info.origin,
+        prefetched: grant,
+        stepsOfUser: async (isFirst) => {
+          const steps = isFirst ? stepsOfUser : await users.signInSteps(user, transaction.startedAt);
+          if (typeof steps === 'string') return steps;
+          const listing = await begun.list();
+          return { steps: [...steps.writes, listing.ofUser], beside: [listing.live, ...steps.lists] };
+        },
+      });
+      if (made === 'user_disabled') throw await refusedUser('disabled', user, authorization, log);
+      if (made === 'user_gone') throw await refusedUser('gone', user, authorization, log);
+      if (made === 'app_gone') {
+        // The user may have been deleted, too.
+        const steps = await users.signInSteps(user, transaction.startedAt).catch(() => undefined);
+        if (typeof steps === 'string') throw await refusedUser(steps, user, authorization, log);
+      }
+      if (made !== 'made') {
+        await connections.discard(user.id, app, response).catch(() => undefined);
+        throw fail(UNMADE[made], { appId: app.id });
+      }
+      unfinished = 'session_not_saved';
+      await begun.save();
+    } catch (cause) {
+      begun.drop();
+      throw unsaved(unfinished, cause);
+    }
+  };
+
   return {
     async signIn(authorization, request, log) {
-      const { app, transaction, pendingUnder, scopes, response, claims } = authorization;
-      const { userId, session, info } = request;
+      const { app, transaction, response, claims } = authorization;
       const appId = app.id;
       if (!claims) throw fail('token_answer_refused', { appId });
       const user = sessionUser(app, claims, admin);
       log.learn({ user });
-      if (userId !== undefined && userId !== user.id) {
+      if (request.userId !== undefined && request.userId !== user.id) {
         await connections.discard(user.id, app, response);
         throw fail('other_user_signed_in', { appId, signOutFirst: true });
       }
@@ -104,57 +177,16 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
         log.learn({ steppedUp: admin.acr });
       }
       const userReading = users.prefetch(user.id);
-      const grantReading = connections.prefetch(user.id, appId);
-      const refuse = async (refusal: 'disabled' | 'gone'): Promise<never> => {
-        const isErased = refusal === 'gone' && (await isErasedUser(user.id));
-        await connections.discard(user.id, app, response, {}, { isErased }).catch(() => undefined);
-        // The record must not name a user whose records have been deleted.
-        if (isErased) log.learn({ user: undefined });
-        throw refusal === 'gone'
-          ? fail('user_gone', { appId })
-          : fail('not_permitted', { appId, facts: { disabled: true } });
-      };
-      let ofUser: SignInSteps | 'disabled' | 'gone' = await users.signInSteps(user, transaction.startedAt, userReading);
-      if (typeof ofUser === 'string') return refuse(ofUser);
+      const grant = connections.prefetch(user.id, appId);
+      const stepsOfUser = await users.signInSteps(user, transaction.startedAt, userReading);
+      if (typeof stepsOfUser === 'string') throw await refusedUser(stepsOfUser, user, authorization, log);
       log.passed('permitted');
       log.prefetch();
       const providerSession = providerSessionOf(user.issuer, response.claims ?? claims);
       const { idToken: token } = response;
       const idToken = token === undefined ? undefined : { token, registration: registrationOf(app) };
-      let unfinished: 'connection_not_saved' | 'session_not_saved' = 'connection_not_saved';
-      const newSession = { user, app: appId, providerSession, acr, authTime, idToken };
-      const begun = await session.begin(newSession, pendingUnder).catch((cause: unknown) => {
-        throw unsaved('session_not_saved', cause);
-      });
-      try {
-        // User, list of sessions and grant are one write: disabling or deleting the user either ends both, or refuses this write.
-        // The session comes last, so that no cookie opens one without them.
-        const made = await connections.make({
-          userId: user.id,
-          app,
-          response,
-          scopes,
-          account: user,
-          origin: info.origin,
-          prefetched: grantReading,
-          admit: async (first) => {
-            if (!first) ofUser = await users.signInSteps(user, transaction.startedAt);
-            if (typeof ofUser === 'string') return undefined;
-            const listing = await begun.list();
-            return { steps: [...ofUser.writes, listing.ofUser], beside: [listing.live, ...ofUser.lists] };
-          },
-        });
-        if (typeof ofUser === 'string') await refuse(ofUser);
-        if (made !== 'made') {
-          await connections.discard(user.id, app, response).catch(() => undefined);
-          throw fail(UNMADE[made], { appId });
-        }
-        unfinished = 'session_not_saved';
-        await begun.save();
-      } catch (cause) {
-        begun.drop();
-        throw unsaved(unfinished, cause);
-      }
+      const session = { user, app: appId, providerSession, acr, authTime, idToken };
+      await saveSignIn(authorization, request, { session, stepsOfUser, grant }, log);
       log.passed('session');
       log.passed('connection');
       await log.succeeded('signed_in', user.id);
@@ -195,9 +227,9 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
           chosen: true,
           link,
           origin,
-          admit: async () => {
-            const condition = await users.admit(userId, startedAt);
-            return condition && { steps: [condition] };
+          stepsOfUser: async () => {
+            const condition = await users.conditionFor(userId, startedAt);
+            return condition ? { steps: [condition] } : 'gone';
           },
         })
         .catch((cause: unknown) => {

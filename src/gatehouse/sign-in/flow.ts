@@ -75,7 +75,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
 
   /** The app, if neither its registration nor the user has changed since the start. @throws SignInError */
   const startedApp = (transaction: Transaction, { appId, userId }: CallbackRequest): ConnectedApp => {
-    const about = { appId: transaction.appId, ...aimOf(transaction) };
+    const about = aboutOf(transaction);
     if (transaction.appId !== appId) throw fail('other_app', about);
     const app = apps.find(appId);
     if (!app || fingerprintOf(app) !== transaction.appFingerprint) throw fail('registration_changed', about);
@@ -101,10 +101,12 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     { callback, state, log }: { callback: URL; state: string; log: AttemptLog },
   ): Promise<Authorization> => {
     const { scopes = app.scopes } = transaction;
-    const about = { appId: app.id, ...aimOf(transaction) };
+    const about = aboutOf(transaction);
     try {
-      const proofs = deriveNonceAndVerifier(pendingUnder, state);
-      const response = await provider.exchangeCode(app, callback, { scopes, ...proofs });
+      const response = await provider.exchangeCode(app, callback, {
+        scopes,
+        ...deriveNonceAndVerifier(pendingUnder, state),
+      });
       log.passedUpTo(response.claims ? 'id_token_signature' : 'token_endpoint');
       // From here on the record names the user, even if userinfo fails the sign-in.
       if (about.purpose === 'sign_in' && response.claims) log.learn({ user: sessionUser(app, response.claims, admin) });
@@ -148,6 +150,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     callback.search = request.callback.search;
     const authorization = await authorize(app, pending, { callback, state, log });
     const { returnTo } = transaction;
+    // A failure leads on to where this request was to go.
     const completion = createCompletion(parts, (failure, about) => fail(failure, { returnTo, ...about }));
     if (transaction.purpose === 'sign_in') await completion.signIn(authorization, request, log);
     else await completion.connection(authorization, transaction, request, log);
@@ -185,7 +188,8 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
   };
 }
 
-function aimOf(transaction: Transaction) {
-  const { purpose, returnTo } = transaction;
-  return { purpose, returnTo, linkPath: purpose === 'connect' ? transaction.linkPath : undefined };
+/** What a failure names of the pending request. */
+function aboutOf(transaction: Transaction) {
+  const { appId, purpose, returnTo } = transaction;
+  return { appId, purpose, returnTo, linkPath: purpose === 'connect' ? transaction.linkPath : undefined };
 }

@@ -1,11 +1,11 @@
 /** What the steps of a sign-in are made from, and what a callback brings. */
 import type { Events } from '../../shared/observability/events.ts';
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
-import type { BeginningSession, NewSession } from '../../shared/sessions/browser-sessions.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { Connections } from '../grants/connections.ts';
 import type { AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import type { UserStore } from '../users/user-store.ts';
+import type { BeginSession } from './begin-session.ts';
 import type { AdminRule } from './identity.ts';
 import type { StateSigner } from './state.ts';
 import type { Transactions } from './transaction.ts';
@@ -14,7 +14,7 @@ export interface FlowParts {
   apps: CurrentApps;
   provider: ProviderClient;
   connections: Connections;
-  users: Pick<UserStore, 'find' | 'prefetch' | 'signInSteps' | 'admit'>;
+  users: Pick<UserStore, 'find' | 'prefetch' | 'signInSteps' | 'conditionFor'>;
   recorder: AttemptRecorder;
   transactions: Transactions;
   states: StateSigner;
@@ -36,14 +36,5 @@ export interface CallbackRequest {
   /** Id of the app that the session began with. */
   signInApp: string | undefined;
   info: RequestInfo;
-  session: SessionPort;
-}
-
-/** The session of the browser that came back. */
-export interface SessionPort {
-  /**
-   * Begins a session under a new id, so that an earlier id opens nothing (R17).
-   * @param pendingUnder the browser secret under which the pending request was stored
-   */
-  begin(session: NewSession, pendingUnder: string): Promise<BeginningSession>;
+  beginSession: BeginSession;
 }

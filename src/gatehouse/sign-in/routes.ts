@@ -1,5 +1,4 @@
 /** Routes for signing in and out: start, choice of an app, connection, callback, and sign-out. */
-import { randomBytes } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
@@ -14,7 +13,6 @@ import type { Events } from '../../shared/observability/events.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { originOf } from '../../shared/sessions/actor.ts';
-import type { NewSession } from '../../shared/sessions/browser-sessions.ts';
 import { isFromOtherSite } from '../../shared/sessions/csrf.ts';
 import { sessionOf } from '../../shared/sessions/guards.ts';
 import type { Sessions } from '../../shared/sessions/sessions.ts';
@@ -22,6 +20,7 @@ import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import type { ConnectLinks } from '../grants/connect-links.ts';
 import type { RequestInfo } from '../sign-in-record/attempt-log.ts';
 import type { UserLifecycle } from '../users/users.ts';
+import { createBeginSession, newBrowserSecret } from './begin-session.ts';
 import type { SignInFlow } from './flow.ts';
 import type { StartPurpose, StartRequest } from './start.ts';
 
@@ -125,21 +124,6 @@ export function signInRoutes(parts: {
     seeOther(res, url);
   };
 
-  const beginSession = async (req: Request, res: Response, session: NewSession, pendingUnder: string) => {
-    const { list, save, drop } = await browser.begin(req, session);
-    return {
-      list,
-      drop,
-      async save() {
-        await save();
-        const { current } = browser.readBrowserSecrets(req) ?? {};
-        // Where they differ, another tab has signed this user in meanwhile, and the cookie already holds a newer secret.
-        if (pendingUnder === current)
-          browser.setBrowserSecrets(res, { current: newBrowserSecret(), earlier: pendingUnder });
-      },
-    };
-  };
-
   const signOut =
     ({ everywhere }: { everywhere: boolean }): RequestHandler =>
     async (req, res) => {
@@ -228,7 +212,7 @@ export function signInRoutes(parts: {
         userId: req.context.session?.user.id,
         signInApp: req.context.session?.app,
         info: { ...requestInfo(req), browserSecret: secrets?.current, earlierBrowserSecret: secrets?.earlier },
-        session: { begin: (...given) => beginSession(req, res, ...given) },
+        beginSession: createBeginSession(browser, req, res),
       });
       return returnTo === undefined ? res.redirect(303, site.home) : seeOther(res, returnTo);
     }),
@@ -237,8 +221,6 @@ export function signInRoutes(parts: {
     signOutEverywhere: described<RequestHandler>(SIGN_OUT_EVERYWHERE, signOut({ everywhere: true })),
   };
 }
-
-const newBrowserSecret = () => randomBytes(24).toString('base64url');
 
 /** 303 without a body: no browser shows one, and negotiating its type costs more than the rest of the response. */
 function seeOther(res: Response, url: string): void {

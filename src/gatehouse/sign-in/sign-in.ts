@@ -47,7 +47,7 @@ export function createSignIn(parts: {
   grants: Pick<Grants, 'connections' | 'links'>;
   users: Users;
   sessions: Pick<Sessions, 'browser' | 'ofUsers'>;
-  signInRecords: SignInRecords;
+  signInRecords: Pick<SignInRecords, 'recorder'>;
   audit: Pick<Audit, 'trail' | 'note'>;
   limits: Pick<RateLimits, 'take'>;
   pages: Pages;
@@ -69,7 +69,7 @@ export function createSignIn(parts: {
     provider,
     connections,
     users,
-    recorder: parts.signInRecords,
+    recorder: parts.signInRecords.recorder,
     transactions: createTransactions({ store, sealedJson, home: site.home, clock }),
     states,
     admin,

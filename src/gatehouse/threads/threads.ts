@@ -3,20 +3,19 @@
 import type { Store } from '../../shared/storage/store.ts';
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
 import type { Grants } from '../grants/grants.ts';
-import { budgetedFetch } from './budgeted-fetch.ts';
 import { createCallWindows } from './call-windows.ts';
-import { type BudgetedCall, type Caller, createProviderBudget, type ProviderBudget } from './provider-budget.ts';
+import { type BudgetedCall, createProviderBudget, type ProviderBudget } from './provider-budget.ts';
 import { createThreadCall, THREAD_LIMITS, type ThreadCall } from './thread-call.ts';
 
 export interface Threads {
-  /** For browsers, with the user's token. */
-  browser: ThreadCall;
+  /** With the user's token. */
+  forBrowsers: ThreadCall;
 
-  /** For services, with a user's token. */
-  service: ThreadCall;
+  /** With a user's token. */
+  forServices: ThreadCall;
 
-  /** For services, with the token that `fetch` sends. */
-  serviceWith(fetch: AuthorizedFetch): ThreadCall;
+  /** With the token that `fetch` sends. */
+  forServicesWith(fetch: AuthorizedFetch): ThreadCall;
 
   /** Charges the budget with one call for a service. Returns the whole seconds to wait first, if any. */
   charge(app: BudgetedCall['app'], ownerId: string): Promise<number | undefined>;
@@ -37,19 +36,13 @@ export async function createThreads(parts: {
   const { storage, grants, publicHref, clock } = parts;
   const { store } = storage;
   const budget = await createProviderBudget({ store, windows: createCallWindows({ store, clock }), clock });
-  const callWith = (fetch: AuthorizedFetch, caller: Caller): ThreadCall =>
-    createThreadCall({
-      authorizedFetch: budgetedFetch(fetch, budget, caller),
-      publicHref,
-      limits: THREAD_LIMITS,
-      clock,
-      canConsent: fetch === grants.fetch,
-      onLimited: ({ app, ownerId }, { seconds, stated }) => budget.refused({ app, ownerId, caller }, seconds, stated),
-    });
+  const common = { budget, publicHref, limits: THREAD_LIMITS, clock };
+  const ofUsers = { ...common, authorizedFetch: grants.fetch, canConsent: true };
   return {
-    browser: callWith(grants.fetch, 'browser'),
-    service: callWith(grants.fetch, 'service'),
-    serviceWith: (fetch) => callWith(fetch, 'service'),
+    forBrowsers: createThreadCall({ ...ofUsers, caller: 'browser' }),
+    forServices: createThreadCall({ ...ofUsers, caller: 'service' }),
+    forServicesWith: (authorizedFetch) =>
+      createThreadCall({ ...common, authorizedFetch, canConsent: false, caller: 'service' }),
     charge: async (app, ownerId) => budget.take({ app, ownerId, caller: 'service' }),
     chargeCheck: budget.takeCheck,
     close: budget.close,

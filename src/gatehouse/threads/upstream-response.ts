@@ -39,7 +39,7 @@ export function demandedScopes({ statusCode, headers }: StreamedResponse): strin
 const DEFAULT_SECONDS = 60;
 const MAX_SECONDS = 3600;
 
-export interface RateLimit {
+interface RateLimit {
   /** Whole seconds to wait before the next call. */
   seconds: number;
   /** False if the platform did not say how long, so the seconds are a default. */

@@ -27,7 +27,7 @@ export interface ImportItem {
 
 export interface ImportParts {
   apps: Pick<CurrentApps, 'find' | 'signInApps'>;
-  users: Pick<UserStore, 'find' | 'admitImport'>;
+  users: Pick<UserStore, 'find' | 'conditionsForImport'>;
   imports: GrantImports;
   /** Charges the app's rate budget with one call. Returns the seconds to wait first, if any. */
   charge: (app: ConnectedApp, userId: string) => Promise<number | undefined>;
@@ -119,8 +119,8 @@ export function startImport(parts: ImportParts) {
     const token = hash('sha256', refreshToken, 'base64url');
     if (seen.has(token)) return invalid('same_token', { app: app.id, user: user.id });
     seen.add(key).add(token);
-    const admit = () => users.admitImport(user.id, startedAt);
-    return { line, userId: user.id, app, refreshToken, scopes, account: accountOf(app, entry, user), admit };
+    const conditions = () => users.conditionsForImport(user.id, startedAt);
+    return { line, userId: user.id, app, refreshToken, scopes, account: accountOf(app, entry, user), conditions };
   };
 
   const seal = async (item: ImportItem): Promise<SealedEntry | undefined> => {

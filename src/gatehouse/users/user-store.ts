@@ -79,10 +79,13 @@ export interface UserStore {
    * @returns undefined where nothing may be made: the user is disabled, being deleted, not known, or was deleted or signed out
    * everywhere since
    */
-  admit(id: string, since: number): Promise<Write | undefined>;
+  conditionFor(id: string, since: number): Promise<Write | undefined>;
 
-  /** As `admit`, for imports and connect links, whose users may never have signed in: a record that comes meanwhile refuses the write. */
-  admitImport(id: string, since: number): Promise<readonly Write[] | undefined>;
+  /**
+   * As `conditionFor`, for imports and connect links, whose users may never have signed in: a record that comes meanwhile
+   * refuses the write.
+   */
+  conditionsForImport(id: string, since: number): Promise<readonly Write[] | undefined>;
 
   /** Notes that the user signed out everywhere: before the sessions end, so that nothing that is under way outlives them. */
   noteSignOutEverywhere(id: string): Promise<void>;
@@ -213,7 +216,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       }
     },
 
-    async admit(id, since) {
+    async conditionFor(id, since) {
       const { user, version } = await load(id);
       if (!user || refusalOf(user, since)) return undefined;
       // A user who connected before the first sign-in was deleted in between.
@@ -221,7 +224,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return { exists: keys.user(id), version };
     },
 
-    async admitImport(id, since) {
+    async conditionsForImport(id, since) {
       const { user, version } = await load(id);
       if (user && refusalOf(user, since)) return undefined;
       const condition: Write = user ? { exists: keys.user(id), version } : { delete: keys.user(id), ifVersion: 0 };

@@ -21,12 +21,12 @@ export function createUsers(parts: {
   storage: { store: Store };
   grants: Pick<Grants, 'connections' | 'links' | 'checks'>;
   sessions: { ofUsers: LifecycleParts['sessions'] };
-  signInRecords: LifecycleParts['signIns'];
+  signInRecords: { store: LifecycleParts['signIns'] };
   charge: CheckOptions['charge'];
   events: LifecycleParts['events'];
   clock: () => number;
 }): Users {
-  const { storage, grants, sessions, signInRecords: signIns, charge, events, clock } = parts;
+  const { storage, grants, sessions, signInRecords, charge, events, clock } = parts;
   const { store } = storage;
   const users = createUserStore({ store, clock });
   const { connections, links } = grants;
@@ -36,7 +36,7 @@ export function createUsers(parts: {
     connections,
     links,
     sessions: sessions.ofUsers,
-    signIns,
+    signIns: signInRecords.store,
     events,
     clock,
   });

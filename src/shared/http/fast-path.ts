@@ -20,7 +20,8 @@ declare module 'node:http' {
  * Requests that Express's middleware could treat differently (another method, a page wanted, another site, an
  * `X-Request-Id`, a body, an upgrade, a card number in the query) go through Express, where the same route has the same
  * handler.
- * @param parts `basePath`: the prefix of every path; `admit`: called for each request on the fast path, throws to refuse it
+ * @param parts `basePath`: the prefix of every path; `countRequest`: called for each request on the fast path, throws
+ *   to refuse it
  */
 export function fastPath(parts: {
   app: Express;
@@ -28,9 +29,9 @@ export function fastPath(parts: {
   routes: readonly Route[];
   take: TakeBudget;
   begin: BeginRequest;
-  admit: (req: IncomingMessage) => void;
+  countRequest: (req: IncomingMessage) => void;
 }): RequestListener {
-  const { app, begin, admit } = parts;
+  const { app, begin, countRequest } = parts;
   const findRoute = relayedRouteFinder(parts);
   return (req, res) => {
     const url = req.url ?? '';
@@ -43,7 +44,7 @@ export function fastPath(parts: {
       app(req, res);
     };
     try {
-      admit(req);
+      countRequest(req);
     } catch (error) {
       return failInExpress(error);
     }

@@ -11,14 +11,14 @@ export type Guards = RequestHandler | readonly Guards[];
 type Nested<T> = readonly (T | Nested<T>)[];
 
 /** A guard that works with and without Express. @throws AppError to refuse the request */
-export type Admit = (req: IncomingMessage, res: ServerResponse) => Promise<unknown>;
+export type RelayedGuard = (req: IncomingMessage, res: ServerResponse) => Promise<unknown>;
 
 /** A handler that works with and without Express. @param parameter the path's last segment if the route has a parameter, else '' */
 export interface RelayedHandler {
   (req: IncomingMessage, res: ServerResponse, parameter: string): Promise<void>;
   /**
    * Starts a read of the store before the guard, in parallel with the guard's own.
-   * @returns the handler to call once the guard has admitted the request
+   * @returns the handler to call once the guard has authorized the request
    */
   prefetch?(req: IncomingMessage): RelayedHandler;
 }
@@ -26,12 +26,12 @@ export interface RelayedHandler {
 export interface RouteOptions {
   /** The response may be another server's, so our own refusals carry `Proxy-Status` (RFC 9209). */
   relayed?: true;
-  /** Counts the request for the session once the guard has admitted it, in addition to the count for the address. */
+  /** Counts the request for the session once the guard has authorized it, in addition to the count for the address. */
   budget?: 'session';
 }
 
 /** A relayed GET has a guard and a handler that work without Express, for the fast path. */
-export type RelayedRoute = readonly ['GET', string, Admit, RelayedHandler, RouteOptions & { relayed: true }];
+export type RelayedRoute = readonly ['GET', string, RelayedGuard, RelayedHandler, RouteOptions & { relayed: true }];
 export type ExpressRoute = readonly [Method, string, Guards, RequestHandler, RouteOptions?];
 export type Route = ExpressRoute | RelayedRoute;
 
@@ -60,11 +60,11 @@ export function isDataPath(routes: readonly Route[], pageGuards: readonly Reques
 }
 
 /** Runs all steps of a relayed GET: prefetch, guard, budget, handler. */
-export function relayedHandler([, , admit, handler, { budget }]: RelayedRoute, take: TakeBudget): RelayedHandler {
+export function relayedHandler([, , guard, handler, { budget }]: RelayedRoute, take: TakeBudget): RelayedHandler {
   const refuseUnknown = unknownInput(handler);
   return async (req, res, parameter) => {
     const respond = handler.prefetch?.(req) ?? handler;
-    await admit(req, res);
+    await guard(req, res);
     if (budget) take(budget, req);
     refuseUnknown?.(req);
     await respond(req, res, parameter);

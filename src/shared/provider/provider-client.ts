@@ -210,8 +210,8 @@ export function createProviderClient(parts: {
       }
     },
 
-    async refresh(app, { refreshToken, dpopKey, scopes, resource, keep }) {
-      const captured: CapturedResponse = { app, secrets: [refreshToken, app.clientSecret], keep };
+    async refresh(app, { refreshToken, dpopKey, scopes, resource, saveRefreshToken }) {
+      const captured: CapturedResponse = { app, secrets: [refreshToken, app.clientSecret], saveRefreshToken };
       try {
         const to = await connect(app);
         const scope = scopes && { scope: scopes.join(' ') };

@@ -13,7 +13,7 @@ export interface TokenRefresh {
   /** Requests an access token for this resource alone (RFC 8707 section 2.2); for all of the app where left out. */
   resource?: string | undefined;
   /** Saves a new refresh token; awaited before the rest of the response is checked. Must not reject. */
-  keep?: ((refreshToken: string) => Promise<void>) | undefined;
+  saveRefreshToken?: ((refreshToken: string) => Promise<void>) | undefined;
 }
 
 /** Only `refused` may end a grant, and only after the stored grant was read again (R37, R40). */

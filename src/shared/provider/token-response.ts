@@ -47,8 +47,8 @@ export interface CapturedResponse {
   retryAfterSeconds?: number;
   /** The provider limits the rate of our calls. */
   limited?: boolean;
-  /** Saves a new refresh token; awaited before the library gets the response. Must not reject. */
-  keep?: ((refreshToken: string) => Promise<void>) | undefined;
+  /** As `TokenRefresh.saveRefreshToken`: awaited before the library gets the response. Must not reject. */
+  saveRefreshToken?: ((refreshToken: string) => Promise<void>) | undefined;
   /** As the library got it, for an issuer template alone. */
   response?: Response;
   /** The library gets it once more, and no request is sent. */
@@ -76,7 +76,7 @@ export async function captureResponse(response: Response, captured: CapturedResp
   captured.fault = tokens.fault;
   if (tokens.refreshToken !== undefined) {
     captured.refreshToken = tokens.refreshToken;
-    await captured.keep?.(tokens.refreshToken);
+    await captured.saveRefreshToken?.(tokens.refreshToken);
   }
   // The library refuses an empty object.
   return new Response(JSON.stringify(tokens.members ?? {}), { status: 200, headers });

@@ -21,7 +21,7 @@ export interface SessionGuards {
   requireUser: RequestHandler;
 
   /** As `requireUser`, without Express. @throws AppError `sign_in_required` */
-  admitUser(req: IncomingMessage): Promise<Session>;
+  authenticateUser(req: IncomingMessage): Promise<Session>;
 
   /** As `requireUser`; redirects a browser to sign in and back. */
   requireUserOrRedirect: RequestHandler;
@@ -47,7 +47,7 @@ export function createSessionGuards(parts: {
       connectUrl: `${publicUrl.href}/sign-in`,
     });
 
-  const admitUser = async (req: IncomingMessage): Promise<Session> => {
+  const authenticateUser = async (req: IncomingMessage): Promise<Session> => {
     const session = await load(req, true);
     if (!session) throw required();
     return session;
@@ -72,8 +72,10 @@ export function createSessionGuards(parts: {
   return {
     loadSession: loading(true),
     peekSession: loading(false),
-    requireUser: requiring<RequestHandler>(SESSION, (req, _res, next) => admitUser(req).then(() => next(), next)),
-    admitUser: requiring(SESSION, admitUser),
+    requireUser: requiring<RequestHandler>(SESSION, (req, _res, next) =>
+      authenticateUser(req).then(() => next(), next),
+    ),
+    authenticateUser: requiring(SESSION, authenticateUser),
     requireUserOrRedirect: orRedirect(() => undefined),
     requireUserOfAppOrRedirect: orRedirect,
   };

@@ -78,13 +78,13 @@ test('a refresh is read as the tenant’s, sends the refresh token once, and ref
   use(BOOK);
   const { refreshToken = '' } = await at.logIn(app);
   const kept: string[] = [];
-  const keep = async (token: string) => void kept.push(token);
-  const outcome = await at.client.refresh(app, { refreshToken, keep });
+  const saveRefreshToken = async (token: string) => void kept.push(token);
+  const outcome = await at.client.refresh(app, { refreshToken, saveRefreshToken });
   if (outcome.kind !== 'tokens') throw new Error(outcome.kind);
   expect(outcome.response.claims?.iss).toBe(tenantIssuer(at.provider, BOOK));
   expect([at.provider.hitsOf('refresh').length, kept]).toEqual([1, [outcome.response.refreshToken]]);
   use(STRANGE);
-  const refused = await at.client.refresh(app, { refreshToken: outcome.response.refreshToken ?? '', keep });
+  const refused = await at.client.refresh(app, { refreshToken: outcome.response.refreshToken ?? '', saveRefreshToken });
   expect(refused).toMatchObject({ kind: 'unusable', refreshToken: kept[1] });
 });
 

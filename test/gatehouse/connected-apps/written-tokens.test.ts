@@ -16,9 +16,9 @@ const TOKENS = {
 
 async function refreshed({ refreshToken = '' }: TokenResponse, mode: Mode, app = at.app) {
   at.provider.set(mode);
-  const keep = vi.fn(async () => undefined);
-  const outcome = await at.client.refresh(app, { refreshToken, keep });
-  return { outcome, kept: keep.mock.calls.flat() as unknown[] };
+  const saveRefreshToken = vi.fn(async () => undefined);
+  const outcome = await at.client.refresh(app, { refreshToken, saveRefreshToken });
+  return { outcome, kept: saveRefreshToken.mock.calls.flat() as unknown[] };
 }
 
 describe('R26: a response is read as the provider writes it', () => {

@@ -1,8 +1,8 @@
 /** A call with the user's access token: one forced refresh after a refusal, and nothing sent before leave is given. */
 import { beforeEach, expect, test, vi } from 'vitest';
+import type { AccessTokens, TokenResult } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { type AuthorizedRequest, createAuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
-import type { TokenResult, TokenVault } from '../../../src/gatehouse/grants/token-vault.ts';
 import type { Outbound } from '../../../src/shared/outbound/outbound.ts';
 import { createStop, stopError } from '../../../src/shared/outbound/stop.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
@@ -10,20 +10,22 @@ import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts
 const TOKEN = { kind: 'token', accessToken: 'at1', dpopKey: undefined, scopes: [], doubted: false } as const;
 const APP = { id: 'platform' } as ConnectedApp;
 
-let tokens: (TokenResult | Promise<TokenResult>)[];
+type Result = Awaited<ReturnType<AccessTokens['getAnother']>>;
+let tokens: (Result | Promise<TokenResult>)[];
 let statuses: number[];
 let sent: (readonly string[])[];
 let targets: string[];
 /** The errors that calls were ended with. */
 let destroyed: Error[];
-const vault = { accessToken: vi.fn(), clearDoubt: vi.fn() };
+const accessTokens = { get: vi.fn(), getAnother: vi.fn(), clearDoubt: vi.fn() };
 const grants = { noteUse: vi.fn() };
 const body = { destroy: vi.fn() };
 beforeEach(() => {
   vi.resetAllMocks();
   [tokens, statuses, sent] = [[TOKEN], [200], []];
   [targets, destroyed] = [[], []];
-  vault.accessToken.mockImplementation(async () => tokens.shift());
+  accessTokens.get.mockImplementation(async () => tokens.shift());
+  accessTokens.getAnother.mockImplementation(async () => tokens.shift());
 });
 
 const outbound = {
@@ -39,7 +41,7 @@ const outbound = {
   },
 } as unknown as Outbound;
 const fetch = createAuthorizedFetch({
-  vault: vault as unknown as TokenVault,
+  accessTokens: accessTokens as unknown as AccessTokens,
   grants: grants as unknown as GrantStore,
   outbound,
 });
@@ -60,14 +62,14 @@ test('the token goes with the headers that were given, and the use is noted', as
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 200 } });
   expect(sent).toEqual([['accept', 'text/plain', 'authorization', 'Bearer at1']]);
   expect(grants.noteUse.mock.calls).toEqual([['u1', 'platform']]);
-  expect(vault.clearDoubt).not.toHaveBeenCalled();
+  expect(accessTokens.clearDoubt).not.toHaveBeenCalled();
 });
 
 test('a doubt ends with an answer that is no refusal', async () => {
   tokens = [{ ...TOKEN, doubted: true }];
   statuses = [503];
   await get();
-  expect(vault.clearDoubt.mock.calls).toEqual([['u1', 'platform', 'at1']]);
+  expect(accessTokens.clearDoubt.mock.calls).toEqual([['u1', 'platform', 'at1']]);
 });
 
 test('nothing is sent before leave is given, nor where it is refused', async () => {
@@ -90,7 +92,7 @@ test('R42: a refused token is renewed once and the call made once more, each wit
   const beforeSending = vi.fn(() => undefined);
   expect(await get({ beforeSending })).toMatchObject({ response: { statusCode: 200 } });
   expect(sent.map((headers) => headers.at(-1))).toEqual(['Bearer at1', 'Bearer at2']);
-  expect(vault.accessToken.mock.calls.map(([, , rejected]) => rejected)).toEqual([undefined, 'at1']);
+  expect(accessTokens.getAnother.mock.calls.map(([, , rejected]) => rejected)).toEqual(['at1']);
   expect([beforeSending.mock.calls.length, body.destroy.mock.calls.length, grants.noteUse.mock.calls.length]).toEqual([
     2, 1, 1,
   ]);
@@ -133,10 +135,10 @@ test('R42: a second refusal is the answer, and is no use', async () => {
   tokens = [TOKEN, { ...TOKEN, accessToken: 'at2', doubted: true }];
   statuses = [401, 401];
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
-  expect([sent.length, grants.noteUse.mock.calls.length, vault.clearDoubt.mock.calls.length]).toEqual([2, 0, 0]);
+  expect([sent.length, grants.noteUse.mock.calls.length, accessTokens.clearDoubt.mock.calls.length]).toEqual([2, 0, 0]);
 });
 
-test('without a token nothing is sent, and the vault’s word is the answer', async () => {
+test('without a token nothing is sent, and its reason is the answer', async () => {
   tokens = [{ kind: 'not_connected' }];
   expect(await get()).toEqual({ kind: 'not_connected' });
   tokens = [TOKEN, { kind: 'not_connected' }];
@@ -154,7 +156,7 @@ test('a token as new as can be had that is refused: the refusal is the answer', 
 
 test('a refused address costs no token', async () => {
   await expect(get({ urlFor: () => 'https://refused.test/' })).rejects.toThrow('refused');
-  expect(vault.accessToken).not.toHaveBeenCalled();
+  expect(accessTokens.get).not.toHaveBeenCalled();
 });
 
 test('whoever stops waiting for the token is told so at once', async () => {
@@ -172,5 +174,6 @@ test('a prefetched grant counts for the first token alone', async () => {
   statuses = [401, 200];
   const prefetched = {} as NonNullable<AuthorizedRequest['prefetched']>;
   await get({ prefetched });
-  expect(vault.accessToken.mock.calls.map((given) => given[3])).toEqual([prefetched, undefined]);
+  expect(accessTokens.get.mock.calls.map((given) => given[2])).toEqual([prefetched]);
+  expect(accessTokens.getAnother.mock.calls).toEqual([['u1', APP, 'at1']]);
 });

@@ -67,10 +67,10 @@ describe('a link', () => {
     expect(await links.isOpen('u1', link.id)).toBe(true);
   });
 
-  test('R114 is made only while its user is admitted, and otherwise leaves nothing', async () => {
+  test('R114 is made only while the user may connect, and otherwise leaves nothing', async () => {
     const wanted = { userId: 'u1', app: 'platform', scopes: [], returnUrl: undefined };
-    const create = (admit: () => Promise<readonly Write[] | undefined>) =>
-      links.create({ ...wanted, relayToken: { id: 't1', name: 'Nightly' } }, admit);
+    const create = (conditions: () => Promise<readonly Write[] | undefined>) =>
+      links.create({ ...wanted, relayToken: { id: 't1', name: 'Nightly' } }, conditions);
     const [condition] = [{ exists: keys.user('u1'), version: 999 }];
     const conditions: (Write[] | undefined)[] = [[condition], undefined];
     expect(await create(async () => conditions.shift())).toBeUndefined();

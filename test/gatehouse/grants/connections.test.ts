@@ -178,7 +178,7 @@ describe('making one', () => {
         scopes: ['openid'],
         account: { subject: 's1' },
         origin: { ip: '192.0.2.1' } as never,
-        admit: async () => ({ steps: [CONDITION] }),
+        stepsOfUser: async () => ({ steps: [CONDITION] }),
       },
       ...changes,
     });
@@ -250,11 +250,11 @@ describe('making one', () => {
   });
 
   test('stores nothing for a user who is gone, also where that is seen at the second write', async () => {
-    expect(await make({ admit: async () => undefined })).toBe('user_gone');
+    expect(await make({ stepsOfUser: async () => 'gone' })).toBe('user_gone');
     expect(saved).toEqual([]);
     writes = [false];
-    const admit = async (first: boolean) => (first ? { steps: [CONDITION] } : undefined);
-    expect(await make({ admit })).toBe('user_gone');
+    const stepsOfUser = async (isFirst: boolean) => (isFirst ? { steps: [CONDITION] } : 'gone');
+    expect(await make({ stepsOfUser })).toBe('user_gone');
     expect([saved.length, events]).toEqual([1, []]);
   });
 
@@ -301,8 +301,8 @@ describe('making one', () => {
   test('R117 of a user who is deleted meanwhile brings no earlier connection back', async () => {
     store();
     isRegistered = false;
-    const admit = async (first: boolean) => (first ? { steps: [CONDITION] } : undefined);
-    expect([await make({ admit }), removed, saved.length]).toEqual(['app_gone', [['u1', 'platform', 9]], 1]);
+    const stepsOfUser = async (isFirst: boolean) => (isFirst ? { steps: [CONDITION] } : 'gone');
+    expect([await make({ stepsOfUser }), removed, saved.length]).toEqual(['app_gone', [['u1', 'platform', 9]], 1]);
   });
 
   test('of an app that was deleted meanwhile is removed, and sends no event', async () => {
@@ -314,11 +314,11 @@ describe('making one', () => {
   test('of an app that was deleted meanwhile is removed also where it was written again', async () => {
     isRegistered = false;
     writes = [true, false, true];
-    const admit = async () => {
+    const stepsOfUser = async () => {
       store({}, 11);
       return { steps: [CONDITION] };
     };
-    expect(await make({ admit })).toBe('app_gone');
+    expect(await make({ stepsOfUser })).toBe('app_gone');
     expect(removed).toEqual([
       ['u1', 'platform', 9],
       ['u1', 'platform', 11],
@@ -338,11 +338,11 @@ describe('making one', () => {
     isRegistered = false;
     expect([await make(), saved, removed, events]).toEqual(['app_gone', [], [], []]);
     [isRegistered, writes] = [true, [true, true]];
-    const admit = async () => {
+    const stepsOfUser = async () => {
       isRegistered = false;
       return { steps: [CONDITION] };
     };
-    expect(await make({ admit })).toBe('app_gone');
+    expect(await make({ stepsOfUser })).toBe('app_gone');
     expect([removed, saved.at(-1)?.slice(0, 2), events]).toEqual([[], [grantOf({ registration }), 9], []]);
   });
 });

@@ -58,7 +58,7 @@ test('one whom it fails for is tried again, and the others are counted all the s
   await job.start('platform', BY);
   await until(() => isFinished(job));
   expect(await job.progress('platform')).toMatchObject({ total: 25, done: 25, answers: { revoked: 25 } });
-  await job.settle();
+  await job.close();
 });
 
 test('where it fails for all it stops, and is gone on with later', async () => {
@@ -70,14 +70,14 @@ test('where it fails for all it stops, and is gone on with later', async () => {
   const job = everyone();
   await job.start('platform', BY);
   await until(() => calls === 10);
-  await job.settle();
+  await job.close();
   expect(calls).toBe(10);
   beside = async () => undefined;
   const next = everyone();
   await next.resume();
   await until(async () => (await next.progress('platform'))?.finishedAt !== undefined);
   expect(await next.progress('platform')).toMatchObject({ done: 25, finishedAt: NOW });
-  await next.settle();
+  await next.close();
 });
 
 test('a process that was stopped for long does not write over what another has done', async () => {
@@ -92,7 +92,7 @@ test('a process that was stopped for long does not write over what another has d
   const job = everyone();
   await job.start('platform', BY);
   await until(() => reached && listed.length === 15);
-  await job.settle();
+  await job.close();
   expect(await job.progress('platform')).toMatchObject({ done: 25, finishedAt: NOW });
 });
 
@@ -111,7 +111,7 @@ test('the progress does not name the administrator, and a second start returns t
   listed = [{ userId: 'u9', appId: 'platform' }];
   expect(await job.start('platform', BY)).toEqual({ ...begun, total: 1 });
   await until(() => isFinished(job));
-  await job.settle();
+  await job.close();
 });
 
 test('ends the connections that were listed at the start, each by the administrator who asked for it', async () => {
@@ -143,7 +143,7 @@ test('ends the connections that were listed at the start, each by the administra
   expect(asked).toEqual(['u0', 'u1', 'u2'].map((userId) => [userId, 'platform', { by: BY }]));
   // More were ended than were counted at the start.
   expect(await job.progress('platform')).toMatchObject({ total: 3, done: 3, answers: { pending: 1, unsupported: 2 } });
-  await job.settle();
+  await job.close();
 });
 
 test('a listed connection that does not exist is dropped from the list, and not counted', async () => {
@@ -169,5 +169,5 @@ test('a listed connection that does not exist is dropped from the list, and not 
     ['u1', 'platform'],
   ]);
   expect(await job.progress('platform')).toMatchObject({ total: 2, done: 0, answers: {} });
-  await job.settle();
+  await job.close();
 });

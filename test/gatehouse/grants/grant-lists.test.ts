@@ -132,7 +132,7 @@ test('a list that lags behind the grants is corrected: removed connections leave
   if (!known || 'unreadable' in known) throw new Error('There is no grant.');
   await unlisted.save({ ...known.grant, refreshToken: 'rt' }, known.version);
   now += HOUR;
-  await index.settle(unlisted.loadStored);
+  await index.updateExpired(unlisted.loadStored);
   expect((await usersOf('unrenewable')).toSorted()).toEqual(['later', 'renewed']);
   expect([await usersOf('reconnect_needed'), await index.count()]).toEqual([[], 2]);
 });
@@ -219,7 +219,7 @@ describe('the list of each state', () => {
     expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 1, reconnect_needed: 0 });
     now += 2_000;
     expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 0, reconnect_needed: 1 });
-    await index.settle(grants.loadStored);
+    await index.updateExpired(grants.loadStored);
     expect([await usersOf('unrenewable'), await usersOf('reconnect_needed')]).toEqual([[], ['ending']]);
   });
 });

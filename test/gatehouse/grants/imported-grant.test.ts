@@ -50,8 +50,8 @@ function imports(
     refresher: { attempt: async () => ({ stored: undefined }) },
     clock: () => NOW,
   });
-  const admit = async () => (isGone ? undefined : CONDITIONS);
-  return { seal: () => seal({ ...IMPORTED, admit }, onNew), onNew, noteOpen, save, remove };
+  const conditions = async () => (isGone ? undefined : CONDITIONS);
+  return { seal: () => seal({ ...IMPORTED, conditions }, onNew), onNew, noteOpen, save, remove };
 }
 
 describe('a refresh token', () => {

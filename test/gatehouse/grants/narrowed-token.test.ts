@@ -183,8 +183,8 @@ describe('a narrower token', () => {
 
   test('R101 is refused where its ID token is another subject’s, and the grant keeps its tokens', async () => {
     await stored({ account: { subject: 'alice' } });
-    answer = async ({ keep }) => {
-      await keep?.('rt-of-mallory');
+    answer = async ({ saveRefreshToken }) => {
+      await saveRefreshToken?.('rt-of-mallory');
       return tokens('of-mallory', 'rt-of-mallory', { claims: { sub: 'mallory' } });
     };
     expect(await token()).toMatchObject({ kind: 'unavailable' });
@@ -299,7 +299,7 @@ describe('what somebody who died has left open', () => {
     await grants.noteOpen('u1', 'gone');
     await grants.noteOpen('u2', APP.id);
     answer = async () => tokens('at3', 'rt3');
-    await refresher.settleAbandoned((id) => (id === APP.id ? APP : undefined));
+    await refresher.refreshInterrupted((id) => (id === APP.id ? APP : undefined));
     expect(await grants.listOpen()).toEqual([]);
     expect(await read()).toMatchObject({ refreshToken: 'rt3', refresh: undefined });
     expect(asked.map(({ refreshToken }) => refreshToken)).toEqual(['rt2']);

@@ -1,6 +1,7 @@
 /** What a stored grant says about refreshing it at a given moment, and how a journal entry ends. */
 import { describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
+import { needsNoRefresh } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { checkedAtOf, notCheckedSince } from '../../../src/gatehouse/grants/connection.ts';
 import type { Grant, RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
 import {
@@ -15,9 +16,8 @@ import {
   isNarrowed,
   type RefreshCall,
   withEntryClosed,
-  withEntrySettled,
-} from '../../../src/gatehouse/grants/refresh-call.ts';
-import { needsNoRefresh } from '../../../src/gatehouse/grants/token-vault.ts';
+  withLostEntryRestored,
+} from '../../../src/gatehouse/grants/refresh-journal.ts';
 import { PLATFORM } from '../../support/apps.ts';
 
 const NOW = 1_800_000_000_000;
@@ -184,10 +184,10 @@ describe('the journal entry of a call', () => {
 
   test('gives way to that of an earlier call which may have spent the same refresh token', () => {
     const call = callOf({ lostEntry: other });
-    expect(withEntrySettled(call, grantOf({ refresh: own })).refresh).toEqual(other);
-    expect(withEntrySettled(callOf(), grantOf({ refresh: own })).refresh).toBeUndefined();
-    expect(withEntrySettled(call, grantOf({ refresh: own, refreshToken: 'rt2' })).refresh).toBeUndefined();
+    expect(withLostEntryRestored(call, grantOf({ refresh: own })).refresh).toEqual(other);
+    expect(withLostEntryRestored(callOf(), grantOf({ refresh: own })).refresh).toBeUndefined();
+    expect(withLostEntryRestored(call, grantOf({ refresh: own, refreshToken: 'rt2' })).refresh).toBeUndefined();
     const third = { startedAt: NOW - 9, received: undefined };
-    expect(withEntrySettled(call, grantOf({ refresh: third })).refresh).toEqual(third);
+    expect(withLostEntryRestored(call, grantOf({ refresh: third })).refresh).toEqual(third);
   });
 });

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
+import { type AccessTokens, createAccessTokens } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { createConnections } from '../../../src/gatehouse/grants/connections.ts';
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createRefresher, type Refresher, refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import { createRevocations } from '../../../src/gatehouse/grants/revocations.ts';
-import { createTokenVault, type TokenVault } from '../../../src/gatehouse/grants/token-vault.ts';
 import { AppError } from '../../../src/shared/errors.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
@@ -34,7 +34,7 @@ let store: Store;
 let sealer: Sealer;
 let grants: GrantStore;
 let refresher: Refresher;
-let vault: TokenVault;
+let accessTokens: AccessTokens;
 let now = NOW;
 /** What the provider was asked. */
 let refreshed: string[];
@@ -76,7 +76,7 @@ beforeEach(async () => {
   sealer = createSealer(parsed.keys);
   grants = createGrantStore({ store, sealer, clock });
   refresher = newRefresher();
-  vault = createTokenVault({ grants, refresher, missing, clock });
+  accessTokens = createAccessTokens({ grants, refresher, missing, clock });
 });
 afterEach(async () => {
   await store.close();
@@ -110,7 +110,7 @@ const revocationsOf = (of: GrantStore) =>
     random: () => 0.5,
   });
 /** Of a user who was never deleted. */
-const admit = async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] });
+const stepsOfUser = async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] });
 const isRegistered = async () => true;
 const NO_LINKS = { isOpen: async () => false };
 const connectionsOf = (of: GrantStore) =>
@@ -162,7 +162,8 @@ async function read(userId = 'u1'): Promise<Grant> {
   return found.grant;
 }
 
-const token = (rejected?: string) => vault.accessToken('u1', APP, rejected);
+const token = (rejected?: string) =>
+  rejected === undefined ? accessTokens.get('u1', APP) : accessTokens.getAnother('u1', APP, rejected);
 
 describe('one refresh at a time', () => {
   test('R34: of two processes at the same time one refreshes, and the other finds what it brought', async () => {
@@ -204,7 +205,7 @@ describe('one refresh at a time', () => {
     const users = [...Array.from({ length: 198 }, (_, at) => `user-${at}`), 'a","b', 'a'];
     for (const user of users) await stored(user);
     answer = async (refreshToken) => tokens(`at2-${refreshToken}`, `rt2-${refreshToken}`);
-    const results = await Promise.all([...users, ...users].map((user) => vault.accessToken(user, APP)));
+    const results = await Promise.all([...users, ...users].map((user) => accessTokens.get(user, APP)));
     expect(results.map((result) => result.kind === 'token' && result.accessToken)).toEqual(
       [...users, ...users].map((user) => `at2-rt1-${user}`),
     );
@@ -216,7 +217,7 @@ describe('one refresh at a time', () => {
     await stored();
     await grants.save({ ...(await read()), appId: 'second', refreshToken: 'rt1-second' }, 0);
     answer = async (refreshToken) => tokens(`for-${refreshToken}`);
-    const [first, second] = await Promise.all([vault.accessToken('u1', APP), vault.accessToken('u1', other)]);
+    const [first, second] = await Promise.all([accessTokens.get('u1', APP), accessTokens.get('u1', other)]);
     expect([first, second]).toMatchObject([{ accessToken: 'for-rt1-u1' }, { accessToken: 'for-rt1-second' }]);
   });
 
@@ -231,7 +232,7 @@ describe('one refresh at a time', () => {
     expect(refreshed).toHaveLength(1);
   });
 
-  test('a crowd whose token cannot be renewed reads the vault a few times each, not each for all the others', async () => {
+  test('a crowd whose token cannot be renewed reads the grant a few times each, not each for all the others', async () => {
     await stored('u1', { expiresAt: now + 600_000 });
     answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
     const reads = vi.spyOn(store, 'getUnless');
@@ -242,15 +243,15 @@ describe('one refresh at a time', () => {
     expect(reads.mock.calls.length).toBeLessThan(320);
   });
 
-  test('F22, R90: settle waits for what is under way, and nobody has to listen', async () => {
+  test('F22, R90: close waits for what is under way, and nobody has to listen', async () => {
     await stored();
     const { promise, resolve } = Promise.withResolvers<RefreshOutcome>();
     answer = () => promise;
-    const left = vault.accessToken('u1', APP);
+    const left = accessTokens.get('u1', APP);
     left.catch(() => undefined);
     await vi.waitFor(() => expect(refreshed).toHaveLength(1), PATIENTLY);
     let settled = false;
-    const settling = refresher.settle().then(() => {
+    const settling = refresher.close().then(() => {
       settled = true;
     });
     await new Promise((done) => setTimeout(done, 30));
@@ -629,7 +630,14 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent', 'rt-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account: {}, admit });
+      await connections.make({
+        userId: 'u1',
+        app: APP,
+        response: consent,
+        scopes: ['openid'],
+        account: {},
+        stepsOfUser,
+      });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
@@ -642,7 +650,7 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account, admit });
+      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account, stepsOfUser });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
@@ -739,7 +747,7 @@ describe('the log says of a call to the provider', () => {
   });
 });
 
-describe('what the vault answers', () => {
+describe('the result of a request for a token', () => {
   const future = { expiresAt: NOW + 600_000 };
 
   test('a token, without asking the provider where it is fresh', async () => {
@@ -796,7 +804,7 @@ describe('what the vault answers', () => {
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at1-u1' });
     expect(took()).toBeLessThan(3_000);
     resolve(tokens('at2', 'rt2'));
-    await refresher.settle();
+    await refresher.close();
     expect(await token()).toMatchObject({ accessToken: 'at2' });
     expect(refreshed).toHaveLength(1);
   });
@@ -810,9 +818,9 @@ describe('what the vault answers', () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
       return tokens('at2', `${refreshToken} new`);
     };
-    const settling = refresher.settleAbandoned(() => APP);
+    const settling = refresher.refreshInterrupted(() => APP);
     await vi.waitUntil(() => refreshed.length > 0, PATIENTLY);
-    await refresher.settle();
+    await refresher.close();
     const begun = refreshed.length;
     expect(begun).toBeLessThan(30);
     for (const refreshToken of refreshed)
@@ -832,19 +840,19 @@ describe('what the vault answers', () => {
     expect(await token('at1-u1')).toEqual({ kind: 'reconnect_needed', cause: 'access_token_refused' });
     expect((await read()).failure?.kind).toBe('in_doubt');
     expect(await token()).toMatchObject({ kind: 'token', doubted: true });
-    await vault.clearDoubt('u1', APP.id, 'another-token');
+    await accessTokens.clearDoubt('u1', APP.id, 'another-token');
     expect((await read()).failure?.kind).toBe('in_doubt');
-    await vault.clearDoubt('u1', APP.id, 'at1-u1');
+    await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
     expect((await read()).failure).toBeUndefined();
   });
 
   test('F16: a token that has not ended where the store cannot note a refresh, and no other failure is hidden', async () => {
     const due = { obtainedAt: now - 3_500_000, expiresAt: now + 10_000 };
     const failing = (error: Error) =>
-      createTokenVault({
+      createAccessTokens({
         ...{ grants, missing, clock: () => now },
         refresher: { ...refresher, refresh: () => Promise.reject(error) },
-      }).accessToken('u1', APP);
+      }).get('u1', APP);
     await stored('u1', due);
     const down = new AppError('storage_unavailable');
     expect(await failing(down)).toMatchObject({ kind: 'token', accessToken: 'at1-u1' });
@@ -901,19 +909,19 @@ describe('what the vault answers', () => {
     const failure = { ...outage, retryAt: now + 9_000, tokenRefused: true };
     await stored('u1', { ...future, failure });
     expect(await token()).toMatchObject({ kind: 'token', doubted: true });
-    await vault.clearDoubt('u1', APP.id, 'at1-u1');
+    await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
     expect((await read()).failure).toEqual({ ...failure, tokenRefused: undefined });
     expect(await token()).toMatchObject({ kind: 'token', doubted: false });
     // Without a grant, or without the store, there is no doubt to clear.
-    await vault.clearDoubt('nobody', APP.id, 'at1-u1');
+    await accessTokens.clearDoubt('nobody', APP.id, 'at1-u1');
     vi.spyOn(grants, 'load').mockRejectedValueOnce(new Error('away'));
-    await vault.clearDoubt('u1', APP.id, 'at1-u1');
+    await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
   });
 
   test('clearing a doubt leaves another failure alone', async () => {
     const failure = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
     await stored('u1', { ...future, failure });
-    await vault.clearDoubt('u1', APP.id, 'at1-u1');
+    await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
     expect((await read()).failure).toEqual(failure);
   });
 });
@@ -928,7 +936,7 @@ describe('connections', () => {
       response: tokens('at-new', refreshToken).response,
       scopes: ['openid'],
       account: of,
-      admit,
+      stepsOfUser,
     });
 
   test('a second consent without a refresh token keeps the first one’s', async () => {
@@ -963,7 +971,7 @@ describe('connections', () => {
 
   test('nor where the provider names nobody: it may be anybody’s', async () => {
     await stored('u1', { account: {} });
-    const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'], admit };
+    const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'], stepsOfUser };
     await connections().make({ ...consent, account: {} });
     expect((await read()).refreshToken).toBeUndefined();
   });
@@ -1006,7 +1014,7 @@ describe('connections', () => {
     const requested = ['openid', 'email', 'offline_access'];
     const consent = (scopes: string[], granted: string[] | undefined, changes: object = {}) => {
       const response = { ...tokens('at-new').response, scopes: granted };
-      return connections().make({ userId: 'u1', app: APP, response, scopes, account, admit, ...changes });
+      return connections().make({ userId: 'u1', app: APP, response, scopes, account, stepsOfUser, ...changes });
     };
 
     test('is kept beside what was granted', async () => {
@@ -1045,7 +1053,7 @@ describe('connections', () => {
     const asked = ['openid', 'offline_access'];
     const scopesAfter = async () => {
       const answered = { ...tokens('at-new').response, scopes: ['openid'] };
-      await connections().make({ userId: 'u1', app: APP, response: answered, scopes: asked, account, admit });
+      await connections().make({ userId: 'u1', app: APP, response: answered, scopes: asked, account, stepsOfUser });
       return (await read()).scopes;
     };
     expect(await scopesAfter()).toEqual(['openid']);
@@ -1115,15 +1123,15 @@ describe('R39: a refusal after a refresh whose answer never came', () => {
   const interruptedThenRefused = async (app: ConnectedApp, changes: Partial<Grant> = {}, between?: RefreshOutcome) => {
     await stored('u1', changes);
     answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
-    await vault.accessToken('u1', app);
+    await accessTokens.get('u1', app);
     now += 120_000;
     if (between) {
       answer = async () => between;
-      await vault.accessToken('u1', app);
+      await accessTokens.get('u1', app);
       now += 1_200_000;
     }
     answer = async () => ({ kind: 'refused' });
-    return vault.accessToken('u1', app);
+    return accessTokens.get('u1', app);
   };
 
   test('is laid to the lost answer, since that may have spent the refresh token', async () => {

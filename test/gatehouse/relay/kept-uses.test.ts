@@ -71,11 +71,11 @@ test.each([
   for (const outcome of ['failed', 'refused'] as const) {
     outcomeOf = (key) => (fails(key) ? outcome : 'written');
     for (let call = 0; call < 5; call += 1) uses.note(use);
-    await uses.settle();
+    await uses.write();
   }
   outcomeOf = () => 'written';
   uses.note(use);
-  await uses.settle();
+  await uses.write();
   expect(sumOf(await uses.hoursOf('token', 't'))).toBe(11);
   expect(sumOf(await uses.hoursOf('app', 'a'))).toBe(11);
   expect(await uses.servicesOf('u', 'a')).toMatchObject([{ id: 't', count: 11 }]);
@@ -88,8 +88,8 @@ test('R119 a record that is never written holds up no other', async () => {
   const uses = createUses();
   for (let at = 0; at < 200; at += 1) uses.note({ ...use, token: { id: `t${at}`, name: 'n' }, userId: undefined });
   uses.note(use);
-  await uses.settle();
-  await uses.settle();
+  await uses.write();
+  await uses.write();
   expect(sumOf(await uses.hoursOf('token', 't199'))).toBe(1);
   expect(sumOf(await uses.hoursOf('app', 'a'))).toBe(201);
   await uses.close();
@@ -101,7 +101,7 @@ test('R119 what a stop cannot store, and what is too much to keep, is counted as
   const uses = createUses();
   for (let at = 0; at < 31_000; at += 1) {
     uses.note({ ...use, token: { id: `t${at}`, name: 'n' }, app: undefined, userId: undefined });
-    if (at % 5_000 === 0) await uses.settle();
+    if (at % 5_000 === 0) await uses.write();
   }
   await uses.close();
   expect(lost.reduce((sum, counts) => sum + counts, 0)).toBe(31_000);

@@ -22,7 +22,7 @@ const POLICY: RelayPolicy = {
   acceptIdTokens: false,
 };
 const CALL: RelayCall = {
-  route: 'threads:read',
+  scope: 'threads:read',
   app: 'platform',
   subject: { kind: 'user', id: 'u1', proven: true, state: 'active' },
   address: '10.1.2.3',
@@ -36,7 +36,7 @@ describe('each rule refuses alone', () => {
   const account = (changes: object) => ({
     subject: { kind: 'service_account' as const, id: 'sa1', app: 'platform', moved: false, ...changes },
   });
-  const ofEveryUser = { route: 'connections:read' as const, subject: undefined, everyUser: true };
+  const ofEveryUser = { scope: 'connections:read' as const, subject: undefined, everyUser: true };
   const cases: [string, Partial<RelayPolicy>, Partial<RelayCall>][] = [
     ['expiresAt', { expiresAt: NOW }, {}],
     ['networks', {}, { address: '192.0.2.1' }],
@@ -90,7 +90,7 @@ describe('each rule refuses alone', () => {
       'failed',
       'not_applicable',
     ]);
-    expect(applied({ ...CALL, route: 'bin:read', app: undefined, subject: undefined })).toEqual(always);
+    expect(applied({ ...CALL, scope: 'bin:read', app: undefined, subject: undefined })).toEqual(always);
     const flags = { assertUser: true, fullScope: true, acceptIdTokens: true };
     const unproven: RelayCall = { ...CALL, ...user({ proven: false }), idToken: true, unnarrowed: true };
     expect(applied(unproven, { ...POLICY, ...flags }).toSorted()).toEqual(
@@ -104,7 +104,7 @@ describe('each rule refuses alone', () => {
       subject: { kind: 'service_account', id: 'sa1', app: 'platform', moved: false },
     };
     expect(decide({ ...POLICY, users: 'none' }, account)).toEqual({ allowed: true });
-    const bin: RelayCall = { ...CALL, route: 'bin:read', app: undefined, subject: undefined };
+    const bin: RelayCall = { ...CALL, scope: 'bin:read', app: undefined, subject: undefined };
     expect(decide({ ...POLICY, users: 'none', apps: [] }, bin)).toEqual({ allowed: true });
   });
 
@@ -129,7 +129,7 @@ const policies = fc.record<RelayPolicy>({
   acceptIdTokens: fc.boolean(),
 });
 const calls = fc.record<RelayCall>({
-  route: fc.constantFrom(...RELAY_SCOPES),
+  scope: fc.constantFrom(...RELAY_SCOPES),
   app: fc.constantFrom('platform', 'second'),
   subject: fc.record({
     kind: fc.constant('user' as const),
@@ -165,7 +165,7 @@ test('R81 allowed means in every respect: scope, app, user, proof, network and t
     fc.property(policies, calls, (policy, call) => {
       const { subject, app = '' } = call;
       const holds =
-        policy.scopes.includes(call.route) &&
+        policy.scopes.includes(call.scope) &&
         policy.apps.includes(app) &&
         NOW < policy.expiresAt &&
         subject?.kind === 'user' &&

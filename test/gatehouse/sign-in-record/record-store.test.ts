@@ -186,7 +186,10 @@ test('attempts without an end have a limit of their own, within that of all', as
 });
 
 test('the trim is a chore that runs at least once an hour', async () => {
-  const { chores, find } = createSignInRecords({ store, clock: () => now, events: { signInEnded: () => undefined } });
+  const {
+    chores,
+    store: { find },
+  } = createSignInRecords({ store, clock: () => now, events: { signInEnded: () => undefined } });
   await begin(1);
   now += 31 * DAY;
   for (const { name, everyMilliseconds, work } of chores) {

@@ -32,6 +32,10 @@ const USER_ID = userIdOf(APP.issuer, CLAIMS.sub);
 const quiet = (known: Record<string, unknown>) =>
   new Proxy(known, { get: (target, name) => Reflect.get(target, name) ?? (async () => undefined) });
 
+type StepsOfUser = (isFirst: boolean) => Promise<object | 'disabled' | 'gone'>;
+const madeAfter = (steps: Awaited<ReturnType<StepsOfUser>>): MakeResult =>
+  typeof steps === 'string' ? `user_${steps}` : 'made';
+
 interface Changes {
   /** Undefined for one that is not registered. */
   app?: object | undefined;
@@ -71,8 +75,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     ...{ records, events: { signInEnded: ended }, clock },
   } as unknown as Parameters<typeof createAttemptRecorder>[0]);
   const make = vi.fn(
-    async ({ admit }: { admit: (first: boolean) => Promise<object | undefined> }): Promise<MakeResult> =>
-      (await admit(true)) ? 'made' : 'user_gone',
+    async ({ stepsOfUser }: { stepsOfUser: StepsOfUser }): Promise<MakeResult> => madeAfter(await stepsOfUser(true)),
   );
   const discard = vi.fn(async () => undefined);
   const exchangeCode = vi.fn(async () => TOKENS as object);
@@ -86,7 +89,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     apps: { find: (id: string) => (id === APP.id ? app : undefined) },
     provider: quiet({ exchangeCode, authorizationUrl, ...changes.provider }),
     connections: quiet({ make, discard, ...changes.connections }),
-    users: quiet({ admit: async () => LISTED, ...users }),
+    users: quiet({ conditionFor: async () => LISTED, ...users }),
     recorder,
     transactions: { take: async () => transaction, put },
     states: { madeAt: () => NOW, create: () => 'state-1' },
@@ -100,7 +103,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     flow.finish({
       ...{ appId, callback: new URL(callback), userId: changes.userId, signInApp: changes.signInApp },
       info: { reference: 'REF1', browserSecret: 'b1', origin: ORIGIN },
-      session,
+      beginSession: session.begin as never,
     });
   const outcomes = () => ended.mock.calls.map(([{ outcome }]) => outcome);
   /** The record of the request: each step, with `not` before one that failed. */
@@ -137,10 +140,10 @@ test('R56 disabled while the session is made: nothing is written, and the record
   let disabled = false;
   const { finish, outcomes, make, session } = flowWith({ signInSteps: async () => (disabled ? 'disabled' : STEPS) });
   // The first write is refused, since the record of the user has changed.
-  make.mockImplementation(async ({ admit }) => {
-    await admit(true);
+  make.mockImplementation(async ({ stepsOfUser }) => {
+    await stepsOfUser(true);
     disabled = true;
-    return (await admit(false)) ? 'made' : 'user_gone';
+    return madeAfter(await stepsOfUser(false));
   });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
   expect([session.save.mock.calls.length, session.drop.mock.calls.length]).toEqual([0, 1]);
@@ -355,7 +358,7 @@ describe('a connection', () => {
     expect(await named.finish()).toBe('/connections/platform');
     expect(named.make).toHaveBeenCalledWith({
       ...{ userId: 'u1', app, response: tokens, scopes: APP.scopes, chosen: true, link: undefined, origin: ORIGIN },
-      ...{ account: { accountId: 'account-7' }, admit: expect.any(Function) },
+      ...{ account: { accountId: 'account-7' }, stepsOfUser: expect.any(Function) },
     });
     expect(named.steps()?.slice(-3)).toEqual(['token_endpoint', 'claims', 'connection']);
     expect(named.outcomes()).toEqual(['connected']);

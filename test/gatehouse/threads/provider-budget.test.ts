@@ -5,15 +5,17 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-apps.ts';
 import type { AuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
-import { budgetedFetch } from '../../../src/gatehouse/threads/budgeted-fetch.ts';
 import { createCallWindows } from '../../../src/gatehouse/threads/call-windows.ts';
 import {
   type BudgetedCall,
   createProviderBudget,
   type ProviderBudget,
 } from '../../../src/gatehouse/threads/provider-budget.ts';
+import { createThreadCall, THREAD_LIMITS } from '../../../src/gatehouse/threads/thread-call.ts';
 import { createRateLimits } from '../../../src/shared/http/rate-limit.ts';
+import { createStop } from '../../../src/shared/outbound/stop.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 
@@ -347,19 +349,23 @@ describe('what is counted', () => {
       return { kind: 'response', response: { statusCode: 200, headers: {}, body: Readable.from([]) } as never };
     },
   };
-  const request = (id: string) =>
-    ({ app: { id, rateLimit: { perAppPerMinute: 5 } }, userId: 'u1' }) as unknown as Parameters<
-      AuthorizedFetch['get']
-    >[0];
+  const app = {
+    ...{ id: 'counted', rateLimit: { perAppPerMinute: 5 } },
+    ...{ apiBaseUrl: 'https://platform.test', threadPath: '/threads/current' },
+  } as unknown as ThreadApp;
 
   test('a call that never leaves costs nothing, and one that is made again after a 401 counts twice', async () => {
     const budget = await process();
-    const fetch = budgetedFetch(inner, budget, 'browser');
-    for (let count = 0; count < 9; count += 1) expect((await fetch.get(request('counted'))).kind).toBe('not_connected');
+    const threads = createThreadCall({
+      ...{ authorizedFetch: inner, budget, caller: 'browser', clock },
+      ...{ publicHref: 'https://gatehouse.test', limits: THREAD_LIMITS, canConsent: true },
+    });
+    const call = () => threads.stream({ ownerId: 'u1', app }, createStop());
+    for (let count = 0; count < 9; count += 1) await expect(call()).rejects.toMatchObject({ code: 'not_connected' });
     answers.push(401, 401, 200);
-    for (let count = 0; count < 3; count += 1) expect((await fetch.get(request('counted'))).kind).toBe('response');
+    for (let count = 0; count < 3; count += 1) expect((await call()).status).toBe(200);
     answers.push(200);
-    await expect(fetch.get(request('counted'))).rejects.toMatchObject({
+    await expect(call()).rejects.toMatchObject({
       code: 'upstream_rate_limited',
       retryAfterSeconds: expect.any(Number),
     });

@@ -2,9 +2,9 @@
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-apps.ts';
+import type { AccessTokens, TokenResult } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { createAuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
-import type { TokenResult, TokenVault } from '../../../src/gatehouse/grants/token-vault.ts';
 import { createThreadCall, type ThreadLimits } from '../../../src/gatehouse/threads/thread-call.ts';
 import { AppError } from '../../../src/shared/errors.ts';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
@@ -21,7 +21,7 @@ const TOKEN: TokenResult = { kind: 'token', accessToken: 'at1', dpopKey: undefin
 
 let platform: ScriptedPlatform;
 let outbound: Outbound;
-/** What the vault answers. */
+/** The result of `AccessTokens`. */
 let token: (rejected?: string) => Promise<TokenResult>;
 let noted: number;
 
@@ -39,8 +39,9 @@ afterEach(async () => {
 function current(
   options: { signal?: AbortSignal; limits?: Partial<ThreadLimits>; apiBaseUrl?: string; canConsent?: boolean } = {},
 ) {
-  const vault: TokenVault = {
-    accessToken: (_user, _app, rejected) => token(rejected),
+  const accessTokens: AccessTokens = {
+    get: () => token(),
+    getAnother: (_user, _app, rejected) => token(rejected),
     clearDoubt: async () => undefined,
   };
   const grants = {
@@ -49,7 +50,9 @@ function current(
     },
   } as unknown as GrantStore;
   const threads = createThreadCall({
-    authorizedFetch: createAuthorizedFetch({ vault, grants, outbound }),
+    authorizedFetch: createAuthorizedFetch({ accessTokens, grants, outbound }),
+    budget: { take: () => undefined, update: () => undefined, refused: () => undefined },
+    caller: 'browser',
     publicHref: 'http://127.0.0.1:3000',
     limits: { ...LIMITS, ...options.limits },
     clock: Date.now,
@@ -156,7 +159,7 @@ describe('F15: deadlines', () => {
     await until(() => platform.open() === 0);
   });
 
-  test('a vault that waits for a slow provider: provider_unavailable at the deadline', async () => {
+  test('a token that waits for a slow provider: provider_unavailable at the deadline', async () => {
     const { promise, reject } = Promise.withResolvers<TokenResult>();
     token = () => promise;
     expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('provider_unavailable');
@@ -343,7 +346,6 @@ describe('the URL and the note of use', () => {
   test.each<[TokenResult, string]>([
     [{ kind: 'not_connected' }, 'not_connected'],
     [{ kind: 'reconnect_needed', cause: 'grant_refused' }, 'reconnect_needed'],
-    [{ kind: 'still_refused' }, 'upstream_error'],
     [
       { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 3 },
       'provider_unavailable',

@@ -169,7 +169,14 @@ test('R111: what was sealed and not tried is tried at the next start', async () 
     ...{ grants: desk.grants, clock: Date.now },
     refresher: { attempt: () => Promise.reject(new Error('The process has ended.')) },
   });
-  const imported = { userId, app, refreshToken, scopes: ['openid'], account: { subject: ADA }, admit: async () => [] };
+  const imported = {
+    userId,
+    app,
+    refreshToken,
+    scopes: ['openid'],
+    account: { subject: ADA },
+    conditions: async () => [],
+  };
   expect(await imports.seal(imported, async () => undefined)).toBeUndefined();
   const hook = { url: `${site.provider.issuer}/hook`, events: ['connection.created', 'connection.recovered'] };
   const { id } = (await admin.call('POST', '/webhooks', hook)).json;

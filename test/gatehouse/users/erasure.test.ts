@@ -123,12 +123,12 @@ async function makeUser(user: typeof USER): Promise<void> {
   await users.noteSignIn(user);
   for (const app of APPS) {
     const response = { accessToken: `at-${app.id}`, refreshToken: `rt-${app.id}` };
-    const admit = async () => {
-      const condition = await users.admit(user.id, now + 1);
-      return condition && { steps: [condition] };
+    const stepsOfUser = async () => {
+      const condition = await users.conditionFor(user.id, now + 1);
+      return condition ? { steps: [condition] } : 'gone';
     };
     const consent = { userId: user.id, app, response, scopes: ['openid'], account: { subject: user.subject } };
-    expect(await connections.make({ ...consent, admit } as never)).toBe('made');
+    expect(await connections.make({ ...consent, stepsOfUser } as never)).toBe('made');
   }
   await store.write([{ put: `session-of:{${user.id}}`, value: user.id }]);
   const reference = user === OTHER ? 'AAAA1111' : 'BBBB2222';
@@ -263,14 +263,14 @@ test.each<[string, (lifecycle: ReturnType<typeof rooms>['lifecycle']) => Promise
   const startedAt = now;
   now += 1;
   let isFirst = true;
-  const admit = async () => {
-    const conditions = await users.admitImport(USER.id, startedAt);
+  const conditionsOfUser = async () => {
+    const conditions = await users.conditionsForImport(USER.id, startedAt);
     if (isFirst) await change(lifecycle);
     isFirst = false;
     return conditions;
   };
   const wanted = { userId: USER.id, app: 'one', scopes: [], returnUrl: undefined, relayToken: { id: 't', name: 't' } };
-  expect(await links.create(wanted, admit)).toBeUndefined();
+  expect(await links.create(wanted, conditionsOfUser)).toBeUndefined();
 });
 
 test('R117 a deletion ends the sessions first, so that a kill leaves none of them', async () => {
@@ -317,9 +317,9 @@ test('R117 what began before a user was disabled is not made once the user is en
   now += 1;
   await lifecycle.disable(USER.id);
   await lifecycle.enable(USER.id);
-  expect(await users.admit(USER.id, begun)).toBeUndefined();
+  expect(await users.conditionFor(USER.id, begun)).toBeUndefined();
   expect(await users.signInSteps(USER, begun)).toBe('gone');
-  expect(await users.admit(USER.id, now + 1)).toBeDefined();
+  expect(await users.conditionFor(USER.id, now + 1)).toBeDefined();
 });
 
 test('R117 what began before a deletion is not made for the user who signed in again since', async () => {
@@ -332,9 +332,12 @@ test('R117 what began before a deletion is not made for the user who signed in a
   now += 1;
   const back = now;
   expect(await users.noteSignIn(USER)).toBe('noted');
-  expect([await users.signInSteps(USER, begun), await users.admitImport(USER.id, begun)]).toEqual(['gone', undefined]);
+  expect([await users.signInSteps(USER, begun), await users.conditionsForImport(USER.id, begun)]).toEqual([
+    'gone',
+    undefined,
+  ]);
   expect(await users.signInSteps(USER, back)).toMatchObject({ writes: expect.any(Array) });
-  expect(await users.admitImport(USER.id, back)).toBeDefined();
+  expect(await users.conditionsForImport(USER.id, back)).toBeDefined();
 });
 
 test('R117 the second of two first sign-ins of a user is made', async () => {
@@ -388,7 +391,7 @@ describe('R117 a deletion that the storage interrupts', () => {
           expect(erased, `write ${at}`).toContain(USER.id);
         } else {
           // The caller got an error before anything was deleted, and the user is as before.
-          expect(await users.admit(USER.id, now), `write ${at}`).toBeDefined();
+          expect(await users.conditionFor(USER.id, now), `write ${at}`).toBeDefined();
           expect([await users.erasures(now), erased]).toEqual([[], []]);
         }
         now += 16 * MINUTE;

@@ -46,7 +46,7 @@ async function importMany(
   };
   const { report, take } = startImport({
     apps: { find: () => APP, signInApps: () => [APP] },
-    users: { find: async () => undefined, admitImport: async () => [] },
+    users: { find: async () => undefined, conditionsForImport: async () => [] },
     ...{ imports, charge: async () => undefined, audit: async () => undefined, clock: Date.now },
     patience: { milliseconds: 20_000, sinceSuccess: false },
     ...parts,
@@ -120,7 +120,7 @@ test('R132 a provider that hangs delays the tokens of no other app', async () =>
   const other = { ...APP, id: 'other' } as ConnectedApp;
   const { report, take } = startImport({
     apps: { find: (id) => (id === other.id ? other : APP), signInApps: () => [APP] },
-    users: { find: async () => undefined, admitImport: async () => [] },
+    users: { find: async () => undefined, conditionsForImport: async () => [] },
     imports: {
       seal: async () => undefined,
       async check({ app }) {

@@ -17,12 +17,12 @@ function door({ basePath = '', fails = undefined as unknown, refused = undefined
     taken.push(`fast ${rest}`);
   };
   const begin = { inExpress: vi.fn(), onFastPath: vi.fn(), fallBackToExpress: vi.fn() };
-  const admit = vi.fn(() => {
+  const countRequest = vi.fn(() => {
     if (refused) throw refused;
   });
   const app = vi.fn((req: IncomingMessage) => void taken.push(req.failure ? `failed ${req.failure}` : 'express'));
   const listener = fastPath({
-    ...{ app: app as unknown as Express, basePath, begin: begin as unknown as BeginRequest, admit },
+    ...{ app: app as unknown as Express, basePath, begin: begin as unknown as BeginRequest, countRequest },
     take: vi.fn(),
     routes: [
       ['GET', '/threads/current', async () => undefined, handle, { relayed: true }],
@@ -39,7 +39,7 @@ function door({ basePath = '', fails = undefined as unknown, refused = undefined
     await setImmediate();
     return taken;
   };
-  return { open, begin, admit };
+  return { open, begin, countRequest };
 }
 
 test.each([
@@ -102,11 +102,11 @@ test('the fast path begins the request under the name of its route; what fails t
 });
 
 test('each request is counted once on the fast path; one too many gets its response from Express, and goes no further', async () => {
-  const { open, admit, begin } = door({ refused: 'as one too many' });
+  const { open, countRequest, begin } = door({ refused: 'as one too many' });
   expect(await open('/threads/current')).toEqual(['failed as one too many']);
   expect(begin.onFastPath).toHaveBeenCalledOnce();
   expect(await open('/')).toEqual(['express']);
-  expect(admit).toHaveBeenCalledOnce();
+  expect(countRequest).toHaveBeenCalledOnce();
 });
 
 test('Express begins what has not begun, goes on with what has, and hands on what failed', () => {

@@ -6,7 +6,8 @@ import type { UnavailableReason } from '../../../src/gatehouse/bin/bin-client.ts
 import type { LookupOutcome } from '../../../src/gatehouse/bin/lookup.ts';
 import { FAILURE_WORDS, type Grant, type Health, type RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
 import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
-import { createRefreshOutcomes, type RefreshCall } from '../../../src/gatehouse/grants/refresh-call.ts';
+import type { RefreshCall } from '../../../src/gatehouse/grants/refresh-journal.ts';
+import { createRefreshOutcomes } from '../../../src/gatehouse/grants/refresh-outcome.ts';
 import { PROBLEMS } from '../../../src/shared/errors.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
 import { LABEL_VALUES } from '../../../src/shared/observability/metrics.ts';
@@ -191,7 +192,7 @@ test.each([
   ['before the tokens were stored', 61_000],
   ['more than a quarter of an hour ago', 16 * 60_000],
 ])('a refusal is not put down to a failover that was %s', async (_when, ago) => {
-  const { failure } = await failureAfter(({ settle }, call) => settle(call, { kind: 'refused' }), {
+  const { failure } = await failureAfter(({ saveOutcome }, call) => saveOutcome(call, { kind: 'refused' }), {
     failedOverAt: () => NOW - ago,
   });
   expect(failure.cause).toBe('grant_refused');
@@ -322,13 +323,13 @@ async function refreshesThatFail(): Promise<{ failure: RefreshFailure; counted: 
     { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined },
     { kind: 'unavailable', reason: 'status_429', retryAfterSeconds: undefined, limited: true },
   ];
-  const refused = ({ settle }: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) =>
-    settle(call, { kind: 'refused' });
+  const refused = ({ saveOutcome }: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) =>
+    saveOutcome(call, { kind: 'refused' });
   return Promise.all([
-    ...outcomes.map((outcome) => failureAfter(({ settle }, call) => settle(call, outcome))),
+    ...outcomes.map((outcome) => failureAfter(({ saveOutcome }, call) => saveOutcome(call, outcome))),
     failureAfter(refused, { failedOverAt: () => NOW - 1_000 }),
-    failureAfter(({ settle }, call) =>
-      settle({ ...call, lostEntry: { startedAt: 1, received: undefined } }, { kind: 'refused' }),
+    failureAfter(({ saveOutcome }, call) =>
+      saveOutcome({ ...call, lostEntry: { startedAt: 1, received: undefined } }, { kind: 'refused' }),
     ),
     failureAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, false)),
     failureAfter(({ withoutRefreshToken }, call) => withoutRefreshToken(call, true)),

@@ -61,20 +61,25 @@ describe('a raw response', () => {
   });
 
   test.each([200, 201])('with status %i has its tokens read, and its refresh token is saved first', async (status) => {
-    const keep = vi.fn(async () => undefined);
+    const saveRefreshToken = vi.fn(async () => undefined);
     const body = JSON.stringify({ access_token: 'at', refresh_token: 'rt', token_type: 'user', scope: 'a,b' });
     const given = { status, headers: JSON_TYPE };
-    const { captured, text, status: passed } = await capture(body, given, { app: appOf(), keep });
+    const { captured, text, status: passed } = await capture(body, given, { app: appOf(), saveRefreshToken });
     expect(JSON.parse(text)).toEqual({ access_token: 'at', refresh_token: 'rt', token_type: 'bearer', scope: 'a b' });
-    expect([passed, captured.refreshToken, captured.fault, keep.mock.calls]).toEqual([200, 'rt', undefined, [['rt']]]);
+    expect([passed, captured.refreshToken, captured.fault, saveRefreshToken.mock.calls]).toEqual([
+      200,
+      'rt',
+      undefined,
+      [['rt']],
+    ]);
   });
 
   test('whose tokens cannot be read names the member, and saves its refresh token all the same', async () => {
-    const keep = vi.fn(async () => undefined);
+    const saveRefreshToken = vi.fn(async () => undefined);
     const body = JSON.stringify({ access_token: 7, refresh_token: 'rt' });
-    const { captured, text } = await capture(body, { headers: JSON_TYPE }, { app: appOf(), keep });
+    const { captured, text } = await capture(body, { headers: JSON_TYPE }, { app: appOf(), saveRefreshToken });
     expect([captured.fault, captured.refreshToken, text]).toEqual(['access_token', 'rt', '{}']);
-    expect(keep).toHaveBeenCalledOnce();
+    expect(saveRefreshToken).toHaveBeenCalledOnce();
   });
 
   test('with another status, or of another request than for tokens, is passed on as it is', async () => {

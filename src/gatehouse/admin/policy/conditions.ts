@@ -10,17 +10,17 @@ const CONNECTED = 'The user has connected the app, and the connection works.';
 
 export async function conditionsOf(
   { apps, connections }: { apps: Pick<CurrentApps, 'find'>; connections: Pick<Connections, 'find'> },
-  { route, app: appId, subject }: RelayCall,
+  { scope, app: appId, subject }: RelayCall,
 ): Promise<Condition[]> {
   const app = appId === undefined ? undefined : apps.find(appId);
-  const usesConnection = route === 'threads:read' || route === 'token:exchange';
+  const usesConnection = scope === 'threads:read' || scope === 'token:exchange';
   const isConcerned = appId !== undefined && usesConnection && subject?.kind === 'user';
   const connection = isConcerned ? await connections.find(subject.id, appId) : undefined;
   return [
     condition('The connected app exists and is enabled.', appId === undefined ? undefined : appFault(app)),
     condition(
       'The connected app serves threads.',
-      route === 'threads:read' && app
+      scope === 'threads:read' && app
         ? app.apiBaseUrl === undefined && 'The app has no API base URL, where threads are read.'
         : undefined,
     ),

@@ -118,18 +118,18 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
   };
 
   const callOf = async (question: Question, user: string | undefined): Promise<RelayCall> => {
-    const { route, proof } = question;
+    const { route: scope, proof } = question;
     const address = addressOf(question);
-    const isExchange = route === 'token:exchange';
-    const forApp = route !== 'bin:read';
+    const isExchange = scope === 'token:exchange';
+    const forApp = scope !== 'bin:read';
     const subject = forApp ? await subjectOf(question, user) : undefined;
     // A service account belongs to one app, so that none has to be named.
     const app = question.app ?? (subject?.kind === 'service_account' ? subject.app : undefined);
     return {
-      route,
+      scope,
       app: forApp ? app : undefined,
       subject,
-      everyUser: route === 'connections:read' && subject === undefined,
+      everyUser: scope === 'connections:read' && subject === undefined,
       address,
       now: clock(),
       unnarrowed: isExchange && question.unnarrowed,

@@ -38,13 +38,13 @@ export function findersByReference(
     if (isAddress(q)) {
       const [known, { items }] = await Promise.all([
         users.store.search({ q, after: undefined, limit: 1 }),
-        signInRecords.page({ email: q, limit: MAX_HITS + 1 }),
+        signInRecords.store.page({ email: q, limit: MAX_HITS + 1 }),
       ]);
       return known.items.length > 0 ? [] : items.map((record) => signInHit(record, false));
     }
     const reference = referenceIn(q);
     if (reference === undefined) return [];
-    const record = await signInRecords.find(reference);
+    const record = await signInRecords.store.find(reference);
     if (record) return [signInHit(record, true)];
     const problem = await references.find(reference);
     if (!problem) return [];

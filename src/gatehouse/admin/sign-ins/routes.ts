@@ -62,10 +62,10 @@ export function adminSignInRoutes(parts: AdminParts) {
   ): Promise<Found> => {
     const wanted = q.trim();
     if (wanted === '' || wanted.includes('@')) {
-      const { items, ...rest } = await records.page({ ...place, email: wanted || undefined });
+      const { items, ...rest } = await records.store.page({ ...place, email: wanted || undefined });
       return { items: items.map(viewOf), ...rest };
     }
-    const record = await records.find(wanted);
+    const record = await records.store.find(wanted);
     if (record) return { items: [viewOf(record)] };
     const problem = await references.find(wanted);
     return { items: [], problem: problem && problemView(problem) };
@@ -74,14 +74,14 @@ export function adminSignInRoutes(parts: AdminParts) {
   const groups = async (): Promise<FailureGroup[]> => {
     // A provider that does not know the callback URL keeps the user: such an attempt has failed without a result.
     const [failed, open] = await Promise.all([
-      records.page({ limit: MAX_GROUPED, failedOnly: true }),
-      records.page({ limit: MAX_GROUPED, openOnly: true }),
+      records.store.page({ limit: MAX_GROUPED, failedOnly: true }),
+      records.store.page({ limit: MAX_GROUPED, openOnly: true }),
     ]);
     return failureGroups([...failed.items, ...open.items].map(viewOf));
   };
 
   const withSteps = async (req: Request): Promise<SignInWithSteps> => {
-    const record = await records.find(String(req.params.id));
+    const record = await records.store.find(String(req.params.id));
     if (record) return signInWithSteps(record, { records, apps });
     throw new AppError('not_found', {
       detail: 'There is no sign-in with this reference. They are kept for 30 days.',

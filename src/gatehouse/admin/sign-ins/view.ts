@@ -5,6 +5,7 @@ import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { SignInRecords } from '../../sign-in-record/sign-in-record.ts';
+import { stepResults } from '../../sign-in-record/steps.ts';
 import type { Cell, Columns } from '../columns.ts';
 
 declare module '../columns.ts' {
@@ -74,7 +75,7 @@ export type SignInWithSteps = z.output<typeof signInWithStepsJson>;
 export type ProblemView = z.output<typeof problemJson>;
 
 export interface ViewParts {
-  records: Pick<SignInRecords, 'causeOf' | 'stepsOf'>;
+  records: Pick<SignInRecords, 'causeOf'>;
   apps: Pick<CurrentApps, 'find'>;
 }
 
@@ -112,7 +113,7 @@ export function signInWithSteps(record: SignInRecord, parts: ViewParts): SignInW
   return {
     ...signInView(record, parts),
     redirectUri: record.facts.redirectUri ?? null,
-    steps: parts.records.stepsOf(record).map(({ at, detail, ...step }) => ({
+    steps: stepResults(record.steps).map(({ at, detail, ...step }) => ({
       ...step,
       at: isoOrNull(at),
       detail: detail ?? null,

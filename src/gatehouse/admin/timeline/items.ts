@@ -47,7 +47,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
     const { id, at, event, actor, target, userId, address, requestId, facts } = record;
     const app = namedApp(appOf(record) ?? (target?.kind === 'connected_app' ? target.id : undefined), names);
     const signIn = event.startsWith('sign_in.') ? textOf(facts?.reference) : undefined;
-    const attempt = signIn === undefined ? undefined : await signInRecords.find(signIn);
+    const attempt = signIn === undefined ? undefined : await signInRecords.store.find(signIn);
     const namedActor = await toActor(actor, names);
     const text = sentenceOf(record, {
       app: app?.name,

@@ -65,7 +65,7 @@ const REVOCATION_WORDS: Readonly<Record<string, string>> = {
   unconfirmed: 'the provider was not asked',
 };
 
-/** The cause that the grant has after a refresh that ended in this way (`grants/refresh-call.ts`). */
+/** The cause that the grant has after a refresh that ended in this way (`grants/refresh-outcome.ts`). */
 const REFRESH_CAUSES: Readonly<Record<string, FailureCause>> = {
   refused: 'grant_refused',
   doubtful: 'unclear_refusal',

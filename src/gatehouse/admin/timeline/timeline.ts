@@ -59,7 +59,7 @@ export function createTimelines(
         });
         return (await Promise.all(ofApps)).flat();
       };
-      const attempts = signInRecords.merged(user, (record) => !hasEntry(record, user));
+      const attempts = signInRecords.store.merged(user, (record) => !hasEntry(record, user));
       return pageOf(
         [
           entries(userIndexes(user.id), (entry) => isAbout(entry) && isListed(entry) && isOf(kind, activityOf(entry))),

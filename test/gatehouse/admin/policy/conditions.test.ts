@@ -17,29 +17,29 @@ const parts = {
 const ofUser = (id: string) => ({ kind: 'user', id });
 
 test.each<[string, object, (string | boolean)[]]>([
-  ['works', { route: 'threads:read', app: 'crm', subject: ofUser('u') }, [true, true, true]],
-  ['is an exchange', { route: 'token:exchange', app: 'plain', subject: ofUser('u') }, [true, false, true]],
-  ['lists connections', { route: 'connections:read', app: 'crm', subject: ofUser('u') }, [true, false, false]],
+  ['works', { scope: 'threads:read', app: 'crm', subject: ofUser('u') }, [true, true, true]],
+  ['is an exchange', { scope: 'token:exchange', app: 'plain', subject: ofUser('u') }, [true, false, true]],
+  ['lists connections', { scope: 'connections:read', app: 'crm', subject: ofUser('u') }, [true, false, false]],
   [
     'is for a service account',
-    { route: 'threads:read', app: 'crm', subject: { kind: 'service_account' } },
+    { scope: 'threads:read', app: 'crm', subject: { kind: 'service_account' } },
     [true, true, false],
   ],
-  ['names no app', { route: 'threads:read', subject: ofUser('u') }, [false, false, false]],
-  ['names no user', { route: 'threads:read', app: 'crm' }, [true, true, false]],
+  ['names no app', { scope: 'threads:read', subject: ofUser('u') }, [false, false, false]],
+  ['names no user', { scope: 'threads:read', app: 'crm' }, [true, true, false]],
   [
     'names an app that is not there',
-    { route: 'threads:read', app: 'gone', subject: ofUser('nobody') },
+    { scope: 'threads:read', app: 'gone', subject: ofUser('nobody') },
     ['There is no connected app with this id.', false, 'The user has not connected this app.'],
   ],
   [
     'names an app that is disabled',
-    { route: 'threads:read', app: 'off', subject: ofUser('u') },
+    { scope: 'threads:read', app: 'off', subject: ofUser('u') },
     ['An administrator has disabled this app.', true, true],
   ],
   [
     'reads threads where there are none, over a broken connection',
-    { route: 'threads:read', app: 'plain', subject: ofUser('lost') },
+    { scope: 'threads:read', app: 'plain', subject: ofUser('lost') },
     [
       true,
       'The app has no API base URL, where threads are read.',

@@ -9,6 +9,7 @@ import {
   hasUsableToken,
   healthOf,
   isRefreshDue,
+  type RefreshFailure,
   type StoredGrant,
   spreadOf,
 } from './grant.ts';
@@ -31,51 +32,63 @@ export type TokenResult =
     }
   | { kind: 'not_connected' }
   | { kind: 'reconnect_needed'; cause: FailureCause }
-  /** The platform refused a token that was just refreshed. */
-  | { kind: 'still_refused' }
   /** `inDoubt`: as the connection's health says. */
   | { kind: 'unavailable'; cause: FailureCause; inDoubt: boolean; retryAfterSeconds: number };
 
+/** The platform refused a token that was just refreshed. */
+type StillRefused = { kind: 'still_refused' };
+
 const MAX_WAIT_MS = 2_000;
 
-export interface TokenVault {
+export interface AccessTokens {
   /**
    * An access token, refreshed first where that is due. Where the provider is slow, a token that has not expired is returned
    * and the refresh continues in the background.
-   * @param rejected the token that the platform just refused, so that another one is needed
    * @param prefetched a read of the grant that was started with the request
    */
-  accessToken(userId: string, app: ConnectedApp, rejected?: string, prefetched?: GrantReading): Promise<TokenResult>;
+  get(userId: string, app: ConnectedApp, prefetched?: GrantReading): Promise<TokenResult>;
+
+  /** As `get`, after the platform refused a token (401): another one, refreshed if it was not replaced since. */
+  getAnother(userId: string, app: ConnectedApp, rejected: string): Promise<TokenResult | StillRefused>;
 
   /** Removes the doubt once the platform has accepted the token. Never rejects. */
   clearDoubt(userId: string, appId: string, accessToken: string): Promise<void>;
 }
 
-export function createTokenVault(parts: {
+export function createAccessTokens(parts: {
   grants: GrantStore;
   refresher: Refresher;
   missing: Pick<MissingScopes, 'announce'>;
   clock: () => number;
-}): TokenVault {
+}): AccessTokens {
   const { grants, refresher, missing, clock } = parts;
 
+  const load = async <Result extends { kind: string }>(
+    userId: string,
+    app: ConnectedApp,
+    rejected: string | undefined,
+    prefetched: GrantReading | undefined,
+    toResult: (stored: StoredGrant | undefined, now: number, rejected: string | undefined) => Result,
+  ): Promise<Result> => {
+    const stored = await grants.load(userId, app, prefetched);
+    await missing.announce(app, stored);
+    const current = toResult(stored, clock(), rejected);
+    if (needsNoRefresh(stored, rejected, clock(), userId)) return current;
+    const refreshed = refresher
+      .refresh({ userId, app, rejected })
+      .then((newStored) => toResult(newStored, clock(), rejected));
+    if (current.kind !== 'token') return refreshed;
+    // Without the store no refresh can start, but a token that has not expired still works (F16).
+    const unlessStoreIsDown = (error: unknown): Result => {
+      if (error instanceof AppError && error.code === 'storage_unavailable') return current;
+      throw error;
+    };
+    return within(refreshed.catch(unlessStoreIsDown), current);
+  };
+
   return {
-    async accessToken(userId, app, rejected, prefetched) {
-      const stored = await grants.load(userId, app, prefetched);
-      await missing.announce(app, stored);
-      const current = resultOf(stored, rejected, clock());
-      if (needsNoRefresh(stored, rejected, clock(), userId)) return current;
-      const refreshed = refresher
-        .refresh({ userId, app, rejected })
-        .then((newStored) => resultOf(newStored, rejected, clock()));
-      if (current.kind !== 'token') return refreshed;
-      // Without the store no refresh can start, but a token that has not expired still works (F16).
-      const unlessStoreIsDown = (error: unknown): TokenResult => {
-        if (error instanceof AppError && error.code === 'storage_unavailable') return current;
-        throw error;
-      };
-      return within(refreshed.catch(unlessStoreIsDown), current);
-    },
+    get: (userId, app, prefetched) => load(userId, app, undefined, prefetched, resultOf),
+    getAnother: (userId, app, rejected) => load(userId, app, rejected, undefined, resultAfterRefusal),
 
     async clearDoubt(userId, appId, accessToken) {
       try {
@@ -105,7 +118,7 @@ export function needsNoRefresh(
 }
 
 /** The result, or the fallback where the result takes too long. */
-function within(result: Promise<TokenResult>, fallback: TokenResult): Promise<TokenResult> {
+function within<Result>(result: Promise<Result>, fallback: Result): Promise<Result> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve(fallback), MAX_WAIT_MS);
     result.then(resolve, reject).finally(() => clearTimeout(timer));
@@ -124,23 +137,35 @@ function withoutDoubt(grant: Grant): Grant {
   return { ...grant, failure: left && { ...left, tokenRefused: undefined } };
 }
 
-function resultOf(stored: StoredGrant | undefined, rejected: string | undefined, now: number): TokenResult {
+function resultOf(stored: StoredGrant | undefined, now: number): TokenResult {
   if (!stored) return { kind: 'not_connected' };
   if ('unreadable' in stored) return { kind: 'reconnect_needed', cause: 'unreadable' };
   const { grant } = stored;
   if (grant.failure?.kind === 'reconnect_needed') return { kind: 'reconnect_needed', cause: grant.failure.cause };
   // A token that has not expired is used although its refresh failed (R42).
-  if (hasUsableToken(grant, now) && grant.accessToken !== rejected) {
+  if (hasUsableToken(grant, now)) {
     const { accessToken, dpopKey, scopes, apiBaseUrl } = grant;
     return { kind: 'token', accessToken, dpopKey, scopes, apiBaseUrl, doubted: isDoubted(grant) };
   }
+  // Without a failure, another process is still refreshing it.
   if (!grant.failure) {
-    if (grant.accessToken === rejected) return { kind: 'still_refused' };
-    // Another process is still refreshing it.
     return { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 5 };
   }
-  const { cause, retryAt } = grant.failure;
-  if (cause === 'access_token_refused') return { kind: 'reconnect_needed', cause };
+  return resultOfFailure(grant, grant.failure, now);
+}
+
+function resultAfterRefusal(
+  stored: StoredGrant | undefined,
+  now: number,
+  rejected: string | undefined,
+): TokenResult | StillRefused {
+  if (!stored || 'unreadable' in stored || stored.grant.accessToken !== rejected) return resultOf(stored, now);
+  const { grant } = stored;
+  return grant.failure ? resultOfFailure(grant, grant.failure, now) : { kind: 'still_refused' };
+}
+
+function resultOfFailure(grant: Grant, { kind, cause, retryAt }: RefreshFailure, now: number): TokenResult {
+  if (kind === 'reconnect_needed' || cause === 'access_token_refused') return { kind: 'reconnect_needed', cause };
   const inDoubt = healthOf(grant, now) === 'in_doubt';
   return { kind: 'unavailable', cause, inDoubt, retryAfterSeconds: Math.max(1, Math.ceil((retryAt - now) / 1000)) };
 }

@@ -1,10 +1,5 @@
-/**
- * One call of a refresh, as the grant stores it: the journal entry before the call, so that a kill leaves a trace, and the outcome
- * after it, also where another write changed the grant meanwhile. Longer than most files, since each step relies on what the one
- * before it wrote.
- */
+/** Saves how a refresh ended, also where another write changed the grant meanwhile, and closes its journal entry. */
 import type { Events } from '../../shared/observability/events.ts';
-import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
@@ -14,9 +9,7 @@ import {
   type FailureCause,
   type Grant,
   isBroken,
-  isSpentByUse,
   isUnchecked,
-  type OpenRefresh,
   type ReadableGrant,
   type RefreshFailure,
   type StoredGrant,
@@ -24,104 +17,8 @@ import {
   withTokens,
 } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
+import { isNarrowed, type RefreshCall, withEntryClosed, withLostEntryRestored } from './refresh-journal.ts';
 import type { Revocations } from './revocations.ts';
-
-/** One call to the provider: the grant that it sends, and the version and fence for the writes that follow. */
-export interface RefreshCall {
-  app: ConnectedApp;
-  /** As stored, with an open journal entry. */
-  grant: Grant;
-  version: number;
-  fence: Fence | undefined;
-  /** The journal entry of an earlier call with the same refresh token whose response was lost: it may have spent the token. */
-  lostEntry: OpenRefresh | undefined;
-  /** The access token that the platform refused before the call. */
-  rejected?: string | undefined;
-  /** Why the call failed: the provider's error code, or a fixed word. */
-  reason?: string | undefined;
-  /** The scopes of a narrowed access token, which is returned and not stored. */
-  scopes?: readonly string[] | undefined;
-  /** The one resource that such a token is for. */
-  resource?: string | undefined;
-}
-
-/** True for a call whose access token is not the grant's own. */
-export function isNarrowed({ scopes, resource }: Pick<RefreshCall, 'scopes' | 'resource'>): boolean {
-  return scopes !== undefined || resource !== undefined;
-}
-
-const REMOVE_TIMEOUT_MS = 10_000;
-const REMOVE_PAUSE_MS = 100;
-
-type CallRequest = Pick<RefreshCall, 'app' | 'rejected' | 'scopes' | 'resource'>;
-
-/** Opens the entry of a call; undefined where another write changed the grant first. */
-type OpenEntry = (request: CallRequest, stored: ReadableGrant, fence: Fence) => Promise<RefreshCall | undefined>;
-
-export function createOpenEntry(grants: GrantStore, clock: () => number): OpenEntry {
-  const write = async (
-    { app, rejected, scopes, resource }: CallRequest,
-    stored: ReadableGrant,
-    fence: Fence,
-    startedAt: number,
-  ): Promise<RefreshCall | undefined> => {
-    const { userId, appId, refreshToken, refresh: earlierEntry } = stored.grant;
-    // A refresh token that an earlier, interrupted refresh received is now the one to send.
-    const received =
-      earlierEntry?.received === undefined ? {} : { refreshToken: earlierEntry.received, refreshedBy: fence.number };
-    const written = { ...stored.grant, ...received, refresh: { startedAt, received: undefined } };
-    await grants.noteOpen(userId, appId);
-    if (!(await grants.save(written, stored.version, { fence }))) return undefined;
-    // Loaded again: the holder of an expired lease may have stored newer tokens and left this entry open.
-    const opened = await grants.loadStored(userId, appId);
-    if (!opened || 'unreadable' in opened || opened.grant.refresh?.startedAt !== startedAt) return undefined;
-    const { grant, version } = opened;
-    const isSameToken = earlierEntry?.received === undefined && grant.refreshToken === refreshToken;
-    const lostEntry = isSameToken && isSpentByUse(stored.grant, app.refresh) ? earlierEntry : undefined;
-    return { app, grant, version, fence, lostEntry, rejected, scopes, resource };
-  };
-
-  /**
-   * Removes the entry of a call that was never sent, so that no process waits for its response. An entry that was open
-   * before is restored, since that earlier call may have got a response.
-   */
-  const removeEntry = async (before: Grant, startedAt: number): Promise<void> => {
-    const restore = async () => {
-      const stored = await grants.loadStored(before.userId, before.appId);
-      if (!stored || 'unreadable' in stored || stored.grant.refresh?.startedAt !== startedAt) return;
-      const refresh = stored.grant.refreshToken === before.refreshToken ? before.refresh : undefined;
-      await grants.save({ ...stored.grant, refresh }, stored.version);
-    };
-    await retryWhileUnavailable(restore, REMOVE_TIMEOUT_MS, REMOVE_PAUSE_MS).catch(() => undefined);
-  };
-
-  return async (request, stored, fence) => {
-    const startedAt = clock();
-    try {
-      return await write(request, stored, fence, startedAt);
-    } catch (error) {
-      void removeEntry(stored.grant, startedAt);
-      throw error;
-    }
-  };
-}
-
-/** Closes the entry of this call. An entry of another process stays: its call may still get a response. */
-export function withEntryClosed({ grant: { refresh: ownEntry } }: RefreshCall, grant: Grant): Grant {
-  const isOwn = grant.refresh && grant.refresh.startedAt === ownEntry?.startedAt;
-  return isOwn ? { ...grant, refresh: undefined } : grant;
-}
-
-/**
- * Closes the entry after a response that says nothing about the refresh token. The entry of an earlier call whose response
- * was lost is restored: that call may have spent the token.
- */
-export function withEntrySettled(call: RefreshCall, grant: Grant): Grant {
-  const closed = withEntryClosed(call, grant);
-  return closed.refresh || grant.refreshToken !== call.grant.refreshToken
-    ? closed
-    : { ...closed, refresh: call.lostEntry };
-}
 
 /** The tokens of a response; they are revoked where the grant was disconnected meanwhile (R43). */
 type ReceivedTokens = Partial<Pick<TokenResponse, 'accessToken' | 'refreshToken'>>;
@@ -152,7 +49,7 @@ export interface RefreshOutcomes {
   saveReceivedToken(call: RefreshCall, refreshToken: string): Promise<RefreshCall>;
 
   /** Saves the outcome and returns the grant as it is then stored. */
-  settle(opened: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined>;
+  saveOutcome(opened: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined>;
 
   /** Records why a grant without a refresh token no longer works. @param usable whether its access token has not expired */
   withoutRefreshToken(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined>;
@@ -300,7 +197,7 @@ export function createRefreshOutcomes(parts: {
     cause: FailureCause,
     retryAfterSeconds?: number,
   ) => {
-    const grant = failedGrant(call, withEntrySettled(call, call.grant), kind, cause, retryAfterSeconds);
+    const grant = failedGrant(call, withLostEntryRestored(call, call.grant), kind, cause, retryAfterSeconds);
     const { saved, stored } = await saveOrLoad(call, grant, call.fence);
     return saved ? stored : closeEntry(call, stored);
   };
@@ -320,7 +217,7 @@ export function createRefreshOutcomes(parts: {
       return result?.saved ? { ...call, ...result.stored } : call;
     },
 
-    async settle(opened, outcome) {
+    async saveOutcome(opened, outcome) {
       const call = 'reason' in outcome ? { ...opened, reason: outcome.reason } : opened;
       switch (outcome.kind) {
         case 'tokens':
@@ -332,7 +229,7 @@ export function createRefreshOutcomes(parts: {
           return saveUnusable(call, outcome.refreshToken);
         case 'doubtful':
           if (isNarrowed(call) && isNarrowingRefusal(outcome))
-            return saveTokens(call, {}, (grant) => withEntrySettled(call, grant));
+            return saveTokens(call, {}, (grant) => withLostEntryRestored(call, grant));
           return saveFailure(call, 'in_doubt', 'unclear_refusal');
         case 'app_fault':
           return saveFailure(call, 'passing', 'app_refused');

@@ -1,0 +1,107 @@
+/** The journal of refreshes: an entry in the grant before the call to the provider, so that a kill leaves a trace. */
+import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
+import type { Fence } from '../../shared/storage/lease.ts';
+import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
+import { type Grant, isSpentByUse, type JournalEntry, type ReadableGrant } from './grant.ts';
+import type { GrantStore } from './grant-store.ts';
+
+/** One call to the provider: the grant that it sends, and the version and fence for the writes that follow. */
+export interface RefreshCall {
+  app: ConnectedApp;
+  /** As stored, with an open journal entry. */
+  grant: Grant;
+  version: number;
+  fence: Fence | undefined;
+  /** The journal entry of an earlier call with the same refresh token whose response was lost: it may have spent the token. */
+  lostEntry: JournalEntry | undefined;
+  /** The access token that the platform refused before the call. */
+  rejected?: string | undefined;
+  /** Why the call failed: the provider's error code, or a fixed word. */
+  reason?: string | undefined;
+  /** The scopes of a narrowed access token, which is returned and not stored. */
+  scopes?: readonly string[] | undefined;
+  /** The one resource that such a token is for. */
+  resource?: string | undefined;
+}
+
+/** True for a call whose access token is not the grant's own. */
+export function isNarrowed({ scopes, resource }: Pick<RefreshCall, 'scopes' | 'resource'>): boolean {
+  return scopes !== undefined || resource !== undefined;
+}
+
+const REMOVE_TIMEOUT_MS = 10_000;
+const REMOVE_PAUSE_MS = 100;
+
+type CallRequest = Pick<RefreshCall, 'app' | 'rejected' | 'scopes' | 'resource'>;
+
+export interface RefreshJournal {
+  /** Opens the entry of a call; undefined where another write changed the grant first. */
+  openEntry(request: CallRequest, stored: ReadableGrant, fence: Fence): Promise<RefreshCall | undefined>;
+}
+
+export function createRefreshJournal(grants: GrantStore, clock: () => number): RefreshJournal {
+  const writeEntry = async (
+    { app, rejected, scopes, resource }: CallRequest,
+    stored: ReadableGrant,
+    fence: Fence,
+    startedAt: number,
+  ): Promise<RefreshCall | undefined> => {
+    const { userId, appId, refreshToken, refresh: earlierEntry } = stored.grant;
+    // A refresh token that an earlier, interrupted refresh received is now the one to send.
+    const received =
+      earlierEntry?.received === undefined ? {} : { refreshToken: earlierEntry.received, refreshedBy: fence.number };
+    const written = { ...stored.grant, ...received, refresh: { startedAt, received: undefined } };
+    await grants.noteOpen(userId, appId);
+    if (!(await grants.save(written, stored.version, { fence }))) return undefined;
+    // Loaded again: the holder of an expired lease may have stored newer tokens and left this entry open.
+    const opened = await grants.loadStored(userId, appId);
+    if (!opened || 'unreadable' in opened || opened.grant.refresh?.startedAt !== startedAt) return undefined;
+    const { grant, version } = opened;
+    const isSameToken = earlierEntry?.received === undefined && grant.refreshToken === refreshToken;
+    const lostEntry = isSameToken && isSpentByUse(stored.grant, app.refresh) ? earlierEntry : undefined;
+    return { app, grant, version, fence, lostEntry, rejected, scopes, resource };
+  };
+
+  /**
+   * Removes the entry of a call that was never sent, so that no process waits for its response. An entry that was open
+   * before is restored, since that earlier call may have got a response.
+   */
+  const removeEntry = async (before: Grant, startedAt: number): Promise<void> => {
+    const restore = async () => {
+      const stored = await grants.loadStored(before.userId, before.appId);
+      if (!stored || 'unreadable' in stored || stored.grant.refresh?.startedAt !== startedAt) return;
+      const refresh = stored.grant.refreshToken === before.refreshToken ? before.refresh : undefined;
+      await grants.save({ ...stored.grant, refresh }, stored.version);
+    };
+    await retryWhileUnavailable(restore, REMOVE_TIMEOUT_MS, REMOVE_PAUSE_MS).catch(() => undefined);
+  };
+
+  return {
+    async openEntry(request, stored, fence) {
+      const startedAt = clock();
+      try {
+        return await writeEntry(request, stored, fence, startedAt);
+      } catch (error) {
+        void removeEntry(stored.grant, startedAt);
+        throw error;
+      }
+    },
+  };
+}
+
+/** Closes the entry of this call. An entry of another process stays: its call may still get a response. */
+export function withEntryClosed({ grant: { refresh: ownEntry } }: RefreshCall, grant: Grant): Grant {
+  const isOwn = grant.refresh && grant.refresh.startedAt === ownEntry?.startedAt;
+  return isOwn ? { ...grant, refresh: undefined } : grant;
+}
+
+/**
+ * Closes the entry after a response that says nothing about the refresh token. The entry of an earlier call whose response
+ * was lost is restored: that call may have spent the token.
+ */
+export function withLostEntryRestored(call: RefreshCall, grant: Grant): Grant {
+  const closed = withEntryClosed(call, grant);
+  return closed.refresh || grant.refreshToken !== call.grant.refreshToken
+    ? closed
+    : { ...closed, refresh: call.lostEntry };
+}

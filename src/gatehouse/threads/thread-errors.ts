@@ -1,0 +1,141 @@
+/** The errors of thread calls, with what they say to the caller and to the log. */
+import { AppError, type FailedCall, type ProblemCode } from '../../shared/errors.ts';
+import { asOutboundError } from '../../shared/outbound/outbound.ts';
+import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
+import { type ConnectedApp, providerHostOf } from '../../shared/provider/connected-app.ts';
+import { type ThreadApp, threadUrlOf } from '../connected-apps/current-apps.ts';
+import type { AuthorizedResponse } from '../grants/authorized-fetch.ts';
+import { FAILURE_WORDS, failureText } from '../grants/grant.ts';
+
+export function platformCall(app: ThreadApp, apiBaseUrl: string | undefined): FailedCall {
+  return { app: app.id, host: new URL(threadUrlOf(app, apiBaseUrl)).host };
+}
+
+/** The call that ended with this error: that to the platform, or the refresh before it; undefined where neither did. */
+export function failedCall({ code }: AppError, app: ThreadApp, apiBaseUrl: string | undefined): FailedCall | undefined {
+  if (code === 'provider_unavailable' || code === 'reconnect_needed') return { app: app.id, host: providerHostOf(app) };
+  return PLATFORM_FAILURES.has(code) ? platformCall(app, apiBaseUrl) : undefined;
+}
+
+const PLATFORM_FAILURES: ReadonlySet<ProblemCode> = new Set<ProblemCode>([
+  'upstream_error',
+  'upstream_timeout',
+  'upstream_rate_limited',
+  'scopes_missing',
+  'overloaded',
+]);
+
+export function grantError(
+  app: ConnectedApp,
+  failure: Exclude<AuthorizedResponse, { kind: 'response' }>,
+  publicHref: string,
+): AppError {
+  const connectUrl = `${publicHref}/connections/${app.id}`;
+  const headers = proxyStatus('error=http_request_denied');
+  switch (failure.kind) {
+    case 'not_connected':
+      return new AppError('not_connected', { detail: `Connect ${app.name} first.`, connectUrl, headers });
+    case 'reconnect_needed':
+      return new AppError('reconnect_needed', {
+        detail: `${FAILURE_WORDS[failure.cause]} Connect ${app.name} again.`,
+        logDetail: failure.cause,
+        connectUrl,
+        headers,
+      });
+    case 'unavailable': {
+      const { cause, inDoubt, retryAfterSeconds } = failure;
+      return new AppError('provider_unavailable', {
+        ...(inDoubt
+          ? { detail: failureText(cause), connectUrl }
+          : { detail: 'Your access could not be renewed just now. Nothing is lost: try again shortly.' }),
+        // The provider did respond, so the page must not say otherwise.
+        ...(cause !== 'provider_unavailable' && { words: { title: 'Your access could not be renewed' } }),
+        logDetail: cause,
+        retryAfterSeconds,
+        headers: proxyStatus('error=destination_unavailable'),
+      });
+    }
+  }
+}
+
+/** Neither a refresh nor the caller can meet the challenge: the user has to pass the provider's checks again. */
+export function claimsError({ id, name }: ConnectedApp, status: number, publicHref: string): AppError {
+  return new AppError('upstream_error', {
+    detail: `${name} requires more of the user’s sign-in than this connection shows (claims challenge). Connect ${name} again; if it still refuses, its administrator has to change what it requires of this app.`,
+    logDetail: `the platform answered ${status} with a claims challenge`,
+    cause: Object.assign(new Error('claims challenge'), { code: 'insufficient_claims' }),
+    connectUrl: `${publicHref}/connections/${id}`,
+    headers: proxyStatus(`received-status=${status}`),
+  });
+}
+
+/** @param scopes of the app: a scope that it does not have, no user could allow */
+export function scopesError(
+  { id, name }: ConnectedApp,
+  scopes: string[],
+  status: number,
+  publicHref: string,
+): AppError {
+  return new AppError('scopes_missing', {
+    detail: `${name} requires a permission that this connection does not have: ${scopes.join(' ')}.`,
+    logDetail: `the platform answered ${status} with insufficient_scope`,
+    connectUrl: `${publicHref}/connections/${id}?${new URLSearchParams({ scope: scopes.join(' ') })}`,
+    headers: proxyStatus(`received-status=${status}`),
+  });
+}
+
+export function tooLarge({ body }: StreamedResponse): AppError {
+  const error = new AppError('upstream_error', {
+    logDetail: 'the platform announced a response that is too large',
+    headers: proxyStatus('error=http_response_body_size'),
+  });
+  body.destroy(error);
+  return error;
+}
+
+/** An AppError, or a bug in this program: a TypeError without the `code` that Node's own carry. */
+export const isOurs = (error: unknown) =>
+  error instanceof AppError || (error instanceof TypeError && !('code' in error));
+
+/** Within this time, most of the calls that are waiting now are made. */
+const BUSY_RETRY_SECONDS = 2;
+
+export function callError(error: unknown, url: string, tooLate: boolean): AppError {
+  const { reason, message } = asOutboundError(error, url, { aborted: tooLate });
+  if (reason === 'busy') {
+    const headers = proxyStatus('error=connection_limit_reached');
+    return new AppError('overloaded', { logDetail: 'upstream busy', retryAfterSeconds: BUSY_RETRY_SECONDS, headers });
+  }
+  return upstreamError(reason === 'timeout' ? 'upstream_timeout' : 'upstream_error', message, error);
+}
+
+export function upstreamError(
+  code: 'upstream_error' | 'upstream_timeout',
+  logDetail: string,
+  cause?: unknown,
+): AppError {
+  const error = code === 'upstream_timeout' ? 'connection_timeout' : 'http_protocol_error';
+  return new AppError(code, { logDetail, cause, headers: proxyStatus(`error=${error}`) });
+}
+
+/** The provider's budget is spent, and nothing was sent. */
+export function budgetError(retryAfterSeconds: number): AppError {
+  return new AppError('upstream_rate_limited', {
+    detail: 'The platform’s rate limit is used up for now. Wait as long as Retry-After says.',
+    retryAfterSeconds,
+    headers: proxyStatus('error=http_request_denied'),
+  });
+}
+
+/** The platform has refused the call because of its rate limit. */
+export function limitError(status: number, retryAfterSeconds: number): AppError {
+  return new AppError('upstream_rate_limited', {
+    retryAfterSeconds,
+    headers: proxyStatus(`received-status=${status}`),
+  });
+}
+
+/** RFC 9209: the refusal is ours and not the platform's. */
+function proxyStatus(parameter: string): Record<string, string> {
+  return { 'Proxy-Status': `gatehouse; ${parameter}` };
+}
