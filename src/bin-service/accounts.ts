@@ -5,6 +5,7 @@ import { remembered } from '../shared/remembered.ts';
 import { hashOf, keys } from '../shared/storage/keys.ts';
 import { allPages } from '../shared/storage/paging.ts';
 import type { Store } from '../shared/storage/store.ts';
+import { updateRecord } from '../shared/storage/update-record.ts';
 import { HOUR_MS } from '../shared/time.ts';
 import { isApiKey, keyHint, makeApiKey } from './api-key.ts';
 import type { Plan } from './plans.ts';
@@ -87,25 +88,14 @@ export function createAccounts(parts: {
   const accesses = remembered<{ access: KeyAccess; at: number }>(MAX_CACHED);
   const running = new Map<string, Promise<KeyAccess | undefined>>();
 
-  const load = async (id: string) => {
+  const find = async (id: string): Promise<Account | undefined> => {
     const stored = await store.get(keys.planAccount(id));
-    return stored && { account: JSON.parse(stored.value) as Account, version: stored.version };
+    return stored && (JSON.parse(stored.value) as Account);
   };
 
-  const save = (account: Account, ifVersion: number) =>
-    store.write([{ put: keys.planAccount(account.id), value: JSON.stringify(account), ifVersion }]);
-
-  /** Repeats read and change after a concurrent write. `apply` returns undefined to refuse the change. */
-  const change = async (id: string, apply: (account: Account) => Account | undefined): Promise<Account | undefined> => {
-    for (;;) {
-      const stored = await load(id);
-      const changed = stored && apply(stored.account);
-      if (!stored || !changed) return undefined;
-      if (await save(changed, stored.version)) return changed;
-    }
-  };
-
-  const find = async (id: string) => (await load(id))?.account;
+  /** `apply` returns undefined to refuse the change. */
+  const change = async (id: string, apply: (account: Account) => Account | undefined): Promise<Account | undefined> =>
+    (await updateRecord<Account>(store, keys.planAccount(id), (stored) => stored && apply(stored)))?.after;
 
   const unlist = async (id: string, order: string | undefined) => {
     if (order !== undefined) await store.write([{ index: keys.planRequests, remove: memberOf(id, order) }]);
@@ -136,11 +126,11 @@ export function createAccounts(parts: {
 
     async register(identity) {
       const id = accountIdOf(identity.issuer, identity.subject);
-      for (;;) {
-        const stored = await load(id);
-        const account = stored ? { ...stored.account, ...identity } : { ...identity, id, createdAt: clock(), keys: [] };
-        if (await save(account, stored?.version ?? 0)) return account;
-      }
+      const registered = (stored: Account = { ...identity, id, createdAt: clock(), keys: [] }): Account => ({
+        ...stored,
+        ...identity,
+      });
+      return (await updateRecord(store, keys.planAccount(id), registered)).after;
     },
 
     async requestPlan(id, plan) {

@@ -12,6 +12,7 @@ import { ProviderError } from '../shared/provider/provider-error.ts';
 import type { Claims, TokenResponse } from '../shared/provider/token-response.ts';
 import { hashOf, keys } from '../shared/storage/keys.ts';
 import type { Store } from '../shared/storage/store.ts';
+import { updateRecord } from '../shared/storage/update-record.ts';
 import type { Identity } from './accounts.ts';
 import type { SignInSettings } from './settings.ts';
 
@@ -110,33 +111,29 @@ function requestOf(browserSecret: string, state: string, redirectUri: string): A
   return { redirectUri, ...deriveNonceAndVerifier(browserSecret, state), scopes: SCOPES };
 }
 
+type PendingStates = [hash: string, startedAt: number][];
+
 /** Pending states: each is valid once, in the browser that started it, and each browser has at most ten. */
 function createPending({ store }: { store: Store }) {
-  const load = async (key: string, now: number) => {
-    const stored = await store.get(key);
-    const all = stored ? (JSON.parse(stored.value) as [hash: string, startedAt: number][]) : [];
-    const unexpired = all.filter(([, startedAt]) => startedAt > now - PENDING_SECONDS * 1000);
-    return { unexpired, version: stored?.version ?? 0 };
-  };
-  const save = (key: string, states: [string, number][], ifVersion: number) =>
-    store.write([{ put: key, value: JSON.stringify(states), ifVersion, lifetimeSeconds: PENDING_SECONDS }]);
+  /** @param next gets the states that have not expired, and returns undefined to change nothing */
+  const update = (browserSecret: string, now: number, next: (states: PendingStates) => PendingStates | undefined) =>
+    updateRecord<PendingStates>(
+      store,
+      keys.planSignIns(browserSecret),
+      (stored = []) => next(stored.filter(([, startedAt]) => startedAt > now - PENDING_SECONDS * 1000)),
+      { lifetimeSeconds: PENDING_SECONDS },
+    );
 
   return {
     async put(browserSecret: string, state: string, now: number): Promise<void> {
-      const key = keys.planSignIns(browserSecret);
-      for (;;) {
-        const { unexpired, version } = await load(key, now);
-        if (await save(key, [...unexpired.slice(1 - MAX_PENDING), [hashOf(state), now]], version)) return;
-      }
+      await update(browserSecret, now, (states) => [...states.slice(1 - MAX_PENDING), [hashOf(state), now]]);
     },
     async take(browserSecret: string, state: string, now: number): Promise<boolean> {
-      const key = keys.planSignIns(browserSecret);
-      for (;;) {
-        const { unexpired, version } = await load(key, now);
-        const rest = unexpired.filter(([hash]) => hash !== hashOf(state));
-        if (rest.length === unexpired.length) return false;
-        if (await save(key, rest, version)) return true;
-      }
+      const taken = await update(browserSecret, now, (states) => {
+        const rest = states.filter(([hash]) => hash !== hashOf(state));
+        return rest.length === states.length ? undefined : rest;
+      });
+      return taken !== undefined;
     },
   };
 }

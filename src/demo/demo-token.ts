@@ -1,7 +1,6 @@
 /** The relay token that the demo's greeting shows. */
 import { createRelayTokens } from '../gatehouse/relay/relay-token.ts';
 import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
-import { createSealedJson } from '../shared/storage/sealed-json.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import { DAY_MS } from '../shared/time.ts';
 
@@ -15,8 +14,8 @@ export const BARE_POLICY = {
 };
 
 /** @returns its text */
-export async function createDemoToken({ store, sealer }: OpenedStorage): Promise<string> {
-  const tokens = await createRelayTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
+export async function createDemoToken({ store, sealedJson }: OpenedStorage): Promise<string> {
+  const tokens = await createRelayTokens({ store, sealedJson, clock: Date.now });
   const { text } = await tokens.create(newOpaqueTokenId(), {
     name: 'Demo service',
     scopes: ['threads:read', 'connections:read', 'connect_links:create'],

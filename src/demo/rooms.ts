@@ -26,7 +26,6 @@ import { createAddressPolicy } from '../shared/outbound/address-policy.ts';
 import { createOutbound } from '../shared/outbound/outbound.ts';
 import type { SessionRecords } from '../shared/sessions/session-record.ts';
 import { createSessionStore } from '../shared/sessions/sessions.ts';
-import { createSealedJson } from '../shared/storage/sealed-json.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import type { Store } from '../shared/storage/store.ts';
 
@@ -62,8 +61,7 @@ export async function openRooms(parts: {
   receive: (url: string) => number;
 }): Promise<Rooms> {
   const { storage, config, clock, random, receive } = parts;
-  const { store, sealer } = storage;
-  const sealedJson = createSealedJson(sealer);
+  const { store, sealedJson } = storage;
   const sealed = { store, sealedJson, clock };
   // Neither the log nor the metrics of the process tell of the past.
   const logger = createLogger({ level: 'silent', destination: { write: () => undefined } });
@@ -108,7 +106,7 @@ export async function openRooms(parts: {
     users: createUserStore({ store, clock }),
     sessions: createSessionStore({ ...sealed, lifetimes: config.session }).records,
     signIns: createSignInRecords({ store, events, clock }).recorder,
-    grants: createGrantStore({ store, sealer, clock, connectionIndex: createConnectionIndex({ store, clock }) }),
+    grants: createGrantStore({ ...sealed, connectionIndex: createConnectionIndex({ store, clock }) }),
     async close() {
       await relayUses.close();
       await webhooks.close();

@@ -100,7 +100,12 @@ export async function fillLargeStorage(parts: {
 function createWriters(store: Store, sealer: Sealer, clock: () => number) {
   const sealedJson = createSealedJson(sealer);
   const users = createUserStore({ store, clock });
-  const grants = createGrantStore({ store, sealer, clock, connectionIndex: createConnectionIndex({ store, clock }) });
+  const grants = createGrantStore({
+    store,
+    sealedJson,
+    clock,
+    connectionIndex: createConnectionIndex({ store, clock }),
+  });
   const lists = createSessionLists({ store, maxSeconds: LIFETIMES.maxSeconds, clock });
   const sessions = createSessionRecords({ store, sealedJson, lists, lifetimes: LIFETIMES, clock });
   const signIns = createRecordStore({ store, clock });

@@ -15,6 +15,7 @@ import { loadStorageConfig } from '../../src/shared/config/config.ts';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { createRedisStore } from '../../src/shared/storage/redis/store.ts';
 import type { Sealer } from '../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../src/shared/storage/store.ts';
 import { type Asked, ask, DATA, FORM } from './ask.ts';
@@ -273,7 +274,7 @@ export async function openVault(env: Record<string, string>): Promise<Vault> {
   const { redis, dataDirectory } = storageOf(env);
   const store = redis ? await createRedisStore(redis) : await createSqliteStore({ directory: dataDirectory });
   const sealer = sealerOf(env);
-  const grants = createGrantStore({ store, sealer, clock: Date.now });
+  const grants = createGrantStore({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
   return {
     store,
     sealer,

@@ -203,10 +203,10 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     async stage({ dataset, report, change, replaces }) {
       const version = await saveParts(dataset, report, { lifetimeSeconds: STAGED_SECONDS });
       const staged: StagedDataset = { version, change, replaces, expiresAt: isoTime(clock() + STAGED_SECONDS * 1000) };
-      const replaced = await updateRecord<StagedDataset>(store, keys.binDatasetUpload, () => staged, {
+      const { before } = await updateRecord<StagedDataset>(store, keys.binDatasetUpload, () => staged, {
         lifetimeSeconds: STAGED_SECONDS,
       });
-      if (replaced?.before) await removeParts(replaced.before.version.id);
+      if (before) await removeParts(before.version.id);
       return staged;
     },
     staged: async (id) => (await stagedOf(id))?.value,

@@ -42,14 +42,14 @@ export async function applyAppFile(
   await using rooms = new AsyncDisposableStack();
   const outbound = rooms.adopt(createOutbound({ policy, proxy: config.proxy }), (one) => one.close());
   return withStorage(terminal.source, async (storage) => {
-    const { store, sealer } = storage;
+    const { store, sealer, sealedJson } = storage;
     // A key rotation meanwhile would leave apps behind that this process seals with the old key.
     await answerKeyRollCall(store, sealer);
     const times = { clock: Date.now, monotonicClock: () => performance.now(), random: Math.random };
     const parts = { storage, outbound, fromFile, publicHref: config.publicUrl.href, ...times };
     const { apps, registry, close } = await createConnectedApps(parts);
     try {
-      const grants = createGrantStore({ store, sealer, clock: Date.now });
+      const grants = createGrantStore({ store, sealedJson, clock: Date.now });
       const moves = {
         registry,
         countSetAside: (...of: Parameters<CountSetAside>) => countSetAside(store, grants, ...of),

@@ -3,7 +3,8 @@ import type { By } from '../../shared/observability/events.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { createLeases } from '../../shared/storage/lease.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
-import type { Store } from '../../shared/storage/store.ts';
+import type { Store, Write } from '../../shared/storage/store.ts';
+import { updateRecord } from '../../shared/storage/update-record.ts';
 import { DAY_SECONDS } from '../../shared/time.ts';
 import type { ConnectionIndex } from './connection-index.ts';
 import type { Connections, DisconnectResult } from './connections.ts';
@@ -59,12 +60,7 @@ export function createDisconnectEveryone(parts: {
 
   const save = (job: Job, ifVersion: number) => {
     const [put, value] = [keys.disconnectJob(job.app), JSON.stringify(job)];
-    return store.write([
-      { put, value, lifetimeSeconds: JOB_LIFETIME_SECONDS, ifVersion },
-      job.finishedAt === undefined
-        ? { index: keys.disconnectJobs, add: job.app, score: job.startedAt }
-        : { index: keys.disconnectJobs, remove: job.app },
-    ]);
+    return store.write([{ put, value, lifetimeSeconds: JOB_LIFETIME_SECONDS, ifVersion }, listStep(job)]);
   };
 
   const endOne = async (userId: string, { app: appId, by }: Job): Promise<DisconnectResult | undefined> => {
@@ -106,16 +102,16 @@ export function createDisconnectEveryone(parts: {
 
   return {
     async start(appId, by) {
-      for (;;) {
-        const { job, version } = await load(appId);
-        const current: Job =
-          job && job.finishedAt === undefined
-            ? job
-            : { app: appId, startedAt: clock(), total: await index.count(appId), done: 0, answers: {}, by };
-        if (current !== job && !(await save(current, version))) continue;
-        void work(appId);
-        return progressOf(current);
-      }
+      const begin = async (job: Job | undefined): Promise<Job> =>
+        job && job.finishedAt === undefined
+          ? job
+          : { app: appId, startedAt: clock(), total: await index.count(appId), done: 0, answers: {}, by };
+      const { after } = await updateRecord(store, keys.disconnectJob(appId), begin, {
+        lifetimeSeconds: JOB_LIFETIME_SECONDS,
+        steps: (updated) => [listStep(updated.after)],
+      });
+      void work(appId);
+      return progressOf(after);
     },
 
     async progress(appId) {
@@ -132,6 +128,11 @@ export function createDisconnectEveryone(parts: {
       await Promise.all(inFlight);
     },
   };
+}
+
+function listStep({ app, startedAt, finishedAt }: Job): Write {
+  const index = keys.disconnectJobs;
+  return finishedAt === undefined ? { index, add: app, score: startedAt } : { index, remove: app };
 }
 
 function progressOf({ by: _by, ...progress }: Job): DisconnectProgress {

@@ -7,7 +7,8 @@ import type { Fence } from '../../shared/storage/lease.ts';
 import { createOpenedRecords, type RecordReading } from '../../shared/storage/opened-records.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
-import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
+import { SealError } from '../../shared/storage/sealed.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store, Write } from '../../shared/storage/store.ts';
 import { createConnectionIds } from './connection-ids.ts';
 import { type ConnectionIndex, connectionOf, type ListedConnection, memberOf } from './connection-index.ts';
@@ -94,11 +95,11 @@ export interface GrantStore {
  */
 export function createGrantStore(parts: {
   store: Store;
-  sealer: Sealer;
+  sealedJson: SealedJson;
   clock: () => number;
   connectionIndex?: Pick<ConnectionIndex, 'update' | 'drop'>;
 }): GrantStore {
-  const { store, sealer, clock, connectionIndex } = parts;
+  const { store, sealedJson, clock, connectionIndex } = parts;
   const ids = createConnectionIds(store);
   // Opened grants by key. An entry is used only if the store says that its version is current.
   const opened = rememberedOfEach<OpenedGrant>(GRANTS_SHARE);
@@ -115,7 +116,7 @@ export function createGrantStore(parts: {
     cache: opened,
     async open(key, { value, version }) {
       try {
-        return remember(key, value, JSON.parse(await sealer.open(value, key)) as Grant, version);
+        return remember(key, value, await sealedJson.openOrThrow<Grant>(value, key), version);
       } catch (error) {
         if (error instanceof SealError) return { unreadable: error, version };
         throw error;
@@ -177,7 +178,7 @@ export function createGrantStore(parts: {
 
     async save(grant, ifVersion, { fence, steps = [], beside = [] } = {}) {
       const key = keys.grant(grant.userId, grant.appId);
-      const value = await sealer.seal(JSON.stringify(grant), key);
+      const value = await sealedJson.seal(grant, key);
       const known = opened.peek(key);
       const before = known?.version === ifVersion ? known.grant.id : undefined;
       const isSame = before === grant.id;

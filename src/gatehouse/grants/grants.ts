@@ -5,7 +5,6 @@ import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../../shared/provider/connected-app.ts';
 import type { Chore } from '../../shared/storage/chore.ts';
 import { createLeases } from '../../shared/storage/lease.ts';
-import type { Sealer } from '../../shared/storage/sealed.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Storage } from '../../shared/storage/storage.ts';
 import type { Store } from '../../shared/storage/store.ts';
@@ -64,7 +63,7 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
  * running processes refresh one when it is next due.
  */
 export function createGrants(parts: {
-  storage: { store: Store; sealer: Sealer; sealedJson: SealedJson; deadlineMilliseconds: number } & Partial<
+  storage: { store: Store; sealedJson: SealedJson; deadlineMilliseconds: number } & Partial<
     Pick<Storage, 'failedOverAt'>
   >;
   connectedApps: Pick<ConnectedApps, 'apps' | 'provider' | 'registry'>;
@@ -77,7 +76,7 @@ export function createGrants(parts: {
 }): Grants {
   const { storage, connectedApps, outbound, config, events, publicHref, clock, random } = parts;
   const { connectionCheckSeconds: checkSeconds } = config;
-  const { store, sealer, sealedJson } = storage;
+  const { store, sealedJson } = storage;
   const { provider } = connectedApps;
   const findApp = connectedApps.apps.find;
 
@@ -87,8 +86,8 @@ export function createGrants(parts: {
     load: (userId, appId) => grants.loadStored(userId, appId),
     lost: (connections) => events.listingsLost({ connections }),
   });
-  const grants = createGrantStore({ store, sealer, clock, connectionIndex: listing });
-  const revocations = createRevocations({ store, sealer, grants, provider, findApp, events, clock, random });
+  const grants = createGrantStore({ store, sealedJson, clock, connectionIndex: listing });
+  const revocations = createRevocations({ store, sealedJson, grants, provider, findApp, events, clock, random });
   const times = refreshTimes(storage.deadlineMilliseconds);
   const refresher = createRefresher({
     grants,

@@ -7,8 +7,7 @@ import type { ProviderReply, RevocationOutcome } from '../../shared/provider/pro
 import { createDueWork, type DueWork } from '../../shared/storage/due-work.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
-import type { Sealer } from '../../shared/storage/sealed.ts';
-import { createSealedJson } from '../../shared/storage/sealed-json.ts';
+import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_MS, HOUR_MS } from '../../shared/time.ts';
 import { isIssuedFor, type Registration, registrationOf } from '../connected-apps/registration.ts';
@@ -97,7 +96,7 @@ export interface Revocations {
 
 export function createRevocations(parts: {
   store: Store;
-  sealer: Sealer;
+  sealedJson: SealedJson;
   grants: Pick<GrantStore, 'loadStored' | 'remove'>;
   provider: Pick<ProviderClient, 'revoke'>;
   findApp: (id: string) => ConnectedApp | undefined;
@@ -105,8 +104,7 @@ export function createRevocations(parts: {
   clock: () => number;
   random: () => number;
 }): Revocations {
-  const { store, grants, provider, findApp, events, clock, random } = parts;
-  const sealedJson = createSealedJson(parts.sealer);
+  const { store, sealedJson, grants, provider, findApp, events, clock, random } = parts;
 
   /** `revocation` is undefined where the record cannot be opened. */
   const load = async (userId: string, id: string) => {

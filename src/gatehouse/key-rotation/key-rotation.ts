@@ -10,6 +10,7 @@ import { createLeases } from '../../shared/storage/lease.ts';
 import type { Sealer } from '../../shared/storage/sealed.ts';
 import { countSealed, sumOf } from '../../shared/storage/sealed-records.ts';
 import type { Storage } from '../../shared/storage/storage.ts';
+import { updateRecord } from '../../shared/storage/update-record.ts';
 import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
 import type { Audit } from '../audit/audit.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
@@ -70,12 +71,12 @@ export function createKeyRotation(parts: {
     const stored = await store.get(keys.keyRotation);
     return { job: stored && (JSON.parse(stored.value) as Job), version: stored?.version ?? 0 };
   };
-  const save = (job: Job, ifVersion: number) =>
-    store.write([{ put: keys.keyRotation, value: JSON.stringify(job), lifetimeSeconds: LIFETIME_SECONDS, ifVersion }]);
-  /** Undefined if another process has changed it: then that one works on it. */
-  const update = async (change: (job: Job) => Partial<Job>) => {
-    const { job, version } = await load();
-    return job && isOpen(job) && save({ ...job, ...change(job) }, version);
+  /** Changes nothing if another process changes it at the same time: then that one works on it. */
+  const update = async (change: (job: Job) => Partial<Job>): Promise<void> => {
+    const { job, version: ifVersion } = await load();
+    if (!job || !isOpen(job)) return;
+    const [put, value] = [keys.keyRotation, JSON.stringify({ ...job, ...change(job) })];
+    await store.write([{ put, value, lifetimeSeconds: LIFETIME_SECONDS, ifVersion }]);
   };
 
   const finish = async (result: Pick<Job, 'failure'> & Partial<Job>): Promise<void> => {
@@ -151,15 +152,13 @@ export function createKeyRotation(parts: {
     assertReady: () => assertAllSealWith(store, storage.sealer.sealingKid),
 
     async start(by) {
-      for (;;) {
-        const { job, version } = await load();
+      const begin = (job: Job | undefined): Job => {
         const kid = storage.sealer.sealingKid;
-        const open = job && isOpen(job) && job.kid === kid ? job : undefined;
-        const next: Job = open ?? { ...FRESH, kid, startedAt: isoTime(clock()), by };
-        if (!open && !(await save(next, version))) continue;
-        run();
-        return next;
-      }
+        return job && isOpen(job) && job.kid === kid ? job : { ...FRESH, kid, startedAt: isoTime(clock()), by };
+      };
+      const { after } = await updateRecord(store, keys.keyRotation, begin, { lifetimeSeconds: LIFETIME_SECONDS });
+      run();
+      return after;
     },
 
     chores: [

@@ -4,6 +4,7 @@ import { keys } from '../../shared/storage/keys.ts';
 import { createOpenedRecords } from '../../shared/storage/opened-records.ts';
 import { decodeCursor } from '../../shared/storage/paging.ts';
 import type { Store, StoredRecord, Write } from '../../shared/storage/store.ts';
+import { updateRecord } from '../../shared/storage/update-record.ts';
 import { createUserSearch, type MatchingUsers, normalised, type PageRequest, termChanges } from './user-search.ts';
 
 /** Times in milliseconds since the epoch. */
@@ -143,15 +144,9 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   });
   const stateOf = async (id: string): Promise<UserState> => (await records.find(keys.user(id)))?.state ?? 'unknown';
 
-  /** Repeats the read and the change if the record was changed in between. @returns undefined where `next` changes nothing */
-  const change = async (id: string, next: (user: User | undefined) => User | undefined): Promise<User | undefined> => {
-    for (;;) {
-      const { user, version: ifVersion } = await load(id);
-      const changed = next(user);
-      if (!changed) return undefined;
-      if (await store.write([{ put: keys.user(id), value: JSON.stringify(changed), ifVersion }])) return changed;
-    }
-  };
+  /** @returns undefined where `next` changes nothing */
+  const change = async (id: string, next: (user: User | undefined) => User | undefined): Promise<User | undefined> =>
+    (await updateRecord(store, keys.user(id), next))?.after;
 
   /**
    * `gone` if the user was deleted since then, within the last 15 minutes, also one who has signed in again; otherwise the

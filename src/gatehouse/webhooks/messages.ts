@@ -6,7 +6,8 @@ import { keys } from '../../shared/storage/keys.ts';
 import { type MatchingPage, matchingPage } from '../../shared/storage/matching-page.ts';
 import { newOpaqueTokenId } from '../../shared/storage/opaque-token.ts';
 import { allMembers } from '../../shared/storage/paging.ts';
-import type { Store } from '../../shared/storage/store.ts';
+import type { Store, Write } from '../../shared/storage/store.ts';
+import { updateRecord } from '../../shared/storage/update-record.ts';
 import { createWriteQueue } from '../../shared/storage/write-queue.ts';
 import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
 import type { AuditNotes } from '../audit/notes.ts';
@@ -76,28 +77,23 @@ export function createWebhookMessages(parts: {
   const deliver = createDelivery({ webhooks, outbound, clock });
   const queue = createWriteQueue({ lost });
 
-  const load = async (id: string): Promise<{ message: WebhookMessage; version: number } | undefined> => {
+  const load = async (id: string): Promise<WebhookMessage | undefined> => {
     const record = await store.get(keys.webhookMessage(id));
-    return record && { message: JSON.parse(record.value) as WebhookMessage, version: record.version };
+    return record && (JSON.parse(record.value) as WebhookMessage);
   };
 
-  /** Returns false if the stored message has another version. */
-  const save = async (message: WebhookMessage, version: number): Promise<boolean> => {
-    const { id, webhook, nextAt, createdAt } = message;
-    const written = await store.write([
-      {
-        put: keys.webhookMessage(id),
-        value: JSON.stringify(message),
-        lifetimeSeconds: LIFETIME_SECONDS,
-        ifVersion: version,
-      },
-      nextAt === undefined
-        ? { index: keys.webhookDue, remove: id }
-        : { index: keys.webhookDue, add: id, score: nextAt },
-      ...(version === 0 ? [{ index: keys.webhookMessages(webhook), add: id, score: createdAt }] : []),
+  const dueStep = ({ id, nextAt }: WebhookMessage): Write =>
+    nextAt === undefined ? { index: keys.webhookDue, remove: id } : { index: keys.webhookDue, add: id, score: nextAt };
+
+  const create = async (message: WebhookMessage): Promise<void> => {
+    const { id, webhook, createdAt } = message;
+    const [put, value] = [keys.webhookMessage(id), JSON.stringify(message)];
+    await store.write([
+      { put, value, lifetimeSeconds: LIFETIME_SECONDS, ifVersion: 0 },
+      dueStep(message),
+      { index: keys.webhookMessages(webhook), add: id, score: createdAt },
     ]);
-    if (version === 0) await dropOldest(webhook);
-    return written !== undefined;
+    await dropOldest(webhook);
   };
 
   const dropOldest = async (webhook: string): Promise<void> => {
@@ -122,20 +118,21 @@ export function createWebhookMessages(parts: {
     return outcome;
   };
 
-  /** Adds an attempt to the stored message. Repeats if another process has added one meanwhile. */
+  /** Adds an attempt to the stored message. */
   const record = async (id: string, outcome: Outcome, manual: boolean): Promise<WebhookMessage | undefined> => {
     const details = { now: clock(), random: random(), manual };
-    for (;;) {
-      const stored = await load(id);
-      if (!stored) return undefined;
-      const next = afterAttempt(stored.message, outcome, details);
-      if (await save(next, stored.version)) return next;
-    }
+    const updated = await updateRecord<WebhookMessage>(
+      store,
+      keys.webhookMessage(id),
+      (message) => message && afterAttempt(message, outcome, details),
+      { lifetimeSeconds: LIFETIME_SECONDS, steps: ({ after }) => [dueStep(after)] },
+    );
+    return updated?.after;
   };
 
   /** Resolves with whether the receiver took the message, if it was sent. */
   const attempt = async (id: string): Promise<boolean> => {
-    const { message } = (await load(id)) ?? {};
+    const message = await load(id);
     if (message?.state !== 'waiting') {
       await store.write([{ index: keys.webhookDue, remove: id }]);
       return true;
@@ -162,12 +159,12 @@ export function createWebhookMessages(parts: {
     store,
     index: keys.webhookDue,
     clock,
-    receiverOf: async (id) => (await load(id))?.message.webhook ?? '',
+    receiverOf: async (id) => (await load(id))?.webhook ?? '',
     work: attempt,
   });
 
   const find = async (webhook: string, id: string): Promise<WebhookMessage | undefined> => {
-    const message = isMessageId(id) ? (await load(id))?.message : undefined;
+    const message = isMessageId(id) ? await load(id) : undefined;
     return message?.webhook === webhook ? message : undefined;
   };
 
@@ -178,7 +175,7 @@ export function createWebhookMessages(parts: {
       queue.add(async () => {
         // The same at each attempt: a message that is stored already is not stored again.
         messages ??= await messagesFor(event, data, now);
-        for (const message of messages) await save(message, 0);
+        for (const message of messages) await create(message);
       });
     },
 
@@ -191,7 +188,7 @@ export function createWebhookMessages(parts: {
       const sent = afterAttempt(message, outcome, { now: clock(), random: 0, manual: true });
       // Stored after the attempt: it is not repeated, so that an end of the process between leaves nothing pending.
       const tested: WebhookMessage = outcome.isDelivered ? sent : { ...sent, state: 'given_up' };
-      await save(tested, 0);
+      await create(tested);
       return tested;
     },
 
@@ -204,8 +201,7 @@ export function createWebhookMessages(parts: {
 
     page(webhook, { state, ...options }) {
       const filter = (message: WebhookMessage) => state === undefined || message.state === state;
-      const loadMessage = async (id: string) => (await load(id))?.message;
-      return matchingPage(store, keys.webhookMessages(webhook), { ...options, filter }, loadMessage);
+      return matchingPage(store, keys.webhookMessages(webhook), { ...options, filter }, load);
     },
 
     async forget(webhook) {

@@ -1,5 +1,6 @@
 /** Lists of sessions by user and by provider session: bounded, self-expiring, and written before the session itself. */
 import type { Store, Write } from '../storage/store.ts';
+import { updateRecord } from '../storage/update-record.ts';
 
 export interface ListedSession {
   /** Hash of the session's id. */
@@ -50,23 +51,18 @@ export interface SessionLists {
 export function createSessionLists(parts: { store: Store; maxSeconds: number; clock: () => number }): SessionLists {
   const { store, maxSeconds, clock } = parts;
 
+  const lifetimeSeconds = maxSeconds + MARGIN_SECONDS;
+
+  const unexpired = (list: SessionList): SessionList => {
+    const horizon = clock() - lifetimeSeconds * 1000;
+    return { ...list, sessions: list.sessions.filter(({ startedAt }) => startedAt > horizon) };
+  };
+
   const load = async (key: string): Promise<{ list: SessionList; version: number }> => {
     const stored = await store.get(key);
     if (!stored) return { list: { sessions: [] }, version: 0 };
-    const list = JSON.parse(stored.value) as SessionList;
-    const horizon = clock() - (maxSeconds + MARGIN_SECONDS) * 1000;
-    return {
-      list: { ...list, sessions: list.sessions.filter(({ startedAt }) => startedAt > horizon) },
-      version: stored.version,
-    };
+    return { list: unexpired(JSON.parse(stored.value) as SessionList), version: stored.version };
   };
-
-  const stepOf = (key: string, list: SessionList, ifVersion: number): Write => ({
-    put: key,
-    value: JSON.stringify(list),
-    ifVersion,
-    lifetimeSeconds: maxSeconds + MARGIN_SECONDS,
-  });
 
   const addStep = async (
     key: string,
@@ -77,7 +73,8 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
     const { list, version } = await load(key);
     if (list.endedAt !== undefined && issuedAt <= list.endedAt) return undefined;
     const others = list.sessions.filter(({ hash }) => hash !== session.hash);
-    return stepOf(key, { ...list, sessions: [...(await makeRoom(others, inStore)), session] }, version);
+    const next: SessionList = { ...list, sessions: [...(await makeRoom(others, inStore)), session] };
+    return { put: key, value: JSON.stringify(next), ifVersion: version, lifetimeSeconds };
   };
 
   return {
@@ -96,12 +93,12 @@ export function createSessionLists(parts: { store: Store; maxSeconds: number; cl
     read: async (key) => (await load(key)).list.sessions,
 
     async close(key, issuedUntil) {
-      for (;;) {
-        const { list, version } = await load(key);
+      // The sessions stay listed, because ending them may fail and has to be retried.
+      const closed = (list: SessionList = { sessions: [] }): SessionList => {
         const endedAt = Math.max(issuedUntil, list.endedAt ?? issuedUntil);
-        // The sessions stay listed, because ending them may fail and has to be retried.
-        if (await store.write([stepOf(key, { ...list, endedAt }, version)])) return list.sessions;
-      }
+        return { ...unexpired(list), endedAt };
+      };
+      return (await updateRecord(store, key, closed, { lifetimeSeconds })).after.sessions;
     },
   };
 }

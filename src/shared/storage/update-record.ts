@@ -20,14 +20,28 @@ export interface UpdateOptions<T> {
 /** One of several concurrent writers succeeds each time. More than any crowd: a write that never succeeds must end. */
 const MAX_ATTEMPTS = 1_000;
 
+type RecordStore = Pick<Store, 'get' | 'write'>;
+
 /**
  * @param change called once for each attempt, with undefined where there is no record. Nothing is written if it returns
  *   undefined, or the very object that it was given
  * @returns undefined where `change` returned undefined, or the owner does not exist
  * @throws AppError `storage_unavailable`, also where another write came in between each time
  */
+export function updateRecord<T extends object>(
+  store: RecordStore,
+  key: string,
+  change: (stored: T | undefined) => T | Promise<T>,
+  options?: Omit<UpdateOptions<T>, 'owner'>,
+): Promise<Updated<T>>;
+export function updateRecord<T extends object>(
+  store: RecordStore,
+  key: string,
+  change: (stored: T | undefined) => T | undefined | Promise<T | undefined>,
+  options?: UpdateOptions<T>,
+): Promise<Updated<T> | undefined>;
 export async function updateRecord<T extends object>(
-  store: Pick<Store, 'get' | 'write'>,
+  store: RecordStore,
   key: string,
   change: (stored: T | undefined) => T | undefined | Promise<T | undefined>,
   { lifetimeSeconds, owner, steps }: UpdateOptions<T> = {},

@@ -4,6 +4,7 @@ import { newConnectionId } from '../../../src/gatehouse/grants/connection-ids.ts
 import { createConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';
 import type { RefreshFailure } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { UserAgent } from '../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../grants/vault-desk.ts';
@@ -111,7 +112,12 @@ describe('connections', () => {
   test('R115 are those that lack a scope, page by page without those in between', async () => {
     const { store, sealer } = desk;
     const index = createConnectionIndex({ store, clock: Date.now });
-    const grants = createGrantStore({ store, sealer, clock: Date.now, connectionIndex: index });
+    const grants = createGrantStore({
+      store,
+      sealedJson: createSealedJson(sealer),
+      clock: Date.now,
+      connectionIndex: index,
+    });
     const grant = await desk.read(uma, 'platform');
     const names = Array.from({ length: 40 }, (_, at) => `many${String(at).padStart(2, '0')}`);
     for (const [at, userId] of names.entries()) {

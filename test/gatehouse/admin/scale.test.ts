@@ -6,6 +6,7 @@ import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createUserStore } from '../../../src/gatehouse/users/user-store.ts';
 import { parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
 import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { appOfFile } from '../../support/apps.ts';
@@ -35,9 +36,14 @@ async function fill(store: Store): Promise<void> {
   const clock = Date.now;
   const parsed = parseEncryptionKeys(String(site.env.ENCRYPTION_KEYS));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
-  const sealer = createSealer(parsed.keys);
+  const sealedJson = createSealedJson(createSealer(parsed.keys));
   const users = createUserStore({ store, clock });
-  const grants = createGrantStore({ store, sealer, clock, connectionIndex: createConnectionIndex({ store, clock }) });
+  const grants = createGrantStore({
+    store,
+    sealedJson,
+    clock,
+    connectionIndex: createConnectionIndex({ store, clock }),
+  });
   const app = appOfFile(site.env);
   const trail = createAuditTrail({ store, clock });
   await inTurns(USERS, async (number) => {

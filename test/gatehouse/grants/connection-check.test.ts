@@ -23,6 +23,7 @@ import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createLeases } from '../../../src/shared/storage/lease.ts';
 import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { DAY_MS } from '../../../src/shared/time.ts';
@@ -67,8 +68,8 @@ describe('R113', () => {
     store = await createSqliteStore({ directory, clock, random: Math.random });
     const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
     if ('faults' in parsed) throw new Error(parsed.faults.join());
-    const sealer = createSealer(parsed.keys);
-    grants = createGrantStore({ store, sealer, clock, connectionIndex: createConnectionIndex({ store, clock }) });
+    const sealedJson = createSealedJson(createSealer(parsed.keys));
+    grants = createGrantStore({ store, sealedJson, clock, connectionIndex: createConnectionIndex({ store, clock }) });
   });
   afterEach(async () => {
     vi.restoreAllMocks();

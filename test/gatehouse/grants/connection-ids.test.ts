@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { newConnectionId } from '../../../src/gatehouse/grants/connection-ids.ts';
 import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { keys, kindOf } from '../../../src/shared/storage/keys.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { Write } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
 import { ask } from '../../support/ask.ts';
@@ -234,7 +235,7 @@ describe('the record by which an id finds its connection', () => {
   test('goes with a grant that another process wrote, and stays where the delete comes too late', async () => {
     const id = newConnectionId();
     const version = (await desk.grants.save(grant(id), 0)) ?? 0;
-    const other = createGrantStore({ store: desk.store, sealer: desk.sealer, clock: Date.now });
+    const other = createGrantStore({ store: desk.store, sealedJson: createSealedJson(desk.sealer), clock: Date.now });
     expect(await other.remove('u1', PLATFORM.id, version + 1)).toBe(false);
     expect(await other.placeOf(id)).toEqual({ userId: 'u1', appId: PLATFORM.id });
     expect(await other.remove('u1', PLATFORM.id, version)).toBe(true);

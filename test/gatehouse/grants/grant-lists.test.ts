@@ -13,7 +13,8 @@ import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
-import { createSealer, type Sealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson, type SealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
@@ -24,7 +25,7 @@ const HOUR = 3_600_000;
 let directory: string;
 let store: Store;
 let now: number;
-let sealer: Sealer;
+let sealedJson: SealedJson;
 let index: ConnectionIndex;
 let grants: GrantStore;
 beforeEach(async () => {
@@ -34,9 +35,9 @@ beforeEach(async () => {
   store = await createSqliteStore({ directory, clock, random: Math.random });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
-  sealer = createSealer(parsed.keys);
+  sealedJson = createSealedJson(createSealer(parsed.keys));
   index = createConnectionIndex({ store, clock });
-  grants = createGrantStore({ store, sealer, clock, connectionIndex: index });
+  grants = createGrantStore({ store, sealedJson, clock, connectionIndex: index });
 });
 afterEach(async () => {
   await store.close();
@@ -125,7 +126,7 @@ test('a list that lags behind the grants is corrected: removed connections leave
   await stored('renewed', { refreshToken: undefined });
   await stored('later', { refreshToken: undefined, expiresAt: NOW + 2 * HOUR });
   // As where a process was killed between the write of the grant and that of the lists.
-  const unlisted = createGrantStore({ store, sealer, clock: () => now });
+  const unlisted = createGrantStore({ store, sealedJson, clock: () => now });
   const { version = 0 } = (await unlisted.loadStored('gone', 'platform')) ?? {};
   await unlisted.remove('gone', 'platform', version);
   const known = await unlisted.loadStored('renewed', 'platform');
@@ -173,7 +174,7 @@ describe('the list of each state', () => {
 
   test('is left also where another process had moved the connection there', async () => {
     const other = createConnectionIndex({ store, clock: () => now });
-    const moved = createGrantStore({ store, sealer, clock: () => now, connectionIndex: other });
+    const moved = createGrantStore({ store, sealedJson, clock: () => now, connectionIndex: other });
     const move = async (by: GrantStore, changes: Partial<Grant>) => {
       const known = await by.loadStored('u1', 'platform');
       if (!known || 'unreadable' in known) throw new Error('There is no grant.');

@@ -15,6 +15,7 @@ import type { RefreshOutcome, TokenRefresh } from '../../../src/shared/provider/
 import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
 import { createLeases } from '../../../src/shared/storage/lease.ts';
 import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
@@ -51,7 +52,7 @@ beforeEach(async () => {
     connectionRecovered: nothing,
   } as unknown as Events;
   const clock = () => now;
-  grants = createGrantStore({ store, sealer: createSealer(parsed.keys), clock });
+  grants = createGrantStore({ store, sealedJson: createSealedJson(createSealer(parsed.keys)), clock });
   const shared = { grants, provider, revokeUnowned: provider.revoke, events, clock, random: () => 0.5 };
   const leases = createLeases({ store, milliseconds: 4_000 });
   refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });

@@ -19,7 +19,8 @@ import type { TokenResponse } from '../../../src/shared/provider/token-response.
 import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createLeases } from '../../../src/shared/storage/lease.ts';
-import { createSealer, type Sealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson, type SealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
@@ -31,7 +32,7 @@ const NOW = 1_800_000_000_000;
 
 let directory: string;
 let store: Store;
-let sealer: Sealer;
+let sealedJson: SealedJson;
 let grants: GrantStore;
 let refresher: Refresher;
 let accessTokens: AccessTokens;
@@ -73,8 +74,8 @@ beforeEach(async () => {
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   const clock = () => now;
-  sealer = createSealer(parsed.keys);
-  grants = createGrantStore({ store, sealer, clock });
+  sealedJson = createSealedJson(createSealer(parsed.keys));
+  grants = createGrantStore({ store, sealedJson, clock });
   refresher = newRefresher();
   accessTokens = createAccessTokens({ grants, refresher, missing, clock });
 });
@@ -101,7 +102,7 @@ const newRefresher = (times = TIMES) =>
 const revocationsOf = (of: GrantStore) =>
   createRevocations({
     store,
-    sealer,
+    sealedJson,
     grants: of,
     provider,
     findApp: () => APP,
@@ -342,7 +343,7 @@ describe('writes that come in between', () => {
       await stored();
       let away = false;
       const holder = createRefresher({
-        grants: createGrantStore({ store: shaky(() => away), sealer, clock: () => now }),
+        grants: createGrantStore({ store: shaky(() => away), sealedJson, clock: () => now }),
         leases: createLeases({ store: shaky(() => away), milliseconds: 4_000 }),
         ...{ ...atProvider, times: TIMES, events, clock: () => now, random: () => 0.5 },
       });
@@ -479,7 +480,7 @@ describe('writes that come in between', () => {
     await stored();
     let away = false;
     let isFirst = true;
-    const own = createGrantStore({ store: shaky(() => away), sealer, clock: () => now });
+    const own = createGrantStore({ store: shaky(() => away), sealedJson, clock: () => now });
     const first = createRefresher({
       grants: {
         ...own,

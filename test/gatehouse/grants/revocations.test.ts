@@ -13,7 +13,8 @@ import type { RevocationOutcome } from '../../../src/shared/provider/provider-re
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
 import { generateEncryptionKey, parseEncryptionKeys } from '../../../src/shared/storage/key-ring.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
-import { createSealer, type Sealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson, type SealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
@@ -28,7 +29,7 @@ const ID = expect.stringMatching(/^cn/);
 
 let directory: string;
 let store: Store;
-let sealer: Sealer;
+let sealedJson: SealedJson;
 let grants: GrantStore;
 let now: number;
 let outcome: RevocationOutcome;
@@ -51,8 +52,8 @@ beforeEach(async () => {
   store = await createSqliteStore({ directory, clock: () => now });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
-  sealer = createSealer(parsed.keys);
-  grants = createGrantStore({ store, sealer, clock: () => now });
+  sealedJson = createSealedJson(createSealer(parsed.keys));
+  grants = createGrantStore({ store, sealedJson, clock: () => now });
 });
 afterEach(async () => {
   await store.close();
@@ -75,7 +76,7 @@ const revocations = () =>
   createRevocations({
     ...{
       store,
-      sealer,
+      sealedJson,
       grants,
       events,
       clock: () => now,

@@ -1,6 +1,7 @@
 /** F23: the check before a refresh is one for all refreshes that begin together, and has room for each of them. */
 import { expect, test } from 'vitest';
 import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { makeSealer } from '../../support/encryption-keys.ts';
 
@@ -13,7 +14,7 @@ function checkedStore() {
       checks.push(bytes / KILOBYTE);
     },
   } as Store;
-  return { checks, grants: createGrantStore({ store, sealer: makeSealer(), clock: () => 0 }) };
+  return { checks, grants: createGrantStore({ store, sealedJson: createSealedJson(makeSealer()), clock: () => 0 }) };
 }
 
 test('F23: refreshes that begin in one turn of the event loop share a check; one that begins later has its own', async () => {

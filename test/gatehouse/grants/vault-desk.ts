@@ -3,6 +3,7 @@
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import type { Sealer } from '../../../src/shared/storage/sealed.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import type { UserAgent } from '../../support/browserless.ts';
@@ -22,7 +23,7 @@ export interface VaultDesk {
 export async function openVaultDesk(site: TestGatehouse): Promise<VaultDesk> {
   const store = await createSqliteStore({ directory: site.dataDirectory, clock: Date.now, random: Math.random });
   const sealer = sealerOf(site.env);
-  const grants = createGrantStore({ store, sealer, clock: Date.now });
+  const grants = createGrantStore({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
   const load = async (userId: string, appId = 'platform') => {
     const stored = await grants.loadStored(userId, appId);
     if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId} for ${appId}.`);

@@ -8,6 +8,7 @@ import { createGrantImports } from '../../../src/gatehouse/grants/imported-grant
 import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
+import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { appOfFile } from '../../support/apps.ts';
 import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
 import { sealerOf } from '../../support/encryption-keys.ts';
@@ -148,7 +149,7 @@ test('R111: while the provider is away the token is kept sealed, is not shown as
 test('R111: a connection that cannot be read, for want of its key, is reported and not replaced', async () => {
   const { store } = desk;
   const lost = sealerOf({ ENCRYPTION_KEYS: generateEncryptionKey(new Date()) });
-  const sealed = createGrantStore({ store, sealer: lost, clock: Date.now });
+  const sealed = createGrantStore({ store, sealedJson: createSealedJson(lost), clock: Date.now });
   const grant = { id: 'c1', userId, appId: APP, refreshToken: 'of-the-lost-key', connectedAt: 1 } as Grant;
   expect(await sealed.save(grant, 0)).toBeDefined();
   const before = await store.get(keys.grant(userId, APP));

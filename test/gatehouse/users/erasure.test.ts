@@ -46,7 +46,7 @@ afterEach(async () => {
 
 const [sealingKey] = [generateEncryptionKey(new Date())].map(parseEncryptionKeys);
 if (!sealingKey || 'faults' in sealingKey) throw new Error('There is no key.');
-const sealer = createSealer(sealingKey.keys);
+const sealedJson = createSealedJson(createSealer(sealingKey.keys));
 
 /** What happens meanwhile, once, before a room carries out this method for a deletion. */
 interface Meanwhile {
@@ -73,14 +73,14 @@ function rooms(meanwhile?: Meanwhile) {
   ) as Events;
   const findApp = (id: string) => APPS.find((app) => app.id === id);
   const index = createConnectionIndex({ store: faulty, clock, findApp });
-  const grants = createGrantStore({ store: faulty, sealer, clock, connectionIndex: index });
+  const grants = createGrantStore({ store: faulty, sealedJson, clock, connectionIndex: index });
   const revocations = createRevocations({
-    ...{ store: faulty, sealer, grants, findApp, events, clock, random: () => 0.5 },
+    ...{ store: faulty, sealedJson, grants, findApp, events, clock, random: () => 0.5 },
     provider: { revoke: async () => ({ outcome: 'revoked' }) },
   });
   const links = createConnectLinks({
     store: faulty,
-    sealedJson: createSealedJson(sealer),
+    sealedJson,
     publicHref: 'https://g',
     clock,
   });

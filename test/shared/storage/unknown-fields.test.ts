@@ -107,11 +107,11 @@ const transactionOf = ({ clock }: Desk) => ({
   },
 });
 const transactionsOf = (desk: Desk) => createTransactions({ ...desk, sealedJson, home: '/' });
-const grantsOf = (desk: Desk) => createGrantStore({ ...desk, sealer });
+const grantsOf = (desk: Desk) => createGrantStore({ ...desk, sealedJson });
 const revocationsOf = (desk: Desk) =>
   createRevocations({
     ...desk,
-    ...{ sealer, grants: grantsOf(desk), findApp: () => APP, events: {} as Events, random: () => 0.5 },
+    ...{ sealedJson, grants: grantsOf(desk), findApp: () => APP, events: {} as Events, random: () => 0.5 },
     provider: { revoke: async () => ({ outcome: 'unconfirmed' }) },
   });
 const signInsOf = (desk: Desk) => createRecordStore(desk);

@@ -61,14 +61,14 @@ describe('1,001 of them', () => {
       keys.grants('u1'),
       ids.map((appId) => ({ key: keys.grant('u1', appId), member: appId, value: { userId: 'u1', appId } as Grant })),
     );
-    const grants = createGrantStore({ store, sealer, clock: Date.now });
+    const grants = createGrantStore({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
     expect((await grants.list('u1')).map(({ appId }) => appId)).toEqual(ids);
   });
 
   test('open refreshes are all found', async () => {
     const open = ids.map((id, score) => ({ index: keys.openRefreshes, add: JSON.stringify(['u1', id]), score }));
     expect(await store.write(open)).toBeDefined();
-    const grants = createGrantStore({ store, sealer, clock: Date.now });
+    const grants = createGrantStore({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
     expect((await grants.listOpen()).map(({ appId }) => appId)).toEqual(ids);
   });
 });
