@@ -1,4 +1,4 @@
-/** Makes every room once, in order, and closes them in reverse. */
+/** Makes every module once, in order, and closes them in reverse. */
 import type { RequestListener } from 'node:http';
 import type { DatasetFile } from '../shared/bin/dataset-file.ts';
 import { refusalReporter } from '../shared/http/problem.ts';
@@ -62,14 +62,14 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const clock = Date.now;
   const monotonicClock = () => performance.now();
   const random = Math.random;
-  // A room is a folder of src. If one cannot be made, those before it are closed.
-  await using rooms = new AsyncDisposableStack();
-  const room = <T extends { close(): Promise<void> }>(made: T): T => rooms.adopt(made, (one) => one.close());
+  // If a module cannot be made, those before it are closed.
+  await using modules = new AsyncDisposableStack();
+  const adopt = <T extends { close(): Promise<void> }>(module: T): T => modules.adopt(module, (one) => one.close());
 
-  const observability = room(await createObservability({ config, logDestination, clock, monotonicClock }));
+  const observability = adopt(await createObservability({ config, logDestination, clock, monotonicClock }));
   const { events, metrics, tracing } = observability;
   for (const warning of parts.warnings) events.settingWarned(warning);
-  const storage = room(
+  const storage = adopt(
     await createStorage({
       config,
       encryptionKeys,
@@ -81,9 +81,9 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     }),
   );
   const { store } = storage;
-  const storageWatch = room(observability.watchStorage(storage.probe));
-  const audit = room(await createAudit({ storage, events, days: config.auditDays, clock }));
-  const outbound = room(
+  const storageWatch = adopt(observability.watchStorage(storage.probe));
+  const audit = adopt(await createAudit({ storage, events, days: config.auditDays, clock }));
+  const outbound = adopt(
     createOutbound({
       policy: createAddressPolicy(config.internalHosts),
       proxy: config.proxy,
@@ -96,16 +96,16 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     }),
   );
   metrics.watchOutbound(outbound.load);
-  const limits = room(createRateLimits({ store, clock, perMinute: limitsOf(config.rateLimits) }));
-  const webhooks = room(createWebhooks({ storage, outbound, audit, events, clock, random }));
+  const limits = adopt(createRateLimits({ store, clock, perMinute: limitsOf(config.rateLimits) }));
+  const webhooks = adopt(createWebhooks({ storage, outbound, audit, events, clock, random }));
 
   const sessions = createSessions({ storage, config, clock });
   const signInRecords = createSignInRecords({ store, events, clock });
-  // Shared by several rooms. The type of a room's `parts` names those that it takes.
+  // For several modules. The type of a module's `parts` names what it takes.
   const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
-  const connectedApps = room(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
+  const connectedApps = adopt(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
   metrics.watchApps(connectedApps.apps);
-  const grants = room(createGrants({ ...base, connectedApps, random }));
+  const grants = adopt(createGrants({ ...base, connectedApps, random }));
   metrics.watchStored({
     read: async () => ({
       connections: await grants.index.countByHealth(),
@@ -114,30 +114,30 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
     secretEnds: connectedApps.registry.secretEnds,
     clock,
   });
-  const threads = room(await createThreads({ storage, grants, publicHref, clock }));
+  const threads = adopt(await createThreads({ storage, grants, publicHref, clock }));
   const users = createUsers({ storage, grants, sessions, signInRecords, charge: threads.chargeCheck, events, clock });
   const { service } = config.bin;
-  const bins = room(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
-  // The same, and the rooms made so far, for the rooms that serve requests.
-  const rules = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
+  const bins = adopt(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
+  // The same, with the modules that decide, for those that serve requests.
+  const core = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
 
   const pages = createPages({ storage, config, views: GATEHOUSE_VIEWS, clock });
   const isKnown = async (reference: string) => (await signInRecords.store.find(reference)) !== undefined;
   const references = createProblemReferences({ store, isKnown, clock });
-  const relay = room(await createRelay(rules));
-  const signIn = createSignIn({ ...rules, pages });
-  const faces = { ...rules, pages, references, relay, signIn };
+  const relay = adopt(await createRelay(core));
+  const signIn = createSignIn({ ...core, pages });
+  const web = { ...core, pages, references, relay, signIn };
   const adminTokens = createAdminTokens({ store, sealedJson: storage.sealedJson, clock });
-  const keyRotation = room(createKeyRotation({ storage, audit, events, clock }));
-  const admin = createAdmin({ ...faces, adminTokens, keyRotation, tourUrl: parts.tourUrl });
-  const home = createHome(faces);
-  const apiDocs = createApiDocs(faces);
-  const app = createApp({ ...faces, observability, admin, home, apiDocs });
+  const keyRotation = adopt(createKeyRotation({ storage, audit, events, clock }));
+  const admin = createAdmin({ ...web, adminTokens, keyRotation, tourUrl: parts.tourUrl });
+  const home = createHome(web);
+  const apiDocs = createApiDocs(web);
+  const app = createApp({ ...web, observability, admin, home, apiDocs });
 
   const chores = [audit, connectedApps, grants, users, signInRecords, sessions, webhooks, keyRotation].flatMap(
     (one) => one.chores,
   );
-  room(startChores({ store, random, chores }));
+  adopt(startChores({ store, random, chores }));
   const reload = createReload({
     initial: parts,
     storage,
@@ -153,7 +153,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
       connectedApps.readMetadataAgain();
     },
   });
-  const opened = rooms.move();
+  const opened = modules.move();
   return {
     app: observability.observed(app),
     onRefused: refusalReporter(events),

@@ -20,7 +20,7 @@ const USED_AT_ONCE: ReadonlySet<string> = new Set([
 /** One at a time. Never rejects. @param read throws StartRefused */
 export type Reload = (read: () => ReadSettings) => Promise<void>;
 
-/** @param parts `initial`: the settings of the start. `use`: makes the rooms use them, at once and without fail */
+/** @param parts `initial`: the settings of the start. `use`: makes the modules use them, at once and without fail */
 export function createReload(parts: {
   initial: ReadSettings;
   storage: Pick<Storage, 'store' | 'sealer'>;

@@ -4,6 +4,7 @@ import type { Tone } from '../../shared/pages/words.ts';
 /** The views that cells draw, with their data; each resource adds its own. */
 export interface CellViews {
   '/admin/parts/expiry': { token: { state: string; expiresAt: string | null } };
+  '/admin/parts/user-link': { id: string; name?: string | undefined };
 }
 type ViewCell = {
   [Name in keyof CellViews]: { view: Name; data: CellViews[Name]; isCut?: boolean };
@@ -24,6 +25,8 @@ export type Cell =
   | { path: string; text: string; title?: string; remark?: string | undefined }
   | { path: string; words: string }
   | { path: string; code: string }
+  /** A link to the same list with this filter alone. */
+  | { filter: string; value: string; text: string; title: string }
   | ViewCell;
 
 export type CsvValue = string | number | boolean | null | undefined;
@@ -38,8 +41,10 @@ export interface Column<Item, Row extends Item = Item> {
   cell?: (row: Row) => Cell | undefined;
   /** A class of `lists.css` without `list-`. */
   width?: 'ago' | 'cause' | 'health' | 'id' | 'state' | 'states' | 'time' | 'wide';
+  /** A number, to the right. */
+  isNumber?: boolean;
   /** What a narrow screen, which has no headings, writes before the cell. Default: nothing. */
-  label?: string;
+  label?: string | ((row: Row) => string);
   /** A narrow screen leaves it out. */
   isWideOnly?: boolean | ((row: Row) => boolean);
   /** A text of several words, which a narrow screen writes over its whole width. */

@@ -22,7 +22,7 @@ export interface ListView {
   first: number | undefined;
   /** Undefined where counting would take a walk over the list. */
   total: number | undefined;
-  isNarrowed: boolean;
+  isFiltered: boolean;
   previous: string | undefined;
   next: string | undefined;
   csv: string;
@@ -101,7 +101,7 @@ export function listPage<Name extends string>(
         rows,
         first: place.row,
         total: counted,
-        isNarrowed: filters.length > 0,
+        isFiltered: filters.length > 0,
         previous: previous(),
         next: next === undefined ? undefined : linkTo({ after: next, row: nextRow }, [...trail, place]),
         csv: path + queryOf([['format', 'csv']]),

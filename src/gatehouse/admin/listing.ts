@@ -1,11 +1,12 @@
 /**
  * Lists of the administration: `?after=&limit=&q=` and `{"items", "next"}`.
  *
- * The table names for each list of `/admin/api` its parameters beside `after` and `limit`, the index that serves it, and the
- * cost of that index. No list has another order: a new order, or a new filter on a list that grows without bound, needs an
- * index of its own. "Looked through" means that the items are read and compared: it suits the short lists of items that
- * administrators create. Of connections, 10,000 at most are looked through for a page, and of users that match `q`, 1,000: the
- * page may then have fewer items than its limit, and its `next` goes on.
+ * The table names for each list of `/admin/api` but those of `createResource` its parameters beside `after` and
+ * `limit`, the index that serves it, and the cost of that index. No list has another order: a new order, or a new
+ * filter on a list that grows without bound, needs an index of its own. "Looked through" means that the items are read
+ * and compared: it suits the short lists of items that administrators create. Of connections, 10,000 at most are looked
+ * through for a page, and of users that match `q`, 1,000: the page may then have fewer items than its limit, and its
+ * `next` goes on.
  *
  * | list | order | narrowed by | index | cost to keep |
  * | --- | --- | --- | --- | --- |
@@ -23,11 +24,9 @@
  * | `sign-ins` | start, newest first | `failed`, `q`: an address; a reference finds the record itself | `sign-ins` | 2 members at the start, at most 3 more and 1 less at the end |
  * | `audit` | newest first | `event`, `who`, `whom`; the smallest of their indexes is looked through for the others and for `from`, `to`, `text`, `q` | `audit-all`, `audit-event`, `audit-who`, `audit-whom` | at most 9 members for each entry, in its own write |
  * | `connected-apps` | id | `q`: looked through | none: every process holds them all; `connected-apps` to read them | 1 member for each app |
- * | `relay-tokens` | made, newest first | `q`, `app`, `scope`, `state`: looked through | `relay-tokens` | 1 member for each |
- * | `connect-links` | made, newest first | `q`: looked through | `connect-links` | 1 member for each; expired ones are removed with the next |
- * | `service-accounts` | made, newest first | `q`, `app`: looked through | `service-accounts` | 1 member for each |
- * | `webhooks` | made, newest first | `q`, `event`, `state`: looked through | `webhooks` | 1 member for each |
- * | `admin-tokens` | made, newest first | `q`, `scope`, `state`: looked through | `admin-tokens` | 1 member for each |
+ *
+ * The lists of `createResource` (`resource.ts`) have the newest item first; `q` and their filters are looked through.
+ * The index of each has the name of the list, and 1 member for each item; a new connect link removes the expired ones.
  *
  * `GET /relay/connections` has no index of its own: it reads `grants` of a user, `connections` of an app, or the users that
  * a relay token lists.

@@ -5,19 +5,17 @@ import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { ProblemReferences } from '../../shared/pages/problem-references.ts';
 import type { Sessions } from '../../shared/sessions/sessions.ts';
 import type { Storage } from '../../shared/storage/storage.ts';
-import type { AdminTokens } from '../admin-tokens/admin-tokens.ts';
 import type { Audit } from '../audit/audit.ts';
 import type { Bins } from '../bin/bin.ts';
 import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import type { Grants } from '../grants/grants.ts';
-import type { KeyRotation } from '../key-rotation/key-rotation.ts';
 import type { Relay } from '../relay/relay.ts';
 import type { SignInRecords } from '../sign-in-record/sign-in-record.ts';
 import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
-import type { Webhooks } from '../webhooks/webhooks.ts';
 import type { AdminPages } from './page.ts';
 
+/** What several resources take. The module that one of them administers stands there, as in `admin-tokens/routes.ts`. */
 export interface AdminModules {
   storage: Storage;
   outbound: Outbound;
@@ -30,9 +28,6 @@ export interface AdminModules {
   signInRecords: SignInRecords;
   bins: Bins;
   relay: Relay;
-  webhooks: Webhooks;
-  adminTokens: AdminTokens;
-  keyRotation: KeyRotation;
   references: Pick<ProblemReferences, 'find'>;
   /** `tryApp`: a sign-in with an app, whose result is its record. */
   signIn: { routes: { signIn: { tryApp: RequestHandler } } };

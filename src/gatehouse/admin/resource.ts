@@ -1,7 +1,7 @@
 /**
  * What resources with stored records have in common: lookup by id, the list, audited changes, and the JSON calls. Admin
- * tokens, relay tokens, service accounts and webhooks use it. Connected apps do not, since some stand in a file; nor do users,
- * sessions, connections and sign-ins, which other rooms store and list by their own indexes.
+ * tokens, connect links, relay tokens, service accounts and webhooks use it. Connected apps do not, since some stand in
+ * a file; nor do users, sessions, connections and sign-ins, which other modules store and list by their own indexes.
  */
 import type { Request, RequestHandler, Response } from 'express';
 import type { z } from 'zod';
@@ -9,6 +9,7 @@ import { AppError } from '../../shared/errors.ts';
 import { listOf } from '../../shared/http/list-schema.ts';
 import { type DescribedHandler, operation } from '../../shared/http/operation.ts';
 import type { Records } from '../../shared/storage/records.ts';
+import { capitalised } from '../../shared/text.ts';
 import type { AuditEntry, AuditEvent } from '../audit/kinds.ts';
 import { audited } from './change.ts';
 import type { Columns } from './columns.ts';
@@ -16,6 +17,7 @@ import { confirmation } from './confirmation.ts';
 import type { PageList } from './list.ts';
 import { type ListQuery, listQuery, matches } from './listing.ts';
 import type { AdminParts } from './parts.ts';
+import { type Finder, findByText, listWith } from './search/finder.ts';
 import { type Selection, selectionOf, withGone, workOnEach } from './selection.ts';
 
 /** The item that a call created or changed, and members that only this response contains, such as a new secret. */
@@ -29,7 +31,7 @@ interface ChangeCall<T, Body extends z.ZodType, Added extends z.ZodRawShape> {
   work(req: Request, body: z.output<Body>): Promise<Changed<T, Added>>;
 }
 
-/** A parameter that narrows the list. `accepts` is asked about every item, so it suits short lists. */
+/** A parameter of the list. `accepts` is asked about every item, so it suits short lists. */
 interface Filter<T> {
   schema: z.ZodType<string, string>;
   accepts(item: T, value: string): boolean;
@@ -72,6 +74,8 @@ export interface Resource<T extends { id: string }, S extends z.ZodObject> {
     res: Response,
     columns: Columns<z.output<S>, never>,
   ): Promise<{ items: z.output<S>[]; list: PageList } | undefined>;
+  /** For the search of the administration. */
+  finder: Finder;
   list: DescribedHandler;
   one: DescribedHandler;
   create<B extends z.ZodType, A extends z.ZodRawShape>(call: ChangeCall<T, B, A>): DescribedHandler;
@@ -90,6 +94,12 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     nameOf(item: T): string;
     /** The name of an item in the question before it is removed; that of the audit trail unless given. */
     shownAs?(item: T): string;
+    /** An item in the results of the search: its name in the audit trail and its id unless given. */
+    foundAs?(item: T): { name: string; detail?: string };
+    /** Of tokens, such as `gtha_`, before the id of an item: the search takes the id with it or without. */
+    prefix?: string;
+    /** Each item has a page of its own, to which the search leads. */
+    hasPage?: boolean;
     /** The texts that `q` is searched in. */
     textsOf(item: T): readonly string[];
     /** By parameter. */
@@ -99,7 +109,8 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
   },
 ): Resource<T, S> {
   const { audit, pages, publicUrl } = parts;
-  const { name, records, nameOf, shownAs = nameOf, textsOf, filters = {}, schema, toJson } = about;
+  const { name, records, nameOf, shownAs = nameOf, foundAs = (item) => ({ name: nameOf(item) }) } = about;
+  const { prefix = '', hasPage = false, textsOf, filters = {}, schema, toJson } = about;
   const path = `${name.replaceAll(' ', '-')}s`;
   const home = `${publicUrl.basePath}/admin/${path}`;
 
@@ -114,9 +125,11 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     const { items, ...rest } = await records.page({ after, limit, filter });
     return { items: await Promise.all(items.map(toJson)), ...rest };
   };
-  const narrowing = Object.fromEntries(Object.entries(filters).map(([key, one]) => [key, one.schema.optional()]));
+  const filterParameters = Object.fromEntries(
+    Object.entries(filters).map(([key, one]) => [key, one.schema.optional()]),
+  );
   // TypeScript cannot tell that names which it does not know differ from those of every list.
-  const parameters = listQuery.extend(narrowing) as z.ZodType as z.ZodType<ListQuery>;
+  const parameters = listQuery.extend(filterParameters) as z.ZodType as z.ZodType<ListQuery>;
 
   const auditedChange = async <R>(
     req: Request,
@@ -140,6 +153,18 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
     find,
     toJson,
     audited: auditedChange,
+
+    finder: {
+      kind: name.replaceAll(' ', '_'),
+      title: capitalised(`${name}s`),
+      find: findByText({
+        records,
+        prefix,
+        foundAs,
+        pathOf: hasPage ? (id) => `/admin/${path}/${id}` : listWith(path),
+      }),
+      list: listWith(path),
+    },
 
     pageFor: (req, res, columns) =>
       pages.list(req, res, {

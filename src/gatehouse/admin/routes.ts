@@ -81,23 +81,28 @@ export const MENU: Menu = [
 export type AdminResources = ReturnType<typeof adminResources>;
 
 export function adminResources(parts: AdminParts) {
-  return {
-    overview: overviewRoutes(parts),
-    search: searchRoutes(parts),
-    connectedApps: connectedAppRoutes(parts),
-    trySignIn: parts.signIn.routes.signIn.tryApp,
+  // In the order of the results of the search.
+  const withRecords = {
     relayTokens: relayTokenRoutes(parts),
-    policy: policyRoutes(parts),
     serviceAccounts: serviceAccountRoutes(parts),
     webhooks: webhookRoutes(parts),
-    keys: keyRoutes(parts),
+    connectLinks: connectLinkRoutes(parts),
     adminTokens: adminTokenRoutes(parts),
+  };
+  const finders = Object.values(withRecords).map(({ finder }) => finder);
+  return {
+    ...withRecords,
+    overview: overviewRoutes(parts),
+    search: searchRoutes(parts, finders),
+    connectedApps: connectedAppRoutes(parts),
+    trySignIn: parts.signIn.routes.signIn.tryApp,
+    policy: policyRoutes(parts),
+    keys: keyRoutes(parts),
     users: userRoutes(parts),
     sessions: adminSessionRoutes(parts),
     connections: adminConnectionRoutes(parts),
     disconnections: disconnectionRoutes(parts),
     connectionImports: connectionImportRoutes(parts),
-    connectLinks: connectLinkRoutes(parts),
     signIns: adminSignInRoutes(parts),
     timelines: timelineRoutes(parts),
     audit: auditRoutes(parts),
@@ -113,7 +118,7 @@ export function adminRoutes(to: AdminResources, { page, form, upload, read, ask,
     ['GET', '/admin/api/overview', read, to.overview.overview],
     ['GET', '/admin/search', page, to.search.page],
     ['POST', '/admin/search', form, to.search.submit],
-    ['POST', '/admin/search/list', form, to.search.narrow],
+    ['POST', '/admin/search/list', form, to.search.submitList],
     ['GET', '/admin/api/search', read, to.search.api],
 
     ['GET', '/admin/connected-apps', page, to.connectedApps.pages.list],

@@ -62,8 +62,8 @@ export function relayConnections(parts: {
     { limit, after, user, app }: z.output<typeof query>,
   ) =>
     user === undefined && app !== undefined && typeof users !== 'string'
-      ? pageOfListed(users, app, { after: after || undefined, limit })
-      : grants.index.page({ after: after || undefined, limit, userId: user, appId: app, apps: allowed });
+      ? pageOfListed(users, app, { after, limit })
+      : grants.index.page({ after, limit, userId: user, appId: app, apps: allowed });
 
   return operation(
     {

@@ -33,8 +33,6 @@ export interface UseCount {
 export interface ServiceUse {
   id: string;
   name: string;
-  route: RelayScope;
-  firstAt: number;
   lastAt: number;
   count: number;
   /** Calls by hour, such as `2026-11-21T10` in UTC. */
@@ -77,8 +75,6 @@ export function withService(stored: readonly ServiceUse[], { use, at, count }: C
     ...previous,
     id,
     name,
-    route: use.route,
-    firstAt: previous?.firstAt ?? at,
     lastAt: Math.max(at, previous?.lastAt ?? 0),
     count: (previous?.count ?? 0) + count,
     hours: withHour(previous?.hours ?? {}, at, count),

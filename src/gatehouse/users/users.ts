@@ -16,7 +16,7 @@ export interface Users {
   chores: readonly Chore[];
 }
 
-/** @param parts `sessions`, `signInRecords`: what other rooms store about a user */
+/** @param parts `sessions`, `signInRecords`: what other modules store about a user */
 export function createUsers(parts: {
   storage: { store: Store };
   grants: Pick<Grants, 'connections' | 'links' | 'checks'>;

@@ -83,7 +83,7 @@
  * | `service-account:{relay}:ID` | one service account: name, app, platform API token (sealed) | until deleted |
  * | index `service-accounts:{relay}` | their ids by time of creation | with them |
  * | `relay-uses:{OWNER}:YYYY-MM-DD` | calls with one relay token, or to one app, in that UTC day: by hour, route, result, and app or token | 31 days |
- * | `relay-uses-of:{USER}:APP` | the services that used that grant, at most 50: name, route, last time, count, and calls by the hour in the last 30 days | with the grant |
+ * | `relay-uses-of:{USER}:APP` | the services that used that grant, at most 50: name, last time, count, and calls by the hour in the last 30 days | with the grant |
  * | counter `provider-calls:{APP}:OWNER:WINDOW` | calls to the app's platform in those 10 s, by all users or by one (hash) | 90 s |
  * | channel `provider-budget` (`gatehouse/threads/provider-budget.ts`) | which calls to a platform are on hold, and until when | |
  * | counter `stated-calls:{APP}:OWNER:CELL` | calls by services in a window that the platform states, for all users or for one (hash); each counts in two cells | 60 s longer than the window |

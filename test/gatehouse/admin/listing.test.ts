@@ -1,6 +1,10 @@
-/** The table of `src/gatehouse/admin/listing.ts` says what the lists of the administration offer: it names every list, parameter and index. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+/**
+ * The table of `src/gatehouse/admin/listing.ts` says what the lists of the administration offer: it names every list,
+ * parameter and index, but for the lists of `createResource`, which all have the same order and an index with their
+ * name.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask } from '../../support/ask.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -16,6 +20,12 @@ const ROWS = source('gatehouse/admin/listing.ts')
     return { list: wordsIn(list)[0] ?? '', narrowed: wordsIn(narrowed), index: wordsIn(index) };
   });
 
+/** The lists of `createResource`. */
+const RESOURCES = readdirSync(join(import.meta.dirname, '../../../src/gatehouse/admin'), { recursive: true })
+  .map(String)
+  .filter((path) => path.endsWith('/routes.ts') && source(`gatehouse/admin/${path}`).includes('createResource('))
+  .map((path) => dirname(path));
+
 interface Operation {
   parameters?: { in: string; name: string }[];
 }
@@ -26,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-test('every list and every parameter of it stands in the table', async () => {
+test('every list and every parameter of it stands in the table, unless it is one of createResource', async () => {
   const { paths } = JSON.parse((await ask(`${site.url}/openapi.json`)).body) as {
     paths: Record<string, { get?: Operation }>;
   };
@@ -34,7 +44,7 @@ test('every list and every parameter of it stands in the table', async () => {
     const names = (get?.parameters ?? []).filter((one) => one.in === 'query').map(({ name }) => name);
     const list = /^\/admin\/api\/([a-z-]+)$/.exec(path)?.[1];
     // `format` chooses how a list is written, not what it holds.
-    return list && names.includes('after')
+    return list && names.includes('after') && !RESOURCES.includes(list)
       ? [[list, names.filter((name) => !['after', 'limit', 'format'].includes(name)).toSorted()]]
       : [];
   });
@@ -47,9 +57,9 @@ test('every list and every parameter of it stands in the table', async () => {
   expect(Object.fromEntries(named)).toEqual(Object.fromEntries(offered));
 });
 
-test('every index of the table is one that is kept', () => {
+test('every index of the table is one that is kept, and so is that of each resource', () => {
   const kept = new Set(wordsInTable());
-  expect(ROWS.flatMap(({ index }) => index).filter((name) => !kept.has(name))).toEqual([]);
+  expect([...ROWS.flatMap(({ index }) => index), ...RESOURCES].filter((name) => !kept.has(name))).toEqual([]);
 });
 
 /** The names of all records and indexes, by the table in `storage/keys.ts`; a name ends where the tag or an id begins. */

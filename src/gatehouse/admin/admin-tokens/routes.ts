@@ -6,7 +6,7 @@ import { type FormView, formHandler, wholeNumber } from '../../../shared/pages/f
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../../shared/time.ts';
-import { ADMIN_TOKEN_PREFIX } from '../../admin-tokens/admin-tokens.ts';
+import { ADMIN_TOKEN_PREFIX, type AdminTokens } from '../../admin-tokens/admin-tokens.ts';
 import type { Columns } from '../columns.ts';
 import { givenName, stateOf, TOKEN_STATES } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
@@ -17,6 +17,12 @@ declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/admin-tokens/list': AdminPageOfList & { tokens: readonly TokenView[] };
     'admin/admin-tokens/new': AdminPageData & { form: FormView<typeof tokenForm> };
+  }
+}
+
+declare module '../parts.ts' {
+  interface AdminModules {
+    adminTokens: AdminTokens;
   }
 }
 
@@ -96,6 +102,7 @@ export function adminTokenRoutes(parts: AdminParts) {
     name: 'admin token',
     records: tokens,
     nameOf: ({ name }) => name,
+    prefix: ADMIN_TOKEN_PREFIX,
     textsOf: ({ id, name }) => [`${ADMIN_TOKEN_PREFIX}${id}`, name],
     filters: {
       scope: { schema: z.enum(SCOPES), accepts: (token, scope) => token.scope === scope },
@@ -171,6 +178,7 @@ export function adminTokenRoutes(parts: AdminParts) {
     askRevoke: revocation.ask,
     revokeByForm: revocation.byForm,
 
+    finder: resource.finder,
     list: resource.list,
     one: resource.one,
     create: resource.create({

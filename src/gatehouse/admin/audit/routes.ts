@@ -29,16 +29,53 @@ declare module '../../../shared/pages/page-data.ts' {
   }
 }
 
+declare module '../columns.ts' {
+  interface CellViews {
+    '/admin/audit/event': { entry: AuditRow };
+  }
+}
+
 const COLUMNS: Columns<AuditRow> = [
+  // The page has it second.
   { name: 'Time', csv: ({ at }) => at },
-  { name: 'Event', csv: ({ words }) => words },
-  { name: 'Actor', csv: ({ who }) => who },
+  {
+    name: 'Event',
+    width: 'wide',
+    csv: ({ words }) => words,
+    cell: (entry) => ({ view: '/admin/audit/event', data: { entry } }),
+  },
+  { name: 'Time', width: 'time', sorted: 'always', cell: ({ at }) => ({ time: at }) },
+  {
+    name: 'Actor',
+    label: 'By',
+    csv: ({ who }) => who,
+    cell: ({ who, whoId }) => (whoId ? { filter: 'who', value: whoId, text: who, title: who } : { text: who }),
+  },
   { name: 'Actor ID', csv: ({ whoId }) => whoId },
-  { name: 'Target', csv: ({ whom }) => whom },
+  {
+    name: 'Target',
+    label: 'Target',
+    isWideOnly: ({ whomId }) => !whomId,
+    csv: ({ whom }) => whom,
+    cell: ({ whom, whomId }) =>
+      whomId ? { filter: 'whom', value: whomId, text: whom ?? whomId, title: whomId } : { words: '–' },
+  },
   { name: 'Target ID', csv: ({ whomId }) => whomId },
+  {
+    name: 'For',
+    label: ({ user }) => (user ? 'For' : ''),
+    cell: ({ user }) => user && { filter: 'whom', value: user.id, text: user.name, title: user.id },
+  },
   { name: 'User', csv: ({ user }) => user?.name },
   { name: 'Outcome', csv: ({ outcome }) => outcome },
-  { name: 'Address', csv: ({ from }) => from },
+  {
+    name: 'Address',
+    width: 'time',
+    label: 'Address',
+    isWideOnly: ({ from }) => !from,
+    csv: ({ from }) => from,
+    cell: ({ from }) => ({ text: from ?? '–' }),
+  },
   { name: 'Request ID', csv: ({ requestId }) => requestId },
   { name: 'Details', csv: ({ facts }) => facts.map(([name, value]) => `${name}: ${value}`).join('; ') },
 ];

@@ -1,25 +1,17 @@
-/** BIN data by upload: a file is checked and kept for an hour, an administrator sees what it would change, and imports or discards it. */
-import type { Readable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Request } from 'express';
+/** Uploads of BIN data by page and API: an administrator sees what a file would change, and imports or discards it. */
 import { z } from 'zod';
-import type { FileReport } from '../../../shared/bin/dataset-file.ts';
-import type { FileColumns } from '../../../shared/bin/record.ts';
 import { AppError } from '../../../shared/errors.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import { assertUploadSize } from '../../../shared/http/upload.ts';
 import { containsCardNumber } from '../../../shared/observability/card-numbers.ts';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
-import { keys } from '../../../shared/storage/keys.ts';
-import { createLeases } from '../../../shared/storage/lease.ts';
 import { datasetChange } from '../../bin/dataset-change.ts';
 import { columnsIn, fileColumns } from '../../bin/file-columns.ts';
-import type { DatasetVersion, Replaced, StagedDataset } from '../../bin/stored-dataset.ts';
-import { checkUpload } from '../../bin/upload.ts';
-import { audited } from '../change.ts';
+import type { Replaced, StagedDataset } from '../../bin/stored-dataset.ts';
 import { MAX_UPLOAD_BYTES } from '../guards.ts';
 import type { AdminPageData, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
+import { stagedUploads } from './staged-uploads.ts';
 import { isFileInUse, noticeOf, versionJson, versionView } from './version.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
@@ -33,15 +25,6 @@ declare module '../../../shared/pages/page-data.ts' {
     };
   }
 }
-
-/** Takes less than the 60 seconds for which nginx waits (docs/deploy.md). */
-const MAX_UNPACKED_BYTES = 96 * 2 ** 20;
-const SHAPE_ADVICE = 'For another file, name its columns.';
-const LEASE_MS = 15_000;
-/** A form that is sent twice: the browser gives the first one up, which ends at once. */
-const MAX_WAIT_MS = 2_000;
-const POLL_MS = 100;
-const CHANGED = 'The BIN data in use has changed since this file was uploaded, so an import would change other BINs.';
 
 const shownText = z
   .string()
@@ -86,86 +69,10 @@ const uploadJson = z.object({
 
 type UploadView = z.output<typeof uploadJson>;
 
-interface About {
-  source: string;
-  date: string;
-  licence?: string | undefined;
-  columns?: FileColumns | undefined;
-}
-
 export function binUploadRoutes(parts: AdminParts) {
-  const { bins, storage, audit, pages, publicUrl } = parts;
-  const { stored } = bins;
+  const { bins, pages, publicUrl } = parts;
+  const { stage, find, importStaged, discard } = stagedUploads(parts);
   const home = `${publicUrl.basePath}/admin/bin`;
-  // One at a time, so that uploads take no more memory than an import by the command.
-  const leases = createLeases({ store: storage.store, milliseconds: LEASE_MS });
-
-  /** @throws AppError `invalid_request` for a file that cannot be used */
-  const check = async (req: Request, bytes: Readable, { source, date: asOf, licence, columns }: About) => {
-    const about = { source, asOf, ...(licence ? { licence } : {}) };
-    // Read first: if another import comes in between, the upload says that it replaces an older one, and is refused.
-    const id = await stored.currentId();
-    await bins.dataset.refresh();
-    const { packed, ...used } = bins.dataset.current() ?? bins.builtIn();
-    const inUse = bins.dataset.current() && packed;
-    const upload = { about, columns, maxBytes: MAX_UNPACKED_BYTES, shapeAdvice: SHAPE_ADVICE, inUse };
-    const left = new AbortController();
-    req.res?.once('close', () => left.abort());
-    const checked = await checkUpload(bytes, upload, left.signal).catch((cause: unknown) => {
-      if (req.complete && !left.signal.aborted) throw cause;
-      throw new AppError('invalid_request', { detail: 'The upload was interrupted: send the file again.', cause });
-    });
-    if (checked.problem !== undefined) throw new AppError('invalid_request', { detail: checked.problem });
-    return { ...checked, replaces: { id, source: used.source, asOf: used.asOf, size: used.size } };
-  };
-
-  const stage = async (req: Request, bytes: Readable, about: About): Promise<StagedDataset> => {
-    const deadline = performance.now() + MAX_WAIT_MS;
-    for (;;) {
-      const held = await leases.hold(keys.choreLease('bin-upload'), async () => {
-        const upload = await check(req, bytes, about);
-        const entry = { event: 'bin_dataset.uploaded', facts: factsOf(about.source, upload.report) } as const;
-        return audited(audit, req, entry, () => stored.stage(upload));
-      });
-      if (held) return held.value;
-      if (performance.now() > deadline) throw busy();
-      await sleep(POLL_MS);
-    }
-  };
-
-  const find = async (req: Request): Promise<StagedDataset> => {
-    const staged = await stored.staged(String(req.params.id));
-    if (!staged) throw uploadGone();
-    return staged;
-  };
-
-  /** @throws AppError `version_conflict` if an import would no longer change what the upload says */
-  const findValid = async (req: Request): Promise<StagedDataset> => {
-    const staged = await find(req);
-    if ((await stored.currentId()) === staged.replaces.id) return staged;
-    throw new AppError('version_conflict', { detail: CHANGED, words: { nextStep: 'Upload the file again.' } });
-  };
-
-  const importStaged = async (req: Request): Promise<DatasetVersion> => {
-    const { version } = await findValid(req);
-    const facts = factsOf(version.source, version.report);
-    const imported = await audited(audit, req, { event: 'bin_dataset.imported', facts }, async () => {
-      const made = await stored.importStaged(version.id);
-      if (made) return made;
-      await findValid(req);
-      throw uploadGone();
-    });
-    await bins.dataset.refresh();
-    return imported;
-  };
-
-  const discard = async (req: Request): Promise<void> => {
-    const { version } = await find(req);
-    const facts = factsOf(version.source, version.report);
-    await audited(audit, req, { event: 'bin_dataset.discarded', facts }, async () => {
-      if (!(await stored.discardStaged(version.id))) throw uploadGone();
-    });
-  };
 
   const newPage = pages.page(
     'admin/bin/import',
@@ -178,7 +85,7 @@ export function binUploadRoutes(parts: AdminParts) {
   );
 
   const preview = pages.page('admin/bin/upload', async ({ req }) => {
-    const staged = await findValid(req);
+    const staged = await find(req);
     const shown = { upload: uploadView(staged), replaces: staged.replaces, isFileInUse: isFileInUse(bins) };
     return { title: 'Check the new BIN data', ...shown };
   });
@@ -230,7 +137,7 @@ export function binUploadRoutes(parts: AdminParts) {
     ),
     one: operation(
       { summary: 'Read what an uploaded BIN data set would change', response: uploadJson },
-      async ({ req }) => uploadView(await findValid(req)),
+      async ({ req }) => uploadView(await find(req)),
     ),
     import: operation(
       { summary: 'Import an uploaded BIN data set: every process uses it', response: versionJson },
@@ -251,21 +158,6 @@ function uploadView({ version, change, expiresAt }: StagedDataset): UploadView {
   return { id, source, asOf, licence, shape, rows, badRows, faults, bins: change, expiresAt };
 }
 
-/** Of an entry in the audit trail. */
-const factsOf = (source: string, { taken, skipped }: FileReport) => ({ source, rows: taken, bad: skipped });
-
 function fileFault(detail: string): AppError {
   return new AppError('invalid_request', { detail, faults: [{ pointer: '#/file', rule: 'invalid', detail }] });
 }
-
-const busy = () =>
-  new AppError('overloaded', {
-    detail: 'Another upload is being checked. Try again in a moment.',
-    retryAfterSeconds: 10,
-  });
-
-const uploadGone = () =>
-  new AppError('not_found', {
-    detail:
-      'This upload was imported, discarded or replaced by another one, or is older than an hour: upload the file again.',
-  });

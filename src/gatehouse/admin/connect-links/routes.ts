@@ -79,6 +79,8 @@ export function connectLinkRoutes(parts: AdminParts) {
     name: 'connect link',
     records: links,
     nameOf: ({ app, userId }) => `${app} for ${userId}`,
+    foundAs: ({ app, relayToken, userId }) => ({ name: `${app}, by ${relayToken.name}`, detail: userId }),
+    prefix: CONNECT_LINK_PREFIX,
     textsOf: ({ id, userId, app, relayToken }) => [`${CONNECT_LINK_PREFIX}${id}`, userId, app, relayToken.name],
     schema: linkJson,
     toJson: async ({ userId: user, returnUrl = null, createdAt, expiresAt, ...link }) => ({
@@ -116,6 +118,7 @@ export function connectLinkRoutes(parts: AdminParts) {
     page: list.handler,
     askRevoke: revocation.ask,
     revokeByForm: revocation.byForm,
+    finder: resource.finder,
     list: resource.list,
     one: resource.one,
     revoke: revocation.byApi,

@@ -19,6 +19,7 @@ import {
   type NamedRevocation,
   type ProgressView,
   progressView,
+  REVOCATION_COLUMNS,
   revocationJson,
   revocationView,
 } from './view.ts';
@@ -28,9 +29,10 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/connections/list': AdminPageOfList & {
       connections: readonly ConnectionRow[];
       revocations: readonly NamedRevocation[];
+      revocationColumns: typeof REVOCATION_COLUMNS;
       areMorePending: boolean;
       apps: readonly { id: string; name: string }[];
-      /** Of the one app that the list is narrowed to. */
+      /** Of the one app whose connections are listed. */
       everyone: { app: { id: string; name: string }; count: number; progress: ProgressView | undefined } | undefined;
     };
   }
@@ -120,6 +122,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
       connections: found.items,
       list: found.list,
       revocations: await Promise.all(pending.items.map(named)),
+      revocationColumns: REVOCATION_COLUMNS,
       areMorePending: pending.next !== undefined,
       apps: apps.list().map(({ id, name }) => ({ id, name })),
       everyone:

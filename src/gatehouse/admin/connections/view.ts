@@ -1,4 +1,4 @@
-/** The JSON of connections and the columns of their lists, the JSON of pending revocations, and of the progress of disconnecting everyone. */
+/** JSON and columns of connections and pending revocations, and the JSON of the progress of disconnecting everyone. */
 import { z } from 'zod';
 import { describeReply } from '../../../shared/provider/provider-reply.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
@@ -160,3 +160,25 @@ export const CONNECTION_COLUMNS_OF_USER: Columns<ConnectionRow> = [
   { name: 'App', cell: (connection) => ({ view: '/admin/connections/app', data: { connection } }) },
   ...REST.filter(({ cell }) => cell !== undefined),
 ];
+
+export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
+  { name: 'App', cell: ({ app, appName }) => ({ text: appName ?? app }) },
+  {
+    name: 'User',
+    cell: ({ user, who }) => ({ view: '/admin/parts/user-link', data: { id: user, name: who }, isCut: true }),
+  },
+  { name: 'State', width: 'state', cell: () => ({ status: 'notice', words: 'Pending' }) },
+  { name: 'Since', width: 'time', label: 'Since', cell: ({ since }) => ({ time: since }) },
+  {
+    name: 'Attempts',
+    width: 'time',
+    isNumber: true,
+    label: 'Attempts',
+    cell: ({ attempts }) => ({ words: String(attempts) }),
+  },
+  { name: 'Last response', cell: ({ providerWords }) => ({ text: providerWords ?? '–' }) },
+  { name: 'Next attempt', width: 'time', label: 'Next', cell: ({ nextAt }) => ({ time: nextAt }) },
+];
+
+/** On the page of their user. */
+export const REVOCATION_COLUMNS_OF_USER = REVOCATION_COLUMNS.filter(({ name }) => name !== 'User');

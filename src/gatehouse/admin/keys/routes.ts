@@ -9,7 +9,7 @@ import type { Notice } from '../../../shared/pages/page-data.ts';
 import { actorOf } from '../../../shared/sessions/actor.ts';
 import { type KeyReport, listKeys, reportKeys } from '../../../shared/storage/key-report.ts';
 import { isoTime } from '../../../shared/time.ts';
-import { type RotationProgress, rotationJson } from '../../key-rotation/key-rotation.ts';
+import { type KeyRotation, type RotationProgress, rotationJson } from '../../key-rotation/key-rotation.ts';
 import { audited } from '../change.ts';
 import { confirmation } from '../confirmation.ts';
 import type { AdminPageData } from '../page.ts';
@@ -31,25 +31,24 @@ declare module '../../../shared/pages/page-data.ts' {
   }
 }
 
-/** What the page calls the kinds of encrypted records. The API and the commands use the kinds as stored. */
+declare module '../parts.ts' {
+  interface AdminModules {
+    keyRotation: KeyRotation;
+  }
+}
+
+/** What the page calls kinds of encrypted records, unless by their own name. API and commands use the kinds as stored. */
 const KIND_WORDS: Readonly<Record<string, string>> = {
-  session: 'sessions',
   grant: 'connections',
   'session-id-token': 'ID tokens of sessions',
   'connected-app': 'apps',
-  'admin-token': 'admin tokens',
-  'relay-token': 'relay tokens',
   'own-keys': 'signing keys',
-  'service-account': 'service accounts',
   flash: 'notices after a change',
   transactions: 'requests at a provider',
-  webhook: 'webhooks',
   revocation: 'unconfirmed revocations',
-  'connect-link': 'connect links',
 };
 
-/** A kind of a newer version of Gatehouse keeps its name. */
-export const wordsOfKind = (kind: string): string => KIND_WORDS[kind] ?? kind;
+export const wordsOfKind = (kind: string): string => KIND_WORDS[kind] ?? `${kind.replaceAll('-', ' ')}s`;
 
 type CountedReport = KeyReport & { countedAt: string };
 

@@ -27,34 +27,26 @@ import {
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/relay-tokens/list': AdminPageOfList & {
-      tokens: readonly RelayTokenView[];
-      apps: readonly { id: string; name: string }[];
-      words: typeof RELAY_WORDS;
-    };
-    'admin/relay-tokens/new': AdminPageData & {
-      apps: readonly { id: string; name: string }[];
-      words: typeof RELAY_WORDS;
-      form: FormView<typeof newTokenForm>;
-    };
-    'admin/relay-tokens/one': AdminPageData & {
-      token: RelayTokenView;
-      /** The first of the users that it lists. */
-      listed: readonly ShownUser[];
-      /** Shown beside a new secret; undefined if no call can be made. */
-      examples: Examples | undefined;
-      timeline: TimelineSection;
-      apps: readonly { id: string; name: string }[];
-      words: typeof RELAY_WORDS;
-    };
-    'admin/relay-tokens/edit': AdminPageData & {
-      token: RelayTokenView;
-      apps: readonly { id: string; name: string }[];
-      words: typeof RELAY_WORDS;
-      form: FormView<typeof tokenForm>;
-    };
+    'admin/relay-tokens/list': AdminPageOfList & Choices & { tokens: readonly RelayTokenView[] };
+    'admin/relay-tokens/new': AdminPageData & Choices & { form: FormView<typeof newTokenForm> };
+    'admin/relay-tokens/one': AdminPageData &
+      Choices & {
+        token: RelayTokenView;
+        /** The first of the users that it lists. */
+        listed: readonly ShownUser[];
+        /** Shown beside a new secret; undefined if no call can be made. */
+        examples: Examples | undefined;
+        timeline: TimelineSection;
+      };
+    'admin/relay-tokens/edit': AdminPageData & Choices & { token: RelayTokenView; form: FormView<typeof tokenForm> };
     'admin/relay-tokens/rotate': AdminPageData & { token: RelayTokenView; form: FormView<typeof rotationForm> };
   }
+}
+
+/** What a policy can name: the connected apps, and the scopes and other members with their words. */
+interface Choices {
+  apps: readonly { id: string; name: string }[];
+  words: typeof RELAY_WORDS;
 }
 
 const secret = { token: z.string().describe('only this response contains it') };
@@ -69,6 +61,8 @@ export function relayTokenRoutes(parts: AdminParts) {
     name: 'relay token',
     records: tokens,
     nameOf: ({ name }) => name,
+    prefix: RELAY_TOKEN_PREFIX,
+    hasPage: true,
     textsOf: ({ id, name }) => [`${RELAY_TOKEN_PREFIX}${id}`, name],
     filters: {
       app: {
@@ -114,26 +108,18 @@ export function relayTokenRoutes(parts: AdminParts) {
     values: valuesOfToken(token, await typedOf(users.store, ids)),
     faults: [],
   });
-  const choices = () => apps.list().map(({ id, name }) => ({ id, name }));
+  const choices = (): Choices => ({ apps: apps.list().map(({ id, name }) => ({ id, name })), words: RELAY_WORDS });
   const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.find(id)?.name ?? id);
 
   const list = pages.page('admin/relay-tokens/list', async ({ req, res }) => {
     const found = await resource.pageFor(req, res, relayTokenColumns(namesOf));
-    return (
-      found && {
-        title: 'Relay tokens',
-        tokens: found.items,
-        list: found.list,
-        apps: choices(),
-        words: RELAY_WORDS,
-      }
-    );
+    return found && { title: 'Relay tokens', tokens: found.items, list: found.list, ...choices() };
   });
 
   const newForm = pages.page(
     'admin/relay-tokens/new',
     async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
-      return { title: 'Create relay token', faults: form.faults, apps: choices(), words: RELAY_WORDS, form };
+      return { title: 'Create relay token', faults: form.faults, ...choices(), form };
     },
   );
 
@@ -148,8 +134,7 @@ export function relayTokenRoutes(parts: AdminParts) {
       listed: await namedUsers(users.store, ids),
       examples: call && exampleCalls(publicUrl.href, call),
       timeline: await timelineSection(req, (query) => timelines.ofToken(token, query)),
-      apps: choices(),
-      words: RELAY_WORDS,
+      ...choices(),
     };
   });
 
@@ -159,14 +144,7 @@ export function relayTokenRoutes(parts: AdminParts) {
       const token = await resource.find(req);
       const form = typed ?? (await savedForm(token, typeof token.users === 'string' ? [] : token.users));
       const view = await resource.toJson(token);
-      return {
-        title: `Edit ${token.name}`,
-        faults: form.faults,
-        token: view,
-        apps: choices(),
-        words: RELAY_WORDS,
-        form,
-      };
+      return { title: `Edit ${token.name}`, faults: form.faults, token: view, ...choices(), form };
     },
   );
 
@@ -226,6 +204,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     askRevoke: revocation.ask,
     revokeByForm: revocation.byForm,
 
+    finder: resource.finder,
     list: resource.list,
     one: resource.one,
     create: resource.create({

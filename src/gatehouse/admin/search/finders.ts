@@ -1,22 +1,15 @@
 /** What the search of the administration looks through: each kind of record, how it is found, and where its page is. */
-import type { MatchingOptions, MatchingPage } from '../../../shared/storage/matching-page.ts';
-import { ADMIN_TOKEN_PREFIX } from '../../admin-tokens/admin-tokens.ts';
-import { CONNECT_LINK_PREFIX } from '../../grants/connect-links.ts';
-import { RELAY_TOKEN_PREFIX } from '../../relay/relay-token.ts';
 import { connectionFinder } from '../connections/find.ts';
 import { matches } from '../listing.ts';
 import type { AdminParts } from '../parts.ts';
 import { displayName, splitId } from '../users/view.ts';
 import { findersByReference, referenceIn } from './by-reference.ts';
-import { type Find, type Finder, isAddress, isOneOf, MAX_HITS } from './finder.ts';
+import { type Find, type Finder, isAddress, isOneOf, listWith, MAX_HITS } from './finder.ts';
 
-/** Bounds the work where administrators have created very many. */
-const MAX_READ = 2_000;
-
-export function finders(parts: AdminParts): readonly Finder[] {
-  const { users, sessions, grants, connectedApps, relay, webhooks, adminTokens } = parts;
+/** @param ofResources those of the resources with stored records */
+export function finders(parts: AdminParts, ofResources: readonly Finder[]): readonly Finder[] {
+  const { users, sessions, grants, connectedApps } = parts;
   const { apps } = connectedApps;
-  const listed = (path: string) => (q: string) => `/admin/${path}?q=${encodeURIComponent(q)}`;
   const nowhere = () => undefined;
   const { bySignIn, byAuditEntry } = findersByReference(parts);
 
@@ -71,29 +64,6 @@ export function finders(parts: AdminParts): readonly Finder[] {
         exact: isOneOf(q, id, name),
       }));
 
-  /** Of records that administrators create: by id, with its prefix or without, and by text in them. */
-  const byText =
-    <T extends { id: string }>(about: {
-      records: { page: (options: MatchingOptions<T>) => Promise<MatchingPage<T>> };
-      prefix?: string;
-      nameOf: (item: T) => string;
-      detailOf?: (item: T) => string;
-      pathOf: (id: string) => string;
-    }): Find =>
-    async (q) => {
-      const { records, prefix = '', nameOf, detailOf, pathOf } = about;
-      const wanted = prefix !== '' && q.startsWith(prefix) ? q.slice(prefix.length) : q;
-      const filter = (item: T) => matches(wanted, item.id, nameOf(item));
-      const { items } = await records.page({ limit: MAX_HITS + 1, maxRead: MAX_READ, filter });
-      return items.map((item) => ({
-        id: item.id,
-        name: nameOf(item),
-        detail: detailOf?.(item) ?? `${prefix}${item.id}`,
-        path: pathOf(item.id),
-        exact: wanted === item.id || isOneOf(q, nameOf(item)),
-      }));
-    };
-
   /** The pages of the menu, by their names. */
   const byPage: Find = async (q) =>
     parts.pages.menu
@@ -109,57 +79,12 @@ export function finders(parts: AdminParts): readonly Finder[] {
       }));
 
   return [
-    { kind: 'sign_in', title: 'Sign-ins and errors', find: bySignIn, list: listed('sign-ins') },
-    { kind: 'user', title: 'Users', find: byUser, list: listed('users') },
-    { kind: 'connected_app', title: 'Connected apps', find: byApp, list: listed('connected-apps') },
+    { kind: 'sign_in', title: 'Sign-ins and errors', find: bySignIn, list: listWith('sign-ins') },
+    { kind: 'user', title: 'Users', find: byUser, list: listWith('users') },
+    { kind: 'connected_app', title: 'Connected apps', find: byApp, list: listWith('connected-apps') },
     { kind: 'connection', title: 'Connections', find: byConnection, list: nowhere },
     { kind: 'session', title: 'Sessions', find: bySession, list: nowhere },
-    {
-      kind: 'relay_token',
-      title: 'Relay tokens',
-      find: byText({
-        records: relay.tokens,
-        prefix: RELAY_TOKEN_PREFIX,
-        nameOf: ({ name }) => name,
-        pathOf: (id) => `/admin/relay-tokens/${id}`,
-      }),
-      list: listed('relay-tokens'),
-    },
-    {
-      kind: 'service_account',
-      title: 'Service accounts',
-      find: byText({ records: relay.accounts, nameOf: ({ name }) => name, pathOf: listed('service-accounts') }),
-      list: listed('service-accounts'),
-    },
-    {
-      kind: 'webhook',
-      title: 'Webhooks',
-      find: byText({ records: webhooks.registered, nameOf: ({ url }) => url, pathOf: (id) => `/admin/webhooks/${id}` }),
-      list: listed('webhooks'),
-    },
-    {
-      kind: 'connect_link',
-      title: 'Connect links',
-      find: byText({
-        records: grants.links,
-        prefix: CONNECT_LINK_PREFIX,
-        nameOf: ({ app, relayToken }) => `${app}, by ${relayToken.name}`,
-        detailOf: ({ userId }) => userId,
-        pathOf: listed('connect-links'),
-      }),
-      list: listed('connect-links'),
-    },
-    {
-      kind: 'admin_token',
-      title: 'Admin tokens',
-      find: byText({
-        records: adminTokens,
-        prefix: ADMIN_TOKEN_PREFIX,
-        nameOf: ({ name }) => name,
-        pathOf: listed('admin-tokens'),
-      }),
-      list: listed('admin-tokens'),
-    },
+    ...ofResources,
     {
       kind: 'audit_entry',
       title: 'Audit',

@@ -7,7 +7,7 @@ import { operation } from '../../../shared/http/operation.ts';
 import { adminPath } from '../admin-path.ts';
 import type { AdminPageData } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
-import { MAX_HITS } from './finder.ts';
+import { type Finder, MAX_HITS } from './finder.ts';
 import { finders } from './finders.ts';
 import { searchable } from './typed.ts';
 
@@ -52,9 +52,10 @@ type SearchGroup = z.output<typeof groupJson> & {
   list: string | undefined;
 };
 
-export function searchRoutes(parts: AdminParts) {
+/** @param ofResources finders of the resources with stored records */
+export function searchRoutes(parts: AdminParts, ofResources: readonly Finder[]) {
   const { pages, publicUrl } = parts;
-  const kinds = finders(parts);
+  const kinds = finders(parts, ofResources);
   const address = (q: string) => `${publicUrl.basePath}/admin/search?q=${encodeURIComponent(q)}`;
 
   const search = async (q: string): Promise<SearchGroup[]> => {
@@ -93,7 +94,7 @@ export function searchRoutes(parts: AdminParts) {
     res.redirect(303, address(searchable(formField(req.body, 'search') ?? '')));
 
   /** As `submit`, for the search and the filters of one list: leads to the list with the fields that are set. */
-  const narrow: RequestHandler = (req, res) => {
+  const submitList: RequestHandler = (req, res) => {
     const list = adminPath(formField(req.body, 'list'), publicUrl);
     if (list === undefined) throw unknownList();
     const { _csrf, list: _list, ...fields } = req.body as Record<string, unknown>;
@@ -107,7 +108,7 @@ export function searchRoutes(parts: AdminParts) {
   return {
     page: results.handler,
     submit,
-    narrow,
+    submitList,
     api: operation(
       {
         summary: 'Search users, connected apps, connections, sessions, tokens, sign-ins, audit entries and more',

@@ -1,20 +1,17 @@
-/** Service accounts in the administration: their platform API tokens are entered here, and never shown again. */
+/** Service accounts in the administration: an API token is tried on its platform, sealed, and never shown again. */
+import type { Request } from 'express';
 import { z } from 'zod';
+import { AppError } from '../../../shared/errors.ts';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
+import { isoTime } from '../../../shared/time.ts';
+import type { ThreadApp } from '../../connected-apps/current-apps.ts';
+import { newServiceAccountId, type ServiceAccount, type TokenCheck } from '../../relay/service-account.ts';
+import type { Columns } from '../columns.ts';
+import { givenName, secretAge } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
-import { serviceAccountChanges } from './changes.ts';
-import {
-  type AccountView,
-  accountColumns,
-  accountJson,
-  accountView,
-  apiToken,
-  changedAccount,
-  newAccount,
-} from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -22,30 +19,87 @@ declare module '../../../shared/pages/page-data.ts' {
       accounts: readonly AccountView[];
       apps: readonly { id: string; name: string }[];
     };
-    'admin/service-accounts/new': AdminPageData & {
+    'admin/service-accounts/form': AdminPageData & {
+      /** Whose API token is replaced; undefined for a new one, which belongs to one of `apps`. */
+      account: AccountView | undefined;
       apps: readonly { id: string; name: string }[];
-      form: FormView<typeof newForm>;
-    };
-    'admin/service-accounts/token': AdminPageData & {
-      account: AccountView;
-      form: FormView<typeof replacementForm>;
+      form: AccountForm;
     };
   }
 }
 
+const apiToken = z.string().regex(/^[!-~]{8,4096}$/, 'Give the API token as the platform showed it, without blanks.');
+
+const newAccount = z.strictObject({ name: givenName, app: z.string().max(40), apiToken });
+const changedAccount = z.strictObject({
+  name: givenName,
+  app: z.string().max(40).optional().describe('cannot be changed: another app needs another service account'),
+  apiToken: apiToken.optional().describe('left out: the stored one stays'),
+  version: z.int(),
+});
+
+const accountJson = z.object({
+  id: z.string(),
+  version: z.int(),
+  name: z.string(),
+  app: z.string(),
+  createdAt: z.iso.datetime(),
+  tokenSetAt: z.iso.datetime().describe('when its API token was entered'),
+});
+
+type AccountView = z.output<typeof accountJson>;
+
+function accountView({ id, version, name, app, createdAt, tokenSetAt }: ServiceAccount): AccountView {
+  return { id, version, name, app, createdAt: isoTime(createdAt), tokenSetAt: isoTime(tokenSetAt) };
+}
+
+/** @param appNameOf the name of the account's app */
+const accountColumns = (appNameOf: (account: AccountView) => string, clock: () => number): Columns<AccountView> => [
+  { name: 'Name', width: 'wide', csv: ({ name }) => name, cell: ({ name }) => ({ text: name }) },
+  { name: 'App', cell: (account) => ({ text: appNameOf(account) }) },
+  {
+    name: 'ID',
+    width: 'id',
+    isWideOnly: true,
+    csv: ({ id }) => id,
+    cell: ({ id }) => ({ id, of: 'account ID' }),
+  },
+  {
+    name: 'Created',
+    width: 'time',
+    label: 'Created',
+    sorted: 'always',
+    csv: ({ createdAt }) => createdAt,
+    cell: ({ createdAt }) => ({ time: createdAt }),
+  },
+  {
+    name: 'API token set',
+    width: 'states',
+    label: 'API token set',
+    csv: ({ tokenSetAt }) => tokenSetAt,
+    cell: ({ tokenSetAt }) => ({
+      time: tokenSetAt,
+      remark: secretAge({ setAt: tokenSetAt }, clock()).isOld ? 'Old' : undefined,
+    }),
+  },
+  // The export has it last.
+  { name: 'App', csv: appNameOf },
+];
+
 const newForm = z.object({ ...newAccount.shape, apiToken: apiToken.trim() });
 const replacementForm = newForm.pick({ apiToken: true });
 
-const EMPTY_FORM: FormView<typeof newForm> = { values: { name: '', app: '', apiToken: '' }, faults: [] };
-const NO_TOKEN: FormView<typeof replacementForm> = { values: { apiToken: '' }, faults: [] };
+type AccountForm = FormView<typeof newForm> | FormView<typeof replacementForm>;
+const EMPTY_FORM: AccountForm = { values: { name: '', app: '', apiToken: '' }, faults: [] };
 
 export function serviceAccountRoutes(parts: AdminParts) {
   const { relay, pages, clock } = parts;
+  const { accounts } = relay;
   const { apps } = parts.connectedApps;
 
   const resource = createResource(parts, {
     name: 'service account',
-    records: relay.accounts,
+    records: accounts,
     nameOf: ({ name }) => name,
     textsOf: ({ id, name, app }) => [id, name, app],
     filters: {
@@ -57,12 +111,40 @@ export function serviceAccountRoutes(parts: AdminParts) {
     schema: accountJson,
     toJson: accountView,
   });
-  const { create, change } = serviceAccountChanges({
-    resource,
-    accounts: relay.accounts,
-    apps,
-    check: relay.checkApiToken,
-  });
+
+  const appOf = (id: string): ThreadApp => {
+    const app = apps.threadApps().find((one) => one.id === id);
+    if (app) return app;
+    throw fault('#/app', 'unknown_app', 'There is no connected app with this id that serves threads.');
+  };
+
+  /** The token, and the platform that accepted it: the token is sent to no other. */
+  const tried = async (app: ThreadApp, token: string) => {
+    const outcome = await relay.checkApiToken(app, token);
+    if (outcome !== 'accepted') throw fault('#/apiToken', outcome, CHECK_WORDS[outcome]);
+    return { apiToken: token, platform: new URL(app.apiBaseUrl).origin };
+  };
+
+  const create = async (req: Request, wanted: z.output<typeof newAccount>) => {
+    const { name, app } = wanted;
+    const { apiToken: token, platform } = await tried(appOf(app), wanted.apiToken);
+    const id = newServiceAccountId();
+    const work = () => accounts.create({ id, name, app, apiToken: token, platform });
+    return { item: await resource.audited(req, 'service_account.created', { id, name }, work, { app }) };
+  };
+
+  /** @throws AppError `version_conflict` */
+  const change = async (req: Request, wanted: z.output<typeof changedAccount>) => {
+    const { name, version } = wanted;
+    const account = await resource.find(req);
+    if (wanted.app !== undefined && wanted.app !== account.app) {
+      throw fault('#/app', 'fixed', 'Make another service account for another app.');
+    }
+    const entered = wanted.apiToken === undefined ? undefined : await tried(appOf(account.app), wanted.apiToken);
+    const facts = { name, tokenReplaced: entered !== undefined };
+    const work = () => accounts.change(account.id, version, { name, entered });
+    return { item: await resource.audited(req, 'service_account.changed', account, work, facts) };
+  };
 
   const removal = resource.removal({
     summary: 'Delete a service account and its API token',
@@ -70,7 +152,7 @@ export function serviceAccountRoutes(parts: AdminParts) {
     verb: 'Delete',
     consequences: ['Relay calls for it are refused. Its API token is deleted here and stays valid on the platform.'],
     notice: (count) => `${count === 1 ? 'Service account' : `${count} service accounts`} deleted, with the API token.`,
-    work: relay.accounts.remove,
+    work: accounts.remove,
   });
 
   const choices = () => apps.threadApps().map(({ id, name }) => ({ id, name }));
@@ -81,26 +163,20 @@ export function serviceAccountRoutes(parts: AdminParts) {
     return found && { title: 'Service accounts', accounts: found.items, list: found.list, apps: choices() };
   });
 
-  const newPage = pages.page(
-    'admin/service-accounts/new',
-    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newForm>>) => {
-      return { title: 'Create service account', faults: form.faults, apps: choices(), form };
-    },
-  );
-
-  const replacement = pages.page(
-    'admin/service-accounts/token',
-    async ({ req, form = NO_TOKEN }: PageRequest<FormView<typeof replacementForm>>) => {
-      const account = accountView(await resource.find(req));
-      return { title: 'Replace API token', faults: form.faults, account, form };
+  const formPage = pages.page(
+    'admin/service-accounts/form',
+    async ({ req, form = EMPTY_FORM }: PageRequest<AccountForm>) => {
+      const account = req.params.id === undefined ? undefined : accountView(await resource.find(req));
+      const title = account ? 'Replace API token' : 'Create service account';
+      return { title, faults: form.faults, account, apps: choices(), form };
     },
   );
 
   return {
     page: list.handler,
-    newPage: newPage.handler,
+    newPage: formPage.handler,
 
-    createByForm: formHandler({
+    createByForm: formHandler<typeof newForm>({
       pages,
       schema: newForm,
       secrets: ['apiToken'],
@@ -108,11 +184,11 @@ export function serviceAccountRoutes(parts: AdminParts) {
         await create(req, wanted);
         return { url: resource.home, flash: { notice: CREATED } };
       },
-      show: newPage.show,
+      show: formPage.show,
     }),
 
-    replacePage: replacement.handler,
-    replaceByForm: formHandler({
+    replacePage: formPage.handler,
+    replaceByForm: formHandler<typeof replacementForm>({
       pages,
       schema: replacementForm,
       secrets: ['apiToken'],
@@ -121,12 +197,13 @@ export function serviceAccountRoutes(parts: AdminParts) {
         await change(req, { name, version, apiToken: entered.apiToken });
         return { url: resource.home, flash: { notice: REPLACED } };
       },
-      show: replacement.show,
+      show: formPage.show,
     }),
 
     askRemove: removal.ask,
     removeByForm: removal.byForm,
 
+    finder: resource.finder,
     list: resource.list,
     one: resource.one,
     create: resource.create({
@@ -148,3 +225,13 @@ const CREATED: Notice = {
   text: 'The platform accepted the API token. It is saved and never shown again.',
 };
 const REPLACED: Notice = { tone: 'success', text: 'The new API token is saved, and used from now on.' };
+
+const CHECK_WORDS: Record<Exclude<TokenCheck, 'accepted'>, string> = {
+  refused: 'The platform does not accept this API token. Copy it again, or create a new one there.',
+  unreachable:
+    'The platform could not be asked about this API token. Try again, and check the API base URL of the app.',
+};
+
+function fault(pointer: string, rule: string, detail: string): AppError {
+  return new AppError('invalid_request', { detail, faults: [{ pointer, rule, detail }] });
+}

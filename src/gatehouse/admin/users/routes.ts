@@ -8,13 +8,14 @@ import type { AuditEvent } from '../../audit/kinds.ts';
 import { disconnectedFields, disconnectedJson } from '../../grants/connection-view.ts';
 import type { User } from '../../users/user-store.ts';
 import { audited } from '../change.ts';
-import { confirmation, type Question } from '../confirmation.ts';
+import { confirmation } from '../confirmation.ts';
 import {
   CONNECTION_COLUMNS_OF_USER,
   type ConnectionRow,
   connectionJson,
   connectionView,
   type NamedRevocation,
+  REVOCATION_COLUMNS_OF_USER,
   revocationJson,
   revocationView,
 } from '../connections/view.ts';
@@ -25,6 +26,7 @@ import { throwUnknown } from '../resource.ts';
 import { type OwnedSession, SESSION_COLUMNS_OF_USER, sessionJson, sessionView, withOwn } from '../sessions/view.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
+import { type AskedChange, questionOf } from './questions.ts';
 import { displayName, USER_COLUMNS, type UserRow, type UserView, userJson, userView } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
@@ -40,6 +42,7 @@ declare module '../../../shared/pages/page-data.ts' {
       /** Where a user sees their connection to an app, up to the app's id. */
       connectionsUrl: string;
       revocations: readonly NamedRevocation[];
+      revocationColumns: typeof REVOCATION_COLUMNS_OF_USER;
       /** The administrator looks at their own account. */
       own: boolean;
     };
@@ -59,7 +62,7 @@ const deletedJson = z.object({
     .describe('the response of the provider of each'),
 });
 
-type Change = 'sign-out' | 'disable' | 'enable' | 'delete';
+type Change = AskedChange | 'enable';
 
 const DONE: Record<Change, string> = {
   'sign-out': 'Signed out everywhere. Pages that are open in those browsers stop working at once.',
@@ -145,19 +148,20 @@ export function userRoutes(parts: AdminParts) {
       connectionColumns: CONNECTION_COLUMNS_OF_USER,
       connectionsUrl: `${publicUrl.href}/connections/`,
       revocations: all.pendingRevocations.map((pending) => ({ ...pending, appName: apps.find(pending.app)?.name })),
+      revocationColumns: REVOCATION_COLUMNS_OF_USER,
       own: isOwn(req, user),
     };
   });
 
   /** Each change asks first, except enabling: it takes nothing away. */
-  const asked = (wanted: Exclude<Change, 'enable'>) =>
+  const asked = (wanted: AskedChange) =>
     confirmation(parts, {
       menuPath: 'users',
       find,
       home: ({ id }) => `users/${id}`,
       async ask(user, req) {
-        const question = questionOf(wanted, user, wanted === 'delete' ? await connections.list(user.id) : []);
-        return { ...question, own: isOwn(req, user) ? OWN[wanted] : undefined };
+        const { length } = wanted === 'delete' ? await connections.list(user.id) : [];
+        return questionOf(wanted, user, { isOwn: isOwn(req, user), connections: length });
       },
       async work(req) {
         const { user } = await changes[wanted](req);
@@ -215,38 +219,5 @@ export function userRoutes(parts: AdminParts) {
         return { id: user.id, connections: result.map((ended) => ({ app: ended.app, ...disconnectedJson(ended) })) };
       },
     ),
-  };
-}
-
-const OWN = {
-  'sign-out': 'This is your own account: you will be signed out.',
-  disable:
-    'This is your own account. You will be signed out, and cannot sign in until another administrator enables you.',
-  delete: 'This is your own account: you will be signed out.',
-};
-
-function questionOf(wanted: Exclude<Change, 'enable'>, user: User, connected: readonly unknown[]): Question {
-  const name = displayName(user) ?? user.subject;
-  if (wanted === 'sign-out') {
-    const consequences = ['All sessions of this user end at once. They can sign in again.'];
-    return { action: 'Sign out', name, consequences, verb: 'Sign out everywhere' };
-  }
-  if (wanted === 'disable') {
-    const consequences = [
-      'All sessions of this user end, services can no longer act for them, and they cannot sign in.',
-      'Connections stay as they are. You can enable the user again.',
-    ];
-    return { action: 'Disable', name, consequences, verb: 'Disable user' };
-  }
-  const count = connected.length;
-  return {
-    action: 'Delete all data about',
-    name,
-    consequences: [
-      `This revokes and deletes ${count} connection${count === 1 ? '' : 's'}, ends every session, and deletes the name, the e-mail address and the sign-in records. It cannot be undone.`,
-      'Audit entries stay until they expire. If the provider still admits this user, they can sign in again as a new user. To prevent that, disable the user instead.',
-    ],
-    verb: 'Delete user',
-    typed: user.email ?? name,
   };
 }

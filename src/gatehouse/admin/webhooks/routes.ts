@@ -3,10 +3,12 @@ import { z } from 'zod';
 import { type FormView, formHandler, recordVersion, ticked } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { WEBHOOK_EVENTS, type Webhook } from '../../webhooks/webhook-store.ts';
+import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { rotationForm } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
+import { findByText } from '../search/finder.ts';
 import { hostOf, webhookChanges } from './changes.ts';
 import { type MessageRow, WEBHOOK_COLUMNS, type WebhookRow } from './columns.ts';
 import { webhookMessageRoutes } from './messages.ts';
@@ -24,6 +26,12 @@ declare module '../../../shared/pages/page-data.ts' {
       form: FormView<typeof changeForm>;
       rotation: FormView<typeof rotationForm>;
     };
+  }
+}
+
+declare module '../parts.ts' {
+  interface AdminModules {
+    webhooks: Webhooks;
   }
 }
 
@@ -152,6 +160,15 @@ export function webhookRoutes(parts: AdminParts) {
 
     messages,
 
+    finder: {
+      ...resource.finder,
+      // Without their health, which the search does not need.
+      find: findByText({
+        records: registered,
+        foundAs: ({ url }) => ({ name: url }),
+        pathOf: (id) => `/admin/webhooks/${id}`,
+      }),
+    },
     list: resource.list,
     one: resource.one,
     create: resource.create({
