@@ -22,8 +22,8 @@ import { createPages, type Pages } from '../shared/pages/pages.ts';
 import { BIN_SERVICE_VIEWS } from '../shared/pages/views.ts';
 import { createProvider } from '../shared/provider/provider.ts';
 import { createSessionStore } from '../shared/sessions/sessions.ts';
-import { startChores } from '../shared/storage/chore.ts';
 import { storageProbe } from '../shared/storage/probe.ts';
+import { startScheduledTasks } from '../shared/storage/scheduled-task.ts';
 import { createSealer, type Sealer } from '../shared/storage/sealed.ts';
 import { createSealedJson } from '../shared/storage/sealed-json.ts';
 import type { Store } from '../shared/storage/store.ts';
@@ -148,7 +148,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     onRefused: (refused) => logger.info(refused, 'look-up refused'),
     pages: { isPage, listener: app },
   });
-  const chores = startChores({ store, random: Math.random, chores: sessions.chores });
+  const scheduledTasks = startScheduledTasks({ store, random: Math.random, scheduledTasks: sessions.scheduledTasks });
   const storage = watchStorage({ probe: storageProbe(store, settings), events, monotonicClock });
   return {
     listener,
@@ -156,7 +156,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     health: createHealth({ storage, metrics, headers: flatDataHeaders(headers) }),
     async close() {
       await storage.close();
-      await chores.close();
+      await scheduledTasks.close();
       await limits.close();
       await outbound.close();
     },

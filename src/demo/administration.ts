@@ -24,7 +24,12 @@ const DELIVERIES_MS = PAUSES_SECONDS.map((_pause, at) =>
 );
 
 /** @returns plans a change by the administrator with its entry in the audit trail; `make` makes it and returns what the entry names */
-export function changesOf({ rooms, timeline, now, sandbox }: Pick<Scene, 'rooms' | 'timeline' | 'now' | 'sandbox'>) {
+export function changesOf({
+  modules,
+  timeline,
+  now,
+  sandbox,
+}: Pick<Scene, 'modules' | 'timeline' | 'now' | 'sandbox'>) {
   const { id } = userOf({ sandbox }, ADMINISTRATOR);
   const by = {
     actor: { kind: 'administrator', id, name: ADMINISTRATOR.login },
@@ -32,17 +37,17 @@ export function changesOf({ rooms, timeline, now, sandbox }: Pick<Scene, 'rooms'
   } as const;
   type Named = Pick<AuditEntry, 'target' | 'facts'>;
   return (daysAgo: number, event: AuditEntry['event'], make: () => Promise<Named> | Named): void =>
-    timeline.at(now - daysAgo * DAY_MS, async () => rooms.audit.note({ event, ...by, ...(await make()) }));
+    timeline.at(now - daysAgo * DAY_MS, async () => modules.audit.note({ event, ...by, ...(await make()) }));
 }
 
 /** @returns the id of the service account */
 export function planAdministration(scene: Scene): { serviceAccount: string } {
-  const { rooms, timeline, now, apps, sandbox } = scene;
+  const { modules, timeline, now, apps, sandbox } = scene;
   const change = changesOf(scene);
   const { platform, team } = apps;
   const register = (daysAgo: number, app: DemoApp, extras?: RegistrationExtras): void =>
     change(daysAgo, 'connected_app.created', async () => {
-      await rooms.apps.create(registrationOf(app, sandbox), app.clientSecret, extras);
+      await modules.apps.create(registrationOf(app, sandbox), app.clientSecret, extras);
       return { target: { kind: 'connected_app', id: app.id, name: app.name } };
     });
   // After the first visit of the administrator, and before those of all others.
@@ -52,20 +57,20 @@ export function planAdministration(scene: Scene): { serviceAccount: string } {
   change(27.5, 'service_account.created', async () => {
     const { name, token: apiToken } = REPORTS;
     const { origin } = new URL(sandbox.platformUrl);
-    await rooms.serviceAccounts.create({ id: serviceAccount, name, app: platform.id, apiToken, platform: origin });
+    await modules.serviceAccounts.create({ id: serviceAccount, name, app: platform.id, apiToken, platform: origin });
     return { target: { kind: 'service_account', id: serviceAccount, name } };
   });
   for (const { name, scope, days, validDays } of ADMIN_TOKENS) {
     const id = newOpaqueTokenId();
     const expiresAt = now + (validDays - days) * DAY_MS;
     change(days, 'admin_token.created', async () => {
-      await rooms.adminTokens.create({ id, name, scope, expiresAt });
+      await modules.adminTokens.create({ id, name, scope, expiresAt });
       return { target: { kind: 'admin_token', id, name }, facts: { scope, expiresAt: isoTime(expiresAt) } };
     });
   }
   const { id, email } = userOf(scene, DISABLED);
   change(5.9, 'user.disabled', async () => {
-    await rooms.users.setDisabled(id, true);
+    await modules.users.setDisabled(id, true);
     return { target: { kind: 'user', id, name: email } };
   });
   for (const days of WEEKLY) {
@@ -74,7 +79,7 @@ export function planAdministration(scene: Scene): { serviceAccount: string } {
       actor: { kind: 'operator' },
       facts: { items: 9_400 - days * 120 },
     } as const;
-    timeline.at(now - days * DAY_MS, () => rooms.audit.note(backup));
+    timeline.at(now - days * DAY_MS, () => modules.audit.note(backup));
     const target = { kind: 'connected_app', id: platform.id, name: platform.name };
     change(days + 0.2, 'connected_app.checked', () => ({ target }));
   }
@@ -83,7 +88,7 @@ export function planAdministration(scene: Scene): { serviceAccount: string } {
 }
 
 function planWebhooks(scene: Scene): void {
-  const { rooms, receivers } = scene;
+  const { modules, receivers } = scene;
   const change = changesOf(scene);
   for (const [url, days] of [
     [receivers.working, 26],
@@ -91,23 +96,23 @@ function planWebhooks(scene: Scene): void {
   ] as const) {
     const id = newWebhookId();
     change(days, 'webhook.created', async () => {
-      await rooms.webhooks.registered.create(id, { url, events: WEBHOOK_EVENTS, enabled: true });
+      await modules.webhooks.registered.create(id, { url, events: WEBHOOK_EVENTS, enabled: true });
       return { target: { kind: 'webhook', id }, facts: { host: new URL(url).host } };
     });
   }
-  rooms.events.listen({
+  modules.events.listen({
     connectionMade: () => planDeliveries(scene),
     connectionBroken: () => planDeliveries(scene),
   });
 }
 
 /** Delivers what was just announced, and repeats it as Gatehouse would. */
-function planDeliveries({ rooms, timeline }: Scene): void {
+function planDeliveries({ modules, timeline }: Scene): void {
   const now = timeline.clock();
   for (const milliseconds of DELIVERIES_MS) {
     timeline.at(now + milliseconds, async () => {
-      await rooms.webhooks.messages.settle();
-      await rooms.webhooks.messages.deliver();
+      await modules.webhooks.messages.settle();
+      await modules.webhooks.messages.deliver();
     });
   }
 }

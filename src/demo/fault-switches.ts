@@ -22,7 +22,7 @@ export const SWITCHES = {
     users: ['chiara.romano'],
     words:
       'The access token has expired, and every endpoint of the provider responds with 503. Gatehouse keeps the connection. Once the provider works again, it refreshes after a pause of about 30 seconds.',
-    see: { path: 'admin/connections?health=in_doubt', words: 'Unverified connections' },
+    see: { path: 'admin/connections?health=unverified', words: 'Unverified connections' },
   },
   keys: {
     title: 'The provider rotates its keys',

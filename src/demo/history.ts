@@ -1,5 +1,5 @@
 /**
- * The demo's history: 30 days of people, services and administration, written by the same rooms that write it in Gatehouse, on
+ * The demo's history: 30 days of people, services and administration, written by the same modules that write it in Gatehouse, on
  * a clock that moves through these days. It is the same at every start, apart from keys and ids that are drawn by the system.
  */
 
@@ -8,10 +8,10 @@ import { createSqliteStore } from '../shared/storage/sqlite/store.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 import { planAdministration } from './administration.ts';
+import { openModules } from './modules.ts';
 import { PEOPLE } from './people.ts';
 import { createRandom } from './random.ts';
 import { planServices } from './relay-calls.ts';
-import { openRooms } from './rooms.ts';
 import type { Scene } from './scene.ts';
 import { createTimeline, DAYS, isWeekend, isWorkingHour, startOfDay, startOfHour } from './timeline.ts';
 import { type PlannedVisits, planVisits, userOf } from './visits.ts';
@@ -30,8 +30,8 @@ export async function writeHistory(
   const timeline = createTimeline(now);
   const { clock } = timeline;
   const receive = (url: string) => (url === receivers.failing && now - clock() < FAILING_SINCE_MS ? 503 : 204);
-  const rooms = await openRooms({ storage, config, clock, random: random.next, receive });
-  const scene: Scene = { rooms, timeline, random, now, sandbox, apps, receivers, outage: outageBefore(now) };
+  const modules = await openModules({ storage, config, clock, random: random.next, receive });
+  const scene: Scene = { modules, timeline, random, now, sandbox, apps, receivers, outage: outageBefore(now) };
   const visits = planVisits(scene);
   const { serviceAccount } = planAdministration(scene);
   planServices(scene, serviceAccount);
@@ -39,7 +39,7 @@ export async function writeHistory(
   await timeline.play();
   await visits.storeConnections();
   await writeLookUps(scene);
-  await rooms.close();
+  await modules.close();
   await store.close();
 }
 
@@ -57,34 +57,34 @@ function planRefreshes(
   { connected, idOf }: Pick<PlannedVisits, 'connected' | 'idOf'>,
   checksPerHour: number,
 ): void {
-  const { rooms, timeline, random, now, outage, apps } = scene;
+  const { modules, timeline, random, now, outage, apps } = scene;
   const app = apps.platform.id;
   for (let hour = startOfHour(now - DAYS * DAY_MS); hour < now; hour += HOUR_MS) {
     const share = (isWorkingHour(hour) ? 1.1 : 1) * Math.min(1, (now - hour) / HOUR_MS);
     timeline.at(hour, () => {
       const count = connected.size * checksPerHour * share * random.between(0.97, 1.03);
       // Thousands of events would cost too much: only the tally counts them.
-      for (let one = 0; one < count; one += 1) rooms.audit.tallies.count('refresh.done');
+      for (let one = 0; one < count; one += 1) modules.audit.tallies.count('refresh.done');
     });
   }
   for (let at = outage.from; at < outage.to; at += random.whole(60_000, 180_000)) {
     const person = random.pick(PEOPLE.map((one) => [one, 1]));
     const of = { userId: userOf(scene, person).id, app, connection: idOf(person.login, apps.platform) };
-    timeline.at(at, () => rooms.events.refreshEnded({ ...of, outcome: 'unavailable', reason: 'status' }));
+    timeline.at(at, () => modules.events.refreshEnded({ ...of, outcome: 'unavailable', reason: 'status' }));
   }
 }
 
 /** Look-ups of this month. */
-async function writeLookUps({ rooms, random, now }: Scene): Promise<void> {
+async function writeLookUps({ modules, random, now }: Scene): Promise<void> {
   const days = new Date(now).getUTCDate();
-  const { lookedUp, cacheRead, serviceResponded } = rooms.binTally;
+  const { lookedUp, cacheRead, serviceResponded } = modules.binTally;
   const counts = { dataset: 61, cache: 9, service: 3, rules: 2, bin_not_found: 1 } as const;
   for (const [outcome, aDay] of Object.entries(counts) as [keyof typeof counts, number][]) {
     const count = Math.round(aDay * days * random.between(0.9, 1.1));
     lookedUp(outcome, count);
     for (let one = 0; one < count; one += 1) {
       if (outcome === 'cache' || outcome === 'service') cacheRead(outcome === 'cache');
-      if (outcome === 'service') await rooms.binQuota?.reserve({ kind: 'operator' });
+      if (outcome === 'service') await modules.binQuota?.reserve({ kind: 'operator' });
     }
   }
   serviceResponded(undefined);

@@ -9,7 +9,7 @@ import type { Scene } from './scene.ts';
 import { hourOf, isWeekend, startOfHour } from './timeline.ts';
 import { userOf } from './visits.ts';
 
-type Wanted = Parameters<Scene['rooms']['relayTokens']['create']>[1];
+type Wanted = Parameters<Scene['modules']['relayTokens']['create']>[1];
 
 interface Service extends Pick<Wanted, 'scopes' | 'apps' | 'users'>, Partial<Pick<Wanted, 'assertUser' | 'networks'>> {
   name: string;
@@ -79,7 +79,7 @@ export function planServices(scene: Scene, serviceAccount: string): void {
     const id = newOpaqueTokenId();
     const expiresAt = scene.now + (validDays - days) * DAY_MS;
     change(days, 'relay_token.created', async () => {
-      await scene.rooms.relayTokens.create(id, { ...BARE_POLICY, ...policy, name, expiresAt });
+      await scene.modules.relayTokens.create(id, { ...BARE_POLICY, ...policy, name, expiresAt });
       const facts = { scopes: policy.scopes, expiresAt: isoTime(expiresAt) };
       return { target: { kind: 'relay_token', id, name }, facts };
     });
@@ -90,7 +90,7 @@ export function planServices(scene: Scene, serviceAccount: string): void {
 }
 
 function planCalls(
-  { rooms, timeline, random, now, apps, outage }: Scene,
+  { modules, timeline, random, now, apps, outage }: Scene,
   { days, hours, weekend, calls, address }: Service,
   {
     token,
@@ -105,29 +105,30 @@ function planCalls(
     const isDown = hour + HOUR_MS > outage.from && hour < outage.to;
     const note = (result: UseResult, count: number) => {
       const about = { token, route: 'threads:read', app: apps.platform.id, address, ...subject } as const;
-      for (let call = 0; call < count; call += 1) rooms.relayUses.note({ ...about, result, requestId: random.hex(32) });
+      for (let call = 0; call < count; call += 1)
+        modules.relayUses.note({ ...about, result, requestId: random.hex(32) });
     };
     timeline.at(hour + random.whole(60_000, 3_000_000), () => {
       note('answered', Math.round(calls * random.between(0.6, 1.4)));
       note('failed', isDown ? random.whole(8, 30) : random.chance(0.12) ? random.whole(1, 3) : 0);
       if (random.chance(0.04)) note('users', random.whole(1, 4));
       // Earlier notes would be overwritten.
-      return now - hour < 4 * DAY_MS ? rooms.relayTokens.noteUse(token.id, address) : undefined;
+      return now - hour < 4 * DAY_MS ? modules.relayTokens.noteUse(token.id, address) : undefined;
     });
   }
 }
 
 function planLink(scene: Scene, { address, ...relayToken }: { id: string; name: string; address: string }): void {
-  const { rooms, timeline, now, apps } = scene;
+  const { modules, timeline, now, apps } = scene;
   const userId = userOf(scene, QUENTIN).id;
   const { id: app, scopes } = apps.team;
   timeline.at(now - LINK_AGE_MS, async () => {
     const wanted = { userId, app, scopes, returnUrl: undefined, relayToken };
-    const created = await rooms.connectLinks.create(wanted, async () => []);
+    const created = await modules.connectLinks.create(wanted, async () => []);
     if (!created) return;
     const { link } = created;
     const target = { kind: 'connect_link', id: link.id };
     const actor = { kind: 'relay_token', ...relayToken } as const;
-    rooms.audit.note({ event: 'connect_link.created', actor, target, userId, address, facts: { app, scopes } });
+    modules.audit.note({ event: 'connect_link.created', actor, target, userId, address, facts: { app, scopes } });
   });
 }

@@ -1,12 +1,12 @@
 /** What the plans of the demo's history share. */
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { DemoApps } from './apps.ts';
+import type { Modules } from './modules.ts';
 import type { Random } from './random.ts';
-import type { Rooms } from './rooms.ts';
 import type { Timeline } from './timeline.ts';
 
 export interface Scene {
-  rooms: Rooms;
+  modules: Modules;
   timeline: Timeline;
   random: Random;
   /** The start of the demo: milliseconds since the epoch, like every time in this folder. */

@@ -85,7 +85,7 @@ export interface PlannedVisits {
 
 /** Plans every visit. Call `storeConnections` once the timeline has been played. */
 export function planVisits(scene: Scene): PlannedVisits {
-  const { rooms, timeline, random, apps, now, outage } = scene;
+  const { modules, timeline, random, apps, now, outage } = scene;
   const connected = new Map<string, Connected>();
   const ids = new Map<string, string>();
   const idOf = (login: string, app: DemoApp): string => {
@@ -107,12 +107,12 @@ export function planVisits(scene: Scene): PlannedVisits {
     const outcome = at > outage.from && at < outage.to ? OUTAGE : planned;
 
     timeline.at(at, () =>
-      rooms.signIns.record(app.id, { ...about, reference }, async (log) => {
+      modules.signIns.record(app.id, { ...about, reference }, async (log) => {
         log.passed('started', app.id);
         log.learn({ purpose, ...(purpose === 'connect' && { user }) });
         log.passed('sent', redirectUri);
-        await rooms.store.write(log.beginSteps({ state, startedAt: at, redirectUri }));
-        rooms.events.signInStarted({ app: app.id, purpose, userId: undefined });
+        await modules.store.write(log.beginSteps({ state, startedAt: at, redirectUri }));
+        modules.events.signInStarted({ app: app.id, purpose, userId: undefined });
       }),
     );
     if (outcome === 'left') return;
@@ -134,14 +134,14 @@ export function planVisits(scene: Scene): PlannedVisits {
         log.passed('permitted');
         await beginSession(user, person, app, back);
         log.passed('session');
-        await rooms.users.noteSignIn(user);
+        await modules.users.noteSignIn(user);
       }
       connect(person, app, user, origin);
       log.passed('connection');
       await log.succeeded(purpose === 'sign_in' ? 'signed_in' : 'connected', user.id);
     };
     const info = { ...about, reference: outcome === 'signed_in' ? random.hex(8) : reference };
-    timeline.at(back, () => rooms.signIns.record(app.id, info, finish).catch(onlySignInError));
+    timeline.at(back, () => modules.signIns.record(app.id, info, finish).catch(onlySignInError));
   };
 
   /** Only sessions that still last are of interest. */
@@ -149,9 +149,9 @@ export function planVisits(scene: Scene): PlannedVisits {
     if (now - at > SESSION_HOURS * HOUR_MS) return;
     const id = random.hex(32);
     const data = { user, app: app.id, csrfToken: random.hex(32), browser, address };
-    await rooms.sessions.write(id, { ...data, providerSession: { issuedAt: at / 1_000 } } as SessionData);
+    await modules.sessions.write(id, { ...data, providerSession: { issuedAt: at / 1_000 } } as SessionData);
     for (let use = at; use < now; use += random.whole(14, 26) * 60_000) {
-      timeline.at(use, () => rooms.sessions.read(id, { extend: true }));
+      timeline.at(use, () => modules.sessions.read(id, { extend: true }));
     }
   };
 
@@ -162,7 +162,7 @@ export function planVisits(scene: Scene): PlannedVisits {
     connected.set(key, { person, app, first: before?.first ?? at, last: at });
     if (before) return;
     const connection = idOf(person.login, app);
-    rooms.events.connectionMade({ userId: user.id, app: app.id, connection, scopes: app.scopes, origin });
+    modules.events.connectionMade({ userId: user.id, app: app.id, connection, scopes: app.scopes, origin });
   };
 
   const visitsOf = (person: Person, { app = apps.platform, until = now } = {}): void => {
@@ -201,8 +201,8 @@ export function planVisits(scene: Scene): PlannedVisits {
     const userId = userOf(scene, { login, name: '' }).id;
     const facts = { userId, app: apps.platform.id, connection: idOf(login, apps.platform) };
     timeline.at(now - hoursAgo * HOUR_MS, () => {
-      rooms.events.refreshEnded({ ...facts, outcome: 'refused', reason: 'invalid_grant' });
-      rooms.events.connectionBroken({ ...facts, cause: 'grant_refused' });
+      modules.events.refreshEnded({ ...facts, outcome: 'refused', reason: 'invalid_grant' });
+      modules.events.connectionBroken({ ...facts, cause: 'grant_refused' });
     });
   }
 
@@ -238,13 +238,13 @@ export function planVisits(scene: Scene): PlannedVisits {
           rotates: true,
         };
         const ended = { now: obtainedAt, random: random.next(), reason: 'invalid_grant' };
-        await rooms.grants.save(broken ? withFailure(grant, 'reconnect_needed', 'grant_refused', ended) : grant, 0);
+        await modules.grants.save(broken ? withFailure(grant, 'reconnect_needed', 'grant_refused', ended) : grant, 0);
         timeline.moveTo(obtainedAt);
-        await rooms.grants.noteUse(user.id, app.id);
+        await modules.grants.noteUse(user.id, app.id);
       }
       timeline.moveTo(now);
       for (const { id } of Object.values(apps))
-        await rooms.observations.save(id, { refreshToken: true, expiresIn: true, rotates: true });
+        await modules.observations.save(id, { refreshToken: true, expiresIn: true, rotates: true });
     },
   };
 }

@@ -15,7 +15,7 @@ import { createProblemReferences } from '../shared/pages/problem-references.ts';
 import { GATEHOUSE_VIEWS } from '../shared/pages/views.ts';
 import type { ConnectedApp } from '../shared/provider/connected-app.ts';
 import { createSessions } from '../shared/sessions/sessions.ts';
-import { startChores } from '../shared/storage/chore.ts';
+import { startScheduledTasks } from '../shared/storage/scheduled-task.ts';
 import { createStorage } from '../shared/storage/storage.ts';
 import { createAdmin } from './admin/admin.ts';
 import { createAdminTokens } from './admin-tokens/admin-tokens.ts';
@@ -134,10 +134,10 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const apiDocs = createApiDocs(web);
   const app = createApp({ ...web, observability, admin, home, apiDocs });
 
-  const chores = [audit, connectedApps, grants, users, signInRecords, sessions, webhooks, keyRotation].flatMap(
-    (one) => one.chores,
+  const scheduledTasks = [audit, connectedApps, grants, users, signInRecords, sessions, webhooks, keyRotation].flatMap(
+    (one) => one.scheduledTasks,
   );
-  adopt(startChores({ store, random, chores }));
+  adopt(startScheduledTasks({ store, random, scheduledTasks }));
   const reload = createReload({
     initial: parts,
     storage,

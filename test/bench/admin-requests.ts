@@ -16,9 +16,9 @@ export function listRequests(users: number): string[] {
     users: ['', `after=${middle}`, ...searches, amongAddresses],
     sessions: ['', `after=${middle}`, `user=${someone.id}`, ...searches],
     connections: [
-      ...['', `after=${middle}`, `user=${someone.id}`, ...searches, 'q=a&app=calendar', 'q=anna&health=in_doubt'],
-      ...['app=platform', `app=calendar&after=${middle}`, 'app=none', 'health=reconnect_needed', 'health=in_doubt'],
-      ...['app=calendar&health=in_doubt', 'app=none&health=reconnect_needed', 'scopes=missing'],
+      ...['', `after=${middle}`, `user=${someone.id}`, ...searches, 'q=a&app=calendar', 'q=anna&health=unverified'],
+      ...['app=platform', `app=calendar&after=${middle}`, 'app=none', 'health=reconnect_needed', 'health=unverified'],
+      ...['app=calendar&health=unverified', 'app=none&health=reconnect_needed', 'scopes=missing'],
     ],
     revocations: [''],
     'sign-ins': [

@@ -32,7 +32,7 @@ export const LIFETIMES = { idleSeconds: 30 * 86_400, maxSeconds: 30 * 86_400 };
 const BATCH = 5_000;
 const AT_ONCE = 100;
 /** One in so many users. */
-const EVERY = { session: 10, secondApp: 10, auditEntry: 5, failed: 50, inDoubt: 97 };
+const EVERY = { session: 10, secondApp: 10, auditEntry: 5, failed: 50, isUnverified: 97 };
 /** The record of sign-ins keeps no more. */
 const MAX_SIGN_INS = 50_000;
 const SERVICES = 500;
@@ -184,7 +184,7 @@ function grantOf(n: number, app: ConnectedApp, now: number): Grant {
     cause: 'grant_refused',
     reason: 'invalid_grant',
   };
-  const doubtful: RefreshFailure = { ...failure, kind: 'in_doubt', cause: 'unclear_refusal' };
+  const doubtful: RefreshFailure = { ...failure, kind: 'unverified', cause: 'unclear_refusal' };
   return {
     ...{
       id: newConnectionId(),
@@ -197,7 +197,7 @@ function grantOf(n: number, app: ConnectedApp, now: number): Grant {
     scopes: ['openid', 'profile', 'email', 'offline_access'],
     account: { subject, name, email },
     ...{ obtainedAt: now, expiresAt: now + HOUR_MS, connectedAt: now, consentedAt: now },
-    failure: n % EVERY.failed === 0 ? broken : n % EVERY.inDoubt === 0 ? doubtful : undefined,
+    failure: n % EVERY.failed === 0 ? broken : n % EVERY.isUnverified === 0 ? doubtful : undefined,
     refresh: undefined,
   };
 }

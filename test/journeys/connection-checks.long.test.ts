@@ -93,7 +93,7 @@ test('R113 R41 a connection whose check fails in an outage is in doubt until the
   const { site, messages, page, connection, untilCheck } = await start();
   site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
   await untilCheck();
-  await until(async () => (await connection()).health === 'in_doubt');
+  await until(async () => (await connection()).health === 'unverified');
   expect(await connection()).toMatchObject({ cause: 'provider_unavailable' });
   await page.goto(`${site.url}/connections`);
   await page.getByText('Unverified').first().waitFor();
@@ -107,5 +107,5 @@ test('R113 R41 a connection whose check fails in an outage is in doubt until the
   expect(messages()).toEqual([]);
   expect(
     (await getJson((await signIn(site, 'admin@example.test')).agent, `${site.url}/admin/api/overview`)).json,
-  ).toMatchObject({ connections: { in_doubt: 0, reconnect_needed: 0 } });
+  ).toMatchObject({ connections: { unverified: 0, reconnect_needed: 0 } });
 });

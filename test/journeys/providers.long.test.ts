@@ -114,7 +114,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
       expire();
       const agent = await visit();
       expect((await getJson(agent, `${site.url}/threads/current?app=${id}`)).status).toBe(503);
-      expect(await state(agent)).toMatchObject({ health: 'in_doubt', cause: 'app_refused' });
+      expect(await state(agent)).toMatchObject({ health: 'unverified', cause: 'app_refused' });
     }
     simulator().acceptSecret();
     pass(60);
@@ -130,7 +130,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
       const agent = await visit();
       const { status, json } = await getJson(agent, `${site.url}/threads/current?app=${id}`);
       expect(json.connectUrl).toBe(`${site.url}/connections/${id}`);
-      expect(await health(agent)).toMatch(/^(in_doubt|reconnect_needed)$/);
+      expect(await health(agent)).toMatch(/^(unverified|reconnect_needed)$/);
       result.refusal = [...new Set([...result.refusal, `${status} \`${json.code}\``])];
       await press(agent, await connection(agent), /^Reconnect/);
       expect(await health(agent)).toBe('active');

@@ -15,7 +15,7 @@ import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
 import type { AdminPages } from './page.ts';
 
-/** What several resources take. The module that one of them administers stands there, as in `admin-tokens/routes.ts`. */
+/** What several resources take. A module that one of them administers is declared there (`admin-tokens/routes.ts`). */
 export interface AdminModules {
   storage: Storage;
   outbound: Outbound;

@@ -1,6 +1,6 @@
 /** Makes the audit trail, its queue of entries, and the tallies of the overview. */
 import type { EventSource } from '../../shared/observability/events.ts';
-import type { Chore } from '../../shared/storage/chore.ts';
+import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { HOUR_MS } from '../../shared/time.ts';
 import { auditedEvents } from './audited-events.ts';
@@ -13,7 +13,7 @@ export interface Audit {
   trail: AuditTrail;
   note: AuditNotes['note'];
   tallies: Tallies;
-  chores: readonly Chore[];
+  scheduledTasks: readonly ScheduledTask[];
   /** Stores the queued entries and counts. */
   close(): Promise<void>;
 }
@@ -34,12 +34,14 @@ export async function createAudit(parts: {
   events.listen(auditedEvents(notes.note));
   events.listen(talliedEvents(tallies));
   if (storage.wasEmpty) await trail.append({ event: 'storage.found_empty', actor: { kind: 'system' } });
-  const chores: readonly Chore[] = [{ name: 'trim-audit', everyMilliseconds: HOUR_MS, work: trail.trim }];
+  const scheduledTasks: readonly ScheduledTask[] = [
+    { name: 'trim-audit', everyMilliseconds: HOUR_MS, work: trail.trim },
+  ];
   return {
     trail,
     note: notes.note,
     tallies,
-    chores,
+    scheduledTasks,
     async close() {
       await Promise.all([notes.settle(), tallies.close()]);
     },

@@ -3,7 +3,7 @@ import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { createProvider, type ProviderParts } from '../../shared/provider/provider.ts';
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
-import type { Chore } from '../../shared/storage/chore.ts';
+import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { type AppRegistry, createAppRegistry } from './app-registry.ts';
@@ -26,7 +26,7 @@ export interface ConnectedApps {
   /** The doctor. */
   check: AppCheck;
   checks: ScheduledChecks;
-  chores: readonly Chore[];
+  scheduledTasks: readonly ScheduledTask[];
   readProviderFacts: ReadProviderFacts;
   /** Has the metadata of every provider read again before its next use. */
   readMetadataAgain(): void;
@@ -75,7 +75,7 @@ export async function createConnectedApps(
     verifyLogoutToken: (app, token) => verifyLogoutToken(jwts, app, token),
     check,
     checks,
-    chores: checks.chores,
+    scheduledTasks: checks.scheduledTasks,
     readProviderFacts: createProviderFacts({ metadata, examine: outbound.examine }),
     readMetadataAgain: metadata.doubtAll,
     registration: createDynamicRegistration({ outbound }),

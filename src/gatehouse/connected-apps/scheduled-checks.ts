@@ -2,8 +2,8 @@
 import { createFairPool } from '../../shared/fair-pool.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
-import type { Chore, ChoreTurn } from '../../shared/storage/chore.ts';
 import { keys } from '../../shared/storage/keys.ts';
+import type { ScheduledTask, TaskTurn } from '../../shared/storage/scheduled-task.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_SECONDS } from '../../shared/time.ts';
 import type { AppCheck } from './check.ts';
@@ -22,7 +22,7 @@ export interface ScheduledChecks {
   /** Checks an app now, and keeps the result. */
   run(app: ConnectedApp): Promise<LastCheck>;
   forget(appId: string): Promise<unknown>;
-  chores: readonly Chore[];
+  scheduledTasks: readonly ScheduledTask[];
 }
 
 /** An app is due after this part of the interval: the rest is for delays. */
@@ -71,12 +71,12 @@ export function createScheduledChecks(parts: {
     events?.appCheckChanged({ app: app.id, name: app.name, problems });
   };
 
-  const work = async (turn: ChoreTurn): Promise<void> => {
+  const work = async (turn: TaskTurn): Promise<void> => {
     if (clock() < firstAt) return;
     const pool = createFairPool({ places: PLACES, share: 1 });
     for (const app of apps.list().filter(({ disabled }) => !disabled)) {
       pool.add(app.id, async () => {
-        // A shutdown waits for the chore.
+        // A shutdown waits for the scheduled task.
         if (!turn.isOver()) await runIfDue(app);
         return true;
       });
@@ -85,13 +85,14 @@ export function createScheduledChecks(parts: {
   };
 
   const everyMilliseconds = Math.max(PAUSE_MS.min, Math.min(PAUSE_MS.max, intervalMs / 8));
-  const chores: readonly Chore[] = seconds === 0 ? [] : [{ name: 'check-apps', everyMilliseconds, work }];
+  const scheduledTasks: readonly ScheduledTask[] =
+    seconds === 0 ? [] : [{ name: 'check-apps', everyMilliseconds, work }];
 
   return {
     read,
     run,
     forget: (appId) => store.write([{ delete: keys.appCheck(appId) }]),
-    chores,
+    scheduledTasks,
   };
 }
 

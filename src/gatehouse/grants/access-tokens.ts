@@ -32,8 +32,8 @@ export type TokenResult =
     }
   | { kind: 'not_connected' }
   | { kind: 'reconnect_needed'; cause: FailureCause }
-  /** `inDoubt`: as the connection's health says. */
-  | { kind: 'unavailable'; cause: FailureCause; inDoubt: boolean; retryAfterSeconds: number };
+  /** `isUnverified`: as the connection's health says. */
+  | { kind: 'unavailable'; cause: FailureCause; isUnverified: boolean; retryAfterSeconds: number };
 
 /** The platform refused a token that was just refreshed. */
 type StillRefused = { kind: 'still_refused' };
@@ -149,7 +149,7 @@ function resultOf(stored: StoredGrant | undefined, now: number): TokenResult {
   }
   // Without a failure, another process is still refreshing it.
   if (!grant.failure) {
-    return { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 5 };
+    return { kind: 'unavailable', cause: 'provider_unavailable', isUnverified: false, retryAfterSeconds: 5 };
   }
   return resultOfFailure(grant, grant.failure, now);
 }
@@ -166,6 +166,11 @@ function resultAfterRefusal(
 
 function resultOfFailure(grant: Grant, { kind, cause, retryAt }: RefreshFailure, now: number): TokenResult {
   if (kind === 'reconnect_needed' || cause === 'access_token_refused') return { kind: 'reconnect_needed', cause };
-  const inDoubt = healthOf(grant, now) === 'in_doubt';
-  return { kind: 'unavailable', cause, inDoubt, retryAfterSeconds: Math.max(1, Math.ceil((retryAt - now) / 1000)) };
+  const isUnverified = healthOf(grant, now) === 'unverified';
+  return {
+    kind: 'unavailable',
+    cause,
+    isUnverified,
+    retryAfterSeconds: Math.max(1, Math.ceil((retryAt - now) / 1000)),
+  };
 }

@@ -95,7 +95,7 @@ type Unavailable = Extract<TokenResult, { kind: 'unavailable' }>;
 const TOO_SLOW: Unavailable = {
   kind: 'unavailable',
   cause: 'provider_unavailable',
-  inDoubt: false,
+  isUnverified: false,
   retryAfterSeconds: 5,
 };
 

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../shared/errors.ts';
 import { createFairPool } from '../../shared/fair-pool.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
-import type { Chore, ChoreTurn } from '../../shared/storage/chore.ts';
 import { keys } from '../../shared/storage/keys.ts';
+import type { ScheduledTask, TaskTurn } from '../../shared/storage/scheduled-task.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_MS, DAY_SECONDS } from '../../shared/time.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
@@ -34,7 +34,7 @@ interface Place {
   countedAt: number;
 }
 
-interface Turn extends ChoreTurn {
+interface Turn extends TaskTurn {
   options: CheckOptions;
 }
 
@@ -55,8 +55,8 @@ const MAX_WORK_MS = 5_000;
 /** A connection that was not used for longer is left to expire. */
 const MAX_UNUSED_MS = 90 * DAY_MS;
 
-/** The chore that checks idle connections, unless it is switched off. */
-export type ConnectionChecks = (options: CheckOptions) => Chore[];
+/** The scheduled task that checks idle connections, unless it is switched off. */
+export type ConnectionChecks = (options: CheckOptions) => ScheduledTask[];
 
 /** @param parts `seconds`: the interval; 0 for no checks */
 export function createConnectionCheck(parts: {
@@ -200,7 +200,7 @@ export function createConnectionCheck(parts: {
 
   /** The next part of the connections whose refresh failed, by app. The next round meets what is not checked now. */
   const nextFailed = async (): Promise<Map<string, ListedConnection[]>> => {
-    const index = keys.connections('state', 'in_doubt');
+    const index = keys.connections('state', 'unverified');
     const options = { limit: MAX_BATCH, ...(doubtsAfter !== undefined && { after: doubtsAfter }) };
     const { items, next } = await store.page(index, options);
     doubtsAfter = next;
@@ -208,15 +208,19 @@ export function createConnectionCheck(parts: {
     return Map.groupBy(reachable, ({ appId }) => appId);
   };
 
-  const work = async (options: CheckOptions, turn: ChoreTurn): Promise<void> => {
+  const work = async (options: CheckOptions, turn: TaskTurn): Promise<void> => {
     const pool = createFairPool({ places: PLACES, share: 1 });
     let failure: unknown;
-    const checkApp = async (app: ConnectedApp, place: Place, inDoubt: readonly ListedConnection[]): Promise<void> => {
+    const checkApp = async (
+      app: ConnectedApp,
+      place: Place,
+      isUnverified: readonly ListedConnection[],
+    ): Promise<void> => {
       const endsAt = performance.now() + MAX_WORK_MS;
       const appTurn: Turn = { options, isOver: () => turn.isOver() || performance.now() >= endsAt };
       try {
         await checkNext(app, place, appTurn);
-        await checkFailed(inDoubt, appTurn);
+        await checkFailed(isUnverified, appTurn);
       } catch (error) {
         failure = error;
       }
@@ -226,11 +230,11 @@ export function createConnectionCheck(parts: {
       while (!turn.isOver() && failure === undefined) {
         const idle = apps.list().filter(({ id, disabled }) => !disabled && !isAway(id) && pool.load(id) === 0);
         const places = await Promise.all(idle.map(async (app) => ({ app, place: await placeOf(app.id) })));
-        const inDoubt = await nextFailed();
+        const isUnverified = await nextFailed();
         // The app that has waited longest comes first.
         for (const { app, place } of places.toSorted((one, other) => one.place.at - other.place.at)) {
           pool.add(app.id, async () => {
-            await checkApp(app, place, inDoubt.get(app.id) ?? []);
+            await checkApp(app, place, isUnverified.get(app.id) ?? []);
             return true;
           });
         }

@@ -14,11 +14,11 @@ export interface ListedConnection {
 }
 
 /**
- * `unrenewable`: no refresh token; its score is the time at which the access token expires. `in_doubt`: its score is the
+ * `unrenewable`: no refresh token; its score is the time at which the access token expires. `unverified`: its score is the
  * time from which the connection is in doubt, later than now while its access token still works.
  */
-type ConnectionState = 'active' | 'in_doubt' | 'reconnect_needed' | 'unrenewable';
-const STATES: readonly ConnectionState[] = ['active', 'in_doubt', 'reconnect_needed', 'unrenewable'];
+type ConnectionState = 'active' | 'unverified' | 'reconnect_needed' | 'unrenewable';
+const STATES: readonly ConnectionState[] = ['active', 'unverified', 'reconnect_needed', 'unrenewable'];
 /** A list beside those of the states: connections that may lack scopes of their app. */
 const LACKING = 'lacking';
 
@@ -149,7 +149,7 @@ export function createConnectionIndex(parts: {
           appId: app,
         }));
       }
-      const from = after ?? (state === 'in_doubt' ? untilNow() : undefined);
+      const from = after ?? (state === 'unverified' ? untilNow() : undefined);
       return matchingPage(
         store,
         indexOf({ appId, state }),
@@ -161,7 +161,7 @@ export function createConnectionIndex(parts: {
     total: async ({ appId, state }) =>
       appId !== undefined && state !== undefined
         ? undefined
-        : store.count(indexOf({ appId, state }), state === 'in_doubt' ? clock() : undefined),
+        : store.count(indexOf({ appId, state }), state === 'unverified' ? clock() : undefined),
 
     async oldest(appId, limit, until) {
       const { items } = await store.page(keys.connections('app', appId), { limit });
@@ -172,21 +172,21 @@ export function createConnectionIndex(parts: {
 
     async countByHealth() {
       const now = clock();
-      const [active, listedInDoubt, inDoubt, reconnectNeeded, unrenewable, soon, expired] = await Promise.all([
+      const [active, listedInDoubt, isUnverified, reconnectNeeded, unrenewable, soon, expired] = await Promise.all([
         countIn('active'),
-        countIn('in_doubt'),
-        countIn('in_doubt', now),
+        countIn('unverified'),
+        countIn('unverified', now),
         countIn('reconnect_needed'),
         countIn('unrenewable'),
         countIn('unrenewable', now + EXPIRING_MS),
         countIn('unrenewable', now),
       ]);
       // Those listed for a later time still have an access token that works.
-      const stillWorking = listedInDoubt - inDoubt;
+      const stillWorking = listedInDoubt - isUnverified;
       return {
         active: active + stillWorking + unrenewable - soon,
         expiring: soon - expired,
-        in_doubt: inDoubt,
+        unverified: isUnverified,
         reconnect_needed: reconnectNeeded + expired,
       };
     },
@@ -232,7 +232,7 @@ function stateOf({ failure, refreshToken, expiresAt, connectedAt }: Grant): Pick
   if (refreshToken === undefined && expiresAt !== undefined) return { state: 'unrenewable', score: expiresAt };
   const doubtedFrom = failure?.tokenRefused ? failure.since : expiresAt;
   if (failure && doubtedFrom !== undefined) {
-    return { state: 'in_doubt', score: Math.max(failure.since, doubtedFrom) };
+    return { state: 'unverified', score: Math.max(failure.since, doubtedFrom) };
   }
   return { state: 'active', score: connectedAt };
 }

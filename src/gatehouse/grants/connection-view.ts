@@ -49,7 +49,7 @@ export const connectionSchema = z.object({
   app: z.string(),
   name: z.string(),
   account: z.string().nullable(),
-  health: z.enum(['active', 'expiring', 'in_doubt', 'reconnect_needed']),
+  health: z.enum(['active', 'expiring', 'unverified', 'reconnect_needed']),
   scopes: z.array(z.string()).readonly(),
   missingScopes: z
     .array(z.string())
@@ -128,7 +128,7 @@ export function connectionView(
 function causeText({ health, cause, notCheckedSince }: Connection): string | undefined {
   if (notCheckedSince !== undefined) return NOT_CHECKED;
   // A refresh that failed while the access token still works needs no attention yet.
-  return cause && (health === 'in_doubt' || health === 'reconnect_needed') ? failureText(cause) : undefined;
+  return cause && (health === 'unverified' || health === 'reconnect_needed') ? failureText(cause) : undefined;
 }
 
 function apiBaseUrlOf(app: ConnectedApp, { apiBaseUrl }: Connection): string | undefined {

@@ -83,7 +83,7 @@ export function createDisconnectEveryone(parts: {
     const finished = batch.length === 0 ? { finishedAt: clock() } : {};
     // Undefined where another process took over while this one was stopped: that one continues.
     const saved = await save({ ...job, ...finished, done, total: Math.max(job.total, done), answers }, version);
-    // Where no connection could be ended the store is unavailable: the next chore resumes the job.
+    // Where no connection could be ended the store is unavailable: the next scheduled task resumes the job.
     return saved !== undefined && answered.length > 0;
   };
 
@@ -94,7 +94,7 @@ export function createDisconnectEveryone(parts: {
 
   const work = (appId: string): Promise<unknown> => {
     const turn = leases
-      .hold(keys.choreLease(`disconnect-everyone:${appId}`), () => endAll(appId))
+      .hold(keys.taskLease(`disconnect-everyone:${appId}`), () => endAll(appId))
       .catch(() => undefined);
     inFlight.add(turn);
     return turn.finally(() => inFlight.delete(turn));

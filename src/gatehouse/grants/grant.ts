@@ -9,8 +9,8 @@ import { isIssuedFor, type Registration } from '../connected-apps/registration.t
 
 /** Why a refresh failed or the grant ended. `kind` decides what happens next; `cause` is a fixed word for pages and logs. */
 export interface RefreshFailure {
-  /** `passing`: will be retried. `in_doubt`: refused, but not proof that the grant ended. `reconnect_needed`: ended for good. */
-  kind: 'passing' | 'in_doubt' | 'reconnect_needed';
+  /** `passing`: will be retried. `unverified`: refused, but not proof that the grant ended. `reconnect_needed`: ended for good. */
+  kind: 'passing' | 'unverified' | 'reconnect_needed';
   cause: FailureCause;
   /** Milliseconds since the epoch, like every time in this file. */
   since: number;
@@ -143,7 +143,7 @@ export interface JournalEntry {
   received: string | undefined;
 }
 
-export type Health = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
+export type Health = 'active' | 'expiring' | 'unverified' | 'reconnect_needed';
 
 const MARGIN_MS = 60_000;
 /** An access token without a refresh token counts as `expiring` for this long. */
@@ -153,7 +153,7 @@ const REFRESH_EXPIRING_MS = 3 * DAY_MS;
 const BACK_OFF = {
   minMs: 30_000,
   /** Short for a provider that was away, so that its return is noticed soon; longer for one that refuses without a reason. */
-  maxMs: { passing: 60_000, in_doubt: 600_000, reconnect_needed: 600_000 },
+  maxMs: { passing: 60_000, unverified: 600_000, reconnect_needed: 600_000 },
   maxRetryAfterMs: 600_000,
 };
 
@@ -205,7 +205,7 @@ export function isBroken({ failure }: Grant): boolean {
 export function healthOf(grant: Grant, now: number): Health {
   const { failure } = grant;
   if (failure && failure.kind !== 'passing') return failure.kind;
-  if (failure && (failure.tokenRefused || !hasUsableToken(grant, now))) return 'in_doubt';
+  if (failure && (failure.tokenRefused || !hasUsableToken(grant, now))) return 'unverified';
   if (grant.refreshToken !== undefined) {
     const left = (grant.refreshExpiresAt ?? Number.POSITIVE_INFINITY) - now;
     return left < REFRESH_EXPIRING_MS ? 'expiring' : 'active';

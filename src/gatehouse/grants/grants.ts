@@ -3,8 +3,8 @@
 import type { Events } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp, ConnectedAppRegistration } from '../../shared/provider/connected-app.ts';
-import type { Chore } from '../../shared/storage/chore.ts';
 import { createLeases } from '../../shared/storage/lease.ts';
+import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Storage } from '../../shared/storage/storage.ts';
 import type { Store } from '../../shared/storage/store.ts';
@@ -51,7 +51,7 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
   /** Calls with users' access tokens. */
   fetch: AuthorizedFetch;
 
-  chores: readonly Chore[];
+  scheduledTasks: readonly ScheduledTask[];
   checks: ConnectionChecks;
 
   /** Resolves once no refresh and no disconnection is in flight, and the lists are written. */
@@ -119,7 +119,7 @@ export function createGrants(parts: {
   // Not awaited: a request that needs such a grant refreshes it first.
   void refresher.refreshInterrupted(findApp).catch(() => undefined);
 
-  const chores: readonly Chore[] = [
+  const scheduledTasks: readonly ScheduledTask[] = [
     { name: 'disconnect-everyone', everyMilliseconds: 30_000, work: everyone.resume },
     { name: 'retry-revocations', everyMilliseconds: 10_000, work: revocations.retryDue },
     { name: 'settle-connections', everyMilliseconds: 60_000, work: () => index.updateExpired(grants.loadStored) },
@@ -142,7 +142,7 @@ export function createGrants(parts: {
     revocations,
     accessTokens,
     imports: createGrantImports({ grants, isRegistered, refresher, clock }),
-    chores,
+    scheduledTasks,
     checks: createConnectionCheck({
       store,
       grants,

@@ -2,9 +2,9 @@
 
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
-import type { Chore } from '../../shared/storage/chore.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { allPages } from '../../shared/storage/paging.ts';
+import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { covers, isIssuedFor, type Registration, registrationOf } from '../connected-apps/registration.ts';
 import { type ConnectionIndex, connectionOf } from './connection-index.ts';
@@ -21,8 +21,8 @@ export interface MovedAppsParts {
   events: Pick<Events, 'connectionsSetAside'>;
 }
 
-/** The chore. Health is derived whenever a grant is read; only lists and counts depend on it. */
-export function createMovedApps({ store, grants, index, apps, events }: MovedAppsParts): Chore {
+/** The scheduled task. Health is derived whenever a grant is read; only lists and counts depend on it. */
+export function createMovedApps({ store, grants, index, apps, events }: MovedAppsParts): ScheduledTask {
   const listed = new WeakSet<Registration>();
 
   /** @param before the registration by which they are listed; those that it set aside are announced already */

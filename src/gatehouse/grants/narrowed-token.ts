@@ -22,8 +22,8 @@ export type NarrowedResult =
   | { kind: 'unsupported' }
   /** The grant is missing or broken; `AccessTokens.get` says why. */
   | { kind: 'no_grant' }
-  /** `inDoubt`: as the connection's health says. */
-  | { kind: 'unavailable'; inDoubt: boolean; retryAfterSeconds: number };
+  /** `isUnverified`: as the connection's health says. */
+  | { kind: 'unavailable'; isUnverified: boolean; retryAfterSeconds: number };
 
 interface CachedToken {
   result: Extract<NarrowedResult, { kind: 'narrowed' }>;
@@ -89,8 +89,8 @@ function resultOf(
   if (outcome?.kind === 'tokens') return narrowedBy(outcome.response, scopes ?? grant.scopes, app, now);
   if (refreshToken === undefined || (outcome && isNarrowingRefusal(outcome))) return { kind: 'unsupported' };
   const retryAt = failure?.retryAt ?? 0;
-  const inDoubt = healthOf(grant, now) === 'in_doubt';
-  return { kind: 'unavailable', inDoubt, retryAfterSeconds: Math.max(5, Math.ceil((retryAt - now) / 1000)) };
+  const isUnverified = healthOf(grant, now) === 'unverified';
+  return { kind: 'unavailable', isUnverified, retryAfterSeconds: Math.max(5, Math.ceil((retryAt - now) / 1000)) };
 }
 
 /** A response without `scope` grants what was requested (RFC 6749 section 5.1). */

@@ -230,7 +230,7 @@ export function createRefreshOutcomes(parts: {
         case 'doubtful':
           if (isNarrowed(call) && isNarrowingRefusal(outcome))
             return saveTokens(call, {}, (grant) => withLostEntryRestored(call, grant));
-          return saveFailure(call, 'in_doubt', 'unclear_refusal');
+          return saveFailure(call, 'unverified', 'unclear_refusal');
         case 'app_fault':
           return saveFailure(call, 'passing', 'app_refused');
         case 'unavailable': {
@@ -247,7 +247,7 @@ export function createRefreshOutcomes(parts: {
     withoutRefreshToken(call, usable) {
       if (!usable) return saveFailure(call, 'reconnect_needed', 'access_ended');
       // Only the platform refused it, which does not prove that the provider ended the grant.
-      return saveFailure(call, 'in_doubt', 'access_token_refused');
+      return saveFailure(call, 'unverified', 'access_token_refused');
     },
   };
 }

@@ -2,11 +2,11 @@
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import type { Events } from '../../shared/observability/events.ts';
-import type { Chore } from '../../shared/storage/chore.ts';
 import { assertAllSealWith } from '../../shared/storage/key-roll-call.ts';
 import { rotateKeys } from '../../shared/storage/key-rotation.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { createLeases } from '../../shared/storage/lease.ts';
+import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { Sealer } from '../../shared/storage/sealed.ts';
 import { countSealed, sumOf } from '../../shared/storage/sealed-records.ts';
 import type { Storage } from '../../shared/storage/storage.ts';
@@ -50,7 +50,7 @@ export interface KeyRotation {
   /** Starts a rotation, or returns the progress of the one that runs. */
   start(by: StartedBy): Promise<RotationProgress>;
   /** Takes up a rotation that a process left behind. */
-  chores: readonly Chore[];
+  scheduledTasks: readonly ScheduledTask[];
   /** Stops after the records under way; the next process goes on. */
   close(): Promise<void>;
 }
@@ -161,7 +161,7 @@ export function createKeyRotation(parts: {
       return after;
     },
 
-    chores: [
+    scheduledTasks: [
       {
         name: 'key-rotation',
         everyMilliseconds: RESUME_MS,
@@ -169,7 +169,7 @@ export function createKeyRotation(parts: {
           const { job } = await load();
           return job !== undefined && isOpen(job);
         },
-        // Not waited for: a chore that lasts would hold up the end of the process.
+        // Not waited for: a scheduled task that lasts would hold up the end of the process.
         work: async () => run(),
       },
     ],

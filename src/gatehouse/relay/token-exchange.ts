@@ -161,7 +161,7 @@ export function createTokenExchange(parts: {
         return refuse('invalid_target', description, connectUrl);
       }
       case 'unavailable':
-        return unavailable(result.retryAfterSeconds, result.inDoubt ? connectUrl : undefined);
+        return unavailable(result.retryAfterSeconds, result.isUnverified ? connectUrl : undefined);
     }
   };
 
@@ -176,7 +176,7 @@ export function createTokenExchange(parts: {
       case 'narrowed':
         return { ...issued(subject.id, app, result, result.expiresAt), resource: narrowing.resource };
       case 'unavailable':
-        return unavailable(result.retryAfterSeconds, result.inDoubt ? connectUrlOf(app) : undefined);
+        return unavailable(result.retryAfterSeconds, result.isUnverified ? connectUrlOf(app) : undefined);
       case 'no_grant': {
         // `wholeToken` gives the reason. If there is a token by now, the client retries.
         const whole = await wholeToken(subject.id, app);

@@ -1,6 +1,6 @@
 /** Makes the records of sign-ins: what happened in each attempt, and why it failed. */
 import type { Events } from '../../shared/observability/events.ts';
-import type { Chore } from '../../shared/storage/chore.ts';
+import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { SignInRecord } from './attempt.ts';
 import { type AttemptRecorder, createAttemptRecorder } from './attempt-log.ts';
@@ -10,7 +10,7 @@ import { createRecordStore, type RecordStore } from './record-store.ts';
 export interface SignInRecords {
   recorder: AttemptRecorder;
   store: RecordStore;
-  chores: readonly Chore[];
+  scheduledTasks: readonly ScheduledTask[];
 
   /** Undefined for an attempt that succeeded, or that may still be under way. */
   causeOf(attempt: SignInRecord): NamedCause | undefined;
@@ -26,7 +26,7 @@ export function createSignInRecords(parts: {
   return {
     recorder: createAttemptRecorder({ records: store, events, clock }),
     store,
-    chores: [{ name: 'trim-sign-ins', everyMilliseconds: 600_000, work: store.trim }],
+    scheduledTasks: [{ name: 'trim-sign-ins', everyMilliseconds: 600_000, work: store.trim }],
     causeOf: (attempt) => causeOf(attempt, clock()),
   };
 }

@@ -43,9 +43,9 @@ export function grantError(
         headers,
       });
     case 'unavailable': {
-      const { cause, inDoubt, retryAfterSeconds } = failure;
+      const { cause, isUnverified, retryAfterSeconds } = failure;
       return new AppError('provider_unavailable', {
-        ...(inDoubt
+        ...(isUnverified
           ? { detail: failureText(cause), connectUrl }
           : { detail: 'Your access could not be renewed just now. Nothing is lost: try again shortly.' }),
         // The provider did respond, so the page must not say otherwise.

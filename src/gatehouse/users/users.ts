@@ -1,8 +1,8 @@
 /** The users: their store, and what acts on a user as a whole: sign out, disable, enable, and delete everything that is stored. */
 import { AppError } from '../../shared/errors.ts';
 import type { Events } from '../../shared/observability/events.ts';
-import type { Chore } from '../../shared/storage/chore.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
+import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { ConnectLinks } from '../grants/connect-links.ts';
 import type { CheckOptions } from '../grants/connection-check.ts';
@@ -13,7 +13,7 @@ import { createUserStore, type User, type UserStore } from './user-store.ts';
 export interface Users {
   store: UserStore;
   lifecycle: UserLifecycle;
-  chores: readonly Chore[];
+  scheduledTasks: readonly ScheduledTask[];
 }
 
 /** @param parts `sessions`, `signInRecords`: what other modules store about a user */
@@ -40,11 +40,11 @@ export function createUsers(parts: {
     events,
     clock,
   });
-  const chores: readonly Chore[] = [
+  const scheduledTasks: readonly ScheduledTask[] = [
     ...grants.checks({ isDisabled: (id) => users.isDisabled(id), charge }),
     { name: 'finish-erasures', everyMilliseconds: 30_000, work: lifecycle.finishErasures },
   ];
-  return { store: users, lifecycle, chores };
+  return { store: users, lifecycle, scheduledTasks };
 }
 
 type EndedConnection = { app: string } & Disconnected;
@@ -79,7 +79,7 @@ export interface UserLifecycle {
   /** Noted first: a connection or sign-in that is under way stores nothing afterwards. */
   signOut(userId: string): Promise<void>;
 
-  /** From now on nothing is made for the user. `erase` has to follow; if it does not, a chore finishes the deletion. */
+  /** From now on nothing is made for the user. `erase` has to follow; if it does not, a scheduled task finishes the deletion. */
   beginErasure(userId: string): Promise<void>;
 
   /**
@@ -150,7 +150,7 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
     await signIns.forgetUser(named, removedAfter);
     left.shift();
     events.userErased({ userId, by: by.by, origin: by.origin });
-    // Everything is deleted. If this fails, a chore repeats it.
+    // Everything is deleted. If this fails, a scheduled task repeats it.
     if (mark !== undefined) await users.endErasure({ id: userId, mark }).catch(() => undefined);
     return ended;
   };

@@ -2,7 +2,7 @@
 
 import type { EventListener, EventSource } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
-import type { Chore } from '../../shared/storage/chore.ts';
+import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { Audit } from '../audit/audit.ts';
@@ -15,7 +15,7 @@ export interface Webhooks {
   registered: WebhookStore;
   healths: WebhookHealths;
   messages: WebhookMessages;
-  chores: readonly Chore[];
+  scheduledTasks: readonly ScheduledTask[];
   /** Stores what is announced, in at most a few seconds. */
   close(): Promise<void>;
 }
@@ -43,7 +43,7 @@ export function createWebhooks(parts: {
     lost: (announcements) => events.announcementsLost({ announcements }),
   });
   events.listen(announcedEvents(messages.announce));
-  const send: Chore = {
+  const send: ScheduledTask = {
     name: 'send-webhooks',
     everyMilliseconds: 1_000,
     isDue: messages.isDue,
@@ -53,7 +53,7 @@ export function createWebhooks(parts: {
     registered,
     healths,
     messages,
-    chores: [send],
+    scheduledTasks: [send],
     close: messages.close,
   };
 }

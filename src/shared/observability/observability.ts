@@ -75,7 +75,7 @@ interface RequestScope {
   around(listener: RequestListener): RequestListener;
   /** Names the current request. */
   begin(requestId: string): void;
-  /** The id of the current request; undefined in work of no request, such as a chore. */
+  /** The id of the current request; undefined in work of no request, such as a scheduled task. */
   requestId(): string | undefined;
 }
 

@@ -70,7 +70,7 @@ export interface SessionView {
   current: boolean;
 }
 
-export type ConnectionHealth = 'active' | 'expiring' | 'in_doubt' | 'reconnect_needed';
+export type ConnectionHealth = 'active' | 'expiring' | 'unverified' | 'reconnect_needed';
 
 /** One connected app as one user sees it. Instants are ISO 8601 strings. */
 export interface ConnectionView {

@@ -19,7 +19,7 @@ const HEALTH_TEXTS: Readonly<Record<ConnectionHealth | 'not_connected', HealthTe
     tone: 'notice',
     icon: 'clock',
   },
-  in_doubt: {
+  unverified: {
     label: 'Unverified',
     meaning:
       'The last renewal was cut short, so we cannot tell whether the connection still works. The next use will show; reconnecting settles it now.',
@@ -85,7 +85,7 @@ const WEBHOOK_EVENT_TEXTS: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** Of connections, the best first. */
-export const HEALTHS: readonly ConnectionHealth[] = ['active', 'expiring', 'in_doubt', 'reconnect_needed'];
+export const HEALTHS: readonly ConnectionHealth[] = ['active', 'expiring', 'unverified', 'reconnect_needed'];
 export const healthText = (health: ConnectionHealth | 'not_connected'): HealthText => HEALTH_TEXTS[health];
 export const sourceText = (source: BinSource): string => SOURCE_TEXTS[source];
 export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[outcome];

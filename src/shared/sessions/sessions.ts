@@ -1,6 +1,6 @@
 /** Makes the sessions: their records, express-session over them, and the guards of routes that need a signed-in user. */
 import type { Config } from '../config/config.ts';
-import type { Chore } from '../storage/chore.ts';
+import type { ScheduledTask } from '../storage/scheduled-task.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
 import { type BrowserSessions, createBrowserSessions } from './browser-sessions.ts';
@@ -9,7 +9,7 @@ import { createSessionLists } from './session-lists.ts';
 import { createSessionRecords, type SessionRecords } from './session-record.ts';
 import { createUserSessions, type UserSessions } from './user-sessions.ts';
 
-export interface Sessions extends Pick<SessionStore, 'ofUsers' | 'chores'> {
+export interface Sessions extends Pick<SessionStore, 'ofUsers' | 'scheduledTasks'> {
   browser: BrowserSessions;
   guards: SessionGuards;
 }
@@ -17,7 +17,7 @@ export interface Sessions extends Pick<SessionStore, 'ofUsers' | 'chores'> {
 export interface SessionStore {
   records: SessionRecords;
   ofUsers: UserSessions;
-  chores: readonly Chore[];
+  scheduledTasks: readonly ScheduledTask[];
 }
 
 interface StoreParts {
@@ -35,9 +35,9 @@ export function createSessions(parts: {
   const { storage, config, clock } = parts;
   const { publicUrl, session: lifetimes, sessionSecrets: secrets } = config;
   const { store, sealedJson } = storage;
-  const { records, ofUsers, chores } = createSessionStore({ store, sealedJson, lifetimes, clock });
+  const { records, ofUsers, scheduledTasks } = createSessionStore({ store, sealedJson, lifetimes, clock });
   const browser = createBrowserSessions({ records, secrets, publicUrl });
-  return { browser, guards: createSessionGuards({ read: browser.read, publicUrl }), ofUsers, chores };
+  return { browser, guards: createSessionGuards({ read: browser.read, publicUrl }), ofUsers, scheduledTasks };
 }
 
 /** Session records without express-session, for a program with cookies of its own. */
@@ -45,6 +45,8 @@ export function createSessionStore({ store, sealedJson, lifetimes, clock }: Stor
   const lists = createSessionLists({ store, maxSeconds: lifetimes.maxSeconds, clock });
   const records = createSessionRecords({ store, sealedJson, lists, lifetimes, clock });
   const ofUsers = createUserSessions({ store, records, lists, clock });
-  const chores: readonly Chore[] = [{ name: 'sweep-sessions', everyMilliseconds: 600_000, work: ofUsers.sweep }];
-  return { records, ofUsers, chores };
+  const scheduledTasks: readonly ScheduledTask[] = [
+    { name: 'sweep-sessions', everyMilliseconds: 600_000, work: ofUsers.sweep },
+  ];
+  return { records, ofUsers, scheduledTasks };
 }

@@ -2,8 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createFairPool } from '../fair-pool.ts';
 import { remembered } from '../remembered.ts';
-import type { ChoreTurn } from './chore.ts';
 import { encodeCursor } from './paging.ts';
+import type { TaskTurn } from './scheduled-task.ts';
 import type { Store } from './store.ts';
 
 export interface DueWork {
@@ -13,7 +13,7 @@ export interface DueWork {
    * worked on as they become due.
    * @param turn once it is over, nothing more is started, and this waits for what runs
    */
-  work(turn?: ChoreTurn): Promise<void>;
+  work(turn?: TaskTurn): Promise<void>;
 }
 
 const PLACES = 50;

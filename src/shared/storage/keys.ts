@@ -66,7 +66,7 @@
  * | `connect-ticket:{USER}:ID` | a note that this link can still be used | 30 minutes, or until it was used or revoked |
  * | `connection-check:APP` | how far the list of an app's connections is read in search of idle ones, and when it was read that far | 1 day |
  * | `tally:{MINUTES}`, `tally:{HOUR}`, `tally:{DAY}` | the number of events of each kind in those five minutes, that hour or that day (UTC) | 1 day, 3 days, 62 days |
- * | lease `chore:NAME` | which process does that background work | 30 s after its holder's last sign of life |
+ * | lease `task:NAME` | which process does that background work | 30 s after its holder's last sign of life |
  * | `bin-service-pause` | the time until which the BIN lookup service asked not to be called (429) | until that time |
  * | `bin-service-health` | the last success and the last failure of the BIN lookup service | 100 days |
  * | counter `bin-lookups:{YYYY-MM}:OUTCOME` | look-ups in that UTC month by source of the facts, or by problem | 100 days |
@@ -248,7 +248,7 @@ export const keys = {
   connectTicket: (userId: string, id: string) => `connect-ticket:{${userId}}:${id}`,
   disconnectJobs: 'disconnect-jobs:{disconnect-jobs}',
   tally: (span: string) => `tally:{${span}}`,
-  choreLease: (name: string) => `chore:${name}`,
+  taskLease: (name: string) => `task:${name}`,
   binServicePause: 'bin-service-pause',
   binServiceHealth: 'bin-service-health',
   binCall: (bin: string) => `bin-call:{${bin}}`,

@@ -14,7 +14,7 @@ afterAll(() => filled?.close());
 const READS = `
 overview?range=week # range from users sessions connections binQuota spans total before causes attention checkedAt
   from: "2031-02-27T00:00:00.000Z"
-  connections: {"total":3,"active":3,"expiring":0,"in_doubt":0,"reconnect_needed":0}
+  connections: {"total":3,"active":3,"expiring":0,"unverified":0,"reconnect_needed":0}
   binQuota: {"used":1,"limit":10000,"resetsAt":"2031-04-01T00:00:00.000Z"}
   total: {"sign_in.succeeded":3,"sign_in.refused":1,"relay.answered":4,"relay.refused":1}
 connected-apps/second # id name issuer clientId tokenEndpointAuthMethod scopes callbackUrls apiBaseUrl threadPath signIn returnUrls par dpop providerSignOut source version hasClientSecret clientSecretSetAt clientSecretExpiresAt createdAt changedAt callbackUrl postLogoutRedirectUri backchannelLogoutUri usable unusable lastCheck connections

@@ -82,7 +82,7 @@ describe('connections', () => {
       { app: 'platform', cause: 'grant_refused', causeWords: words, user: { id: uma, name: 'Uma Okafor' } },
     ]);
     expect(await placesOf('connections?health=reconnect_needed&app=second')).toEqual([]);
-    expect(await placesOf('connections?health=in_doubt')).toEqual([]);
+    expect(await placesOf('connections?health=unverified')).toEqual([]);
     expect(await placesOf(`connections?user=${uma}&health=reconnect_needed`)).toEqual([`${uma}.platform`]);
     await desk.change(uma, () => ({ failure: undefined }), 'platform');
     await index.update(grant);

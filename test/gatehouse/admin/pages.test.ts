@@ -131,7 +131,7 @@ connected-apps/second/check # Check of Collaboration second
   Not checked yet. A check makes the calls of a sign-in, without a user.
   Sign in at the provider as a user would, and see each step. Your own session stays as it is. The app is then connected for you; a connection to it that you have is replaced.
 connections # Connections
-  [select health=] · * Any health · reconnect_needed Broken · in_doubt Unverified
+  [select health=] · * Any health · reconnect_needed Broken · unverified Unverified
   [select scopes=] · * Any scopes · missing Some missing [Filter]
   | User | App | Health | Account | Checked | Last used | Actions
   | Ada Moreau </admin/users/{ada}> | Collaboration platform | Active | admin@example.test | just now | just now |
@@ -544,7 +544,7 @@ test('half a year later', async () => {
   await api.call('POST', pathOf('/webhooks/{webhook}/test'));
   await api.call('POST', pathOf('/users/{uma}/disable'));
   await desk.change(pathOf('{uma}'), () => ({ failure: BROKEN }));
-  // Otherwise, chores of the running process would do these sooner or later.
+  // Otherwise, scheduled tasks of the running process would do these sooner or later.
   await createConnectionIndex({ store: desk.store, clock: Date.now }).update(await desk.read(pathOf('{uma}')));
   await api.call('DELETE', pathOf('/sessions/{ownSession}'));
   pass(200 * DAY_MS);

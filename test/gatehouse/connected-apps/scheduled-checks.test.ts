@@ -4,7 +4,7 @@ import type { Finding } from '../../../src/gatehouse/connected-apps/finding.ts';
 import { createScheduledChecks } from '../../../src/gatehouse/connected-apps/scheduled-checks.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { TURN } from '../../support/chore-turn.ts';
+import { TURN } from '../../support/task-turn.ts';
 import { until } from '../../support/until.ts';
 
 const MINUTE = 60_000;
@@ -58,18 +58,18 @@ function scheduled(seconds = 86_400) {
     clock: () => now,
   });
 }
-const work = (checks: ReturnType<typeof scheduled>) => checks.chores[0]?.work(TURN);
+const work = (checks: ReturnType<typeof scheduled>) => checks.scheduledTasks[0]?.work(TURN);
 
-describe('the chore', () => {
+describe('the task', () => {
   test.each([
     [86_400, MINUTE],
     [240, 30_000],
     [4, 1_000],
   ])('with an interval of %i s runs every %i ms', (seconds, everyMilliseconds) => {
-    expect(scheduled(seconds).chores).toMatchObject([{ name: 'check-apps', everyMilliseconds }]);
+    expect(scheduled(seconds).scheduledTasks).toMatchObject([{ name: 'check-apps', everyMilliseconds }]);
   });
 
-  test('is left out where there is no interval', () => expect(scheduled(0).chores).toEqual([]));
+  test('is left out where there is no interval', () => expect(scheduled(0).scheduledTasks).toEqual([]));
 
   test.each([
     [86_400, 10 * MINUTE],

@@ -164,7 +164,7 @@ test('whoever stops waiting for the token is told so at once', async () => {
   const whenStopped = vi.fn();
   const answer = get({ stop: { whenStopped } as unknown as AuthorizedRequest['stop'] });
   whenStopped.mock.calls[0]?.[0]();
-  const late = { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 5 };
+  const late = { kind: 'unavailable', cause: 'provider_unavailable', isUnverified: false, retryAfterSeconds: 5 };
   expect(await answer).toEqual(late);
   expect(sent).toEqual([]);
 });

@@ -28,14 +28,14 @@ import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { DAY_MS } from '../../../src/shared/time.ts';
 import { PLATFORM } from '../../support/apps.ts';
-import { TURN } from '../../support/chore-turn.ts';
+import { TURN } from '../../support/task-turn.ts';
 import { until } from '../../support/until.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedApp;
 const OF_APP = keys.connections('app', APP.id);
 const START = 1_800_000_000_000;
 const SECONDS = 400;
-/** The time between two calls of the chore. A sixth of the interval is a round. */
+/** The time between two calls of the scheduled task. A sixth of the interval is a round. */
 const STEP_MS = 10_000;
 
 describe('R113', () => {
@@ -92,7 +92,7 @@ describe('R113', () => {
       void lacking.push(`${userId} ${scopes.join(' ')}`),
   } as unknown as Events;
 
-  /** The chore of one process. */
+  /** The scheduled task of one process. */
   const processOf = (over: Store = store, seconds = SECONDS): (() => Promise<unknown>) => {
     const clock = () => now;
     const refresher = createRefresher({
@@ -102,16 +102,16 @@ describe('R113', () => {
     });
     const index = createConnectionIndex({ store, clock });
     const missing = createMissingScopes({ grants, index, events });
-    const chores = createConnectionCheck({
+    const scheduledTasks = createConnectionCheck({
       ...{ store: over, grants, refresher, missing, seconds, clock },
       apps: { list: () => apps, find: (id) => apps.find((app) => app.id === id) },
     });
-    const [chore] = chores({
+    const [task] = scheduledTasks({
       isDisabled: async (userId) => disabled.includes(userId),
       charge: async (app) => (app.id === APP.id && left-- <= 0 ? 60 : undefined),
     });
-    if (!chore) throw new Error('There is no chore.');
-    return () => chore.work(TURN);
+    if (!task) throw new Error('There is no task.');
+    return () => task.work(TURN);
   };
 
   const connect = async (userId: string, changes: Partial<Grant> = {}) => {
@@ -284,7 +284,7 @@ describe('R113', () => {
       return stored && 'grant' in stored ? healthOf(stored.grant, now) : undefined;
     };
     const healths = async () => Promise.all(users(30).map(health));
-    expect(await healths()).toContain('in_doubt');
+    expect(await healths()).toContain('unverified');
     // One call in each back-off, and not one for each connection.
     expect(used.length).toBeGreaterThan(2);
     expect(used.length).toBeLessThanOrEqual(12);
@@ -301,7 +301,7 @@ describe('R113', () => {
     const old = { obtainedAt: now - DAY_MS, expiresAt: now };
     await connect('outage', { ...old, failure: { ...failure, kind: 'passing' } });
     // A provider that refuses without a clear reason would get many calls.
-    await connect('unclear', { ...old, failure: { ...failure, kind: 'in_doubt', cause: 'unclear_refusal' } });
+    await connect('unclear', { ...old, failure: { ...failure, kind: 'unverified', cause: 'unclear_refusal' } });
     const withoutLists = { ...store, count: async () => 0 };
     await pass(STEP_MS, [processOf(withoutLists)]);
     expect(used).toEqual(['rt-outage']);
@@ -327,7 +327,7 @@ describe('R113', () => {
     expect(used.toSorted()).toEqual(firstTokens(['u00', 'u02']));
   });
 
-  test('where the storage is away the chore fails, and repeats the part once it is back', async () => {
+  test('where the storage is away the task fails, and repeats the part once it is back', async () => {
     for (const id of users(3)) await connect(id, { obtainedAt: now - DAY_MS });
     const load = vi.spyOn(grants, 'load').mockRejectedValue(new AppError('storage_unavailable'));
     const work = processOf();
@@ -430,7 +430,7 @@ test.each([
   [60, 2_500],
   [240, 10_000],
   [86_400, 10_000],
-])('R113 with an interval of %i s the chore runs every %i ms', (seconds, everyMilliseconds) => {
+])('R113 with an interval of %i s the task runs every %i ms', (seconds, everyMilliseconds) => {
   const none = {} as Parameters<typeof createConnectionCheck>[0];
   const options = { isDisabled: async () => false, charge: async () => undefined };
   expect(createConnectionCheck({ ...none, seconds })(options)).toMatchObject([

@@ -107,7 +107,7 @@ describe('as JSON', () => {
     const causeOf = (health: Connection['health']) =>
       connectionView(appOf('a'), connectionOf('a', { health, cause: 'provider_unavailable' }), HREF).cause;
     expect([causeOf('active'), causeOf('expiring')]).toEqual([undefined, undefined]);
-    expect(causeOf('in_doubt')).toBe('The provider is not available. Try again shortly. If it lasts, reconnect.');
+    expect(causeOf('unverified')).toBe('The provider is not available. Try again shortly. If it lasts, reconnect.');
   });
 });
 

@@ -159,7 +159,7 @@ describe('a connection', () => {
     expect((await find())?.notCheckedSince).toBe(NOW - 3 * HOUR);
     store({ ...stale, refreshToken: undefined, expiresAt: NOW + 1 });
     expect(await find()).toMatchObject({ health: 'expiring', notCheckedSince: NOW - 3 * HOUR });
-    store({ ...stale, failure: failure({ kind: 'in_doubt' }) });
+    store({ ...stale, failure: failure({ kind: 'unverified' }) });
     expect((await find())?.notCheckedSince).toBeUndefined();
     store(stale);
     lastUsedAt = NOW - 1;
@@ -200,7 +200,7 @@ describe('making one', () => {
   });
 
   test('is a recovery where the earlier one was broken, with the same origin', async () => {
-    store({ failure: failure({ kind: 'in_doubt' }) });
+    store({ failure: failure({ kind: 'unverified' }) });
     await make();
     store({ failure: failure() });
     await make();

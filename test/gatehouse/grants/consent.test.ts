@@ -41,7 +41,7 @@ const earlierOf = (changes: Partial<Grant> = {}): Grant => ({
   ...{ failure: undefined, refresh: undefined, rotates: true, refreshedBy: 7 },
   ...changes,
 });
-const failure = (kind: 'passing' | 'in_doubt' | 'reconnect_needed') =>
+const failure = (kind: 'passing' | 'unverified' | 'reconnect_needed') =>
   ({ failure: { kind, cause: 'grant_refused', since: BEFORE, failures: 1, retryAt: BEFORE } }) as const;
 
 const made = (earlier?: Grant, changes: Partial<Consent> = {}) =>
@@ -84,7 +84,7 @@ describe('a consent', () => {
   });
 
   test('renews a connection that was made before, and forgets its failure and its journal', () => {
-    const earlier = earlierOf({ ...failure('in_doubt'), refresh: { startedAt: BEFORE, received: undefined } });
+    const earlier = earlierOf({ ...failure('unverified'), refresh: { startedAt: BEFORE, received: undefined } });
     const { failure: left, refresh, rotates, refreshedBy, connectedAt, refreshToken } = made(earlier);
     expect([left, refresh, rotates, refreshedBy]).toEqual([undefined, undefined, undefined, undefined]);
     expect([connectedAt, refreshToken]).toEqual([BEFORE, 'rt1']);
@@ -94,7 +94,7 @@ describe('a consent', () => {
     ['for the same scopes', 'rt1', {}, {}],
     ['that an interrupted refresh has replaced', 'rt2', { refresh: { startedAt: BEFORE, received: 'rt2' } }, {}],
     ['that was refused', undefined, failure('reconnect_needed'), {}],
-    ['that was perhaps refused', 'rt1', failure('in_doubt'), {}],
+    ['that was perhaps refused', 'rt1', failure('unverified'), {}],
     ['for more than was granted now', undefined, {}, { response: responseOf({ scopes: ['openid', 'mail'] }) }],
     ['which was for staying connected, where that was dropped', undefined, {}, { scopes: ['openid', 'mail', 'files'] }],
   ])('keeps the refresh token %s: %s', (_words, kept, changes, consent) => {
@@ -123,7 +123,7 @@ describe('a consent', () => {
     test.each<[string, Partial<Grant>, Partial<Consent>]>([
       ['chooses again', {}, { chosen: true }],
       ['has no refresh token', { refreshToken: undefined }, {}],
-      ['has a connection that may have ended', failure('in_doubt'), {}],
+      ['has a connection that may have ended', failure('unverified'), {}],
       ['did not choose', { chosen: false }, {}],
     ])('widens the grant where the user %s', (_words, changes, consent) => {
       expect(made(chosen(changes), consent).scopes).toEqual(ALL);
@@ -162,7 +162,7 @@ describe('the provider is to ask for consent', () => {
     ['the refresh token can be kept', false, {}, ALL],
     ['there is none', true, { refreshToken: undefined }, ALL],
     ['it was refused', true, failure('reconnect_needed'), ALL],
-    ['it is only in doubt', false, failure('in_doubt'), ALL],
+    ['it is only in doubt', false, failure('unverified'), ALL],
     ['a scope is dropped', true, {}, ['openid', 'offline_access']],
     ['a user connects with the same scopes', false, {}, ALL, true],
     ['a user connects with one more', true, { scopes: ['openid', 'mail', 'files'] }, [...ALL, 'new'], true],

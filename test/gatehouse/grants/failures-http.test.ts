@@ -86,7 +86,7 @@ describe('R40: what ends a connection', () => {
       expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(15);
       expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
       expect(headers.get('proxy-status')).toMatch(/^gatehouse; error=/);
-      expect((await sessionOf(site, agent)).connections[0]).toMatchObject({ health: 'in_doubt', cause });
+      expect((await sessionOf(site, agent)).connections[0]).toMatchObject({ health: 'unverified', cause });
       expect(tokenCalls()).toBe(1);
 
       site.sandbox.faults.clear();
@@ -186,7 +186,7 @@ test('R40: what is in doubt is nowhere shown as working, and says where to recon
       { error: 'temporarily_unavailable', error_description: expect.stringContaining(connectUrl), connectUrl },
     ]);
   }
-  const own = { app: 'platform', health: 'in_doubt', cause: 'unclear_refusal' };
+  const own = { app: 'platform', health: 'unverified', cause: 'unclear_refusal' };
   expect((await getJson(agent, `${site.url}/connections`)).json.connections).toMatchObject([own]);
   for (const path of ['/', '/connections', '/connections/platform']) {
     const { body } = await agent.get(`${site.url}${path}`);
@@ -200,8 +200,8 @@ test('R40: what is in doubt is nowhere shown as working, and says where to recon
   expect(problem.body).toContain(`href="${connectUrl}"`);
   const listed = async (health: string) =>
     (await administrator.call('GET', `/connections?health=${health}`)).json.items as object[];
-  expect(await listed('in_doubt')).toMatchObject([{ user: { id: userId }, app: 'platform' }]);
-  expect((await administrator.call('GET', '/overview')).json.connections).toMatchObject({ in_doubt: 1 });
+  expect(await listed('unverified')).toMatchObject([{ user: { id: userId }, app: 'platform' }]);
+  expect((await administrator.call('GET', '/overview')).json.connections).toMatchObject({ unverified: 1 });
 });
 
 describe('R41: a provider that is down', () => {

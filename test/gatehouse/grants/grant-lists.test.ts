@@ -54,7 +54,7 @@ async function stored(userId: string, changes: Partial<Grant> = {}): Promise<voi
   expect(await grants.save(grant, version)).toBeDefined();
 }
 
-const failure = (kind: 'passing' | 'in_doubt' | 'reconnect_needed') =>
+const failure = (kind: 'passing' | 'unverified' | 'reconnect_needed') =>
   ({ failure: { kind, cause: 'grant_refused', since: now, failures: 1, retryAt: now } }) as const;
 const usersOf = async (state?: Parameters<ConnectionIndex['page']>[0]['state']) =>
   (await index.page({ limit: 9, ...(state && { state }) })).items.map(({ userId }) => userId);
@@ -71,12 +71,12 @@ test('a refresh that has begun is listed until it has ended, whatever else is', 
 });
 
 test('connections of one app in one state are found behind a page of others', async () => {
-  await stored('wanted', { appId: 'other', ...failure('in_doubt') });
+  await stored('wanted', { appId: 'other', ...failure('unverified') });
   for (const at of [1, 2, 3]) {
     now += 1;
-    await stored(`u${at}`, failure('in_doubt'));
+    await stored(`u${at}`, failure('unverified'));
   }
-  const page = await index.page({ limit: 2, appId: 'other', state: 'in_doubt' });
+  const page = await index.page({ limit: 2, appId: 'other', state: 'unverified' });
   expect(page).toEqual({ items: [{ userId: 'wanted', appId: 'other' }] });
 });
 
@@ -151,11 +151,11 @@ describe('the list of each state', () => {
     await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
     await stored('ending', { refreshToken: undefined });
     await stored('passing', { ...failure('passing'), expiresAt: undefined });
-    await stored('doubted', failure('in_doubt'));
+    await stored('doubted', failure('unverified'));
     await stored('broken', failure('reconnect_needed'));
     expect((await usersOf('active')).sort()).toEqual(['lasting', 'passing', 'well']);
     expect(await usersOf('unrenewable')).toEqual(['ending']);
-    expect(await usersOf('in_doubt')).toEqual(['doubted']);
+    expect(await usersOf('unverified')).toEqual(['doubted']);
     expect(await usersOf('reconnect_needed')).toEqual(['broken']);
     expect(await usersOf()).toHaveLength(6);
     expect(await index.count()).toBe(6);
@@ -163,10 +163,10 @@ describe('the list of each state', () => {
 
   test('is left for another, and left for good with the grant', async () => {
     await stored('u1');
-    await stored('u1', failure('in_doubt'));
-    expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([[], ['u1']]);
+    await stored('u1', failure('unverified'));
+    expect([await usersOf('active'), await usersOf('unverified')]).toEqual([[], ['u1']]);
     await stored('u1');
-    expect([await usersOf('active'), await usersOf('in_doubt')]).toEqual([['u1'], []]);
+    expect([await usersOf('active'), await usersOf('unverified')]).toEqual([['u1'], []]);
     const { version = 0 } = (await grants.loadStored('u1', 'platform')) ?? {};
     await grants.remove('u1', 'platform', version);
     expect([await usersOf('active'), await usersOf(), await index.count('platform')]).toEqual([[], [], 0]);
@@ -194,28 +194,28 @@ describe('the list of each state', () => {
 
   test('what failed to be renewed is in doubt once its access token has ended or was refused, also if nobody looks', async () => {
     await stored('u1', failure('passing'));
-    expect(await index.countByHealth()).toMatchObject({ active: 1, in_doubt: 0 });
-    expect([await usersOf('in_doubt'), await index.total({ state: 'in_doubt' })]).toEqual([[], 0]);
+    expect(await index.countByHealth()).toMatchObject({ active: 1, unverified: 0 });
+    expect([await usersOf('unverified'), await index.total({ state: 'unverified' })]).toEqual([[], 0]);
     now += HOUR - 1;
-    expect(await index.countByHealth()).toMatchObject({ active: 1, in_doubt: 0 });
+    expect(await index.countByHealth()).toMatchObject({ active: 1, unverified: 0 });
     now += 1;
-    expect(await index.countByHealth()).toMatchObject({ active: 0, in_doubt: 1 });
-    expect([await usersOf('in_doubt'), await index.total({ state: 'in_doubt' })]).toEqual([['u1'], 1]);
+    expect(await index.countByHealth()).toMatchObject({ active: 0, unverified: 1 });
+    expect([await usersOf('unverified'), await index.total({ state: 'unverified' })]).toEqual([['u1'], 1]);
     expect([await index.total({ appId: 'platform' }), await index.total({ appId: 'none' })]).toEqual([1, 0]);
-    expect(await index.total({ appId: 'platform', state: 'in_doubt' })).toBeUndefined();
+    expect(await index.total({ appId: 'platform', state: 'unverified' })).toBeUndefined();
     await stored('u2', { failure: { ...failure('passing').failure, tokenRefused: true } });
     await stored('u3', { ...failure('passing'), expiresAt: now - 9 });
     await stored('u4', failure('passing'));
-    expect(await index.countByHealth()).toEqual({ active: 1, expiring: 0, in_doubt: 3, reconnect_needed: 0 });
+    expect(await index.countByHealth()).toEqual({ active: 1, expiring: 0, unverified: 3, reconnect_needed: 0 });
     await stored('u1');
-    expect(await index.countByHealth()).toMatchObject({ active: 2, in_doubt: 2 });
+    expect(await index.countByHealth()).toMatchObject({ active: 2, unverified: 2 });
   });
 
   test('what cannot be renewed is broken once it has ended, and expiring shortly before', async () => {
     await stored('well');
     await stored('ending', { refreshToken: undefined });
     await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
-    expect(await index.countByHealth()).toEqual({ active: 3, expiring: 0, in_doubt: 0, reconnect_needed: 0 });
+    expect(await index.countByHealth()).toEqual({ active: 3, expiring: 0, unverified: 0, reconnect_needed: 0 });
     now += HOUR - 1_000;
     expect(await index.countByHealth()).toMatchObject({ active: 2, expiring: 1, reconnect_needed: 0 });
     now += 2_000;
@@ -227,14 +227,14 @@ describe('the list of each state', () => {
 
 test('a page of one app ends early among very many connections of others, and the next goes on', async () => {
   const listed = (app: string, score: number) => ({
-    index: keys.connections('state', 'in_doubt'),
+    index: keys.connections('state', 'unverified'),
     add: memberOf({ userId: `u${score}`, appId: app }),
     score,
   });
   const OTHERS = 12_000;
   await store.write([listed('wanted', 0), ...Array.from({ length: OTHERS }, (_, at) => listed('other', at + 1))]);
-  const first = await index.page({ limit: 50, state: 'in_doubt', appId: 'wanted' });
+  const first = await index.page({ limit: 50, state: 'unverified', appId: 'wanted' });
   expect(first).toEqual({ items: [], next: expect.any(String) });
-  const second = await index.page({ limit: 50, state: 'in_doubt', appId: 'wanted', after: first.next });
+  const second = await index.page({ limit: 50, state: 'unverified', appId: 'wanted', after: first.next });
   expect(second).toEqual({ items: [{ userId: 'u0', appId: 'wanted' }] });
 });

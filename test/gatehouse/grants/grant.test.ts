@@ -56,7 +56,7 @@ const ANSWER: TokenResponse = {
 
 const spread = fc.double({ min: 0, max: 1, noNaN: true });
 const lifetime = fc.integer({ min: 1_000, max: 400 * 24 * HOUR });
-const kind = fc.constantFrom<RefreshFailure['kind']>('passing', 'in_doubt');
+const kind = fc.constantFrom<RefreshFailure['kind']>('passing', 'unverified');
 
 describe('isRefreshDue', () => {
   test.each([
@@ -99,7 +99,7 @@ describe('isRefreshDue', () => {
 
 describe('withTokens', () => {
   test('R30: keeps what the answer leaves out, and forgets the failure', () => {
-    const failed = withFailure(grantOf(), 'in_doubt', 'unclear_refusal', { now: NOW, random: 0 });
+    const failed = withFailure(grantOf(), 'unverified', 'unclear_refusal', { now: NOW, random: 0 });
     const { accessToken, refreshToken, scopes, failure } = withTokens(failed, ANSWER, NOW + 5, undefined);
     expect({ accessToken, refreshToken, scopes, failure }).toEqual({
       accessToken: 'at2',
@@ -157,7 +157,7 @@ describe('R41: withFailure', () => {
 
   test('waits about 30 s, then longer, up to a cap', () => {
     expect(waits('passing', 0.5, 4)).toEqual([30, 60, 60, 60]);
-    expect(waits('in_doubt', 0.5, 7)).toEqual([30, 60, 120, 240, 480, 600, 600]);
+    expect(waits('unverified', 0.5, 7)).toEqual([30, 60, 120, 240, 480, 600, 600]);
     expect(waits('passing', 0, 1)).toEqual([22.5]);
     expect(waits('passing', 1, 1)).toEqual([37.5]);
   });
@@ -199,14 +199,14 @@ describe('R41: withFailure', () => {
     const at = { ...moment, tokenRefused: true, reason: 'status_503' };
     const refused = withFailure(plain, 'passing', 'provider_unavailable', at);
     expect(refused.failure).toMatchObject({ failures: 2, tokenRefused: true, reason: 'status_503' });
-    const { tokenRefused, reason } = withFailure(refused, 'in_doubt', 'unclear_refusal', moment).failure ?? {};
+    const { tokenRefused, reason } = withFailure(refused, 'unverified', 'unclear_refusal', moment).failure ?? {};
     expect([tokenRefused, reason]).toEqual([true, undefined]);
   });
 
   test('`since` begins anew with another kind of failure', () => {
     const first = withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0 });
     const same = withFailure(first, 'passing', 'app_refused', { now: NOW + 5, random: 0 });
-    const other = withFailure(same, 'in_doubt', 'unclear_refusal', { now: NOW + 9, random: 0 });
+    const other = withFailure(same, 'unverified', 'unclear_refusal', { now: NOW + 9, random: 0 });
     expect([same.failure?.since, other.failure?.since]).toEqual([NOW, NOW + 9]);
   });
 });
@@ -247,13 +247,13 @@ describe('healthOf', () => {
     ['a refresh token that ends before that', { refreshExpiresAt: NOW + 259_199_999 }, 'expiring'],
     ['a passing failure while the access token works', { failure: failure('passing') }, 'active'],
     ['a passing failure without a known end', { expiresAt: undefined, failure: failure('passing') }, 'active'],
-    ['a passing failure and a spent access token', { expiresAt: NOW, failure: failure('passing') }, 'in_doubt'],
+    ['a passing failure and a spent access token', { expiresAt: NOW, failure: failure('passing') }, 'unverified'],
     [
       'a passing failure and an access token that the platform refused',
       { failure: { ...failure('passing'), tokenRefused: true } },
-      'in_doubt',
+      'unverified',
     ],
-    ['an unclear refusal', { failure: failure('in_doubt') }, 'in_doubt'],
+    ['an unclear refusal', { failure: failure('unverified') }, 'unverified'],
     ['a refusal', { failure: failure('reconnect_needed') }, 'reconnect_needed'],
     ['no refresh token and 10 minutes left', { refreshToken: undefined, expiresAt: NOW + 600_000 }, 'active'],
     ['no refresh token and less left', { refreshToken: undefined, expiresAt: NOW + 599_999 }, 'expiring'],
@@ -311,7 +311,7 @@ test.each([
 test('a connection is broken by a refusal, and not by an outage', () => {
   const broken = (kind?: RefreshFailure['kind']) =>
     isBroken(kind ? withFailure(grantOf(), kind, 'app_refused', { now: NOW, random: 0 }) : grantOf());
-  expect([broken(), broken('passing'), broken('in_doubt'), broken('reconnect_needed')]).toEqual([
+  expect([broken(), broken('passing'), broken('unverified'), broken('reconnect_needed')]).toEqual([
     false,
     false,
     true,

@@ -78,7 +78,7 @@ describe('a refresh token', () => {
   test.each<[string, StoredGrant, unknown]>([
     ['cannot be read', UNREADABLE, { kind: 'invalid', cause: 'unreadable' }],
     ['works', stored(), { kind: 'already_connected' }],
-    ['may work', stored({ failure: { ...passing, kind: 'in_doubt' } }), { kind: 'already_connected' }],
+    ['may work', stored({ failure: { ...passing, kind: 'unverified' } }), { kind: 'already_connected' }],
     ['may work once the app is as it was', stored({ registration: MOVED }), { kind: 'already_connected' }],
     ['was sealed before', stored({ accessToken: '', failure: passing }), undefined],
     [

@@ -6,7 +6,7 @@ import type { GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createMovedApps } from '../../../src/gatehouse/grants/moved-apps.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { TURN } from '../../support/chore-turn.ts';
+import { TURN } from '../../support/task-turn.ts';
 
 const appOf = (issuer: string, apiBaseUrl?: string) =>
   ({ id: 'files', name: 'Files', issuer, clientId: 'c1', apiBaseUrl }) as ConnectedApp;
@@ -19,7 +19,7 @@ test('R116 a second change of a moved app announces only those that it sets asid
   const records = new Map<string, string>();
   const announced: number[] = [];
   let app = home();
-  const chore = createMovedApps({
+  const task = createMovedApps({
     store: {
       page: async () => ({
         items: [...registrations.keys()].map((userId) => ({ member: memberOf({ userId, appId: 'files' }), score: 0 })),
@@ -39,7 +39,7 @@ test('R116 a second change of a moved app announces only those that it sets asid
   });
   const changeTo = async (changed: ConnectedApp) => {
     app = changed;
-    await chore.work(TURN);
+    await task.work(TURN);
   };
 
   registrations.set('ann', home()).set('bob', home());

@@ -213,7 +213,7 @@ describe('a narrower token', () => {
 });
 
 describe('there is none', () => {
-  const AWAY = { kind: 'unavailable', inDoubt: false, retryAfterSeconds: 30 };
+  const AWAY = { kind: 'unavailable', isUnverified: false, retryAfterSeconds: 30 };
 
   test.each([
     ['no refresh token', () => ({ refreshToken: undefined }), { kind: 'unsupported' }],
@@ -227,9 +227,9 @@ describe('there is none', () => {
 
   test('while the connection is in doubt, which is said, and not for less than 5 seconds', async () => {
     await stored({ failure: { ...failed('passing').failure, tokenRefused: true, retryAt: now + 2_000 } });
-    expect(await token()).toEqual({ kind: 'unavailable', inDoubt: true, retryAfterSeconds: 5 });
+    expect(await token()).toEqual({ kind: 'unavailable', isUnverified: true, retryAfterSeconds: 5 });
     await stored({ failure: { ...failed('passing').failure, retryAt: now + 5_001 } });
-    expect(await token()).toEqual({ kind: 'unavailable', inDoubt: false, retryAfterSeconds: 6 });
+    expect(await token()).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 6 });
   });
 
   test('without a grant', async () => {

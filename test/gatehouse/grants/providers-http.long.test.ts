@@ -98,7 +98,7 @@ describe('a provider that gives no refresh token', () => {
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([403, 'reconnect_needed']);
     const health = async () => (await sessionOf(site, agent)).connections[0]?.health;
-    expect(await health()).toBe('in_doubt');
+    expect(await health()).toBe('unverified');
     expect((await thread(agent)).status).toBe(200);
     await expect.poll(health).toBe('active');
     expect(calls()[0]).toBe(0);

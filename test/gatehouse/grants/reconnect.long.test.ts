@@ -128,7 +128,7 @@ test('the platform refused the token and the provider is away: in doubt, until t
   pass(5);
   const { status: code, json } = await thread(agent);
   expect([code, json.connectUrl]).toEqual([503, `${site.url}/connections/files`]);
-  expect(await connectionOf(agent)).toMatchObject({ health: 'in_doubt', cause: 'provider_unavailable' });
+  expect(await connectionOf(agent)).toMatchObject({ health: 'unverified', cause: 'provider_unavailable' });
   await desk.change(userId, () => ({ accessToken }), 'files');
   expect((await thread(agent)).status).toBe(200);
   await until(async () => (await healthOf(agent)) === 'active');

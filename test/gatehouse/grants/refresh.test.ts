@@ -788,9 +788,9 @@ describe('the result of a request for a token', () => {
   ])('unavailable after %j, with its cause and when to ask again', async (outcome, cause, retryAfterSeconds) => {
     await stored();
     answer = async () => outcome;
-    expect(await token()).toEqual({ kind: 'unavailable', cause, inDoubt: true, retryAfterSeconds });
+    expect(await token()).toEqual({ kind: 'unavailable', cause, isUnverified: true, retryAfterSeconds });
     now += retryAfterSeconds * 1000 - 500;
-    expect(await token()).toEqual({ kind: 'unavailable', cause, inDoubt: true, retryAfterSeconds: 1 });
+    expect(await token()).toEqual({ kind: 'unavailable', cause, isUnverified: true, retryAfterSeconds: 1 });
     expect(refreshed).toHaveLength(1);
     now += 500;
     answer = async () => tokens('at2');
@@ -839,10 +839,10 @@ describe('the result of a request for a token', () => {
   test('reconnect_needed, in doubt only, where the platform refuses the only token there is', async () => {
     await stored('u1', { ...future, refreshToken: undefined });
     expect(await token('at1-u1')).toEqual({ kind: 'reconnect_needed', cause: 'access_token_refused' });
-    expect((await read()).failure?.kind).toBe('in_doubt');
+    expect((await read()).failure?.kind).toBe('unverified');
     expect(await token()).toMatchObject({ kind: 'token', doubted: true });
     await accessTokens.clearDoubt('u1', APP.id, 'another-token');
-    expect((await read()).failure?.kind).toBe('in_doubt');
+    expect((await read()).failure?.kind).toBe('unverified');
     await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
     expect((await read()).failure).toBeUndefined();
   });
@@ -864,7 +864,7 @@ describe('the result of a request for a token', () => {
   });
 
   test('a refresh that goes well ends a doubt, and says so; one that nobody doubted says nothing', async () => {
-    const failure = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
+    const failure = { kind: 'unverified', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
     answer = async () => tokens('at2', 'rt2');
     await stored('u1', { failure });
     await token();
@@ -901,7 +901,7 @@ describe('the result of a request for a token', () => {
     await stored('u1', { ...future, failure });
     expect(await token()).toMatchObject({ kind: 'token', doubted: false });
     expect(await token('at1-u1')).toEqual({
-      ...{ kind: 'unavailable', cause: 'app_refused', inDoubt: false, retryAfterSeconds: 2 },
+      ...{ kind: 'unavailable', cause: 'app_refused', isUnverified: false, retryAfterSeconds: 2 },
     });
   });
 
@@ -920,7 +920,7 @@ describe('the result of a request for a token', () => {
   });
 
   test('clearing a doubt leaves another failure alone', async () => {
-    const failure = { kind: 'in_doubt', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
+    const failure = { kind: 'unverified', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
     await stored('u1', { ...future, failure });
     await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
     expect((await read()).failure).toEqual(failure);

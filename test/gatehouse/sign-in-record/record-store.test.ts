@@ -9,7 +9,7 @@ import { createSignInRecords } from '../../../src/gatehouse/sign-in-record/sign-
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
-import { TURN } from '../../support/chore-turn.ts';
+import { TURN } from '../../support/task-turn.ts';
 
 const DAY = 86_400_000;
 
@@ -185,14 +185,14 @@ test('attempts without an end have a limit of their own, within that of all', as
   expect(await store.count(keys.signIns('all'))).toBe(4);
 });
 
-test('the trim is a chore that runs at least once an hour', async () => {
+test('the trim is a task that runs at least once an hour', async () => {
   const {
-    chores,
+    scheduledTasks,
     store: { find },
   } = createSignInRecords({ store, clock: () => now, events: { signInEnded: () => undefined } });
   await begin(1);
   now += 31 * DAY;
-  for (const { name, everyMilliseconds, work } of chores) {
+  for (const { name, everyMilliseconds, work } of scheduledTasks) {
     expect(name).toMatch(/^[a-z-]+$/);
     expect(everyMilliseconds).toBeGreaterThanOrEqual(60_000);
     expect(everyMilliseconds).toBeLessThanOrEqual(3_600_000);

@@ -13,7 +13,7 @@ const SIGN_INS = 20;
 const SCRIPTS = 7;
 /** As the scripts, without the audit entries. test/faults/slow-flush.timed.long.test.ts shows how often the disk is waited for. */
 const WRITES = 6;
-/** Of chores, and of audit entries that fall into two writes. */
+/** Of scheduled tasks, and of audit entries that fall into two writes. */
 const BACKGROUND = 3;
 /** Those inside the scripts included: about 104. */
 const COMMANDS = 125;

@@ -347,7 +347,7 @@ describe('the URL and the note of use', () => {
     [{ kind: 'not_connected' }, 'not_connected'],
     [{ kind: 'reconnect_needed', cause: 'grant_refused' }, 'reconnect_needed'],
     [
-      { kind: 'unavailable', cause: 'provider_unavailable', inDoubt: false, retryAfterSeconds: 3 },
+      { kind: 'unavailable', cause: 'provider_unavailable', isUnverified: false, retryAfterSeconds: 3 },
       'provider_unavailable',
     ],
   ])('%j becomes %s, and the platform is not called', async (result, code) => {

@@ -135,7 +135,7 @@ test('R111: while the provider is away the token is kept sealed, is not shown as
   ]);
   const { accessToken, failure } = await desk.read(userId, APP);
   expect([accessToken, failure?.kind]).toEqual(['', 'passing']);
-  expect((await sessionOf(site, agent)).connections).toMatchObject([{ health: 'in_doubt' }]);
+  expect((await sessionOf(site, agent)).connections).toMatchObject([{ health: 'unverified' }]);
   site.provider.reset();
   // Time passes, and this provider spends what it refuses.
   await desk.change(

@@ -1,4 +1,4 @@
-/** A deletion of a user that the storage interrupts: it says what is left, and a chore finishes it, wherever it stopped. */
+/** A deletion of a user that the storage interrupts: it says what is left, and a scheduled task finishes it, wherever it stopped. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -363,7 +363,7 @@ describe('R117 a deletion that the storage interrupts', () => {
   });
 
   test.each([false, true])(
-    'says what is left and is finished by the chore, at whichever write it stopped (made before the error: %s)',
+    'says what is left and is finished by the task, at whichever write it stopped (made before the error: %s)',
     async (isMade) => {
       await makeUser(OTHER);
       const others = await itemsOf(OTHER);

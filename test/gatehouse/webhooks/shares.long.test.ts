@@ -10,7 +10,7 @@ import { newWebhookId } from '../../../src/gatehouse/webhooks/webhook-store.ts';
 import { createWebhooks } from '../../../src/gatehouse/webhooks/webhooks.ts';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound, type Outbound } from '../../../src/shared/outbound/outbound.ts';
-import { startChores } from '../../../src/shared/storage/chore.ts';
+import { startScheduledTasks } from '../../../src/shared/storage/scheduled-task.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
@@ -71,9 +71,9 @@ async function startWebhooks(receivers: readonly Receiver[]) {
   });
   for (const { url } of receivers)
     await webhooks.registered.create(newWebhookId(), { url, events: ['connection.created'], enabled: true });
-  const chores = startChores({ store, random: Math.random, chores: webhooks.chores });
-  closers.push(chores.close, webhooks.close);
-  return { webhooks, chores };
+  const scheduledTasks = startScheduledTasks({ store, random: Math.random, scheduledTasks: webhooks.scheduledTasks });
+  closers.push(scheduledTasks.close, webhooks.close);
+  return { webhooks, scheduledTasks };
 }
 
 const announce = (webhooks: Awaited<ReturnType<typeof startWebhooks>>['webhooks'], count: number) => {
@@ -114,10 +114,10 @@ test('R132 a receiver that recovers gets what has waited, and several messages a
 
 test('R132 a stop waits for the calls that run, and starts no more', async () => {
   const one = await receiver(() => true);
-  const { webhooks, chores } = await startWebhooks([one]);
+  const { webhooks, scheduledTasks } = await startWebhooks([one]);
   announce(webhooks, 60);
   await until(() => one.received >= 1);
-  await chores.close();
+  await scheduledTasks.close();
   expect(one.received).toBe(1);
   const [webhook] = (await webhooks.registered.page({ limit: 1 })).items;
   const { items } = await webhooks.messages.page(webhook?.id ?? '', { limit: 100 });

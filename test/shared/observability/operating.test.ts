@@ -83,7 +83,7 @@ const VALUES_OF = {
   gatehouse_storage_refused: [...STORAGE_REFUSALS],
   gatehouse_outbound_calls: every<keyof UpstreamLoad>({ running: true, waiting: true }),
   gatehouse_spans_total: LABEL_VALUES.spans,
-  gatehouse_connections: every<Health>({ active: true, expiring: true, in_doubt: true, reconnect_needed: true }),
+  gatehouse_connections: every<Health>({ active: true, expiring: true, unverified: true, reconnect_needed: true }),
   gatehouse_relay_calls_total: LABEL_VALUES.relayCalls,
   gatehouse_outbound_requests_total: LABEL_VALUES.outboundRequests,
   gatehouse_outbound_request_duration_seconds: every<Peer>({
@@ -164,7 +164,7 @@ describe('metrics', () => {
 describe('causes for which a connection fails', () => {
   const rows = [...section(reference, 'Why a connection fails').matchAll(/^\| `(\w+)` \| ([\w ]+) \| .{20,} \|$/gm)];
   const follows = new Map(rows.map(([, cause = '', what]) => [cause, what]));
-  const WORDS = { reconnect_needed: 'ended', in_doubt: 'in doubt', passing: 'passing' } as const;
+  const WORDS = { reconnect_needed: 'ended', unverified: 'in doubt', passing: 'passing' } as const;
 
   test('are all explained, and no other', () => {
     expect([...follows.keys()]).toEqual(Object.keys(FAILURE_WORDS));

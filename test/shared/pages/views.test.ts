@@ -24,7 +24,7 @@ const codes = Object.keys(PROBLEMS) as ProblemCode[];
 const healths: readonly (ConnectionHealth | 'not_connected')[] = [
   'active',
   'expiring',
-  'in_doubt',
+  'unverified',
   'reconnect_needed',
   'not_connected',
 ];
@@ -174,7 +174,7 @@ describe('words', () => {
       views.render('connections/list', { page, connections: [connection] }),
       views.render('home/signed-in', { page, connections: [connection], threads: [], bin: {} }),
     ]) {
-      expect(visibleText(html)).not.toMatch(/in_doubt|reconnect_needed|not_connected/);
+      expect(visibleText(html)).not.toMatch(/unverified|reconnect_needed|not_connected/);
       expect(html).toMatch(
         /class="status status-[a-z]+"><span class="icon icon-[a-z]+" aria-hidden="true"><\/span>\w+/,
       );

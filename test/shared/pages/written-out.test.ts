@@ -129,7 +129,7 @@ describe('small pieces of HTML', () => {
     ['status', ['bad', 'Failed'], statusOf('bad', 'warning', 'Failed')],
     ['status', ['idle', 'Expired'], statusOf('idle', 'clock', 'Expired')],
     ['status', ['good', 'Seals', 'lock'], statusOf('good', 'lock', 'Seals')],
-    ['healthStatus', [{ health: 'in_doubt' }], statusOf('notice', 'question', 'Unverified')],
+    ['healthStatus', [{ health: 'unverified' }], statusOf('notice', 'question', 'Unverified')],
     ['healthStatus', [{ health: 'active', notCheckedSince: null }], statusOf('good', 'check', 'Active')],
     [
       'healthStatus',
@@ -312,7 +312,7 @@ describe('words for what has a name', () => {
   test.each([
     ['active', 'Active', 'good', 'check'],
     ['expiring', 'Expiring', 'notice', 'clock'],
-    ['in_doubt', 'Unverified', 'notice', 'question'],
+    ['unverified', 'Unverified', 'notice', 'question'],
     ['reconnect_needed', 'Broken', 'bad', 'warning'],
     ['not_connected', 'Not connected', 'idle', 'unlinked'],
   ])('a connection that is %s: %s, in its colour and with its sign', (health, label, tone, icon) => {

@@ -101,7 +101,7 @@ describe('R53 cookies', () => {
   });
 });
 
-/** Everything that is stored, but for the leases of the house's own chores. */
+/** Everything that is stored, but for the leases of the house's own scheduled tasks. */
 function storedIn(directory: string): string[] {
   const database = new DatabaseSync(join(directory, DATABASE_FILE), { readOnly: true });
   try {
@@ -129,7 +129,7 @@ test('R54 10,000 anonymous requests leave no cookie and nothing in the store', a
     '/connections',
     '/bin/45717360',
   ];
-  // A chore notes the registration of the app once.
+  // A scheduled task notes the registration of the app once.
   await until(() => storedIn(quiet.dataDirectory).some((row) => row.includes('app-registration:')));
   const before = storedIn(quiet.dataDirectory);
   // Of all connections together no more than a slow machine answers in a fraction of a second: who is busy turns others away.

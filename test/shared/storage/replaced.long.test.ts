@@ -105,7 +105,7 @@ describe('R126 a process whose storage', () => {
       await allRefused(started);
       crowd.provider.lifetimeSeconds = 1;
       const refreshes = crowd.provider.refreshes();
-      // Chores run every few seconds; the probe every second.
+      // Scheduled tasks run every few seconds; the probe every second.
       await new Promise((resolve) => setTimeout(resolve, 8_000));
       expect([redis.ask('DBSIZE').trim(), crowd.provider.refreshes()]).toEqual(['0', refreshes]);
       // A new start takes the storage as it is.

@@ -309,7 +309,7 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
           events: { keyRotationFailed: () => undefined },
           clock,
         });
-        await rotation.chores[0]?.work({ isOver: () => false });
+        await rotation.scheduledTasks[0]?.work({ isOver: () => false });
         await until(async () => ((await rotation.progress())?.finishedAt ?? null) !== null);
         await rotation.close();
       },

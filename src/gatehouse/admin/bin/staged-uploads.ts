@@ -55,7 +55,7 @@ export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' 
   const stage = async (req: Request, bytes: Readable, about: About): Promise<StagedDataset> => {
     const deadline = performance.now() + MAX_WAIT_MS;
     for (;;) {
-      const held = await leases.hold(keys.choreLease('bin-upload'), async () => {
+      const held = await leases.hold(keys.taskLease('bin-upload'), async () => {
         const upload = await check(req, bytes, about);
         const entry = { event: 'bin_dataset.uploaded', facts: factsOf(about.source, upload.report) } as const;
         return audited(audit, req, entry, () => stored.stage(upload));

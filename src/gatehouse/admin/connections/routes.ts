@@ -39,7 +39,7 @@ declare module '../../../shared/pages/page-data.ts' {
 }
 
 const MAX_PENDING_SHOWN = 20;
-const HEALTHS = ['in_doubt', 'reconnect_needed'] as const;
+const HEALTHS = ['unverified', 'reconnect_needed'] as const;
 
 const healthOf = (text: string) => HEALTHS.find((health) => health === text);
 

@@ -37,7 +37,7 @@ declare module '../parts.ts' {
   }
 }
 
-/** What the page calls kinds of encrypted records, unless by their own name. API and commands use the kinds as stored. */
+/** What the page calls kinds of encrypted records, unless by their own name. The API uses the kinds as stored. */
 const KIND_WORDS: Readonly<Record<string, string>> = {
   grant: 'connections',
   'session-id-token': 'ID tokens of sessions',

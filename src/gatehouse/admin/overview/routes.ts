@@ -45,7 +45,7 @@ const overviewJson = z.object({
     total: z.int(),
     active: z.int(),
     expiring: z.int(),
-    in_doubt: z.int(),
+    unverified: z.int(),
     reconnect_needed: z.int(),
   }),
   binQuota: z.object({ used: z.int(), limit: z.int(), resetsAt: z.iso.datetime() }).nullable(),

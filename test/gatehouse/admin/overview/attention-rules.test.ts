@@ -140,7 +140,7 @@ describe('connections', () => {
   test('the cause that most of them have, and those that cannot be refreshed last', async () => {
     const [refused, lost] = [{ cause: 'grant_refused', reason: 'invalid_grant' }, { cause: 'answer_lost' }];
     const failures = { a: lost, b: refused, c: refused };
-    expect(await found({ reconnect_needed: of('a', 'b', 'c'), in_doubt: of('a') }, failures)).toEqual([
+    expect(await found({ reconnect_needed: of('a', 'b', 'c'), unverified: of('a') }, failures)).toEqual([
       {
         ...{ kind: 'connections_broken', severity: 'bad', text: '3 connections to CRM need reconnecting', since: null },
         detail: 'The provider has ended this connection. (invalid_grant)',
@@ -149,7 +149,7 @@ describe('connections', () => {
       {
         ...{ kind: 'connections_in_doubt', severity: 'bad', text: '1 connection to CRM cannot be refreshed' },
         detail: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
-        ...{ since: null, path: '/connections?app=crm&health=in_doubt', action: 'Show' },
+        ...{ since: null, path: '/connections?app=crm&health=unverified', action: 'Show' },
       },
     ]);
   });

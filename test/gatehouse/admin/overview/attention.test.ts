@@ -103,10 +103,10 @@ test('broken connections by app, with the usual cause', async () => {
 
 test('connections of an app that is gone are named by its id', async () => {
   const member = JSON.stringify([userId, 'gone']);
-  const list = keys.connections('state', 'in_doubt');
+  const list = keys.connections('state', 'unverified');
   await desk.store.write([{ index: list, add: member, score: Date.now() }]);
   expect(await ofKind('connections_in_doubt')).toMatchObject([
-    { text: '1 connection to gone cannot be refreshed', path: '/connections?app=gone&health=in_doubt' },
+    { text: '1 connection to gone cannot be refreshed', path: '/connections?app=gone&health=unverified' },
   ]);
   await desk.store.write([{ index: list, remove: member }]);
 });

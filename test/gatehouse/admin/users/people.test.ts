@@ -250,7 +250,10 @@ describe('the overview', () => {
     // The day may turn meanwhile.
     const latest = spans.slice(-2).map(({ counts }) => counts['sign_in.succeeded'] ?? 0);
     expect(latest.reduce((sum, count) => sum + count)).toBeGreaterThan(3);
-    expect(json).toMatchObject({ users: expect.any(Number), connections: { total: expect.any(Number), in_doubt: 0 } });
+    expect(json).toMatchObject({
+      users: expect.any(Number),
+      connections: { total: expect.any(Number), unverified: 0 },
+    });
     const page = await admin.get(`${site.url}/admin`, { headers: { accept: 'text/html' } });
     expect(page.body).toMatch(/<table[^>]*id="sign-ins-table"/);
   });

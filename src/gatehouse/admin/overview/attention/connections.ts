@@ -29,7 +29,7 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
     return usual?.[0] ?? null;
   };
 
-  const inState = async (state: 'reconnect_needed' | 'in_doubt'): Promise<Attention[]> => {
+  const inState = async (state: 'reconnect_needed' | 'unverified'): Promise<Attention[]> => {
     const { items: listed } = await index.page({ state, limit: MAX_BROKEN });
     const more = listed.length === MAX_BROKEN ? 'At least ' : '';
     return Promise.all(
@@ -51,5 +51,5 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
     );
   };
 
-  return async () => [...(await inState('reconnect_needed')), ...(await inState('in_doubt'))];
+  return async () => [...(await inState('reconnect_needed')), ...(await inState('unverified'))];
 }

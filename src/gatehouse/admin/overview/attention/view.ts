@@ -5,7 +5,7 @@ import { z } from 'zod';
 export const KINDS = {
   connections_broken: { path: '/connections?health=reconnect_needed', words: 'apps with broken connections' },
   connections_in_doubt: {
-    path: '/connections?health=in_doubt',
+    path: '/connections?health=unverified',
     words: 'apps with connections that cannot be refreshed',
   },
   app_unusable: { path: '/connected-apps', words: 'apps that cannot be used' },

@@ -1,4 +1,4 @@
-/** The rooms of Gatehouse that write the demo's history, on the clock of that history. */
+/** The modules of Gatehouse that write the demo's history, on the clock of that history. */
 import { type AdminTokens, createAdminTokens } from '../gatehouse/admin-tokens/admin-tokens.ts';
 import { auditedEvents } from '../gatehouse/audit/audited-events.ts';
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
@@ -29,7 +29,7 @@ import { createSessionStore } from '../shared/sessions/sessions.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import type { Store } from '../shared/storage/store.ts';
 
-export interface Rooms {
+export interface Modules {
   store: Store;
   events: EventSource;
   audit: { trail: AuditTrail; tallies: Tallies; note: (entry: AuditEntry) => void };
@@ -53,13 +53,13 @@ export interface Rooms {
 }
 
 /** @param parts `receive`: the status with which a receiver of webhook messages responds at the time of the clock */
-export async function openRooms(parts: {
+export async function openModules(parts: {
   storage: OpenedStorage;
   config: Pick<Config, 'publicUrl' | 'auditDays' | 'session' | 'bin'>;
   clock: () => number;
   random: () => number;
   receive: (url: string) => number;
-}): Promise<Rooms> {
+}): Promise<Modules> {
   const { storage, config, clock, random, receive } = parts;
   const { store, sealedJson } = storage;
   const sealed = { store, sealedJson, clock };

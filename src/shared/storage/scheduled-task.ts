@@ -1,0 +1,68 @@
+/** Scheduled tasks: background work that one process at a time does at intervals. */
+import { keys } from './keys.ts';
+import { createLeases } from './lease.ts';
+import type { Store } from './store.ts';
+
+export interface ScheduledTask {
+  name: string;
+  everyMilliseconds: number;
+  /** Asked before the lease is taken, which is a write, for work that is rarely due. */
+  isDue?: () => Promise<boolean>;
+  /**
+   * If it fails, it is repeated at the next interval.
+   * @param turn once it is over, nothing more is started
+   */
+  work: (turn: TaskTurn) => Promise<unknown>;
+}
+
+export interface TaskTurn {
+  /** True once this process stops, or has lost the lease. */
+  isOver(): boolean;
+}
+
+const LEASE_MS = 30_000;
+
+/**
+ * Starts each scheduled task soon, and then at its interval. A lease keeps other processes from doing the same scheduled task at the same time.
+ * @param parts `random` (0 to 1) spreads the scheduled tasks of processes that started together
+ */
+export function startScheduledTasks(parts: {
+  store: Store;
+  random: () => number;
+  scheduledTasks: readonly ScheduledTask[];
+}) {
+  const { store, random, scheduledTasks } = parts;
+  const leases = createLeases({ store, milliseconds: LEASE_MS });
+  const underWay = new Set<Promise<unknown>>();
+  const timers = new Map<string, NodeJS.Timeout>();
+  let stopped = false;
+
+  const run = async ({ name, isDue, work }: ScheduledTask): Promise<void> => {
+    if (isDue && !(await isDue())) return;
+    await leases.hold(keys.taskLease(name), ({ isLost }) => work({ isOver: () => stopped || isLost() }));
+  };
+
+  const plan = (task: ScheduledTask, milliseconds: number): void => {
+    if (stopped) return;
+    const timer = setTimeout(() => {
+      const turn = run(task).catch(() => undefined);
+      underWay.add(turn);
+      void turn.finally(() => {
+        underWay.delete(turn);
+        plan(task, task.everyMilliseconds * (0.75 + random() / 2));
+      });
+    }, milliseconds);
+    timers.set(task.name, timer.unref());
+  };
+
+  for (const task of scheduledTasks) plan(task, Math.min(task.everyMilliseconds, 5_000) * (0.5 + random() / 2));
+
+  return {
+    /** Starts no further scheduled task, and resolves once those under way are done. */
+    async close(): Promise<void> {
+      stopped = true;
+      for (const timer of timers.values()) clearTimeout(timer);
+      await Promise.all(underWay);
+    },
+  };
+}
