@@ -5,12 +5,12 @@ import type { BeginningSession, BrowserSessions, NewSession } from '../../shared
 
 /**
  * Begins a session under a new id, so that an earlier id opens nothing (R17).
- * @param pendingUnder the browser secret under which the pending request was stored
+ * @param browserSecret of the browser, under which the pending request was stored
  */
-export type BeginSession = (session: NewSession, pendingUnder: string) => Promise<BeginningSession>;
+export type BeginSession = (session: NewSession, browserSecret: string) => Promise<BeginningSession>;
 
 export function createBeginSession(browser: BrowserSessions, req: Request, res: Response): BeginSession {
-  return async (session, pendingUnder) => {
+  return async (session, browserSecret) => {
     const { list, save, drop } = await browser.begin(req, session);
     return {
       list,
@@ -19,8 +19,8 @@ export function createBeginSession(browser: BrowserSessions, req: Request, res: 
         await save();
         const { current } = browser.readBrowserSecrets(req) ?? {};
         // Where they differ, another tab has signed this user in meanwhile, and the cookie already holds a newer secret.
-        if (pendingUnder === current)
-          browser.setBrowserSecrets(res, { current: newBrowserSecret(), earlier: pendingUnder });
+        if (browserSecret === current)
+          browser.setBrowserSecrets(res, { current: newBrowserSecret(), earlier: browserSecret });
       },
     };
   };

@@ -14,14 +14,14 @@ import type { SignInSteps } from '../users/user-store.ts';
 import type { Fail } from './fail.ts';
 import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './identity.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
-import type { Transaction } from './transaction.ts';
+import type { PendingRequest } from './pending-requests.ts';
 
 /** What the provider granted, verified. */
 export interface Authorization {
   app: ConnectedApp;
-  transaction: Transaction;
+  pendingRequest: PendingRequest;
   /** The browser secret under which the pending request was stored. */
-  pendingUnder: string;
+  browserSecret: string;
   scopes: readonly string[];
   response: TokenResponse;
   /** Undefined without an ID token. */
@@ -45,7 +45,7 @@ export interface Completion {
   /** @throws SignInError */
   connection(
     authorization: Authorization,
-    transaction: Extract<Transaction, { purpose: 'connect' }>,
+    pendingRequest: Extract<PendingRequest, { purpose: 'connect' }>,
     request: Pick<CallbackRequest, 'signInApp' | 'info'>,
     log: AttemptLog,
   ): Promise<void>;
@@ -117,9 +117,9 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
     { session, stepsOfUser, grant }: { session: NewSession; stepsOfUser: SignInSteps; grant: GrantReading },
     log: AttemptLog,
   ): Promise<void> => {
-    const { app, transaction, pendingUnder, scopes, response } = authorization;
+    const { app, pendingRequest, browserSecret, scopes, response } = authorization;
     const { user } = session;
-    const begun = await beginSession(session, pendingUnder).catch((cause: unknown) => {
+    const begun = await beginSession(session, browserSecret).catch((cause: unknown) => {
       throw unsaved('session_not_saved', cause);
     });
     let unfinished: 'connection_not_saved' | 'session_not_saved' = 'connection_not_saved';
@@ -133,7 +133,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
         origin: info.origin,
         prefetched: grant,
         stepsOfUser: async (isFirst) => {
-          const steps = isFirst ? stepsOfUser : await users.signInSteps(user, transaction.startedAt);
+          const steps = isFirst ? stepsOfUser : await users.signInSteps(user, pendingRequest.startedAt);
           if (typeof steps === 'string') return steps;
           const listing = await begun.list();
           return { steps: [...steps.writes, listing.ofUser], beside: [listing.live, ...steps.lists] };
@@ -143,7 +143,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
       if (made === 'user_gone') throw await refusedUser('gone', user, authorization, log);
       if (made === 'app_gone') {
         // The user may have been deleted, too.
-        const steps = await users.signInSteps(user, transaction.startedAt).catch(() => undefined);
+        const steps = await users.signInSteps(user, pendingRequest.startedAt).catch(() => undefined);
         if (typeof steps === 'string') throw await refusedUser(steps, user, authorization, log);
       }
       if (made !== 'made') {
@@ -160,7 +160,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
 
   return {
     async signIn(authorization, request, log) {
-      const { app, transaction, response, claims } = authorization;
+      const { app, pendingRequest, response, claims } = authorization;
       const appId = app.id;
       if (!claims) throw fail('token_answer_refused', { appId });
       const user = sessionUser(app, claims, admin);
@@ -172,13 +172,13 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
       if (!maySignIn(app, claims)) throw fail('not_permitted', { appId });
       const acr = acrOf(response.claims);
       const authTime = authTimeOf(response.claims);
-      if (transaction.stepUp && admin.acr !== undefined) {
+      if (pendingRequest.stepUp && admin.acr !== undefined) {
         checkStepUp(appId, acr, authTime);
         log.learn({ steppedUp: admin.acr });
       }
       const userReading = users.prefetch(user.id);
       const grant = connections.prefetch(user.id, appId);
-      const stepsOfUser = await users.signInSteps(user, transaction.startedAt, userReading);
+      const stepsOfUser = await users.signInSteps(user, pendingRequest.startedAt, userReading);
       if (typeof stepsOfUser === 'string') throw await refusedUser(stepsOfUser, user, authorization, log);
       log.passed('permitted');
       log.prefetch();

@@ -8,13 +8,13 @@ import { ProviderError } from '../../shared/provider/provider-error.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
 import { SIGN_IN_FAILURES, type SignInFacts, type SignInFailure } from '../sign-in-record/failures.ts';
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
-import type { Transaction } from './transaction.ts';
+import type { PendingRequest } from './pending-requests.ts';
 
 export type Fail = (failure: SignInFailure, about?: FailureAbout) => SignInError;
 
 interface FailureAbout {
   appId?: string | undefined;
-  purpose?: Transaction['purpose'];
+  purpose?: PendingRequest['purpose'];
   /** Of the page of the connect link that is used. */
   linkPath?: string | undefined;
   /** Where the browser was to go on, so that another attempt leads there, too. */

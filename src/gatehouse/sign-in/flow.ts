@@ -11,13 +11,13 @@ import { type Authorization, createCompletion } from './completion.ts';
 import { createFail, providerFailure } from './fail.ts';
 import { completeClaims, sessionUser } from './identity.ts';
 import type { CallbackRequest, FlowParts } from './parts.ts';
+import { fingerprintOf, PENDING_REQUEST_SECONDS, type PendingRequest } from './pending-requests.ts';
 import { createStart, type StartRequest } from './start.ts';
-import { fingerprintOf, TRANSACTION_SECONDS, type Transaction } from './transaction.ts';
 
-interface PendingRequest {
-  transaction: Transaction;
+interface TakenRequest {
+  pendingRequest: PendingRequest;
   /** The browser secret under which it was stored. */
-  pendingUnder: string;
+  browserSecret: string;
 }
 
 /** Each may stand in a callback once (R14). */
@@ -41,7 +41,7 @@ export interface SignInFlow {
 }
 
 export function createSignInFlow(parts: FlowParts): SignInFlow {
-  const { apps, provider, connections, recorder, transactions, states, admin, clock, publicHref, recordUrl } = parts;
+  const { apps, provider, connections, recorder, pendingRequests, states, admin, clock, publicHref, recordUrl } = parts;
   const fail = createFail({ apps, publicHref });
   const startAttempt = createStart(parts, fail);
 
@@ -57,63 +57,63 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     { appId, userId, info }: CallbackRequest,
     state: string,
     startedAt: number,
-  ): Promise<PendingRequest | undefined> => {
+  ): Promise<TakenRequest | undefined> => {
     const { browserSecret, earlierBrowserSecret } = info;
     // The secret from before the last sign-in counts only for a signed-in user: without a session it proves nothing (R103).
     const secrets = userId === undefined ? [browserSecret] : [browserSecret, earlierBrowserSecret];
-    for (const pendingUnder of secrets.filter((secret) => secret !== undefined)) {
-      const transaction = await transactions.take(pendingUnder, state);
-      if (transaction) return { transaction, pendingUnder };
+    for (const secret of secrets.filter((value) => value !== undefined)) {
+      const pendingRequest = await pendingRequests.take(secret, state);
+      if (pendingRequest) return { pendingRequest, browserSecret: secret };
     }
     // A signed-in user reloaded a callback or went back to one: the browser goes to the start page, without an error (R10).
     if (userId !== undefined) return undefined;
-    if (clock() - startedAt > TRANSACTION_SECONDS * 1000) throw fail('state_expired', { appId });
+    if (clock() - startedAt > PENDING_REQUEST_SECONDS * 1000) throw fail('state_expired', { appId });
     const otherBrowser = await recorder.isOtherBrowser(info, state);
     if (otherBrowser || browserSecret === undefined) throw fail('cookie_missing', { appId, facts: { otherBrowser } });
     throw fail('state_used', { appId });
   };
 
   /** The app, if neither its registration nor the user has changed since the start. @throws SignInError */
-  const startedApp = (transaction: Transaction, { appId, userId }: CallbackRequest): ConnectedApp => {
-    const about = aboutOf(transaction);
-    if (transaction.appId !== appId) throw fail('other_app', about);
+  const startedApp = (pendingRequest: PendingRequest, { appId, userId }: CallbackRequest): ConnectedApp => {
+    const about = aboutOf(pendingRequest);
+    if (pendingRequest.appId !== appId) throw fail('other_app', about);
     const app = apps.find(appId);
-    if (!app || fingerprintOf(app) !== transaction.appFingerprint) throw fail('registration_changed', about);
+    if (!app || fingerprintOf(app) !== pendingRequest.appFingerprint) throw fail('registration_changed', about);
     if (app.disabled) throw fail('disabled_app', about);
-    if (transaction.purpose === 'connect' && transaction.userId !== userId) {
+    if (pendingRequest.purpose === 'connect' && pendingRequest.userId !== userId) {
       throw fail('other_user', { ...about, signOutFirst: userId !== undefined });
     }
     return app;
   };
 
   /** Where the account cannot be read, nothing is connected, and the tokens are revoked. */
-  const accountOf = (app: ConnectedApp, transaction: Transaction, response: TokenResponse) =>
+  const accountOf = (app: ConnectedApp, pendingRequest: PendingRequest, response: TokenResponse) =>
     provider.accountId(app, response).catch(async (cause: unknown) => {
-      if (transaction.purpose === 'connect')
-        await connections.discard(transaction.userId, app, response).catch(() => undefined);
+      if (pendingRequest.purpose === 'connect')
+        await connections.discard(pendingRequest.userId, app, response).catch(() => undefined);
       throw cause;
     });
 
   /** Exchanges the code for tokens, verifies them, and completes the claims. */
   const authorize = async (
     app: ConnectedApp,
-    { transaction, pendingUnder }: PendingRequest,
+    { pendingRequest, browserSecret }: TakenRequest,
     { callback, state, log }: { callback: URL; state: string; log: AttemptLog },
   ): Promise<Authorization> => {
-    const { scopes = app.scopes } = transaction;
-    const about = aboutOf(transaction);
+    const { scopes = app.scopes } = pendingRequest;
+    const about = aboutOf(pendingRequest);
     try {
       const response = await provider.exchangeCode(app, callback, {
         scopes,
-        ...deriveNonceAndVerifier(pendingUnder, state),
+        ...deriveNonceAndVerifier(browserSecret, state),
       });
       log.passedUpTo(response.claims ? 'id_token_signature' : 'token_endpoint');
       // From here on the record names the user, even if userinfo fails the sign-in.
       if (about.purpose === 'sign_in' && response.claims) log.learn({ user: sessionUser(app, response.claims, admin) });
       const claims = await completeClaims({ provider, admin }, app, response);
-      const accountId = claims ? undefined : await accountOf(app, transaction, response);
+      const accountId = claims ? undefined : await accountOf(app, pendingRequest, response);
       if (claims || accountId !== undefined) log.passed('claims');
-      return { app, transaction, pendingUnder, scopes, response, claims, accountId };
+      return { app, pendingRequest, browserSecret, scopes, response, claims, accountId };
     } catch (cause) {
       throw fail(providerFailure(cause), { ...about, cause });
     }
@@ -126,34 +126,34 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     const startedAt = states.madeAt(state);
     if (startedAt === undefined) throw fail('state_invented');
     log.learn({ state });
-    const pending = await takePending(request, state, startedAt);
-    if (!pending) return undefined;
-    const { transaction } = pending;
-    log.learn({ id: transaction.attempt, purpose: transaction.purpose });
-    const returnTo = complete(request, pending, state, log);
-    const isTrial = transaction.purpose === 'connect' && transaction.trial;
-    return isTrial ? returnTo.catch((error) => trialFailed(error, transaction.attempt, log)) : returnTo;
+    const takenRequest = await takePending(request, state, startedAt);
+    if (!takenRequest) return undefined;
+    const { pendingRequest } = takenRequest;
+    log.learn({ id: pendingRequest.attempt, purpose: pendingRequest.purpose });
+    const returnTo = complete(request, takenRequest, state, log);
+    const isTrial = pendingRequest.purpose === 'connect' && pendingRequest.trial;
+    return isTrial ? returnTo.catch((error) => trialFailed(error, pendingRequest.attempt, log)) : returnTo;
   };
 
   const complete = async (
     request: CallbackRequest,
-    pending: PendingRequest,
+    takenRequest: TakenRequest,
     state: string,
     log: AttemptLog,
   ): Promise<string> => {
-    const { transaction } = pending;
+    const { pendingRequest } = takenRequest;
     log.passedUpTo('cookie');
-    const app = startedApp(transaction, request);
+    const app = startedApp(pendingRequest, request);
     // The URL that was sent, with the parameters that came back: the host and path of the request prove nothing.
     const callback = new URL(callbackUrlOf(app.id, publicHref));
     log.passed('redirect_uri', callback.href);
     callback.search = request.callback.search;
-    const authorization = await authorize(app, pending, { callback, state, log });
-    const { returnTo } = transaction;
+    const authorization = await authorize(app, takenRequest, { callback, state, log });
+    const { returnTo } = pendingRequest;
     // A failure leads on to where this request was to go.
     const completion = createCompletion(parts, (failure, about) => fail(failure, { returnTo, ...about }));
-    if (transaction.purpose === 'sign_in') await completion.signIn(authorization, request, log);
-    else await completion.connection(authorization, transaction, request, log);
+    if (pendingRequest.purpose === 'sign_in') await completion.signIn(authorization, request, log);
+    else await completion.connection(authorization, pendingRequest, request, log);
     return returnTo;
   };
 
@@ -189,7 +189,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
 }
 
 /** What a failure names of the pending request. */
-function aboutOf(transaction: Transaction) {
-  const { appId, purpose, returnTo } = transaction;
-  return { appId, purpose, returnTo, linkPath: purpose === 'connect' ? transaction.linkPath : undefined };
+function aboutOf(pendingRequest: PendingRequest) {
+  const { appId, purpose, returnTo } = pendingRequest;
+  return { appId, purpose, returnTo, linkPath: purpose === 'connect' ? pendingRequest.linkPath : undefined };
 }

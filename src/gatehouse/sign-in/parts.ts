@@ -7,8 +7,8 @@ import type { AttemptRecorder, RequestInfo } from '../sign-in-record/attempt-log
 import type { UserStore } from '../users/user-store.ts';
 import type { BeginSession } from './begin-session.ts';
 import type { AdminRule } from './identity.ts';
+import type { PendingRequests } from './pending-requests.ts';
 import type { StateSigner } from './state.ts';
-import type { Transactions } from './transaction.ts';
 
 export interface FlowParts {
   apps: CurrentApps;
@@ -16,7 +16,7 @@ export interface FlowParts {
   connections: Connections;
   users: Pick<UserStore, 'find' | 'prefetch' | 'signInSteps' | 'conditionFor'>;
   recorder: AttemptRecorder;
-  transactions: Transactions;
+  pendingRequests: PendingRequests;
   states: StateSigner;
   admin: AdminRule;
   events: Pick<Events, 'signInStarted'>;

@@ -16,10 +16,10 @@ import type { Users } from '../users/users.ts';
 import { backchannelLogout } from './backchannel-logout.ts';
 import { type ErasureRoutes, erasureRoutes } from './erasure.ts';
 import { createSignInFlow } from './flow.ts';
+import { createPendingRequests } from './pending-requests.ts';
 import { type SignInRoutes, signInRoutes } from './routes.ts';
 import { type SessionRoutes, sessionRoutes } from './session-routes.ts';
 import { createStateSigner, type StateSigner } from './state.ts';
-import { createTransactions } from './transaction.ts';
 
 export interface SignIn {
   routes: {
@@ -70,7 +70,7 @@ export function createSignIn(parts: {
     connections,
     users,
     recorder: parts.signInRecords.recorder,
-    transactions: createTransactions({ store, sealedJson, home: site.home, clock }),
+    pendingRequests: createPendingRequests({ store, sealedJson, home: site.home, clock }),
     states,
     admin,
     events,

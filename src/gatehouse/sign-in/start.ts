@@ -1,4 +1,4 @@
-/** The start of a sign-in or consent: a transaction, its record, and the URL that the browser is sent to. */
+/** The start of a sign-in or consent: a pending request, its record, and the URL that the browser is sent to. */
 
 import type { ProviderHints } from '../../shared/http/provider-hints.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../../shared/provider/connected-app.ts';
@@ -8,7 +8,7 @@ import { STEP_UP_SECONDS } from '../../shared/sessions/step-up.ts';
 import type { AttemptLog, RequestInfo } from '../sign-in-record/attempt-log.ts';
 import { type Fail, providerFailure } from './fail.ts';
 import type { FlowParts } from './parts.ts';
-import { fingerprintOf, type Transaction } from './transaction.ts';
+import { fingerprintOf, type PendingRequest } from './pending-requests.ts';
 
 /** Only a signed-in user can connect an app. */
 export type StartPurpose =
@@ -33,7 +33,7 @@ export type StartRequest = StartPurpose & {
 
 /** The start resolves with the URL of the authorization endpoint, and throws SignInError. */
 export function createStart(parts: FlowParts, fail: Fail) {
-  const { provider, connections, transactions, states, admin, events, clock, publicHref, recordUrl } = parts;
+  const { provider, connections, pendingRequests, states, admin, events, clock, publicHref, recordUrl } = parts;
 
   return async (request: StartRequest, log: AttemptLog): Promise<string> => {
     const { app, purpose, user, info } = request;
@@ -48,7 +48,7 @@ export function createStart(parts: FlowParts, fail: Fail) {
     if (!isUsable(app, publicHref)) throw fail('unusable_app', { ...about, facts: { seen } });
     const state = states.create(clock());
     const stepUp = request.purpose === 'sign_in' && request.stepUp && admin.acr !== undefined && app.id === admin.app;
-    const transaction: Transaction = {
+    const pendingRequest: PendingRequest = {
       ...(request.purpose === 'connect'
         ? { purpose, userId: request.user.id, link: request.link, linkPath: request.linkPath, trial }
         : { purpose: request.purpose }),
@@ -80,8 +80,11 @@ export function createStart(parts: FlowParts, fail: Fail) {
         throw fail(providerFailure(cause), { ...about, cause });
       });
     log.passed('sent', seen);
-    const record = log.beginSteps({ state, startedAt: transaction.startedAt, redirectUri });
-    await transactions.put(info.browserSecret, state, transaction, { isNewBrowser: request.isNewBrowser, record });
+    const record = log.beginSteps({ state, startedAt: pendingRequest.startedAt, redirectUri });
+    await pendingRequests.put(info.browserSecret, state, pendingRequest, {
+      isNewBrowser: request.isNewBrowser,
+      record,
+    });
     events.signInStarted({ app: app.id, purpose, userId: user?.id });
     return url;
   };

@@ -22,7 +22,7 @@
  * | `problem:{REFERENCE}` | the failure behind the reference on an error page: time, code, route, user id, class of the cause | 30 days |
  * | `flash:{HASH}` | a notice or a new secret (sealed) for the page after a redirect, by session and redirect | 60 s, or until read |
  * | `submission:{HASH}` | the result of a submitted form, by session, form and values; empty while it is under way | 60 s |
- * | `transactions:{sign-ins}:BROWSER_HASH` | the browser's pending authorization requests, at most 10; paths with the secret of a connect link are sealed | 600 s |
+ * | `pending-requests:{sign-ins}:BROWSER_HASH` | the browser's pending authorization requests, at most 10; paths with the secret of a connect link are sealed | 600 s |
  * | `grant:{USER}:APP` | one grant (sealed whole): token set, journal of its refresh, health | until disconnected |
  * | `last-use:{USER}:APP` | when that grant was last used, to the minute | with the grant |
  * | lease `refresh-lease:{USER}:APP` | which process refreshes that grant | 4 to 6.5 s, by `REDIS_TIMEOUT_MS`, after its holder's last sign of life |
@@ -120,13 +120,13 @@ export interface SchemaVersion {
  * The version of this program. `version` rises with each release that stores something in a new form, and `oldestReader` if
  * programs of the version before cannot read that form. A new field raises neither, because older programs preserve it.
  */
-export const SCHEMA: SchemaVersion = { version: 5, oldestReader: 5 };
+export const SCHEMA: SchemaVersion = { version: 6, oldestReader: 6 };
 
 /**
  * The `version` of the oldest storage that this program can read. Until 1.0.0, each change of a stored form raises it and both
  * numbers of `SCHEMA`. Then it stays: a storage that a later release has opened still has records that 1.0.0 wrote.
  */
-export const OLDEST_READABLE = 5;
+export const OLDEST_READABLE = 6;
 
 /** The kind of a key: the word before the first colon or brace. */
 export function kindOf(key: string): string {
@@ -148,7 +148,7 @@ export const SEALED_KINDS: Readonly<Record<string, 'left' | 'deleted'>> = {
   'own-keys': 'deleted',
   'service-account': 'left',
   flash: 'deleted',
-  transactions: 'deleted',
+  'pending-requests': 'deleted',
   webhook: 'left',
   revocation: 'left',
   'connect-link': 'deleted',
@@ -160,7 +160,7 @@ export const SEALED_KINDS: Readonly<Record<string, 'left' | 'deleted'>> = {
  * own settings decide.
  */
 export const RELAXED_KINDS: ReadonlySet<string> = new Set([
-  'transactions',
+  'pending-requests',
   'sign-in',
   'sign-in-alias',
   'sign-ins',
@@ -206,7 +206,7 @@ export const keys = {
   flash: (hash: string) => `flash:{${hash}}`,
   submission: (hash: string) => `submission:{${hash}}`,
   problem: (reference: string) => `problem:{${reference.toLowerCase()}}`,
-  transactions: (browserSecret: string) => `transactions:{sign-ins}:${hashOf(browserSecret).slice(0, 22)}`,
+  pendingRequests: (browserSecret: string) => `pending-requests:{sign-ins}:${hashOf(browserSecret).slice(0, 22)}`,
   grant: (userId: string, appId: string) => `grant:{${userId}}:${appId}`,
   lastUse: (userId: string, appId: string) => `last-use:{${userId}}:${appId}`,
   refreshLease: (userId: string, appId: string) => `refresh-lease:{${userId}}:${appId}`,

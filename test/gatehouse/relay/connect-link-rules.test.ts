@@ -151,7 +151,7 @@ const throughConsent = async (browser: UserAgent, page: Page) => {
 const pending = async () => {
   const found = [];
   for await (const records of vault.store.walk())
-    found.push(...records.filter(({ key }) => key.startsWith('transactions')));
+    found.push(...records.filter(({ key }) => key.startsWith('pending-requests')));
   return found;
 };
 

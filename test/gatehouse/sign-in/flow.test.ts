@@ -4,7 +4,7 @@ import { registrationOf } from '../../../src/gatehouse/connected-apps/registrati
 import type { MakeResult } from '../../../src/gatehouse/grants/connections.ts';
 import { createSignInFlow } from '../../../src/gatehouse/sign-in/flow.ts';
 import { providerSessionIdOf } from '../../../src/gatehouse/sign-in/identity.ts';
-import { fingerprintOf } from '../../../src/gatehouse/sign-in/transaction.ts';
+import { fingerprintOf } from '../../../src/gatehouse/sign-in/pending-requests.ts';
 import type { SignInChanges } from '../../../src/gatehouse/sign-in-record/attempt.ts';
 import { createAttemptRecorder } from '../../../src/gatehouse/sign-in-record/attempt-log.ts';
 import { STEP_NAMES } from '../../../src/gatehouse/sign-in-record/steps.ts';
@@ -21,7 +21,7 @@ const APP = {
   ...{ callbackUrls: [`${HREF}/oauth/callback/platform`], signIn: { allow: 'everyone' } },
 };
 const CLAIMS = { sub: 's1', iat: 1_800_000_000, name: 'Ada', email: 'ada@example.test' };
-const TRANSACTION = {
+const PENDING_REQUEST = {
   ...{ purpose: 'sign_in', appId: 'platform', appFingerprint: fingerprintOf(APP) },
   ...{ returnTo: '/', attempt: 'a1', startedAt: NOW },
 };
@@ -41,7 +41,7 @@ interface Changes {
   app?: object | undefined;
   /** What is known of users, of a connection. */
   users?: Record<string, unknown>;
-  transaction?: object | undefined;
+  pendingRequest?: object | undefined;
   provider?: Record<string, unknown>;
   connections?: Record<string, unknown>;
   /** Of the signed-in user. */
@@ -56,7 +56,7 @@ interface Changes {
 function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   const { callback = `${HREF}/oauth/callback/platform?code=c&state=s`, clock = () => NOW } = changes;
   const app = 'app' in changes ? changes.app : APP;
-  const transaction = 'transaction' in changes ? changes.transaction : TRANSACTION;
+  const pendingRequest = 'pendingRequest' in changes ? changes.pendingRequest : PENDING_REQUEST;
   const ended = vi.fn((_facts: { outcome: string; steppedUp?: string }) => undefined);
   const added: SignInChanges[] = [];
   const begun: object[] = [];
@@ -91,7 +91,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     connections: quiet({ make, discard, ...changes.connections }),
     users: quiet({ conditionFor: async () => LISTED, ...users }),
     recorder,
-    transactions: { take: async () => transaction, put },
+    pendingRequests: { take: async () => pendingRequest, put },
     states: { madeAt: () => NOW, create: () => 'state-1' },
     admin: { app: undefined, claim: 'groups', values: [], ...changes.admin },
     events: { signInStarted: started },
@@ -231,7 +231,7 @@ describe('R18 a stronger sign-in', () => {
   const admin = { app: 'platform', acr: 'mfa' };
   const now = NOW / 1000;
   const stepUp = (claims: object, changes: Changes = {}) => {
-    const parts = flowWith(ENABLED, { transaction: { ...TRANSACTION, stepUp: true }, admin, ...changes });
+    const parts = flowWith(ENABLED, { pendingRequest: { ...PENDING_REQUEST, stepUp: true }, admin, ...changes });
     parts.exchangeCode.mockResolvedValue({ ...TOKENS, claims: { ...CLAIMS, groups: [], ...claims } });
     return parts;
   };
@@ -255,7 +255,7 @@ describe('R18 a stronger sign-in', () => {
   });
 
   test('is not checked where none was asked for, or the administration demands none any more', async () => {
-    for (const changes of [{ transaction: TRANSACTION }, { admin: { app: 'platform' } }]) {
+    for (const changes of [{ pendingRequest: PENDING_REQUEST }, { admin: { app: 'platform' } }]) {
       const { finish, ended } = stepUp({ acr: 'pwd' }, changes);
       expect(await finish()).toBe('/');
       expect(ended.mock.calls.map(([facts]) => facts)).toMatchObject([{ outcome: 'signed_in', steppedUp: undefined }]);
@@ -292,7 +292,11 @@ describe('what changed while the user was at the provider', () => {
 
 describe('a callback that is no longer pending', () => {
   const late = (milliseconds: number, userId?: string) =>
-    flowWith(ENABLED, { transaction: undefined, clock: () => NOW + milliseconds, ...(userId && { userId }) }).finish();
+    flowWith(ENABLED, {
+      pendingRequest: undefined,
+      clock: () => NOW + milliseconds,
+      ...(userId && { userId }),
+    }).finish();
 
   test('was used within ten minutes of the start, and has expired after that', async () => {
     await expect(late(600_000)).rejects.toMatchObject({ failure: 'state_used' });
@@ -340,12 +344,12 @@ describe('what cannot be saved', () => {
 
 describe('a connection', () => {
   const app = { ...APP, signIn: undefined };
-  const connecting = { ...TRANSACTION, purpose: 'connect', userId: 'u1', returnTo: '/connections/platform' };
+  const connecting = { ...PENDING_REQUEST, purpose: 'connect', userId: 'u1', returnTo: '/connections/platform' };
   const tokens = { accessToken: 'at', scopes: ['openid'] };
-  const flowOf = (transaction: object, changes: Changes = {}) => {
+  const flowOf = (pendingRequest: object, changes: Changes = {}) => {
     const parts = flowWith(changes.users ?? {}, {
       app,
-      transaction: { ...connecting, ...transaction },
+      pendingRequest: { ...connecting, ...pendingRequest },
       userId: 'u1',
       ...changes,
     });
@@ -532,11 +536,11 @@ describe('a start', () => {
       { ...connecting, trial: true },
       { purpose: 'connect', userId: 'u1', trial: true, returnTo: `${HREF}/admin/sign-ins/ref1` },
     ],
-  ])('of %s is pending under the secret of its browser', async (_what, request, transaction) => {
+  ])('of %s is pending under the secret of its browser', async (_what, request, pendingRequest) => {
     const { start, put } = flowWith({});
     expect(await start(request)).toBe('https://provider.test/authorize');
     const options = { isNewBrowser: true, record: [LISTED] };
-    expect(put.mock.calls).toEqual([['b1', 'state-1', { ...pending, ...transaction }, options]]);
+    expect(put.mock.calls).toEqual([['b1', 'state-1', { ...pending, ...pendingRequest }, options]]);
   });
 
   test('is recorded with its two steps, and its event names the app, the purpose and the user', async () => {

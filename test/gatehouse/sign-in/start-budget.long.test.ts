@@ -121,7 +121,7 @@ test('R91 the limit counts every way to start, by IPv6 network, and its page say
 test('R91 a pending request takes less than 300 bytes beside return_to, which is at most 512 characters', async (context) => {
   skipWithout(context, missingRedis);
   const { site, redis } = await siteOn('Redis');
-  const keysOf = () => redis?.ask('--scan', '--pattern', 'transactions:*').trim().split('\n') ?? [];
+  const keysOf = () => redis?.ask('--scan', '--pattern', 'pending-requests:*').trim().split('\n') ?? [];
   await startFrom(site, '192.0.2.1', '/sign-in?return_to=/');
   const [key = ''] = keysOf();
   expect(Number(redis?.ask('MEMORY', 'USAGE', key))).toBeLessThan(300);

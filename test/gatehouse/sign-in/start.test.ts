@@ -70,7 +70,7 @@ test('R44 nothing that is kept proves a request: neither its state, nonce and ve
   let records = '';
   for await (const walked of store.walk()) records += JSON.stringify(walked);
   await store.close();
-  expect(records).toContain('transactions:{');
+  expect(records).toContain('pending-requests:{');
   const { state, nonce, codeVerifier } = deriveNonceAndVerifier(browser, asked.get('state') ?? '');
   expect(nonce).toBe(asked.get('nonce'));
   for (const proof of [state, nonce, codeVerifier, browser]) {

@@ -8,7 +8,7 @@ import { createConnectionIndex } from '../../../src/gatehouse/grants/connection-
 import { createConnections } from '../../../src/gatehouse/grants/connections.ts';
 import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createRevocations } from '../../../src/gatehouse/grants/revocations.ts';
-import { TRANSACTION_SECONDS } from '../../../src/gatehouse/sign-in/transaction.ts';
+import { PENDING_REQUEST_SECONDS } from '../../../src/gatehouse/sign-in/pending-requests.ts';
 import { createRecordStore } from '../../../src/gatehouse/sign-in-record/record-store.ts';
 import { createUserStore } from '../../../src/gatehouse/users/user-store.ts';
 import { createUserLifecycle } from '../../../src/gatehouse/users/users.ts';
@@ -356,7 +356,7 @@ describe('R117 a deletion that the storage interrupts', () => {
     expect(await erase()).toBeUndefined();
     expect([await itemsOf(USER), erased]).toEqual([[TOMBSTONE], [USER.id]]);
     // Pending for as long as it may be, and then held up by a slow provider.
-    now += TRANSACTION_SECONDS * 1_000 + 2 * MINUTE;
+    now += PENDING_REQUEST_SECONDS * 1_000 + 2 * MINUTE;
     expect(await rooms().users.signInSteps(USER, startedAt)).toBe('gone');
     now += 5 * MINUTE;
     expect(await itemsOf(USER)).toEqual([]);

@@ -24,7 +24,7 @@ import { relayPolicySchema } from '../../../src/gatehouse/relay/policy.ts';
 import { createRelayTokens, type RelayTokens } from '../../../src/gatehouse/relay/relay-token.ts';
 import { createServiceAccounts, newServiceAccountId } from '../../../src/gatehouse/relay/service-account.ts';
 import { createRelayUses } from '../../../src/gatehouse/relay/uses.ts';
-import { createTransactions } from '../../../src/gatehouse/sign-in/transaction.ts';
+import { createPendingRequests } from '../../../src/gatehouse/sign-in/pending-requests.ts';
 import { createRecordStore } from '../../../src/gatehouse/sign-in-record/record-store.ts';
 import { createUserStore } from '../../../src/gatehouse/users/user-store.ts';
 import { createWebhookHealths } from '../../../src/gatehouse/webhooks/health.ts';
@@ -96,7 +96,7 @@ const sessionsOf = (desk: Desk) =>
     ...desk,
     ...{ sealedJson, lists: listsOf(desk), lifetimes: { idleSeconds: 1_800, maxSeconds: 3_600 } },
   });
-const transactionOf = ({ clock }: Desk) => ({
+const pendingRequestOf = ({ clock }: Desk) => ({
   ...{
     purpose: 'sign_in' as const,
     appId: APP.id,
@@ -106,7 +106,7 @@ const transactionOf = ({ clock }: Desk) => ({
     startedAt: clock(),
   },
 });
-const transactionsOf = (desk: Desk) => createTransactions({ ...desk, sealedJson, home: '/' });
+const pendingRequestsOf = (desk: Desk) => createPendingRequests({ ...desk, sealedJson, home: '/' });
 const grantsOf = (desk: Desk) => createGrantStore({ ...desk, sealedJson });
 const revocationsOf = (desk: Desk) =>
   createRevocations({
@@ -227,9 +227,9 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
       change: (desk) =>
         listsOf(desk).add(keys.sessionsOfUser('u2'), { hash: 'i', startedAt: desk.clock() }, 1, IN_STORE),
     },
-    transactions: {
-      make: (desk) => transactionsOf(desk).put('browser', 'one', transactionOf(desk)),
-      change: (desk) => transactionsOf(desk).put('browser', 'two', transactionOf(desk)),
+    'pending-requests': {
+      make: (desk) => pendingRequestsOf(desk).put('browser', 'one', pendingRequestOf(desk)),
+      change: (desk) => pendingRequestsOf(desk).put('browser', 'two', pendingRequestOf(desk)),
     },
     grant: {
       make: (desk) => grantsOf(desk).save(consentedGrant(consentOf('a1'), undefined, 'c1', desk.clock()), 0),

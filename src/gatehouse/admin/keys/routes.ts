@@ -44,7 +44,7 @@ const KIND_WORDS: Readonly<Record<string, string>> = {
   'connected-app': 'apps',
   'own-keys': 'signing keys',
   flash: 'notices after a change',
-  transactions: 'requests at a provider',
+  'pending-requests': 'pending requests',
   revocation: 'unconfirmed revocations',
 };
 

@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import {
-  createTransactions,
+  createPendingRequests,
   fingerprintOf,
-  type Transaction,
-  type Transactions,
-} from '../../../src/gatehouse/sign-in/transaction.ts';
+  type PendingRequest,
+  type PendingRequests,
+} from '../../../src/gatehouse/sign-in/pending-requests.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createReplaceableSealer } from '../../../src/shared/storage/sealed.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
@@ -19,7 +19,7 @@ import { makeSealer } from '../../support/encryption-keys.ts';
 
 let directory: string;
 let store: Store;
-let transactions: Transactions;
+let pendingRequests: PendingRequests;
 let now: number;
 let sealer: ReturnType<typeof createReplaceableSealer>;
 beforeEach(async () => {
@@ -28,22 +28,22 @@ beforeEach(async () => {
   sealer = createReplaceableSealer(makeSealer());
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-pending-'));
   store = await createSqliteStore({ directory, clock, random: Math.random });
-  transactions = createTransactions({ store, clock, sealedJson: createSealedJson(sealer), home: '/home' });
+  pendingRequests = createPendingRequests({ store, clock, sealedJson: createSealedJson(sealer), home: '/home' });
 });
 afterEach(async () => {
   await store.close();
   rmSync(directory, { recursive: true, force: true });
 });
 
-const transaction = (n: number): Transaction => ({
+const pendingRequest = (n: number): PendingRequest => ({
   ...{ purpose: 'sign_in', appId: PLATFORM.id, appFingerprint: 's', attempt: 'a1' },
   ...{ returnTo: `/${n}`, startedAt: now },
 });
 const put = async (n: number, browser = 'b1') => {
-  await transactions.put(browser, `state-${n}`, transaction(n));
+  await pendingRequests.put(browser, `state-${n}`, pendingRequest(n));
   now += 1_000;
 };
-const take = (n: number, browser = 'b1') => transactions.take(browser, `state-${n}`);
+const take = (n: number, browser = 'b1') => pendingRequests.take(browser, `state-${n}`);
 
 test('R6 the newest ten of a browser stay, and those of another are its own', async () => {
   await put(0, 'b2');
@@ -90,12 +90,13 @@ test('R6 the newest ten stay also where the clock was set back between them', as
 
 test('R6 a start is stored also where its sign-in record cannot be: another has the id', async () => {
   const record = [{ put: 'sign-in:{sign-ins}:a', value: 'record', ifVersion: 0 }];
-  for (const n of [1, 2]) await transactions.put(`b${n}`, `state-${n}`, transaction(n), { isNewBrowser: true, record });
+  for (const n of [1, 2])
+    await pendingRequests.put(`b${n}`, `state-${n}`, pendingRequest(n), { isNewBrowser: true, record });
   for (const n of [1, 2]) expect(await take(n, `b${n}`)).toMatchObject({ returnTo: `/${n}` });
 });
 
 test('R64 two starts at once of a browser that has just received its secret are both stored', async () => {
-  const start = (n: number) => transactions.put('new', `state-${n}`, transaction(n), { isNewBrowser: true });
+  const start = (n: number) => pendingRequests.put('new', `state-${n}`, pendingRequest(n), { isNewBrowser: true });
   await Promise.all([start(1), start(2)]);
   await start(3);
   for (const n of [1, 2, 3]) expect(await take(n, 'new')).toMatchObject({ returnTo: `/${n}` });
@@ -128,19 +129,19 @@ test('R9 it is taken once, however many ask at the same time, and by its browser
   const taken = await Promise.all(Array.from({ length: 20 }, () => take(1)));
   expect(taken.filter((one) => one !== undefined)).toHaveLength(1);
   expect(await take(2)).toBeDefined();
-  expect(await store.get(keys.transactions('b1'))).toBeUndefined();
+  expect(await store.get(keys.pendingRequests('b1'))).toBeUndefined();
 });
 
 test('R44 the paths of connect links are sealed, and without their key the browser goes to the start page', async () => {
   const path = '/connect/gthl_8KqVabcdefgAbCdEfGhIjKlMnOpQrStUvWxYz';
-  const [signingIn, connecting]: Transaction[] = [
-    { ...transaction(1), returnTo: `${path}?prompt=login` },
-    { ...transaction(2), purpose: 'connect', userId: 'u1', link: '8KqVabcdefg', linkPath: path },
+  const [signingIn, connecting]: PendingRequest[] = [
+    { ...pendingRequest(1), returnTo: `${path}?prompt=login` },
+    { ...pendingRequest(2), purpose: 'connect', userId: 'u1', link: '8KqVabcdefg', linkPath: path },
   ];
   for (const isKeyLost of [false, true]) {
-    await transactions.put('b1', 'state-1', signingIn as Transaction);
-    await transactions.put('b1', 'state-2', connecting as Transaction);
-    expect((await store.get(keys.transactions('b1')))?.value).not.toContain('gthl_');
+    await pendingRequests.put('b1', 'state-1', signingIn as PendingRequest);
+    await pendingRequests.put('b1', 'state-2', connecting as PendingRequest);
+    expect((await store.get(keys.pendingRequests('b1')))?.value).not.toContain('gthl_');
     if (isKeyLost) sealer.replace(makeSealer());
     expect(await take(1)).toEqual({ ...signingIn, ...(isKeyLost && { returnTo: '/home' }) });
     expect(await take(2)).toEqual({ ...connecting, linkPath: isKeyLost ? undefined : path });

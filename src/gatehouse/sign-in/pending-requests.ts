@@ -6,7 +6,7 @@ import type { Store, Write } from '../../shared/storage/store.ts';
 import { registrationOf } from '../connected-apps/registration.ts';
 import { CONNECT_LINK_PREFIX } from '../grants/connect-links.ts';
 
-export type Transaction = {
+export type PendingRequest = {
   appId: string;
   /** `fingerprintOf` the app that the code and its verifier are for: it must not change while the user is at the provider. */
   appFingerprint: string;
@@ -35,66 +35,66 @@ export type Transaction = {
 );
 
 /** Seconds within which a user has to come back from the provider. */
-export const TRANSACTION_SECONDS = 600;
+export const PENDING_REQUEST_SECONDS = 600;
 const MAX_PENDING = 10;
 
 /** In the store. `sealed`: what would reveal the secret of a connect link. */
-type StoredTransaction = Transaction & { sealed?: string };
-type Pending = Record<string, StoredTransaction>;
+type StoredRequest = PendingRequest & { sealed?: string };
+type Pending = Record<string, StoredRequest>;
 
 interface Loaded {
   pending: Pending;
   version: number;
 }
 
-export interface Transactions {
+export interface PendingRequests {
   /**
-   * Stores a transaction; it replaces the browser's oldest where there are too many (R6).
+   * Stores a pending request; it replaces the browser's oldest where there are too many (R6).
    * @param options `isNewBrowser`: the browser received its secret just now, so nothing is stored under it. `record`: the steps
    *   of its sign-in record, for the same write
    */
   put(
     browserSecret: string,
     state: string,
-    transaction: Transaction,
+    pendingRequest: PendingRequest,
     options?: { isNewBrowser?: boolean; record?: readonly Write[] },
   ): Promise<void>;
 
-  /** Removes the transaction and returns it to one caller only, however many call at once (R9). */
-  take(browserSecret: string, state: string): Promise<Transaction | undefined>;
+  /** Removes the pending request and returns it to one caller only, however many call at once (R9). */
+  take(browserSecret: string, state: string): Promise<PendingRequest | undefined>;
 }
 
 /**
- * One record holds all transactions of a browser, so that their number is bounded. It holds no secret: PKCE verifier and
+ * One record holds all pending requests of a browser, so that their number is bounded. It holds no secret: PKCE verifier and
  * nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the secret of a connect
  * link are sealed.
  * @param parts `home`: where the browser goes if such a path cannot be opened
  */
-export function createTransactions(parts: {
+export function createPendingRequests(parts: {
   store: Store;
   sealedJson: SealedJson;
   home: string;
   clock: () => number;
-}): Transactions {
+}): PendingRequests {
   const { store, sealedJson, home, clock } = parts;
 
-  const seal = async (transaction: Transaction, key: string): Promise<StoredTransaction> => {
-    const returnTo = transaction.returnTo.includes(CONNECT_LINK_PREFIX) ? transaction.returnTo : undefined;
-    const linkPath = transaction.purpose === 'connect' ? transaction.linkPath : undefined;
-    if (returnTo === undefined && linkPath === undefined) return transaction;
+  const seal = async (pendingRequest: PendingRequest, key: string): Promise<StoredRequest> => {
+    const returnTo = pendingRequest.returnTo.includes(CONNECT_LINK_PREFIX) ? pendingRequest.returnTo : undefined;
+    const linkPath = pendingRequest.purpose === 'connect' ? pendingRequest.linkPath : undefined;
+    if (returnTo === undefined && linkPath === undefined) return pendingRequest;
     const sealed = await sealedJson.seal({ returnTo, linkPath }, key);
-    const rest = { ...transaction, linkPath: undefined, sealed };
+    const rest = { ...pendingRequest, linkPath: undefined, sealed };
     return returnTo === undefined ? rest : { ...rest, returnTo: home };
   };
 
-  const open = async ({ sealed, ...transaction }: StoredTransaction, key: string): Promise<Transaction> =>
-    sealed === undefined ? transaction : { ...transaction, ...(await sealedJson.open<object>(sealed, key)) };
+  const open = async ({ sealed, ...pendingRequest }: StoredRequest, key: string): Promise<PendingRequest> =>
+    sealed === undefined ? pendingRequest : { ...pendingRequest, ...(await sealedJson.open<object>(sealed, key)) };
 
   const load = async (key: string): Promise<Loaded> => {
     const record = await store.get(key);
     if (!record) return { pending: {}, version: 0 };
     const all = JSON.parse(record.value) as Pending;
-    const horizon = clock() - TRANSACTION_SECONDS * 1000;
+    const horizon = clock() - PENDING_REQUEST_SECONDS * 1000;
     const alive = Object.entries(all).filter(([, { startedAt }]) => startedAt > horizon);
     return { pending: Object.fromEntries(alive), version: record.version };
   };
@@ -102,12 +102,12 @@ export function createTransactions(parts: {
   const stepOf = (key: string, pending: Pending, ifVersion: number): Write =>
     Object.keys(pending).length === 0
       ? { delete: key, ifVersion }
-      : { put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: TRANSACTION_SECONDS };
+      : { put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: PENDING_REQUEST_SECONDS };
 
   return {
-    async put(browserSecret, state, transaction, { isNewBrowser = false, record = [] } = {}) {
-      const key = keys.transactions(browserSecret);
-      const stored = await seal(transaction, key);
+    async put(browserSecret, state, pendingRequest, { isNewBrowser = false, record = [] } = {}) {
+      const key = keys.pendingRequests(browserSecret);
+      const stored = await seal(pendingRequest, key);
       const add = async ({ pending, version }: Loaded, beside: readonly Write[]) => {
         const newest = Object.entries(pending)
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
@@ -123,12 +123,12 @@ export function createTransactions(parts: {
     },
 
     async take(browserSecret, state) {
-      const key = keys.transactions(browserSecret);
+      const key = keys.pendingRequests(browserSecret);
       for (;;) {
         const { pending, version } = await load(key);
         const { [nameOf(state)]: taken, ...rest } = pending;
         if (!taken) return undefined;
-        // A caller that loses the race reads again and finds no transaction.
+        // A caller that loses the race reads again and finds no pending request.
         if (await store.write([stepOf(key, rest, version)])) return open(taken, key);
       }
     },
