@@ -101,7 +101,7 @@ function planWebhooks(scene: Scene): void {
     });
   }
   modules.events.listen({
-    connectionMade: () => planDeliveries(scene),
+    connectionCreated: () => planDeliveries(scene),
     connectionBroken: () => planDeliveries(scene),
   });
 }

@@ -162,7 +162,7 @@ export function planVisits(scene: Scene): PlannedVisits {
     connected.set(key, { person, app, first: before?.first ?? at, last: at });
     if (before) return;
     const connection = idOf(person.login, app);
-    modules.events.connectionMade({ userId: user.id, app: app.id, connection, scopes: app.scopes, origin });
+    modules.events.connectionCreated({ userId: user.id, app: app.id, connection, scopes: app.scopes, origin });
   };
 
   const visitsOf = (person: Person, { app = apps.platform, until = now } = {}): void => {

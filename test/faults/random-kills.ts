@@ -131,7 +131,7 @@ async function judgeSurvivors(fleet: Fleet, people: readonly Person[], tally: Ki
 /** Told to reconnect: rightly so only where the newest token that the provider gave is not in the vault. */
 async function judgeLoss(fleet: Fleet, person: Person, tally: KillTally): Promise<void> {
   const { refreshToken, failure } = await fleet.vault.read(person.userId);
-  if (refreshToken !== fleet.tokens.latestOf(person.userId)?.refreshToken && failure?.cause === 'answer_lost') {
+  if (refreshToken !== fleet.tokens.latestOf(person.userId)?.refreshToken && failure?.cause === 'response_lost') {
     lossesOf(tally, person.login).lost += 1;
   } else {
     tally.misled.push(`${person.login}: ${failure?.cause}`);

@@ -266,7 +266,7 @@ function defineTests(kind: StoreKind): void {
       await until(async () => (await failure())?.kind === 'reconnect_needed');
       expect(await fleet.health(fleet.member(2), person)).toEqual({
         health: 'reconnect_needed',
-        cause: 'answer_lost',
+        cause: 'response_lost',
       });
       for (let again = 0; again < 3; again += 1) expect(await statuses(person)).not.toContain(200);
       expect(usesBy(person)).toBe(uses + 2);
@@ -275,7 +275,7 @@ function defineTests(kind: StoreKind): void {
       expect(await fleet.health(fleet.member(2), other)).toEqual({ health: 'active', cause: null });
       await until(async () => (await fleet.vault.grants.listOpen()).length === 0);
       // The log is written in batches.
-      await until(() => fleet.output().includes('answer_lost'));
+      await until(() => fleet.output().includes('response_lost'));
       return undefined;
     },
   );
@@ -308,7 +308,7 @@ function defineTests(kind: StoreKind): void {
     await endPause(person);
     for (let again = 0; again < 3; again += 1) expect(await statuses(person)).not.toContain(200);
     expect(usesBy(person)).toBe(uses + 2);
-    expect(await fleet.health(fleet.member(2), person)).toEqual({ health: 'reconnect_needed', cause: 'answer_lost' });
+    expect(await fleet.health(fleet.member(2), person)).toEqual({ health: 'reconnect_needed', cause: 'response_lost' });
     return undefined;
   });
 

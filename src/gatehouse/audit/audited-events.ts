@@ -40,7 +40,7 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       if (outcome === 'refreshed') return;
       note({ event: 'refresh.failed', ...ofConnection(facts), outcome, facts: { connection, reason, again } });
     },
-    connectionMade(facts) {
+    connectionCreated(facts) {
       const { userId, app, connection, scopes, link, origin, audited } = facts;
       if (audited) return;
       const actor: AuditActor = { kind: 'user', id: userId };
@@ -50,10 +50,10 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       note({ event: 'connect_link.used', actor, target, facts: { app }, ...from(origin) });
     },
     connectionRemoved(facts) {
-      const { userId, connection, revocation, said, by, origin, audited } = facts;
+      const { userId, connection, revocation, reply, by, origin, audited } = facts;
       if (audited) return;
       const actor: AuditActor = by ?? { kind: 'user', id: userId };
-      const result = { outcome: revocation, facts: { connection, status: said?.status, error: said?.error } };
+      const result = { outcome: revocation, facts: { connection, status: reply?.status, error: reply?.error } };
       note({ event: 'connection.removed', ...ofConnection(facts), actor, ...result, ...from(origin) });
     },
     connectionRecovered(facts) {

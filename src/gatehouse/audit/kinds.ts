@@ -58,7 +58,7 @@ export const AUDIT_EVENTS = {
   'webhook.rotated': 'Webhook secret rotated',
   'webhook.tested': 'Test message sent to a webhook',
   'webhook.message_resent': 'Webhook message sent again',
-  'webhook.given_up': 'Webhook message given up',
+  'webhook.failed': 'Webhook message failed',
   'bin_dataset.uploaded': 'BIN data set uploaded',
   'bin_dataset.discarded': 'Uploaded BIN data set discarded',
   'bin_dataset.imported': 'BIN data set imported',
@@ -81,7 +81,7 @@ export type AuditEvent = keyof typeof AUDIT_EVENTS;
 
 /** Events of everyday use by users, services and providers: they have a limit of their own, so that they push no change out (R94). */
 const EVERYDAY =
-  /^(?:sign_in|session|connection|connect_link|refresh|revocation|relay)\.|^(?:relay_token\.exchanged|webhook\.given_up)$/;
+  /^(?:sign_in|session|connection|connect_link|refresh|revocation|relay)\.|^(?:relay_token\.exchanged|webhook\.failed)$/;
 
 /** Change nothing, even if an administrator causes them: a read-only admin token can. */
 const NO_CHANGES = new Set<AuditEvent>([

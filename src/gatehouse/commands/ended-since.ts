@@ -148,7 +148,7 @@ type EndsNothing =
   | `service_account.${'created' | 'changed'}`
   | 'admin_token.created'
   | `admin.${'refused' | 'stepped_up'}`
-  | `webhook.${'created' | 'changed' | 'rotated' | 'tested' | 'message_resent' | 'given_up'}`
+  | `webhook.${'created' | 'changed' | 'rotated' | 'tested' | 'message_resent' | 'failed'}`
   | `bin_dataset.${'uploaded' | 'discarded' | 'imported' | 'rolled_back'}`
   | `key.${'rotation_started' | 'rotated' | 'retired'}`
   | 'signing_key.rotated'

@@ -185,16 +185,16 @@ export async function checkRevocation(
       pointer: '#/endpoints/revocation',
     });
   }
-  const { outcome, said } = await provider.revoke(app, random(), 'refresh_token');
+  const { outcome, reply } = await provider.revoke(app, random(), 'refresh_token');
   if (outcome === 'revoked') return fine('revocation', 'The revocation endpoint works.');
-  const { status = 500 } = said ?? {};
+  const { status = 500 } = reply ?? {};
   if (status >= 400 && status < 500) {
     return cannotTell(
       'revocation',
-      `The revocation endpoint did not take a made-up token, as some providers do not (${describeReply(said)}).`,
+      `The revocation endpoint did not take a made-up token, as some providers do not (${describeReply(reply)}).`,
     );
   }
-  return problem('revocation', `The revocation endpoint does not do what it is for (${describeReply(said)}).`, {
+  return problem('revocation', `The revocation endpoint does not do what it is for (${describeReply(reply)}).`, {
     advice: 'Until it does, disconnecting deletes the tokens here, and the revocation is retried for 7 days.',
     pointer: '#/endpoints/revocation',
   });

@@ -35,12 +35,12 @@ export const disconnectedFields = {
   provider: providerReplySchema,
 };
 
-export function providerReplyJson(said: ProviderReply | undefined): z.output<typeof providerReplySchema> {
-  return said ? { status: said.status, error: said.error } : null;
+export function providerReplyJson(reply: ProviderReply | undefined): z.output<typeof providerReplySchema> {
+  return reply ? { status: reply.status, error: reply.error } : null;
 }
 
-export function disconnectedJson({ id, revocation, said }: Disconnected) {
-  return { id: id ?? null, revocation, provider: providerReplyJson(said) };
+export function disconnectedJson({ id, revocation, reply }: Disconnected) {
+  return { id: id ?? null, revocation, provider: providerReplyJson(reply) };
 }
 
 /** A connection in `GET /session` and `GET /connections`. */

@@ -27,7 +27,7 @@ export interface Disconnected {
   id: string | undefined;
   revocation: DisconnectResult;
   /** The provider's response, where it was called. */
-  said?: ProviderReply | undefined;
+  reply?: ProviderReply | undefined;
 }
 
 /** How a connection was ended. `by`: undefined if its own user ended it. */
@@ -62,7 +62,7 @@ interface MakeRequest extends Consent {
 /** `app_gone`: the app was deleted meanwhile. */
 export type MakeResult = 'made' | 'link_ended' | 'user_disabled' | 'user_gone' | 'app_gone';
 
-const PENDING: { outcome: DisconnectResult; said?: ProviderReply | undefined } = { outcome: 'pending' };
+const PENDING: { outcome: DisconnectResult; reply?: ProviderReply | undefined } = { outcome: 'pending' };
 
 export interface Connections {
   /** Starts the read that `make` needs. */
@@ -233,7 +233,7 @@ export function createConnections(parts: {
         stored = await grants.loadStored(userId, app.id);
       }
       const made = { userId, app: app.id, connection };
-      events.connectionMade({ ...made, scopes: response.scopes ?? scopes, link, origin });
+      events.connectionCreated({ ...made, scopes: response.scopes ?? scopes, link, origin });
       if (!replaced) return 'made';
       if (isBroken(replaced)) events.connectionRecovered({ ...made, origin });
       await revokeReplaced(app, replaced, account);
@@ -282,10 +282,10 @@ export function createConnections(parts: {
             app && planned !== undefined
               ? await revocations.attempt(app, userId, planned, patience).catch(() => PENDING)
               : undefined;
-          const { outcome: revocation = 'unconfirmed', said } = attempted ?? {};
+          const { outcome: revocation = 'unconfirmed', reply } = attempted ?? {};
           const id = grant?.id;
-          events.connectionRemoved({ userId, app: appId, connection: id, revocation, said, ...context });
-          return { id, revocation, said };
+          events.connectionRemoved({ userId, app: appId, connection: id, revocation, reply, ...context });
+          return { id, revocation, reply };
         }
         if (planned !== undefined) await revocations.cancel(userId, planned);
       }

@@ -18,7 +18,7 @@ export interface DisconnectProgress {
   total: number;
   done: number;
   /** How many connections ended in each way. */
-  answers: Partial<Record<DisconnectResult, number>>;
+  results: Partial<Record<DisconnectResult, number>>;
 }
 
 interface Job extends DisconnectProgress {
@@ -77,12 +77,12 @@ export function createDisconnectEveryone(parts: {
     const settled = await Promise.allSettled(batch.map(({ userId }) => endOne(userId, job)));
     const answered = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
     const ended = answered.filter((result) => result !== undefined);
-    const answers = { ...job.answers };
-    for (const result of ended) answers[result] = (answers[result] ?? 0) + 1;
+    const results = { ...job.results };
+    for (const result of ended) results[result] = (results[result] ?? 0) + 1;
     const done = job.done + ended.length;
     const finished = batch.length === 0 ? { finishedAt: clock() } : {};
     // Undefined where another process took over while this one was stopped: that one continues.
-    const saved = await save({ ...job, ...finished, done, total: Math.max(job.total, done), answers }, version);
+    const saved = await save({ ...job, ...finished, done, total: Math.max(job.total, done), results }, version);
     // Where no connection could be ended the store is unavailable: the next scheduled task resumes the job.
     return saved !== undefined && answered.length > 0;
   };
@@ -105,7 +105,7 @@ export function createDisconnectEveryone(parts: {
       const begin = async (job: Job | undefined): Promise<Job> =>
         job && job.finishedAt === undefined
           ? job
-          : { app: appId, startedAt: clock(), total: await index.count(appId), done: 0, answers: {}, by };
+          : { app: appId, startedAt: clock(), total: await index.count(appId), done: 0, results: {}, by };
       const { after } = await updateRecord(store, keys.disconnectJob(appId), begin, {
         lifetimeSeconds: JOB_LIFETIME_SECONDS,
         steps: (updated) => [listStep(updated.after)],

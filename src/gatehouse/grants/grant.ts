@@ -27,11 +27,11 @@ export interface RefreshFailure {
 export type FailureCause =
   | 'grant_refused'
   | 'lost_in_failover'
-  | 'answer_lost'
+  | 'response_lost'
   | 'access_ended'
   | 'access_token_refused'
   | 'unclear_refusal'
-  | 'unusable_answer'
+  | 'unusable_response'
   | 'provider_unavailable'
   | 'provider_limited'
   | 'app_refused'
@@ -43,11 +43,11 @@ export type FailureCause =
 export const FAILURE_WORDS: Record<FailureCause, string> = {
   grant_refused: 'The provider has ended this connection.',
   lost_in_failover: 'The storage failed over, and has probably lost the last renewal of the access.',
-  answer_lost: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
+  response_lost: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
   access_ended: 'The access has expired, and the provider issued no refresh token.',
   access_token_refused: 'The platform no longer accepts the access that was granted.',
   unclear_refusal: 'The provider refused to renew the access and did not say clearly why.',
-  unusable_answer: 'The provider sent a response that cannot be used.',
+  unusable_response: 'The provider sent a response that cannot be used.',
   provider_unavailable: 'The provider is not available.',
   provider_limited: 'The provider limits how often it may be called.',
   app_refused: 'The provider does not accept the registration of this app at the moment.',
@@ -61,11 +61,11 @@ const RETRY_OR_RECONNECT = 'Try again shortly, or reconnect.';
 const FAILURE_ADVICE: Record<FailureCause, string> = {
   grant_refused: RECONNECT,
   lost_in_failover: RECONNECT,
-  answer_lost: RECONNECT,
+  response_lost: RECONNECT,
   access_ended: RECONNECT,
   access_token_refused: RETRY_OR_RECONNECT,
   unclear_refusal: RETRY_OR_RECONNECT,
-  unusable_answer: RETRY_OR_RECONNECT,
+  unusable_response: RETRY_OR_RECONNECT,
   provider_unavailable: 'Try again shortly. If it lasts, reconnect.',
   provider_limited: 'Try again shortly.',
   app_refused: 'Try again later: an administrator has to correct this first.',

@@ -24,7 +24,7 @@ import type { Revocations } from './revocations.ts';
 type ReceivedTokens = Partial<Pick<TokenResponse, 'accessToken' | 'refreshToken'>>;
 
 /** Failures without a complete response: a call that was sent may have reached the provider, and may have spent the refresh token. */
-const NO_RESPONSE: ReadonlySet<string> = new Set(['timeout', 'connection', 'too_large', 'encoding', 'no_answer']);
+const NO_RESPONSE: ReadonlySet<string> = new Set(['timeout', 'connection', 'too_large', 'encoding', 'no_response']);
 
 /** Of the scopes (RFC 6749 section 5.2) or the resource (RFC 8707 section 2). */
 const NARROWING_REFUSALS: ReadonlySet<string> = new Set(['invalid_scope', 'invalid_target', 'invalid_request']);
@@ -84,7 +84,7 @@ export function createRefreshOutcomes(parts: {
     const hasEnded = failure?.kind === 'reconnect_needed' && before.failure?.kind !== 'reconnect_needed';
     if (hasEnded) events.connectionBroken({ ...of, cause: failure.cause });
     // The import has an audit entry, and may have ended before its refresh token was tried.
-    if (isUnchecked(before) && !isUnchecked(next)) events.connectionMade({ ...of, scopes, audited: true });
+    if (isUnchecked(before) && !isUnchecked(next)) events.connectionCreated({ ...of, scopes, audited: true });
     else if (!failure && isBroken(before)) events.connectionRecovered(of);
   };
 
@@ -161,7 +161,7 @@ export function createRefreshOutcomes(parts: {
   const saveUnusable = (call: RefreshCall, refreshToken: string | undefined) => {
     const update = refreshToken === undefined ? {} : { refreshToken, refreshedBy: call.fence?.number };
     return saveTokens(call, update, (grant) =>
-      failedGrant(call, { ...withEntryClosed(call, grant), ...update }, 'passing', 'unusable_answer'),
+      failedGrant(call, { ...withEntryClosed(call, grant), ...update }, 'passing', 'unusable_response'),
     );
   };
 
@@ -186,7 +186,7 @@ export function createRefreshOutcomes(parts: {
     // Of two refused calls, the first has already marked the grant and sent the event.
     if (isReplaced || failure?.kind === 'reconnect_needed') return closeEntry(call, stored);
     const lost = isLostInFailover(stored.grant, failedOverAt(), clock()) ? 'lost_in_failover' : undefined;
-    const cause = call.lostEntry ? 'answer_lost' : (lost ?? 'grant_refused');
+    const cause = call.lostEntry ? 'response_lost' : (lost ?? 'grant_refused');
     const ended = failedGrant(call, withEntryClosed(call, stored.grant), 'reconnect_needed', cause);
     return (await saveOrLoad(stored, ended, call.fence)).stored;
   };

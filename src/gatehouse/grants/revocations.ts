@@ -34,7 +34,7 @@ interface Progress {
   attempts: number;
   nextAt: number;
   /** The provider's last response. */
-  said?: ProviderReply | undefined;
+  reply?: ProviderReply | undefined;
 }
 
 export interface PendingRevocation extends Progress {
@@ -50,7 +50,7 @@ type StoredRevocation = RevocationRequest & Progress;
 interface AttemptResult {
   outcome: Exclude<RevocationOutcome, 'unconfirmed'> | 'pending';
   /** The provider's response, where it was called. */
-  said?: ProviderReply | undefined;
+  reply?: ProviderReply | undefined;
   connection?: string | undefined;
 }
 
@@ -144,19 +144,19 @@ export function createRevocations(parts: {
     if (!revocation) return { outcome: 'revoked' };
     // An app that has moved gets no token of its earlier provider: it may move back within the week.
     const isOwn = isIssuedFor(revocation.registration, app);
-    const { outcome, said } = isOwn
+    const { outcome, reply } = isOwn
       ? await provider.revoke(app, revocation.token, revocation.hint)
-      : ({ outcome: 'unconfirmed', said: undefined } as const);
+      : ({ outcome: 'unconfirmed', reply: undefined } as const);
     if (outcome !== 'unconfirmed') {
       await drop(userId, id);
-      return { outcome, said, connection: revocation.connection };
+      return { outcome, reply, connection: revocation.connection };
     }
     const attempts = revocation.attempts + 1;
     const pause = Math.min(MAX_PAUSE_MS, MIN_PAUSE_MS * 2 ** (attempts - 1)) * (0.75 + random() / 2);
     // `grantVersion` is dropped: the grant was deleted before the provider was called.
-    const postponed = { ...revocation, grantVersion: undefined, attempts, said, nextAt: clock() + pause };
+    const postponed = { ...revocation, grantVersion: undefined, attempts, reply, nextAt: clock() + pause };
     await save(id, postponed, version);
-    return { outcome: 'pending', said };
+    return { outcome: 'pending', reply };
   };
 
   const attempt = async (app: ConnectedApp, userId: string, id: string, patience?: AbortSignal) => {
@@ -177,8 +177,8 @@ export function createRevocations(parts: {
     );
     // Without the store the revocation is attempted once.
     if (planned === undefined) return provider.revoke(app, token, hint);
-    const { outcome, said } = await attempt(app, NOBODY, planned).catch((): AttemptResult => ({ outcome: 'pending' }));
-    return { outcome: outcome === 'pending' ? 'unconfirmed' : outcome, said };
+    const { outcome, reply } = await attempt(app, NOBODY, planned).catch((): AttemptResult => ({ outcome: 'pending' }));
+    return { outcome: outcome === 'pending' ? 'unconfirmed' : outcome, reply };
   };
 
   /**
@@ -234,8 +234,8 @@ export function createRevocations(parts: {
   const pending = async (userId: string, id: string): Promise<PendingRevocation[]> => {
     const { revocation } = (await load(userId, id)) ?? {};
     if (!revocation) return [];
-    const { appId: app, connection, since, attempts, nextAt, said } = revocation;
-    return [{ id, userId, app, connection, since, attempts, nextAt, said }];
+    const { appId: app, connection, since, attempts, nextAt, reply } = revocation;
+    return [{ id, userId, app, connection, since, attempts, nextAt, reply }];
   };
 
   return {

@@ -38,22 +38,22 @@ export function createDelivery(parts: {
       const { status } = response;
       const responseBody = beginningOf(await response.text());
       return {
-        answer: String(status),
+        result: String(status),
         responseBody,
         isDelivered: status >= 200 && status < 300,
         isFinal: status === 410,
       };
     } catch (error) {
-      return { answer: error instanceof OutboundError ? error.message : 'the call failed' };
+      return { result: error instanceof OutboundError ? error.message : 'the call failed' };
     }
   };
 
   /** @param manual sends also to a webhook that is disabled */
   return async (message: WebhookMessage, { manual }: { manual: boolean }): Promise<Outcome> => {
     const target = await webhooks.target(message.webhook).catch(unreadable);
-    if (target === 'unreadable') return { answer: 'the webhook cannot be opened', isUnsent: true };
+    if (target === 'unreadable') return { result: 'the webhook cannot be opened', isUnsent: true };
     if (!target || !(target.enabled || manual)) {
-      return { answer: 'the webhook is gone or switched off', isFinal: true, isUnsent: true };
+      return { result: 'the webhook was deleted or is disabled', isFinal: true, isUnsent: true };
     }
     return post(target, message);
   };

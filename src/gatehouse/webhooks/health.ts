@@ -5,12 +5,12 @@ import type { Store } from '../../shared/storage/store.ts';
 export interface WebhookHealth {
   /** The time of the first failed attempt since the last successful one. */
   failingSince: number | undefined;
-  last: { at: number; answer: string } | undefined;
+  last: { at: number; result: string } | undefined;
 }
 
 export interface WebhookHealths {
   /** Needs no reading, so that attempts that end together in several processes cannot undo each other. */
-  note(webhook: string, at: number, attempt: { answer: string; isDelivered: boolean }): Promise<void>;
+  note(webhook: string, at: number, attempt: { result: string; isDelivered: boolean }): Promise<void>;
 
   of(webhook: string): Promise<WebhookHealth>;
 
@@ -25,11 +25,11 @@ export function createWebhookHealths({ store }: { store: Store }): WebhookHealth
   };
 
   return {
-    async note(webhook, at, { answer, isDelivered }) {
+    async note(webhook, at, { result, isDelivered }) {
       const [last, failing] = [keys.webhookResponse(webhook), keys.webhookFailing(webhook)];
       // Leaves nothing behind for a webhook that was deleted meanwhile.
       const isThere = { exists: keys.webhook(webhook) };
-      const put = { put: last, value: JSON.stringify({ at, answer }) };
+      const put = { put: last, value: JSON.stringify({ at, result }) };
       await store.write(isDelivered ? [isThere, put, { delete: failing }] : [isThere, put]);
       if (isDelivered) return;
       // Refused where an earlier attempt has failed already.
@@ -39,7 +39,7 @@ export function createWebhookHealths({ store }: { store: Store }): WebhookHealth
     async of(webhook) {
       const [failing, last] = await Promise.all([
         read<{ since: number }>(keys.webhookFailing(webhook)),
-        read<{ at: number; answer: string }>(keys.webhookResponse(webhook)),
+        read<{ at: number; result: string }>(keys.webhookResponse(webhook)),
       ]);
       return { failingSince: failing?.since, last };
     },

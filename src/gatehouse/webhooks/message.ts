@@ -5,14 +5,14 @@ import type { WebhookEvent } from './webhook-store.ts';
 export const TEST_EVENT = 'webhook.test';
 export type MessageEvent = WebhookEvent | typeof TEST_EVENT;
 
-export const MESSAGE_STATES = ['waiting', 'taken', 'given_up'] as const;
+export const MESSAGE_STATES = ['pending', 'delivered', 'failed'] as const;
 export type MessageState = (typeof MESSAGE_STATES)[number];
 
 /** One attempt. Times in this room are milliseconds since the epoch. */
-export interface WebhookTry {
+export interface DeliveryAttempt {
   at: number;
   /** The status of the response, or why there was none. */
-  answer: string;
+  result: string;
   /** How the body of the response begins, if there was one. */
   responseBody?: string | undefined;
   /** By an administrator, beside the attempts that Gatehouse makes by itself. */
@@ -29,10 +29,10 @@ export interface WebhookMessage {
   state: MessageState;
   /** When it is sent next; only while it is waiting. */
   nextAt: number | undefined;
-  tries: readonly WebhookTry[];
+  attempts: readonly DeliveryAttempt[];
 }
 
-export interface Outcome extends Pick<WebhookTry, 'answer' | 'responseBody'> {
+export interface Outcome extends Pick<DeliveryAttempt, 'result' | 'responseBody'> {
   isDelivered?: boolean;
   /** No further attempt. */
   isFinal?: boolean;
@@ -43,25 +43,25 @@ export interface Outcome extends Pick<WebhookTry, 'answer' | 'responseBody'> {
 /** The pause before each of the eight attempts, about 16 hours in total. */
 export const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as const;
 /** Older ones are dropped, so that the record cannot grow without end. */
-const MAX_MANUAL_TRIES = 20;
+const MAX_MANUAL_ATTEMPTS = 20;
 
 /** @param random 0 to 1, spreads the next attempts by a tenth */
 export function afterAttempt(
   message: WebhookMessage,
-  { answer, responseBody, isDelivered, isFinal }: Outcome,
+  { result, responseBody, isDelivered, isFinal }: Outcome,
   { now, random, manual }: { now: number; random: number; manual: boolean },
 ): WebhookMessage {
-  const attempt: WebhookTry = { at: now, answer, responseBody, ...(manual && { manual }) };
-  const tries = withoutOldest([...message.tries, attempt]);
-  if (isDelivered) return { ...message, tries, state: 'taken', nextAt: undefined };
+  const attempt: DeliveryAttempt = { at: now, result, responseBody, ...(manual && { manual }) };
+  const attempts = withoutOldest([...message.attempts, attempt]);
+  if (isDelivered) return { ...message, attempts, state: 'delivered', nextAt: undefined };
   // An attempt by hand takes none of the attempts that are still to come.
-  if (manual || message.state !== 'waiting') return { ...message, tries };
-  const pause = isFinal ? undefined : PAUSES_SECONDS[tries.filter((one) => !one.manual).length];
-  if (pause === undefined) return { ...message, tries, state: 'given_up', nextAt: undefined };
-  return { ...message, tries, nextAt: now + pause * 1000 * (0.9 + random / 5) };
+  if (manual || message.state !== 'pending') return { ...message, attempts };
+  const pause = isFinal ? undefined : PAUSES_SECONDS[attempts.filter((one) => !one.manual).length];
+  if (pause === undefined) return { ...message, attempts, state: 'failed', nextAt: undefined };
+  return { ...message, attempts, nextAt: now + pause * 1000 * (0.9 + random / 5) };
 }
 
-function withoutOldest(tries: readonly WebhookTry[]): WebhookTry[] {
-  const oldest = tries.filter(({ manual }) => manual).at(-MAX_MANUAL_TRIES);
-  return tries.filter((one) => !one.manual || oldest === undefined || one.at >= oldest.at);
+function withoutOldest(attempts: readonly DeliveryAttempt[]): DeliveryAttempt[] {
+  const oldest = attempts.filter(({ manual }) => manual).at(-MAX_MANUAL_ATTEMPTS);
+  return attempts.filter((one) => !one.manual || oldest === undefined || one.at >= oldest.at);
 }

@@ -113,8 +113,8 @@ export function createWebhookMessages(parts: {
 
   const send = async (message: WebhookMessage, manual: boolean): Promise<Outcome> => {
     const outcome = await deliver(message, { manual });
-    const { answer, isDelivered = false, isUnsent } = outcome;
-    if (!isUnsent) await healths.note(message.webhook, clock(), { answer, isDelivered });
+    const { result, isDelivered = false, isUnsent } = outcome;
+    if (!isUnsent) await healths.note(message.webhook, clock(), { result, isDelivered });
     return outcome;
   };
 
@@ -133,7 +133,7 @@ export function createWebhookMessages(parts: {
   /** Resolves with whether the receiver took the message, if it was sent. */
   const attempt = async (id: string): Promise<boolean> => {
     const message = await load(id);
-    if (message?.state !== 'waiting') {
+    if (message?.state !== 'pending') {
       await store.write([{ index: keys.webhookDue, remove: id }]);
       return true;
     }
@@ -141,14 +141,14 @@ export function createWebhookMessages(parts: {
     const outcome = await send(message, false);
     const { isDelivered = false, isUnsent = false } = outcome;
     const next = await record(id, outcome, false);
-    if (next?.state === 'given_up') noteFailed(next, outcome);
+    if (next?.state === 'failed') noteFailed(next, outcome);
     return isDelivered || isUnsent;
   };
 
-  const noteFailed = ({ id, webhook, event, tries }: WebhookMessage, { answer }: Outcome): void => {
-    const facts = { message: id, event, tries: tries.length, answer };
+  const noteFailed = ({ id, webhook, event, attempts }: WebhookMessage, { result }: Outcome): void => {
+    const facts = { message: id, event, attempts: attempts.length, result };
     audit.note({
-      event: 'webhook.given_up',
+      event: 'webhook.failed',
       actor: { kind: 'system' },
       target: { kind: 'webhook', id: webhook },
       facts,
@@ -187,7 +187,7 @@ export function createWebhookMessages(parts: {
       const outcome = await send(message, true);
       const sent = afterAttempt(message, outcome, { now: clock(), random: 0, manual: true });
       // Stored after the attempt: it is not repeated, so that an end of the process between leaves nothing pending.
-      const tested: WebhookMessage = outcome.isDelivered ? sent : { ...sent, state: 'given_up' };
+      const tested: WebhookMessage = outcome.isDelivered ? sent : { ...sent, state: 'failed' };
       await create(tested);
       return tested;
     },
@@ -227,9 +227,9 @@ function newMessage(webhook: string, event: MessageEvent, data: Data, now: numbe
     event,
     body: JSON.stringify({ type: event, timestamp: isoTime(now), data }),
     createdAt: now,
-    state: 'waiting',
+    state: 'pending',
     nextAt: undefined,
-    tries: [],
+    attempts: [],
   };
 }
 

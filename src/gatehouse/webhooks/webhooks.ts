@@ -61,7 +61,7 @@ export function createWebhooks(parts: {
 /** Turns events of connections into messages. */
 function announcedEvents(announce: WebhookMessages['announce']): EventListener {
   return {
-    connectionMade(facts) {
+    connectionCreated(facts) {
       announce('connection.created', { ...named(facts), ...(facts.link && { linkId: facts.link }) });
     },
     connectionBroken(facts) {

@@ -68,7 +68,7 @@ export interface Events {
     /** How long the call took. */
     seconds?: number | undefined;
   }): void;
-  connectionMade(facts: {
+  connectionCreated(facts: {
     userId: string;
     app: string;
     connection: string;
@@ -86,7 +86,7 @@ export interface Events {
     connection: string | undefined;
     revocation: string;
     /** The provider's status and error code, where it was called. */
-    said?: { status?: number | undefined; error?: string | undefined } | undefined;
+    reply?: { status?: number | undefined; error?: string | undefined } | undefined;
     by?: By | undefined;
     /** The audit trail has an entry for it already. */
     audited?: boolean | undefined;
@@ -243,7 +243,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
       if (facts.seconds !== undefined) metrics.refreshDuration.observe(facts.app, facts.seconds);
       line(facts.outcome === 'refreshed' ? 'info' : 'warn', 'refresh ended')(facts);
     },
-    connectionMade(facts) {
+    connectionCreated(facts) {
       if (facts.link !== undefined) metrics.connectLinksUsed.inc();
       line('info', 'connection made')(facts);
     },

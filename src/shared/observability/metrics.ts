@@ -10,7 +10,7 @@ import { createStoredGauges, type WatchedFacts } from './stored-gauges.ts';
 export const LABEL_VALUES = {
   signIns: ['signed_in', 'connected', 'refused', 'failed'],
   refreshes: ['refreshed', 'refused', 'doubtful', 'unavailable', 'unusable', 'app_fault'],
-  connectionsBroken: ['grant_refused', 'lost_in_failover', 'answer_lost', 'access_ended'],
+  connectionsBroken: ['grant_refused', 'lost_in_failover', 'response_lost', 'access_ended'],
   binLookups: [
     'dataset',
     'service',

@@ -4,7 +4,7 @@ import { DAY_MS } from '../time.ts';
 import type { FieldFault } from './page-data.ts';
 import { problemText, whoseText } from './problem-texts.ts';
 import { relativeTime } from './relative-time.ts';
-import { HEALTHS, healthText, scopeText, sourceText, type Tone, webhookAnswerText, webhookEventText } from './words.ts';
+import { HEALTHS, healthText, scopeText, sourceText, type Tone, webhookEventText, webhookResultText } from './words.ts';
 
 declare const html: unique symbol;
 /** HTML that templates print as it is, with `<%~`: every value in it is escaped. */
@@ -53,7 +53,7 @@ const SHOW = {
   },
   scope: scopeText,
   webhookEvent: webhookEventText,
-  webhookAnswer: webhookAnswerText,
+  webhookResult: webhookResultText,
   source: sourceText,
   date,
   dateTime,

@@ -92,8 +92,8 @@ export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[o
 
 /** Undefined for a scope of a provider that we do not know. */
 export const scopeText = (scope: string): string | undefined => SCOPE_TEXTS.get(scope);
-/** @param answer the status of a response, or why there was none */
-export const webhookAnswerText = (answer: string): string =>
+/** @param result the status of a response, or why there was none */
+export const webhookResultText = (result: string): string =>
   // One that begins with a host name stays as it is.
-  /^[a-z]+ /.test(answer) ? capitalised(answer) : answer;
+  /^[a-z]+ /.test(result) ? capitalised(result) : result;
 export const webhookEventText = (event: string): string => WEBHOOK_EVENT_TEXTS.get(event) ?? event;

@@ -227,7 +227,7 @@ export function createProviderClient(parts: {
         onTokens?.(app, response, refreshToken);
         return { kind: 'tokens', response };
       } catch (error) {
-        return refreshFailure(captured, callError(error, 'no_answer'));
+        return refreshFailure(captured, callError(error, 'no_response'));
       }
     },
 
@@ -236,9 +236,9 @@ export function createProviderClient(parts: {
         const { server, configuration } = await connect(app);
         if (!server.revocation_endpoint) return { outcome: 'unsupported' };
         await client.tokenRevocation(configuration, token, { token_type_hint: hint });
-        return { outcome: 'revoked', said: { status: 200 } };
+        return { outcome: 'revoked', reply: { status: 200 } };
       } catch (error) {
-        return { outcome: 'unconfirmed', said: replyOf(error, token) };
+        return { outcome: 'unconfirmed', reply: replyOf(error, token) };
       }
     },
 

@@ -15,7 +15,7 @@ export type RevocationOutcome = 'revoked' | 'unsupported' | 'unconfirmed';
 export interface RevocationResult {
   outcome: RevocationOutcome;
   /** Left out where the provider was not called. */
-  said?: ProviderReply | undefined;
+  reply?: ProviderReply | undefined;
 }
 
 /** Such as "status 400, invalid_client" or "no response: idp.example:443 refused the connection". */

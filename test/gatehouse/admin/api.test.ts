@@ -27,11 +27,11 @@ relay-tokens/{nightly} # id version name prefix scopes apps users networks expir
   prefix: "gthr_{nightly}"
 service-accounts/{account} # id version name app createdAt tokenSetAt
 webhooks/{webhook} # id version url events enabled createdAt overlapEndsAt failingSince lastResponse
-  lastResponse: {"at":"2031-03-05T10:15:00.000Z","answer":"204"}
-webhooks/{webhook}/messages # id event state createdAt nextAt tries
-  tries: [{"at":"2031-03-05T10:15:00.000Z","answer":"204","manual":true}]
-webhooks/{webhook}/messages/{message} # id event state createdAt nextAt tries body
-  tries: [{"at":"2031-03-05T10:15:00.000Z","answer":"204","manual":true,"responseBody":null}]
+  lastResponse: {"at":"2031-03-05T10:15:00.000Z","result":"204"}
+webhooks/{webhook}/messages # id event state createdAt nextAt attempts
+  attempts: [{"at":"2031-03-05T10:15:00.000Z","result":"204","manual":true}]
+webhooks/{webhook}/messages/{message} # id event state createdAt nextAt attempts body
+  attempts: [{"at":"2031-03-05T10:15:00.000Z","result":"204","manual":true,"responseBody":null}]
 admin-tokens/{terraform} # id name scope createdAt expiresAt expired state lastUsedAt
 users # id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt
 users/{uma} # id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt sessions connections pendingRevocations
@@ -140,10 +140,10 @@ callback-urls {"urls":["https://gatehouse.example/oauth/callback/second"]} # 200
 connected-apps/second/check # 200 ok findings
 relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token
 webhooks/{webhook}/rotate {} # 200 id version url events enabled createdAt overlapEndsAt failingSince lastResponse secret
-webhooks/{webhook}/test # 200 id event state createdAt nextAt tries body
-webhooks/{webhook}/messages/{message}/resend # 200 id event state createdAt nextAt tries body
+webhooks/{webhook}/test # 200 id event state createdAt nextAt attempts body
+webhooks/{webhook}/messages/{message}/resend # 200 id event state createdAt nextAt attempts body
 keys/rotate-encryption {} # 202 kid startedAt finishedAt total done unreadable droppable failure
-connected-apps/second/disconnect-everyone # 202 app startedAt finishedAt total done answers
+connected-apps/second/disconnect-everyone # 202 app startedAt finishedAt total done results
 users/{uma}/disable # 200 id issuer subject name email firstSignInAt lastSignInAt disabled disabledAt
 `;
 

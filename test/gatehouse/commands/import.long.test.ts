@@ -148,7 +148,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
         held.release();
         const report = await run();
         expect(report).toMatchObject({ status: 1, imported: 0, alreadyConnected: people.length - 1, refused: 1 });
-        expect(report.failures).toMatchObject([{ result: 'refused', cause: 'answer_lost', app: 'platform' }]);
+        expect(report.failures).toMatchObject([{ result: 'refused', cause: 'response_lost', app: 'platform' }]);
         const used = fleet.tokens.uses.length;
         expect((await run()).failures).toEqual(report.failures);
         expect(fleet.tokens.uses.length).toBe(used);

@@ -144,7 +144,7 @@ test('the storage and a key: every connection is ended here and at the provider,
   const progress = async () =>
     JSON.parse(await follow('disconnect', { change: (steps) => steps.replace(' -X POST', '') }));
   await until(async () => (await progress()).finishedAt !== null);
-  expect(await progress()).toMatchObject({ done: 1, answers: { revoked: 1 } });
+  expect(await progress()).toMatchObject({ done: 1, results: { revoked: 1 } });
   expect(await thread()).toBe('not_connected');
   ({ agent: user } = await signIn(site));
   expect(await thread()).toBe(200);

@@ -87,7 +87,7 @@ describe('R113', () => {
     refreshEnded: () => undefined,
     connectionBroken: ({ userId, cause }: { userId: string; cause: string }) => void broken.push(`${userId} ${cause}`),
     connectionRecovered: () => undefined,
-    connectionMade: () => undefined,
+    connectionCreated: () => undefined,
     scopesMissing: ({ userId, scopes }: { userId: string; scopes: string[] }) =>
       void lacking.push(`${userId} ${scopes.join(' ')}`),
   } as unknown as Events;

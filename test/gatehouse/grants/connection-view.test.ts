@@ -98,7 +98,7 @@ describe('as JSON', () => {
     expect(disconnectedJson({ id: undefined, revocation: 'unsupported' })).toEqual({
       ...{ id: null, revocation: 'unsupported', provider: null },
     });
-    expect(disconnectedJson({ id: 'c1', revocation: 'pending', said: { status: 503 } })).toEqual({
+    expect(disconnectedJson({ id: 'c1', revocation: 'pending', reply: { status: 503 } })).toEqual({
       ...{ id: 'c1', revocation: 'pending', provider: { status: 503 } },
     });
   });

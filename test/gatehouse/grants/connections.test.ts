@@ -88,7 +88,7 @@ const connections = (findApp: (id: string) => ConnectedApp | undefined = () => A
         return `plan-${planned.length}`;
       },
       cancel: async (_userId, id) => void cancelled.push(id),
-      attempt: async () => attempts.shift()?.() ?? { outcome: 'revoked', said: { status: 200 } },
+      attempt: async () => attempts.shift()?.() ?? { outcome: 'revoked', reply: { status: 200 } },
       revokeUnowned: async () => ({ outcome: 'revoked' }),
       pendingOf: async () => [],
     },
@@ -184,7 +184,7 @@ describe('making one', () => {
     });
   const CONDITION = { exists: 'user' };
   const made = (connection: unknown, changes: object = {}) => [
-    'connectionMade',
+    'connectionCreated',
     {
       ...{ userId: 'u1', app: 'platform', connection, scopes: ['openid'], link: undefined },
       ...{ origin: { ip: '192.0.2.1' }, ...changes },
@@ -348,14 +348,14 @@ describe('making one', () => {
 });
 
 describe('ending one', () => {
-  const REMOVED = { userId: 'u1', app: 'platform', connection: 'c1', revocation: 'revoked', said: { status: 200 } };
+  const REMOVED = { userId: 'u1', app: 'platform', connection: 'c1', revocation: 'revoked', reply: { status: 200 } };
 
   test('sends an event with the result of the revocation and with the caller', async () => {
     store();
     const by = { kind: 'admin' } as never;
     expect(await connections().end('u1', 'platform', { by, audited: true })).toEqual({
       id: 'c1',
-      ...{ revocation: 'revoked', said: { status: 200 } },
+      ...{ revocation: 'revoked', reply: { status: 200 } },
     });
     expect(events).toEqual([['connectionRemoved', { ...REMOVED, by, audited: true }]]);
     expect(planned).toEqual([{ ...REVOCATION, grantVersion: 3 }]);
@@ -364,7 +364,7 @@ describe('ending one', () => {
   test('R119 sends its event also where the storage fails after the grant is gone', async () => {
     store();
     attempts = [unavailable];
-    const pending = { id: 'c1', revocation: 'pending', said: undefined };
+    const pending = { id: 'c1', revocation: 'pending', reply: undefined };
     expect(await connections().end('u1', 'platform')).toEqual(pending);
     vi.spyOn(grants, 'remove').mockImplementationOnce(() => {
       stored = undefined;
@@ -408,11 +408,11 @@ describe('ending one', () => {
     stored = { unreadable: new Error('sealed') as never, version: 3 };
     writes = [false, true];
     expect(await connections().end('u1', 'platform')).toEqual({
-      ...{ id: undefined, revocation: 'unconfirmed', said: undefined },
+      ...{ id: undefined, revocation: 'unconfirmed', reply: undefined },
     });
     expect([planned, cancelled]).toEqual([[], []]);
     expect(events).toEqual([
-      ['connectionRemoved', { ...REMOVED, connection: undefined, revocation: 'unconfirmed', said: undefined }],
+      ['connectionRemoved', { ...REMOVED, connection: undefined, revocation: 'unconfirmed', reply: undefined }],
     ]);
   });
 });

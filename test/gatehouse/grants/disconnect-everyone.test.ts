@@ -57,7 +57,7 @@ test('one whom it fails for is tried again, and the others are counted all the s
   const job = everyone();
   await job.start('platform', BY);
   await until(() => isFinished(job));
-  expect(await job.progress('platform')).toMatchObject({ total: 25, done: 25, answers: { revoked: 25 } });
+  expect(await job.progress('platform')).toMatchObject({ total: 25, done: 25, results: { revoked: 25 } });
   await job.close();
 });
 
@@ -82,7 +82,7 @@ test('where it fails for all it stops, and is gone on with later', async () => {
 
 test('a process that was stopped for long does not write over what another has done', async () => {
   const key = keys.disconnectJob('platform');
-  const finished = { app: 'platform', startedAt: NOW, finishedAt: NOW, total: 25, done: 25, answers: {}, by: BY };
+  const finished = { app: 'platform', startedAt: NOW, finishedAt: NOW, total: 25, done: 25, results: {}, by: BY };
   let reached = false;
   beside = async () => {
     if (reached) return;
@@ -100,14 +100,14 @@ test('the progress does not name the administrator, and a second start returns t
   const gate = Promise.withResolvers<void>();
   beside = () => gate.promise;
   const job = everyone();
-  const begun = { app: 'platform', startedAt: NOW, total: 25, done: 0, answers: {} };
+  const begun = { app: 'platform', startedAt: NOW, total: 25, done: 0, results: {} };
   expect(await job.progress('platform')).toBeUndefined();
   expect(await job.start('platform', BY)).toEqual(begun);
   expect(await job.start('platform', { kind: 'other' } as never)).toEqual(begun);
   expect(await job.progress('platform')).toEqual(begun);
   gate.resolve();
   await until(() => isFinished(job));
-  expect(await job.progress('platform')).toEqual({ ...begun, finishedAt: NOW, done: 25, answers: { revoked: 25 } });
+  expect(await job.progress('platform')).toEqual({ ...begun, finishedAt: NOW, done: 25, results: { revoked: 25 } });
   listed = [{ userId: 'u9', appId: 'platform' }];
   expect(await job.start('platform', BY)).toEqual({ ...begun, total: 1 });
   await until(() => isFinished(job));
@@ -142,7 +142,7 @@ test('ends the connections that were listed at the start, each by the administra
   expect(made).toEqual({ app: 'platform', until: NOW });
   expect(asked).toEqual(['u0', 'u1', 'u2'].map((userId) => [userId, 'platform', { by: BY }]));
   // More were ended than were counted at the start.
-  expect(await job.progress('platform')).toMatchObject({ total: 3, done: 3, answers: { pending: 1, unsupported: 2 } });
+  expect(await job.progress('platform')).toMatchObject({ total: 3, done: 3, results: { pending: 1, unsupported: 2 } });
   await job.close();
 });
 
@@ -168,6 +168,6 @@ test('a listed connection that does not exist is dropped from the list, and not 
     ['u0', 'platform'],
     ['u1', 'platform'],
   ]);
-  expect(await job.progress('platform')).toMatchObject({ total: 2, done: 0, answers: {} });
+  expect(await job.progress('platform')).toMatchObject({ total: 2, done: 0, results: {} });
   await job.close();
 });

@@ -273,9 +273,9 @@ test('every failure is a whole sentence for the person whose connection it is, a
 
 test('the user is told what to do about each failure', () => {
   const advice = (cause: keyof typeof FAILURE_WORDS) => failureText(cause).replace(`${FAILURE_WORDS[cause]} `, '');
-  for (const cause of ['grant_refused', 'answer_lost', 'access_ended', 'unreadable'] as const)
+  for (const cause of ['grant_refused', 'response_lost', 'access_ended', 'unreadable'] as const)
     expect(advice(cause)).toBe('Reconnect to use it again.');
-  for (const cause of ['access_token_refused', 'unclear_refusal', 'unusable_answer', 'not_checked'] as const)
+  for (const cause of ['access_token_refused', 'unclear_refusal', 'unusable_response', 'not_checked'] as const)
     expect(advice(cause)).toBe('Try again shortly, or reconnect.');
   expect(advice('provider_unavailable')).toBe('Try again shortly. If it lasts, reconnect.');
   expect(advice('app_refused')).toBe('Try again later: an administrator has to correct this first.');

@@ -57,7 +57,7 @@ test.each(MALFORMED)(
     expect([status, json.code]).toEqual([503, 'provider_unavailable']);
     const { accessToken, refreshToken, failure } = await desk.read(visitor.userId, APP);
     expect([accessToken, refreshToken]).toEqual([before.accessToken, NEW_REFRESH_TOKEN]);
-    expect(failure).toMatchObject({ kind: 'passing', cause: 'unusable_answer' });
+    expect(failure).toMatchObject({ kind: 'passing', cause: 'unusable_response' });
   },
 );
 

@@ -190,7 +190,7 @@ describe('a narrower token', () => {
     };
     expect(await token()).toMatchObject({ kind: 'unavailable' });
     expect(await read()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt1', refresh: undefined });
-    expect((await read()).failure).toMatchObject({ kind: 'passing', cause: 'unusable_answer' });
+    expect((await read()).failure).toMatchObject({ kind: 'passing', cause: 'unusable_response' });
   });
 
   test('that has more than was asked for is none; one of fewer is told as it is', async () => {
@@ -280,7 +280,7 @@ describe('what somebody who died has left open', () => {
     await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: true });
     answer = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'no_grant' });
-    expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'response_lost' });
   });
 
   test('R39 a refusal of the scopes does not hide that the refresh token may be spent, and no later refresh waits', async () => {
@@ -291,7 +291,7 @@ describe('what somebody who died has left open', () => {
     expect(took()).toBeLessThan(1_000);
     answer = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'no_grant' });
-    expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'response_lost' });
   });
 
   test('at a start every open refresh is settled, also where an app is gone and one of them fails', async () => {

@@ -42,7 +42,7 @@ test('R101 an ID token of another subject in a refresh response is refused, and 
   expect([status, json.code]).toEqual([503, 'provider_unavailable']);
   const { accessToken, refreshToken, refresh, failure } = await desk.read(userId, APP);
   expect([accessToken, refreshToken, refresh]).toEqual([before.accessToken, before.refreshToken, undefined]);
-  expect(failure?.cause).toBe('unusable_answer');
+  expect(failure?.cause).toBe('unusable_response');
 });
 
 test('R101 it is refused where fewer scopes were asked for, too: no service gets the token', async () => {
@@ -61,5 +61,5 @@ test('R101 it is refused where fewer scopes were asked for, too: no service gets
   expect(response.body).not.toContain(OF_ANOTHER);
   const { accessToken, refreshToken, refresh, failure } = await desk.read(userId, APP);
   expect([accessToken, refreshToken, refresh]).toEqual([before.accessToken, before.refreshToken, undefined]);
-  expect(failure?.cause).toBe('unusable_answer');
+  expect(failure?.cause).toBe('unusable_response');
 });

@@ -62,7 +62,7 @@ const atProvider = { provider, revokeUnowned: provider.revoke };
 const events = {
   refreshEnded: (facts: object) => void ended.push(facts),
   connectionBroken: ({ cause }: { cause: string }) => void broken.push(cause),
-  connectionMade: () => undefined,
+  connectionCreated: () => undefined,
   connectionRecovered: (facts: object) => void recovered.push(facts),
   connectionRemoved: () => undefined,
 } as unknown as Events;
@@ -311,7 +311,7 @@ describe('writes that come in between', () => {
     await stored('u1', { account: { subject: 'mine' } });
     const theirs = tokens('at-theirs', 'rt-theirs');
     answer = async () => ({ ...theirs, response: { ...theirs.response, claims: { sub: 'theirs' } } });
-    expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_answer' });
+    expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_response' });
     const kept = await grants.loadStored('u1', APP.id);
     expect(kept).toMatchObject({ grant: { accessToken: 'at1-u1', refreshToken: 'rt1-u1' } });
   });
@@ -472,7 +472,7 @@ describe('writes that come in between', () => {
     await expect(createRefresher(parts).refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
     await vi.waitUntil(async () => (await read()).refresh?.startedAt === left.startedAt, PATIENTLY);
     answer = async () => ({ kind: 'refused' });
-    expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'response_lost' });
     expect(refreshed).toHaveLength(1);
   });
 
@@ -522,7 +522,7 @@ describe('writes that come in between', () => {
       await stored('u1', noted('passing'));
       return { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' };
     };
-    expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_answer' });
+    expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_response' });
     expect(await read()).toMatchObject({ refreshToken: 'rt2' });
   });
 
@@ -784,7 +784,7 @@ describe('the result of a request for a token', () => {
     [{ kind: 'unavailable', reason: 'x', retryAfterSeconds: 45 }, 'provider_unavailable', 45],
     [{ kind: 'app_fault', reason: 'x' }, 'app_refused', 30],
     [{ kind: 'doubtful', reason: 'x' }, 'unclear_refusal', 30],
-    [{ kind: 'unusable', reason: 'x', refreshToken: undefined }, 'unusable_answer', 30],
+    [{ kind: 'unusable', reason: 'x', refreshToken: undefined }, 'unusable_response', 30],
   ])('unavailable after %j, with its cause and when to ask again', async (outcome, cause, retryAfterSeconds) => {
     await stored();
     answer = async () => outcome;
@@ -1136,7 +1136,7 @@ describe('R39: a refusal after a refresh whose answer never came', () => {
   };
 
   test('is laid to the lost answer, since that may have spent the refresh token', async () => {
-    expect(await interruptedThenRefused(APP)).toEqual({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect(await interruptedThenRefused(APP)).toEqual({ kind: 'reconnect_needed', cause: 'response_lost' });
     expect(refreshed).toHaveLength(2);
   });
 
@@ -1145,7 +1145,10 @@ describe('R39: a refusal after a refresh whose answer never came', () => {
     ['refuses the app', { kind: 'app_fault', reason: 'invalid_client' }],
     ['refuses unclearly', { kind: 'doubtful', reason: 'status_400' }],
   ])('is laid to the lost answer also where the provider meanwhile %s', async (_name, between) => {
-    expect(await interruptedThenRefused(APP, {}, between)).toEqual({ kind: 'reconnect_needed', cause: 'answer_lost' });
+    expect(await interruptedThenRefused(APP, {}, between)).toEqual({
+      kind: 'reconnect_needed',
+      cause: 'response_lost',
+    });
     expect(refreshed).toHaveLength(3);
   });
 
@@ -1158,7 +1161,7 @@ describe('R39: a refusal after a refresh whose answer never came', () => {
 
   test('counts for an app set to rotating, whatever was seen', async () => {
     const app = { ...APP, refresh: 'rotating' as const };
-    expect(await interruptedThenRefused(app, { rotates: false })).toMatchObject({ cause: 'answer_lost' });
+    expect(await interruptedThenRefused(app, { rotates: false })).toMatchObject({ cause: 'response_lost' });
   });
 });
 

@@ -61,7 +61,7 @@ afterEach(async () => {
 });
 
 const events = {
-  connectionMade: () => undefined,
+  connectionCreated: () => undefined,
   connectionRemoved: ({ revocation }: { revocation: string }) => void told.push(revocation),
   revocationEnded(facts: { outcome: string; connection: unknown }) {
     told.push(facts.outcome);
@@ -88,7 +88,7 @@ const revocations = () =>
         asked.push(token);
         if (app.id === HANGING.id) await hanging;
         keptWhenAsked = (await store.page(keys.revocations, { limit: 9 })).items.length;
-        return { outcome, ...(status === undefined ? {} : { said: { status } }) };
+        return { outcome, ...(status === undefined ? {} : { reply: { status } }) };
       },
     },
   });
@@ -147,10 +147,10 @@ test('R52: what the provider answered is told with it, as far as it answered', a
   expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending' });
   status = 500;
   await connect('rt2');
-  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending', said: { status: 500 } });
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending', reply: { status: 500 } });
   [outcome, status] = ['revoked', 200];
   await connect('rt3');
-  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'revoked', said: { status: 200 } });
+  expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'revoked', reply: { status: 200 } });
 });
 
 test('R52: a process that dies between keeping the request and deleting the grant: both are done later', async () => {
@@ -311,7 +311,7 @@ test('R52: pending revocations are listed with the last response, a page at a ti
   const { revokeUnowned, page } = revocations();
   await revokeUnowned(APP, 'rt2', 'access_token');
   const first = await page({ limit: 1 });
-  expect(first.items).toMatchObject([{ userId: 'u1', app: 'platform', since: began, said: { status: 503 } }]);
+  expect(first.items).toMatchObject([{ userId: 'u1', app: 'platform', since: began, reply: { status: 503 } }]);
   const second = await page({ limit: 1, after: first.next });
   expect(second.items).toMatchObject([{ userId: 'nobody', app: 'platform', since: began + 1_000 }]);
   expect(JSON.stringify([first, second])).not.toContain('rt');
@@ -446,7 +446,7 @@ describe('a caller that does not wait for the provider', () => {
     const { attempt } = revocations();
     const patience = new AbortController();
     expect(await attempt(APP, 'u1', await planOne(), patience.signal)).toEqual({
-      ...{ outcome: 'revoked', said: { status: 200 } },
+      ...{ outcome: 'revoked', reply: { status: 200 } },
     });
     patience.abort();
     expect(told).toEqual([]);
@@ -465,7 +465,7 @@ test('R43: without the store a token that belongs to nobody is revoked once', as
   [outcome, status] = ['revoked', 200];
   const { revokeUnowned } = revocations();
   vi.spyOn(store, 'write').mockRejectedValue(new Error('disk full'));
-  expect(await revokeUnowned(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'revoked', said: { status: 200 } });
+  expect(await revokeUnowned(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'revoked', reply: { status: 200 } });
   expect(asked).toEqual(['rt-late']);
   vi.restoreAllMocks();
 });
@@ -480,7 +480,7 @@ test('R52: without a revocation endpoint nothing is pending; without its app a g
     ...{ grants, revocations: revocations(), links: NO_LINKS, findApp: () => undefined, isRegistered },
     ...{ checkSeconds: 86_400, events, clock: () => now },
   });
-  expect(await withoutApps.end('u1', APP.id)).toEqual({ id: ID, revocation: 'unconfirmed', said: undefined });
+  expect(await withoutApps.end('u1', APP.id)).toEqual({ id: ID, revocation: 'unconfirmed', reply: undefined });
   expect(await withoutApps.end('u1', APP.id)).toBeUndefined();
   expect([asked, told]).toEqual([['rt1'], ['unsupported', 'unconfirmed']]);
 });

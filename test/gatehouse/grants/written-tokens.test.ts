@@ -90,7 +90,7 @@ test.each(BROKEN)(
     pass(HOUR + 1);
     expect((await thread()).json.code).toBe('provider_unavailable');
     const { accessToken, refreshToken, failure } = await stored();
-    expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_answer']);
+    expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_response']);
     expect(refreshToken).not.toBe(before.refreshToken);
     // This provider rotates strictly: the token that was sent first would be refused.
     provider.set();

@@ -84,11 +84,11 @@ test('R109 says what is known of a connection, and nothing that opens it or name
 test('says where to reconnect, unless the connection is active and has every scope, in the words of the user’s own JSON', async () => {
   const { token } = await makeToken();
   const [, user = ''] = users;
-  const failure = (kind: 'unverified' | 'reconnect_needed', cause: 'answer_lost' | 'grant_refused') => ({
+  const failure = (kind: 'unverified' | 'reconnect_needed', cause: 'response_lost' | 'grant_refused') => ({
     failure: { kind, cause, since: Date.now(), failures: 1, retryAt: 0 },
   });
   const states: [Partial<Grant>, string, string | null][] = [
-    [failure('unverified', 'answer_lost'), 'unverified', 'answer_lost'],
+    [failure('unverified', 'response_lost'), 'unverified', 'response_lost'],
     [failure('reconnect_needed', 'grant_refused'), 'reconnect_needed', 'grant_refused'],
     [{ failure: undefined, refreshExpiresAt: Date.now() + 3_600_000 }, 'expiring', null],
     // Active, but lacks scopes of the app.

@@ -175,7 +175,7 @@ test('R101 an ID token of another subject is refused, and the grant keeps its to
   expect([code, json.access_token]).toEqual([503, undefined]);
   const { accessToken, refreshToken, failure } = await stored();
   expect([accessToken, refreshToken]).toEqual([before.accessToken, before.refreshToken]);
-  expect(failure?.cause).toBe('unusable_answer');
+  expect(failure?.cause).toBe('unusable_response');
 });
 
 test('without a connection the response says where the user connects', async () => {

@@ -81,7 +81,7 @@ test('R101 a refresh response of another tenant with the same subject is refused
   site.provider.set(tenants(BOOK));
   expect((await getJson(agent, `${site.url}/threads/current?app=elsewhere`)).json.code).toBe('provider_unavailable');
   const { accessToken, failure } = await desk.read(userId, 'elsewhere');
-  expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_answer']);
+  expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_response']);
 });
 
 test('a connection of another tenant with the same subject is another account, whose refresh token is not taken over', async () => {

@@ -147,7 +147,11 @@ test('R32 in a refresh it is refused too, and the new refresh token is kept', as
   await expire(userId);
   expect((await threadOf(agent)).status).toBe(503);
   const { apiBaseUrl, refreshToken, accessToken, failure } = await desk.read(userId);
-  expect([apiBaseUrl, accessToken, failure?.cause]).toEqual([before.apiBaseUrl, before.accessToken, 'unusable_answer']);
+  expect([apiBaseUrl, accessToken, failure?.cause]).toEqual([
+    before.apiBaseUrl,
+    before.accessToken,
+    'unusable_response',
+  ]);
   expect(refreshToken).not.toBe(before.refreshToken);
   const audited = async () => JSON.stringify((await admin.call('GET', '/audit?event=refresh.failed')).json);
   await until(async () => (await audited()).includes('instance_url evil.example'));

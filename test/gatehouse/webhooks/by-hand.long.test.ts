@@ -12,7 +12,7 @@ interface Message {
   state: string;
   body: string;
   nextAt: string | null;
-  tries: { at: string; answer: string; manual: boolean; responseBody: string | null }[];
+  attempts: { at: string; result: string; manual: boolean; responseBody: string | null }[];
 }
 
 let fleet: Fleet;
@@ -54,14 +54,19 @@ test('a test message is signed like the others, and its result is there at once 
   const { status, json } = await first.call('POST', `/webhooks/${id}/test`);
   expect([status, json]).toMatchObject([
     200,
-    { event: 'webhook.test', state: 'taken', nextAt: null, tries: [{ answer: '200', responseBody: 'thank you' }] },
+    {
+      event: 'webhook.test',
+      state: 'delivered',
+      nextAt: null,
+      attempts: [{ result: '200', responseBody: 'thank you' }],
+    },
   ]);
   expect(receiver.received).toHaveLength(1);
   const [got] = receiver.received;
   expect(got && isSigned(got, secret)).toBe(true);
   expect([got?.body, got?.headers['webhook-id']]).toEqual([json.body, json.id]);
   expect(JSON.parse(String(json.body))).toMatchObject({ type: 'webhook.test', data: { webhook: id } });
-  expect((await messagesOf(id)).items).toMatchObject([{ id: json.id, state: 'taken' }]);
+  expect((await messagesOf(id)).items).toMatchObject([{ id: json.id, state: 'delivered' }]);
   expect((await second.call('GET', `/webhooks/${id}/messages/${json.id}`)).json).toEqual(json);
   expect(await entriesOf(id)).toMatchObject([{ event: 'webhook.tested' }, { event: 'webhook.created' }]);
   await remove(id);
@@ -72,10 +77,10 @@ test('a test message that fails is not repeated; a webhook that is disabled can 
   receiver.respond(500, 'no such table: orders');
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
   expect(json).toMatchObject({
-    ...{ state: 'given_up', nextAt: null },
-    tries: [{ answer: '500', manual: true, responseBody: 'no such table: orders' }],
+    ...{ state: 'failed', nextAt: null },
+    attempts: [{ result: '500', manual: true, responseBody: 'no such table: orders' }],
   });
-  expect((await entriesOf(id)).map(({ event }) => event)).not.toContain('webhook.given_up');
+  expect((await entriesOf(id)).map(({ event }) => event)).not.toContain('webhook.failed');
   await remove(id);
 });
 
@@ -89,7 +94,7 @@ test('health: failing since the first failed attempt, until one succeeds, and fo
     times.push((await read(id)).failingSince);
   }
   expect(times).toEqual([expect.stringMatching(/^20/), times[0]]);
-  expect(await read(id)).toMatchObject({ lastResponse: { answer: '503' } });
+  expect(await read(id)).toMatchObject({ lastResponse: { result: '503' } });
   expect((await first.call('GET', '/webhooks')).json.items).toMatchObject([{ id, failingSince: times[0] }]);
   const off = await make({ enabled: false, events: ['connection.removed'] });
   const listed = async (query: string) =>
@@ -105,7 +110,7 @@ test('health: failing since the first failed attempt, until one succeeds, and fo
   receiver.respond(204);
   await second.call('POST', `/webhooks/${id}/test`);
   expect(await listed('state=active')).toEqual([id]);
-  expect(await read(id)).toMatchObject({ failingSince: null, lastResponse: { answer: '204' } });
+  expect(await read(id)).toMatchObject({ failingSince: null, lastResponse: { result: '204' } });
 
   const moved = { url: `${receiver.url}/moved`, events: ['connection.created'], version };
   expect((await first.call('PUT', `/webhooks/${id}`, moved)).status).toBe(200);
@@ -118,23 +123,23 @@ test('a failed message is sent again with its own id and body; its own attempts 
   receiver.respond(500, 'down');
   await fleet.signIn('user@example.test');
   // The third attempt comes a minute after the second, so that none comes in between.
-  await until(async () => ((await messagesOf(id)).items[0]?.tries.length ?? 0) >= 2);
+  await until(async () => ((await messagesOf(id)).items[0]?.attempts.length ?? 0) >= 2);
   const [message] = (await messagesOf(id)).items as [Message];
   const path = `/webhooks/${id}/messages/${message.id}`;
   const again = (await second.call('POST', `${path}/resend`)).json as unknown as Message;
   expect(again).toMatchObject({
-    state: 'waiting',
-    tries: [...message.tries.map(() => ({ manual: false })), { manual: true, responseBody: 'down' }],
+    state: 'pending',
+    attempts: [...message.attempts.map(() => ({ manual: false })), { manual: true, responseBody: 'down' }],
   });
   // The attempt by hand did not move the next one.
   expect(again.nextAt).toBe(message.nextAt);
   receiver.respond(200, 'ok');
   const delivered = (await first.call('POST', `${path}/resend`)).json as unknown as Message;
-  expect(delivered).toMatchObject({ state: 'taken', nextAt: null });
-  expect(delivered.tries.at(-1)).toMatchObject({ answer: '200', manual: true, responseBody: 'ok' });
+  expect(delivered).toMatchObject({ state: 'delivered', nextAt: null });
+  expect(delivered.attempts.at(-1)).toMatchObject({ result: '200', manual: true, responseBody: 'ok' });
   // One that was delivered can be sent again, too, and stays delivered if that fails.
   receiver.respond(404);
-  expect((await second.call('POST', `${path}/resend`)).json).toMatchObject({ state: 'taken', nextAt: null });
+  expect((await second.call('POST', `${path}/resend`)).json).toMatchObject({ state: 'delivered', nextAt: null });
 
   const sent = receiver.received.filter(({ headers }) => headers['webhook-id'] === message.id);
   expect(sent.length).toBeGreaterThanOrEqual(4);
@@ -151,7 +156,7 @@ test('of two attempts that end together none is lost', async () => {
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
   const path = `/webhooks/${id}/messages/${json.id}/resend`;
   await Promise.all([first, second, first, second, first, second].map((one) => one.call('POST', path)));
-  expect(((await second.call('GET', `/webhooks/${id}/messages/${json.id}`)).json.tries as []).length).toBe(7);
+  expect(((await second.call('GET', `/webhooks/${id}/messages/${json.id}`)).json.attempts as []).length).toBe(7);
   await remove(id);
 });
 
@@ -166,7 +171,7 @@ test('messages are paged and narrowed by their state; those of another webhook a
   expect([items.map((one) => one.id), next]).toEqual([all.slice(0, 2), expect.any(String)]);
   const rest = await messagesOf(id, `?limit=2&after=${encodeURIComponent(String(next))}`);
   expect([rest.items.map((one) => one.id), rest.next]).toEqual([all.slice(2), undefined]);
-  expect((await messagesOf(id, '?state=given_up')).items.map((one) => one.id)).toEqual([all[1]]);
+  expect((await messagesOf(id, '?state=failed')).items.map((one) => one.id)).toEqual([all[1]]);
   for (const path of [`/webhooks/${other.id}/messages/${all[0]}`, `/webhooks/${id}/messages/msg_unknown`]) {
     const answers = [await second.call('GET', path), await second.call('POST', `${path}/resend`)];
     expect(answers.map(({ status }) => status)).toEqual([404, 404]);
@@ -214,7 +219,7 @@ test('of a response only the beginning is kept, and a secret that it repeats is 
   const { id, secret } = await make();
   receiver.respond(400, `${secret} ${'x'.repeat(5_000)}`);
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
-  const [{ responseBody }] = json.tries as [{ responseBody: string }];
+  const [{ responseBody }] = json.attempts as [{ responseBody: string }];
   expect(responseBody).toBe(`whsec_… ${'x'.repeat(992)}`);
   await remove(id);
 });
@@ -227,7 +232,7 @@ test('a response that is kept holds no card number and no token', async () => {
   const { secret } = await make({ events: ['connection.removed'] });
   receiver.respond(400, JSON.stringify({ card, token, jwt, secret, reason: 'unknown user' }));
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
-  const [{ responseBody }] = json.tries as [{ responseBody: string }];
+  const [{ responseBody }] = json.attempts as [{ responseBody: string }];
   expect(JSON.parse(responseBody)).toEqual({
     ...{ card: '[digits removed]', token: 'gthr_8KqVabcdefg…', jwt: 'eyJ…', secret: 'whsec_…' },
     reason: 'unknown user',

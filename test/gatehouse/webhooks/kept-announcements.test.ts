@@ -70,7 +70,7 @@ test.each([
 ])('R119 each webhook gets an announcement once, although %s failed', async (_what, failing) => {
   const { webhooks, events, ids, metrics } = await startWebhooks();
   fails = failing;
-  events.connectionMade(made);
+  events.connectionCreated(made);
   await webhooks.messages.settle();
   for (const id of ids) {
     const { items } = await webhooks.messages.page(id, LATEST);
@@ -90,7 +90,7 @@ test('R119 an announcement that was stored although its write failed is not sent
     failed = true;
     throw new AppError('storage_unavailable');
   };
-  events.connectionMade(made);
+  events.connectionCreated(made);
   await webhooks.messages.settle();
   for (const id of ids) expect((await webhooks.messages.page(id, LATEST)).items).toHaveLength(1);
   await webhooks.close();
@@ -99,7 +99,7 @@ test('R119 an announcement that was stored although its write failed is not sent
 test('R119 what a stop cannot store is counted and logged', async () => {
   const { webhooks, events, metrics, lines } = await startWebhooks();
   fails = () => true;
-  for (let n = 0; n < 3; n += 1) events.connectionMade(made);
+  for (let n = 0; n < 3; n += 1) events.connectionCreated(made);
   await webhooks.close();
   expect(await metrics.registry.metrics()).toContain('gatehouse_webhook_announcements_lost_total 3');
   expect(lines.map((line) => JSON.parse(line))).toContainEqual(

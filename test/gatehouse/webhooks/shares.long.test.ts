@@ -121,5 +121,5 @@ test('R132 a stop waits for the calls that run, and starts no more', async () =>
   expect(one.received).toBe(1);
   const [webhook] = (await webhooks.registered.page({ limit: 1 })).items;
   const { items } = await webhooks.messages.page(webhook?.id ?? '', { limit: 100 });
-  expect(items.flatMap(({ tries }) => tries)).toHaveLength(1);
+  expect(items.flatMap(({ attempts }) => attempts)).toHaveLength(1);
 });

@@ -72,7 +72,9 @@ test('a connection that is made and removed is told with a signature that the re
   expect(new Set(received.map(({ headers }) => headers['webhook-id'])).size).toBe(2);
   // The receiver has a message before its response is recorded.
   const recorded = async () => (await admin.call('GET', `/webhooks/${made.json.id}/messages`)).json.items;
-  await expect.poll(recorded).toMatchObject([{ state: 'taken', tries: [{ answer: '204' }] }, { state: 'taken' }]);
+  await expect
+    .poll(recorded)
+    .toMatchObject([{ state: 'delivered', attempts: [{ result: '204' }] }, { state: 'delivered' }]);
   expect(JSON.stringify((await admin.call('GET', `/webhooks/${made.json.id}`)).json)).not.toContain('whsec_');
 });
 
@@ -198,14 +200,14 @@ describe('a message that is not taken', () => {
     messages.announce('connection.recovered', { user: 'u2', app: 'platform' });
     await messages.settle();
     await messages.deliver();
-    expect((await messages.page(readable.id, LATEST)).items).toMatchObject([{ state: 'taken' }]);
+    expect((await messages.page(readable.id, LATEST)).items).toMatchObject([{ state: 'delivered' }]);
     expect((await messages.page(unreadable.id, LATEST)).items).toMatchObject([
-      { state: 'waiting', tries: [{ answer: 'the webhook cannot be opened' }] },
+      { state: 'pending', attempts: [{ result: 'the webhook cannot be opened' }] },
     ]);
     await Promise.all([webhooks.remove(readable.id), webhooks.remove(unreadable.id)]);
     now += 60_000;
     await messages.deliver();
-    expect((await messages.page(unreadable.id, LATEST)).items).toMatchObject([{ state: 'given_up' }]);
+    expect((await messages.page(unreadable.id, LATEST)).items).toMatchObject([{ state: 'failed' }]);
   });
 
   test('the previous secret signs until the end of its overlap, and not a moment longer', async () => {
@@ -252,9 +254,9 @@ describe('a message that is not taken', () => {
     expect(new Set(sent.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
     expect(pauses.map(Math.round)).toEqual([5, 60, 300, 1800, 7200, 18000, 28800]);
     const [message] = (await messages.page(webhook.id, LATEST)).items;
-    expect([message?.state, message?.tries.length]).toEqual(['given_up', 8]);
+    expect([message?.state, message?.attempts.length]).toEqual(['failed', 8]);
     // Whatever else was due then is none of the test's.
-    expect(given.filter(({ target }) => target?.id === webhook.id)).toMatchObject([{ event: 'webhook.given_up' }]);
+    expect(given.filter(({ target }) => target?.id === webhook.id)).toMatchObject([{ event: 'webhook.failed' }]);
     await webhooks.remove(webhook.id);
     answer = 204;
   });

@@ -105,7 +105,7 @@ test('R133 a refresh that is refused with an error page is not refused by the pr
     [...KINDS, 'empty'].map(async (kind) => {
       const captured: CapturedResponse = {};
       await captureResponse(await fetch(status, kind, {}), captured);
-      return refreshFailure(captured, new ProviderError('invalid', 'no_answer')).kind;
+      return refreshFailure(captured, new ProviderError('invalid', 'no_response')).kind;
     }),
   );
   const expected = [...KINDS.map(() => 'unavailable'), 'doubtful'];

@@ -360,7 +360,7 @@ describe('revocation (RFC 7009)', () => {
   };
 
   test('is reported as done only when the provider says so', async () => {
-    expect(await revoke()).toEqual({ outcome: 'revoked', said: { status: 200 } });
+    expect(await revoke()).toEqual({ outcome: 'revoked', reply: { status: 200 } });
     const [hit] = at.provider.hitsOf('revocation');
     expect(new URLSearchParams(hit?.body).get('token_type_hint')).toBe('refresh_token');
     expect(hit?.url).toBe('/revocation');
@@ -374,13 +374,13 @@ describe('revocation (RFC 7009)', () => {
     ['revocation-redirect', { status: 302 }],
     ['revocation-redirect-307', { status: 307 }],
     ['revocation-reset', { error: 'connection', words: expect.stringContaining('closed the connection') }],
-  ])('%s: unconfirmed, and told as %o', async (mode, said) => {
-    expect(await revoke(mode)).toEqual({ outcome: 'unconfirmed', said });
+  ])('%s: unconfirmed, and with the reply %o', async (mode, reply) => {
+    expect(await revoke(mode)).toEqual({ outcome: 'unconfirmed', reply });
     expect(at.provider.trapped).toEqual([]);
   });
 
   test('R133 a 200 confirms it, whatever the body is', async () => {
-    expect(await revoke('revocation-huge')).toEqual({ outcome: 'revoked', said: { status: 200 } });
+    expect(await revoke('revocation-huge')).toEqual({ outcome: 'revoked', reply: { status: 200 } });
   });
 
   test('a provider that cannot is told apart', async () => {

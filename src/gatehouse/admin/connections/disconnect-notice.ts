@@ -25,7 +25,7 @@ export function disconnectedNotice(result: { done: readonly Disconnected[]; gone
   return { tone: confirmed === done.length ? 'success' : 'info', text };
 }
 
-function textOf({ revocation, said }: Disconnected): string {
-  const words = said && describeReply(said);
+function textOf({ revocation, reply }: Disconnected): string {
+  const words = reply && describeReply(reply);
   return `${WORDS[revocation]}${words ? ` (${words})` : ''}.`;
 }

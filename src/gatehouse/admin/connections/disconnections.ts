@@ -56,9 +56,9 @@ export function disconnectionRoutes(parts: AdminParts) {
       const how = { by, origin, audited: true, only: connection };
       return (await connections.end(userId, appId, how, patience)) ?? throwGone();
     });
-    const { revocation, said } = ended;
+    const { revocation, reply } = ended;
     const event = REVOCATION_EVENTS[revocation];
-    const facts = { connection: ended.id, status: said?.status, error: said?.error };
+    const facts = { connection: ended.id, status: reply?.status, error: reply?.error };
     if (event) await appendOrNote(audit, { event, target, userId, outcome: revocation, facts, ...actorOf(req) });
     return ended;
   };

@@ -55,7 +55,7 @@ export const progressJson = z.object({
   finishedAt: z.iso.datetime().nullable(),
   total: z.number().int(),
   done: z.number().int(),
-  answers: z.record(z.string(), z.number()).describe('how many revocations ended in each way'),
+  results: z.record(z.string(), z.number()).describe('how many revocations ended in each way'),
 });
 
 export type ConnectionRow = z.output<typeof connectionJson>;
@@ -86,7 +86,7 @@ export function connectionView(connection: Connection, user: Owner, apps: Pick<C
 }
 
 export function revocationView(revocation: PendingRevocation): RevocationView {
-  const { id, userId, app, connection, since, attempts, nextAt, said } = revocation;
+  const { id, userId, app, connection, since, attempts, nextAt, reply } = revocation;
   return {
     id,
     user: userId,
@@ -95,20 +95,20 @@ export function revocationView(revocation: PendingRevocation): RevocationView {
     since: isoTime(since),
     attempts,
     nextAt: isoTime(nextAt),
-    provider: providerReplyJson(said),
-    providerWords: said ? describeReply(said) : null,
+    provider: providerReplyJson(reply),
+    providerWords: reply ? describeReply(reply) : null,
   };
 }
 
 export function progressView(progress: DisconnectProgress): ProgressView {
-  const { app, startedAt, finishedAt, total, done, answers } = progress;
+  const { app, startedAt, finishedAt, total, done, results } = progress;
   return {
     app,
     startedAt: isoTime(startedAt),
     finishedAt: isoOrNull(finishedAt),
     total,
     done,
-    answers: { ...answers },
+    results: { ...results },
   };
 }
 

@@ -69,7 +69,7 @@ const REVOCATION_WORDS: Readonly<Record<string, string>> = {
 const REFRESH_CAUSES: Readonly<Record<string, FailureCause>> = {
   refused: 'grant_refused',
   doubtful: 'unclear_refusal',
-  unusable: 'unusable_answer',
+  unusable: 'unusable_response',
   app_fault: 'app_refused',
   unavailable: 'provider_unavailable',
 };

@@ -1,5 +1,5 @@
 /** The columns of the list of webhooks, and of the messages of one. */
-import { webhookAnswerText, webhookEventText } from '../../../shared/pages/words.ts';
+import { webhookEventText, webhookResultText } from '../../../shared/pages/words.ts';
 import type { Columns } from '../columns.ts';
 import type { MessageView, WebhookView } from './view.ts';
 
@@ -33,8 +33,8 @@ export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
   {
     name: 'Last response',
     width: 'time',
-    csv: ({ lastResponse }) => lastResponse?.answer,
-    cell: ({ lastResponse }) => ({ words: answerText(lastResponse) }),
+    csv: ({ lastResponse }) => lastResponse?.result,
+    cell: ({ lastResponse }) => ({ words: resultText(lastResponse) }),
   },
   {
     name: 'Last sent',
@@ -63,15 +63,15 @@ export const MESSAGE_COLUMNS: Columns<MessageView, MessageRow> = [
   },
   {
     name: 'Last response',
-    csv: ({ tries }) => tries.at(-1)?.answer,
-    cell: ({ tries }) => ({ words: answerText(tries.at(-1)) }),
+    csv: ({ attempts }) => attempts.at(-1)?.result,
+    cell: ({ attempts }) => ({ words: resultText(attempts.at(-1)) }),
   },
   {
     name: 'Attempts',
     width: 'time',
     label: 'Attempts',
-    csv: ({ tries }) => tries.length,
-    cell: ({ tries }) => ({ words: String(tries.length) }),
+    csv: ({ attempts }) => attempts.length,
+    cell: ({ attempts }) => ({ words: String(attempts.length) }),
   },
   {
     name: 'Created',
@@ -83,5 +83,5 @@ export const MESSAGE_COLUMNS: Columns<MessageView, MessageRow> = [
   { name: 'Next attempt', csv: ({ nextAt }) => nextAt },
 ];
 
-const answerText = (response: { answer: string } | null | undefined): string =>
-  response ? webhookAnswerText(response.answer) : '–';
+const resultText = (response: { result: string } | null | undefined): string =>
+  response ? webhookResultText(response.result) : '–';

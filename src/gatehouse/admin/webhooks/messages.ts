@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
-import { webhookAnswerText } from '../../../shared/pages/words.ts';
+import { webhookResultText } from '../../../shared/pages/words.ts';
 import { MESSAGE_STATES, type WebhookMessage } from '../../webhooks/message.ts';
 import type { Webhook } from '../../webhooks/webhook-store.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
@@ -129,10 +129,10 @@ export function webhookMessageRoutes(parts: {
 }
 
 /** Of the last attempt, which an administrator has made. */
-function noticeOf({ tries }: WebhookMessage, what: string): Notice {
-  const answer = tries.at(-1)?.answer ?? '';
-  const isDelivered = /^2\d\d$/.test(answer);
-  const response = /^\d+$/.test(answer) ? `The receiver responded with ${answer}.` : `${webhookAnswerText(answer)}.`;
+function noticeOf({ attempts }: WebhookMessage, what: string): Notice {
+  const result = attempts.at(-1)?.result ?? '';
+  const isDelivered = /^2\d\d$/.test(result);
+  const response = /^\d+$/.test(result) ? `The receiver responded with ${result}.` : `${webhookResultText(result)}.`;
   return {
     tone: isDelivered ? 'success' : 'warning',
     text: `${what} ${isDelivered ? 'delivered' : 'not delivered'}. ${response}`,

@@ -17,7 +17,7 @@ export const changedWebhook = newWebhook.extend({ version: z.int() });
 /** A receiver needs the overlap to exchange the secret without refusing a message. */
 export const webhookRotation = rotationOf(DAY_SECONDS);
 
-const answer = z.string().describe('the status of the response, or why there was none');
+const result = z.string().describe('the status of the response, or why there was none');
 
 export const webhookJson = z.object({
   id: z.string(),
@@ -28,14 +28,14 @@ export const webhookJson = z.object({
   createdAt: z.iso.datetime(),
   overlapEndsAt: z.iso.datetime().nullable().describe('until when the previous secret also signs messages'),
   failingSince: z.iso.datetime().nullable().describe('since when every attempt has failed'),
-  lastResponse: z.object({ at: z.iso.datetime(), answer }).nullable(),
+  lastResponse: z.object({ at: z.iso.datetime(), result }).nullable(),
 });
 
 export const messageQuery = pageQuery.extend({ state: z.enum(MESSAGE_STATES).optional() });
 
 const attempt = z.object({
   at: z.iso.datetime(),
-  answer,
+  result,
   manual: z.boolean().describe('by an administrator, beside the attempts that Gatehouse makes by itself'),
 });
 
@@ -45,12 +45,12 @@ export const messageJson = z.object({
   state: z.enum(MESSAGE_STATES),
   createdAt: z.iso.datetime(),
   nextAt: z.iso.datetime().nullable(),
-  tries: z.array(attempt),
+  attempts: z.array(attempt),
 });
 
 export const wholeMessageJson = messageJson.extend({
   body: z.string().describe('the JSON that is sent'),
-  tries: z.array(
+  attempts: z.array(
     attempt.extend({ responseBody: z.string().nullable().describe('the first 1,000 characters of the response') }),
   ),
 });
@@ -66,11 +66,11 @@ export function webhookView({ createdAt, events, overlapEndsAt, health, ...webho
     createdAt: isoTime(createdAt),
     overlapEndsAt: isoOrNull(overlapEndsAt),
     failingSince: isoOrNull(failingSince),
-    lastResponse: last ? { at: isoTime(last.at), answer: last.answer } : null,
+    lastResponse: last ? { at: isoTime(last.at), result: last.result } : null,
   };
 }
 
-export function messageView({ id, event, state, body, createdAt, nextAt, tries }: WebhookMessage): MessageView {
+export function messageView({ id, event, state, body, createdAt, nextAt, attempts }: WebhookMessage): MessageView {
   return {
     id,
     event,
@@ -78,7 +78,7 @@ export function messageView({ id, event, state, body, createdAt, nextAt, tries }
     body,
     createdAt: isoTime(createdAt),
     nextAt: isoOrNull(nextAt),
-    tries: tries.map(({ at, manual, responseBody, ...attempted }) => ({
+    attempts: attempts.map(({ at, manual, responseBody, ...attempted }) => ({
       ...attempted,
       at: isoTime(at),
       manual: manual === true,

@@ -4,7 +4,7 @@ import { disconnectedNotice } from '../../../../src/gatehouse/admin/connections/
 
 type Done = Parameters<typeof disconnectedNotice>[0]['done'][number];
 const ended = (revocation: Done['revocation'], status?: number): Done =>
-  ({ revocation, said: status === undefined ? undefined : { status } }) as Done;
+  ({ revocation, reply: status === undefined ? undefined : { status } }) as Done;
 
 test.each<[string, Done[], number, string, string]>([
   [

@@ -138,7 +138,7 @@ describe('connections', () => {
   const of = (...users: string[]) => users.map((userId) => ({ userId, appId: 'crm' }));
 
   test('the cause that most of them have, and those that cannot be refreshed last', async () => {
-    const [refused, lost] = [{ cause: 'grant_refused', reason: 'invalid_grant' }, { cause: 'answer_lost' }];
+    const [refused, lost] = [{ cause: 'grant_refused', reason: 'invalid_grant' }, { cause: 'response_lost' }];
     const failures = { a: lost, b: refused, c: refused };
     expect(await found({ reconnect_needed: of('a', 'b', 'c'), unverified: of('a') }, failures)).toEqual([
       {
@@ -201,8 +201,8 @@ test('webhooks that fail, unless they are disabled', async () => {
   const url = 'https://hooks.example/x';
   const items = ['fine', 'failing', 'silent', 'off'].map((id) => ({ id, url, enabled: id !== 'off' }));
   const healths: Record<string, object> = {
-    fine: { last: { answer: '204' } },
-    failing: { failingSince: NOW - HOUR, last: { answer: '503' } },
+    fine: { last: { result: '204' } },
+    failing: { failingSince: NOW - HOUR, last: { result: '503' } },
     silent: { failingSince: NOW - DAY },
     off: { failingSince: NOW },
   };

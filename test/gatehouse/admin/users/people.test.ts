@@ -200,7 +200,7 @@ describe('connections', () => {
     expect([status, json.app]).toEqual([202, 'platform']);
     await expect
       .poll(async () => (await call('GET', 'connected-apps/platform/disconnect-everyone')).json)
-      .toMatchObject({ total, done: total, finishedAt: expect.any(String), answers: { revoked: total } });
+      .toMatchObject({ total, done: total, finishedAt: expect.any(String), results: { revoked: total } });
     expect((await list('connections?app=platform')).items).toEqual([]);
   });
 });

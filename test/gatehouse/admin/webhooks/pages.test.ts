@@ -39,12 +39,12 @@ test('messages are narrowed by their state, and exported with the answers of the
   }
   const rowsOn = (body: string) => body.match(/\/messages\/msg_\w+"/g)?.length;
   expect(rowsOn((await open(`${HOME}/${id}`)).body)).toBe(3);
-  expect(rowsOn((await open(`${HOME}/${id}?state=given_up`)).body)).toBe(2);
+  expect(rowsOn((await open(`${HOME}/${id}?state=failed`)).body)).toBe(2);
   expect((await open(`${HOME}/${id}?state=waiting`)).body).toContain('No messages match');
-  const csv = await open(`${HOME}/${id}?state=given_up&format=csv`);
+  const csv = await open(`${HOME}/${id}?state=failed&format=csv`);
   expect(csv.headers.get('content-disposition')).toBe('attachment; filename="webhook-messages.csv"');
   const [, ...lines] = csv.body.trimEnd().split('\r\n');
-  expect(lines).toEqual(['503', '500'].map((answer) => expect.stringContaining(`"given_up","${answer}","1"`)));
+  expect(lines).toEqual(['503', '500'].map((answer) => expect.stringContaining(`"failed","${answer}","1"`)));
   expect((await open(HOME)).body).toContain(`href="${HOME}/${id}"`);
   const webhooks = await open(`${HOME}?state=failing&format=csv`);
   expect(webhooks.body).toContain(`"${receiver.url}","${id}"`);
@@ -92,8 +92,8 @@ test('hours out of bounds are a fault of the rotation: nothing is rotated, and t
       const { url, status } = await agent.follow(refused, words);
       expect([url.split('?')[0], status]).toEqual([own, 200]);
     }
-    const filtered = await agent.submit(refused, { state: 'given_up' });
-    expect([filtered.url, filtered.status]).toEqual([`${own}?state=given_up`, 200]);
+    const filtered = await agent.submit(refused, { state: 'failed' });
+    expect([filtered.url, filtered.status]).toEqual([`${own}?state=failed`, 200]);
     expect((await agent.follow(filtered, 'Clear')).url.replace(/\?$/, '')).toBe(own);
   }
   expect((await admin.call('GET', `/audit?event=webhook.rotated&whom=${id}`)).json.items).toEqual([]);

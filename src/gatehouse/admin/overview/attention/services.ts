@@ -63,7 +63,7 @@ export function webhooksIn({ webhooks }: Pick<AdminParts, 'webhooks'>) {
           kind: 'webhook_failing',
           severity: 'bad',
           text: `Webhook ${new URL(url).host} is failing`,
-          detail: last ? `Last response: ${last.answer}` : null,
+          detail: last ? `Last response: ${last.result}` : null,
           since: isoTime(failingSince),
           path: `/webhooks/${id}`,
           action: 'Open',
