@@ -27,7 +27,7 @@ const plan = program.command('plan').description('plans that users have requeste
 plan
   .command('requests')
   .description('list the accounts that have requested a plan, oldest request first')
-  .option('--json', 'print a list of {"account", "name", "email", "plan", "order", "askedAt"} (use npm run -s)')
+  .option('--json', 'print a list of {"account", "name", "email", "plan", "order", "requestedAt"} (use npm run -s)')
   .action(({ json }: { json?: true }) => withAccounts(async (accounts) => print(await accounts.requests(), json)));
 
 plan
@@ -68,8 +68,8 @@ async function serve(): Promise<void> {
   const starting = startBinService(process.env, logs);
   stopOnSignals(async () => {
     // Close in order once the start is complete. A failed start reports itself and ends the process.
-    const opened = await starting.catch(() => new Promise<never>(() => undefined));
-    await opened.close().finally(() => logs.flush());
+    const service = await starting.catch(() => new Promise<never>(() => undefined));
+    await service.close().finally(() => logs.flush());
   });
   const service = await starting;
   await announce(greeting(service.settings), process.stdout, logs);
@@ -84,7 +84,7 @@ function greeting({ publicUrl: { href }, signIn }: BinServiceSettings) {
 function adviceWithoutAccounts(href: string): string {
   return `Try ${href}/45717360.
 
-There is the free tier alone. Accounts with plans and API keys need an OpenID provider: register the callback URL
+Only the free tier is available. Accounts with plans and API keys need an OpenID provider: register the callback URL
 ${href}/account/callback there, and set
   SIGN_IN_ISSUER, SIGN_IN_CLIENT_ID, SIGN_IN_CLIENT_SECRET
   INTERNAL_HOSTS, if the provider is on this machine or in a private network
@@ -110,10 +110,10 @@ function print(accounts: readonly Account[], json: true | undefined): void {
     email: email ?? null,
     plan: requested?.name ?? null,
     order: requested?.order ?? null,
-    askedAt: isoTime(requested?.at ?? 0),
+    requestedAt: isoTime(requested?.at ?? 0),
   }));
   const lines = rows.map(
-    (row) => `${row.account}  ${row.plan}  ${row.order}  ${row.askedAt}  ${row.email ?? row.name ?? ''}`,
+    (row) => `${row.account}  ${row.plan}  ${row.order}  ${row.requestedAt}  ${row.email ?? row.name ?? ''}`,
   );
   say(json ? JSON.stringify(rows) : lines.join('\n') || 'No plan requests.');
 }

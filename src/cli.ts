@@ -1,4 +1,4 @@
-/** Runs `npm run gatehouse -- COMMAND`: what an operator does from a terminal. */
+/** Runs `npm run gatehouse -- COMMAND`: the command line for operators. */
 import './node-version.cjs';
 import { existsSync, readFileSync } from 'node:fs';
 import { runCommandLine } from './gatehouse/commands/run.ts';
@@ -14,7 +14,7 @@ if (existsSync('.env')) process.loadEnvFile('.env');
 let source: ConfigSource | undefined;
 await runCommandLine(
   {
-    // Only when a command asks for it: `--version` must not look for a demo.
+    // Read only when a command needs it: `--version` must not look for a demo.
     get source() {
       source ??= readSource();
       return source;
@@ -28,7 +28,7 @@ await runCommandLine(
   process.argv.slice(2),
 );
 
-/** The settings of the running demo, so that commands which its pages show work on it; without a demo, the environment. */
+/** The running demo's settings, so that commands copied from its pages work on it; the environment if no demo runs. */
 function readSource(): ConfigSource {
   const demo = settingsOfDemo(process.env);
   if (demo) process.stderr.write(`Uses the settings of the running demo (${demo.file}).\n`);

@@ -1,4 +1,4 @@
-/** Runs `npm run demo`: the sandbox and a Gatehouse with 30 days of history, without any set-up, deleted when it stops. */
+/** Runs `npm run demo`: the sandbox and a Gatehouse with 30 days of history. Needs no set-up; deletes its data when it stops. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { rmdir } from 'node:fs/promises';
@@ -118,7 +118,7 @@ function prepare(sandbox: Sandbox): Environment {
   rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
   const appsFile = join(directory, 'connected-apps.json');
-  // Only an app of the file can make administrators.
+  // Only an app from the file can make users administrators.
   const entries = [entryOf(apps.staff, sandbox, 'DEMO_CLIENT_SECRET')];
   writeFileSync(appsFile, JSON.stringify(entries, null, 2), { mode: 0o600 });
   const settings = {
@@ -129,10 +129,10 @@ function prepare(sandbox: Sandbox): Environment {
     SESSION_SECRETS: randomBytes(48).toString('base64'),
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     CONNECTED_APPS_FILE: appsFile,
-    // Often enough to be seen, and seldom enough that hardly a check gets a new token just before the tour ends it.
+    // Frequent enough to be visible, yet a check rarely gets a new token just before the tour ends the connection.
     CONNECTION_CHECK_SECONDS: '600',
     DEMO_CLIENT_SECRET: apps.staff.clientSecret,
-    // Some proxies replace the Host header, and name the browser's in X-Forwarded-Host.
+    // Some proxies replace the Host header and send the browser's in X-Forwarded-Host.
     ...(isProxied && { TRUSTED_PROXIES: '127.0.0.1' }),
   };
   const lines = Object.entries({ ...settings, [DEMO_PID]: process.pid }).map(([name, value]) => `${name}=${value}\n`);

@@ -17,7 +17,7 @@ const HELP = `Secrets are read only from the environment, because command lines 
   SANDBOX_INITIAL_ACCESS_TOKEN  lets apps register themselves at /register (default: a new one at each start, printed)
   SANDBOX_BIN_API_KEY           an API key of the BIN lookup service (default: a new one at each start, printed)
 
-The sandbox's own app is registered as ${DEMO_CLIENT_ID} and may ask for every scope that discovery lists. The second factor of
+The sandbox's own app is registered as ${DEMO_CLIENT_ID} and may request every scope that discovery lists. The second factor of
 admin@example.test has the secret ${ADMIN_TOTP_SECRET}; the identity provider's first page shows a
 current code. See docs/sandbox.md for more, with a seed file and example calls.`;
 
@@ -45,9 +45,9 @@ async function main(): Promise<void> {
     import('./shared/bin/test-cards.ts'),
   ]);
   const fixedAccess = (key: string) => (key === binApiKey ? BIN_ACCESS : undefined);
-  const at = { host: settings.publicHost ?? settings.host, port: settings.port };
-  // Elsewhere it would need https, for its pages and for the sign-in. Its orders also confirm themselves.
-  const binService = [settings.host, at.host].every(isLoopback) ? createOwnBinService(at) : undefined;
+  const address = { host: settings.publicHost ?? settings.host, port: settings.port };
+  // Beyond loopback its pages and its sign-in would need https. It also confirms plan requests without an operator.
+  const binService = [settings.host, address.host].every(isLoopback) ? createOwnBinService(address) : undefined;
   const opening = startSandbox({
     ...optionsOf(settings),
     seed: read?.seed,
@@ -68,7 +68,7 @@ async function main(): Promise<void> {
     ]);
     rmSync(directory, { recursive: true, force: true });
   };
-  // Before the start: the first request may be answered before the rest of the start is done.
+  // Set before the start ends, because the first request may be served while the rest is still starting.
   stopOnSignal(close);
   try {
     const sandbox = await opening;
@@ -116,19 +116,19 @@ function demoClient(callbackUrl: string, clientSecret: string): SandboxClient {
   };
 }
 
-interface Shown {
+interface GreetingFacts {
   clientSecret: string;
   initialAccessToken: string;
   binApiKey: string;
-  /** Of the BIN lookup service. */
+  /** Whether the BIN lookup service has accounts. */
   hasAccounts: boolean;
   settings: Settings;
 }
 
-function greeting(sandbox: Sandbox, shown: Shown): string {
-  const { clientSecret, initialAccessToken, binApiKey, hasAccounts, settings } = shown;
+function greeting(sandbox: Sandbox, facts: GreetingFacts): string {
+  const { clientSecret, initialAccessToken, binApiKey, hasAccounts, settings } = facts;
   const { issuer, platformUrl, binServiceUrl, accounts } = sandbox;
-  const people = accounts.map(({ login, groups }) => `${login}${groups.length > 0 ? ` (${groups.join(', ')})` : ''}`);
+  const logins = accounts.map(({ login, groups }) => `${login}${groups.length > 0 ? ` (${groups.join(', ')})` : ''}`);
   return `The sandbox is ready.
 
   Identity provider   ${issuer} (a code for the second factor, apps you allowed, admin console)
@@ -139,7 +139,7 @@ function greeting(sandbox: Sandbox, shown: Shown): string {
   App                 client ID ${DEMO_CLIENT_ID}, client secret ${clientSecret}
   Callback URL        ${settings.callbackUrl}
   Registration        POST ${issuer}/register with the initial access token ${initialAccessToken}
-  Accounts            ${people.join(', ')}
+  Accounts            ${logins.join(', ')}
   Password of each    ${accounts[0]?.password ?? 'their own'}
 ${settings.beyondLoopback ? '\nIt listens beyond loopback: every client that reaches it can do everything in it.\n' : ''}
 Stop it with Ctrl+C.
@@ -155,8 +155,8 @@ function stopOnSignal(close: () => Promise<void>): void {
   for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
 }
 
-function fail(what: string, faults: string[]): void {
-  process.stderr.write(`${what}\n${faults.map((fault) => `- ${fault}`).join('\n')}\n`);
+function fail(heading: string, faults: string[]): void {
+  process.stderr.write(`${heading}\n${faults.map((fault) => `- ${fault}`).join('\n')}\n`);
   process.exitCode = 1;
 }
 

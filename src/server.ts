@@ -18,7 +18,7 @@ stopOnSignals(async (signal) => {
   const msg = 'Gatehouse has stopped';
   await announce({ text: `${msg}.\n`, msg, facts: { signal, seconds } }, process.stdout, logs);
 });
-// A signal during the start waits as well. If the start fails, the process ends by that.
+// A signal during the start waits for it, too. A start that fails ends the process.
 reloadOnSignal(() =>
   starting.then(
     ({ reload }) => reload(),

@@ -1,7 +1,7 @@
 /** The errors that cross module boundaries: AppError for callers, StartRefused for operators. */
 import type { InputFault } from './config/input-faults.ts';
 
-/** Every problem code of the HTTP interface with its `status` and `title` (RFC 9457). `code` is a member of our own. */
+/** Every problem code of the HTTP interface with its `status` and `title` (RFC 9457). `code` is our extension member. */
 export const PROBLEMS = {
   sign_in_required: { status: 401, title: 'Sign in first' },
   relay_token_invalid: { status: 401, title: 'The relay token is not valid' },
@@ -24,7 +24,7 @@ export const PROBLEMS = {
   storage_unavailable: { status: 503, title: 'The storage cannot be reached' },
   rate_limited: { status: 429, title: 'Too many requests' },
   invalid_request: { status: 400, title: 'The request is not valid' },
-  not_found: { status: 404, title: 'Nothing is here' },
+  not_found: { status: 404, title: 'Not found' },
   method_not_allowed: { status: 405, title: 'This method is not allowed here' },
   length_required: { status: 411, title: 'The request needs a Content-Length' },
   version_conflict: { status: 409, title: 'This has been changed in the meantime' },
@@ -35,7 +35,7 @@ export const PROBLEMS = {
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
-/** Whose fault a problem is; error pages show it. */
+/** The party at fault; error pages show it. */
 export type WhoseFault = 'yours' | 'ours' | 'provider' | 'platform' | 'bin_service' | 'nobody';
 
 /** The heading of an error page, and a sentence that says what to do. */
@@ -44,7 +44,7 @@ export interface PageWords {
   nextStep?: string;
 }
 
-/** Which connected app a call was made for, and the host (with its port, unless that is the usual one). */
+/** The connected app of an outgoing call, and its host (with the port, unless it is the default). */
 export interface FailedCall {
   app: string;
   host?: string | undefined;
@@ -60,15 +60,15 @@ export interface AppErrorOptions {
   retryAfterSeconds?: number | undefined;
   /** The URL at which the user connects or reconnects; becomes `connectUrl`. */
   connectUrl?: string | undefined;
-  /** Replaces the party that the code alone would blame. */
+  /** Overrides the party that the code implies. */
   whose?: WhoseFault | undefined;
-  /** For pages, if the code's own texts would mislead. */
+  /** Replaces the texts that pages show for the code, if they would mislead. */
   words?: PageWords | undefined;
-  /** Replaces the next step that a page offers for the code. `isForm`: sent as a POST with the CSRF token. `other`: a choice. */
+  /** Replaces the code's next step on pages. `isForm`: a POST with the CSRF token. `other`: an alternative. */
   step?:
     | { label: string; url: string; isForm?: boolean; other?: { label: string; url: string } | undefined }
     | undefined;
-  /** The faults of the input, each with its place; becomes `errors`. */
+  /** The faults of the input, each with its pointer; becomes `errors`. */
   faults?: readonly InputFault[] | undefined;
   /** The outgoing call that failed; only for the log. */
   call?: FailedCall | undefined;
@@ -112,7 +112,7 @@ export class AppError extends Error {
 /** The exit status for StartRefused: a configuration error (`sysexits.h`). */
 export const EX_CONFIG = 78;
 
-/** The settings, or files and storage that they name, cannot be used. */
+/** The settings, or the files or storage that they name, cannot be used. */
 export class StartRefused extends Error {
   readonly faults: readonly string[];
   constructor(faults: readonly string[], options?: ErrorOptions) {
@@ -128,19 +128,19 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * What a terminal may show of an error: our own words, or else its kind, code and place. Messages of Node and of libraries
- * repeat data, such as the cell of a file that cannot be parsed.
+ * The part of an error that a terminal may show: our own text, or else its name, code and stack frame. Messages of Node and libraries
+ * repeat data, such as a cell that cannot be parsed.
  */
 export function failureText(error: unknown): string {
   if (error instanceof AppError) return error.detail ?? error.message;
   if (error instanceof StartRefused) return error.message;
   if (!(error instanceof Error)) return 'an unexpected failure';
   const code = codeOf(error);
-  const [place] = framesOf(error);
-  return `an unexpected ${error.name}${code === undefined ? '' : ` (${code})`}${place === undefined ? '' : `, ${place}`}`;
+  const [frame] = framesOf(error);
+  return `an unexpected ${error.name}${code === undefined ? '' : ` (${code})`}${frame === undefined ? '' : `, ${frame}`}`;
 }
 
-/** The lines of the stack, without the message above them, whose own lines may look like these. */
+/** The frames of the stack, without the message, whose lines may look like frames. */
 export function framesOf({ stack = '', message }: Error): string[] {
   const start = stack.indexOf(message);
   const frames = start < 0 ? '' : stack.slice(start + message.length);
@@ -150,12 +150,12 @@ export function framesOf({ stack = '', message }: Error): string[] {
     .map((line) => line.trim());
 }
 
-/** A refusal of commander without the arguments, which it repeats. What looks like the name of a command or option stays. */
+/** An error of commander without the arguments that it repeats. Plausible names of commands and options stay. */
 export function withoutArguments(text: string): string {
   return text
     .replace(/ argument '[\s\S]*' is invalid\./, ' has a value that cannot be used.')
     .replace(/^(error: too many arguments[\s\S]* but got \d+): [\s\S]*\.$/m, '$1.')
-    .replace(/^(error: unknown (?:option|command)) '([\s\S]*?)'$/m, (_all, what: string, name: string) =>
-      /^[a-z-]{1,30}$/.test(name) ? `${what} '${name}'` : what,
+    .replace(/^(error: unknown (?:option|command)) '([\s\S]*?)'$/m, (_all, text: string, name: string) =>
+      /^[a-z-]{1,30}$/.test(name) ? `${text} '${name}'` : text,
     );
 }

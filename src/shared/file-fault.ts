@@ -1,7 +1,7 @@
-/** Says in plain words why a file cannot be used. */
+/** Describes why a file cannot be used. */
 import { codeOf } from './errors.ts';
 
-/** By the code of the system. */
+/** By system error code. */
 const WORDS: Readonly<Record<string, string>> = {
   EACCES: 'this user has no permission for it. Check its owner and permissions, and those of its folders.',
   EPERM: 'this user has no permission for it. Check its owner and permissions, and those of its folders.',
@@ -12,16 +12,16 @@ const WORDS: Readonly<Record<string, string>> = {
   ENOSPC: 'the disk is full. Free some space, or choose another disk.',
   EDQUOT: 'the disk quota of this user is used up. Free some space, or choose another disk.',
   EFBIG: 'it would be larger than files may be here. Choose another disk, or raise the limit (ulimit -f).',
-  EROFS: 'its disk is read-only. Choose another place.',
+  EROFS: 'its disk is read-only. Choose another folder.',
   EMFILE: 'this process has too many open files. Raise the limit (ulimit -n).',
   ENFILE: 'the machine has too many open files. Close some programs.',
   ENAMETOOLONG: 'its name is too long. Choose a shorter one.',
   ELOOP: 'its path has a loop of symbolic links. Check the path.',
-  EBUSY: 'another program holds it. Try again later.',
+  EBUSY: 'another program is using it. Try again later.',
   EIO: 'the disk cannot be read or written properly. Check it.',
 };
 
-/** One sentence, and what to do; undefined if it is no error of the file system. @param file what the user named */
+/** What is wrong and what to do; undefined if it is not an error of the file system. @param file the path that the user gave */
 export function fileFault(error: unknown, file?: string): string | undefined {
   const words = WORDS[codeOf(error) ?? ''];
   if (words === undefined) return undefined;

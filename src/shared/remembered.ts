@@ -1,23 +1,22 @@
-/** Bounded caches: the least recently used entry goes first. `peek` reads an entry and does not count as a use. */
+/** Bounded LRU caches. `peek` reads an entry without counting as a use. */
 import { getHeapStatistics } from 'node:v8';
 import { LRUCache } from 'lru-cache';
 
 type Cached = object | string | number;
 
-/** A cache of that many entries. */
 export function remembered<T extends Cached>(maxEntries: number): LRUCache<string, T, unknown> {
-  // Not `max`: it allocates room for all entries at once, which takes a tenth of the time of a start.
+  // Not `max`: it allocates memory for all entries at once, which takes a tenth of the start-up time.
   return new LRUCache<string, T>({ maxSize: maxEntries, sizeCalculation: () => 1 });
 }
 
 /** The part of the heap's limit that Node keeps for new objects, unless it is configured otherwise. */
 const YOUNG_BYTES = 96 * 1024 * 1024;
-/** For each entry, beside its texts: the key, its places in tables, and the objects around the value. */
+/** Memory of an entry in addition to its texts: the key, its table slots, and the objects around the value. */
 const ENTRY_BYTES = 300;
 
 /**
  * A cache with an entry for each user, session or grant. It uses a share of the memory that Node has for long-lived objects:
- * on a small machine it holds a few users, on a large one all who are signed in.
+ * on a small machine it holds a few users, on a large one all signed-in users.
  */
 export function rememberedOfEach<T extends Cached>(share: number) {
   const limit = getHeapStatistics().heap_size_limit;

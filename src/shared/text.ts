@@ -1,8 +1,8 @@
-/** Small changes of a text that several rooms need. */
+/** Small text transformations that several modules need. */
 
 export const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 export const uncapitalised = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1);
 
-/** For a POSIX shell. */
+/** Quoted for a POSIX shell. */
 export const shellQuoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;

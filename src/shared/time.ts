@@ -1,4 +1,4 @@
-/** Times are milliseconds since the epoch; here are their units, and their form in JSON and on pages. */
+/** Units of time, and the form of times in JSON and on pages. Times are milliseconds since the epoch. */
 
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;

@@ -1,31 +1,31 @@
-/** R132: places go to the keys in turn, a key has a share, and work that hangs keeps no place. */
+/** R132: slots go to the keys in turn, a key has a share, and work that hangs gives up its slot. */
 import { expect, test } from 'vitest';
 import { createFairPool, workByKey } from '../../src/shared/fair-pool.ts';
 import { until } from '../support/until.ts';
 
-/** Work that ends when the test ends it. */
+/** Work that the test ends. */
 function work() {
-  const running: ((isGood: boolean) => void)[] = [];
+  const running: ((isSuccess: boolean) => void)[] = [];
   return { running, start: () => new Promise<boolean>((resolve) => void running.push(resolve)) };
 }
 
-test('R132 a success doubles what may run for a key, up to its share, and a failure sets it back to one', async () => {
-  const pool = createFairPool({ places: 10, share: 4 });
+test('R132 a success doubles the limit of a key, up to its share, and a failure sets it back to one', async () => {
+  const pool = createFairPool({ slots: 10, share: 4 });
   const { running, start } = work();
-  for (let at = 0; at < 30; at += 1) pool.add('a', start);
-  for (const [isGood, then] of [
+  for (let index = 0; index < 30; index += 1) pool.add('a', start);
+  for (const [isSuccess, expectedRunning] of [
     [true, 2],
     [true, 4],
     [true, 4],
     [false, 4],
   ] as const) {
-    running.shift()?.(isGood);
-    await until(() => running.length === (isGood ? then : 3));
+    running.shift()?.(isSuccess);
+    await until(() => running.length === (isSuccess ? expectedRunning : 3));
   }
   // One runs at a time once the others have ended.
-  for (const left of [2, 1]) {
+  for (const remaining of [2, 1]) {
     running.shift()?.(false);
-    await until(() => running.length === left);
+    await until(() => running.length === remaining);
   }
   running.shift()?.(false);
   await until(() => running.length === 1);
@@ -37,8 +37,8 @@ test('R132 a success doubles what may run for a key, up to its share, and a fail
   expect(pool.isIdle()).toBe(true);
 });
 
-test('R132 work that hangs leaves its place, and work that rejects counts as failed', async () => {
-  const pool = createFairPool({ places: 2, share: 1 });
+test('R132 work that hangs gives up its slot, and work that rejects counts as failed', async () => {
+  const pool = createFairPool({ slots: 2, share: 1 });
   const { start, running } = work();
   for (const key of ['a', 'b']) pool.add(key, start);
   let done = 0;

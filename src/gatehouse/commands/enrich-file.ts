@@ -31,7 +31,7 @@ async function enrichWith(
   { column, out }: EnrichOptions,
 ): Promise<EnrichReport> {
   return withEnrichment(terminal, store, async ({ lookup }) => {
-    const { gzipped } = await inspectFile(file).catch((error: unknown) => {
+    const { isGzipped } = await inspectFile(file).catch((error: unknown) => {
       throw fileRefused(file, error);
     });
     const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
@@ -39,7 +39,7 @@ async function enrichWith(
       const enrich = (write: (text: string) => Promise<void>) => {
         const bytes = createReadStream(file).on('data', (chunk) => advance(chunk.length));
         // An error in unzipping destroys the stream that is read, so the callback has nothing to do.
-        const input = gzipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
+        const input = isGzipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
         return enrichCsv({ input, column, lookup, write }).catch((error: unknown) => {
           throw isFileError(error) ? fileRefused(file, error) : error;
         });

@@ -73,7 +73,7 @@ export function createScheduledChecks(parts: {
 
   const work = async (turn: TaskTurn): Promise<void> => {
     if (clock() < firstAt) return;
-    const pool = createFairPool({ places: PLACES, share: 1 });
+    const pool = createFairPool({ slots: PLACES, share: 1 });
     for (const app of apps.list().filter(({ disabled }) => !disabled)) {
       pool.add(app.id, async () => {
         // A shutdown waits for the scheduled task.

@@ -209,7 +209,7 @@ export function createConnectionCheck(parts: {
   };
 
   const work = async (options: CheckOptions, turn: TaskTurn): Promise<void> => {
-    const pool = createFairPool({ places: PLACES, share: 1 });
+    const pool = createFairPool({ slots: PLACES, share: 1 });
     let failure: unknown;
     const checkApp = async (
       app: ConnectedApp,

@@ -1,13 +1,13 @@
 /**
- * Ranges of more than 8 digits, as card networks publish them. A BIN has fewer digits and may cover several ranges: it
+ * Ranges of more than 8 digits, as card networks publish them. A BIN has fewer digits and may cover several ranges; it
  * gets the facts that all of them share.
  */
 import { type EntryFacts, factIn, recordOf } from './record.ts';
 
-/** Networks assign ranges by the first 11 digits; a longer limit is filled up with 0 or 9. */
+/** Networks assign ranges by the first 11 digits; longer limits are padded with 0 or 9. */
 const DIGITS = 11;
 
-/** Account numbers that a BIN of 8 digits holds. */
+/** How many account numbers of 11 digits a BIN of 8 digits holds. */
 export const NUMBERS_OF_BIN = 10 ** (DIGITS - 8);
 
 /** Both are inclusive. */
@@ -17,8 +17,8 @@ export interface NumberRange {
 }
 
 /**
- * In numbers of 11 digits. Undefined unless both limits have the same length of 9 to 19 digits, of which 11 at most tell
- * ranges apart.
+ * The range as numbers of 11 digits. Undefined unless both limits have the same length of 9 to 19 digits and are padded
+ * after the 11th.
  */
 export function accountRangeOf({ start, end }: { start: string; end: string }): NumberRange | undefined {
   if (start.length !== end.length || !/^\d{9,11}0*$/.test(start) || !/^\d{9,11}9*$/.test(end)) return undefined;
@@ -27,7 +27,7 @@ export function accountRangeOf({ start, end }: { start: string; end: string }): 
   return { from, to: Number(end.slice(0, DIGITS).padEnd(DIGITS, '9')) };
 }
 
-/** The BINs that the range holds completely, and those that it holds a part of. A BIN holds `size` numbers. */
+/** The BINs that the range covers completely, and those that it covers in part. A BIN holds `size` numbers. */
 export function binsOfRange({ from, to }: NumberRange, size: number): { whole?: [number, number]; parts: number[] } {
   const first = Math.ceil(from / size);
   const last = Math.floor((to + 1) / size) - 1;
@@ -37,9 +37,9 @@ export function binsOfRange({ from, to }: NumberRange, size: number): { whole?: 
 }
 
 /** Whether each account number of the BIN of 8 digits is in one of the ranges. */
-export function coverBin(bin: number, ranges: readonly NumberRange[]): boolean {
+export function coversBin(bin: number, ranges: readonly NumberRange[]): boolean {
   let next = bin * NUMBERS_OF_BIN;
-  for (const { from, to } of ranges.toSorted((one, other) => one.from - other.from))
+  for (const { from, to } of ranges.toSorted((a, b) => a.from - b.from))
     if (from <= next) next = Math.max(next, to + 1);
   return next >= (bin + 1) * NUMBERS_OF_BIN;
 }

@@ -1,9 +1,9 @@
-/** The parts of BINs of 8 digits that account ranges hold. Kept as numbers, because a file may divide two BINs with each row. */
+/** The parts of 8-digit BINs that account ranges cover. Stored as numbers, because each row of a file may divide two BINs. */
 import { NUMBERS_OF_BIN, type NumberRange } from './account-ranges.ts';
 import { createNumbers } from './facts.ts';
 import { distinct } from './ranges.ts';
 
-/** The ranges that hold a part of a BIN, each with its row of facts. */
+/** The ranges that cover a part of a BIN, each with its row of facts. */
 interface BinParts {
   bin: number;
   ranges: (NumberRange & { row: number })[];
@@ -12,7 +12,7 @@ interface BinParts {
 export function createBinParts() {
   const bins = createNumbers();
   const rows = createNumbers();
-  /** The first and the last number of the BIN that the range holds, without the digits of the BIN. */
+  /** The first and the last number of the BIN that the range covers, without the digits of the BIN. */
   const [firsts, lasts] = [createNumbers(), createNumbers()];
   return {
     add(bin: number, { from, to }: NumberRange, row: number) {
@@ -24,27 +24,27 @@ export function createBinParts() {
     },
     /** Each BIN once, in ascending order. */
     bins: (): Uint32Array => distinct(bins.finish()),
-    /** In the same order. */
+    /** The divided BINs, in ascending order. */
     *divided(): Generator<BinParts> {
-      const of = { bins: bins.finish(), rows: rows.finish(), firsts: firsts.finish(), lasts: lasts.finish() };
+      const columns = { bins: bins.finish(), rows: rows.finish(), firsts: firsts.finish(), lasts: lasts.finish() };
       let group: BinParts | undefined;
-      for (const index of inOrder(of.bins)) {
-        const bin = of.bins[index] ?? 0;
+      for (const index of sortedIndexes(columns.bins)) {
+        const bin = columns.bins[index] ?? 0;
         if (group?.bin !== bin) {
           if (group) yield group;
           group = { bin, ranges: [] };
         }
         const start = bin * NUMBERS_OF_BIN;
-        const range = { from: start + (of.firsts[index] ?? 0), to: start + (of.lasts[index] ?? 0) };
-        group.ranges.push({ ...range, row: of.rows[index] ?? 0 });
+        const range = { from: start + (columns.firsts[index] ?? 0), to: start + (columns.lasts[index] ?? 0) };
+        group.ranges.push({ ...range, row: columns.rows[index] ?? 0 });
       }
       if (group) yield group;
     },
   };
 }
 
-/** The places of the numbers in ascending order. Number and place are one value, so that the fast native sort applies. */
-function inOrder(numbers: Uint32Array): Float64Array {
+/** The indexes of the numbers in ascending order. Number and index form one value, so that the fast native sort applies. */
+function sortedIndexes(numbers: Uint32Array): Float64Array {
   const keys = Float64Array.from(numbers, (number, index) => number * 2 ** 22 + index);
   return keys.sort().map((key) => key % 2 ** 22);
 }

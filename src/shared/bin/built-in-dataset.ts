@@ -7,7 +7,7 @@ import { once } from '../once.ts';
 import { createDataset, type DatasetEntry } from './dataset-builder.ts';
 import { bareUrl, cleanText } from './texts.ts';
 
-/** Must be shown wherever the built-in data set is described (CC BY 4.0, section 3). */
+/** Required wherever the built-in data set is described (CC BY 4.0, section 3). */
 export const BUILT_IN_ATTRIBUTION =
   'Bank names by prefix: banks-db 0.12.0 by Linda Rian and contributors (https://github.com/ramoona/banks-db), CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/); completed here with country facts and network rules.';
 
@@ -58,10 +58,10 @@ const EXAMPLE: DatasetEntry = {
 
 const require = createRequire(import.meta.url);
 
-/** Read and built at the first call, which blocks the process for about 100 ms. */
+/** The first call reads and builds it, which blocks the process for about 100 ms. */
 export const builtInDataset = once(readBanksDb);
 
-/** One file for each bank, in the order of banks-db itself, which takes four times as long to load them as modules. */
+/** Reads the file of each bank in the order of banks-db, which itself loads them as modules: four times slower. */
 function readBanks(directory: string): unknown[] {
   return readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.json'))
@@ -69,7 +69,7 @@ function readBanks(directory: string): unknown[] {
     .map((path) => JSON.parse(readFileSync(join(directory, path), 'utf8')));
 }
 
-/** If several banks share a prefix, the last one wins, as in banks-db itself. */
+/** If several banks share a prefix, the last one wins, as in banks-db. */
 function readBanksDb() {
   const banks = banksSchema.parse(readBanks(join(dirname(require.resolve('banks-db')), 'banks')));
   return createDataset({ ...ABOUT, entries: banks.flatMap(entriesOf).concat(EXAMPLE) });
@@ -84,7 +84,7 @@ function entriesOf(bank: z.infer<typeof banksSchema>[number]): DatasetEntry[] {
   return bank.prefixes.map((prefix) => ({ ...rangeOf(String(prefix)), ...facts }));
 }
 
-/** A five-digit prefix covers its ten six-digit ones. A six-digit prefix wins over it, because it is narrower. */
+/** A five-digit prefix covers ten six-digit ones. A six-digit prefix takes precedence, because it is narrower. */
 function rangeOf(prefix: string): { start: string; end: string } {
   return { start: prefix.padEnd(6, '0'), end: prefix.padEnd(6, '9') };
 }

@@ -7,7 +7,7 @@ import type { CountryFacts } from './record.ts';
 export const COUNTRY_ATTRIBUTION =
   'Country facts: world-countries 5.1 by Mohammed Le Doze and contributors (https://github.com/mledoze/countries), ODbL 1.0.';
 
-/** Currencies that cards are billed in, for countries where the package lists none, or another one first. */
+/** Billing currencies of countries for which the package lists none, or another one first. */
 const MAIN_CURRENCY: Readonly<Record<string, string>> = {
   CK: 'NZD',
   CU: 'CUP',
@@ -19,13 +19,13 @@ const MAIN_CURRENCY: Readonly<Record<string, string>> = {
 
 const require = createRequire(import.meta.url);
 
-/** Loaded with the first country that is looked up. */
+/** Loaded when the first country is looked up. */
 const countries = once(() => {
   // The package's types describe a default export that its CommonJS entry does not have.
-  const all: Countries = require('world-countries');
-  const facts = new Map(all.map((country) => [country.cca2, Object.freeze(factsOf(country))]));
+  const entries: Countries = require('world-countries');
+  const facts = new Map(entries.map((country) => [country.cca2, Object.freeze(factsOf(country))]));
   const alpha2 = new Map(
-    all.flatMap(({ cca2, cca3, ccn3 }) => [cca3, ccn3].flatMap((code) => (code ? [[code, cca2] as const] : []))),
+    entries.flatMap(({ cca2, cca3, ccn3 }) => [cca3, ccn3].flatMap((code) => (code ? [[code, cca2] as const] : []))),
   );
   return { facts, alpha2 };
 });
@@ -35,7 +35,7 @@ export function countryByAlpha2(alpha2: string): Readonly<CountryFacts> | undefi
   return countries().facts.get(alpha2);
 }
 
-/** @param code of ISO 3166-1 in upper case: alpha-2, alpha-3 or numeric; any other comes back as it is */
+/** @param code ISO 3166-1 in upper case: alpha-2, alpha-3 or numeric; any other code is returned unchanged */
 export function alpha2Of(code: string): string {
   return countries().alpha2.get(code) ?? code;
 }

@@ -1,11 +1,11 @@
-/** Filters the lines of a CSV stream, so that one missing quote does not swallow the lines after it. */
+/** Filters the lines of a CSV stream. Without it, one missing quote would swallow the lines after it. */
 
-const MAX_LINE = 64 * 1024;
+const MAX_LINE_CHARACTERS = 64 * 1024;
 const BATCH_CHARACTERS = 64 * 1024;
 
 /**
- * Passes the lines on in batches. A line that is longer than 64 KB or ends inside quotes is reported by its number
- * (from 1) and passed on as an empty line, so that later lines keep their numbers. Fields that span several lines are
+ * Yields the lines in batches. A line that is longer than 64 KB or ends inside quotes is reported by its number
+ * (from 1) and replaced by an empty line, so that later lines keep their numbers. Fields that span several lines are
  * therefore refused; BIN data sets have none.
  */
 export async function* validLines(
@@ -15,19 +15,19 @@ export async function* validLines(
   let line = 0;
   let batch = '';
   let isTooLong = false;
-  const take = (text: string) => {
+  const add = (text: string) => {
     line++;
-    const valid = !isTooLong && text.length <= MAX_LINE && !endsInsideQuotes(text);
-    if (!valid) refuse(line);
+    const isValid = !isTooLong && text.length <= MAX_LINE_CHARACTERS && !endsInsideQuotes(text);
+    if (!isValid) refuse(line);
     isTooLong = false;
-    batch += valid ? `${text}\n` : '\n';
+    batch += isValid ? `${text}\n` : '\n';
   };
   let rest = '';
   for await (const chunk of chunks) {
     const lines = (rest + chunk).split('\n');
     rest = lines.pop() ?? '';
-    for (const text of lines) take(text);
-    if (rest.length > MAX_LINE) {
+    for (const text of lines) add(text);
+    if (rest.length > MAX_LINE_CHARACTERS) {
       isTooLong = true;
       rest = '';
     }
@@ -36,7 +36,7 @@ export async function* validLines(
       batch = '';
     }
   }
-  if (rest || isTooLong) take(rest);
+  if (rest || isTooLong) add(rest);
   yield batch;
 }
 
@@ -44,13 +44,13 @@ export async function* validLines(
 function endsInsideQuotes(line: string): boolean {
   if (!line.includes('"')) return false;
   const text = line.endsWith('\r') ? line.slice(0, -1) : line;
-  let quoted = false;
+  let isQuoted = false;
   for (let index = 0, atStart = true; index < text.length; index++) {
     const isQuote = text[index] === '"';
-    if (quoted && isQuote && text[index + 1] === '"') index++;
-    else if (quoted && isQuote) quoted = false;
-    else if (isQuote && atStart) quoted = true;
-    atStart = !quoted && text[index] === ',';
+    if (isQuoted && isQuote && text[index + 1] === '"') index++;
+    else if (isQuoted && isQuote) isQuoted = false;
+    else if (isQuote && atStart) isQuoted = true;
+    atStart = !isQuoted && text[index] === ',';
   }
-  return quoted;
+  return isQuoted;
 }

@@ -1,8 +1,8 @@
-/** Builds a data set from its entries: checks and completes each, and divides BINs that several ranges share. */
+/** Builds a data set: checks and completes each entry, and merges the facts of BINs that several ranges divide. */
 import {
   accountRangeOf,
   binsOfRange,
-  coverBin,
+  coversBin,
   NUMBERS_OF_BIN,
   type NumberRange,
   sharedFacts,
@@ -18,8 +18,8 @@ import { distinct, flattenRanges } from './ranges.ts';
 import type { EntryFacts } from './record.ts';
 
 /**
- * A range with its facts. `start` and `end` (inclusive) have the same length: 6 to 11 digits, or up to 19 where 0 and 9
- * fill them up.
+ * A range with its facts. `start` and `end` (inclusive) have the same length: 6 to 11 digits, or up to 19 if padded with
+ * 0 and 9.
  */
 export interface DatasetEntry extends EntryFacts {
   start: string;
@@ -28,7 +28,7 @@ export interface DatasetEntry extends EntryFacts {
 
 export type EntryFault = 'not_6_to_11_digits' | 'range_reversed' | 'country_missing' | 'country_unknown';
 
-/** A BIN that several entries divide, with their rows of facts. `whole`: they hold all of it. */
+/** A BIN that several entries divide, with their rows of facts. `whole`: they cover all of it. */
 interface DividedBin {
   bin: number;
   rows: ReadonlySet<number>;
@@ -56,14 +56,14 @@ export function createDataset(parts: DatasetAbout & { entries: Iterable<DatasetE
 }
 
 /**
- * Of entries, and of different texts in them: then each table has fewer ranges than `flattenRanges` takes, and a thread needs
- * less memory than `checkUpload` gives it. The largest known data set has half as many.
+ * The limit of entries, and of distinct texts in them. It keeps each table below the limit of `flattenRanges`, and a
+ * thread within the memory that `checkUpload` allows. The largest known data set has half as many.
  */
 export const MAX_ROWS = 750_000;
-/** The `code` of the error for a data set with more. */
+/** The `code` of the error for a larger data set. */
 export const TOO_LONG = 'DATASET_TOO_LONG';
 
-/** Adds entries one by one, so that a file can be streamed. */
+/** Accepts entries one by one, so that a file can be streamed. */
 export function createDatasetBuilder(): DatasetBuilder {
   const tables = new Map([8, 7, 6].map((digits) => [digits, createTable()]));
   const parts = createBinParts();
@@ -80,7 +80,7 @@ export function createDatasetBuilder(): DatasetBuilder {
     for (const bin of bins.parts) parts.add(bin, range, row);
   };
 
-  /** Gives each shorter BIN to the ranges that hold it completely. Returns the BINs of so many digits that are divided. */
+  /** Assigns each shorter BIN to the ranges that cover it completely. Returns the divided BINs by number of digits. */
   const divideBins = (): Map<number, Uint32Array> => {
     const divided = new Map([[8, parts.bins()]]);
     for (const digits of [7, 6]) {
@@ -97,27 +97,27 @@ export function createDatasetBuilder(): DatasetBuilder {
   };
 
   /** The BINs of 8 digits that are divided. */
-  function* longestDivided(searched: readonly Table[]): Generator<DividedBin> {
+  function* longestDivided(tablesSoFar: readonly Table[]): Generator<DividedBin> {
     for (const { bin, ranges } of parts.divided()) {
-      const around = findRow(searched, String(bin).padStart(8, '0'));
+      const wider = findRow(tablesSoFar, String(bin).padStart(8, '0'));
       const rows = new Set(ranges.map(({ row }) => row));
-      if (around) rows.add(around.row);
-      yield { bin, rows, whole: around !== undefined || coverBin(bin, ranges) };
+      if (wider) rows.add(wider.row);
+      yield { bin, rows, whole: wider !== undefined || coversBin(bin, ranges) };
     }
   }
 
-  /** Shorter ones, which the BINs of one more digit divide. */
-  function* shorterDivided(searched: readonly Table[], digits: number, bins: Uint32Array): Generator<DividedBin> {
+  /** Shorter BINs, which BINs with one more digit divide. */
+  function* shorterDivided(tablesSoFar: readonly Table[], digits: number, bins: Uint32Array): Generator<DividedBin> {
     for (const bin of bins) {
       const text = String(bin).padStart(digits, '0');
-      const longer = Array.from({ length: 10 }, (_, digit) => findRow(searched, `${text}${digit}`));
-      const found = longer.filter((one) => one !== undefined);
-      const whole = found.length === longer.length && found.every(({ table }) => !table.part);
-      yield { bin, rows: new Set(found.map(({ row }) => row)), whole };
+      const longer = Array.from({ length: 10 }, (_, digit) => findRow(tablesSoFar, `${text}${digit}`));
+      const matches = longer.filter((match) => match !== undefined);
+      const whole = matches.length === longer.length && matches.every(({ table }) => !table.part);
+      yield { bin, rows: new Set(matches.map(({ row }) => row)), whole };
     }
   }
 
-  /** The row of the facts that these rows share. Read one by one, because all rows of a file may divide one BIN. */
+  /** The row of the facts that these rows share. They are read one by one, because all rows of a file may divide one BIN. */
   const sharedRow = (rows: ReadonlySet<number>): number => {
     let shared: EntryFacts | undefined;
     for (const row of rows) {
@@ -133,11 +133,11 @@ export function createDatasetBuilder(): DatasetBuilder {
     const wholes = createTable();
     const parts = createTable();
     for (const { bin, rows, whole } of divided) (whole ? wholes : parts).add(bin, bin, sharedRow(rows));
-    const all: Table[] = [
+    const packed: Table[] = [
       { digits, exact: true, ...wholes.finish() },
       { digits, exact: true, part: true, ...parts.finish() },
     ];
-    return all.filter(({ starts }) => starts.length > 0);
+    return packed.filter(({ starts }) => starts.length > 0);
   };
 
   return {
@@ -159,13 +159,13 @@ export function createDatasetBuilder(): DatasetBuilder {
     finish(about) {
       const coverage = { schemes: Object.fromEntries(schemes), countries: Object.fromEntries(countries) };
       const divided = hasAccountRanges ? divideBins() : [];
-      let searched: Table[] = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
-      // The longest first, because shorter BINs share what the longer ones share.
+      let tablesSoFar: Table[] = [...tables].map(([digits, table]) => ({ digits, ...table.finish() }));
+      // Longest first, because shorter BINs take their facts from longer ones.
       for (const [digits, bins] of divided) {
-        const found = digits === 8 ? longestDivided(searched) : shorterDivided(searched, digits, bins);
-        searched = [...sharedTables(digits, found), ...searched];
+        const dividedBins = digits === 8 ? longestDivided(tablesSoFar) : shorterDivided(tablesSoFar, digits, bins);
+        tablesSoFar = [...sharedTables(digits, dividedBins), ...tablesSoFar];
       }
-      return openDataset({ ...about, size, coverage, tables: searched, facts: facts.finish() });
+      return openDataset({ ...about, size, coverage, tables: tablesSoFar, facts: facts.finish() });
     },
   };
 }
@@ -183,7 +183,7 @@ function faultOf(entry: DatasetEntry): EntryFault | undefined {
   return countryByAlpha2(entry.country) ? undefined : 'country_unknown';
 }
 
-/** Completes the entry from the network's rules: length and Luhn check, and the network itself if it names none. */
+/** Completes the entry from the network's rules: length, Luhn check, and the network if the entry names none. */
 function withNetworkRules(entry: DatasetEntry): DatasetEntry {
   const network = entry.scheme ? networkOfScheme(entry.scheme) : networkOfBin(entry.start);
   if (!network) return entry;

@@ -1,4 +1,4 @@
-/** Reads a data set file (`BIN_DATASET_FILE`, `bin import`): CSV, also gzipped, as a stream. Counts bad rows. */
+/** Streams a data set file (`BIN_DATASET_FILE`, `bin import`): CSV, which may be gzipped. Counts bad rows. */
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { basename } from 'node:path';
@@ -18,11 +18,11 @@ export interface RowFault {
 }
 
 export interface FileReport {
-  /** Name of the shape that the header has. */
+  /** Name of the recognised shape. */
   shape: string;
-  /** Rows accepted. */
+  /** Accepted rows. */
   taken: number;
-  /** Rows skipped. */
+  /** Skipped rows. */
   skipped: number;
   /** The first hundred skipped rows, without their digits. */
   faults: RowFault[];
@@ -39,7 +39,7 @@ export type DatasetFileResult =
   | { dataset?: never; report?: never; problem: string };
 
 const MAX_FAULTS = 100;
-/** Column names tell the format, and not under which licence the file was obtained. */
+/** Column names identify the format, not the licence under which the file was obtained. */
 const NO_LICENCE = 'The file states no licence: see where you obtained it.';
 const COLUMNS_ADVICE = 'For another one, bin import has --columns.';
 
@@ -49,22 +49,22 @@ interface Row {
 }
 
 export interface FileOptions {
-  /** Overrides the defaults: the file's name, its date, and that it states no licence. */
+  /** Defaults: the file's name, its date, and a note that it states no licence. */
   about?: Partial<DatasetAbout>;
-  /** The columns of the file, if its shape is not known. */
+  /** The columns of a file with an unknown shape. */
   columns?: FileColumns | undefined;
-  /** For a file whose shape is not known; default: that `bin import` has `--columns`. */
+  /** Advice for a file with an unknown shape; default: to use `--columns` of `bin import`. */
   shapeAdvice?: string;
   /** Called with the number of further bytes read. */
   onBytes?: (count: number) => void;
-  /** Called for every skipped row, also beyond the hundred in the report. */
+  /** Called for every skipped row, including those beyond the report's hundred. */
   onFault?: (fault: RowFault) => void;
-  /** Of the text, unpacked; default: as much as there is. */
+  /** Limit of the unpacked text; default: none. */
   maxBytes?: number;
 }
 
 /**
- * Reads the whole file. The default for the data set's date is the file's modification date (UTC). Never rejects
+ * Reads the whole file. The data set's date defaults to the file's modification date (UTC). Never rejects
  * because of the file's content.
  */
 export async function readDatasetFile(path: string, options: FileOptions = {}): Promise<DatasetFileResult> {
@@ -77,7 +77,7 @@ export async function readDatasetFile(path: string, options: FileOptions = {}): 
   }
 }
 
-/** As `readDatasetFile`, for a file that arrives as a stream. */
+/** Like `readDatasetFile`, for a stream. */
 export async function readDatasetStream(
   chunks: AsyncIterable<Buffer>,
   about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>,
@@ -102,14 +102,14 @@ async function readChunks(
   const rows = async (source: AsyncIterable<Row>) => {
     for await (const { record, info } of source) reading.row(record, info.lines);
   };
-  const { gzipped, bytes } = await sniffed(chunks, options.onBytes);
-  if (gzipped) await pipeline(bytes, createGunzip(), lines, parser, rows);
+  const { isGzipped, bytes } = await sniffGzip(chunks, options.onBytes);
+  if (isGzipped) await pipeline(bytes, createGunzip(), lines, parser, rows);
   else await pipeline(bytes, lines, parser, rows);
   return reading.finish(about);
 }
 
-/** Tells by the first two bytes whether the file is gzipped. */
-async function sniffed(chunks: AsyncIterable<Buffer>, onBytes: FileOptions['onBytes'] = () => undefined) {
+/** Reports by the first two bytes whether the file is gzipped. */
+async function sniffGzip(chunks: AsyncIterable<Buffer>, onBytes: FileOptions['onBytes'] = () => undefined) {
   const iterator = chunks[Symbol.asyncIterator]();
   let head = Buffer.alloc(0);
   while (head.length < GZIP_MAGIC.length) {
@@ -125,7 +125,7 @@ async function sniffed(chunks: AsyncIterable<Buffer>, onBytes: FileOptions['onBy
       yield chunk;
     }
   }
-  return { gzipped: isGzip(head), bytes: bytes() };
+  return { isGzipped: isGzip(head), bytes: bytes() };
 }
 
 async function* decoded(bytes: AsyncIterable<Buffer>, maxBytes = Number.POSITIVE_INFINITY) {
@@ -145,12 +145,12 @@ const TOO_LARGE = 'FILE_TOO_LARGE';
 const isGzip = (bytes: Buffer) => bytes.subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC);
 
 /** Returns whether the file is gzipped, and its modification date (UTC). Rejects as `open` does. */
-export async function inspectFile(path: string): Promise<{ gzipped: boolean; asOf: string }> {
+export async function inspectFile(path: string): Promise<{ isGzipped: boolean; asOf: string }> {
   const file = await open(path);
   try {
     const { buffer } = await file.read(Buffer.alloc(GZIP_MAGIC.length), 0, GZIP_MAGIC.length, 0);
     const { mtime } = await file.stat();
-    return { gzipped: isGzip(buffer), asOf: mtime.toISOString().slice(0, 10) };
+    return { isGzipped: isGzip(buffer), asOf: mtime.toISOString().slice(0, 10) };
   } finally {
     await file.close();
   }
@@ -194,7 +194,7 @@ function createReading({ columns, onFault, shapeAdvice = COLUMNS_ADVICE }: FileO
     if (taken === 0)
       return { problem: `${source} has no usable row: all ${skipped} were skipped. Check that it is the right file.` };
     const dataset = builder.finish({ licence: NO_LICENCE, ...about });
-    const byLine = faults.sort((one, other) => one.line - other.line);
+    const byLine = faults.sort((a, b) => a.line - b.line);
     return { dataset, report: { shape: shape.name, taken, skipped, faults: byLine } };
   };
   return { row, skip, finish };
@@ -205,12 +205,12 @@ export function unreadable(path: string, error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown';
   if (code === 'ENOENT') return `${path} does not exist: check the path.`;
   if (code === 'EACCES' || code === 'EPERM') return `${path} cannot be read: check its permissions.`;
-  if (code === 'EISDIR') return `${path} is a directory: name the CSV file itself.`;
+  if (code === 'EISDIR') return `${path} is a directory: give the path of the CSV file.`;
   if (code === TOO_LARGE)
-    return `${path} is larger, once it is unpacked, than any data set. Check that it is the right file.`;
+    return `${path} is larger, once it is unpacked, than any known data set. Check that it is the right file.`;
   if (code === TOO_LONG)
-    return `${path} has more than ${MAX_ROWS.toLocaleString('en-GB')} rows or different texts. Leave out what you do not need.`;
+    return `${path} has more than ${MAX_ROWS.toLocaleString('en-GB')} rows or distinct texts. Remove rows or columns that you do not need.`;
   if (code.startsWith('Z_'))
     return `${path} is damaged: it starts like a gzip file but cannot be unpacked. Download it again.`;
-  return `${path} cannot be read as CSV (${code}): check that it is the right file and complete.`;
+  return `${path} cannot be read as CSV (${code}): check that it is the right file, and that it is complete.`;
 }

@@ -1,4 +1,4 @@
-/** The CSV shapes of BIN data sets: recognises each by its header and turns a row into an entry. */
+/** The CSV shapes of BIN data sets: recognises a shape by its header, and converts rows into entries. */
 import { alpha2Of } from './country.ts';
 import type { DatasetEntry } from './dataset-builder.ts';
 import { type EntryFacts, type FileColumns, recordOf } from './record.ts';
@@ -18,17 +18,17 @@ interface Shape {
   /** The columns by which the header is recognised. */
   needs: readonly string[];
   columns: FileColumns;
-  /** Adds what other facts and columns tell. */
-  more?: (facts: Omit<EntryFacts, 'country'>, cell: Cell) => Partial<EntryFacts>;
+  /** Derives more facts from other facts and columns. */
+  derive?: (facts: Omit<EntryFacts, 'country'>, cell: Cell) => Partial<EntryFacts>;
 }
 
 /**
- * Recognises the shape by its column names, in any order and case, or reads the columns given. Undefined for an unknown
- * header, or one that lacks a column given.
+ * Recognises the shape by its column names, in any order and case. Given `fileColumns`, reads those instead. Undefined for
+ * an unknown header, or one that lacks one of these columns.
  */
-export function shapeOfHeader(header: readonly string[], given?: FileColumns): RowShape | undefined {
+export function shapeOfHeader(header: readonly string[], fileColumns?: FileColumns): RowShape | undefined {
   const columns = new Map(header.map((name, index) => [name.trim().toLowerCase(), index]));
-  const shapes = given ? [shapeOfColumns(given)] : SHAPES;
+  const shapes = fileColumns ? [shapeOfColumns(fileColumns)] : SHAPES;
   const shape = shapes.find(({ needs }) => needs.every((column) => columns.has(column)));
   if (!shape) return undefined;
   const read: RowReader = (cells) => entryOf(shape, (column) => cells[columns.get(column) ?? -1]?.trim() ?? '');
@@ -68,13 +68,13 @@ const SHAPES: readonly Shape[] = [
     name: 'bin-list-data',
     needs: ['bin', 'brand', 'type', 'isocode2'],
     columns: { ...PREFIX_COLUMNS, country: 'isocode2', phone: 'issuerphone', url: 'issuerurl' },
-    more: prepaidByBrand,
+    derive: prepaidByBrand,
   },
   {
     name: 'binlist-data',
     needs: ['bin', 'brand', 'type', 'alpha_2'],
     columns: { ...PREFIX_COLUMNS, country: 'alpha_2', phone: 'bank_phone', url: 'bank_url' },
-    more: prepaidByBrand,
+    derive: prepaidByBrand,
   },
   {
     // https://developer.mastercard.com/bin-lookup/documentation/tutorials-and-guides/data-elements/sbart-data-elements/
@@ -87,18 +87,23 @@ const SHAPES: readonly Shape[] = [
       brand: 'brand_product_name',
       bank: 'company_name',
     },
-    more: (facts, cell) => ({ ...MASTERCARD_BRANDS[cell('acceptance_brand').toUpperCase()], ...prepaidByBrand(facts) }),
+    derive: (facts, cell) => ({
+      ...MASTERCARD_BRANDS[cell('acceptance_brand').toUpperCase()],
+      ...prepaidByBrand(facts),
+    }),
   },
 ];
 
 export const SHAPE_NAMES = SHAPES.map(({ name, needs }) => `${name} (${needs.join(', ')}, …)`).join('; ');
 
-function shapeOfColumns(given: FileColumns): Shape {
-  const columns = Object.fromEntries(Object.entries(given).map(([field, name]) => [field, name.trim().toLowerCase()]));
+function shapeOfColumns(fileColumns: FileColumns): Shape {
+  const columns = Object.fromEntries(
+    Object.entries(fileColumns).map(([field, name]) => [field, name.trim().toLowerCase()]),
+  );
   return { name: 'columns given', needs: Object.values(columns), columns };
 }
 
-function entryOf({ columns, more }: Shape, cell: Cell): DatasetEntry {
+function entryOf({ columns, derive }: Shape, cell: Cell): DatasetEntry {
   const cellOf = (name: string) => {
     const column = columns[name];
     return column === undefined ? '' : cell(column);
@@ -109,7 +114,7 @@ function entryOf({ columns, more }: Shape, cell: Cell): DatasetEntry {
     return text === '' ? undefined : field.cell(text);
   });
   const country = alpha2Of(cellOf('country').toUpperCase());
-  return { start, end: cellOf('end') || start, ...facts, ...more?.(facts, cell), country };
+  return { start, end: cellOf('end') || start, ...facts, ...derive?.(facts, cell), country };
 }
 
 /** The acceptance brand names the network and the kind of card. */
@@ -120,7 +125,7 @@ const MASTERCARD_BRANDS: Readonly<Record<string, { scheme: string; type?: string
   CIR: { scheme: 'cirrus' },
 };
 
-/** A product's name can tell that a card is prepaid, never that it is not. */
+/** A product's name can show that a card is prepaid, but not that it is not. */
 function prepaidByBrand({ brand = '' }: Omit<EntryFacts, 'country'>): { prepaid?: true } {
   return /\bprepaid\b/i.test(brand) ? { prepaid: true } : {};
 }

@@ -14,9 +14,9 @@ export interface DatasetAbout {
 }
 
 export interface DatasetHit {
-  /** Of a BIN that several ranges divide, only the facts that all of them share: these may lack a country. */
+  /** If several ranges divide the BIN: only the facts that they share, which may lack a country. */
   record: BinRecord;
-  /** How many digits of the BIN matched: one less than all if the ranges hold only a part of the BIN. */
+  /** How many digits of the BIN matched: one less than all if the ranges cover only a part of the BIN. */
   digitsMatched: number;
 }
 
@@ -27,8 +27,8 @@ export interface Coverage {
 }
 
 /**
- * For BINs of so many digits or more; `exact`: for BINs of exactly so many digits; `part`: for BINs of which the ranges
- * hold only a part.
+ * For BINs with at least `digits` digits. `exact`: with exactly that many. `part`: the ranges cover only a part of each
+ * BIN.
  */
 export interface Table extends Segments {
   digits: number;
@@ -36,12 +36,12 @@ export interface Table extends Segments {
   part?: boolean;
 }
 
-/** The form of a data set that is stored and searched. */
+/** The form in which a data set is stored and searched. */
 export interface PackedDataset extends DatasetAbout {
   /** Number of entries. */
   size: number;
   coverage: Coverage;
-  /** In the order of search. The owner of a segment is a row of `facts`. */
+  /** In search order. The owner of a segment is a row of `facts`. */
   tables: readonly Table[];
   facts: PackedFacts;
 }
@@ -49,7 +49,7 @@ export interface PackedDataset extends DatasetAbout {
 export interface Dataset extends DatasetAbout {
   size: number;
   coverage: Coverage;
-  /** The matching entry with the most digits; of several the narrowest; of equally narrow ones the last added. */
+  /** The matching entry with the most digits; among several the narrowest; among equally narrow ones the last added. */
   find(bin: Bin): DatasetHit | undefined;
   packed: PackedDataset;
 }
@@ -60,10 +60,10 @@ export function openDataset(packed: PackedDataset): Dataset {
 }
 
 function findLongest(packed: PackedDataset, bin: Bin): DatasetHit | undefined {
-  const found = findRow(packed.tables, bin);
-  if (!found) return undefined;
-  const { digits, part } = found.table;
-  const record = readFacts(packed.facts, found.row);
+  const match = findRow(packed.tables, bin);
+  if (!match) return undefined;
+  const { digits, part } = match.table;
+  const record = readFacts(packed.facts, match.row);
   // Empty if the ranges that divide the BIN share nothing.
   return isEmptyRecord(record) ? undefined : { record, digitsMatched: part ? digits - 1 : digits };
 }

@@ -1,9 +1,9 @@
-/** Packs BIN facts: a row of numbers for each distinct entry, and each text only once. */
+/** Packs BIN facts: a row of numbers for each distinct entry, each text once. */
 import { countryByAlpha2 } from './country.ts';
 import type { Fact, Place } from './field.ts';
 import { type BinRecord, type EntryFacts, FIELDS, factIn, recordOf } from './record.ts';
 
-/** A typed array that grows. */
+/** A growing typed array. */
 export interface Numbers {
   push(value: number): void;
   finish(): Uint32Array;
@@ -17,8 +17,8 @@ export interface PackedFacts {
   texts: readonly string[];
 }
 
-/** In the order of their columns, which is that of the texts in a stored data set. */
-const BY_COLUMN = FIELDS.toSorted((one, other) => one.place.column - other.place.column);
+/** In column order, which is the order of the texts in a stored data set. */
+const BY_COLUMN = FIELDS.toSorted((a, b) => a.place.column - b.place.column);
 const COLUMNS = 1 + Math.max(...FIELDS.map(({ place }) => place.column));
 const COUNTRY_COLUMN = 0;
 const FLAG = { yes: 1, no: 2 } as const;
@@ -43,7 +43,7 @@ function doubled(values: Uint32Array): Uint32Array {
   return larger;
 }
 
-/** `add` returns the row of the facts, and an existing row if it has the same ones. `written`: without a copy. */
+/** `add` returns the row of the facts, which may exist already. `written` returns the facts without a copy. */
 export function createFactsWriter() {
   const texts = createTexts();
   const rows = createRows();
@@ -62,7 +62,7 @@ export function createFactsWriter() {
       }
       return rows.rowOf(row);
     },
-    /** The number of different texts. */
+    /** The number of distinct texts. */
     get texts(): number {
       return texts.all.length;
     },
@@ -78,15 +78,15 @@ function createTexts() {
     all,
     numberOf(text: string): number {
       if (!text) return NO_TEXT;
-      const existing = numbers.get(text);
-      if (existing !== undefined) return existing;
+      const number = numbers.get(text);
+      if (number !== undefined) return number;
       numbers.set(text, all.length);
       return all.push(text) - 1;
     },
   };
 }
 
-/** Stores each distinct row once, by a hash table with open addressing. */
+/** Stores each distinct row once, in a hash table with open addressing. */
 function createRows() {
   let cells: Uint32Array = new Uint32Array(1024 * COLUMNS);
   let slots = new Uint32Array(2048).fill(NO_ROW);
@@ -141,7 +141,7 @@ function bitsOf(fact: number | boolean): number {
   return fact ? FLAG.yes : FLAG.no;
 }
 
-/** Rows of an older program lack the latest columns, and those of a newer one have more. */
+/** Rows of an older program lack the newest columns; those of a newer program have more. */
 export function readFacts({ cells, columns, texts }: PackedFacts, row: number): BinRecord {
   const start = row * columns;
   const country = countryByAlpha2(texts[cells[start + COUNTRY_COLUMN] ?? NO_TEXT] ?? '');

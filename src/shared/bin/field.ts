@@ -1,28 +1,28 @@
-/** What a field of the BIN record is: how it is read from a service or a file, stored in a data set, and shown on pages. */
+/** Defines a field of the BIN record: how it is read from a service or file, stored in a data set, and shown on pages. */
 import type { z } from 'zod';
 
 export type Fact = string | number | boolean;
 
-/** Where a data set keeps the fact. Data sets are stored so: a place never changes, and a new field has a new column. */
+/** Where a packed row holds the fact. Stored data sets depend on it: a place never changes, a new field gets a new column. */
 export interface Place<Value extends Fact = Fact> {
-  /** Of a row of 32-bit numbers. Fields whose bits do not overlap can share a column. */
+  /** Index in the row of 32-bit numbers. Fields whose bits do not overlap can share a column. */
   column: number;
-  /** A text has its index there, a flag two bits from `shift` on, and a number all bits from there on. 0 is an absent fact. */
+  /** A text is stored as its index, a flag as two bits from `shift`, a number as all bits from `shift`. 0: absent. */
   kind: Value extends string ? 'text' : Value extends boolean ? 'flag' : 'number';
   shift: number;
 }
 
 export interface FieldRules<Value extends Fact> {
-  /** Reads it from the response of a service. */
+  /** Reads the fact from the response of a service. */
   response: z.ZodType<Value>;
-  /** Reads it from a cell of a file, which is not empty and has no spaces at its ends. */
+  /** Reads the fact from a cell of a file: trimmed, not empty. */
   cell(text: string): Value | undefined;
-  /** Its name in the `--columns` of an import. */
+  /** Name of the field in `--columns` of an import. */
   column: string;
   place: Place<Value>;
-  /** Without it the template of the page draws the fact. */
+  /** If absent, the template of the page draws the fact. */
   label?: string;
-  /** For the page, in place of the value. */
+  /** Replaces the value on the page. */
   words?(value: Value): string;
 }
 
@@ -32,7 +32,7 @@ export interface Field extends FieldRules<Fact> {
   name: string;
 }
 
-/** A member of the record. A fact that is not known is left out. */
+/** A member of the record, absent if the fact is unknown. */
 export function field<Value extends Fact>(schema: z.ZodType<Value>, rules: FieldRules<Value>) {
   return Object.assign(schema.exactOptional(), { rules });
 }

@@ -1,22 +1,22 @@
-/** The facts known without a call. Gatehouse and the BIN lookup service use the same ones in the same order. */
+/** BIN facts that need no call. Gatehouse and the BIN lookup service use the same sources in the same order. */
 import type { Dataset } from './dataset.ts';
 import type { LookupFound } from './lookup-result.ts';
 import { NETWORK_RULES_AS_OF, networkOfBin } from './network.ts';
 import type { Bin } from './parse-bin.ts';
 
-/** Called in order, until one has a match with a country. */
+/** Called in order until one has a match with a country. */
 export type DatasetSources = readonly (() => Dataset | undefined)[];
 
 /**
- * Finds the BIN in the data sets, and then in the published rules of the card networks. A match without a country counts
- * only if no other data set has one.
+ * Finds the BIN in the data sets, then in the published rules of the card networks. A match without a country counts only
+ * if no data set has one with a country.
  */
 export function findLocalFacts(bin: Bin, sources: DatasetSources): LookupFound | undefined {
   let withoutCountry: LookupFound | undefined;
   for (const source of sources) {
-    const found = findInDataset(bin, source());
-    if (found?.record.country) return found;
-    withoutCountry ??= found;
+    const match = findInDataset(bin, source());
+    if (match?.record.country) return match;
+    withoutCountry ??= match;
   }
   return withoutCountry ?? fromRules(bin);
 }

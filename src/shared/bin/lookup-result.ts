@@ -1,4 +1,4 @@
-/** The result of a look-up, from whichever source. */
+/** The result of a BIN look-up. */
 
 import { z } from 'zod';
 import { DAY_MS } from '../time.ts';
@@ -10,19 +10,19 @@ export type LookupSource = z.output<typeof sourceSchema>;
 export interface LookupFound {
   record: BinRecord;
   source: LookupSource;
-  /** Date of the facts, YYYY-MM-DD: of the data set or the rules. If a service does not send it, date of its response. */
+  /** Date of the data set or the rules, YYYY-MM-DD; for a service that sends none, the date of its response. */
   asOf: string;
   digitsMatched: number;
   /** The facts are more than two years old. */
   outdated?: true;
   /** The card is a test card of a payment provider. */
   testData?: true;
-  /** Why the service, which may know more, could not be asked. */
+  /** Why the service, which may have more facts, could not be called. */
   unasked?: LookupProblem;
   problem?: never;
 }
 
-/** A budget of calls to the service. `unreserved`: the part of the month's calls that is not kept for users. */
+/** A budget of calls to the service. `unreserved`: the part of the month's calls that is not reserved for users. */
 export type BinBudget = 'user' | 'relay_token' | 'unreserved' | 'month';
 
 /** `retryAfterSeconds`: whole seconds, absent for `bin_not_found`. `spent`: the budget that is used up, if any. */
@@ -41,10 +41,10 @@ export function withAge(found: LookupFound, now: number): LookupFound {
   return isOutdated(found.asOf, now) ? { ...found, outdated: true } : found;
 }
 
-/** True for facts of more than two years ago. @param asOf ISO 8601 date */
+/** True for facts that are more than two years old. @param asOf ISO 8601 date */
 export const isOutdated = (asOf: string, now: number): boolean => Date.parse(asOf) < now - TWO_YEARS_MS;
 
-/** Response headers that say where the record comes from. `Retry-After`: the service may know more then. */
+/** Response headers that name the record's source. `Retry-After`: when the service may have more facts. */
 export function recordHeaders(found: LookupFound): Record<string, string> {
   const { source, asOf, digitsMatched, outdated, testData, unasked } = found;
   const headers: Record<string, string> = {

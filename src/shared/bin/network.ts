@@ -3,7 +3,7 @@ import creditCardType from 'credit-card-type';
 import { findSegment, type Segments } from './ranges.ts';
 import { schemeFromName } from './scheme-name.ts';
 
-/** What is known from the network alone. */
+/** The facts that follow from the network. */
 export interface NetworkFacts {
   scheme: string;
   number?: { length?: number; luhn?: boolean };
@@ -22,13 +22,13 @@ const USUAL_LENGTH: Readonly<Record<string, number>> = {
   visa: 16,
 };
 
-// UnionPay numbers need not pass the Luhn check. Nothing is said about unknown networks.
+// UnionPay numbers need not pass the Luhn check, nor those of unknown networks.
 const LUHN_SCHEMES: ReadonlySet<string> = new Set([...Object.keys(USUAL_LENGTH), 'maestro']);
 
 export type NetworkOfBin = NetworkFacts & { digitsMatched: number };
 
 /**
- * The network of numbers that start with these digits, and how many of them identified it. Undefined unless exactly one
+ * The network of numbers that start with these digits, and how many digits identify it. Undefined unless exactly one
  * network matches.
  */
 export function networkOfBin(digits: string): NetworkOfBin | undefined {
@@ -51,10 +51,10 @@ interface RuleTable {
   networks: (NetworkOfBin | undefined)[];
 }
 
-/** By number of digits, because more digits can match more rules or rule some out. */
+/** By number of digits, because further digits can match more rules or rule some out. */
 const tables = new Map<number, RuleTable>();
 
-/** Applies the rules once to each range between two of their limits, since an import needs them for each row. */
+/** Applies the rules once to each range between two of their limits, because an import needs them for each row. */
 function createRuleTable(digits: number): RuleTable {
   const edges = PATTERNS.flatMap(([first = '', last = '']) => [
     Number(first.slice(0, digits).padEnd(digits, '0')),

@@ -1,4 +1,4 @@
-/** The BIN record. Each field stands here once, with all that other files need to know of it. */
+/** The BIN record: the only place that defines its fields. */
 import { z } from 'zod';
 import { type Fact, type Field, field, fieldsOf, flag, text, wholeNumber } from './field.ts';
 import { schemeFromName } from './scheme-name.ts';
@@ -21,7 +21,7 @@ const number = z.object({
     column: 'luhn',
     place: flag(8, 2),
     label: 'Check digit',
-    words: (luhn) => (luhn ? 'Last digit checks the others' : 'None'),
+    words: (luhn) => (luhn ? 'Luhn check on the last digit' : 'None'),
   }),
 });
 
@@ -58,7 +58,7 @@ const bank = z.object({
     column: 'url',
     place: text(5),
   }),
-  /** In the form of E.164, once it has been completed by the country. */
+  /** E.164, once the country has completed it. */
   phone: field(z.string(), {
     response: line(40).response,
     cell: (cell) => cleanText(cell, 40) || undefined,
@@ -87,10 +87,10 @@ export const recordSchema = z
     country: country.readonly().exactOptional(),
     bank: bank.exactOptional(),
   })
-  .describe('Facts that are not known are left out.');
+  .describe('Unknown facts are absent.');
 export type BinRecord = z.output<typeof recordSchema>;
 
-/** As a data set has them. */
+/** The facts of a data set entry. */
 export type EntryFacts = Omit<BinRecord, 'country'> & {
   /** ISO 3166-1 alpha-2, upper case; empty if ranges of several countries share the other facts. */
   country: string;
@@ -99,10 +99,10 @@ export type EntryFacts = Omit<BinRecord, 'country'> & {
 const NUMBER = fieldsOf('number', number);
 const CARD = fieldsOf(undefined, card);
 const BANK = fieldsOf('bank', bank);
-/** All but the country. */
+/** All fields except the country. */
 export const FIELDS = [...NUMBER, ...CARD, ...BANK];
 
-/** Names of columns for `--columns`. `start` and `end` are the limits of a range; without `end` it is one prefix. */
+/** The names for `--columns`. `start` and `end` are the limits of a range; without `end` it is one prefix. */
 export const COLUMN_NAMES: readonly string[] = [
   'start',
   'end',
@@ -110,7 +110,7 @@ export const COLUMN_NAMES: readonly string[] = [
   ...[...CARD, ...NUMBER, ...BANK].map(({ column }) => column),
 ];
 
-/** The column of a file for each of these names. */
+/** For each name, the column of a file. */
 export type FileColumns = Readonly<Record<string, string>>;
 
 export function factIn(facts: Omit<BinRecord, 'country'>, { group, name }: Field): Fact | undefined {
@@ -118,7 +118,7 @@ export function factIn(facts: Omit<BinRecord, 'country'>, { group, name }: Field
   return members?.[name] as Fact | undefined;
 }
 
-/** The facts that are known, in the order of the schema. Without spreads, for speed: each look-up makes a record. */
+/** The known facts, in schema order. Avoids spreads for speed: each look-up builds a record. */
 export function recordOf(factOf: (field: Field) => Fact | undefined, country?: BinRecord['country']): BinRecord {
   const record: BinRecord = {};
   const number = addFacts(NUMBER, factOf);
@@ -130,7 +130,7 @@ export function recordOf(factOf: (field: Field) => Fact | undefined, country?: B
   return record;
 }
 
-/** Without `members` a new object, or none if there is no fact for it. */
+/** Adds the facts to `members`, or to a new object, which is undefined if there are no facts. */
 function addFacts(
   fields: readonly Field[],
   factOf: (field: Field) => Fact | undefined,
@@ -150,7 +150,7 @@ interface FactRow {
   text: string;
 }
 
-/** For pages: the facts that have a label, by part of the record. */
+/** The facts that have a label, for pages, by part of the record. */
 export interface FactRows {
   number: FactRow[];
   card: FactRow[];

@@ -1,4 +1,4 @@
-/** What BIN records call the card networks, however a source spells them. */
+/** Normalises the names of card networks, which sources spell differently. */
 
 const SCHEME_OF_NAME: Readonly<Record<string, string>> = {
   'american express': 'amex',

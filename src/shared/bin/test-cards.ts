@@ -1,13 +1,11 @@
-/**
- * The test cards that payment providers publish, by their first digits. For the sandbox: a look-up there has all facts.
- */
+/** The test cards that payment providers publish, by their first digits: complete BIN records for the sandbox. */
 import type { Dataset } from './dataset.ts';
 import { createDataset } from './dataset-builder.ts';
 
 /**
  * The first digits of the numbers on https://docs.stripe.com/testing and of other providers; those of UnionPay with a type
  * as in https://docs.connect.worldline-solutions.com/testing/testcases/detail/unionpay-international-securepay. An empty
- * type: credit or debit.
+ * type means credit or debit.
  */
 const CARDS: readonly [prefix: string, scheme: string, type: string, brand: string, country: string][] = [
   ['424242', 'visa', 'credit', 'Visa Credit', 'US'],
@@ -31,7 +29,7 @@ const CARDS: readonly [prefix: string, scheme: string, type: string, brand: stri
   ['62509470', 'unionpay', 'credit', 'UnionPay', 'CN'],
 ];
 
-/** The name of the bank says that these are test data, wherever a record is shown. */
+/** Every record names its bank "Test card, no bank", so that test data are recognisable. */
 export function testCards(): Dataset {
   return createDataset({
     source: 'test cards of payment providers',

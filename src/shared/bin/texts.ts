@@ -1,20 +1,20 @@
-/** Reads texts of services and files, none of which is trusted. */
+/** Cleans untrusted texts of services and files. */
 import { z } from 'zod';
 import { containsCardNumber } from '../observability/card-numbers.ts';
 
 /** Visible ASCII with single spaces. */
 const PLAIN = /^[!-~]+(?: [!-~]+)*$/;
 
-/** Returns the text on one line, without control and invisible characters, cut to the maximum length. */
+/** The text on one line, without control and invisible characters, cut to the maximum length. */
 export function cleanText(text: string, maxLength: number): string {
-  // A fast path: nearly all of the millions of texts in a data set are plain.
+  // Fast path: nearly all of the millions of texts in a data set are plain.
   if (text.length <= maxLength && PLAIN.test(text)) return text;
   return [...text.slice(0, maxLength * 4).replace(/[\p{C}\s]+/gu, ' ')].slice(0, maxLength).join('').trim();
 }
 
 /**
- * Removes `https://` and the final slash. Undefined unless a plain host name with an optional path is left, without a
- * card number (R85).
+ * Removes the scheme and the final slashes. Undefined unless the rest is a plain host name with an optional path and holds
+ * no card number (R85).
  */
 export function bareUrl(text: string): string | undefined {
   if (text.length > 200) return undefined;
@@ -26,7 +26,7 @@ export function bareUrl(text: string): string | undefined {
   return isPlain && !containsCardNumber(bare) ? bare : undefined;
 }
 
-/** One line of text that is not empty; of a file only without a card number. */
+/** One line of text that is not empty. Cells that hold a card number are ignored. */
 export const line = (maxLength: number) => ({
   response: z
     .string()

@@ -54,7 +54,7 @@ export function createDueWork(parts: {
     return receiver;
   };
 
-  const pool = createFairPool({ places: PLACES, share: SHARE });
+  const pool = createFairPool({ slots: PLACES, share: SHARE });
 
   const workOn = async (member: string): Promise<boolean> => {
     try {

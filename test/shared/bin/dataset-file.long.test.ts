@@ -132,7 +132,7 @@ describe('the shapes', () => {
     expect(dataset?.find(bin('999901'))?.record).toMatchObject({ brand: 'Gold 24', bank: { name: 'Bank 1871' } });
   });
 
-  test('another one by its columns, with countries as three letters or digits', async () => {
+  test('another shape by its columns, with countries as three letters or digits', async () => {
     const file = write('own.csv', 'LOW,HIGH,ISO,Product\n999900000,999900499,SWE,Gold\n999901,,208,\n999902,,QQQ,\n');
     const columns = { start: 'Low', end: 'high', country: 'ISO', brand: 'PRODUCT' };
     const { dataset, report } = await readDatasetFile(file, { columns });
@@ -146,28 +146,28 @@ describe('the shapes', () => {
     expect((await readDatasetFile(file, { columns: { ...columns, city: 'TOWN' } })).problem).toMatch(/TOWN/);
   });
 
-  test('a column without a name is read for no fact', async () => {
+  test('ignores a column without a name', async () => {
     const file = write('own.csv', 'LOW,ISO,\n999900,SWE,Note\n');
     const { dataset } = await readDatasetFile(file, { columns: { start: 'LOW', country: 'ISO' } });
     expect(dataset?.find(bin('999900'))?.record).toEqual({ country: expect.objectContaining({ alpha2: 'SE' }) });
   });
 
-  test('gzipped, whatever its name; dated by the file', async () => {
+  test('recognises a gzipped file by its content, and dates the data set by the file', async () => {
     const path = write('set.gz', gzipSync(`${BIN_LIST}\n999900,VISA,DEBIT,,,,,US,,\n`));
     utimesSync(path, new Date('2025-03-04T23:30:00Z'), new Date('2025-03-04T23:30:00Z'));
     const { dataset } = await readDatasetFile(path);
     expect(dataset).toMatchObject({ size: 1, asOf: '2025-03-04', source: 'set.gz' });
   });
 
-  test('no columns tell the licence under which the file was obtained', async () => {
+  test('states no licence for any shape', async () => {
     const { dataset } = await read(BIN_LIST, '999900,VISA,DEBIT,,,,,US,,');
     expect(dataset?.licence).toBe('The file states no licence: see where you obtained it.');
   });
 });
 
 describe('bad rows', () => {
-  test('R85: are counted with line and reason, never with their digits, and the rest is taken', async () => {
-    const answer = await read(
+  test('R85: are counted with line and reason, never with their digits, and the rest is accepted', async () => {
+    const result = await read(
       BIN_LIST,
       '4111111111111111,VISA,DEBIT,,,,,US,,',
       '999901,VISA,DEBIT,,,,,,,',
@@ -179,7 +179,7 @@ describe('bad rows', () => {
       `999906,VISA,DEBIT,${'x'.repeat(70_000)},,,,US,,`,
       '999907,VISA,DEBIT,,,,,US,,',
     );
-    expect(answer.report).toMatchObject({
+    expect(result.report).toMatchObject({
       taken: 2,
       skipped: 6,
       faults: [
@@ -191,11 +191,11 @@ describe('bad rows', () => {
         { line: 9, reason: 'not_csv' },
       ],
     });
-    expect(JSON.stringify(answer.report)).not.toMatch(/\d{5}/);
-    expect(answer.dataset?.find(bin('999907'))).toBeDefined();
+    expect(JSON.stringify(result.report)).not.toMatch(/\d{5}/);
+    expect(result.dataset?.find(bin('999907'))).toBeDefined();
   });
 
-  test('only the first hundred are listed', async () => {
+  test('only the first hundred appear in the report', async () => {
     const rows = Array.from({ length: 250 }, () => 'x,VISA,DEBIT,,,,,US,,');
     const { report } = await read(BIN_LIST, '999901,VISA,DEBIT,,,,,US,,', ...rows);
     expect(report?.skipped).toBe(250);
@@ -203,7 +203,7 @@ describe('bad rows', () => {
   });
 });
 
-test('what is said of the source, date and licence counts more than the file, and progress and bad rows are told', async () => {
+test('the given source, date and licence override those of the file, and progress and bad rows are reported', async () => {
   const path = write('set.csv', `${BIN_LIST}\n999900,VISA,DEBIT,,,,,US,,\nx,VISA,DEBIT,,,,,US,,\n`);
   const about = { source: 'Somewhere', asOf: '2024-02-03', licence: 'CC0' };
   const faults: unknown[] = [];
@@ -236,18 +236,20 @@ describe('files that cannot be used', () => {
     expect((await readDatasetFile(path())).problem).toMatch(problem);
   });
 
-  test('one with too many rows is read no further', async () => {
+  test('stops reading at too many rows', async () => {
     let lines = 0;
     async function* chunks() {
       yield Buffer.from(`${BIN_LIST}\n`);
       for (; lines < 2_000_000; lines += 1000) yield Buffer.from('999900,VISA,DEBIT,,,,,US,,\n'.repeat(1000));
     }
     const { problem } = await readDatasetStream(chunks(), { source: 'long.csv', asOf: '2026-11-01' });
-    expect(problem).toBe('long.csv has more than 750,000 rows or different texts. Leave out what you do not need.');
+    expect(problem).toBe(
+      'long.csv has more than 750,000 rows or distinct texts. Remove rows or columns that you do not need.',
+    );
     expect(lines).toBeLessThan(800_000);
   });
 
-  test('one with too many different texts is refused', () => {
+  test('refuses too many distinct texts', () => {
     const builder = createDatasetBuilder();
     const facts = (at: number) => ({ brand: `A${at}`, bank: { name: `B${at}`, city: `C${at}` } });
     const add = (at: number) => builder.add({ start: '999900', end: '999900', country: 'US', ...facts(at) });
@@ -257,7 +259,7 @@ describe('files that cannot be used', () => {
     }).toThrow('too long');
   });
 
-  test('one that is small packed and larger unpacked than it may be is read no further', async () => {
+  test('stops reading a small gzip file that unpacks to more than the limit', async () => {
     const text = `${BIN_LIST}\n${'999900,VISA,DEBIT,,,,,US,,\n'.repeat(50_000)}`;
     const path = write('bomb.gz', gzipSync(text));
     const maxBytes = 2 ** 20;
@@ -272,7 +274,7 @@ describe('files that cannot be used', () => {
 const realFile = process.env.BIN_RANGES_FILE;
 const missingFile = 'a file of binlist ranges, named by BIN_RANGES_FILE (it carries no licence)';
 
-test('a whole real file agrees with a plain reference, imported, stored and loaded again', async (context) => {
+test('a real file, once imported, stored and loaded again, agrees with a plain reference', async (context) => {
   if (!realFile) return context.skip(missingFile);
   const read = await readDatasetFile(realFile);
   const rows: Record<string, string>[] = parse(readFileSync(realFile), { columns: true });
@@ -285,9 +287,9 @@ test('a whole real file agrees with a plain reference, imported, stored and load
   const stored = createStoredDatasets({ store, clock: Date.now });
   const dataset = read.dataset && (await stored.load(await stored.save(read.dataset, read.report)));
   await store.close();
-  const near = nearestTo(entries);
+  const nearbyEntries = createEntryFilter(entries);
   for (const number of [...edgesOf(entries), ...scatteredNumbers(100_000)]) {
-    const plain = findPlainly(near(number), number);
+    const plain = findPlainly(nearbyEntries(number), number);
     const hit = dataset?.find(number);
     expect(hit?.digitsMatched).toBe(plain?.start.length);
     expect(hit?.record.country?.alpha2).toBe(plain?.country);
@@ -295,26 +297,26 @@ test('a whole real file agrees with a plain reference, imported, stored and load
   }
 });
 
-/** Leaves out, for speed alone, the entries whose range of first four digits does not hold those of the number. */
-function nearestTo(entries: readonly DatasetEntry[]): (number: string) => DatasetEntry[] {
-  const known = new Map<string, DatasetEntry[]>();
+/** Returns the entries whose range includes the first four digits of a number. Only for speed. */
+function createEntryFilter(entries: readonly DatasetEntry[]): (number: string) => DatasetEntry[] {
+  const cache = new Map<string, DatasetEntry[]>();
   return (number) => {
     const head = number.slice(0, 4);
-    const near =
-      known.get(head) ?? entries.filter(({ start, end }) => start.slice(0, 4) <= head && head <= end.slice(0, 4));
-    known.set(head, near);
-    return near;
+    const nearby =
+      cache.get(head) ?? entries.filter(({ start, end }) => start.slice(0, 4) <= head && head <= end.slice(0, 4));
+    cache.set(head, nearby);
+    return nearby;
   };
 }
 
-/** Every 6-, 7- and 8-digit number at, and just beside, the edges of each range. */
+/** Every number of 6, 7 and 8 digits at, and next to, the edges of each range. */
 function edgesOf(entries: readonly DatasetEntry[]): Set<Bin> {
   const numbers = new Set<Bin>();
   for (const { start, end } of entries) {
     for (const edge of [start.padEnd(8, '0'), end.padEnd(8, '9')]) {
-      for (const near of [Number(edge) - 1, Number(edge), Number(edge) + 1]) {
+      for (const value of [Number(edge) - 1, Number(edge), Number(edge) + 1]) {
         for (const length of [6, 7, 8]) {
-          const { bin } = parseBin(String(near).padStart(8, '0').slice(0, length));
+          const { bin } = parseBin(String(value).padStart(8, '0').slice(0, length));
           if (bin) numbers.add(bin);
         }
       }
@@ -323,7 +325,7 @@ function edgesOf(entries: readonly DatasetEntry[]): Set<Bin> {
   return numbers;
 }
 
-/** Scattered, and the same in every run. */
+/** Scattered numbers, the same in every run. */
 function scatteredNumbers(count: number): Bin[] {
   return Array.from({ length: count }, (_, index) => bin(String((index * 61_803_399) % 1e8).padStart(8, '0')));
 }

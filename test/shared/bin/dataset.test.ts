@@ -42,12 +42,12 @@ describe('longest match', () => {
     expect(dataset.find(bin(digits))).toBeUndefined();
   });
 
-  test('longer entries do not answer for shorter numbers', () => {
+  test('longer entries do not match shorter numbers', () => {
     expect(datasetOf({ start: '40000112', end: '40000112', ...DK }).find(bin('400001'))).toBeUndefined();
     expect(datasetOf({ start: '00400001', end: '00400001', ...DK }).find(bin('400001'))).toBeUndefined();
   });
 
-  test('of equal ranges the last one added wins', () => {
+  test('among equal ranges the last added one wins', () => {
     const both = datasetOf(
       { start: '400001', end: '400002', brand: 'first', ...DK },
       { start: '400001', end: '400002', brand: 'last', ...DK },
@@ -90,17 +90,17 @@ describe('ranges of 9 to 11 digits', () => {
   });
   const brandOf = (entries: DatasetEntry[], digits: string) => datasetOf(...entries).find(bin(digits))?.record.brand;
 
-  test('a BIN that one of them holds completely has its facts', () => {
+  test('a BIN that a range covers completely has its facts', () => {
     const entries = [range('40000012300', '40000014599', { brand: 'A' })];
     expect(brandOf(entries, '40000013')).toBe('A');
-    // Parts, of which nothing else is known.
+    // The range covers these in part, and no other range does.
     expect(['40000012', '40000014', '4000001', '400000'].map((digits) => brandOf(entries, digits))).toEqual([
       ...['A', 'A', 'A', 'A'],
     ]);
     expect(datasetOf(...entries).find(bin('40000015'))).toBeUndefined();
   });
 
-  test('a wider range counts for the rest of a BIN', () => {
+  test('a wider range supplies the facts of the rest of a BIN', () => {
     const wide = range('400000', '400000', { brand: 'wide', prepaid: false });
     const entries = [wide, range('400000125', '400000126', { brand: 'narrow', prepaid: false })];
     const { record } = datasetOf(...entries).find(bin('40000012')) ?? {};
@@ -109,14 +109,14 @@ describe('ranges of 9 to 11 digits', () => {
     expect(brandOf(entries, '40000013')).toBe('wide');
   });
 
-  test('one number says little of its BIN, and less of a shorter one', () => {
+  test('a range of one number matches its BIN with one digit less', () => {
     const dataset = datasetOf(range('40000012345', '40000012345', { brand: 'A' }));
     expect(dataset.find(bin('40000012'))).toMatchObject({ digitsMatched: 7, record: { brand: 'A' } });
     expect(dataset.find(bin('4000001'))).toMatchObject({ digitsMatched: 6, record: { brand: 'A' } });
     expect(dataset.find(bin('400000'))).toMatchObject({ digitsMatched: 5, record: { brand: 'A' } });
   });
 
-  test('ranges of 8 digits beside them count for shorter BINs, too', () => {
+  test('shorter BINs also take the facts of ranges of 8 digits', () => {
     const dataset = datasetOf(
       range('53000000', '53000098', { country: 'DE', scheme: 'mastercard', bank: { name: 'Eight-digit bank' } }),
       range('53000099000', '53000099999', { country: 'US', scheme: 'mastercard', bank: { name: 'Last percent' } }),
@@ -129,7 +129,7 @@ describe('ranges of 9 to 11 digits', () => {
     expect(dataset.find(bin('53000098'))).toMatchObject({ digitsMatched: 8, record: german });
   });
 
-  test('if they share nothing, there is no match', () => {
+  test('ranges that share no fact do not match', () => {
     const entries = [
       range('40000012000', '40000012499', { scheme: 'unionpay', type: 'credit', country: 'CN' }),
       range('40000012500', '40000012999'),
@@ -138,7 +138,7 @@ describe('ranges of 9 to 11 digits', () => {
     expect(datasetOf(range('400000', '400009'), ...entries).find(bin('40000012'))).toBeUndefined();
   });
 
-  test('a BIN gets exactly what all ranges share that it covers, and matches completely if they cover it whole', () => {
+  test('a BIN has exactly the facts that its ranges share, and matches completely if they cover all of it', () => {
     const facts = [fc.constantFrom('A', 'B'), fc.boolean(), fc.constantFrom('DK', 'US')] as const;
     const ranges = (digits: number) => {
       const max = 10 ** (digits - 6) - 1;
@@ -146,8 +146,8 @@ describe('ranges of 9 to 11 digits', () => {
       const number = fc
         .oneof(fc.nat(max), fc.constantFrom(...edges))
         .map((value) => `400000${String(value).padStart(digits - 6, '0')}`);
-      return fc.tuple(number, number, ...facts).map(([one, other, brand, prepaid, country]) => {
-        const [start = '', end = ''] = [one, other].sort();
+      return fc.tuple(number, number, ...facts).map(([first, second, brand, prepaid, country]) => {
+        const [start = '', end = ''] = [first, second].sort();
         return range(start, end, { brand, prepaid, country });
       });
     };
@@ -173,7 +173,7 @@ describe('ranges of 9 to 11 digits', () => {
 });
 
 describe('entries', () => {
-  test('all facts come back, absent ones are left out', () => {
+  test('keeps all facts, and leaves out absent ones', () => {
     const full: DatasetEntry = {
       start: '457173',
       end: '457173',
@@ -195,7 +195,7 @@ describe('entries', () => {
     expect(Object.keys(bare)).toEqual(['country']);
   });
 
-  test("the network's rules complete the number, and the network where none is named", () => {
+  test("the network's rules complete the number, and the network if the entry names none", () => {
     const dataset = datasetOf(
       { start: '340000', end: '340000', ...DK },
       { start: '400000', end: '400000', scheme: 'mastercard', number: { length: 13 }, ...DK },
@@ -218,12 +218,12 @@ describe('entries', () => {
     ['range_reversed', { start: '400001', end: '400000', country: 'DK' }],
     ['country_missing', { start: '400000', end: '400000', country: '' }],
     ['country_unknown', { start: '400000', end: '400000', country: 'QQ' }],
-  ])('an entry with the fault %s is not taken', (fault, entry) => {
+  ])('refuses an entry with the fault %s', (fault, entry) => {
     expect(createDatasetBuilder().add(entry)).toBe(fault);
     expect(() => createDataset({ entries: [entry], source: 's', asOf: '2026-01-01', licence: '' })).toThrow(fault);
   });
 
-  test('375,000 rows take at most 60 MB and 2 microseconds for a look-up', () => {
+  test('375,000 rows need at most 60 MB, and a look-up 2 microseconds', () => {
     const before = memoryInUse();
     const builder = createDatasetBuilder();
     for (let index = 0; index < 375_000; index++) {
@@ -234,20 +234,20 @@ describe('entries', () => {
     const dataset = builder.finish({ source: 's', asOf: '2026-01-01', licence: '' });
     expect(memoryInUse() - before).toBeLessThan(60e6);
     const numbers = Array.from({ length: 1_000 }, (_, index) => bin(String(40_000_000 + index * 37_003)));
-    let found = 0;
+    let matches = 0;
     let best = Number.POSITIVE_INFINITY;
     let rounds = 0;
-    // The best of up to a hundred, in processor time of this thread: while the machine is busy, its caches are as well.
+    // The best of up to a hundred rounds, in CPU time of this thread, because a busy machine also slows the caches.
     while (rounds < 10 || (rounds < 100 && best >= 2)) {
       rounds += 1;
       const before = process.threadCpuUsage();
       for (let turn = 0; turn < 30; turn++) {
-        for (const number of numbers) if (dataset.find(number)) found++;
+        for (const number of numbers) if (dataset.find(number)) matches++;
       }
       const { user, system } = process.threadCpuUsage(before);
       best = Math.min(best, (user + system) / 30_000);
     }
-    expect(found).toBe(rounds * 30_000);
+    expect(matches).toBe(rounds * 30_000);
     expect(best).toBeLessThan(2);
   });
 });
@@ -255,7 +255,7 @@ describe('entries', () => {
 describe('built-in data set', () => {
   const dataset = builtInDataset();
 
-  test('holds the public example of the service', () => {
+  test('has the public example of the service', () => {
     expect(dataset.find(bin('45717360'))).toEqual({
       digitsMatched: 8,
       record: {
@@ -278,7 +278,7 @@ describe('built-in data set', () => {
     });
   });
 
-  test('holds every prefix of banks-db, five-digit ones as their ten six-digit ones', () => {
+  test('has every prefix of banks-db, each five-digit one as ten six-digit ones', () => {
     expect(dataset.size).toBe(17_323 + 1);
     for (const digits of ['427650', '427659', '42765512']) {
       expect(dataset.find(bin(digits))).toMatchObject({
@@ -294,7 +294,7 @@ describe('built-in data set', () => {
     expect(BUILT_IN_ATTRIBUTION).toContain(`banks-db ${version}`);
   });
 
-  test('is named for what it is: an example of 2017, mostly of one country, and lacking facts', () => {
+  test('is described as an example of 2017, mostly of one country, which lacks facts', () => {
     const ofUnitedStates = (dataset.coverage.countries.US ?? 0) / dataset.size;
     expect(BUILT_IN_ABOUT).toContain(`${Math.round(ofUnitedStates * 100)} % of its prefixes are of the United States`);
     expect(BUILT_IN_ABOUT).toContain(dataset.asOf.slice(0, 4));
@@ -310,7 +310,7 @@ describe('built-in data set', () => {
     expect(facts).toEqual(new Set());
   });
 
-  test('the rules carry the date of the installed release', () => {
+  test('the rules have the date of the installed release', () => {
     expect(JSON.parse(readFileSync('node_modules/credit-card-type/package.json', 'utf8')).version).toBe('10.3.0');
   });
 });

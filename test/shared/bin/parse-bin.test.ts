@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest';
 import { parseBin } from '../../../src/shared/bin/parse-bin.ts';
 import { anyText } from '../../support/any-text.ts';
 
-const digitsOf = (least: number, most: number) => fc.stringMatching(new RegExp(`^[0-9]{${least},${most}}$`));
+const digitsOf = (min: number, max: number) => fc.stringMatching(new RegExp(`^[0-9]{${min},${max}}$`));
 
 describe('parseBin', () => {
-  test('R85: takes every string of 6 to 8 ASCII digits', () => {
+  test('R85: accepts every string of 6 to 8 ASCII digits', () => {
     fc.assert(
       fc.property(digitsOf(6, 8), (digits) => {
         expect(parseBin(digits)).toEqual({ bin: digits });

@@ -1,4 +1,4 @@
-/** Telephone numbers of banks: international, or left out. */
+/** Telephone numbers of banks are converted to E.164, or left out. */
 import { expect, test } from 'vitest';
 import { internationalPhone } from '../../../src/shared/bin/phone.ts';
 

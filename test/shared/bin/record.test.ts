@@ -25,13 +25,13 @@ const EXAMPLE = {
 };
 
 describe('recordFromResponse', () => {
-  test('reads the whole example as it is', () => {
+  test('reads the whole example unchanged', () => {
     expect(recordFromResponse(EXAMPLE)).toEqual(EXAMPLE);
   });
 
-  test('leaves out what is null, empty or of the wrong type', () => {
-    const answer = { number: {}, scheme: 'visa', type: null, brand: '', prepaid: 'no', country: null, bank: {} };
-    expect(recordFromResponse(answer)).toEqual({ scheme: 'visa' });
+  test('leaves out fields that are null, empty or of the wrong type', () => {
+    const response = { number: {}, scheme: 'visa', type: null, brand: '', prepaid: 'no', country: null, bank: {} };
+    expect(recordFromResponse(response)).toEqual({ scheme: 'visa' });
     expect(recordFromResponse({ number: { length: '16', luhn: null }, bank: [] })).toEqual({});
     expect(recordFromResponse({ number: null, bank: { name: 7, city: 'Aarhus' } })).toEqual({
       bank: { city: 'Aarhus' },
@@ -43,14 +43,14 @@ describe('recordFromResponse', () => {
     expect([7, 8, 19, 20, 12.5].map(lengthOf)).toEqual([undefined, 8, 19, undefined, undefined]);
   });
 
-  test('completes the country by its code and keeps what the answer says itself', () => {
+  test('completes the country by its code and keeps the facts of the response', () => {
     expect(recordFromResponse({ country: { alpha2: 'dk', name: 'Danmark' } })).toEqual({
       country: { ...EXAMPLE.country, name: 'Danmark' },
     });
     expect(recordFromResponse({ country: { alpha2: 'QQ' } })).toEqual({ country: { alpha2: 'QQ' } });
   });
 
-  test('cleans names, cuts texts and drops unknown fields', () => {
+  test('cleans names, truncates texts and drops unknown fields', () => {
     const record = recordFromResponse({
       scheme: 'American Express',
       type: 'CREDIT',
@@ -74,24 +74,24 @@ describe('recordFromResponse', () => {
   });
 
   test.each(['javascript:alert(1)', 'www.a.example" onclick="x', 'a', 'user@bank.example', 'bank.example:81'])(
-    'does not hand on %s as a bank address',
+    'does not accept %s as the URL of a bank',
     (url) => expect(recordFromResponse({ bank: { url } })).toEqual({}),
   );
 
-  test('answers nothing for what is not an object, and never throws', () => {
-    for (const answer of [null, undefined, 'visa', 7, [], true]) expect(recordFromResponse(answer)).toBeUndefined();
-    fc.assert(fc.property(fc.anything(), (answer) => void recordFromResponse(answer)));
+  test('returns undefined for a value that is not an object, and never throws', () => {
+    for (const response of [null, undefined, 'visa', 7, [], true]) expect(recordFromResponse(response)).toBeUndefined();
+    fc.assert(fc.property(fc.anything(), (response) => void recordFromResponse(response)));
   });
 
-  test('whatever comes in, the record can be read again and stays the same', () => {
+  test('a record can be read again unchanged', () => {
     const text = fc.string({ unit: 'grapheme' });
-    const answers = fc.record(
+    const responses = fc.record(
       { scheme: text, type: text, brand: text, bank: fc.record({ name: text, url: fc.webUrl(), city: text }) },
       { requiredKeys: [] },
     );
     fc.assert(
-      fc.property(answers, (answer) => {
-        const record = recordFromResponse(answer);
+      fc.property(responses, (response) => {
+        const record = recordFromResponse(response);
         expect(recordFromResponse(JSON.parse(JSON.stringify(record)))).toEqual(record);
       }),
     );
@@ -115,22 +115,22 @@ describe('networks', () => {
   const edges = Object.values(creditCardType.types)
     .flatMap((type) => creditCardType.getTypeInfo(type).patterns.flat().map(String))
     .flatMap((edge) => [Number(edge) - 1, Number(edge), Number(edge) + 1].map(String));
-  const begun = fc
+  const digitsFromEdge = fc
     .tuple(fc.oneof(fc.constantFrom(...edges), fc.constant('')), fc.stringMatching(/^[0-9]{8}$/))
     .chain(([edge, rest]) => fc.constantFrom(6, 7, 8).map((digits) => (edge + rest).slice(0, digits)));
-  test('each number has the network that the library would tell if asked for it alone', () => {
+  test('each number has the network that the library finds for it', () => {
     fc.assert(
-      fc.property(begun, (digits) => {
+      fc.property(digitsFromEdge, (digits) => {
         const [network, ...others] = creditCardType(digits);
-        const alone = network && others.length === 0 ? network : undefined;
-        expect(networkOfBin(digits)?.scheme).toBe(alone && schemeFromName(alone.type));
-        expect(networkOfBin(digits)?.digitsMatched).toBe(alone && (alone.matchStrength ?? digits.length));
+        const onlyNetwork = network && others.length === 0 ? network : undefined;
+        expect(networkOfBin(digits)?.scheme).toBe(onlyNetwork && schemeFromName(onlyNetwork.type));
+        expect(networkOfBin(digits)?.digitsMatched).toBe(onlyNetwork && (onlyNetwork.matchStrength ?? digits.length));
       }),
       { numRuns: 5_000 },
     );
   });
 
-  test('nothing is said where no network is known', () => {
+  test('an unknown network adds no facts', () => {
     expect(networkOfBin('999999')).toBeUndefined();
     expect(networkOfBin('000000')).toBeUndefined();
     expect(networkOfScheme('somebody')).toEqual({ scheme: 'somebody' });
