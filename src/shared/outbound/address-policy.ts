@@ -1,29 +1,29 @@
-/** Which hosts Gatehouse may call: public addresses, and the private ones that `INTERNAL_HOSTS` names. */
+/** Gatehouse may call public addresses, and the private ones that `INTERNAL_HOSTS` names. */
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { isInNetworks, parseNetwork } from '../config/networks.ts';
 import { isLoopbackHost } from '../config/rules.ts';
 
-/** Advice on a URL that must not be called; it never repeats the URL. */
+/** Advice on a URL that must not be called, without the URL itself. */
 export const ADDRESS_ADVICE = {
   not_absolute: 'it must be an absolute URL that begins with https://.',
-  not_https: 'it must begin with https://, or name the host in INTERNAL_HOSTS where it is a loopback one.',
+  not_https: 'it must begin with https://, or be on a loopback host that INTERNAL_HOSTS names.',
   userinfo: 'leave out the user name and the password.',
-  private_address: 'the address is a private one: name the host in INTERNAL_HOSTS if it may be called.',
-  forbidden_address: 'the address may never be called: give a public one, or one inside a private network.',
+  private_address: 'the address is private: add the host to INTERNAL_HOSTS if it may be called.',
+  forbidden_address: 'the address may never be called: use a public address, or one of a private network.',
 } as const;
 export type AddressRule = keyof typeof ADDRESS_ADVICE;
 
 export interface AddressPolicy {
-  /** Checks a URL as it is written, without resolving its host name. Returns the rule that it breaks. */
+  /** Checks a URL without resolving its host name. Returns the rule that it breaks. */
   checkUrl(text: string): AddressRule | undefined;
   /** Checks an address that the host name resolved to. Returns the rule that it breaks. */
   checkAddress(hostname: string, address: string): AddressRule | undefined;
-  /** True where `INTERNAL_HOSTS` names this host. */
+  /** True if `INTERNAL_HOSTS` names this host. */
   isNamed(hostname: string): boolean;
 }
 
-/** Metadata services of clouds outside the link-local ranges. */
+/** Metadata services of cloud providers outside the link-local ranges. */
 const METADATA_ADDRESSES = new Set([
   // AWS: instance metadata, EKS Pod Identity.
   'fd00:ec2::254',
@@ -60,8 +60,8 @@ export function createAddressPolicy(internalHosts: readonly string[]): AddressPo
     if (METADATA_ADDRESSES.has(parsed.toString())) return 'forbidden_address';
     if (range === 'unicast') return isRouted(parsed) ? undefined : 'forbidden_address';
     if (!INTERNAL_RANGES.has(range)) return 'forbidden_address';
-    const listed = isNamed(hostname) || isInNetworks(address, networks);
-    return listed ? undefined : 'private_address';
+    const isListed = isNamed(hostname) || isInNetworks(address, networks);
+    return isListed ? undefined : 'private_address';
   };
 
   const checkUrl = (text: string): AddressRule | undefined => {
@@ -72,7 +72,7 @@ export function createAddressPolicy(internalHosts: readonly string[]): AddressPo
     const brokenRule = isIP(hostname) ? checkAddress(hostname, hostname) : undefined;
     if (brokenRule) return brokenRule;
     if (url.protocol === 'https:') return undefined;
-    // A loopback address that comes this far is one of `internalHosts`.
+    // A loopback address that passed the check above is in `internalHosts`.
     return isLoopbackHost(hostname) && (isIP(hostname) || isNamed(hostname)) ? undefined : 'not_https';
   };
 

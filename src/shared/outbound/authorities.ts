@@ -1,12 +1,12 @@
-/** Makes this process trust the certificate authorities of the operator, besides those that Node brings. */
+/** Makes this process trust the operator's certificate authorities, in addition to those of Node. */
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 
 /**
- * For each TLS connection that begins from now on: to providers, platforms, webhook receivers, Redis and the collector of traces.
+ * Applies to each new TLS connection: to providers, platforms, webhook receivers, Redis and the trace collector.
  * @param certificates PEM, checked (setting `CA_FILE`)
  */
 export function trustAuthorities(certificates: readonly string[]): void {
-  // Node parses all of its own roots again, which a process without this setting need not wait for.
+  // Node would parse all of its own roots again, which takes time.
   if (certificates.length === 0) return;
   setDefaultCACertificates([...new Set([...getCACertificates('default'), ...certificates])]);
 }

@@ -1,17 +1,17 @@
-/** Pools of outgoing connections: direct ones, and tunnels through the operator's proxy where one is set. */
+/** Pools of outgoing connections: direct, or tunnels through the operator's proxy if one is set. */
 import type { LookupFunction, Socket } from 'node:net';
 import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from 'undici';
 import { codeOf } from '../errors.ts';
 
 /** The proxy for https calls (settings `HTTPS_PROXY`, `NO_PROXY`). */
 export interface OutboundProxy {
-  /** `http:` or `https:`, with user name and password where the proxy wants them. */
+  /** `http:` or `https:`, with user name and password if the proxy requires them. */
   url: string;
-  /** Hosts that are called directly, comma-separated. A name includes its subdomains; `*` means all hosts. */
+  /** Comma-separated hosts that are called directly. A name includes its subdomains; `*` means all hosts. */
   bypass: string;
 }
 
-/** The proxy cannot be reached, or opened no tunnel to the host. */
+/** The proxy cannot be reached, or did not open a tunnel to the host. */
 export class ProxyFailure extends Error {
   readonly code: string;
   constructor(code: string, cause: Error) {
@@ -21,50 +21,53 @@ export class ProxyFailure extends Error {
 }
 
 export interface Pools {
-  /** Connections stay open for a while and carry further requests. For requests that may be sent again. */
-  kept: Dispatcher;
-  /** Each request has a new connection, so the server cannot have closed it as idle. */
-  fresh: Dispatcher;
+  /** Connections stay open for a while and are reused; only for requests that may be sent twice. */
+  keepAlive: Dispatcher;
+  /** Each request has a new connection, which the server cannot have closed as idle. */
+  singleUse: Dispatcher;
 }
 
-/** For connecting: name lookup, TCP, TLS and the tunnel. */
+/** Covers the name lookup, TCP, TLS and the tunnel. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
 const OPTIONS: Agent.Options = {
   headersTimeout: 30_000,
   bodyTimeout: 30_000,
-  // A pool ends with its last connection. Token responses can name many hosts, which may ask for a longer time.
+  // A pool closes with its last connection. Token responses can name many hosts, which may request a longer keep-alive.
   keepAliveTimeout: 4_000,
   keepAliveMaxTimeout: 10_000,
   maxHeaderSize: 32 * 1024,
 };
 
-interface Connecting {
+interface ConnectionParts {
   proxy: OutboundProxy | undefined;
-  /** Refuses addresses of direct connections. */
+  /** Resolves the hosts of direct connections and refuses addresses that the policy forbids. */
   lookup: LookupFunction;
-  /** For the name of the proxy. */
+  /** Resolves the host of the proxy. */
   proxyLookup: LookupFunction;
-  /** The error where the address policy refuses a tunnel to this host. */
-  judge: (hostname: string) => Promise<Error | undefined>;
+  /** Returns the error if the address policy refuses a tunnel to this host. */
+  checkHostname: (hostname: string) => Promise<Error | undefined>;
 }
 
-/** @param parts `connections`: of each pool to one host */
-export function createPools(parts: Connecting & { connections: number }): Pools {
+/** @param parts `connections`: the maximum per pool and host */
+export function createPools(parts: ConnectionParts & { connections: number }): Pools {
   const { connections } = parts;
   return {
-    kept: createDispatcher({ ...OPTIONS, connections, pipelining: 1 }, parts),
-    // Without HTTP/2, whose connections are shared.
-    fresh: createDispatcher({ ...OPTIONS, connections, pipelining: 0, allowH2: false }, parts),
+    keepAlive: createDispatcher({ ...OPTIONS, connections, pipelining: 1 }, parts),
+    // HTTP/2 would share a connection between requests.
+    singleUse: createDispatcher({ ...OPTIONS, connections, pipelining: 0, allowH2: false }, parts),
   };
 }
 
-function createDispatcher(options: Agent.Options, { proxy, lookup, proxyLookup, judge }: Connecting): Dispatcher {
+function createDispatcher(
+  options: Agent.Options,
+  { proxy, lookup, proxyLookup, checkHostname }: ConnectionParts,
+): Dispatcher {
   const { allowH2 = true } = options;
   const timeout = CONNECT_TIMEOUT_MS;
   const directPool = (origin: string | URL, poolOptions: object) =>
-    // One connector for each pool, since TLS sessions are resumed only within it.
-    new Pool(origin, { ...poolOptions, connect: watched(buildConnector({ lookup, timeout, allowH2 })) });
+    // Each pool has its own connector, since TLS sessions are resumed only within one connector.
+    new Pool(origin, { ...poolOptions, connect: withErrorTracking(buildConnector({ lookup, timeout, allowH2 })) });
   if (!proxy) return new Agent({ ...options, factory: directPool });
   return new EnvHttpProxyAgent({
     ...options,
@@ -76,25 +79,25 @@ function createDispatcher(options: Agent.Options, { proxy, lookup, proxyLookup, 
     connectTimeout: timeout,
     clientFactory: (url, clientOptions) => {
       const { connect } = clientOptions as { connect: buildConnector.connector };
-      // A proxy that does not respond to CONNECT occupies the connections to a host for no longer than a host that is away.
-      return new Pool(url, { headersTimeout: timeout, connect: toProxy(connect) });
+      // A proxy that does not respond to CONNECT occupies connections no longer than an unreachable host does.
+      return new Pool(url, { headersTimeout: timeout, connect: connectToProxy(connect) });
     },
     factory: (origin, poolOptions) => {
       // undici passes `connect` only for tunnels.
       const { connect } = poolOptions as { connect?: buildConnector.connector };
       if (!connect) return directPool(origin, poolOptions);
-      return new Pool(origin, { ...poolOptions, connect: watched(judgedTunnel(connect, judge)) });
+      return new Pool(origin, { ...poolOptions, connect: withErrorTracking(checkedTunnel(connect, checkHostname)) });
     },
   });
 }
 
-/** Checks the host before the proxy is asked for a tunnel, since the proxy resolves the name by itself. */
-function judgedTunnel(
+/** Checks the host before the tunnel is requested, since the proxy resolves the name itself. */
+function checkedTunnel(
   connect: buildConnector.connector,
-  judge: (hostname: string) => Promise<Error | undefined>,
+  checkHostname: (hostname: string) => Promise<Error | undefined>,
 ): buildConnector.connector {
   return (options, callback) => {
-    judge(options.hostname).then(
+    checkHostname(options.hostname).then(
       (refusal) => (refusal ? callback(refusal, null) : connect(options, withProxyFailures(callback))),
       (error: unknown) =>
         callback(error instanceof Error ? error : new Error('The address policy could not check the host.'), null),
@@ -102,12 +105,12 @@ function judgedTunnel(
   };
 }
 
-/** These come from the proxy: faults of the host itself show only later, in the TLS handshake. */
+/** Codes of the proxy's own failures; those of the host occur only later, in the TLS handshake. */
 const PROXY_CODES =
   /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_\w+|NAME_TIMEOUT|UND_ERR_ABORTED|UND_ERR_PRX_\w+|UND_ERR_HEADERS_TIMEOUT)$/;
 
-/** A failure to connect to the proxy is none of the host. */
-function toProxy(connect: buildConnector.connector): buildConnector.connector {
+/** Reports a failed connection to the proxy as a failure of the proxy, not of the host. */
+function connectToProxy(connect: buildConnector.connector): buildConnector.connector {
   return (options, callback) =>
     connect(options, (...[error, socket]: Parameters<buildConnector.Callback>) =>
       error ? callback(new ProxyFailure(codeOf(error) ?? '', error), null) : callback(null, socket),
@@ -122,33 +125,33 @@ function withProxyFailures(callback: buildConnector.Callback): buildConnector.Ca
   };
 }
 
-/** Errors of connections on which a response had arrived before. */
-const afterResponse = new WeakSet<Error>();
+/** Errors of connections on which bytes of a response had arrived. */
+const errorsAfterResponse = new WeakSet<Error>();
 
-/** Notes which errors end a connection that has been used: undici does not say so. */
-function watched(connect: buildConnector.connector): buildConnector.connector {
-  const note = (socket: Socket) => {
-    // Before undici's own listener, which passes the error on.
+/** Records which errors ended a connection that had been used, since undici does not report it. */
+function withErrorTracking(connect: buildConnector.connector): buildConnector.connector {
+  const trackErrors = (socket: Socket) => {
+    // This listener runs before that of undici, which passes the error on.
     socket.once('error', (error) => {
-      if (socket.bytesRead > 0) afterResponse.add(error);
+      if (socket.bytesRead > 0) errorsAfterResponse.add(error);
     });
   };
   return (options, callback) =>
     connect(options, (...[error, socket]: Parameters<buildConnector.Callback>) => {
       if (error) return callback(error, null);
-      note(socket);
+      trackErrors(socket);
       callback(null, socket);
     });
 }
 
-/** The codes of a connection that the other side has closed: by FIN, by RST, or before a write. */
+/** Codes of connections that the peer closed, by FIN, by RST or before a write. */
 const CLOSED_CODES: ReadonlySet<string> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE', 'ECONNABORTED']);
 
-/** True where the other side closed the connection. */
+/** True if the peer closed the connection. */
 export const isClosed = (error: Error): boolean => CLOSED_CODES.has(codeOf(error) ?? '');
 
-/** True where it had been used for an earlier response. */
+/** True if the connection had been used for an earlier response. */
 export function wasUsed(error: Error): boolean {
   const { socket } = error as { socket?: { bytesRead?: number } | null };
-  return afterResponse.has(error) || (socket?.bytesRead ?? 0) > 0;
+  return errorsAfterResponse.has(error) || (socket?.bytesRead ?? 0) > 0;
 }

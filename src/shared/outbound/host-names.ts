@@ -1,4 +1,4 @@
-/** Looks up host names: one lookup of a name at a time, shared by its callers; no kind of name takes every thread. */
+/** Looks up host names: callers share the lookup of a name, and slow names never occupy all threads. */
 import type { LookupAddress, LookupOptions, lookup as systemLookup } from 'node:dns';
 import { remembered } from '../remembered.ts';
 
@@ -6,62 +6,62 @@ import { remembered } from '../remembered.ts';
 export class UnresolvedName extends Error {
   readonly code = 'NAME_TIMEOUT';
   readonly hostname: string;
-  /** True where the name was not looked up. */
-  readonly refused: boolean;
-  constructor(hostname: string, refused: boolean) {
-    super(refused ? 'Too many slow host names are being looked up.' : 'The host name was not resolved in time.');
+  /** True if the name was not looked up. */
+  readonly isRefused: boolean;
+  constructor(hostname: string, isRefused: boolean) {
+    super(isRefused ? 'Too many slow host names are being looked up.' : 'The host name was not resolved in time.');
     this.hostname = hostname;
-    this.refused = refused;
+    this.isRefused = isRefused;
   }
 }
 
 export interface HostNames {
   /**
-   * All addresses of a name, not judged. At most 5 s old; after a second without a result, those of the last minute.
-   * @throws UnresolvedName after 3 s without any; the error of the resolver, at most 1 s old
+   * All addresses of a name, unchecked. They are at most 5 s old, or up to a minute if a lookup takes over a second.
+   * @throws UnresolvedName after 3 s without a result; the resolver's error, at most 1 s old
    */
   resolve(hostname: string, options?: LookupOptions): Promise<readonly LookupAddress[]>;
-  /** True while calls wait for the lookup of the name, since there are no addresses of the last minute. */
+  /** True while calls wait for the lookup of the name because no address of the last minute is known. */
   isAwaited(hostname: string): boolean;
 }
 
-/** @param again the name was reported within the last minute */
+/** @param slow `again`: the name was already reported within the last minute */
 export type OnSlowName = (slow: { host: string; again?: true | undefined }) => void;
 
 const SHARED_MS = 5_000;
 const SHARED_FAILURE_MS = 1_000;
 const SLOW_MS = 1_000;
-/** How long the addresses of a name are used where it is not resolved again. */
+/** How long the last addresses of a name are used while it does not resolve. */
 const LAST_GOOD_MS = 60_000;
-/** How long a name that was slow counts as slow. */
+/** How long a name counts as slow after a slow lookup. */
 const SLOW_FOR_MS = 60_000;
-/** For each caller. Less than the timeout for a connection, which would blame the host. */
+/** How long each caller waits. Shorter than the connection timeout, whose error would blame the host. */
 const WAIT_MS = 3_000;
 const MAX_NAMES = 1_000;
 
 interface Lookup {
   result: Promise<readonly LookupAddress[]>;
-  /** Of this lookup or an earlier one. */
+  /** The last addresses, of this lookup or an earlier one. */
   lastGood?: { addresses: readonly LookupAddress[]; until: number } | undefined;
   startedAt: number;
-  /** Until when its result is shared; undefined while it is under way. */
+  /** When sharing of the result ends; undefined while the lookup runs. */
   sharedUntil?: number;
 }
 
-/** What is known of a name from earlier lookups. Times by `performance.now()`. */
+/** Facts about a name from earlier lookups; times are of `performance.now()`. */
 interface Name {
-  /** Its last lookup ended within a second, and one that is under way has taken no longer so far. */
+  /** The last lookup ended within a second, and a running one has not yet taken longer. */
   isQuick: boolean;
   goodUntil?: number;
   slowAt?: number;
   reportedAt?: number;
-  underWay: number;
+  runningLookups: number;
 }
 
 /** Node's default. */
 const DEFAULT_THREADS = 4;
 
-/** @param parts `threads`: of Node's pool. libuv uses at most half of them for all lookups, also those of ioredis */
+/** @param parts `threads`: the size of Node's pool; libuv uses at most half of it for lookups, also those of ioredis */
 export function createHostNames(parts: {
   lookup: typeof systemLookup;
   onSlow?: OnSlowName | undefined;
@@ -72,12 +72,12 @@ export function createHostNames(parts: {
   const lookups = remembered<Lookup>(MAX_NAMES);
   const names = remembered<Name>(MAX_NAMES);
   const maxSlow = Math.max(1, Math.floor(slots / 4));
-  const maxOfKind = Math.max(1, slots - maxSlow);
-  /** Names whose zone has stopped to resolve are here at first. */
-  const quickNames = createLine(maxOfKind);
-  /** New names, which may all turn out to be slow, and slow ones. */
-  const otherNames = createLine(maxOfKind);
-  let slow = 0;
+  const maxPerQueue = Math.max(1, slots - maxSlow);
+  /** Also runs the first lookups of names that have just stopped resolving. */
+  const quickQueue = createQueue(maxPerQueue);
+  /** Runs the lookups of slow names, and of new ones, which may all be slow. */
+  const otherQueue = createQueue(maxPerQueue);
+  let slowLookups = 0;
 
   const isSlow = ({ slowAt }: Name) => slowAt !== undefined && performance.now() - slowAt < SLOW_FOR_MS;
 
@@ -92,11 +92,11 @@ export function createHostNames(parts: {
   const run = (hostname: string, name: Name, options: LookupOptions): Promise<readonly LookupAddress[]> =>
     new Promise((resolve, reject) => {
       let countsAsSlow = isSlow(name);
-      if (countsAsSlow) slow += 1;
-      let tookLong = false;
+      if (countsAsSlow) slowLookups += 1;
+      let wasSlow = false;
       const timer = setTimeout(() => {
-        tookLong = true;
-        if (!countsAsSlow) slow += 1;
+        wasSlow = true;
+        if (!countsAsSlow) slowLookups += 1;
         countsAsSlow = true;
         name.isQuick = false;
         name.slowAt = performance.now();
@@ -105,9 +105,9 @@ export function createHostNames(parts: {
       timer.unref();
       lookup(hostname, { ...options, all: true }, (error, addresses) => {
         clearTimeout(timer);
-        if (countsAsSlow) slow -= 1;
-        name.isQuick = !tookLong;
-        if (tookLong) name.slowAt = performance.now();
+        if (countsAsSlow) slowLookups -= 1;
+        name.isQuick = !wasSlow;
+        if (wasSlow) name.slowAt = performance.now();
         else delete name.slowAt;
         if (error) reject(error);
         else resolve(addresses);
@@ -115,27 +115,27 @@ export function createHostNames(parts: {
     });
 
   const start = (key: string, hostname: string, name: Name, options: LookupOptions): Lookup => {
-    const line = name.isQuick ? quickNames : otherNames;
-    const one: Lookup = {
+    const queue = name.isQuick ? quickQueue : otherQueue;
+    const started: Lookup = {
       startedAt: performance.now(),
-      result: line.run(() => run(hostname, name, options)),
+      result: queue.run(() => run(hostname, name, options)),
       lastGood: lookups.peek(key)?.lastGood,
     };
-    name.underWay += 1;
+    name.runningLookups += 1;
     const end = (sharedMs: number) => {
-      name.underWay -= 1;
-      one.sharedUntil = performance.now() + sharedMs;
+      name.runningLookups -= 1;
+      started.sharedUntil = performance.now() + sharedMs;
     };
-    one.result.then(
+    started.result.then(
       (addresses) => {
         end(SHARED_MS);
         name.goodUntil = performance.now() + LAST_GOOD_MS;
-        one.lastGood = { addresses, until: name.goodUntil };
+        started.lastGood = { addresses, until: name.goodUntil };
       },
       () => end(SHARED_FAILURE_MS),
     );
-    lookups.set(key, one);
-    return one;
+    lookups.set(key, started);
+    return started;
   };
 
   return {
@@ -144,52 +144,55 @@ export function createHostNames(parts: {
       const key = `${hostname} ${family} ${hints}`;
       const earlier = lookups.get(key);
       const isShared = earlier && (earlier.sharedUntil === undefined || performance.now() < earlier.sharedUntil);
-      if (isShared) return inTime(hostname, earlier);
-      const name = names.get(hostname) ?? { isQuick: false, underWay: 0 };
+      if (isShared) return waitFor(hostname, earlier);
+      const name = names.get(hostname) ?? { isQuick: false, runningLookups: 0 };
       names.set(hostname, name);
-      if (isSlow(name) && slow >= maxSlow) {
-        const lastGood = addressesOf(earlier);
+      if (isSlow(name) && slowLookups >= maxSlow) {
+        const lastGood = lastGoodAddresses(earlier);
         if (lastGood) return lastGood;
         throw new UnresolvedName(hostname, true);
       }
-      return inTime(hostname, start(key, hostname, name, options));
+      return waitFor(hostname, start(key, hostname, name, options));
     },
     isAwaited(hostname) {
-      const { underWay, goodUntil = 0 } = names.peek(hostname) ?? { underWay: 0 };
-      return underWay > 0 && goodUntil <= performance.now();
+      const { runningLookups, goodUntil = 0 } = names.peek(hostname) ?? { runningLookups: 0 };
+      return runningLookups > 0 && goodUntil <= performance.now();
     },
   };
 }
 
 /** The addresses of the last minute, if there are any. */
-function addressesOf({ lastGood }: Pick<Lookup, 'lastGood'> = {}): readonly LookupAddress[] | undefined {
+function lastGoodAddresses({ lastGood }: Pick<Lookup, 'lastGood'> = {}): readonly LookupAddress[] | undefined {
   return lastGood && performance.now() < lastGood.until ? lastGood.addresses : undefined;
 }
 
-/** @throws UnresolvedName where the lookup takes longer than a caller waits */
-function inTime(hostname: string, lookup: Lookup): Promise<readonly LookupAddress[]> {
+/** @throws UnresolvedName if the lookup takes longer than a caller waits */
+function waitFor(hostname: string, lookup: Lookup): Promise<readonly LookupAddress[]> {
   const { result, startedAt, sharedUntil } = lookup;
   if (sharedUntil !== undefined) return result;
   return new Promise((resolve, reject) => {
-    const lastGood = addressesOf(lookup);
-    const left = Math.max(0, startedAt + (lastGood ? SLOW_MS : WAIT_MS) - performance.now());
-    const timer = setTimeout(() => (lastGood ? resolve(lastGood) : reject(new UnresolvedName(hostname, false))), left);
+    const lastGood = lastGoodAddresses(lookup);
+    const remainingMs = Math.max(0, startedAt + (lastGood ? SLOW_MS : WAIT_MS) - performance.now());
+    const timer = setTimeout(
+      () => (lastGood ? resolve(lastGood) : reject(new UnresolvedName(hostname, false))),
+      remainingMs,
+    );
     result.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
 
-/** Runs at most so many at a time; the others in their order. */
-function createLine(max: number) {
+/** Runs at most `max` tasks at a time, in the order of the calls. */
+function createQueue(max: number) {
   const waiting: (() => void)[] = [];
   let running = 0;
   return {
-    async run<T>(work: () => Promise<T>): Promise<T> {
+    async run<T>(task: () => Promise<T>): Promise<T> {
       if (running >= max) await new Promise<void>((resolve) => waiting.push(resolve));
       else running += 1;
       try {
-        return await work();
+        return await task();
       } finally {
-        // The place passes to the next one.
+        // The slot passes to the next task.
         const next = waiting.shift();
         if (next) next();
         else running -= 1;

@@ -1,20 +1,20 @@
-/** Why a call brought no usable response, in words for administrators. */
+/** Explains to administrators why a call had no usable response. */
 import { codeOf } from '../errors.ts';
 import { capitalised } from '../text.ts';
 import { ADDRESS_ADVICE, type AddressRule } from './address-policy.ts';
+import { RefusedAddress } from './checked-lookup.ts';
 import { ProxyFailure } from './dispatcher.ts';
 import { UnresolvedName } from './host-names.ts';
-import { RefusedAddress } from './judged-lookup.ts';
 
-/** `busy`: the limits of calls that run and wait for the host are reached. */
+/** `busy`: the limits of running and waiting calls to the host are reached. */
 type OutboundFailure = 'address' | 'timeout' | 'connection' | 'too_large' | 'encoding' | 'busy';
 
-/** The message is a clause that names host and port only, since the rest of the URL may hold a code. */
+/** The message is a clause that names only host and port, since the rest of the URL may hold a code. */
 export class OutboundError extends Error {
   readonly reason: OutboundFailure;
-  /** What an administrator can do; the message says why the call failed. */
+  /** Says what an administrator can do. */
   readonly advice: string | undefined;
-  /** False where no byte of the request was sent. */
+  /** False if no byte of the request was sent. */
   readonly sent: boolean;
   constructor(
     reason: OutboundFailure,
@@ -33,7 +33,7 @@ export class OutboundError extends Error {
 /** `stopped`: the caller of Gatehouse has disconnected. */
 export type CallFailure = OutboundFailure | 'stopped';
 
-/** @param error of a call that was streamed: it has no deadline of its own, and its reader can stop it */
+/** @param error of a streamed call, which has no deadline and which its reader can stop */
 export function callFailure(error: Error): CallFailure {
   if (error instanceof OutboundError) return error.reason;
   if (error instanceof RefusedAddress) return 'address';
@@ -48,12 +48,12 @@ const reachAdvice = (isProxied: boolean) =>
   `Check that this server can reach it: the firewall${isProxied ? ', and the proxy in HTTPS_PROXY' : ''}.`;
 
 export function addressError(url: string, rule: AddressRule): OutboundError {
-  const words = `the address policy refuses ${hostOf(url)} (${rule})`;
-  return new OutboundError('address', words, capitalised(ADDRESS_ADVICE[rule]));
+  const message = `the address policy refuses ${hostOf(url)} (${rule})`;
+  return new OutboundError('address', message, capitalised(ADDRESS_ADVICE[rule]));
 }
 
 /**
- * @param call `aborted`: the deadline of the whole call has passed; `isProxied`: `HTTPS_PROXY` is set; `sent`: false where
+ * @param call `aborted`: the deadline of the whole call has passed; `isProxied`: `HTTPS_PROXY` is set; `sent`: false if
  *   no byte of the request was sent
  */
 export function asOutboundError(
@@ -66,22 +66,22 @@ export function asOutboundError(
   const options = { cause: error, sent };
   const host = hostOf(url);
   if (error instanceof UnresolvedName)
-    return new OutboundError('timeout', ...unresolved(error), { ...options, sent: false });
+    return new OutboundError('timeout', ...nameFailure(error), { ...options, sent: false });
   const code = codeOf(error) ?? '';
   if (error instanceof ProxyFailure) {
-    const [words, advice] = proxyFailure(host);
-    const message = `${words}${code === '' ? '' : ` (${code})`}`;
+    const [text, advice] = proxyFailure(host);
+    const message = `${text}${code === '' ? '' : ` (${code})`}`;
     return new OutboundError(isTimeout(code) ? 'timeout' : 'connection', message, advice, { ...options, sent: false });
   }
   if (aborted || isTimeout(code))
     return new OutboundError('timeout', `${host} did not respond in time`, reachAdvice(isProxied), options);
-  const [words, advice] = connectionFailure(host, code, isProxied);
-  return new OutboundError('connection', `${words}${code === '' ? '' : ` (${code})`}`, advice, options);
+  const [text, advice] = connectionFailure(host, code, isProxied);
+  return new OutboundError('connection', `${text}${code === '' ? '' : ` (${code})`}`, advice, options);
 }
 
-type Failure = [words: string, advice: string];
+type Failure = [text: string, advice: string];
 
-/** The codes of OpenSSL and Node for a certificate that no known authority vouches for. */
+/** The codes of OpenSSL and Node for a certificate that no known authority signed. */
 const UNKNOWN_AUTHORITY_CODES: ReadonlySet<string> = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',
@@ -91,18 +91,18 @@ const UNKNOWN_AUTHORITY_CODES: ReadonlySet<string> = new Set([
   'CERT_UNTRUSTED',
 ]);
 
-function unresolved({ hostname, refused }: UnresolvedName): Failure {
+function nameFailure({ hostname, isRefused }: UnresolvedName): Failure {
   return [
-    refused
-      ? `the name ${hostname} was not looked up: it was slow to resolve, and so are others that are being looked up`
+    isRefused
+      ? `the name ${hostname} was not looked up, since it and other names are slow to resolve`
       : `the name ${hostname} was not resolved in time`,
-    'Check the DNS of this server, and the name servers of this name.',
+    'Check the DNS settings of this server, and the name servers of this name.',
   ];
 }
 
-const RENEW = 'Have it renewed there. If it is valid, set the clock of this server.';
+const RENEW = 'Renew it on that host. If it is valid, correct the clock of this server.';
 
-/** @param code of the system, TLS or undici */
+/** @param code of the operating system, TLS or undici */
 function connectionFailure(host: string, code: string, isProxied: boolean): Failure {
   if (UNKNOWN_AUTHORITY_CODES.has(code)) {
     return [
@@ -113,7 +113,7 @@ function connectionFailure(host: string, code: string, isProxied: boolean): Fail
   if (/^(ENOTFOUND|EAI_\w+)$/.test(code)) {
     return [
       `the name ${host.replace(/:\d+$/, '')} cannot be resolved`,
-      `Check the name, and the DNS of this server.${isProxied ? ' If only the proxy in HTTPS_PROXY can resolve it, name it in INTERNAL_HOSTS.' : ''}`,
+      `Check the name, and the DNS settings of this server.${isProxied ? ' If only the proxy in HTTPS_PROXY can resolve it, add it to INTERNAL_HOSTS.' : ''}`,
     ];
   }
   switch (code) {
@@ -124,24 +124,24 @@ function connectionFailure(host: string, code: string, isProxied: boolean): Fail
     case 'ERR_TLS_CERT_ALTNAME_INVALID':
       return [
         `the certificate of ${host} is for another name`,
-        'Use the name that it is for, or have one issued for this name.',
+        'Use a name that the certificate covers, or issue a certificate for this name.',
       ];
     case 'ECONNRESET':
     case 'EPIPE':
     case 'UND_ERR_SOCKET':
       return [
         `${host} closed the connection before its response was complete`,
-        'Check the log of that server, and of any proxy before it.',
+        'Check the log of that server, and of any proxy in front of it.',
       ];
     case 'EHOSTUNREACH':
     case 'ENETUNREACH':
-      return [`no route leads to ${host}`, reachAdvice(isProxied)];
+      return [`there is no network route to ${host}`, reachAdvice(isProxied)];
     case 'EPROTO':
     case 'ERR_SSL_WRONG_VERSION_NUMBER':
     case 'ERR_SSL_PACKET_LENGTH_TOO_LONG':
-      return [`${host} did not respond with TLS`, 'Check the port, and whether the service speaks https there.'];
+      return [`${host} did not respond with TLS`, 'Check the port, and that the service there uses https.'];
     case 'ECONNREFUSED':
-      return [`${host} refused the connection`, 'Check the port, whether the service runs, and the firewall.'];
+      return [`${host} refused the connection`, 'Check the port, that the service is running, and the firewall.'];
     default:
       return [`the connection to ${host} failed`, reachAdvice(isProxied)];
   }
@@ -149,12 +149,12 @@ function connectionFailure(host: string, code: string, isProxied: boolean): Fail
 
 function proxyFailure(host: string): Failure {
   return [
-    `the proxy in HTTPS_PROXY opened no connection to ${host}`,
-    'Check the name, port and password in HTTPS_PROXY, and that the proxy runs and allows calls to this host.',
+    `the proxy in HTTPS_PROXY did not open a connection to ${host}`,
+    'Check the name, port and password in HTTPS_PROXY, and that the proxy is running and allows calls to this host.',
   ];
 }
 
-/** Host and port. A URL that cannot be read is not repeated. */
+/** The host and port of a URL; a URL that cannot be parsed is not repeated. */
 function hostOf(text: string): string {
   const url = URL.parse(text);
   if (!url) return 'a URL that cannot be read';

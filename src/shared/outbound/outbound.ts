@@ -1,13 +1,13 @@
-/** Makes every outgoing call: addresses are checked as they resolve, and responses are limited in bytes and time. */
+/** Makes every outgoing call: checks addresses as they resolve, and limits responses in bytes and time. */
 import { lookup as systemLookup } from 'node:dns';
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Dispatcher } from 'undici';
 import { codeOf } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
+import { checkHostname, createCheckedLookup, createUncheckedLookup, RefusedAddress } from './checked-lookup.ts';
 import { createPools, type OutboundProxy } from './dispatcher.ts';
 import { createHostNames, type OnSlowName, UnresolvedName } from './host-names.ts';
-import { examineName, judgedLookup, RefusedAddress, unjudgedLookup } from './judged-lookup.ts';
 import { addressError, asOutboundError, type CallFailure, callFailure, OutboundError } from './outbound-error.ts';
 import { openStream, type StreamedCall } from './streamed-response.ts';
 import { type AnonymousCall, createUpstreamGate, type UpstreamLimits, type UpstreamLoad } from './upstream-gate.ts';
@@ -16,37 +16,36 @@ import { beforeAbort, wholeResponse } from './whole-response.ts';
 export { asOutboundError, OutboundError } from './outbound-error.ts';
 
 export interface CallLimits {
-  /** For the whole call: connecting, headers and body. */
+  /** Covers the whole call: connecting, headers and body. */
   deadlineMilliseconds: number;
-  /** Of the body. */
+  /** Limits the body. */
   maxBytes: number;
-  /** The status says all that the caller needs: the body is kept as far as it comes within a second. */
+  /** The caller needs only the status; the body is read for at most a second. */
   statusDecides?: boolean;
 }
 
 export interface Outbound {
   /**
-   * Makes one call and reads its whole response; of one that is no success, as far as its body comes. Redirects are not followed.
+   * Makes one call and reads its whole response; the body of an error response may be partial. Follows no redirects.
    * @throws OutboundError
    */
   fetch(url: string, init: OutboundRequest, limits: CallLimits): Promise<Response>;
-  /** @throws OutboundError `address` where the policy refuses this URL as it is written */
+  /** @throws OutboundError `address` if the policy refuses this URL before its host name is resolved */
   assertAllowed(url: string): void;
   /**
-   * Checks a URL before it is stored: as it is written, and as its host name resolves now. A name that cannot be
-   * resolved passes, since each call checks again. Returns the rule that it breaks.
+   * Checks a URL before it is stored, and the addresses that its host name resolves to now. A name that cannot be
+   * resolved passes, since each call checks again. Returns the rule that the URL breaks.
    */
   examine(url: string): Promise<AddressRule | undefined>;
   /** Checks and parses a URL that is called repeatedly; the result is cached. @throws OutboundError `address` */
   target(url: string): Target;
   /**
    * GETs a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and
-   * checked like those of `fetch`. Redirects are not followed.
+   * checked like those of `fetch`. Follows no redirects.
    * @param headers alternating names and values
    * @param app id of the connected app whose platform is called
    */
   stream(target: Target, headers: string[], app?: string): StreamedCall;
-  /** How many calls run and wait now. */
   load(): UpstreamLoad;
   close(): Promise<void>;
 }
@@ -56,19 +55,18 @@ export interface Target {
   path: string;
 }
 
-/** The kinds of hosts that are called. */
+/** The kinds of hosts that Gatehouse calls. */
 export type Peer = 'provider' | 'platform' | 'webhook' | 'bin_service';
 
-/** How a call ended: the class of its status, or why there was no usable response. */
+/** The class of a call's status, or the reason why it had no usable response. */
 export type CallOutcome = '2xx' | '3xx' | '4xx' | '5xx' | CallFailure;
 
-/** A call that has ended. */
 export interface EndedCall {
   peer: Peer;
-  /** Id of the connected app that it was made for, if any. */
+  /** Id of the connected app that the call was made for, if any. */
   app: string | undefined;
   outcome: CallOutcome;
-  /** Until the whole response has arrived; until its head, if it was streamed. */
+  /** The time until the whole response had arrived; for a streamed one, until its head. */
   seconds: number;
 }
 
@@ -80,21 +78,21 @@ interface OutboundRequest {
   method?: string | undefined;
   headers?: Record<string, string> | undefined;
   body?: string | undefined;
-  /** An anonymous request can cause the call: such calls share a part of the host's slots (R92). */
+  /** Set if an anonymous request can cause the call; these calls share a part of the host's slots (R92). */
   anonymous?: AnonymousCall | undefined;
   /** The call carries no trace context. */
   untraced?: boolean | undefined;
 }
 
 /**
- * Starts a span for a call, as a child of the request's one. Without the path: that of a BIN look-up holds digits, and
- * a query may hold a code.
+ * Starts a span for a call, as a child of the request's span. It omits the path and query: the path of a BIN look-up
+ * holds digits of a card number, and a query may hold a code.
  */
 type BeginCall = (call: { method: string; origin: string }) => {
-  /** The trace context (W3C Trace Context), for the host. */
+  /** Carry the trace context to the host (W3C Trace Context). */
   headers: Readonly<Record<string, string>>;
   responded(status: number): void;
-  /** Called once. @param failure a code, never a text, which might repeat what was sent */
+  /** Called once. @param failure a code, since a text might repeat data of the request */
   end(failure?: string): void;
 };
 
@@ -103,9 +101,9 @@ const MAX_TARGETS = 1_000;
 const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
 
 /**
- * @param parts `lookup`: the system's where left out. `onBusy`: called for each call that is refused as `busy`.
- *   `onEnded`: called for each call once it has ended. `beginCall`: left out where tracing is off. `onSlowName`: called for
- *   each lookup of a host name that takes longer than a second
+ * @param parts `lookup`: the system's by default. `onBusy`: called for each call that is refused as `busy`.
+ *   `onEnded`: called for each call once it has ended. `beginCall`: undefined if tracing is off. `onSlowName`: called
+ *   for each lookup of a host name that takes longer than a second
  */
 export function createOutbound(parts: {
   policy: AddressPolicy;
@@ -115,22 +113,22 @@ export function createOutbound(parts: {
   onEnded?: (call: EndedCall) => void;
   beginCall?: BeginCall | undefined;
   onSlowName?: OnSlowName;
-  /** Of Node's pool (`UV_THREADPOOL_SIZE`). */
+  /** The size of Node's pool (`UV_THREADPOOL_SIZE`). */
   threads?: number | undefined;
   lookup?: typeof systemLookup;
 }): Outbound {
   const { policy, lookup = systemLookup, limits = DEFAULT_LIMITS, beginCall, onEnded } = parts;
   const gate = createUpstreamGate(limits, () => {
     parts.onBusy?.();
-    return new OutboundError('busy', 'too many calls to this host run and wait already');
+    return new OutboundError('busy', 'too many calls to this host are running and waiting');
   });
   const names = createHostNames({ lookup, onSlow: parts.onSlowName, threads: parts.threads });
   const pools = createPools({
     connections: limits.concurrency,
     proxy: parts.proxy,
-    lookup: judgedLookup(policy, names),
-    proxyLookup: unjudgedLookup(names),
-    judge: (hostname) => examineName(policy, names, hostname),
+    lookup: createCheckedLookup(policy, names),
+    proxyLookup: createUncheckedLookup(names),
+    checkHostname: (hostname) => checkHostname(policy, names, hostname),
   });
 
   const assertAllowed = (url: string): void => {
@@ -153,7 +151,7 @@ export function createOutbound(parts: {
     const headers = Object.entries({ ...request.headers, 'accept-encoding': 'identity' }).flat();
     assertSendable(headers);
     const options = { origin, path, method: (method ?? 'GET') as Dispatcher.HttpMethod, headers, body: body ?? null };
-    return openStream({ pools, place: gate.enter(origin) }, options, { ended: () => undefined });
+    return openStream({ pools, reservation: gate.reserve(origin) }, options, { ended: () => undefined });
   };
 
   return {
@@ -161,11 +159,11 @@ export function createOutbound(parts: {
     async examine(url) {
       const rule = policy.checkUrl(url);
       if (rule) return rule;
-      const refusal = await examineName(policy, names, new URL(url).hostname);
+      const refusal = await checkHostname(policy, names, new URL(url).hostname);
       return refusal instanceof RefusedAddress ? refusal.rule : undefined;
     },
     target,
-    stream({ origin, path }, ownHeaders, app) {
+    stream({ origin, path }, requestHeaders, app) {
       const startedAt = performance.now();
       let head: { status: number; seconds: number } | undefined;
       const end = (failure: Error | undefined) => {
@@ -173,11 +171,11 @@ export function createOutbound(parts: {
         onEnded?.({ peer: 'platform', app, outcome, seconds: head?.seconds ?? secondsSince(startedAt) });
       };
       const span = beginCall?.({ method: 'GET', origin });
-      const headers = span ? [...ownHeaders, ...Object.entries(span.headers).flat()] : ownHeaders;
+      const headers = span ? [...requestHeaders, ...Object.entries(span.headers).flat()] : requestHeaders;
       try {
         assertSendable(headers);
         return openStream(
-          { pools, place: gate.enter(origin) },
+          { pools, reservation: gate.reserve(origin) },
           { origin, path, method: 'GET', headers },
           {
             responded(status) {
@@ -234,7 +232,7 @@ export function createOutbound(parts: {
       }
     },
     load: gate.load,
-    close: async () => void (await Promise.all([pools.kept.destroy(), pools.fresh.destroy()])),
+    close: async () => void (await Promise.all([pools.keepAlive.destroy(), pools.singleUse.destroy()])),
   };
 }
 
@@ -246,8 +244,8 @@ const secondsSince = (startedAt: number) => (performance.now() - startedAt) / 10
 const statusClass = (status: number) => `${Math.floor(status / 100)}xx` as '2xx' | '3xx' | '4xx' | '5xx';
 
 /**
- * Refuses headers that undici would refuse inside `dispatch`: its pool would never use that connection again. Origin
- * and path need no check: they come from `new URL`.
+ * Refuses headers that undici would refuse inside `dispatch`, after which its pool never uses that connection again.
+ * Origin and path come from `new URL` and need no check.
  * @param headers alternating names and values
  * @throws TypeError that names the header, never its value
  */

@@ -1,14 +1,14 @@
 /**
  * Stops a call when the caller disconnects or a deadline passes.
- * One object for all steps of a call: 0.4 µs of CPU, against 1 to 2 µs for an `AbortController` whose listeners each step adds
- * and removes, and 17 µs with `AbortSignal.timeout` and `AbortSignal.any`.
+ * One object for all steps of a call takes 0.4 µs of CPU, an `AbortController` whose listeners each step adds and
+ * removes 1 to 2 µs, and `AbortSignal.timeout` with `AbortSignal.any` 17 µs.
  */
 
 export interface Stop {
   readonly stopped: boolean;
-  /** True where the deadline stopped it. */
+  /** True if the deadline stopped the call. */
   readonly tooLate: boolean;
-  /** Sets the function that ends the current step, in place of the last one; calls it at once if stopped already. */
+  /** Sets the function that ends the current step, replacing the previous one; calls it at once if already stopped. */
   whenStopped(end: () => void): void;
 }
 
@@ -19,8 +19,8 @@ export interface StopSwitch extends Stop {
 
 export function createStop(): StopSwitch {
   let end: (() => void) | undefined;
-  // Plain properties: V8 gives each object with getters a hidden class of its own, which long outlives the object and
-  // keeps the whole request in memory through the closures.
+  // Plain properties instead of getters: V8 gives each object with getters its own hidden class, which outlives the
+  // object and keeps the whole request in memory through the closures.
   const state = {
     stopped: false,
     tooLate: false,
@@ -40,7 +40,7 @@ export function createStop(): StopSwitch {
   return state;
 }
 
-/** The error that ends a stopped call. Only a call that was too late has a code. */
+/** The error that ends a stopped call; it has a code only if the deadline passed. */
 export function stopError(tooLate: boolean): Error {
   return tooLate
     ? Object.assign(new Error('The deadline of the call has passed.'), { code: 'ETIMEDOUT' })

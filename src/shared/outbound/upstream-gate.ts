@@ -1,37 +1,37 @@
-/** Limits the calls that run and wait for each host; further calls are refused at once (R89). */
+/** Limits how many calls to each host run and wait; further calls are refused at once (R89). */
 import { type BulkheadPolicy, BulkheadRejectedError, bulkhead } from 'cockatiel';
 
 export interface UpstreamLimits {
-  /** Calls to one host at a time. */
+  /** Maximum of concurrent calls to one host. */
   concurrency: number;
-  /** Calls to one host that wait for their turn. */
+  /** Maximum of calls to one host that wait for a slot. */
   waiting: number;
 }
 
-/** What anonymous requests can cause at a provider. */
+/** The calls to a provider that anonymous requests can cause. */
 export type AnonymousCall = 'discovery' | 'pushed request';
 
-/** Calls to all hosts. */
+/** The number of calls to all hosts. */
 export interface UpstreamLoad {
   running: number;
   waiting: number;
 }
 
-/** The place of one call. */
-export interface Place {
-  /** Begins the call now, or once enough of those before it have left. */
+/** Lets one call run or wait for its host. */
+export interface Reservation {
+  /** Starts the call now, or once a slot is free. */
   begin(start: () => void): void;
-  /** To call once the call has ended, also if it never began. */
-  leave(): void;
+  /** Must be called once the call has ended, even if it never began. */
+  release(): void;
 }
 
 export interface UpstreamGate {
-  /** Reserves a place for a call to this origin. @throws the error of `refuse` */
-  enter(origin: string): Place;
+  /** @throws the error of `createRefusal` if the host is at its limits */
+  reserve(origin: string): Reservation;
   /**
-   * Makes the call as soon as a slot for its kind is free: a quarter of the host's slots each, so that refreshes and
-   * code exchanges keep the rest, and no pushed request delays discovery (R92). A call whose signal is aborted
-   * before that is not made.
+   * Makes the call as soon as a slot for its kind is free, unless its signal is aborted before. Each kind has a quarter
+   * of the host's slots; the rest is reserved for refreshes and code exchanges, and pushed requests do not delay
+   * discovery (R92).
    */
   shareAnonymous<T>(kind: AnonymousCall, origin: string, signal: AbortSignal, call: () => Promise<T>): Promise<T>;
   load(): UpstreamLoad;
@@ -43,18 +43,18 @@ interface Host {
   waiting: Set<() => void>;
 }
 
-/** @param refuse makes the error of a call for which there is no room */
-export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, refuse: () => Error): UpstreamGate {
+/** @param createRefusal returns the error of a call beyond the limits */
+export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, createRefusal: () => Error): UpstreamGate {
   const hosts = new Map<string, Host>();
-  // At most two entries for each origin that registered apps name, so nothing is ever removed.
+  // At most two entries for each origin that registered apps name, so none is ever removed.
   const shares = new Map<string, BulkheadPolicy>();
   const slots = Math.max(1, Math.floor(concurrency / 4));
-  const places = Math.floor(waiting / 4);
+  const queueSize = Math.floor(waiting / 4);
 
   return {
-    enter(origin) {
+    reserve(origin) {
       const host = hosts.get(origin) ?? { running: 0, waiting: new Set() };
-      if (host.running + host.waiting.size >= concurrency + waiting) throw refuse();
+      if (host.running + host.waiting.size >= concurrency + waiting) throw createRefusal();
       hosts.set(origin, host);
       let run: (() => void) | undefined;
       return {
@@ -67,7 +67,7 @@ export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, ref
           host.running += 1;
           start();
         },
-        leave() {
+        release() {
           if (run && !host.waiting.delete(run)) host.running -= 1;
           const [next] = host.waiting;
           if (next && host.running < concurrency) {
@@ -81,18 +81,18 @@ export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, ref
 
     async shareAnonymous(kind, origin, signal, call) {
       const name = `${kind} ${origin}`;
-      const share = shares.get(name) ?? bulkhead(slots, places);
+      const share = shares.get(name) ?? bulkhead(slots, queueSize);
       shares.set(name, share);
       try {
         return await share.execute(call, signal);
       } catch (error) {
-        throw error instanceof BulkheadRejectedError ? refuse() : error;
+        throw error instanceof BulkheadRejectedError ? createRefusal() : error;
       }
     },
 
     load() {
       const all = [...hosts.values()];
-      const queued = [...shares.values()].reduce((sum, share) => sum + places - share.queueSlots, 0);
+      const queued = [...shares.values()].reduce((sum, share) => sum + queueSize - share.queueSlots, 0);
       return {
         running: all.reduce((sum, host) => sum + host.running, 0),
         waiting: all.reduce((sum, host) => sum + host.waiting.size, 0) + queued,

@@ -1,22 +1,22 @@
-/** Makes one call and reads its response, limited in bytes and by a signal: the whole one, where the body decides anything. */
+/** Reads the response of one call, limited in bytes and by a signal; the whole body only if its content matters. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { OutboundError } from './outbound-error.ts';
 import type { StreamedBody, StreamedCall } from './streamed-response.ts';
 
-/** Responses without their body, or with a part of it. */
+/** Responses whose body is missing or partial. */
 const incomplete = new WeakSet<Response>();
 
-/** False where a body was compressed, cut off, late or too long: what is left of it says nothing. */
+/** False if the body was compressed, cut off, late or too long, and must not be interpreted. */
 export const isWhole = (response: Response): boolean => !incomplete.has(response);
 
-/** How long a body may take of a response whose status decides. */
-const BEGINNING_MS = 1_000;
+/** How long a response whose status decides may take to send its body. */
+const MAX_PARTIAL_BODY_MS = 1_000;
 
 /**
- * A body that is too long, compressed, late or cut off makes the call fail only where it decides something: that of a success,
- * and of a 400, which says what was refused (RFC 6749 section 5.2). Of other responses, what came of it is kept.
- * Rejects with errors of undici, the reason of the signal, or `OutboundError`.
- * @param limits `statusDecides`: no body decides anything, and none is waited for longer than a second
+ * A body that is too long, compressed, late or cut off fails the call only if its content matters: in a success, and in
+ * a 400, which names the error (RFC 6749 section 5.2). Other responses keep the part of their body that has arrived.
+ * @param limits `statusDecides`: the body does not matter, and is read for at most a second
+ * @throws errors of undici, the reason of the signal, or `OutboundError`
  */
 export async function wholeResponse(
   call: StreamedCall,
@@ -28,10 +28,10 @@ export async function wholeResponse(
   try {
     const { statusCode, headers, body } = await call.response;
     if (statusDecides || (statusCode >= 300 && statusCode !== 400)) {
-      const beginning = isEncoded(headers) ? undefined : await beginningOf(body, maxBytes, statusDecides);
-      body.destroy(new Error('The rest of the response is not read.'));
-      const response = responseOf(statusCode, headers, beginning?.bytes);
-      if (!beginning?.isAll) incomplete.add(response);
+      const partial = isEncoded(headers) ? undefined : await readPartial(body, maxBytes, statusDecides);
+      body.destroy(new Error('The rest of the response is not needed.'));
+      const response = toResponse(statusCode, headers, partial?.bytes);
+      if (!partial?.isComplete) incomplete.add(response);
       return response;
     }
     if (isEncoded(headers)) {
@@ -39,19 +39,19 @@ export async function wholeResponse(
       body.destroy(error);
       throw error;
     }
-    return responseOf(statusCode, headers, await readCapped(body, maxBytes));
+    return toResponse(statusCode, headers, await readCapped(body, maxBytes));
   } finally {
     signal.removeEventListener('abort', stop);
   }
 }
 
-/** True for a compressed body. No call accepts one, since it could be of any size once it is unpacked. */
+/** True for a compressed body. No call accepts one, since its decompressed size has no limit. */
 export function isEncoded({ 'content-encoding': encoding }: IncomingHttpHeaders): boolean {
-  // undici returns an array for a repeated header. The list may be empty (RFC 9110 sections 5.6.1 and 8.4).
+  // undici returns an array for a repeated header, and the list may be empty (RFC 9110 sections 5.6.1 and 8.4).
   return encoding !== undefined && !/^(identity|[\s,])*$/i.test(String(encoding));
 }
 
-/** Rejects on abort also while the call waits for its share. */
+/** Rejects on abort, even while the call waits for a slot of its share. */
 export function beforeAbort<T>(signal: AbortSignal, response: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });
@@ -71,51 +71,51 @@ function readCapped(body: StreamedBody, maxBytes: number): Promise<Buffer<ArrayB
         else body.destroy(tooLarge());
         return size <= maxBytes;
       },
-      // `destroy` does not reach the sink of a body that had arrived whole.
+      // `destroy` does not reach the sink of a body that has arrived completely.
       end: () => (size > maxBytes ? reject(tooLarge()) : resolve(Buffer.concat(chunks))),
       fail: reject,
     });
   });
 }
 
-interface Beginning {
+interface PartialBody {
   bytes: Buffer<ArrayBuffer>;
-  isAll: boolean;
+  isComplete: boolean;
 }
 
-/** What came of the body until its end, its failure, the limit or the deadline. */
-function beginningOf(body: StreamedBody, maxBytes: number, isBrief: boolean): Promise<Beginning> {
+/** Reads the body until its end, its failure, the limit or the deadline. */
+function readPartial(body: StreamedBody, maxBytes: number, hasTimeLimit: boolean): Promise<PartialBody> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
-    let room = maxBytes;
-    const done = (isAll: boolean) => {
+    let remaining = maxBytes;
+    const finish = (isComplete: boolean) => {
       clearTimeout(timer);
-      resolve({ bytes: Buffer.concat(chunks), isAll });
+      resolve({ bytes: Buffer.concat(chunks), isComplete });
     };
-    const timer = isBrief ? setTimeout(done, BEGINNING_MS, false) : undefined;
+    const timer = hasTimeLimit ? setTimeout(finish, MAX_PARTIAL_BODY_MS, false) : undefined;
     body.take({
       write(chunk) {
-        if (room > 0) chunks.push(chunk.subarray(0, room));
-        room -= chunk.length;
-        if (room < 0) done(false);
-        return room >= 0;
+        if (remaining > 0) chunks.push(chunk.subarray(0, remaining));
+        remaining -= chunk.length;
+        if (remaining < 0) finish(false);
+        return remaining >= 0;
       },
-      end: () => done(true),
-      // It broke off, or the deadline of the call has passed: the status is there.
-      fail: () => done(false),
+      end: () => finish(true),
+      // The body was cut off, or the call's deadline has passed, but the status has arrived.
+      fail: () => finish(false),
     });
   });
 }
 
-function responseOf(status: number, headers: IncomingHttpHeaders, bytes: Buffer<ArrayBuffer> | undefined): Response {
+function toResponse(status: number, headers: IncomingHttpHeaders, bytes: Buffer<ArrayBuffer> | undefined): Response {
   const isEmpty = [204, 205, 304].includes(status);
-  return new Response(isEmpty ? null : bytes, { status, headers: plainHeaders(headers) });
+  return new Response(isEmpty ? null : bytes, { status, headers: toHeaders(headers) });
 }
 
-function plainHeaders(headers: IncomingHttpHeaders): Headers {
-  const plain = new Headers();
-  for (const [name, value] of Object.entries(headers)) {
-    for (const one of [value].flat()) if (one !== undefined) plain.append(name, one);
+function toHeaders(incoming: IncomingHttpHeaders): Headers {
+  const headers = new Headers();
+  for (const [name, values] of Object.entries(incoming)) {
+    for (const value of [values].flat()) if (value !== undefined) headers.append(name, value);
   }
-  return plain;
+  return headers;
 }

@@ -356,8 +356,8 @@ test('the ids of apps with faults are told, and undefined where there is none', 
 });
 
 describe('R79: a URL that must not be called is a fault at the start', () => {
-  const HTTPS = 'must begin with https://, or name the host in INTERNAL_HOSTS';
-  const PRIVATE = 'name the host in INTERNAL_HOSTS';
+  const HTTPS = 'must begin with https://, or be on a loopback host that INTERNAL_HOSTS names';
+  const PRIVATE = 'add the host to INTERNAL_HOSTS';
   const PRIVATE_ENDPOINTS = { revocation: 'https://10.0.0.1/r', userinfo: 'https://idp.example.com/u' };
   test.each<[Record<string, unknown>, string, string]>([
     [{ issuer: 'http://idp.example.com' }, '/issuer', HTTPS],

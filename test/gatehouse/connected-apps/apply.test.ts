@@ -76,7 +76,7 @@ describe('a plan', () => {
   test('R79 names an address that must not be called', async () => {
     const { faults } = await plan([appOf('a', { discoveryUrl: 'https://10.0.0.1/metadata' })]);
     expect(faults).toEqual([
-      'a, /discoveryUrl: the address is a private one: name the host in INTERNAL_HOSTS if it may be called.',
+      'a, /discoveryUrl: the address is private: add the host to INTERNAL_HOSTS if it may be called.',
     ]);
   });
 

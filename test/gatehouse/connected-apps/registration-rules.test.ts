@@ -146,7 +146,7 @@ test('R79 every URL that is called is judged, and a fault stands at its field', 
   ]);
   expect(calledUrls({})).toEqual([]);
   const faults = await addressFaults(app, async (url) => (url.includes('10.0.0.1') ? 'private_address' : undefined));
-  const detail = 'the address is a private one: name the host in INTERNAL_HOSTS if it may be called.';
+  const detail = 'the address is private: add the host to INTERNAL_HOSTS if it may be called.';
   expect(faults).toEqual([
     { pointer: '#/apiBaseUrl', rule: 'private_address', detail },
     { pointer: '#/account/url', rule: 'private_address', detail },

@@ -29,7 +29,7 @@ describe('R79: without INTERNAL_HOSTS', () => {
     ['https://[::1]/', 'private_address'],
     ['https://[fc00::1]/', 'private_address'],
     ['https://[fdff::1]/', 'private_address'],
-    // The same addresses, written so that a careless reader does not see it.
+    // The same addresses in unusual notations.
     ['https://2130706433/', 'private_address'],
     ['https://0x7f000001/', 'private_address'],
     ['https://0177.0.0.1/', 'private_address'],
@@ -38,7 +38,7 @@ describe('R79: without INTERNAL_HOSTS', () => {
     ['https://[::ffff:127.0.0.1]/', 'private_address'],
     ['https://[::ffff:a00:1]/', 'private_address'],
     ['https://[0:0:0:0:0:0:0:1]/', 'private_address'],
-    // Never, whatever is named.
+    // Forbidden even if INTERNAL_HOSTS names them.
     ['https://169.254.169.254/latest/meta-data', 'forbidden_address'],
     ['https://[::ffff:169.254.169.254]/', 'forbidden_address'],
     ['https://2852039166/', 'forbidden_address'],
@@ -73,7 +73,7 @@ describe('R79: without INTERNAL_HOSTS', () => {
     expect(strict.checkUrl(url)).toBe(rule);
   });
 
-  test('every private IPv4 address is refused in every way of writing it', () => {
+  test('refuses private IPv4 addresses in every notation', () => {
     const privateAddress = fc.oneof(
       fc.tuple(fc.constant(127), fc.nat(255), fc.nat(255), fc.nat(255)),
       fc.tuple(fc.constant(10), fc.nat(255), fc.nat(255), fc.nat(255)),
@@ -122,7 +122,7 @@ describe('R79: with INTERNAL_HOSTS', () => {
     expect(policy.checkUrl(url)).toBe(rule);
   });
 
-  test('a name that is named may lead to a private address, and never to a forbidden one', () => {
+  test('a name in INTERNAL_HOSTS may resolve to a private address, but never to a forbidden one', () => {
     expect(policy.checkAddress('IDP.internal', '10.9.9.9')).toBeUndefined();
     expect(policy.checkAddress('idp.internal', '169.254.169.254')).toBe('forbidden_address');
     expect(policy.checkAddress('idp.internal', 'fe80::1')).toBe('forbidden_address');

@@ -1,4 +1,4 @@
-/** R92: what anonymous requests cause at a provider leaves half of its slots to refreshes and code exchanges. */
+/** R92: calls that anonymous requests cause leave half of a provider's slots to refreshes and code exchanges. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../../gatehouse/grants/vault-desk.ts';
 import { ask, DATA, PAGE } from '../../support/ask.ts';
@@ -7,7 +7,7 @@ import { getJson, PASSWORD, signIn, startSite, type TestSite } from '../../suppo
 import { until } from '../../support/until.ts';
 
 const STARTS = 1_100;
-/** Few, so that they are all taken long before the first call gives up, however slow the machine is. */
+/** Few enough to be all in use before the first call times out, even on a slow machine. */
 const SLOTS = { UPSTREAM_CONCURRENCY: '8', UPSTREAM_WAITING: '40' };
 
 let site: TestSite;
@@ -24,24 +24,24 @@ afterAll(async () => {
   await site.close();
 });
 
-/** Calls for which every slot and every place to wait was taken. */
-async function refusedBy({ managementUrl }: TestSite): Promise<number> {
+/** The number of calls that found every slot and the queue full. */
+async function countRefusedCalls({ managementUrl }: TestSite): Promise<number> {
   const { body } = await ask(`${managementUrl}/metrics`);
   return Number(/^gatehouse_outbound_refused_total (\d+)$/m.exec(body)?.[1]);
 }
 
-test('R92 1,100 anonymous starts at a slow PAR endpoint hold up no refresh and no code exchange', async () => {
+test('R92 1,100 anonymous sign-ins at a slow PAR endpoint delay neither refreshes nor code exchanges', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1_000 }));
   const other = createUserAgent();
   const form = await other.get(`${site.url}/sign-in`);
   site.sandbox.hits.reset();
-  const held = Promise.withResolvers<void>();
-  site.sandbox.faults.set({ on: 'identity-provider', path: '/par', kind: 'hold', until: held.promise });
+  const parRelease = Promise.withResolvers<void>();
+  site.sandbox.faults.set({ on: 'identity-provider', path: '/par', kind: 'hold', until: parRelease.promise });
 
   const starts = Promise.all(
-    // On a busy machine some heads arrive too late, and the server cuts their connections: that is a refusal, too.
+    // On a busy machine some request heads arrive late, and the server refuses them by closing their connections.
     Array.from({ length: STARTS }, () =>
       ask(`${site.url}/sign-in`, { headers: PAGE }).then(
         ({ status }) => status,
@@ -49,7 +49,7 @@ test('R92 1,100 anonymous starts at a slow PAR endpoint hold up no refresh and n
       ),
     ),
   );
-  await until(async () => (await refusedBy(site)) > 0);
+  await until(async () => (await countRefusedCalls(site)) > 0);
 
   const thread = await getJson(agent, `${site.url}/threads/current`);
   expect([thread.status, site.sandbox.hits.count('POST /token')]).toEqual([200, 1]);
@@ -61,6 +61,6 @@ test('R92 1,100 anonymous starts at a slow PAR endpoint hold up no refresh and n
   });
   expect([JSON.parse(session.body).signedIn, site.sandbox.hits.count('POST /token')]).toEqual([true, 2]);
 
-  held.resolve();
+  parRelease.resolve();
   expect([...new Set(await starts)].sort()).toEqual([303, 503]);
 });

@@ -1,4 +1,4 @@
-/** The span of an outbound call: what it learns of the call, and that it ends exactly once. */
+/** The span of an outbound call gets the status or the failure, and ends exactly once. */
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -11,10 +11,10 @@ let server: Server;
 let url: string;
 let respond: RequestListener;
 let traceparents: unknown[];
-let seen: unknown[];
+let events: unknown[];
 let outbound: Outbound;
 beforeEach(async () => {
-  [traceparents, seen] = [[], []];
+  [traceparents, events] = [[], []];
   server = createServer((req, res) => {
     traceparents.push(req.headers.traceparent);
     respond(req, res);
@@ -26,8 +26,8 @@ beforeEach(async () => {
     limits: { concurrency: 1, waiting: 0 },
     beginCall: ({ method }) => ({
       headers: { traceparent: 'trace-1' },
-      responded: (status) => seen.push([method, status]),
-      end: (failure) => seen.push(['ended', failure]),
+      responded: (status) => events.push([method, status]),
+      end: (failure) => events.push(['ended', failure]),
     }),
   });
 });
@@ -39,11 +39,11 @@ afterEach(async () => {
 
 const stream = () => outbound.stream(outbound.target(url), []);
 
-test('a whole response: its status, and no failure', async () => {
+test('a complete response ends its span with its status and no failure', async () => {
   respond = (_req, res) => res.end('{}');
   await outbound.fetch(url, { method: 'POST' }, LIMITS);
   for await (const _ of readableOf((await stream().response).body));
-  expect(seen).toEqual([
+  expect(events).toEqual([
     ['POST', 200],
     ['ended', undefined],
     ['GET', 200],
@@ -52,28 +52,28 @@ test('a whole response: its status, and no failure', async () => {
   expect(traceparents).toEqual(['trace-1', 'trace-1']);
 });
 
-test('a call that is not to be traced has a span, and sends nothing of it', async () => {
+test('an untraced call has a span, but sends no trace context', async () => {
   respond = (_req, res) => res.end('{}');
   await outbound.fetch(url, { untraced: true }, LIMITS);
-  expect([seen.length, traceparents]).toEqual([2, [undefined]]);
+  expect([events.length, traceparents]).toEqual([2, [undefined]]);
 });
 
-test('a reader that needs no more of the body does not make the call a failed one', async () => {
+test('a reader that stops early does not fail the call', async () => {
   respond = (_req, res) => res.write('{');
   const { body } = await stream().response;
   body.destroy(new Error('enough'));
   await expect
-    .poll(() => seen)
+    .poll(() => events)
     .toEqual([
       ['GET', 200],
       ['ended', undefined],
     ]);
 });
 
-test('a body that breaks off, a call that is stopped, and one that finds no room are failures', async () => {
+test('a body that is cut off, a stopped call and a refused call are failures', async () => {
   respond = (_req, res) => res.write('{', () => res.destroy());
   await expect(readableOf((await stream().response).body).toArray()).rejects.toThrow();
-  expect(seen.splice(0)).toEqual([
+  expect(events.splice(0)).toEqual([
     ['GET', 200],
     ['ended', 'UND_ERR_SOCKET'],
   ]);
@@ -81,18 +81,18 @@ test('a body that breaks off, a call that is stopped, and one that finds no room
   respond = () => undefined;
   const waiting = stream();
   await expect(stream().response).rejects.toMatchObject({ reason: 'busy' });
-  waiting.destroy(new Error('the caller has gone'));
-  await expect(waiting.response).rejects.toThrow('the caller has gone');
+  waiting.destroy(new Error('the caller disconnected'));
+  await expect(waiting.response).rejects.toThrow('the caller disconnected');
   await expect
-    .poll(() => seen)
+    .poll(() => events)
     .toEqual([
       ['ended', 'busy'],
       ['ended', 'stopped'],
     ]);
 });
 
-test('a response that is refused: its reason', async () => {
+test('a refused response ends its span with the reason', async () => {
   respond = (_req, res) => res.end('x'.repeat(LIMITS.maxBytes + 1));
   await expect(outbound.fetch(url, {}, LIMITS)).rejects.toMatchObject({ reason: 'too_large' });
-  expect(seen).toEqual([['ended', 'too_large']]);
+  expect(events).toEqual([['ended', 'too_large']]);
 });

@@ -1,4 +1,4 @@
-/* getaddrinfo as glibc has it for a zone whose name servers do not respond: 10 s for names that begin with "dead". */
+/* getaddrinfo of glibc for a zone whose name servers do not respond: names that begin with "dead" take 10 s. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <netdb.h>

@@ -1,4 +1,4 @@
-/** Names whose servers do not respond, in a process as it is shipped: how its calls to other hosts fare meanwhile. */
+/** Calls to other hosts in a shipped process while name servers do not respond. */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -21,7 +21,7 @@ beforeAll(async () => {
     const source = join(import.meta.dirname, 'dead-name.c');
     spawnSync('gcc', ['-shared', '-fPIC', '-o', join(directory, 'dead-name.so'), source, '-ldl']);
   }
-  // Each call needs a new connection, and with it a lookup.
+  // Each call needs a new connection, and so a lookup.
   host = createServer((_req, res) => void res.setHeader('connection', 'close').end('{}'));
   await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve));
   url = `http://alive.localhost:${(host.address() as AddressInfo).port}/`;
@@ -32,7 +32,7 @@ afterAll(() => {
 });
 beforeEach((context) => skipWithout(context, missing));
 
-/** Calls each dead name once in 250 ms, and the live host 33 times beside them. */
+/** Calls each dead name every 250 ms, and the live host 33 times meanwhile. */
 const PROGRAM = `
 import { createAddressPolicy } from './src/shared/outbound/address-policy.ts';
 import { createOutbound } from './src/shared/outbound/outbound.ts';
@@ -42,11 +42,11 @@ const host = new URL(url).hostname;
 const slow = new Set();
 const policy = createAddressPolicy([host, '127.0.0.1', '::1']);
 const threads = Number(process.env.UV_THREADPOOL_SIZE);
-const outbound = createOutbound({ policy, threads, onSlowName: (one) => slow.add(one.host) });
-const words = new Set();
+const outbound = createOutbound({ policy, threads, onSlowName: ({ host }) => slow.add(host) });
+const messages = new Set();
 const call = (to, limit) => outbound.fetch(to, {}, { deadlineMilliseconds: limit, maxBytes: 1000 });
 const callDead = () => {
-  for (const name of dead) call(\`https://\${name}/\`, 15_000).catch(({ message }) => words.add(message.replace(/-\\d+/, '')));
+  for (const name of dead) call(\`https://\${name}/\`, 15_000).catch(({ message }) => messages.add(message.replace(/-\\d+/, '')));
 };
 callDead();
 const ticking = setInterval(callDead, 250);
@@ -60,11 +60,11 @@ for (let index = 0; index < 33; index += 1) {
   await new Promise((resolve) => setTimeout(resolve, 300));
 }
 clearInterval(ticking);
-console.log(JSON.stringify({ good, longest, words: [...words], slow: slow.size }));
+console.log(JSON.stringify({ good, longest, messages: [...messages], slow: slow.size }));
 process.exit(0);
 `;
 
-async function run(names: number): Promise<{ good: number; longest: number; words: string[]; slow: number }> {
+async function run(names: number): Promise<{ good: number; longest: number; messages: string[]; slow: number }> {
   const env = { PATH: process.env.PATH ?? '', LD_PRELOAD: join(directory, 'dead-name.so') };
   const args = ['src/with-node.sh', 'node', '--input-type=module', '-e', PROGRAM, '--', url, String(names)];
   const child = endWithUs(spawn('sh', args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'inherit'] }));
@@ -73,9 +73,9 @@ async function run(names: number): Promise<{ good: number; longest: number; word
   return JSON.parse(out);
 }
 
-test.each([1, 10])('R129 %i names that do not resolve hold up no call to another host', async (names) => {
-  const { good, longest, words, slow } = await run(names);
+test.each([1, 10])('R129 %i names that do not resolve delay no call to another host', async (names) => {
+  const { good, longest, messages, slow } = await run(names);
   expect({ good, slow }).toEqual({ good: 33, slow: names });
   expect(longest).toBeLessThan(2_000);
-  expect(words).toContain('the name dead.example.com was not resolved in time');
+  expect(messages).toContain('the name dead.example.com was not resolved in time');
 });

@@ -1,36 +1,37 @@
-/** The lookups of host names: shared, judged at each use, and never all of the process' threads for slow names. */
+/** Lookups of host names are shared and checked at each use, and slow names never occupy all threads. */
 import type { lookup as systemLookup } from 'node:dns';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
+import { createCheckedLookup } from '../../../src/shared/outbound/checked-lookup.ts';
 import { createHostNames, type HostNames } from '../../../src/shared/outbound/host-names.ts';
-import { judgedLookup } from '../../../src/shared/outbound/judged-lookup.ts';
 import { createOutbound } from '../../../src/shared/outbound/outbound.ts';
 
 type Done = (error: Error | null, addresses?: object[]) => void;
 
-/** The lookups that reached the resolver, and those that it has not responded to. */
-let asked: string[];
+/** The names that reached the resolver. */
+let lookedUp: string[];
+/** The lookups that the resolver has not responded to. */
 let open: Map<string, Done>;
 let slow: { host: string; again?: true | undefined }[];
 let isDead: (name: string) => boolean;
 let names: HostNames;
 const lookup = ((name: string, _options: object, done: Done) => {
-  asked.push(name);
+  lookedUp.push(name);
   if (isDead(name)) open.set(name, done);
   else done(null, [{ address: '93.184.216.34', family: 4 }]);
 }) as unknown as typeof systemLookup;
 
 beforeEach(() => {
   vi.useFakeTimers();
-  [asked, open, slow] = [[], new Map(), []];
+  [lookedUp, open, slow] = [[], new Map(), []];
   isDead = (name) => name.endsWith('dead.example');
-  names = createHostNames({ lookup, onSlow: (one) => void slow.push(one), threads: 16 });
+  names = createHostNames({ lookup, onSlow: (report) => void slow.push(report), threads: 16 });
 });
 afterEach(() => void vi.useRealTimers());
 
-const wordsOf = (name: string) =>
+const addressOrError = (name: string) =>
   names.resolve(name).then(
     (addresses) => addresses[0]?.address,
     (error: Error) => error.message,
@@ -39,7 +40,7 @@ const pass = (seconds: number) => vi.advanceTimersByTimeAsync(seconds * 1000);
 const TOO_LATE = 'The host name was not resolved in time.';
 const REFUSED = 'Too many slow host names are being looked up.';
 
-/** As libuv runs lookups: so many at a time, the others after them. */
+/** Runs at most `count` lookups at a time, like libuv. */
 function onThreads(count: number): typeof systemLookup {
   const waiting: (() => void)[] = [];
   let running = 0;
@@ -57,47 +58,47 @@ function onThreads(count: number): typeof systemLookup {
   }) as unknown as typeof systemLookup;
 }
 
-/** Ends a lookup as the system does, after its own timeout. */
-const giveUp = (name: string) => open.get(name)?.(Object.assign(new Error('no response'), { code: 'EAI_AGAIN' }));
+/** Ends a lookup like the system after its own timeout. */
+const timeOut = (name: string) => open.get(name)?.(Object.assign(new Error('no response'), { code: 'EAI_AGAIN' }));
 
 describe('R129 one name', () => {
-  test('is looked up once at a time, however many calls need it', async () => {
-    const waiting = Array.from({ length: 50 }, () => wordsOf('dead.example'));
+  test('is looked up once at a time for any number of calls', async () => {
+    const waiting = Array.from({ length: 50 }, () => addressOrError('dead.example'));
     await pass(3);
     expect(new Set(await Promise.all(waiting))).toEqual(new Set([TOO_LATE]));
-    expect(asked).toEqual(['dead.example']);
+    expect(lookedUp).toEqual(['dead.example']);
     expect(names.isAwaited('dead.example')).toBe(true);
-    // A later call does not wait for a lookup that has been under way for so long already.
-    const later = wordsOf('dead.example');
+    // A later call does not wait for a lookup that has already run for 3 s.
+    const later = addressOrError('dead.example');
     await pass(0.01);
     expect(await later).toBe(TOO_LATE);
-    expect(asked).toEqual(['dead.example']);
+    expect(lookedUp).toEqual(['dead.example']);
   });
 
-  test('has its addresses shared for 5 s, and a failure for 1 s', async () => {
-    await wordsOf('a.example');
+  test('shares its addresses for 5 s, and a failure for 1 s', async () => {
+    await addressOrError('a.example');
     await pass(4.9);
-    await wordsOf('a.example');
-    expect(asked).toHaveLength(1);
+    await addressOrError('a.example');
+    expect(lookedUp).toHaveLength(1);
     await pass(0.2);
-    await wordsOf('a.example');
-    expect(asked).toHaveLength(2);
-    const failed = wordsOf('dead.example');
-    giveUp('dead.example');
-    expect([await failed, await wordsOf('dead.example')]).toEqual(['no response', 'no response']);
+    await addressOrError('a.example');
+    expect(lookedUp).toHaveLength(2);
+    const failed = addressOrError('dead.example');
+    timeOut('dead.example');
+    expect([await failed, await addressOrError('dead.example')]).toEqual(['no response', 'no response']);
     await pass(1.1);
-    const again = wordsOf('dead.example');
-    giveUp('dead.example');
-    await again;
-    expect(asked).toHaveLength(4);
+    const retried = addressOrError('dead.example');
+    timeOut('dead.example');
+    await retried;
+    expect(lookedUp).toHaveLength(4);
   });
 
-  test('that is slow is reported after a second, in the log once a minute', async () => {
+  test('that is slow is reported after a second, and marked as repeated within a minute', async () => {
     for (const _time of [1, 2, 3]) {
-      const one = wordsOf('dead.example');
+      const slowLookup = addressOrError('dead.example');
       await pass(10);
-      giveUp('dead.example');
-      await one;
+      timeOut('dead.example');
+      await slowLookup;
       await pass(15);
     }
     expect(slow).toEqual([
@@ -106,7 +107,7 @@ describe('R129 one name', () => {
       { host: 'dead.example', again: true },
     ]);
     await pass(30);
-    void wordsOf('dead.example');
+    void addressOrError('dead.example');
     await pass(1);
     expect(slow.at(-1)).toEqual({ host: 'dead.example' });
   });
@@ -115,70 +116,73 @@ describe('R129 one name', () => {
 describe('R129 names that do not resolve', () => {
   const dead = (count: number) => Array.from({ length: count }, (_, index) => `${index}.dead.example`);
 
-  test('leave threads for a new name at once, and for a name that has resolved', async () => {
-    await wordsOf('old.example');
+  test('leave threads for a new name, and for a name that has resolved', async () => {
+    await addressOrError('old.example');
     await pass(6);
-    const waiting = dead(5).map(wordsOf);
+    const waiting = dead(5).map(addressOrError);
     await pass(0);
-    expect(await Promise.all(['new.example', 'old.example'].map(wordsOf))).toEqual(['93.184.216.34', '93.184.216.34']);
+    expect(await Promise.all(['new.example', 'old.example'].map(addressOrError))).toEqual([
+      '93.184.216.34',
+      '93.184.216.34',
+    ]);
     await pass(3);
     expect(new Set(await Promise.all(waiting))).toEqual(new Set([TOO_LATE]));
   });
 
-  test('occupy at most a quarter of the threads once they were slow; the rest is refused at once', async () => {
-    const first = dead(6).map(wordsOf);
+  test('occupy at most a quarter of the threads once they are known to be slow; further ones are refused at once', async () => {
+    const first = dead(6).map(addressOrError);
     await pass(10);
-    for (const name of dead(6)) giveUp(name);
+    for (const name of dead(6)) timeOut(name);
     await Promise.all(first);
     await pass(2);
-    asked = [];
-    const second = dead(6).map(wordsOf);
+    lookedUp = [];
+    const second = dead(6).map(addressOrError);
     await pass(3);
     expect(await Promise.all(second)).toEqual([TOO_LATE, TOO_LATE, REFUSED, REFUSED, REFUSED, REFUSED]);
-    expect(asked).toEqual(['0.dead.example', '1.dead.example']);
+    expect(lookedUp).toEqual(['0.dead.example', '1.dead.example']);
   });
 
-  test('hold up no name that has resolved, however many new ones there are', async () => {
-    await wordsOf('old.example');
+  test('delay no name that has resolved, even if they are many', async () => {
+    await addressOrError('old.example');
     await pass(6);
-    const first = dead(100).map(wordsOf);
+    const first = dead(100).map(addressOrError);
     await pass(0);
-    expect(asked.filter((name) => name.endsWith('dead.example'))).toHaveLength(6);
-    expect(await wordsOf('old.example')).toBe('93.184.216.34');
+    expect(lookedUp.filter((name) => name.endsWith('dead.example'))).toHaveLength(6);
+    expect(await addressOrError('old.example')).toBe('93.184.216.34');
     await pass(3);
     await Promise.all(first);
-    // New names have their turn as lookups end.
-    for (const name of [...open.keys()]) giveUp(name);
+    // Queued names are looked up as lookups end.
+    for (const name of [...open.keys()]) timeOut(name);
     await pass(0);
-    expect(asked.filter((name) => name.endsWith('dead.example')).length).toBeGreaterThan(6);
+    expect(lookedUp.filter((name) => name.endsWith('dead.example')).length).toBeGreaterThan(6);
   });
 
-  test('hold up no other name where all of them have resolved until now', async () => {
+  test('delay no other name if all of them resolved before', async () => {
     isDead = () => false;
-    await Promise.all([...dead(20), 'old.example'].map(wordsOf));
+    await Promise.all([...dead(20), 'old.example'].map(addressOrError));
     isDead = (name) => name.endsWith('dead.example');
     await pass(6);
-    asked = [];
-    const first = dead(20).map(wordsOf);
-    const old = wordsOf('old.example');
+    lookedUp = [];
+    const first = dead(20).map(addressOrError);
+    const old = addressOrError('old.example');
     await pass(0);
-    expect(asked).toEqual(dead(6));
-    expect(await wordsOf('new.example')).toBe('93.184.216.34');
-    // They and the name behind them go on with their last addresses.
+    expect(lookedUp).toEqual(dead(6));
+    expect(await addressOrError('new.example')).toBe('93.184.216.34');
+    // They and the name queued behind them keep their last addresses.
     await pass(1);
     expect(new Set(await Promise.all([...first, old]))).toEqual(new Set(['93.184.216.34']));
-    const again = wordsOf('0.dead.example');
+    const repeated = addressOrError('0.dead.example');
     await pass(0.01);
-    expect([await again, names.isAwaited('0.dead.example')]).toEqual(['93.184.216.34', false]);
-    // Each is slow now: also one that is not looked up keeps its addresses for a minute from its last result.
+    expect([await repeated, names.isAwaited('0.dead.example')]).toEqual(['93.184.216.34', false]);
+    // All are slow now; even a name that is not looked up keeps its addresses for a minute from its last result.
     await pass(9);
-    for (const name of dead(6)) giveUp(name);
+    for (const name of dead(6)) timeOut(name);
     await pass(2);
-    const later = dead(20).map(wordsOf);
+    const later = dead(20).map(addressOrError);
     await pass(0.01);
     expect(new Set(await Promise.all(later))).toEqual(new Set(['93.184.216.34']));
     await pass(43);
-    const late = dead(20).map(wordsOf);
+    const late = dead(20).map(addressOrError);
     await pass(3);
     expect(new Set(await Promise.all(late))).toEqual(new Set([REFUSED, TOO_LATE]));
     expect(names.isAwaited('6.dead.example')).toBe(true);
@@ -186,32 +190,32 @@ describe('R129 names that do not resolve', () => {
 
   test.each([4, 2])('leave a pool of %i threads to a name that has resolved', async (threads) => {
     names = createHostNames({ lookup: onThreads(Math.ceil(threads / 2)), threads });
-    await wordsOf('old.example');
+    await addressOrError('old.example');
     await pass(6);
-    for (const name of dead(2)) void wordsOf(name);
-    const old = wordsOf('old.example');
+    for (const name of dead(2)) void addressOrError(name);
+    const old = addressOrError('old.example');
     await pass(1);
     expect(await old).toBe('93.184.216.34');
   });
 
-  test('count as any others again once they resolve in time', async () => {
-    const first = dead(6).map(wordsOf);
+  test('are no longer limited once they resolve in time', async () => {
+    const first = dead(6).map(addressOrError);
     await pass(10);
-    for (const name of dead(6)) giveUp(name);
+    for (const name of dead(6)) timeOut(name);
     await Promise.all(first);
     isDead = () => false;
     await pass(2);
-    expect(new Set(await Promise.all(dead(6).map(wordsOf)))).toEqual(new Set(['93.184.216.34']));
+    expect(new Set(await Promise.all(dead(6).map(addressOrError)))).toEqual(new Set(['93.184.216.34']));
     await pass(6);
     isDead = (name) => name.endsWith('dead.example');
-    asked = [];
-    for (const name of dead(6)) void wordsOf(name);
+    lookedUp = [];
+    for (const name of dead(6)) void addressOrError(name);
     await pass(0);
-    expect(asked).toHaveLength(6);
+    expect(lookedUp).toHaveLength(6);
   });
 });
 
-test('R79 shared addresses are judged at each use, by the rules of each name', async () => {
+test('R79 shared addresses are checked at each use, by the rules of each name', async () => {
   const internal = ((_name: string, _options: object, done: Done) =>
     done(null, [{ address: '10.0.0.1', family: 4 }])) as unknown as typeof systemLookup;
   let isAllowed = true;
@@ -219,9 +223,11 @@ test('R79 shared addresses are judged at each use, by the rules of each name', a
     ...createAddressPolicy([]),
     checkAddress: () => (isAllowed ? undefined : ('private_address' as const)),
   };
-  const judged = judgedLookup(policy, createHostNames({ lookup: internal }));
+  const checkedLookup = createCheckedLookup(policy, createHostNames({ lookup: internal }));
   const use = () =>
-    new Promise((resolve) => judged('one.example', { all: true }, (error, addresses) => resolve(error ?? addresses)));
+    new Promise((resolve) =>
+      checkedLookup('one.example', { all: true }, (error, addresses) => resolve(error ?? addresses)),
+    );
   expect(await use()).toEqual([{ address: '10.0.0.1', family: 4 }]);
   isAllowed = false;
   expect(await use()).toMatchObject({ rule: 'private_address' });
@@ -232,7 +238,7 @@ describe('R129 a call to a name that does not resolve', () => {
   beforeEach(() => void vi.useRealTimers());
 
   test.each([15_000, 400])(
-    'ends by its deadline of %i ms, and the error names the name',
+    'ends by its deadline of %i ms with an error that contains the name',
     async (deadlineMilliseconds) => {
       const outbound = createOutbound({ policy: createAddressPolicy([]), lookup });
       const startedAt = performance.now();
@@ -248,7 +254,7 @@ describe('R129 a call to a name that does not resolve', () => {
     },
   );
 
-  test('leaves calls to other hosts as they are', async () => {
+  test('does not affect calls to other hosts', async () => {
     const server = createServer((_req, res) => void res.end('{}'));
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
@@ -260,7 +266,7 @@ describe('R129 a call to a name that does not resolve', () => {
     );
     expect((await outbound.fetch(url, {}, LIMITS)).status).toBe(200);
     await stuck;
-    expect(asked).toEqual(['idp.dead.example']);
+    expect(lookedUp).toEqual(['idp.dead.example']);
     await outbound.close();
     server.close();
   });

@@ -1,4 +1,4 @@
-/** A real nginx that closes idle connections and is reloaded, 80 ms away: no call fails, and no POST arrives twice. */
+/** Calls to a real nginx, 80 ms away, that closes idle connections and is reloaded. */
 import { createServer, type Server } from 'node:http';
 import {
   type AddressInfo,
@@ -20,11 +20,11 @@ const DELAY_MS = 40;
 const KEEP_ALIVE_MS = 1_000;
 let nginx: Nginx | undefined;
 let origin: Server;
-let far: TcpServer;
+let relay: TcpServer;
 let url: string;
 let posted: string[];
 
-/** Passes everything on after a while, the end of a connection too. */
+/** Forwards data and the end of a connection after a delay. */
 function delayed(from: Socket, to: Socket): void {
   from.on('data', (chunk) => setTimeout(() => to.write(chunk), DELAY_MS));
   from.on('end', () => setTimeout(() => to.end(), DELAY_MS));
@@ -46,34 +46,34 @@ beforeAll(async () => {
      server { listen 127.0.0.1:${port}; location / { proxy_pass http://127.0.0.1:${(origin.address() as AddressInfo).port}; } }`,
     async () => (await ask(`http://127.0.0.1:${port}/`)).status === 200,
   );
-  far = createTcpServer({ allowHalfOpen: true }, (near) => {
+  relay = createTcpServer({ allowHalfOpen: true }, (client) => {
     const onward = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
-    delayed(near, onward);
-    delayed(onward, near);
+    delayed(client, onward);
+    delayed(onward, client);
   });
-  await new Promise<void>((resolve) => far.listen(0, '127.0.0.1', resolve));
-  url = `http://127.0.0.1:${(far.address() as AddressInfo).port}`;
+  await new Promise<void>((resolve) => relay.listen(0, '127.0.0.1', resolve));
+  url = `http://127.0.0.1:${(relay.address() as AddressInfo).port}`;
 });
 afterAll(async () => {
   await nginx?.stop();
-  far?.close();
+  relay?.close();
   origin?.close();
 });
 beforeEach((context) => skipWithout(context, missingNginx));
 
-test('R130 calls that are timed to the end of an idle connection, and to reloads', async () => {
+test('R130 no call fails and no POST arrives twice while nginx closes idle connections and reloads', async () => {
   const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
   const limits = { deadlineMilliseconds: 15_000, maxBytes: 1_000 };
   const failures: string[] = [];
-  const note = (call: Promise<unknown>) => call.catch(({ message }: Error) => void failures.push(message));
+  const recordFailure = (call: Promise<unknown>) => call.catch(({ message }: Error) => void failures.push(message));
   let sent = 0;
-  /** Calls again and again, at moments around the one at which nginx closes. */
+  /** Calls repeatedly around the time at which nginx closes the connection. */
   const caller = async (index: number) => {
     for (let round = 0; round < 10; round += 1) {
-      await note(outbound.fetch(`${url}/get`, {}, limits));
+      await recordFailure(outbound.fetch(`${url}/get`, {}, limits));
       await sleep(KEEP_ALIVE_MS - DELAY_MS - 60 + ((index * 7 + round * 13) % 120));
       const id = `/post/${sent++}`;
-      await note(
+      await recordFailure(
         round % 2
           ? outbound.fetch(`${url}/get`, {}, limits)
           : outbound.fetch(url + id, { method: 'POST', body: 'a=b' }, limits),

@@ -1,4 +1,4 @@
-/** Real calls to listeners that misbehave; names are resolved by a resolver of the test's own. */
+/** Real calls to listeners that misbehave, with a resolver of the test. */
 import type { lookup as systemLookup } from 'node:dns';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -11,7 +11,7 @@ import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
 
 const MAX_BYTES = 64 * 1024;
-/** No test that judges something else runs into this deadline, however busy the machine is. */
+/** Long enough that no call exceeds the deadline on a busy machine. */
 const LIMITS = { deadlineMilliseconds: 120_000, maxBytes: MAX_BYTES };
 const SOON = { deadlineMilliseconds: 1_500, maxBytes: MAX_BYTES };
 let provider: HostileProvider;
@@ -31,13 +31,13 @@ const jwks = (limits = LIMITS) => outbound.fetch(`${provider.issuer}/jwks`, {}, 
 
 async function reasonOf(call: Promise<unknown>): Promise<string> {
   const error: unknown = await call.then(
-    () => 'answered',
+    () => 'response',
     (thrown: unknown) => thrown,
   );
   return error instanceof OutboundError ? error.reason : String(error);
 }
 
-test('hosts that are called once leave no connection behind, however long they ask to keep it', async () => {
+test('closes the connection to a host that is called once, even if the host requests a longer keep-alive', async () => {
   let open = 0;
   const server = createServer({ keepAliveTimeout: 600_000 }, (_req, res) => {
     res.setHeader('keep-alive', 'timeout=600');
@@ -53,17 +53,17 @@ test('hosts that are called once leave no connection behind, however long they a
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const hosts = Array.from({ length: 100 }, (_, number) => `tenant-${number}.localhost`);
-  const lookup = ((_host: string, _options: object, answer: (...found: unknown[]) => void) =>
-    answer(null, [{ address: '127.0.0.1', family: 4 }])) as unknown as typeof systemLookup;
-  const many = createOutbound({ policy: createAddressPolicy(hosts), lookup });
-  await Promise.all(hosts.map((host) => many.fetch(`http://${host}:${port}/`, {}, LIMITS)));
+  const lookup = ((_host: string, _options: object, done: (...result: unknown[]) => void) =>
+    done(null, [{ address: '127.0.0.1', family: 4 }])) as unknown as typeof systemLookup;
+  const outbound = createOutbound({ policy: createAddressPolicy(hosts), lookup });
+  await Promise.all(hosts.map((host) => outbound.fetch(`http://${host}:${port}/`, {}, LIMITS)));
   expect(open).toBe(hosts.length);
   expect(await until(() => open === 0)).toBeLessThan(30_000);
-  await many.close();
+  await outbound.close();
   server.close();
 });
 
-describe('R28: every answer has a cap in bytes and time', () => {
+describe('R28: every response has a limit in bytes and time', () => {
   const table: [ModeName, string][] = [
     ['jwks-huge', 'too_large'],
     ['jwks-drip', 'timeout'],
@@ -80,13 +80,13 @@ describe('R28: every answer has a cap in bytes and time', () => {
 
   test.each(table)('%s: %s', async (mode, reason) => {
     provider.set(mode);
-    const took = startStopwatch();
+    const elapsed = startStopwatch();
     expect(await reasonOf(jwks(reason === 'timeout' ? SOON : LIMITS))).toBe(reason);
-    expect(took()).toBeLessThan(SOON.deadlineMilliseconds + 1_000);
+    expect(elapsed()).toBeLessThan(SOON.deadlineMilliseconds + 1_000);
     expect(provider.hits).toHaveLength(1);
   });
 
-  test('20 answers of 200 MB at once leave memory as it was', async () => {
+  test('20 concurrent responses of 200 MB do not increase memory', async () => {
     provider.set('jwks-huge');
     const before = process.memoryUsage.rss();
     const reasons = await Promise.all(Array.from({ length: 20 }, () => reasonOf(jwks())));
@@ -94,14 +94,14 @@ describe('R28: every answer has a cap in bytes and time', () => {
     expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(64);
   });
 
-  test('an answer of exactly the cap is read, one byte more is not', async () => {
+  test('reads a response of exactly the limit, and refuses one byte more', async () => {
     const exact = Buffer.byteLength(await (await jwks()).text());
-    const at = (maxBytes: number) => outbound.fetch(`${provider.issuer}/jwks`, {}, { ...LIMITS, maxBytes });
-    expect((await at(exact)).status).toBe(200);
-    expect(await reasonOf(at(exact - 1))).toBe('too_large');
+    const fetchWith = (maxBytes: number) => outbound.fetch(`${provider.issuer}/jwks`, {}, { ...LIMITS, maxBytes });
+    expect((await fetchWith(exact)).status).toBe(200);
+    expect(await reasonOf(fetchWith(exact - 1))).toBe('too_large');
   });
 
-  test('no compression is asked for', async () => {
+  test('requests no compression', async () => {
     await jwks();
     expect(provider.hits[0]?.headers['accept-encoding']).toBe('identity');
   });
@@ -119,18 +119,18 @@ describe('R25: redirects', () => {
 });
 
 describe('R79: addresses', () => {
-  /** Answers the first list at the first look-up, and so on; the last one for ever. */
-  function resolver(...answers: string[][]) {
-    const asked: string[] = [];
+  /** Returns the first list at the first lookup, and so on; the last list from then on. */
+  function resolver(...results: string[][]) {
+    const lookedUp: string[] = [];
     const lookup = (name: string, _options: unknown, done: (error: null, all: object[]) => void) => {
-      const answer = answers[Math.min(asked.length, answers.length - 1)] ?? [];
-      asked.push(name);
-      const all = answer.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+      const addresses = results[Math.min(lookedUp.length, results.length - 1)] ?? [];
+      lookedUp.push(name);
+      const all = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
       done(null, all);
     };
-    return { asked, lookup: lookup as unknown as typeof systemLookup };
+    return { lookedUp, lookup: lookup as unknown as typeof systemLookup };
   }
-  test('the error of a name that resolves to a private address names the host, the rule and the cure', async () => {
+  test('the error for a name that resolves to a private address contains the host, the rule and advice', async () => {
     const calls = createOutbound({ policy: createAddressPolicy([]), lookup: resolver(['10.0.0.1']).lookup });
     const error: unknown = await calls
       .fetch('https://idp.example.com/token?code=1', {}, LIMITS)
@@ -151,32 +151,32 @@ describe('R79: addresses', () => {
   }
 
   test.each([[['10.0.0.1']], [['169.254.169.254']], [['::1']], [['::ffff:10.0.0.1']], [['93.184.216.34', '10.0.0.1']]])(
-    'a name that resolves to %s is refused before anything is opened',
+    'refuses a name that resolves to %s before a connection is opened',
     async (addresses) => {
       expect(await callNamed(resolver(addresses).lookup)).toBe('address');
       expect(provider.hits).toEqual([]);
     },
   );
 
-  test('a name is resolved once: what was judged is what is connected to', async () => {
-    // Allowed at the first look, forbidden at any later one; nothing speaks TLS at the first.
-    const { asked, lookup } = resolver(['127.0.0.1'], ['169.254.169.254']);
+  test('resolves a name once, and connects to the address that was checked', async () => {
+    // The first address is allowed, and its server does not use TLS; all later ones are forbidden.
+    const { lookedUp, lookup } = resolver(['127.0.0.1'], ['169.254.169.254']);
     expect(await callNamed(lookup)).toBe('connection');
-    expect(asked).toEqual(['provider.example.com']);
+    expect(lookedUp).toEqual(['provider.example.com']);
     expect(await callNamed(lookup)).toBe('address');
   });
 
-  test('a URL that breaks the policy as it is written is not even resolved', async () => {
-    const { asked, lookup } = resolver(['93.184.216.34']);
+  test('does not resolve a URL that breaks the policy as it stands', async () => {
+    const { lookedUp, lookup } = resolver(['93.184.216.34']);
     const calls = createOutbound({ policy: createAddressPolicy([]), lookup });
     for (const url of ['http://provider.example.com/', 'https://10.0.0.1/', 'https://u:p@provider.example.com/', 'x']) {
       expect(await reasonOf(calls.fetch(url, {}, LIMITS))).toBe('address');
     }
-    expect(asked).toEqual([]);
+    expect(lookedUp).toEqual([]);
     await calls.close();
   });
 
-  test('an error never repeats the URL, which may hold a code', async () => {
+  test('an error never contains the URL, which may hold a code', async () => {
     const secret = 'canary-code-1234';
     for (const url of [`https://10.0.0.1/?code=${secret}`, `http://127.0.0.1:1/?code=${secret}`]) {
       const error: unknown = await outbound.fetch(url, {}, LIMITS).catch((thrown: unknown) => thrown);

@@ -1,4 +1,4 @@
-/** A provider and a collector of traces whose certificates a private authority signed, with and without CA_FILE. */
+/** A provider and a trace collector whose certificates a private authority signed, with and without CA_FILE. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -71,15 +71,15 @@ const metadata = (issuer: string) => ({
   id_token_signing_alg_values_supported: ['RS256'],
 });
 
-test('the doctor names CA_FILE, and with it reads the metadata of the provider', async () => {
+test('the doctor suggests CA_FILE, and reads the metadata of the provider once it is set', async () => {
   const without = await runCommandProcess(['doctor', '--json'], env);
   expect(without.stdout).toMatch(
     /signed by an unknown authority \(UNABLE_TO_VERIFY_LEAF_SIGNATURE\).*set CA_FILE to a PEM file/,
   );
-  const given = await runCommandProcess(['doctor', '--json'], { ...env, CA_FILE: authority.file });
-  expect(given.stdout).toContain(`"app":"company"`);
-  expect(given.stdout).not.toContain('unknown authority');
-  expect(given.stdout).not.toMatch(/cannot be read/);
+  const withFile = await runCommandProcess(['doctor', '--json'], { ...env, CA_FILE: authority.file });
+  expect(withFile.stdout).toContain(`"app":"company"`);
+  expect(withFile.stdout).not.toContain('unknown authority');
+  expect(withFile.stdout).not.toMatch(/cannot be read/);
 });
 
 test('spans reach a collector whose authority is in CA_FILE', async () => {
@@ -94,7 +94,7 @@ test('spans reach a collector whose authority is in CA_FILE', async () => {
   expect(traces).toContain('application/json');
 });
 
-describe('a wrong file is refused in one sentence', () => {
+describe('an invalid file is refused in one sentence', () => {
   const read = (files: Record<string, string>) => (path: string) => {
     const text = files[path];
     if (text === undefined) throw new Error('no such file');
@@ -108,10 +108,10 @@ describe('a wrong file is refused in one sentence', () => {
     ['an empty one', () => '', /^CA_FILE names a file without a certificate in PEM form/],
     ['a key', () => keyOf('ca.key'), /^CA_FILE names a file without a certificate in PEM form/],
     ['a damaged one', () => pem() + pem().replace(/MII\w/, 'AAAA'), /certificate number 2 cannot be read\.$/],
-  ])('%s', (_what, text, words) => {
+  ])('%s', (_description, text, message) => {
     const content = text();
     const readFile = read(content === undefined ? {} : { 'ca.pem': content });
-    const expected = [expect.stringMatching(words)];
+    const expected = [expect.stringMatching(message)];
     expect(loadConfig({ env: { ...env, CA_FILE: 'ca.pem' }, readFile }).faults).toEqual(expected);
     expect(loadBinServiceSettings({ env: { CA_FILE: 'ca.pem' }, readFile }).faults).toEqual(expected);
   });
@@ -125,12 +125,12 @@ describe('a wrong file is refused in one sentence', () => {
       { REDIS_SENTINELS: 'a', REDIS_SENTINEL_NAME: 'main', REDIS_SENTINEL_USERNAME: 'u', REDIS_URL: '' },
       /^REDIS_SENTINEL_USERNAME needs REDIS_SENTINEL_PASSWORD/,
     ],
-  ])('%j', (wrong, words) => {
+  ])('%j', (settings, message) => {
     const files = { 'own.pem': keyOf('localhost.pem'), 'own.key': keyOf('localhost.key'), 'ca.key': keyOf('ca.key') };
-    const given = { ...env, CONNECTED_APPS_FILE: undefined, REDIS_URL: 'rediss://redis.example.com', ...wrong };
+    const redis = { ...env, CONNECTED_APPS_FILE: undefined, REDIS_URL: 'rediss://redis.example.com', ...settings };
     const sentinelsOnly =
-      'REDIS_SENTINEL_PASSWORD' in wrong || 'REDIS_SENTINELS' in wrong ? { REDIS_URL: undefined } : {};
-    const { faults } = loadConfig({ env: { ...given, ...sentinelsOnly }, readFile: read(files) });
-    expect(faults).toEqual([expect.stringMatching(words)]);
+      'REDIS_SENTINEL_PASSWORD' in settings || 'REDIS_SENTINELS' in settings ? { REDIS_URL: undefined } : {};
+    const { faults } = loadConfig({ env: { ...redis, ...sentinelsOnly }, readFile: read(files) });
+    expect(faults).toEqual([expect.stringMatching(message)]);
   });
 });

@@ -1,4 +1,4 @@
-/** Calls through the operator's proxy: what goes through it, what never does, and what it never hears of. */
+/** Calls through the operator's proxy, and calls that must bypass it or never reach it. */
 import { lookup as systemLookup } from 'node:dns';
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
@@ -14,18 +14,19 @@ import { freePort } from '../../support/ports.ts';
 import { selfSigned } from '../../support/self-signed.ts';
 
 const LIMITS = { deadlineMilliseconds: 120_000, maxBytes: 1_000 };
-const before = getCACertificates('default');
+const defaultAuthorities = getCACertificates('default');
 const certificate = selfSigned('idp.example.com');
 const open: { close(): unknown }[] = [];
 
-/** What the proxy and the provider heard. */
-let asked: { target: string; credentials: string | undefined }[] = [];
-let heard: { url: string; headers: Record<string, unknown> }[] = [];
+/** The requests that the proxy received. */
+let tunnels: { target: string; credentials: string | undefined }[] = [];
+/** The requests that the provider received. */
+let requests: { url: string; headers: Record<string, unknown> }[] = [];
 let provider: string;
 let plain: string;
 let proxyUrl: string;
 
-/** All names lie on this machine, but for one that lies where nobody may go and one that is not known here. */
+/** All names resolve to this machine, except for one with a forbidden address and two that do not resolve. */
 const lookup = ((name: string, options: object, done: (error: Error | null, ...rest: unknown[]) => void) => {
   if (name === 'unknown.example.com' || name === 'proxy.invalid')
     return done(Object.assign(new Error('no such name'), { code: 'ENOTFOUND' }));
@@ -33,25 +34,25 @@ const lookup = ((name: string, options: object, done: (error: Error | null, ...r
 }) as unknown as typeof systemLookup;
 
 beforeAll(async () => {
-  setDefaultCACertificates([...before, certificate.cert]);
+  setDefaultCACertificates([...defaultAuthorities, certificate.cert]);
   const listen = async (server: Server) => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     open.push(server);
     return (server.address() as AddressInfo).port;
   };
-  const answer: RequestListener = (req, res) => {
-    heard.push({ url: req.url ?? '', headers: { ...req.headers } });
-    res.end('{"told":true}');
+  const respond: RequestListener = (req, res) => {
+    requests.push({ url: req.url ?? '', headers: { ...req.headers } });
+    res.end('{}');
   };
-  const providerPort = await listen(createHttpsServer(certificate, answer) as unknown as Server);
+  const providerPort = await listen(createHttpsServer(certificate, respond) as unknown as Server);
   provider = `https://idp.example.com:${providerPort}`;
-  plain = `http://127.0.0.1:${await listen(createHttpServer(answer))}`;
+  plain = `http://127.0.0.1:${await listen(createHttpServer(respond))}`;
   const proxy = createHttpServer((_req, res) => {
-    asked.push({ target: 'not a tunnel', credentials: undefined });
+    tunnels.push({ target: 'not a tunnel', credentials: undefined });
     res.writeHead(500).end();
   });
   proxy.on('connect', (req, socket: Socket) => {
-    asked.push({ target: req.url ?? '', credentials: req.headers['proxy-authorization'] });
+    tunnels.push({ target: req.url ?? '', credentials: req.headers['proxy-authorization'] });
     if (req.url?.startsWith('refused.')) return socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
     const onward = connect(providerPort, '127.0.0.1', () => {
       socket.write('HTTP/1.1 200 Connection Established\r\n\r\n');
@@ -63,12 +64,12 @@ beforeAll(async () => {
   proxyUrl = `http://operator:open%20sesame@127.0.0.1:${await listen(proxy)}`;
 });
 afterAll(() => {
-  setDefaultCACertificates(before);
-  for (const one of open) one.close();
+  setDefaultCACertificates(defaultAuthorities);
+  for (const server of open) server.close();
 });
 beforeEach(() => {
-  asked = [];
-  heard = [];
+  tunnels = [];
+  requests = [];
 });
 
 async function through<T>(
@@ -87,50 +88,50 @@ async function through<T>(
 
 const post = (url: string) => (outbound: Outbound) =>
   outbound.fetch(url, { method: 'POST', headers: { authorization: 'Basic c2VjcmV0' }, body: 'code' }, LIMITS).then(
-    (answer) => `status ${answer.status}`,
+    ({ status }) => `status ${status}`,
     (error: unknown) => (error instanceof OutboundError ? error.reason : String(error)),
   );
 
 describe('HTTPS_PROXY', () => {
-  test('is asked for a tunnel, with its own credentials, and sees nothing of what goes through', async () => {
+  test('opens a tunnel with its own credentials, and receives none of the headers inside it', async () => {
     expect(await through('', post(`${provider}/token`))).toBe('status 200');
     const credentials = `Basic ${Buffer.from('operator:open sesame').toString('base64')}`;
-    expect(asked).toEqual([{ target: new URL(provider).host, credentials }]);
-    expect(heard).toHaveLength(1);
-    expect(heard[0]?.headers).toMatchObject({ authorization: 'Basic c2VjcmV0', host: new URL(provider).host });
-    expect(Object.keys(heard[0]?.headers ?? {}).filter((name) => name.startsWith('proxy-'))).toEqual([]);
+    expect(tunnels).toEqual([{ target: new URL(provider).host, credentials }]);
+    expect(requests).toHaveLength(1);
+    expect(requests[0]?.headers).toMatchObject({ authorization: 'Basic c2VjcmV0', host: new URL(provider).host });
+    expect(Object.keys(requests[0]?.headers ?? {}).filter((name) => name.startsWith('proxy-'))).toEqual([]);
   });
 
-  test('carries streamed answers too', async () => {
+  test('carries streamed responses, too', async () => {
     const text = await through('', async (outbound) => {
       const { body, statusCode } = await outbound.stream(outbound.target(`${provider}/threads`), []).response;
       body.destroy(new Error('seen enough'));
       return statusCode;
     });
     expect(text).toBe(200);
-    expect(asked).toHaveLength(1);
+    expect(tunnels).toHaveLength(1);
   });
 
-  test.each(['idp.example.com', 'other.example, example.com', '*'])('is passed by for NO_PROXY %s', async (bypass) => {
+  test.each(['idp.example.com', 'other.example, example.com', '*'])('is bypassed for NO_PROXY %s', async (bypass) => {
     expect(await through(bypass, post(`${provider}/token`))).toBe('status 200');
-    expect(asked).toEqual([]);
+    expect(tunnels).toEqual([]);
   });
 
-  test('never carries plain http, which goes to loopback hosts alone', async () => {
+  test('never carries plain http, which is only for loopback hosts', async () => {
     expect(await through('', post(`${plain}/token`))).toBe('status 200');
-    expect(asked).toEqual([]);
+    expect(tunnels).toEqual([]);
   });
 
-  test('R79 never hears of a host that may not be called, by address or by name', async () => {
+  test('R79 receives no request for a forbidden host, by address or by name', async () => {
     const { port } = new URL(provider);
     expect(await through('', post(`https://rebound.example.com:${port}/token`))).toBe('address');
     expect(await through('', post('https://169.254.169.254/token'))).toBe('address');
     expect(await through('', post('https://10.0.0.1/token'))).toBe('address');
     expect(await through('*', post(`https://rebound.example.com:${port}/token`))).toBe('address');
-    expect(asked).toEqual([]);
+    expect(tunnels).toEqual([]);
   });
 
-  test('as a setting is the way that the shipped Gatehouse takes to a provider', async () => {
+  test('is used by the shipped Gatehouse for calls to a provider', async () => {
     const app = {
       ...{
         id: 'platform',
@@ -154,14 +155,14 @@ describe('HTTPS_PROXY', () => {
     } finally {
       await site.close();
     }
-    expect(asked[0]?.target).toBe('refused.example.com:443');
+    expect(tunnels[0]?.target).toBe('refused.example.com:443');
     expect(site.logs().join()).not.toContain('sesame');
   });
 
-  test('R79 never hears of a name that cannot be resolved here, since nothing could judge where it leads', async () => {
+  test('R79 receives no request for a name that cannot be resolved here, since its address cannot be checked', async () => {
     const { port } = new URL(provider);
     expect(await through('', post(`https://unknown.example.com:${port}/token`))).toBe('connection');
-    expect(asked).toEqual([]);
+    expect(tunnels).toEqual([]);
     const adviceWith = async (proxy: OutboundProxy | undefined) => {
       const outbound = createOutbound({ policy: createAddressPolicy([]), lookup, proxy });
       const failure = await outbound.fetch('https://unknown.example.com/', {}, LIMITS).catch((error) => error);
@@ -173,26 +174,26 @@ describe('HTTPS_PROXY', () => {
     expect(await adviceWith(undefined)).not.toContain('HTTPS_PROXY');
   });
 
-  test('resolves a name that is known to it alone where INTERNAL_HOSTS names that', async () => {
+  test('resolves a name that only the proxy knows, if INTERNAL_HOSTS contains it', async () => {
     const { port } = new URL(provider);
     const url = `https://unknown.example.com:${port}/token`;
-    // The certificate is for another name: the tunnel was made.
+    // The certificate is for another name, which shows that the tunnel was opened.
     expect(await through('', post(url), ['127.0.0.1', 'unknown.example.com'])).toBe('connection');
-    expect(asked).toMatchObject([{ target: `unknown.example.com:${port}` }]);
-    expect(heard).toEqual([]);
+    expect(tunnels).toMatchObject([{ target: `unknown.example.com:${port}` }]);
+    expect(requests).toEqual([]);
   });
 
   test.each([
     ['refuses the host', () => proxyUrl, 'UND_ERR_ABORTED'],
     ['does not run', async () => `http://127.0.0.1:${await freePort()}`, 'ECONNREFUSED'],
     ['has an unknown name', () => 'http://proxy.invalid:3128', '(ENOTFOUND|EAI_AGAIN)'],
-  ])('that %s is named as the cause, in place of the host', async (_name, urlOf, code) => {
+  ])('that %s is reported as the cause, instead of the host', async (_name, urlOf, code) => {
     const proxy = { url: await urlOf(), bypass: '' };
     const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']), lookup, proxy });
     const failure = await outbound.fetch('https://refused.example.com/token', {}, LIMITS).catch((error) => error);
     await outbound.close();
-    const words = `^the proxy in HTTPS_PROXY opened no connection to refused\\.example\\.com:443 \\(${code}\\)$`;
-    expect(failure).toMatchObject({ reason: 'connection', message: expect.stringMatching(words) });
+    const message = `^the proxy in HTTPS_PROXY did not open a connection to refused\\.example\\.com:443 \\(${code}\\)$`;
+    expect(failure).toMatchObject({ reason: 'connection', message: expect.stringMatching(message) });
     expect(failure.advice).toContain('HTTPS_PROXY');
   });
 });

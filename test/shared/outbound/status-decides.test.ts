@@ -1,4 +1,4 @@
-/** R133: where the status of a response decides, its body cannot turn it into a failure. Real responses of servers that misbehave. */
+/** R133: if the status of a response decides, its body cannot turn it into a failure; real servers that misbehave. */
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,22 +15,22 @@ import { type CapturedResponse, captureResponse } from '../../../src/shared/prov
 import { until } from '../../support/until.ts';
 
 const LIMITS = { deadlineMilliseconds: 500, maxBytes: 1_000 };
-const PATIENT = { deadlineMilliseconds: 120_000 };
-const WORDS = 'begins with these words. ';
+const LONG_DEADLINE = { deadlineMilliseconds: 120_000 };
+const TEXT = 'begins with this text. ';
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 
-/** Bodies that no limit of `LIMITS` lets through, under `KINDS`, and others. */
+/** Bodies by name; those of `KINDS` exceed `LIMITS`. */
 const BODIES: Record<string, (res: ServerResponse) => void> = {
-  'of 100 KB': (res) => res.end(WORDS.repeat(4_000)),
-  'that a CDN has compressed': (res) => res.setHeader('content-encoding', 'gzip').end(gzipSync(WORDS)),
-  'that never ends': (res) => res.write(WORDS),
-  'that comes byte by byte': (res) => {
-    res.write(WORDS);
+  'of 100 KB': (res) => res.end(TEXT.repeat(4_000)),
+  'that a CDN has compressed': (res) => res.setHeader('content-encoding', 'gzip').end(gzipSync(TEXT)),
+  'that never ends': (res) => res.write(TEXT),
+  'that arrives byte by byte': (res) => {
+    res.write(TEXT);
     const timer = setInterval(() => res.write('.'), 100);
     res.once('close', () => clearInterval(timer));
   },
-  'that breaks off': (res) => res.write(WORDS, () => res.destroy()),
-  'that is announced and not sent': (res) => res.setHeader('content-length', '100').flushHeaders(),
+  'that is cut off': (res) => res.write(TEXT, () => res.destroy()),
+  'that is announced but not sent': (res) => res.setHeader('content-length', '100').flushHeaders(),
 };
 const KINDS = Object.keys(BODIES);
 Object.assign(BODIES, {
@@ -79,28 +79,28 @@ const deliverTo = (target: string) => {
   return createDelivery({ webhooks, outbound, clock: Date.now })(message, { manual: false });
 };
 
-test('R133 a body is kept as far as it came, and never turns the status into a failure, where the status decides', async () => {
-  const responses = await Promise.all(KINDS.map((kind) => fetch(200, kind, { ...PATIENT, statusDecides: true })));
+test('R133 a partial body is kept, and does not turn the status into a failure if the status decides', async () => {
+  const responses = await Promise.all(KINDS.map((kind) => fetch(200, kind, { ...LONG_DEADLINE, statusDecides: true })));
   for (const response of responses) {
     expect(response.status).toBe(200);
-    expect(await response.text()).toMatch(/^(?:$|begins with these words)/);
+    expect(await response.text()).toMatch(/^(?:$|begins with this text)/);
   }
   expect(ended.map(({ outcome }) => outcome)).toEqual(KINDS.map(() => '2xx'));
 });
 
-test('R133 a body hides no status that is no success', async () => {
+test('R133 an invalid body does not hide an error status', async () => {
   const statuses = [302, 401, 404, 429, 503];
   const responses = await Promise.all(statuses.flatMap((status) => KINDS.map((kind) => fetch(status, kind, {}))));
   expect(responses.map(({ status }) => status)).toEqual(statuses.flatMap((status) => KINDS.map(() => status)));
-  // What is left of it is known as a part.
+  // Each body is marked as partial.
   expect(responses.filter(isWhole)).toEqual([]);
 });
 
-test.each(['empty', 'of 1,000 bytes'])('R133 a body that is %s is whole', async (kind) => {
+test.each(['empty', 'of 1,000 bytes'])('R133 a body that is %s is complete', async (kind) => {
   expect(isWhole(await fetch(403, kind, {}))).toBe(true);
 });
 
-test('R133 a refresh that is refused with an error page is not refused by the provider, whatever came of the page', async () => {
+test('R133 a refresh that receives an error page does not count as refused by the provider', async () => {
   const outcomes = [403, 404].flatMap((status) =>
     [...KINDS, 'empty'].map(async (kind) => {
       const captured: CapturedResponse = {};
@@ -112,7 +112,7 @@ test('R133 a refresh that is refused with an error page is not refused by the pr
   expect(await Promise.all(outcomes)).toEqual([...expected, ...expected]);
 });
 
-test('R28 a success, or a 400, whose body decides fails with it', async () => {
+test('R28 a success or a 400 fails with its body', async () => {
   const calls = [200, 400].flatMap((status) => KINDS.map((kind) => fetch(status, kind, {})));
   for (const result of await Promise.allSettled(calls))
     expect(result).toMatchObject({ status: 'rejected', reason: expect.any(OutboundError) });
@@ -127,7 +127,7 @@ test('R133 a message is delivered by its status', async () => {
   expect(failed).toEqual(KINDS.map(() => expect.objectContaining({ answer: '500', isDelivered: false })));
 });
 
-test('R133 no connection and no place at the host stays taken by a body that is not read to its end', async () => {
+test('R133 a body that is not read to its end releases its connection and its slot', async () => {
   await until(() => open <= 1 && outbound.load().running === 0);
 });
 
@@ -140,6 +140,6 @@ test.each([
   ],
   ['a server that closes the connection', () => url, /^127\.0\.0\.1:\d+ closed the connection before/],
   ['a server without TLS', () => url.replace('http:', 'https:'), /^127\.0\.0\.1:\d+ did not respond with TLS/],
-])('R133 the attempt to deliver to %s says so, with the host', async (_name, address, answer) => {
-  expect(await deliverTo(address())).toEqual({ answer: expect.stringMatching(answer) });
+])('R133 a failed delivery to %s reports the cause with the host', async (_name, address, cause) => {
+  expect(await deliverTo(address())).toEqual({ answer: expect.stringMatching(cause) });
 });

@@ -1,4 +1,4 @@
-/** TLS to listeners with certificates that are good, somebody else's, or nobody's. */
+/** TLS to listeners with valid, expired, wrong and untrusted certificates. */
 import { lookup as systemLookup } from 'node:dns';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -15,46 +15,46 @@ const certificates = {
   unknown: selfSigned('idp.example.com'),
 };
 const servers: Server[] = [];
-const heard: string[] = [];
+const requests: string[] = [];
 let outbound: Outbound;
-const before = getCACertificates('default');
+const defaultAuthorities = getCACertificates('default');
 
 beforeAll(async () => {
-  setDefaultCACertificates([...before, certificates.trusted.cert, certificates.expired.cert]);
+  setDefaultCACertificates([...defaultAuthorities, certificates.trusted.cert, certificates.expired.cert]);
   const lookup = ((_name: string, options: object, done: never) =>
     systemLookup('127.0.0.1', options, done)) as unknown as typeof systemLookup;
   outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']), lookup });
 });
 afterAll(async () => {
-  setDefaultCACertificates(before);
+  setDefaultCACertificates(defaultAuthorities);
   await outbound.close();
   await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
 });
 
-const told = ({ reason, message, advice }: OutboundError) => `${reason}: ${message}. ${advice}`;
+const toText = ({ reason, message, advice }: OutboundError) => `${reason}: ${message}. ${advice}`;
 
 async function call(host: string, certificate: { key: string; cert: string }): Promise<string> {
   const server = createServer(certificate, (req, res) => {
-    heard.push(req.url ?? '');
+    requests.push(req.url ?? '');
     res.end('{}');
   });
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `https://${host}:${(server.address() as AddressInfo).port}/token`;
   return outbound.fetch(url, { method: 'POST', body: 'secret' }, LIMITS).then(
-    (answer) => `status ${answer.status}`,
-    (error: unknown) => (error instanceof OutboundError ? told(error) : String(error)),
+    ({ status }) => `status ${status}`,
+    (error: unknown) => (error instanceof OutboundError ? toText(error) : String(error)),
   );
 }
 
 describe('R29: TLS is verified', () => {
-  test('a certificate for the right name from somebody trusted is taken', async () => {
+  test('accepts a certificate for the right name from a trusted authority', async () => {
     expect(await call('idp.example.com', certificates.trusted)).toBe('status 200');
-    expect(heard).toHaveLength(1);
+    expect(requests).toHaveLength(1);
   });
 
-  test('a self-signed one is refused, and so is one for another host: nothing is sent', async () => {
-    heard.length = 0;
+  test('refuses self-signed and expired certificates and those for another host, and sends nothing', async () => {
+    requests.length = 0;
     expect(await call('idp.example.com', certificates.unknown)).toMatch(
       /^connection: the certificate of idp\.example\.com:\d+ is signed by an unknown authority \(DEPTH_ZERO\w+\).*CA_FILE/,
     );
@@ -62,10 +62,10 @@ describe('R29: TLS is verified', () => {
     expect(await call('another.example.com', certificates.trusted)).toMatch(otherName);
     expect(await call('127.0.0.1', certificates.trusted)).toMatch(otherName);
     expect(await call('idp.example.com', certificates.expired)).toMatch(/has expired \(CERT_HAS_EXPIRED\)/);
-    expect(heard).toEqual([]);
+    expect(requests).toEqual([]);
   });
 
-  test('plain http is refused for anything but a loopback host that is named', async () => {
+  test('refuses plain http, except for loopback hosts in INTERNAL_HOSTS', async () => {
     for (const url of ['http://idp.example.com/', 'http://8.8.8.8/', 'http://[::1]/', 'http://localhost/']) {
       expect(() => outbound.assertAllowed(url)).toThrow(OutboundError);
     }

@@ -1,4 +1,4 @@
-/** R107 with undici's real pool: requests that it would refuse cost no connection, so the host stays usable for others. */
+/** R107 with undici's real pool: a request that it would refuse uses up no connection, and the host stays usable. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createAddressPolicy } from '../../../src/shared/outbound/address-policy.ts';
 import { createOutbound, type Outbound, OutboundError } from '../../../src/shared/outbound/outbound.ts';
@@ -21,11 +21,11 @@ afterAll(async () => {
 
 const stream = (headers: string[]) => outbound.stream(outbound.target(`${provider.issuer}/jwks`), headers).response;
 const fetch = (headers: Record<string, string>) => outbound.fetch(`${provider.issuer}/jwks`, { headers }, LIMITS);
-const refused = (error: unknown) => error;
+const toError = (error: unknown) => error;
 
 async function expectUsable(): Promise<void> {
   const response = await stream(['accept', 'application/json']);
-  response.body.destroy(new Error('The status says all.'));
+  response.body.destroy(new Error('The status is enough.'));
   expect([response.statusCode, (await fetch({})).status]).toEqual([200, 200]);
   expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
 }
@@ -33,23 +33,23 @@ async function expectUsable(): Promise<void> {
 test('R107 1,000 streamed requests with a header that cannot be sent leave the host usable', async () => {
   for (let index = 0; index < REQUESTS; index += 1) {
     const value = `Bearer ${UNSENDABLE[index % UNSENDABLE.length]}`;
-    expect(await stream(['authorization', value]).catch(refused)).toMatchObject({ code: 'ERR_INVALID_CHAR' });
+    expect(await stream(['authorization', value]).catch(toError)).toMatchObject({ code: 'ERR_INVALID_CHAR' });
   }
   expect(provider.hits).toEqual([]);
   await expectUsable();
 });
 
-test('R107 1,000 whole requests with a header that cannot be sent leave the host usable', async () => {
+test('R107 1,000 buffered requests with a header that cannot be sent leave the host usable', async () => {
   provider.reset();
   for (let index = 0; index < REQUESTS; index += 1) {
     const value = `Bearer ${UNSENDABLE[index % UNSENDABLE.length]}`;
-    expect(await fetch({ authorization: value }).catch(refused)).toBeInstanceOf(OutboundError);
+    expect(await fetch({ authorization: value }).catch(toError)).toBeInstanceOf(OutboundError);
   }
   expect(provider.hits).toEqual([]);
   await expectUsable();
 });
 
-test('R107 a header name that cannot be sent is refused like its value', async () => {
-  expect(await stream(['acc€pt', 'x']).catch(refused)).toMatchObject({ code: 'ERR_INVALID_HTTP_TOKEN' });
+test('R107 refuses a header name that cannot be sent', async () => {
+  expect(await stream(['acc€pt', 'x']).catch(toError)).toMatchObject({ code: 'ERR_INVALID_HTTP_TOKEN' });
   await expectUsable();
 });

@@ -141,7 +141,7 @@ describe('somebody who has never seen it', () => {
     ['nothing', '', 'Enter the issuer'],
     ['a slash too many', '/', 'names another issuer'],
     ['a page that is no provider', '/nothing', 'no description of a provider'],
-    ['a private address', 'https://10.0.0.1', 'private one'],
+    ['a private address', 'https://10.0.0.1', 'address is private'],
   ])('is told what is wrong with an issuer: %s', async (_name, given, words) => {
     const issuer = given.startsWith('/') ? site.sandbox.issuer + given : given;
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer });

@@ -1,4 +1,4 @@
-/** Checks host names by the addresses that they resolve to at the time of the call. */
+/** Checks a host name by the addresses that it resolves to at the time of the call. */
 import type { LookupAddress } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import type { AddressPolicy, AddressRule } from './address-policy.ts';
@@ -13,56 +13,56 @@ export class RefusedAddress extends Error {
 }
 
 /**
- * Returns the error where a host must not be called: one of its addresses breaks a rule, or its name cannot be resolved
+ * Returns an error if the host must not be called: one of its addresses breaks a rule, or its name cannot be resolved
  * here and is not in `INTERNAL_HOSTS`.
  */
-export async function examineName(
+export async function checkHostname(
   policy: AddressPolicy,
   names: HostNames,
   hostname: string,
 ): Promise<Error | undefined> {
-  // `checkUrl` has checked an address as it is written.
+  // `checkUrl` has checked literal addresses.
   if (isIP(hostname.replace(/^\[|\]$/g, ''))) return undefined;
   try {
-    return refusalOf(policy, hostname, await names.resolve(hostname));
+    return findRefusal(policy, hostname, await names.resolve(hostname));
   } catch (error) {
     return policy.isNamed(hostname) ? undefined : (error as Error);
   }
 }
 
 /**
- * Judges the addresses at each use, also those that several calls share, and connects to no others, so that an address
- * cannot change between check and connection (DNS rebinding).
+ * Checks addresses at each use, even if several calls share them. The connection goes to one of the checked addresses,
+ * which prevents DNS rebinding.
  */
-export function judgedLookup(policy: AddressPolicy, names: HostNames): LookupFunction {
-  return lookupOf(names, (hostname, addresses) => refusalOf(policy, hostname, addresses));
+export function createCheckedLookup(policy: AddressPolicy, names: HostNames): LookupFunction {
+  return createLookup(names, (hostname, addresses) => findRefusal(policy, hostname, addresses));
 }
 
 /** For the operator's own proxy, whose address no rule restricts. */
-export function unjudgedLookup(names: HostNames): LookupFunction {
-  return lookupOf(names, () => undefined);
+export function createUncheckedLookup(names: HostNames): LookupFunction {
+  return createLookup(names, () => undefined);
 }
 
-function lookupOf(
+function createLookup(
   names: HostNames,
-  judge: (hostname: string, addresses: readonly LookupAddress[]) => Error | undefined,
+  check: (hostname: string, addresses: readonly LookupAddress[]) => Error | undefined,
 ): LookupFunction {
   return (hostname, options, callback) => {
-    const done = (error: Error | undefined, addresses: readonly LookupAddress[] = []) => {
-      const refusal = error ?? judge(hostname, addresses);
+    const respond = (error: Error | undefined, addresses: readonly LookupAddress[] = []) => {
+      const refusal = error ?? check(hostname, addresses);
       if (refusal) return callback(refusal, '', 0);
       if (options.all) return callback(null, [...addresses]);
       const [first] = addresses;
       return callback(null, first?.address ?? '', first?.family ?? 0);
     };
     names.resolve(hostname, options).then(
-      (addresses) => done(undefined, addresses),
-      (error: Error) => done(error),
+      (addresses) => respond(undefined, addresses),
+      (error: Error) => respond(error),
     );
   };
 }
 
-function refusalOf(policy: AddressPolicy, hostname: string, addresses: readonly LookupAddress[]) {
+function findRefusal(policy: AddressPolicy, hostname: string, addresses: readonly LookupAddress[]) {
   for (const { address } of addresses) {
     const rule = policy.checkAddress(hostname, address);
     if (rule) return new RefusedAddress(rule);
