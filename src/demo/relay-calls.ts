@@ -104,7 +104,7 @@ function planCalls(
     const subject = userId === undefined ? { serviceAccount } : { userId };
     const isDown = hour + HOUR_MS > outage.from && hour < outage.to;
     const note = (result: UseResult, count: number) => {
-      const about = { token, route: 'threads:read', app: apps.platform.id, address, ...subject } as const;
+      const about = { token, scope: 'threads:read', app: apps.platform.id, address, ...subject } as const;
       for (let call = 0; call < count; call += 1)
         modules.relayUses.note({ ...about, result, requestId: random.hex(32) });
     };

@@ -181,7 +181,7 @@ test('an administrator reads and changes everything by the API', async () => {
   await call('GET', `/relay-tokens/${tokenId}/timeline`);
   await call('PUT', `/relay-tokens/${tokenId}`, { ...policy, version: tokenVersion });
   await call('POST', `/relay-tokens/${tokenId}/rotate`, { overlapSeconds: 0 });
-  await call('POST', '/policy/explain', { relayToken: tokenId, route: 'bin:read', address: '127.0.0.1' });
+  await call('POST', '/policy/explain', { relayToken: tokenId, scope: 'bin:read', address: '127.0.0.1' });
   await call('DELETE', `/relay-tokens/${tokenId}`);
 
   const account = await call('POST', '/service-accounts', { name: 'Nightly', app: 'platform', apiToken });

@@ -24,7 +24,7 @@ const KEY_SET: Operation = {
 };
 
 export interface AssertionRoutes {
-  /** Behind a guard that requires a user. */
+  /** Must run behind a guard that requires a user. */
   verify: RequestHandler;
   keySet: RequestHandler;
 }
@@ -36,7 +36,7 @@ export function assertionRoutes(parts: { ownKeys: OwnKeys; assertions: UserAsser
       const audience = queryField(req, 'audience');
       if (audience !== undefined && !audienceSchema.safeParse(audience).success) {
         throw new AppError('invalid_request', {
-          detail: 'Give as audience the id of the relay token, or the URL of the service.',
+          detail: 'Send the id of the relay token, or the URL of the service, as audience.',
         });
       }
       res.set('Gatehouse-User-Assertion', await assertions.issue(sessionOf(req).user.id, audience));

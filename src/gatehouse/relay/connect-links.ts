@@ -15,8 +15,12 @@ import { callerOf, USER_ASSERTION } from './routes.ts';
 const body = z.strictObject({
   user: z.string().regex(SUBJECT_ID).optional().describe('a user id: for a relay token with assertUser'),
   app: z.string().max(40).describe('id of a connected app'),
-  scopes: z.array(z.string().max(200)).min(1).max(200).optional().describe('of the app; all of them where left out'),
-  returnUrl: z.string().max(2_000).optional().describe('one of the return URLs of the app; otherwise its page here'),
+  scopes: z.array(z.string().max(200)).min(1).max(200).optional().describe('scopes of the app; all of them by default'),
+  returnUrl: z
+    .string()
+    .max(2_000)
+    .optional()
+    .describe('one of the return URLs of the app; by default its page in Gatehouse'),
 });
 
 const response = z.object({
@@ -28,10 +32,10 @@ const response = z.object({
 export function relayConnectLinks(parts: {
   gate: RelayGate;
   apps: Pick<CurrentApps, 'find'>;
-  /** Whether the app is still there, and as it was. */
+  /** Whether the app still exists and has not changed. */
   isRegistered: (app: ConnectedApp) => Promise<boolean>;
   links: ConnectLinks;
-  /** The conditions of the user. */
+  /** Makes the write require that the user may have a link, and was not signed out after the given time. */
   conditionsFor: UserStore['conditionsForImport'];
   audit: Pick<Audit, 'note'>;
   clock: () => number;
@@ -45,23 +49,24 @@ export function relayConnectLinks(parts: {
       response,
       status: 201,
     },
-    async ({ req, body: wanted }) => {
+    async ({ req, body: request }) => {
       const startedAt = clock();
       const caller = callerOf(req);
       const scope = 'connect_links:create';
-      const named = await gate.readUser(req, caller, wanted.user, scope);
-      if (!named) throw new AppError('invalid_request', { detail: 'Name the user, or send Gatehouse-User-Assertion.' });
-      const authorized = async () => {
-        const access = { scope, app: wanted.app, subject: await gate.loadSubject(named) } as const;
+      const namedUser = await gate.readUser(req, caller, request.user, scope);
+      if (!namedUser)
+        throw new AppError('invalid_request', { detail: 'Name the user, or send Gatehouse-User-Assertion.' });
+      const authorize = async () => {
+        const access = { scope, app: request.app, subject: await gate.loadSubject(namedUser) } as const;
         gate.authorize(caller, access);
         return access;
       };
-      const access = await authorized();
+      const access = await authorize();
       const { subject } = access;
-      const app = apps.find(wanted.app);
+      const app = apps.find(request.app);
       if (!app) throw unknownApp();
-      const scopes = scopesOf(app, wanted.scopes);
-      const { returnUrl } = wanted;
+      const scopes = scopesOf(app, request.scopes);
+      const { returnUrl } = request;
       if (returnUrl !== undefined && !app.returnUrls.includes(returnUrl)) {
         throw new AppError('invalid_request', { detail: 'Give one of the return URLs of the app as "returnUrl".' });
       }
@@ -71,12 +76,12 @@ export function relayConnectLinks(parts: {
         conditionsFor(subject.id, startedAt),
       );
       if (!created) {
-        // Says why, where the policy does.
-        await authorized();
+        // Gives the reason if the policy now refuses the call.
+        await authorize();
         throw new AppError('not_allowed', { detail: USER_CHANGED });
       }
       const { link, url } = created;
-      // To delete the app revokes the links listed by then; this one may have been created later.
+      // Deleting the app revokes the links that exist at that moment. This one may have been created afterwards.
       if (!(await isRegistered(app))) {
         await links.revoke(link.id);
         throw unknownApp();
@@ -97,14 +102,14 @@ export function relayConnectLinks(parts: {
 }
 
 const USER_CHANGED =
-  'The user was disabled, deleted or signed out everywhere meanwhile. Create another link if the user still needs it.';
+  'The user was disabled, deleted or signed out everywhere in the meantime. Create another link if the user still needs it.';
 
 const unknownApp = () => new AppError('not_found', { detail: 'There is no connected app with this id.' });
 
-/** `openid` always, where it is registered. */
-function scopesOf({ scopes }: ConnectedApp, wanted: readonly string[] = scopes): string[] {
-  if (!wanted.every((scope) => scopes.includes(scope))) {
+/** The requested scopes, with `openid` added if it is registered. */
+function scopesOf({ scopes }: ConnectedApp, requested: readonly string[] = scopes): string[] {
+  if (!requested.every((scope) => scopes.includes(scope))) {
     throw new AppError('invalid_request', { detail: 'Choose among the scopes that are registered for this app.' });
   }
-  return scopes.filter((scope) => scope === 'openid' || wanted.includes(scope));
+  return scopes.filter((scope) => scope === 'openid' || requested.includes(scope));
 }

@@ -1,4 +1,4 @@
-/** Serves `GET /relay/connections`: the state of the connections that a relay token may see, and no token. */
+/** Serves `GET /relay/connections`: the state, without tokens, of the connections that a relay token may see. */
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import { listOf, pageQuery } from '../../shared/http/list-schema.ts';
@@ -19,7 +19,7 @@ const query = pageQuery.extend({
     .string()
     .max(40)
     .optional()
-    .describe('id of a connected app; may be left out with a user, or where the relay token names one app'),
+    .describe('id of a connected app; may be left out with a user, or if the relay token names one app'),
 });
 
 const connectionOfUser = z.object({
@@ -73,15 +73,15 @@ export function relayConnections(parts: {
       headers: USER_ASSERTION,
       response: listOf(connectionOfUser),
     },
-    async ({ req, query: asked }) => {
+    async ({ req, query: request }) => {
       const caller = callerOf(req);
       const scope = 'connections:read';
-      const named = await gate.readUser(req, caller, asked.user, scope);
+      const namedUser = await gate.readUser(req, caller, request.user, scope);
       const [onlyApp, ...others] = caller.token.apps;
-      const app = asked.app ?? (named || others.length > 0 ? undefined : onlyApp);
-      if (!named && app === undefined)
+      const app = request.app ?? (namedUser || others.length > 0 ? undefined : onlyApp);
+      if (!namedUser && app === undefined)
         throw new AppError('invalid_request', { detail: 'Name a user, an app, or both.' });
-      const subject = named && (await gate.loadSubject(named));
+      const subject = namedUser && (await gate.loadSubject(namedUser));
       const access = { scope, app, subject, everyUser: !subject } as const;
       gate.authorize(caller, access);
 
@@ -89,22 +89,22 @@ export function relayConnections(parts: {
         const owner = subject ?? (await gate.loadSubject({ kind: 'user', id: userId, proven: false }));
         return gate.allows(caller, { scope, app: appId, subject: owner });
       };
-      const { items, ...rest } = await page(caller, { ...asked, user: named?.id, app });
-      const listed = await Promise.all(items.map(async (one) => ((await mayList(one)) ? view(one) : [])));
+      const { items, ...paging } = await page(caller, { ...request, user: namedUser?.id, app });
+      const views = await Promise.all(items.map(async (item) => ((await mayList(item)) ? view(item) : [])));
       gate.count(caller, access, 'answered');
-      return { items: listed.flat(), ...rest };
+      return { items: views.flat(), ...paging };
     },
   );
 }
 
-/** The users of the relay token's own list, whose connections to the app may not exist. */
+/** A page of the users that the relay token lists. Their connections to the app may not exist. */
 function pageOfListed(
   users: readonly string[],
   appId: string,
   { after, limit }: { after: string | undefined; limit: number },
 ) {
   const last = after === undefined ? '' : decodeCursor(after).member;
-  const rest = [...new Set(users)].filter((id) => id > last).toSorted();
-  const { items, ...next } = pageOf(rest, limit, (member) => encodeCursor({ score: 0, member }));
-  return { items: items.map((userId) => ({ userId, appId })), ...next };
+  const remaining = [...new Set(users)].filter((id) => id > last).toSorted();
+  const { items, ...paging } = pageOf(remaining, limit, (member) => encodeCursor({ score: 0, member }));
+  return { items: items.map((userId) => ({ userId, appId })), ...paging };
 }

@@ -32,19 +32,19 @@ export interface RelayGate {
    * @throws AppError `relay_token_invalid`, `rate_limited`
    */
   authenticate(req: IncomingMessage, res: ServerResponse): Promise<RelayCaller>;
-  /** As `authenticate`, for a token that is already read; undefined if it is not valid. @throws AppError `rate_limited` */
+  /** Like `authenticate`, for the text of a token; undefined if it is not valid. @throws AppError `rate_limited` */
   authenticateToken(
     text: string | undefined,
     req: IncomingMessage,
     res: ServerResponse,
   ): Promise<RelayCaller | undefined>;
-  /** Counts a call by how it ended. */
+  /** Counts a call by its result. */
   count(caller: RelayCaller, access: RelayAccess, result: UseResult): void;
-  /** Returns the refusal, which it also counts, or undefined where the policy allows the call. */
+  /** Counts and returns the refusal; undefined if the policy allows the call. */
   applyPolicy(caller: RelayCaller, access: RelayAccess): RelayRefusal | undefined;
   /** @throws AppError `insufficient_scope`, `not_allowed`, `relay_token_invalid`, `not_found` */
   authorize(caller: RelayCaller, access: RelayAccess): void;
-  /** True where the policy allows this; counts nothing. */
+  /** True if the policy allows the call. Counts nothing. */
   allows(caller: RelayCaller, access: RelayAccess): boolean;
   /** Reads the subject from exactly one of the three headers. @throws AppError `invalid_request`, `not_allowed` */
   readSubject(req: IncomingMessage, caller: RelayCaller): Promise<NamedSubject>;
@@ -55,7 +55,7 @@ export interface RelayGate {
     id: string | undefined,
     scope: RelayScope,
   ): Promise<NamedSubject | undefined>;
-  /** Adds what the store knows of the user or service account. */
+  /** Reads the stored state of the user or service account. */
   loadSubject(named: NamedSubject): Promise<RelaySubject>;
 }
 
@@ -86,12 +86,12 @@ export function createRelayGate(parts: {
   const count: RelayGate['count'] = ({ token, address, requestId }, { scope, app, subject }, result) => {
     uses.note({
       token: { id: token.id, name: token.name },
-      route: scope,
+      scope,
       app,
       result,
       address,
       requestId,
-      // Only ids that exist: a service may have sent a token in place of an id.
+      // Only existing ids are recorded, because a service may have sent a token in place of an id.
       userId: subject?.kind === 'user' && subject.state !== 'unknown' ? subject.id : undefined,
       serviceAccount: subject?.kind === 'service_account' && subject.app !== undefined ? subject.id : undefined,
     });
@@ -104,7 +104,7 @@ export function createRelayGate(parts: {
     return decision;
   };
 
-  /** Counts a wrong proof as `userAssertion` in place of a rule, because the policy has not been applied yet. */
+  /** Counts an invalid assertion as `userAssertion`, not as a rule, because the policy has not been applied yet. */
   const provenUser = async (assertion: string, caller: RelayCaller, scope: RelayScope): Promise<NamedSubject> => {
     const id = await assertions.verify(assertion, caller.token.id);
     if (id !== undefined) return { kind: 'user', id, proven: true };
@@ -126,8 +126,8 @@ export function createRelayGate(parts: {
     count,
     applyPolicy,
     authorize(caller, access) {
-      const refused = applyPolicy(caller, access);
-      if (refused) throw errorOf(refused, access.scope);
+      const refusal = applyPolicy(caller, access);
+      if (refusal) throw errorOf(refusal, access.scope);
     },
     allows: ({ token, address }, access) => decide(token, { ...access, address, now: clock() }).allowed,
     async readSubject(req, caller) {
@@ -160,10 +160,10 @@ export function createRelayGate(parts: {
 }
 
 const NO_USER_ID =
-  'Gatehouse-User holds no user id. Send the id that the page of the user and GET /session show, not a name or an address. An administrator finds it by the e-mail address under "Test a call".';
-const NO_ACCOUNT_ID = 'Gatehouse-Service-Account holds no id of a service account. Send the one that its page shows.';
+  'Gatehouse-User is not a user id. Send the id from the page of the user or GET /session, not a name or an address. An administrator can look it up by e-mail address under "Test a call".';
+const NO_ACCOUNT_ID = 'Gatehouse-Service-Account is not the id of a service account. Send the id from its page.';
 
-/** Such a request is refused whatever its header holds, because URLs end up in logs. */
+/** A request with a token in its URL is refused even if its header is valid, because URLs end up in logs. */
 export function hasTokenInUrl({ url = '' }: IncomingMessage): boolean {
   return decodedForms(url).some((form) => form.includes(RELAY_TOKEN_PREFIX));
 }
@@ -175,7 +175,7 @@ function headerOf(req: IncomingMessage, name: string): string | undefined {
   return values[0];
 }
 
-/** The same response for unknown, expired, revoked and malformed tokens (R84). */
+/** Unknown, expired, revoked and malformed tokens get the same response (R84). */
 function invalidToken(isSent: boolean): AppError {
   return new AppError('relay_token_invalid', {
     detail: isSent
@@ -192,7 +192,7 @@ function oneSubject(): AppError {
   });
 }
 
-/** The error for a refusing rule. An expired token gets the response of an unknown one. */
+/** The error for a refusal. An expired token gets the same response as an unknown one. */
 function errorOf({ rule, detail, unknown }: RelayRefusal, scope: RelayScope): AppError {
   if (rule === 'expiresAt') return invalidToken(true);
   if (unknown) return new AppError('not_found', { detail });

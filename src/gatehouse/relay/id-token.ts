@@ -19,7 +19,7 @@ export function createIdTokens(parts: {
   const { userSessions, clock } = parts;
   return {
     async userOf(token) {
-      const { iss, sub, iat, exp } = token.length > MAX_CHARACTERS ? {} : decoded(token);
+      const { iss, sub, iat, exp } = token.length > MAX_CHARACTERS ? {} : claimsOf(token);
       if (iss === undefined || sub === undefined || iat === undefined || exp === undefined) return undefined;
       const now = clock() / 1000;
       if (now - iat > MAX_AGE_SECONDS || iat - now > MAX_IAT_AHEAD_SECONDS) return undefined;
@@ -31,7 +31,7 @@ export function createIdTokens(parts: {
   };
 }
 
-function decoded(token: string) {
+function claimsOf(token: string) {
   try {
     return decodeJwt(token);
   } catch {

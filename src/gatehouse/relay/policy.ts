@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { isAllowedFrom, networkFault } from '../../shared/config/networks.ts';
 
-/** The scopes of relay tokens, with their words on pages; each names the routes that it allows. */
+/** The scopes of relay tokens, with their words on pages. */
 const scopeWords = {
   'threads:read': 'Read the current thread',
   'bin:read': 'Look up BINs',
@@ -24,13 +24,13 @@ const network = z.string().superRefine((text, context) => {
   if (fault) context.addIssue({ code: 'custom', message: `This ${fault}`, params: { rule: 'network' } });
 });
 
-/** `title` and `description` stand in the form, on the token's page and in the API documentation. */
+/** `title` and `description` are shown in the form, on the token's page and in the API documentation. */
 const flag = (title: string, description: string) => z.boolean().default(false).meta({ title, description });
 
 const flags = {
   assertUser: flag(
     'Name users without proof',
-    'Every holder of the token can act for all allowed users at any time, also while they are away.',
+    'Anyone who has the token can act for all allowed users at any time, even while they are away.',
   ),
   fullScope: flag(
     'Get the whole access token if the provider issues no narrower one',
@@ -83,30 +83,30 @@ export const RELAY_WORDS = {
 };
 
 /**
- * The subject of a call. `proven`: by a user assertion or an ID token; otherwise the service only claims it. `state`:
- * `disabled` by an administrator.
+ * The subject of a call. `proven`: by a user assertion or an ID token; otherwise the service only claims it.
+ * `disabled`: by an administrator.
  */
 export type RelaySubject =
   | { kind: 'user'; id: string; proven: boolean; state: 'active' | 'disabled' | 'unknown' }
   /**
    * A platform API token without a user. `app`: the connected app that it belongs to; undefined if there is no such
-   * account. `moved`: the app's platform has another origin now than when the API token was entered.
+   * account. `moved`: the origin of the app's platform has changed since the API token was entered.
    */
   | { kind: 'service_account'; id: string; app: string | undefined; moved: boolean };
 
 export interface RelayCall {
-  /** The one that the call needs. */
+  /** The scope that the call needs. */
   scope: RelayScope;
   /** Undefined for BIN look-ups, as is the subject. */
   app?: string | undefined;
   subject?: RelaySubject | undefined;
-  /** A list of connections of every user that the token may act for: none of them proves anything. */
+  /** The call lists the connections of every user that the token may act for, without proof of any. */
   everyUser?: boolean;
-  /** The client address, by the peer or a trusted proxy. */
+  /** The client's address, from the TCP connection or a trusted proxy. */
   address: string;
   /** Milliseconds since the epoch. */
   now: number;
-  /** Token exchange: the provider could not narrow the token, so only one with every scope is left. */
+  /** Token exchange: the provider could not narrow the token, so only one with every granted scope is available. */
   unnarrowed?: boolean;
   /** Token exchange: the user is proven by an ID token. */
   idToken?: boolean;
@@ -114,8 +114,8 @@ export interface RelayCall {
 
 /**
  * The rule that refuses, named after the member of the policy that it reads. `serviceAccount` reads none: the account does
- * not exist, or its platform has moved. A proof of a user that is not valid is refused before the policy is applied, and is
- * no rule (`UseResult` in `uses.ts`).
+ * not exist, or its platform has moved. An invalid proof of a user is refused before the policy is applied, so it is not a
+ * rule (`UseResult` in `stored-uses.ts`).
  */
 export type RelayRule = keyof RelayPolicy | 'serviceAccount';
 
@@ -139,11 +139,11 @@ export interface RuleVerdict {
   /** What the rule demands, as a sentence. */
   check: string;
   verdict: Verdict;
-  /** What to change; only for a failed one. */
+  /** What to change; only if the verdict is `failed`. */
   detail?: string;
 }
 
-/** Applies every rule, also those after the first that refuses. */
+/** Applies every rule, including those after the first refusal. */
 export function verdicts(policy: RelayPolicy, call: RelayCall): RuleVerdict[] {
   return RULES.map(({ rule, check, detail, allows }) => {
     const allowed = allows(policy, call);
@@ -153,7 +153,7 @@ export function verdicts(policy: RelayPolicy, call: RelayCall): RuleVerdict[] {
 }
 
 export const SERVICE_ACCOUNT_MOVED =
-  'Rule serviceAccount: the platform of this app has moved. Its API token has to be entered again by an administrator.';
+  'Rule serviceAccount: the platform of this app has moved. An administrator must enter its API token again.';
 
 const RULES: readonly {
   rule: RelayRule;
@@ -161,13 +161,13 @@ const RULES: readonly {
   /** What to change, for the administrator and the service's owner. Never repeats input. */
   detail: string;
   unknown?: true;
-  /** Undefined where the rule does not concern the call. */
+  /** Undefined if the rule does not apply to the call. */
   allows: (policy: RelayPolicy, call: RelayCall) => boolean | undefined;
 }[] = [
   {
     rule: 'expiresAt',
     check: 'The relay token has not expired.',
-    detail: 'Rule expiresAt: the relay token has expired. Give it a later end.',
+    detail: 'Rule expiresAt: the relay token has expired. Give it a later expiry.',
     allows: ({ expiresAt }, { now }) => now < expiresAt,
   },
   {
@@ -244,7 +244,7 @@ const RULES: readonly {
   {
     rule: 'fullScope',
     check: 'The relay token may get the whole access token.',
-    detail: 'Rule fullScope: the provider gives no narrower token, and the relay token may not have the whole one.',
+    detail: 'Rule fullScope: the provider issues no narrower token, and the relay token may not get the whole one.',
     allows: ({ fullScope }, { unnarrowed }) => (unnarrowed === true ? fullScope : undefined),
   },
 ];

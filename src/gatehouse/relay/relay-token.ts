@@ -14,18 +14,18 @@ export const RELAY_TOKEN_PREFIX = 'gthr_';
 export interface RelayToken extends RelayPolicy {
   id: string;
   name: string;
-  /** Calls to the BIN lookup service in a month (UTC); null: all that are not reserved for users. */
+  /** Calls to the BIN lookup service per month (UTC); null for all that are not reserved for users. */
   binCallsPerMonth: number | null;
   createdAt: number;
   /** When the current secret was created. */
   rotatedAt: number;
   /** Until when the previous secret is valid. */
   overlapEndsAt: number | undefined;
-  /** Of the stored record; a change names the version that it replaces. */
+  /** The version of the stored record. A change must name the version that it replaces. */
   version: number;
 }
 
-export type WantedRelayToken = RelayPolicy & Pick<RelayToken, 'name' | 'binCallsPerMonth'>;
+export type RelayTokenInput = RelayPolicy & Pick<RelayToken, 'name' | 'binCallsPerMonth'>;
 
 export interface RelayTokenUse {
   at: number;
@@ -37,7 +37,7 @@ type StoredSecret = { hash: string; until?: number };
 type StoredToken = Omit<RelayToken, 'version' | 'overlapEndsAt'> & { secrets: readonly StoredSecret[] };
 /** A parsed token: the id of its record, and the hash that the record must hold. */
 type ParsedToken = { id: string; hash: Buffer };
-/** `secrets`: with the bytes of their hashes. `readAt`: by `performance.now`. */
+/** Hashes are bytes here, for the comparison. `readAt`: by `performance.now`. */
 type ReadToken = { secrets: readonly { hash: Buffer; until?: number }[]; token: RelayToken; readAt: number };
 
 /** How long a record is cached. A revocation takes effect after this at the latest, even if the process missed the notice. */
@@ -47,14 +47,14 @@ const CHANNEL = 'relay-tokens';
 
 export interface RelayTokens extends Pick<Records<StoredToken, RelayToken>, 'find' | 'page' | 'count'> {
   /** `text` is the token itself, which is shown only once. @param id from `newOpaqueTokenId` */
-  create(id: string, wanted: WantedRelayToken): Promise<{ token: RelayToken; text: string }>;
+  create(id: string, input: RelayTokenInput): Promise<{ token: RelayToken; text: string }>;
   /** The token if it is valid now; undefined for unknown, wrong, expired and revoked ones alike (R84). */
   verify(text: string): Promise<RelayToken | undefined>;
   /** Records a use, at most once a minute. Never rejects; callers need not await it. */
   noteUse(id: string, address: string): Promise<void>;
   lastUse(id: string): Promise<RelayTokenUse | undefined>;
   /** Undefined if there is no such token. @throws AppError `version_conflict` */
-  change(id: string, version: number, wanted: WantedRelayToken): Promise<RelayToken | undefined>;
+  change(id: string, version: number, input: RelayTokenInput): Promise<RelayToken | undefined>;
   /**
    * Creates a new secret. The previous one stays valid for `overlapSeconds`; older ones end now. Undefined if there is no
    * such token.
@@ -110,17 +110,17 @@ export async function createRelayTokens(parts: {
     return token;
   };
 
-  /** The token, unless it has another secret or has expired. */
+  /** The token, if the hash is that of a valid secret and the token has not expired. */
   const validToken = (read: ReadToken | undefined, hash: Buffer): RelayToken | undefined => {
     if (!read) return undefined;
     const now = clock();
-    const isSecret = read.secrets.some(
-      (one) => isSameHash(hash, one.hash) && (one.until === undefined || now < one.until),
+    const hasSecret = read.secrets.some(
+      (secret) => isSameHash(hash, secret.hash) && (secret.until === undefined || now < secret.until),
     );
-    return isSecret && now < read.token.expiresAt ? read.token : undefined;
+    return hasSecret && now < read.token.expiresAt ? read.token : undefined;
   };
 
-  /** The other processes drop their cached record; one that misses the notice does so after `MAX_CACHE_AGE_MS`. */
+  /** Makes other processes drop their cached record. One that misses the notice uses it for up to `MAX_CACHE_AGE_MS`. */
   const announce = async (id: string): Promise<void> => {
     cache.delete(id);
     await store.publish(CHANNEL, id).catch(() => undefined);
@@ -133,11 +133,11 @@ export async function createRelayTokens(parts: {
   };
 
   return {
-    async create(id, wanted) {
+    async create(id, input) {
       const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
       const now = clock();
       const secrets = [{ hash: hashOf(secret) }];
-      return { token: await records.create({ ...wanted, id, createdAt: now, rotatedAt: now, secrets }), text };
+      return { token: await records.create({ ...input, id, createdAt: now, rotatedAt: now, secrets }), text };
     },
 
     async verify(text) {
@@ -161,14 +161,15 @@ export async function createRelayTokens(parts: {
       return text === undefined ? undefined : (JSON.parse(text) as RelayTokenUse);
     },
 
-    change: (id, version, wanted) => change(id, version, (stored) => ({ ...stored, ...wanted })),
+    change: (id, version, input) => change(id, version, (stored) => ({ ...stored, ...input })),
 
     async rotate(id, overlapSeconds) {
       const { secret, text } = createOpaqueToken(RELAY_TOKEN_PREFIX, id);
       const token = await change(id, undefined, (stored) => {
         const now = clock();
-        const [last] = stored.secrets;
-        const overlapping = last && overlapSeconds > 0 ? [{ hash: last.hash, until: now + overlapSeconds * 1000 }] : [];
+        const [current] = stored.secrets;
+        const overlapping =
+          current && overlapSeconds > 0 ? [{ hash: current.hash, until: now + overlapSeconds * 1000 }] : [];
         return { ...stored, rotatedAt: now, secrets: [{ hash: hashOf(secret) }, ...overlapping] };
       });
       return token && { token, text };

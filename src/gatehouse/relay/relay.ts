@@ -1,4 +1,4 @@
-/** Makes the relay, through which back-end services call the platform for users or service accounts. */
+/** Creates the relay, through which back-end services call the platform for users or service accounts. */
 import type { RequestHandler } from 'express';
 import type { DescribedHandler } from '../../shared/http/operation.ts';
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
@@ -90,7 +90,7 @@ export async function createRelay(parts: {
       audit.tallies.count(`relay.${outcome}`);
       events.relayCalled({ app, outcome });
     },
-    lost: (counts) => events.countsLost({ of: 'relay_uses', counts }),
+    onLost: (counts) => events.countsLost({ of: 'relay_uses', counts }),
   });
   const gate = createRelayGate({ tokens, assertions, uses, limits, users: users.store, accounts, apps, clock });
   const { accessTokens, narrowed } = grants;

@@ -1,7 +1,7 @@
-/** What a `resource` of token exchange (RFC 8693 section 2.1, RFC 8707) names: a connected app, and maybe one of its resources. */
+/** Matches the `resource` of a token exchange (RFC 8693 section 2.1, RFC 8707) to a connected app. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 
-/** True if the app declares the resource or, where it declares none, for its API base URL and URLs below it. */
+/** True if the app declares the resource; for an app that declares none, if it is its API base URL or a URL below it. */
 export function isResourceOf(app: ConnectedApp, resource: string): boolean {
   if (app.resources) return app.resources.includes(resource);
   if (app.apiBaseUrl === undefined) return false;

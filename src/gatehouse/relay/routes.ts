@@ -23,10 +23,10 @@ declare module '../../shared/http/request-context.ts' {
 export interface RelayRoutes {
   /** Refuses a token without the scope before the user or service account is read. */
   authorizeThread: RelayedGuard;
-  /** With or without Express, as `authorizeThread` and `authorizeBin`. */
+  /** Works with and without Express, like `authorizeThread` and `authorizeBin`. */
   currentThread: RelayedHandler;
   authorizeBin: RelayedGuard;
-  /** The same as Express middleware. */
+  /** `authorizeBin` as Express middleware. */
   binGuard: RequestHandler;
   connectionsGuard: RequestHandler;
   connectLinksGuard: RequestHandler;
@@ -38,7 +38,7 @@ export function relayRoutes(parts: {
   gate: RelayGate;
   apps: CurrentApps;
   grants: Pick<GrantStore, 'prefetch'>;
-  /** Calls with users' tokens. These and those below have the services' share of the provider's budget. */
+  /** Calls with users' tokens. Like those below, they use the services' share of the provider's budget. */
   userThreads: ThreadCall;
   /** Calls with the API tokens of service accounts. */
   serviceAccountThreads: ThreadCall;
@@ -130,7 +130,7 @@ export function relayRoutes(parts: {
 }
 
 export const USER_ASSERTION = z.object({
-  'Gatehouse-User-Assertion': z.string().optional().describe('a JWT of GET /session/verify: for its user'),
+  'Gatehouse-User-Assertion': z.string().optional().describe('a JWT from GET /session/verify, to act for its user'),
 });
 
 const CURRENT_THREAD: Operation = {
@@ -140,7 +140,7 @@ const CURRENT_THREAD: Operation = {
       .string()
       .optional()
       .describe(
-        'id of a connected app; may be left out where the relay token names one app, or only one app serves threads',
+        'id of a connected app; may be left out if the relay token names one app, or only one app serves threads',
       ),
   }),
   headers: z.object({
@@ -152,14 +152,14 @@ const CURRENT_THREAD: Operation = {
     200: {
       '*/*': z
         .unknown()
-        .describe('the platform’s JSON, unchanged: at most 32 MiB in 60 s, after at most 15 s to its head'),
+        .describe('the platform’s JSON, unchanged: at most 32 MiB in 60 s, and its headers within 15 s'),
     },
   },
 };
 
 const relayToken = (scope: RelayScope): Credentials => [{ relayToken: [scope] }];
 
-/** The service that a guard of the relay has authenticated. */
+/** The service that a guard of the relay has authenticated. @throws AppError `relay_token_invalid` */
 export function callerOf(req: IncomingMessage): RelayCaller {
   const { relayCaller } = req.context;
   if (!relayCaller) throw new AppError('relay_token_invalid');

@@ -1,5 +1,4 @@
 /** Service accounts: platform API tokens without a user; entered once, stored sealed, and never shown again. */
-
 import { AppError } from '../../shared/errors.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { stopError } from '../../shared/outbound/stop.ts';
@@ -21,7 +20,7 @@ export interface ServiceAccount {
   createdAt: number;
   /** When this API token was entered. */
   tokenSetAt: number;
-  /** Origin of the platform that the token was entered for: it is sent nowhere else. */
+  /** Origin of the platform that the token was entered for, and to which alone it is sent. */
   platform: string;
   version: number;
 }
@@ -36,17 +35,17 @@ export const newServiceAccountId = (): string => PREFIX + newOpaqueTokenId();
 
 export interface ServiceAccounts
   extends Pick<Records<StoredAccount, ServiceAccount>, 'find' | 'page' | 'count' | 'remove'> {
-  /** @param wanted `id`: from `newServiceAccountId` */
-  create(wanted: Omit<StoredAccount, 'createdAt' | 'tokenSetAt'>): Promise<ServiceAccount>;
+  /** @param account `id`: from `newServiceAccountId` */
+  create(account: Omit<StoredAccount, 'createdAt' | 'tokenSetAt'>): Promise<ServiceAccount>;
   /**
    * Undefined if there is no such account.
-   * @param wanted `entered`: a new API token; undefined to leave it unchanged
+   * @param changes `credential`: a new API token; undefined to leave it unchanged
    * @throws AppError `version_conflict`
    */
   change(
     id: string,
     version: number,
-    wanted: { name: string; entered?: Pick<StoredAccount, 'apiToken' | 'platform'> | undefined },
+    changes: { name: string; credential?: Pick<StoredAccount, 'apiToken' | 'platform'> | undefined },
   ): Promise<ServiceAccount | undefined>;
   /** The API token, for calls only. @throws AppError `not_allowed` if it was entered for another platform */
   apiToken(id: string, platform: string): Promise<string | undefined>;
@@ -78,9 +77,9 @@ export function createServiceAccounts(parts: {
       const now = clock();
       return records.create({ id, name, app, apiToken, platform, createdAt: now, tokenSetAt: now });
     },
-    change(id, version, { name, entered }) {
-      const renewed = entered && { ...entered, tokenSetAt: clock() };
-      return records.change(id, version, (stored) => ({ ...stored, name, ...renewed }));
+    change(id, version, { name, credential }) {
+      const newCredential = credential && { ...credential, tokenSetAt: clock() };
+      return records.change(id, version, (stored) => ({ ...stored, name, ...newCredential }));
     },
     async apiToken(id, platform) {
       const stored = (await records.read(id))?.value;
@@ -109,7 +108,7 @@ export type TokenCheck = 'accepted' | 'refused' | 'unreachable';
 
 const CHECK_TIMEOUT_MS = 10_000;
 
-/** Tries a token on the platform. `accepted` also if the account has no thread (404) or has reached its rate limit (429). */
+/** Tries a token on the platform. Also `accepted` if the account has no thread (404) or has reached its rate limit (429). */
 export async function checkApiToken(app: ThreadApp, apiToken: string, outbound: Outbound): Promise<TokenCheck> {
   let timer: NodeJS.Timeout | undefined;
   try {

@@ -1,17 +1,16 @@
-/** The stored form of the calls of services: sums by the hour, and the services of a connection. Pure. */
+/** The stored counts of services' calls: totals by the hour, and the services of a connection. Pure. */
 import { DAY_MS, isoTime } from '../../shared/time.ts';
 import type { RelayRule, RelayScope } from './policy.ts';
 
 /**
- * `failed`: allowed, but the platform or the connection refused it. `answered`: every other call that was allowed, also one
- * whose caller disconnected before the end. `userAssertion`, `idToken`: the proof of the user was
- * not valid.
+ * `failed`: allowed, but the platform or the connection refused it. `answered`: every other allowed call, including one
+ * whose caller disconnected early. `userAssertion`, `idToken`: the proof of the user was not valid.
  */
 export type UseResult = 'answered' | 'failed' | 'userAssertion' | 'idToken' | RelayRule;
 
 export interface RelayUse {
   token: { id: string; name: string };
-  route: RelayScope;
+  scope: RelayScope;
   app?: string | undefined;
   /** The user of the connection. */
   userId?: string | undefined;
@@ -22,9 +21,9 @@ export interface RelayUse {
 }
 
 export interface UseCount {
-  route: RelayScope;
+  scope: RelayScope;
   result: UseResult;
-  /** Of the calls with a token, the app; of the calls to an app, the token. Undefined for none, and for those that are too many. */
+  /** The app for calls with a token, the token for calls to an app. Undefined if there is none, or the hour has too many. */
   other: string | undefined;
   count: number;
 }
@@ -39,15 +38,15 @@ export interface ServiceUse {
   hours: Record<string, number>;
 }
 
-/** The hours of one day, each with its counts by `ROUTE RESULT OTHER`. */
+/** The hours of one day, each with its counts by `SCOPE RESULT OTHER`. */
 export type StoredHours = Record<string, Record<string, number>>;
 export type CountedUse = { use: RelayUse; at: number; count: number };
 
-/** How many days the sums by the hour are kept. */
+/** Days for which the totals by the hour are stored. */
 export const USE_DAYS = 30;
-/** Of one hour; of more, the calls are counted without the app or token. */
+/** For each hour. Calls with further names are counted without the app or token. */
 const MAX_NAMES = 200;
-/** Of one service and connection: the latest hours with calls. */
+/** The latest hours with calls that are stored for a service and a connection. */
 const MAX_HOURS_OF_SERVICE = 240;
 const MAX_SERVICES = 50;
 
@@ -60,9 +59,9 @@ export function withHours(
   for (const { use, at, count } of counted) {
     const hour = hourOf(at);
     const counts = { ...next[hour] };
-    const kind = `${use.route} ${use.result} `;
-    const full = kind + (otherOf(use) ?? '');
-    const name = full in counts || Object.keys(counts).length < MAX_NAMES ? full : kind;
+    const kind = `${use.scope} ${use.result} `;
+    const fullName = kind + (otherOf(use) ?? '');
+    const name = fullName in counts || Object.keys(counts).length < MAX_NAMES ? fullName : kind;
     next[hour] = { ...counts, [name]: (counts[name] ?? 0) + count };
   }
   return next;
@@ -100,6 +99,6 @@ const hourOf = (at: number) => isoTime(at).slice(0, 13);
 export const hourAt = (hour: string): number => Date.parse(`${hour}:00Z`);
 
 export function countOf([name, count]: [string, number]): UseCount {
-  const [route, result, other] = name.split(' ');
-  return { route: route as RelayScope, result: result as UseResult, other: other || undefined, count };
+  const [scope, result, other] = name.split(' ');
+  return { scope: scope as RelayScope, result: result as UseResult, other: other || undefined, count };
 }

@@ -24,7 +24,7 @@ export const SUBJECT_TOKEN_TYPES = {
 export const exchangeRequestSchema = z.object({
   grant_type: z.literal(EXCHANGE_GRANT_TYPE, {
     error: ({ input }) =>
-      input === undefined ? 'Give the grant_type.' : `The grant_type here is ${EXCHANGE_GRANT_TYPE}.`,
+      input === undefined ? 'Give the grant_type.' : `The grant_type must be ${EXCHANGE_GRANT_TYPE}.`,
   }),
   subject_token: z
     .string('Give subject_token and subject_token_type.')
@@ -36,16 +36,16 @@ export const exchangeRequestSchema = z.object({
   audience: z
     .string()
     .optional()
-    .describe('id of a connected app; may be left out where resource or the relay token leaves only one'),
+    .describe('id of a connected app; may be left out if resource or the relay token identifies only one'),
   resource: z
     .string()
     .optional()
     .describe(
-      'a resource that a connected app declares, for an access token for it alone (RFC 8707); or the API base URL of an app that declares none, or a URL below it',
+      'a resource that a connected app declares, for an access token that is valid only there (RFC 8707); or, for an app that declares none, its API base URL or a URL below it',
     ),
-  scope: z.string().optional().describe('granted scopes, with spaces between them; all of them where left out'),
+  scope: z.string().optional().describe('granted scopes, separated by spaces; all of them by default'),
   requested_token_type: z
-    .literal(ACCESS_TOKEN_TYPE, `The requested_token_type here is ${ACCESS_TOKEN_TYPE}.`)
+    .literal(ACCESS_TOKEN_TYPE, `The requested_token_type must be ${ACCESS_TOKEN_TYPE}.`)
     .optional(),
 });
 
@@ -60,7 +60,7 @@ type ExchangeResult =
       accessToken: string;
       scopes: readonly string[];
       expiresInSeconds: number | undefined;
-      /** The one that the access token is for, if it is for one alone. */
+      /** The only resource that the access token is valid for, if it is restricted to one. */
       resource?: string | undefined;
     }
   /** `connectUrl`: where the user connects or reconnects, if that helps. */
@@ -70,7 +70,7 @@ type ExchangeResult =
 export const EXCHANGE_ERRORS = ['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'] as const;
 type ExchangeError = (typeof EXCHANGE_ERRORS)[number];
 
-/** RFC 8693 section 2.2.2: `invalid_request` for a subject that policy refuses, `invalid_target` for a target. */
+/** RFC 8693 section 2.2.2: `invalid_request` for a refused subject, `invalid_target` for a refused target. */
 const RULE_ERRORS: Partial<Record<RelayRule, ExchangeError>> = {
   apps: 'invalid_target',
   users: 'invalid_request',
@@ -102,7 +102,7 @@ export function createTokenExchange(parts: {
     return refusal && refuse(RULE_ERRORS[refusal.rule] ?? 'unauthorized_client', refusal.detail);
   };
 
-  /** Undefined if the subject token proves nothing, which is counted. */
+  /** Undefined if the subject token is not valid, which is counted as a refusal. */
   const subjectOf = async (
     caller: RelayCaller,
     { subject_token: token, subject_token_type: type }: ExchangeRequest,
@@ -115,7 +115,7 @@ export function createTokenExchange(parts: {
     return undefined;
   };
 
-  /** Undefined unless the request and the relay token leave exactly one. */
+  /** Undefined unless the request and the relay token identify exactly one app. */
   const appOf = ({ audience, resource }: ExchangeRequest, { token }: RelayCaller): ConnectedApp | undefined => {
     const matching = apps
       .list()
@@ -131,7 +131,7 @@ export function createTokenExchange(parts: {
     return stored && 'grant' in stored ? stored.grant : undefined;
   };
 
-  const issued = (
+  const tokenResult = (
     userId: string,
     app: ConnectedApp,
     { accessToken, scopes }: { accessToken: string; scopes: readonly string[] },
@@ -150,14 +150,23 @@ export function createTokenExchange(parts: {
     const connectUrl = connectUrlOf(app);
     switch (result.kind) {
       case 'token': {
-        if (result.dpopKey !== undefined) return refuse('invalid_target', BOUND);
+        if (result.dpopKey !== undefined) return refuse('invalid_target', TOKENS_ARE_BOUND);
         const grant = await grantOf(userId, app);
-        return issued(userId, app, result, grant?.accessToken === result.accessToken ? grant.expiresAt : undefined);
+        return tokenResult(
+          userId,
+          app,
+          result,
+          grant?.accessToken === result.accessToken ? grant.expiresAt : undefined,
+        );
       }
       case 'not_connected':
-        return refuse('invalid_target', `The user has not connected this app. Connect it at ${connectUrl}`, connectUrl);
+        return refuse(
+          'invalid_target',
+          `The user has not connected this app. The user can connect it at ${connectUrl}`,
+          connectUrl,
+        );
       case 'reconnect_needed': {
-        const description = `${FAILURE_WORDS[result.cause]} The user connects again at ${connectUrl}`;
+        const description = `${FAILURE_WORDS[result.cause]} The user can reconnect at ${connectUrl}`;
         return refuse('invalid_target', description, connectUrl);
       }
       case 'unavailable':
@@ -174,16 +183,16 @@ export function createTokenExchange(parts: {
     const result = await narrowed.accessToken(subject.id, app, narrowing);
     switch (result.kind) {
       case 'narrowed':
-        return { ...issued(subject.id, app, result, result.expiresAt), resource: narrowing.resource };
+        return { ...tokenResult(subject.id, app, result, result.expiresAt), resource: narrowing.resource };
       case 'unavailable':
         return unavailable(result.retryAfterSeconds, result.isUnverified ? connectUrlOf(app) : undefined);
       case 'no_grant': {
-        // `wholeToken` gives the reason. If there is a token by now, the client retries.
+        // `wholeToken` gives the reason. If the user has connected in the meantime, the client must retry.
         const whole = await wholeToken(subject.id, app);
         return whole.kind === 'token' ? unavailable(1) : whole;
       }
       case 'unsupported': {
-        if (narrowing.resource !== undefined) return refuse('invalid_target', NOT_ALONE);
+        if (narrowing.resource !== undefined) return refuse('invalid_target', NO_TOKEN_FOR_RESOURCE);
         const access = { scope: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
         return refusedByPolicy(caller, access) ?? wholeToken(subject.id, app);
       }
@@ -196,16 +205,16 @@ export function createTokenExchange(parts: {
     app: ConnectedApp,
     request: ExchangeRequest,
   ): Promise<ExchangeResult> => {
-    const scopes = [...new Set(request.scope?.split(' ').filter((one) => one !== ''))];
-    // The resource of an app that declares none only names the app.
+    const scopes = [...new Set(request.scope?.split(' ').filter((scope) => scope !== ''))];
+    // If an app declares no resources, `resource` only names the app.
     const resource = app.resources && request.resource;
     const narrowing = { scopes: scopes.length > 0 ? scopes : undefined, resource };
     if (scopes.length === 0 && resource === undefined) return wholeToken(subject.id, app);
     const grant = await grantOf(subject.id, app);
     if (!grant) return narrowerToken(caller, subject, app, narrowing);
-    if (grant.dpopKey !== undefined) return refuse('invalid_target', BOUND);
-    if (!scopes.every((one) => grant.scopes.includes(one))) {
-      return refuse('invalid_scope', 'Ask only for scopes that the user has granted.');
+    if (grant.dpopKey !== undefined) return refuse('invalid_target', TOKENS_ARE_BOUND);
+    if (!scopes.every((scope) => grant.scopes.includes(scope))) {
+      return refuse('invalid_scope', 'Request only scopes that the user has granted.');
     }
     const isWhole = grant.scopes.every((granted) => scopes.includes(granted));
     if (isWhole && resource === undefined) return wholeToken(subject.id, app);
@@ -216,8 +225,8 @@ export function createTokenExchange(parts: {
     async exchange(caller, request) {
       const idToken = request.subject_token_type === SUBJECT_TOKEN_TYPES.idToken;
       const access = { scope: 'token:exchange' as const, idToken };
-      const refusedAtOnce = refusedByPolicy(caller, access);
-      if (refusedAtOnce) return refusedAtOnce;
+      const refusedBeforeSubject = refusedByPolicy(caller, access);
+      if (refusedBeforeSubject) return refusedBeforeSubject;
       const subject = await subjectOf(caller, request);
       if (!subject) {
         return refuse('invalid_request', 'The subject_token is not valid, has expired, or has another audience.');
@@ -226,14 +235,14 @@ export function createTokenExchange(parts: {
       if (!app) {
         return refuse(
           'invalid_target',
-          'Name one connected app: its id as audience, or as resource one that it declares, or else its API base URL.',
+          'Name one connected app: send its id as audience, or send as resource one that it declares or, if it declares none, its API base URL.',
         );
       }
-      const full = { ...access, app: app.id, subject };
-      const refused = refusedByPolicy(caller, full);
+      const accessToApp = { ...access, app: app.id, subject };
+      const refused = refusedByPolicy(caller, accessToApp);
       if (refused) return refused;
       const result = await tokenFor(caller, subject, app, request);
-      gate.count(caller, full, result.kind === 'token' ? 'answered' : 'failed');
+      gate.count(caller, accessToApp, result.kind === 'token' ? 'answered' : 'failed');
       // Not awaited, and never rejects.
       if (result.kind === 'token') void grants.noteUse(subject.id, app.id);
       return result;
@@ -242,8 +251,10 @@ export function createTokenExchange(parts: {
 }
 
 /** A token bound to our key (RFC 9449) is of no use to the service. */
-const BOUND = 'The provider binds the access tokens of this app to Gatehouse. Let the relay make the call instead.';
-const NOT_ALONE = 'The provider issues no access token for this resource alone, or not with these scopes.';
+const TOKENS_ARE_BOUND =
+  'The provider binds the access tokens of this app to Gatehouse. Let the relay make the call instead.';
+const NO_TOKEN_FOR_RESOURCE =
+  'The provider does not issue an access token for only this resource, or not with these scopes.';
 
 function refuse(error: ExchangeError, description: string, connectUrl?: string): ExchangeResult {
   return { kind: 'refused', error, description, connectUrl };

@@ -18,7 +18,7 @@ const responseSchema = z.object({
   access_token: z.string(),
   issued_token_type: z.literal(ACCESS_TOKEN_TYPE),
   token_type: z.literal('Bearer'),
-  expires_in: z.int().optional().describe('in seconds; left out where the provider did not say'),
+  expires_in: z.int().optional().describe('in seconds; left out if the provider did not send it'),
   scope: z.string(),
 });
 
@@ -26,10 +26,7 @@ const responseSchema = z.object({
 const errorSchema = z.object({
   error: z.enum([...EXCHANGE_ERRORS, 'unsupported_grant_type', 'invalid_client', 'temporarily_unavailable']),
   error_description: z.string(),
-  connectUrl: z
-    .string()
-    .optional()
-    .describe('where the user connects or reconnects; left out where that does not help'),
+  connectUrl: z.string().optional().describe('where the user can connect or reconnect; left out if that does not help'),
 });
 
 const EXCHANGE: Operation = {
@@ -69,7 +66,7 @@ export function tokenExchangeRoute(parts: {
       const { retryAfterSeconds, connectUrl } = result;
       res.set('Retry-After', String(retryAfterSeconds));
       const description = connectUrl
-        ? `The access could not be renewed. Try again later; if that does not help, the user connects again at ${connectUrl}`
+        ? `The access token could not be refreshed. Try again later. If that does not help, the user can reconnect at ${connectUrl}`
         : 'The provider is unavailable. Try again later.';
       return refuse(res, 503, 'temporarily_unavailable', description, connectUrl);
     }
@@ -95,10 +92,10 @@ export function tokenExchangeRoute(parts: {
 }
 
 interface ClientCredentials {
-  /** For the response to credentials that are not valid. */
+  /** `WWW-Authenticate` in the response to invalid credentials. */
   challenge: string;
   token: string | undefined;
-  /** Basic: the user name, which has to be the token's id. */
+  /** With Basic: the user name, which must be the token's id. */
   id?: string;
 }
 

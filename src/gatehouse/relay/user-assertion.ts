@@ -9,8 +9,8 @@ export interface UserAssertions {
   /** @param audience the service that may use it; default the relay itself */
   issue(userId: string, audience?: string): Promise<string>;
   /**
-   * The user's id; undefined unless we signed the assertion, it has not expired, and is for the relay or this
-   * token by its id: names are not unique.
+   * The user's id; undefined unless we signed the assertion, it has not expired, and its audience is the relay or the id
+   * of this token. A token's name is no audience, because names are not unique.
    */
   verify(assertion: string, tokenId: string): Promise<string | undefined>;
 }

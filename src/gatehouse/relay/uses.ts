@@ -34,12 +34,12 @@ const WRITE_INTERVAL_MS = 2_000;
 const WRITTEN_AT_ONCE = 50;
 const HOURS_LIFETIME_SECONDS = (USE_DAYS + 1) * DAY_SECONDS;
 const SERVICES_LIFETIME_SECONDS = 400 * DAY_SECONDS;
-/** If the store is down for long, counts are lost rather than memory filled. */
+/** While the store is unavailable, counts beyond these limits are lost, so that memory stays bounded. */
 const MAX_PENDING = 10_000;
 const MAX_UNWRITTEN = 30_000;
 const MAX_AUDITED = 20_000;
 
-/** A record to which uses are still to be added, by their names. */
+/** The uses, by name, that still have to be added to one record. */
 interface UnwrittenRecord {
   uses: Map<string, CountedUse>;
   write: (counted: readonly CountedUse[]) => Promise<unknown>;
@@ -50,14 +50,14 @@ export interface RelayUses {
   note(call: RelayUse): void;
   /**
    * The calls with one relay token or to one app, newest hour first.
-   * @param before milliseconds since the epoch: the hours that began earlier. Default: all of the last 30 days
+   * @param before returns only hours that began earlier, in milliseconds since the epoch; by default all of the last 30 days
    */
   hoursOf(owner: 'token' | 'app', id: string, before?: number): Promise<HourOfUse[]>;
   /** The answered calls of each service with one connection, by the hour. `at`: its start, in ms since the epoch */
   hoursOfConnection(userId: string, appId: string): Promise<{ at: number; token: string; count: number }[]>;
   /** The services that used this connection, last used first. */
   servicesOf(userId: string, appId: string): Promise<ServiceUse[]>;
-  /** Writes the pending counts now. Those that the store does not take are written later. */
+  /** Writes the pending counts now. Counts whose write fails are written later. */
   write(): Promise<void>;
   close(): Promise<void>;
 }
@@ -68,12 +68,12 @@ export function createRelayUses(parts: {
   clock: () => number;
   /** Whether there is an app with this id: a service may send any text in its place. */
   isApp: (id: string) => boolean;
-  /** Counts each call. */
+  /** Called for each call. */
   count?: (outcome: 'answered' | 'failed' | 'refused', app: string | undefined) => void;
   /** Called with the number of counts that could not be added to a record. */
-  lost?: (counts: number) => void;
+  onLost?: (counts: number) => void;
 }): RelayUses {
-  const { store, audit, clock, isApp, count, lost } = parts;
+  const { store, audit, clock, isApp, count, onLost } = parts;
   const audited = remembered<string>(MAX_AUDITED);
   let pending = new Map<string, CountedUse>();
   /** By key of the record. A record whose write failed stays until a later one succeeds. */
@@ -82,7 +82,7 @@ export function createRelayUses(parts: {
   let lostCounts = 0;
   let writing: Promise<void> = Promise.resolve();
 
-  /** Adds calls to the sums of a relay token or an app for one day. @param otherOf the app of a call with the token, or the token */
+  /** Adds calls to the totals of a relay token or an app for one day. @param otherOf returns the app, or the token */
   const addHours =
     (key: string, otherOf: (use: RelayUse) => string | undefined): UnwrittenRecord['write'] =>
     (counted) =>
@@ -132,7 +132,7 @@ export function createRelayUses(parts: {
     }
   };
 
-  /** Removes the record from the unwritten ones, unless its write fails: then it goes to their end. */
+  /** Writes one record. If the write fails, the record moves to the end of the unwritten ones. */
   const writeRecord = async (key: string, record: UnwrittenRecord): Promise<boolean> => {
     unwritten.delete(key);
     try {
@@ -146,7 +146,7 @@ export function createRelayUses(parts: {
   };
 
   const reportLost = (): void => {
-    if (lostCounts > 0) lost?.(lostCounts);
+    if (lostCounts > 0) onLost?.(lostCounts);
     lostCounts = 0;
   };
 
@@ -158,7 +158,7 @@ export function createRelayUses(parts: {
     while (records.length > 0) {
       const batch = records.splice(0, WRITTEN_AT_ONCE);
       const results = await Promise.all(batch.map(([key, record]) => writeRecord(key, record)));
-      // The store is down: the rest would only wait for its deadlines.
+      // The store is unavailable: further writes would only wait until they time out.
       if (!results.includes(true)) return;
     }
   };
@@ -176,13 +176,13 @@ export function createRelayUses(parts: {
 
   return {
     note(call) {
-      // A text that is no app's id is neither counted nor recorded.
+      // A text that is not the id of an app is neither counted nor recorded.
       const use = call.app !== undefined && isApp(call.app) ? call : { ...call, app: undefined };
       const at = clock();
       const hour = Math.floor(at / HOUR_MS);
-      const { token, route, app, userId, serviceAccount, result } = use;
+      const { token, scope, app, userId, serviceAccount, result } = use;
       // Unambiguous, because no id is empty or has a space.
-      const name = `${hour} ${token.id} ${route} ${app ?? ''} ${userId ?? ''} ${serviceAccount ?? ''} ${result}`;
+      const name = `${hour} ${token.id} ${scope} ${app ?? ''} ${userId ?? ''} ${serviceAccount ?? ''} ${result}`;
       if (!audited.get(name)) {
         audited.set(name, name);
         audit.note(entryOf(use));
@@ -200,7 +200,7 @@ export function createRelayUses(parts: {
     },
     async hoursOf(owner, id, before = Number.POSITIVE_INFINITY) {
       const now = clock();
-      const days = Array.from({ length: USE_DAYS + 1 }, (_, ago) => now - ago * DAY_MS).filter(
+      const days = Array.from({ length: USE_DAYS + 1 }, (_, daysAgo) => now - daysAgo * DAY_MS).filter(
         (time) => Math.floor(time / DAY_MS) * DAY_MS < before,
       );
       const records = await Promise.all(days.map((time) => store.get(keys.relayUses(owner, id, dayOf(time)))));
@@ -228,23 +228,23 @@ export function createRelayUses(parts: {
   };
 }
 
-function entryOf({ token, route, app, userId, serviceAccount, result, address, requestId }: RelayUse): AuditEntry {
-  const refused = isRefusal(result);
+function entryOf({ token, scope, app, userId, serviceAccount, result, address, requestId }: RelayUse): AuditEntry {
+  const isRefused = isRefusal(result);
   return {
-    event: refused ? 'relay.refused' : 'relay.used',
+    event: isRefused ? 'relay.refused' : 'relay.used',
     actor: { kind: 'relay_token', id: token.id, name: token.name },
     target: app === undefined ? undefined : { kind: 'connected_app', id: app },
     userId,
     address,
     requestId,
-    outcome: refused ? `rule: ${result}` : result,
-    facts: { route, serviceAccount, onceAnHour: true },
+    outcome: isRefused ? `rule: ${result}` : result,
+    facts: { scope, serviceAccount, onceAnHour: true },
   };
 }
 
 /** Reading the state of a connection, or creating a connect link, is not a use. */
-function isUseOfConnection({ route, userId, app, result }: RelayUse): boolean {
-  const isCall = route !== 'connections:read' && route !== 'connect_links:create';
+function isUseOfConnection({ scope, userId, app, result }: RelayUse): boolean {
+  const isCall = scope !== 'connections:read' && scope !== 'connect_links:create';
   return isCall && userId !== undefined && app !== undefined && result === 'answered';
 }
 

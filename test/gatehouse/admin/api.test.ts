@@ -88,7 +88,7 @@ POST admin-tokens {"name":"late","scope":"read","expiresAt":"2031-03-05T10:00:00
 POST admin-tokens {"name":"long","scope":"read","expiresAt":"2042-03-05T10:00:00Z"}
   #/expiresAt: Give a time in the future, at most ten years from now.
 POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/relayToken #/address: Give a string here. #/route: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Leave out what is not known here: "name", "events", "scopes", "url".
+  #/relayToken #/address: Give a string here. #/scope: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Leave out what is not known here: "name", "events", "scopes", "url".
 PUT connected-apps/platform {}
   #/name #/issuer #/clientId: Give a string here. #/scopes #/callbackUrls: Give an array here. #/version: Give a number here.
 PUT relay-tokens/{nightly} {}
@@ -135,7 +135,7 @@ test.each([
 
 /** The status of a POST and the names of the members of its response. */
 const CHANGES = `
-policy/explain {"relayToken":"{reports}","route":"bin:read","address":"127.0.0.1"} # 200 allowed rules conditions user examples
+policy/explain {"relayToken":"{reports}","scope":"bin:read","address":"127.0.0.1"} # 200 allowed rules conditions user examples
 callback-urls {"urls":["https://gatehouse.example/oauth/callback/second"]} # 200 faults nearMisses
 connected-apps/second/check # 200 ok findings
 relay-tokens/{nightly}/rotate {} # 200 id version name prefix scopes apps users networks expiresAt assertUser fullScope acceptIdTokens expired state binCallsPerMonth createdAt rotatedAt overlapEndsAt lastUsedAt lastUsedFrom idleScopes token

@@ -183,7 +183,7 @@ relay-tokens/new # Create relay token
   [radio users=all] All users / E-mail addresses or IDs. Users are known here once they have signed in.
   Such as 10.0.0.0/8. Leave empty to allow every address. / [text days=90]
   Later calls are refused. You can extend the token. / [checkbox assertUser=yes] Name users without proof
-  Dangerous Every holder of the token can act for all allowed users at any time, also while they are away.
+  Dangerous Anyone who has the token can act for all allowed users at any time, even while they are away.
   [checkbox fullScope=yes] Get the whole access token if the provider issues no narrower one
   Applies to exchanges that request fewer scopes than the user granted.
   [checkbox acceptIdTokens=yes] Accept ID tokens as proof of a user
@@ -207,7 +207,7 @@ policy # Test a call
 relay-tokens/{nightly}/test # nightly
   [select app=] · platform Collaboration platform · second Collaboration second
   [select serviceAccount=] · * None · {account} Batch
-policy?token={reports}&route=threads:read&app=platform&user={uma}&address=127.0.0.1&proof=assertion # Test a call
+policy?token={reports}&scope=threads:read&app=platform&user={uma}&address=127.0.0.1&proof=assertion # Test a call
   ## Allowed / Passed: The relay token has not expired. expiresAt
   Passed: The call comes from an allowed network. networks
   Passed: The relay token has the scope for this action. scopes
@@ -221,7 +221,7 @@ policy?token={reports}&route=threads:read&app=platform&user={uma}&address=127.0.
   – Does not apply: The relay token may get the whole access token. fullScope
   ASSERTION is the user assertion that your service gets with the user’s request, from GET /session/verify. It is valid for 60 seconds.
   Sign in here as the user. The line first asks for the value of the cookie gatehouse, which the developer tools of the browser show. Keep it as secret as a password.
-policy?token={reports}&route=token:exchange&app=second&user=nobody@example.test&address=10.0.0.1&proof=none
+policy?token={reports}&scope=token:exchange&app=second&user=nobody@example.test&address=10.0.0.1&proof=none
   No user has this e-mail address. Users are known here once they have signed in. <#user>
 service-accounts # Service accounts
   A platform API token for calls without a user. Gatehouse tries it on the platform, stores it encrypted and never shows it again.
@@ -466,7 +466,7 @@ sign-ins?failed=true # sign-ins
   {reference},2031-03-05T10:04:00.000Z,refused,The user or their organisation did not consent.,Collaboration platform,,,,127.0.0.1
 audit?event=relay.refused # audit
   Time,Event,Actor,Actor ID,Target,Target ID,User,Outcome,Address,Request ID,Details
-  2031-03-05T10:12:00.000Z,Relay call refused,reports,{reports},Collaboration platform,platform,Uma Okafor,rule: assertUser,127.0.0.1,{uuid},route: threads:read; onceAnHour: true
+  2031-03-05T10:12:00.000Z,Relay call refused,reports,{reports},Collaboration platform,platform,Uma Okafor,rule: assertUser,127.0.0.1,{uuid},scope: threads:read; onceAnHour: true
 admin-tokens # admin-tokens
   Name,ID,Permissions,Created,Last used,Expires,State
   terraform,{terraform},read,2031-03-05T10:09:00.000Z,,2031-06-03T10:00:00.000Z,active

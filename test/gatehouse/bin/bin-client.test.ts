@@ -109,9 +109,9 @@ describe('the answer', () => {
     [403, { reason: 'key_refused' }],
   ])('F20: status %i is told apart', async (status, rest) => {
     service.answerWith((response) => response.writeHead(status, status === 503 ? { 'retry-after': '7' } : {}).end());
-    const answer = await client({ apiKey: 'secret-key', auth: 'query' }).lookUp(NUMBER);
-    expect(answer).toEqual({ outcome: 'unavailable', ...rest });
-    expect(JSON.stringify(answer)).not.toContain('secret-key');
+    const response = await client({ apiKey: 'secret-key', auth: 'query' }).lookUp(NUMBER);
+    expect(response).toEqual({ outcome: 'unavailable', ...rest });
+    expect(JSON.stringify(response)).not.toContain('secret-key');
   });
 
   test('R79: a redirect is not followed', async () => {
@@ -123,8 +123,8 @@ describe('the answer', () => {
   test('F20: a service that does not answer in time, and one that resets', async () => {
     service.answerWith((response) => response.write('{'));
     const took = startStopwatch();
-    const answer = await client({ deadlineMilliseconds: 200 }).lookUp(NUMBER);
-    expect(answer).toEqual({ outcome: 'unavailable', reason: 'timeout' });
+    const response = await client({ deadlineMilliseconds: 200 }).lookUp(NUMBER);
+    expect(response).toEqual({ outcome: 'unavailable', reason: 'timeout' });
     expect(took()).toBeLessThan(2_000);
     service.answerWith((response) => response.destroy());
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'connection' });
@@ -251,12 +251,12 @@ describe('a limit', () => {
   });
 
   test('R87: without a reservation nothing is sent', async () => {
-    const answer = await client().lookUp(NUMBER, async () => ({
+    const response = await client().lookUp(NUMBER, async () => ({
       granted: false,
       secondsLeft: 9,
       spent: 'month' as const,
     }));
-    expect(answer).toEqual({ outcome: 'not_reserved', secondsLeft: 9, spent: 'month' });
+    expect(response).toEqual({ outcome: 'not_reserved', secondsLeft: 9, spent: 'month' });
     expect(service.hits).toHaveLength(0);
   });
 });

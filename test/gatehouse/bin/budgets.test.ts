@@ -53,8 +53,8 @@ describe('with the defaults', () => {
     }
     expect(service.hits.length).toBe(100);
     const other = await userOf(site, 'second@example.test');
-    const answer = await other.one('43000000');
-    expect([answer.status, answer.headers['gatehouse-source']]).toEqual([200, 'service']);
+    const response = await other.one('43000000');
+    expect([response.status, response.headers['gatehouse-source']]).toEqual([200, 'service']);
   });
 });
 

@@ -17,33 +17,33 @@ const FOUND: LookupResult = {
 const ADDED =
   'bin_scheme,bin_type,bin_brand,bin_prepaid,bin_country,bin_bank,bin_source,bin_as_of,bin_digits_matched,bin_problem';
 
-async function enrich(csv: string | Iterable<string>, column = 'bin', answer: LookupResult = FOUND) {
-  const asked: Bin[][] = [];
+async function enrich(csv: string | Iterable<string>, column = 'bin', result: LookupResult = FOUND) {
+  const lookedUp: Bin[][] = [];
   let written = '';
   const run = enrichCsv({
     input: Readable.from(typeof csv === 'string' ? [csv] : csv),
     column,
     lookup: {
-      lookUp: async () => answer,
+      lookUp: async () => result,
       async lookUpMany(bins) {
-        asked.push([...bins]);
-        return bins.map((bin) => (bin.startsWith('9') ? { problem: 'bin_not_found' } : answer));
+        lookedUp.push([...bins]);
+        return bins.map((bin) => (bin.startsWith('9') ? { problem: 'bin_not_found' } : result));
       },
     },
     async write(text) {
       written += text;
     },
   });
-  return { report: await run.catch((error: unknown) => error as Error), asked, written: () => written };
+  return { report: await run.catch((error: unknown) => error as Error), lookedUp, written: () => written };
 }
 
 describe('rows', () => {
   test('are given back in order with their facts, or the problem of that row', async () => {
-    const { report, asked, written } = await enrich(
+    const { report, lookedUp, written } = await enrich(
       '\ufeffid,BIN,note\r\n1,457173,"x, ""y""\nz"\r\n2,990000,\r\n3,,\r\n4,45 71 73,a\r\n5, 45717360 ,b\r\n6,400000\r\n',
     );
     expect(report).toEqual({ rows: 6, outcomes: { dataset: 3, bin_not_found: 1, invalid_bin: 2 } });
-    expect(asked).toEqual([['457173', '990000', '45717360', '400000']]);
+    expect(lookedUp).toEqual([['457173', '990000', '45717360', '400000']]);
     const facts = 'visa,debit,,false,DK,"A, ""B""",dataset,2026-01-02,6,';
     expect(written()).toBe(
       [
@@ -64,9 +64,9 @@ describe('rows', () => {
       yield 'bin\n';
       for (let row = 0; row < 12_345; row++) yield `${400_000 + row}\n`;
     };
-    const { report, asked, written } = await enrich(lines());
+    const { report, lookedUp, written } = await enrich(lines());
     expect(report).toEqual({ rows: 12_345, outcomes: { dataset: 12_345 } });
-    expect([asked.length, Math.max(...asked.map((bins) => bins.length))]).toEqual([13, 1_000]);
+    expect([lookedUp.length, Math.max(...lookedUp.map((bins) => bins.length))]).toEqual([13, 1_000]);
     expect(written().split('\n')).toHaveLength(12_347);
   });
 
@@ -113,13 +113,13 @@ describe('R85 R86: a column that holds card numbers', () => {
     async (_index, form) => {
       const rows = Array.from({ length: 1_500 }, (_, row) => `${400_000 + row},x`);
       rows.push(`${form},x`, '410000,x');
-      const { report, asked } = await enrich(`Card,note\n${rows.join('\n')}\n`, 'card');
+      const { report, lookedUp } = await enrich(`Card,note\n${rows.join('\n')}\n`, 'card');
       expect(report).toMatchObject({ code: 'invalid_request' });
       const { detail } = report as Error & { detail: string };
       expect(detail).toMatch(/^Line 1502, column "card": the value has more than 8 digits/);
       expect(detail).not.toContain(form.slice(0, 4));
-      expect(asked).toHaveLength(1);
-      expect(asked.flat().join(' ')).not.toMatch(/\d{9}/);
+      expect(lookedUp).toHaveLength(1);
+      expect(lookedUp.flat().join(' ')).not.toMatch(/\d{9}/);
     },
   );
 
@@ -149,8 +149,8 @@ describe('files that cannot be enriched', () => {
     ],
     ['a quote that never ends', `bin\n"400000\n${'x'.repeat(2_000_000)}`, /line \d+ cannot be read as CSV/],
   ])('%s', async (_name, csv, problem) => {
-    const { report, asked } = await enrich(csv);
+    const { report, lookedUp } = await enrich(csv);
     expect((report as Error & { detail: string }).detail).toMatch(problem);
-    expect(asked).toEqual([]);
+    expect(lookedUp).toEqual([]);
   });
 });

@@ -324,9 +324,11 @@ describe('failures of the service', () => {
   test('R93: relay tokens leave the reserve to users', async () => {
     const lookup = lookupWith({ monthlyQuota: 5, userReserve: 2 });
     const many = Array.from({ length: 10 }, (_, index) => bin(String(42000000 + index)));
-    const answers = await lookup.lookUpMany(many, BATCH);
-    expect(answers.filter(({ problem }) => problem === undefined)).toHaveLength(3);
-    expect(answers.filter((answer) => answer.problem !== undefined && answer.spent === 'unreserved')).toHaveLength(7);
+    const responses = await lookup.lookUpMany(many, BATCH);
+    expect(responses.filter(({ problem }) => problem === undefined)).toHaveLength(3);
+    expect(
+      responses.filter((response) => response.problem !== undefined && response.spent === 'unreserved'),
+    ).toHaveLength(7);
     expect(await lookup.lookUp(bin('43000000'), BATCH)).toMatchObject({ problem: 'bin_quota_exhausted' });
     expect(await lookup.lookUp(bin('43000000'))).toMatchObject({ source: 'service' });
     expect(await lookup.lookUp(bin('43000001'))).toMatchObject({ source: 'service' });
@@ -369,8 +371,8 @@ describe('failures of the service', () => {
 describe('many at once', () => {
   test('callers for the same BIN share one call', async () => {
     const lookup = lookupWith();
-    const answers = await Promise.all(Array.from({ length: 50 }, () => lookup.lookUp(bin('42000012'))));
-    expect(new Set(answers.map((answer) => answer.problem ?? answer.source))).toEqual(new Set(['service']));
+    const responses = await Promise.all(Array.from({ length: 50 }, () => lookup.lookUp(bin('42000012'))));
+    expect(new Set(responses.map((response) => response.problem ?? response.source))).toEqual(new Set(['service']));
     expect(service.hits).toHaveLength(1);
   });
 
@@ -458,12 +460,12 @@ describe('many at once', () => {
     });
     const digits = Array.from({ length: 40 }, (_, index) => String(42000000 + index));
     const asked = ['99000001', ...digits, '400000', ...digits, '99000001'];
-    const answers = await lookupWith({ imported: () => imported }).lookUpMany(asked.map(bin));
-    expect(answers).toHaveLength(asked.length);
+    const responses = await lookupWith({ imported: () => imported }).lookUpMany(asked.map(bin));
+    expect(responses).toHaveLength(asked.length);
     for (const [index, number] of asked.entries()) {
-      if (number === '99000001') expect(answers[index]).toEqual({ problem: 'bin_not_found' });
-      else if (number === '400000') expect(answers[index]).toMatchObject(FROM_IMPORTED);
-      else expect(answers[index]).toMatchObject({ source: 'service', record: { brand: `/${number}` } });
+      if (number === '99000001') expect(responses[index]).toEqual({ problem: 'bin_not_found' });
+      else if (number === '400000') expect(responses[index]).toMatchObject(FROM_IMPORTED);
+      else expect(responses[index]).toMatchObject({ source: 'service', record: { brand: `/${number}` } });
     }
     expect(service.hits).toHaveLength(41);
     expect(most).toBeGreaterThan(1);
@@ -473,8 +475,8 @@ describe('many at once', () => {
   test('F20: a bulk job does not go on calling a service that is down', async () => {
     fail(500);
     const numbers = Array.from({ length: 500 }, (_, index) => bin(String(99000000 + index)));
-    const answers = await lookupWith({ monthlyQuota: 1_000 }).lookUpMany(numbers);
-    expect(new Set(answers.map(({ problem }) => problem))).toEqual(new Set(['bin_service_unavailable']));
+    const responses = await lookupWith({ monthlyQuota: 1_000 }).lookUpMany(numbers);
+    expect(new Set(responses.map(({ problem }) => problem))).toEqual(new Set(['bin_service_unavailable']));
     expect(service.hits.length).toBeLessThanOrEqual(10);
   });
 

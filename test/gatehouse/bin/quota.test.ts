@@ -42,17 +42,17 @@ function quotaWith(limits: Partial<BinQuotaLimits>, on = store) {
     reserve: (caller = ALICE) => quota.reserve(caller),
     /** How many of so many calls at once are granted. */
     async granted(caller: BinCaller, calls: number): Promise<number> {
-      const answers = await Promise.all(Array.from({ length: calls }, () => quota.reserve(caller)));
-      return answers.filter(({ granted }) => granted).length;
+      const responses = await Promise.all(Array.from({ length: calls }, () => quota.reserve(caller)));
+      return responses.filter(({ granted }) => granted).length;
     },
   };
 }
 
 test('R87: exactly the limit is granted, also in parallel', async () => {
   const quota = quotaWith({ monthlyQuota: 5 });
-  const answers = await Promise.all(Array.from({ length: 40 }, () => quota.reserve()));
-  expect(answers.filter(({ granted }) => granted)).toHaveLength(5);
-  expect(answers.find(({ granted }) => !granted)).toEqual({ granted: false, secondsLeft: 10, spent: 'month' });
+  const responses = await Promise.all(Array.from({ length: 40 }, () => quota.reserve()));
+  expect(responses.filter(({ granted }) => granted)).toHaveLength(5);
+  expect(responses.find(({ granted }) => !granted)).toEqual({ granted: false, secondsLeft: 10, spent: 'month' });
   expect(await quota.status()).toEqual({
     ...{ used: 5, limit: 5, userReserve: 0, userDailyQuota: 1_000 },
     resetsAt: '2026-12-01T00:00:00.000Z',

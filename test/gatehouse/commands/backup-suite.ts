@@ -225,8 +225,8 @@ export function testBackups(kind: StoreKind): void {
           expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
           expect(fleet.tokens.issued.length).toBeGreaterThan(before);
           for (const filter of ['event=sign_in.succeeded', 'event=storage.restored', `who=${UMA}`]) {
-            const answer = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
-            expect([filter, answer.status, JSON.parse(answer.body).items.length > 0]).toEqual([filter, 200, true]);
+            const response = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
+            expect([filter, response.status, JSON.parse(response.body).items.length > 0]).toEqual([filter, 200, true]);
           }
           await fleet.signIn(NEWCOMER);
           const users = await fleet.get(fleet.member(0), '/admin/api/users', admin);

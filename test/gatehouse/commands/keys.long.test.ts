@@ -137,8 +137,8 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       const done = await run(third, 'forget', kids[1] ?? '', '--yes');
       expect([done.status, done.stderr]).toEqual([0, '']);
       await restart(third);
-      const answer = await fleet.thread(fleet.member(0), person);
-      expect([answer.status, JSON.parse(answer.body).code]).toEqual([401, 'sign_in_required']);
+      const response = await fleet.thread(fleet.member(0), person);
+      expect([response.status, JSON.parse(response.body).code]).toEqual([401, 'sign_in_required']);
       const status = JSON.parse((await run(third, 'status', '--json')).stdout);
       expect(status.keys).toContainEqual(
         expect.objectContaining({ kid: kids[1], held: false, kinds: { grant: 1 }, droppable: true }),

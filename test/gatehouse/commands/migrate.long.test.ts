@@ -114,8 +114,8 @@ describe('migrate', () => {
       expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
       expect(fleet.tokens.issued.length).toBeGreaterThan(before);
       for (const filter of ['event=sign_in.succeeded', 'event=storage.moved', `who=${UMA}`]) {
-        const answer = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
-        expect([filter, answer.status, JSON.parse(answer.body).items.length > 0]).toEqual([filter, 200, true]);
+        const response = await fleet.get(fleet.member(0), `/admin/api/audit?${filter}`, admin);
+        expect([filter, response.status, JSON.parse(response.body).items.length > 0]).toEqual([filter, 200, true]);
       }
       expect(await redis.look((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
       expect(await redis.look((store) => store.get(bulkKey(BULK - 1)))).toBeDefined();
@@ -138,8 +138,8 @@ describe('migrate', () => {
     await restart(back.env);
     expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
     expect(fleet.tokens.issued.length).toBeGreaterThan(before);
-    const answer = await fleet.get(fleet.member(0), `/admin/api/audit?who=${UMA}`, admin);
-    expect(JSON.parse(answer.body).items.length).toBeGreaterThan(0);
+    const response = await fleet.get(fleet.member(0), `/admin/api/audit?who=${UMA}`, admin);
+    expect(JSON.parse(response.body).items.length).toBeGreaterThan(0);
     expect(await back.look((store) => store.counter('bin-quota:{2026-11}'))).toBe(41);
   });
 });

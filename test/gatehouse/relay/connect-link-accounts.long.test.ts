@@ -1,4 +1,4 @@
-/** Which account a connect link may connect, at providers that name one account alike to all clients, and differently to each. */
+/** The accounts that a connect link may connect, at providers with public and with pairwise subject identifiers. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { ask, JSON_BODY } from '../../support/ask.ts';
@@ -23,19 +23,19 @@ beforeAll(async () => {
 });
 afterEach(async () => {
   provider.reset();
-  for (const one of opened.splice(0).reverse()) await one.close();
+  for (const resource of opened.splice(0).reverse()) await resource.close();
 });
 afterAll(() => provider.close());
 
 interface Desk extends HostileSite {
   vault: VaultDesk;
-  /** Signs this person in at the provider, and here with the first app. */
-  signIn(person: typeof ADA): Promise<{ agent: UserAgent; userId: string }>;
-  /** Uses a connect link of the signed-in user, with this person at the provider. */
-  useLink(user: { agent: UserAgent; userId: string }, app: string, person: typeof ADA): Promise<Page>;
+  /** Signs this account in at the provider, and in Gatehouse with the first app. */
+  signIn(account: typeof ADA): Promise<{ agent: UserAgent; userId: string }>;
+  /** Uses a connect link of the signed-in user, with this account at the provider. */
+  useLink(user: { agent: UserAgent; userId: string }, app: string, account: typeof ADA): Promise<Page>;
 }
 
-/** @param subjectTypes in the metadata. Where it has `pairwise`, each client gets another `sub` */
+/** @param subjectTypes `subject_types_supported` of the metadata. With `pairwise`, each client gets a different `sub` */
 async function open(subjectTypes: string[] | undefined): Promise<Desk> {
   provider.set({
     metadata: (metadata) => ({ ...metadata, subject_types_supported: subjectTypes }),
@@ -54,19 +54,19 @@ async function open(subjectTypes: string[] | undefined): Promise<Desk> {
   return {
     ...site,
     vault,
-    async signIn(person) {
-      provider.signInAs(person);
+    async signIn(account) {
+      provider.signInAs(account);
       const { agent } = await attempt(site, { agent: createUserAgent() });
       return { agent, userId: (await sessionOf(site, agent)).userId };
     },
-    async useLink({ agent, userId }, app, person) {
-      const made = await ask(`${site.url}/relay/connect-links`, {
+    async useLink({ agent, userId }, app, account) {
+      const response = await ask(`${site.url}/relay/connect-links`, {
         method: 'POST',
         headers: { ...bearer(token), ...JSON_BODY },
         body: JSON.stringify({ user: userId, app }),
       });
-      provider.signInAs(person);
-      return agent.submit(await agent.get(JSON.parse(made.body).url), {}, { button: 'Connect' });
+      provider.signInAs(account);
+      return agent.submit(await agent.get(JSON.parse(response.body).url), {}, { button: 'Connect' });
     },
   };
 }
@@ -78,7 +78,7 @@ async function expectNothingStored({ vault }: Desk, userId: string, page: Page):
 }
 
 test.each([[['pairwise']], [['public', 'pairwise']]])(
-  'R114 %j: another client may know the user by another `sub`, and the link connects',
+  'R114 with subject types %j, a link connects an account whose `sub` differs between clients',
   async (subjectTypes) => {
     const desk = await open(subjectTypes);
     const ada = await desk.signIn(ADA);
@@ -89,14 +89,14 @@ test.each([[['pairwise']], [['public', 'pairwise']]])(
   },
 );
 
-test('R114 where the provider does not say which it is, any account may be connected', async () => {
+test('R114 connects any account if the provider does not publish its subject types', async () => {
   const desk = await open(undefined);
   const ada = await desk.signIn(ADA);
   expect((await desk.useLink(ada, SECOND, BEN)).status).toBe(200);
   expect((await desk.vault.read(ada.userId, SECOND)).account.subject).toBe('ben');
 });
 
-test('R114 where `sub` is public, another account is refused, and the own one connects', async () => {
+test('R114 refuses another account if `sub` is public, and connects the user’s own', async () => {
   const desk = await open(['public']);
   const ada = await desk.signIn(ADA);
   await expectNothingStored(desk, ada.userId, await desk.useLink(ada, SECOND, BEN));
@@ -104,7 +104,7 @@ test('R114 where `sub` is public, another account is refused, and the own one co
   expect((await desk.vault.read(ada.userId, SECOND)).account.subject).toBe('ada');
 });
 
-test('R114 with the app that the user signed in with, another account is refused also where `sub` is pairwise', async () => {
+test('R114 refuses another account for the app that the user signed in with, even if `sub` is pairwise', async () => {
   const desk = await open(['pairwise']);
   const ada = await desk.signIn(ADA);
   const before = await desk.vault.read(ada.userId, FIRST);
@@ -114,7 +114,7 @@ test('R114 with the app that the user signed in with, another account is refused
   expect((await desk.vault.read(ada.userId, FIRST)).accessToken).not.toBe(before.accessToken);
 });
 
-test('R114 a refused account keeps the connection that its own user has', async () => {
+test('R114 refusing an account leaves the connection of that account’s own user unchanged', async () => {
   const desk = await open(['public']);
   const ben = await desk.signIn(BEN);
   const stored = await desk.vault.read(ben.userId, FIRST);

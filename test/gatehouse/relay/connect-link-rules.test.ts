@@ -1,4 +1,4 @@
-/** Connect links in one process: who may create them, for what, and for how long, by a clock that is moved. */
+/** Connect links in one process: which calls may create them, and how long they are valid. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
@@ -32,14 +32,14 @@ afterAll(async () => {
   await site?.close();
 });
 
-const create = (wanted: Record<string, unknown> = {}, by = token): Promise<Asked> =>
+const create = (changes: Record<string, unknown> = {}, relayToken = token): Promise<Asked> =>
   ask(`${site.url}/relay/connect-links`, {
     method: 'POST',
-    headers: { ...bearer(by), ...JSON_BODY },
-    body: JSON.stringify({ user, app: 'platform', ...wanted }),
+    headers: { ...bearer(relayToken), ...JSON_BODY },
+    body: JSON.stringify({ user, app: 'platform', ...changes }),
   });
 
-test('R114 the policy of the relay token, the app’s scopes and its return URLs decide', async () => {
+test('R114 creates links only as the policy of the relay token, the app’s scopes and its return URLs allow', async () => {
   const wrong = [
     [{ app: 'unknown' }, 403],
     [{ user: 'uAAAAAAAAAAAAAAAAAAAAAA' }, 404],
@@ -49,12 +49,12 @@ test('R114 the policy of the relay token, the app’s scopes and its return URLs
     [{ returnUrl: 'https://elsewhere.test/' }, 400],
     [{ returnUrl: '/connections' }, 400],
   ] as const;
-  for (const [wanted, status] of wrong) expect([wanted, (await create(wanted)).status]).toEqual([wanted, status]);
+  for (const [request, status] of wrong) expect([request, (await create(request)).status]).toEqual([request, status]);
   const detailOf = ({ body }: Asked): unknown => JSON.parse(body).detail;
   expect(
     await Promise.all(
-      [{ user: undefined }, { scopes: ['admin'] }, { returnUrl: '/' }].map(async (wanted) =>
-        detailOf(await create(wanted)),
+      [{ user: undefined }, { scopes: ['admin'] }, { returnUrl: '/' }].map(async (request) =>
+        detailOf(await create(request)),
       ),
     ),
   ).toEqual([
@@ -62,62 +62,62 @@ test('R114 the policy of the relay token, the app’s scopes and its return URLs
     'Choose among the scopes that are registered for this app.',
     'Give one of the return URLs of the app as "returnUrl".',
   ]);
-  const another = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });
-  expect((await admin.call('POST', '/connected-apps', another)).status).toBe(201);
+  const secondApp = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });
+  expect((await admin.call('POST', '/connected-apps', secondApp)).status).toBe(201);
   const policy = { scopes: ['connect_links:create'], assertUser: true, apps: ['second'] };
-  const { token: ofAnother } = await admin.makeToken(policy);
+  const { token: tokenOfSecond } = await admin.makeToken(policy);
   expect((await admin.call('DELETE', '/connected-apps/second')).status).toBe(204);
-  const gone = await create({ app: 'second' }, ofAnother);
-  expect([gone.status, detailOf(gone)]).toEqual([404, 'There is no connected app with this id.']);
+  const response = await create({ app: 'second' }, tokenOfSecond);
+  expect([response.status, detailOf(response)]).toEqual([404, 'There is no connected app with this id.']);
   const { token: reader } = await admin.makeToken({ scopes: ['connections:read'], assertUser: true });
   expect((await create({}, reader)).status).toBe(403);
   const { token: prover } = await admin.makeToken({ scopes: ['connect_links:create'] });
   expect((await create({}, prover)).status).toBe(403);
 });
 
-test('R114 a link that was created while its relay token was being revoked opens nothing', async () => {
-  const { id, token: own } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true });
-  const { url } = JSON.parse((await create({}, own)).body);
+test('R114 a link that was created while its relay token was being revoked is not valid', async () => {
+  const { id, token: revoked } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true });
+  const { url } = JSON.parse((await create({}, revoked)).body);
   expect((await agent.get(url)).status).toBe(200);
-  // As if the other process had listed the links to revoke just before.
+  // As if another process had listed the links to revoke just before this one was created.
   await vault.store.write([{ delete: keys.relayToken(id) }]);
   expect((await agent.get(url)).status).toBe(404);
 });
 
-test('R114 the hints in its address reach the provider, and the browser comes back to the service', async () => {
+test('R114 passes hints in the URL of a link to the provider, and returns the browser to the service', async () => {
   const browser = createUserAgent({ stopAt: (url) => url.startsWith('https://service.test/') });
   await signIn(site, 'user@example.test', { agent: browser });
   const { url } = JSON.parse((await create({ returnUrl: RETURN_URL })).body);
   // The user consented when they signed in.
   const back = await browser.submit(await browser.get(`${url}?ui_locales=de`), {}, { button: 'Connect' });
-  const asked = new URL(back.visited.find((one) => one.includes('/authorize?')) ?? '').searchParams;
-  expect(asked.get('ui_locales')).toBe('de');
+  const parameters = new URL(back.visited.find((url) => url.includes('/authorize?')) ?? '').searchParams;
+  expect(parameters.get('ui_locales')).toBe('de');
   expect(back.url).toBe(RETURN_URL);
 });
 
-test('R114 a link for some scopes has openid too, and the audit trail has its creation and the use of the relay token', async () => {
-  const { id: relayToken, token: own } = await admin.makeToken({
+test('R114 adds openid to the scopes of a link, and audits its creation and the use of the relay token', async () => {
+  const { id: relayTokenId, token: auditedToken } = await admin.makeToken({
     scopes: ['connect_links:create'],
     assertUser: true,
   });
-  const { id } = JSON.parse((await create({ scopes: ['email'] }, own)).body);
+  const { id } = JSON.parse((await create({ scopes: ['email'] }, auditedToken)).body);
   const entries = async (event: string) =>
-    (await admin.call('GET', `/audit?event=${event}&who=${relayToken}`)).json.items;
+    (await admin.call('GET', `/audit?event=${event}&who=${relayTokenId}`)).json.items;
   await expect
     .poll(() => entries('connect_link.created'))
     .toMatchObject([
       {
-        actor: { kind: 'relay_token', id: relayToken },
+        actor: { kind: 'relay_token', id: relayTokenId },
         ...{ target: { kind: 'connect_link', id }, userId: user },
         facts: { app: 'platform', scopes: ['openid', 'email'] },
       },
     ]);
   await expect
     .poll(() => entries('relay.used'))
-    .toMatchObject([{ outcome: 'answered', facts: { route: 'connect_links:create' } }]);
+    .toMatchObject([{ outcome: 'answered', facts: { scope: 'connect_links:create' } }]);
 });
 
-test('R114 a link asks for no scope that its app has lost since', async () => {
+test('R114 refuses a link with a scope that its app no longer registers', async () => {
   const file = site.env.CONNECTED_APPS_FILE ?? '';
   const before = readFileSync(file, 'utf8');
   const [app] = JSON.parse(before) as { scopes: string[] }[];
@@ -133,7 +133,7 @@ test('R114 a link asks for no scope that its app has lost since', async () => {
   expect((await agent.submit(page, {}, { button: 'Connect' })).status).toBe(200);
 });
 
-/** A signed-in user agent that stops before the callback, and a link as far as that. */
+/** A signed-in user agent that has followed a link and stopped before the callback. */
 const stoppedAtCallback = async () => {
   let stops = false;
   const browser = createUserAgent({ stopAt: (url) => stops && url.includes('/oauth/callback/') });
@@ -149,13 +149,13 @@ const throughConsent = async (browser: UserAgent, page: Page) => {
   return consent.status === 0 ? consent : browser.submit(consent, {}, { button: 'Allow' });
 };
 const pending = async () => {
-  const found = [];
+  const requests = [];
   for await (const records of vault.store.walk())
-    found.push(...records.filter(({ key }) => key.startsWith('pending-requests')));
-  return found;
+    requests.push(...records.filter(({ key }) => key.startsWith('pending-requests')));
+  return requests;
 };
 
-test('R44 while its user is at the provider, no record holds the secret of a link, and a refusal leads back to it', async () => {
+test('R44 stores no secret of a link while its user is at the provider, and links back to it after a refusal', async () => {
   const { browser, id, url, callback } = await stoppedAtCallback();
   const other = createUserAgent();
   await other.get(url);
@@ -173,7 +173,7 @@ test('R44 while its user is at the provider, no record holds the secret of a lin
   expect((await admin.call('GET', `/connect-links/${id}`)).json).toMatchObject({ used: false });
 });
 
-test('R114 a link works for 30 minutes and no longer', async () => {
+test('R114 a link expires after 30 minutes', async () => {
   const makeLink = async (): Promise<{ id: string; url: string }> => JSON.parse((await create()).body);
   const listed = async () =>
     ((await admin.call('GET', '/connect-links')).json.items as { id: string }[]).map(({ id }) => id);

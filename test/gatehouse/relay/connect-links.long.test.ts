@@ -1,4 +1,4 @@
-/** Connect links: a service creates one for one user, who connects with it once, however many processes see the callback. */
+/** Connect links with two processes: a link connects its user once, even if both processes get its callback. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
@@ -22,7 +22,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   let agent: UserAgent;
   let userId: string;
   let webhook: string;
-  /** The browser stops before the callback, and before it leaves for the return URL. */
+  /** The browser always stops before the return URL, and if this is set, before the callback. */
   let stopsAtCallback = false;
   const missing = kind === 'Redis' ? missingRedis : undefined;
 
@@ -45,18 +45,18 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   });
   afterAll(() => fleet?.close());
 
-  const create = (wanted: Record<string, unknown> = {}, by = token): Promise<Asked> =>
+  const create = (changes: Record<string, unknown> = {}, relayToken = token): Promise<Asked> =>
     ask(`${fleet.member(1).url}/relay/connect-links`, {
       method: 'POST',
-      headers: { ...bearer(by), ...JSON_BODY },
-      body: JSON.stringify({ user: userId, app: 'platform', ...wanted }),
+      headers: { ...bearer(relayToken), ...JSON_BODY },
+      body: JSON.stringify({ user: userId, app: 'platform', ...changes }),
     });
-  const makeLink = async (wanted: Record<string, unknown> = {}): Promise<{ id: string; url: string }> => {
-    const answer = await create(wanted);
-    if (answer.status !== 201) throw new Error(answer.body);
-    return JSON.parse(answer.body);
+  const makeLink = async (changes: Record<string, unknown> = {}): Promise<{ id: string; url: string }> => {
+    const response = await create(changes);
+    if (response.status !== 201) throw new Error(response.body);
+    return JSON.parse(response.body);
   };
-  /** As far as the provider’s redirect back. */
+  /** Follows a link up to the provider’s redirect back, whose URL it returns. */
   const callbackOf = async (url: string): Promise<string> => {
     stopsAtCallback = true;
     const consent = await agent.submit(await agent.get(url), {}, { button: 'Connect' });
@@ -75,14 +75,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   };
   const listed = async (id: string) =>
     ((await admin.call('GET', '/connect-links')).json.items as { id: string; used: boolean }[]).find(
-      (one) => one.id === id,
+      (link) => link.id === id,
     );
 
-  test('R114 a service asks, its user consents to these scopes, and the webhook and the trail name the link', async (context) => {
+  test('R114 connects with the scopes of the link, which the webhook and the audit trail name', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink({ scopes: ['platform_read_only'], returnUrl: RETURN_URL });
     const secret = url.slice(url.lastIndexOf('/') + 1).slice(16, 59);
-    const browser = createUserAgent({ stopAt: (one) => one === RETURN_URL });
+    const browser = createUserAgent({ stopAt: (target) => target === RETURN_URL });
     // Not signed in: the link leads to the sign-in and back.
     const { page } = await signIn(fleet, 'user@example.test', { agent: browser, path: new URL(url).pathname });
     expect([page.status, page.url]).toEqual([200, url]);
@@ -90,8 +90,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     for await (const records of fleet.vault.store.walk())
       for (const { key, value } of records) expect(key + value).not.toContain(secret);
     const consent = await browser.submit(page, {}, { button: 'Connect' });
-    const asked = new URL([...page.visited, ...consent.visited].findLast((one) => one.includes('/authorize?')) ?? '');
-    expect(asked.searchParams.get('scope')).toBe('openid platform_read_only');
+    const visited = [...page.visited, ...consent.visited];
+    const authorization = new URL(visited.findLast((address) => address.includes('/authorize?')) ?? '');
+    expect(authorization.searchParams.get('scope')).toBe('openid platform_read_only');
     const end = consent.status === 0 ? consent : await browser.submit(consent, {}, { button: 'Allow' });
     expect(end.url).toBe(RETURN_URL);
     expect((await fleet.vault.read(userId)).requestedScopes).toEqual(['openid', 'platform_read_only']);
@@ -105,12 +106,12 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     });
     expect((await admin.call('GET', `/webhooks/${webhook}/messages`)).status).toBe(200);
     expect(await listed(id)).toMatchObject({ used: true });
-    const again = await browser.get(url);
-    expect([again.status, again.body]).toEqual([404, expect.stringContaining(GONE)]);
+    const secondVisit = await browser.get(url);
+    expect([secondVisit.status, secondVisit.body]).toEqual([404, expect.stringContaining(GONE)]);
     expect(fleet.output()).not.toContain(secret);
   });
 
-  test('R114 another user stores nothing, and is told why; the link stays open', async (context) => {
+  test('R114 refuses another user with the reason, and the link stays open', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink();
     const other = createUserAgent();
@@ -127,19 +128,19 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await listed(id)).toMatchObject({ used: false });
   });
 
-  test('R114 two callbacks of one link at two processes at once: one connects', async (context) => {
+  test('R114 accepts one of two concurrent callbacks of a link at two processes', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink({ returnUrl: RETURN_URL });
     const callbacks = [await callbackOf(url), await callbackOf(url)];
-    const answers = await Promise.all(callbacks.map((callback, at) => openCallback(at, callback)));
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([303, 404]);
-    expect(answers.find(({ status }) => status === 303)?.headers.location).toBe(RETURN_URL);
-    expect(answers.find(({ status }) => status === 404)?.body).toContain(GONE);
+    const responses = await Promise.all(callbacks.map((callback, at) => openCallback(at, callback)));
+    expect(responses.map(({ status }) => status).toSorted()).toEqual([303, 404]);
+    expect(responses.find(({ status }) => status === 303)?.headers.location).toBe(RETURN_URL);
+    expect(responses.find(({ status }) => status === 404)?.body).toContain(GONE);
     await until(async () => (await entries('connect_link.used', id)).length > 0);
     expect(await entries('connect_link.used', id)).toHaveLength(1);
   });
 
-  test('R114 a failed attempt leaves the link open; a kill before the callback does too', async (context) => {
+  test('R114 a failed attempt and a kill before the callback leave the link open', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink();
     const denied = new URL(await callbackOf(url));
@@ -154,17 +155,17 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await listed(id)).toMatchObject({ used: true });
   });
 
-  /** Process 0 ends while it completes the link; `stops` resolves at that moment. Returns whether the grant was stored. */
+  /** Kills process 0 while it completes the link, once `stops` resolves. Returns whether the grant was stored. */
   const killedWhile = async (callback: string, stops: () => Promise<unknown>): Promise<boolean> => {
     const before = await fleet.vault.read(userId);
-    const cut = openCallback(0, callback).catch(() => undefined);
+    const interrupted = openCallback(0, callback).catch(() => undefined);
     await stops();
     await fleet.member(0).kill();
-    await cut;
+    await interrupted;
     await fleet.member(0).start();
     return (await fleet.vault.read(userId)).accessToken !== before.accessToken;
   };
-  const connectsNobodyElse = async (url: string, status: number) => {
+  const refusesOtherUser = async (url: string, status: number) => {
     const other = createUserAgent();
     await signIn(fleet, 'second@example.test', { agent: other });
     const { userId: otherId } = await sessionOf(fleet, other);
@@ -173,7 +174,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await fleet.vault.read(otherId)).toEqual(before);
   };
 
-  test('R114 killed with the tokens on their way: nothing is stored, and the link still connects', async (context) => {
+  test('R114 a kill before the token response arrives stores nothing, and the link still connects', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink({ returnUrl: RETURN_URL });
     const callback = await callbackOf(url);
@@ -181,14 +182,14 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await killedWhile(callback, () => held.made)).toBe(false);
     held.release();
     expect(await listed(id)).toMatchObject({ used: false });
-    await connectsNobodyElse(url, 403);
+    await refusesOtherUser(url, 403);
     const { accessToken } = await fleet.vault.read(userId);
     expect(await openCallback(1, await callbackOf(url))).toMatchObject({ status: 303 });
     expect((await fleet.vault.read(userId)).accessToken).not.toBe(accessToken);
     expect(await listed(id)).toMatchObject({ used: true });
   });
 
-  test('R114 killed as soon as the link is used up: the connection is stored, and nothing connects again', async (context) => {
+  test('R114 a kill right after the link is used up keeps the connection, and the link cannot be used twice', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink();
     const [callback, second] = [await callbackOf(url), await callbackOf(url)];
@@ -199,11 +200,11 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const stored = await fleet.vault.read(userId);
     expect((await openCallback(1, second)).status).toBe(404);
     expect((await agent.get(url)).status).toBe(404);
-    await connectsNobodyElse(url, 404);
+    await refusesOtherUser(url, 404);
     expect(await fleet.vault.read(userId)).toEqual(stored);
   });
 
-  test('R114 killed at any moment of the callback: either stored and used up, or neither', async (context) => {
+  test('R114 a kill at any moment of the callback stores the connection and uses up the link, or does neither', async (context) => {
     skipWithout(context, missing);
     for (const milliseconds of [0, 4, 8, 16, 32]) {
       const { id, url } = await makeLink();
@@ -220,7 +221,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     }
   });
 
-  test('R114 once its time is over, it connects nothing, even for a user who is at the provider', async (context) => {
+  test('R114 an expired link connects nothing, even for a user who is at the provider', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink();
     const callback = await callbackOf(url);
@@ -228,13 +229,13 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const ticket = keys.connectTicket(userId, id);
     await fleet.vault.store.write([{ put: ticket, value: '', lifetimeSeconds: 1 }]);
     await until(async () => !(await fleet.vault.store.get(ticket)));
-    const answer = await openCallback(1, callback);
-    expect([answer.status, answer.body]).toEqual([404, expect.stringContaining(GONE)]);
+    const response = await openCallback(1, callback);
+    expect([response.status, response.body]).toEqual([404, expect.stringContaining(GONE)]);
     expect((await agent.get(url)).status).toBe(404);
     expect(await fleet.vault.read(userId)).toEqual(before);
   });
 
-  test('R114 a link that is revoked connects nothing, even for a user who is at the provider', async (context) => {
+  test('R114 a revoked link connects nothing, even for a user who is at the provider', async (context) => {
     skipWithout(context, missing);
     const { id, url } = await makeLink();
     const callback = await callbackOf(url);
@@ -248,7 +249,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await listed(id)).toBeUndefined();
   });
 
-  test('R114 to disable or delete the user ends their links, also for when they are enabled and sign in again', async (context) => {
+  test('R114 disabling or deleting a user ends their links for good', async (context) => {
     skipWithout(context, missing);
     const signedIn = async () => {
       const other = createUserAgent();
@@ -261,16 +262,19 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       ['DELETE', `/users/${user}`],
     ] as const) {
       const { id, url } = await makeLink({ user });
-      const { id: kept } = await makeLink();
+      const { id: otherLink } = await makeLink();
       expect((await (await signedIn()).get(url)).status).toBe(200);
       expect((await admin.call(method, path)).status).toBe(200);
-      expect([await listed(id), await listed(kept)]).toEqual([undefined, expect.objectContaining({ used: false })]);
+      expect([await listed(id), await listed(otherLink)]).toEqual([
+        undefined,
+        expect.objectContaining({ used: false }),
+      ]);
       await admin.call('POST', `/users/${user}/enable`);
       expect((await (await signedIn()).get(url)).status).toBe(404);
     }
   });
 
-  test('R114 to disable or delete the user also ends links that are being created meanwhile', async (context) => {
+  test('R114 disabling or deleting a user also ends links that are being created at the same time', async (context) => {
     skipWithout(context, missing);
     const signedIn = async () => {
       const other = createUserAgent();
@@ -302,33 +306,36 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     }
   });
 
-  test('R114 to revoke the relay token ends its links, even for a user who is at the provider', async (context) => {
+  test('R114 revoking the relay token ends its links, even for a user who is at the provider', async (context) => {
     skipWithout(context, missing);
-    const { id: tokenId, token: own } = await admin.makeToken({ scopes: ['connect_links:create'], assertUser: true });
-    const { id, url } = JSON.parse((await create({}, own)).body);
-    const { id: kept } = await makeLink();
+    const { id: tokenId, token: revoked } = await admin.makeToken({
+      scopes: ['connect_links:create'],
+      assertUser: true,
+    });
+    const { id, url } = JSON.parse((await create({}, revoked)).body);
+    const { id: otherLink } = await makeLink();
     const callback = await callbackOf(url);
     const before = await fleet.vault.read(userId);
     expect((await admin.call('DELETE', `/relay-tokens/${tokenId}`)).status).toBe(204);
-    expect([await listed(id), await listed(kept)]).toEqual([undefined, expect.objectContaining({ used: false })]);
+    expect([await listed(id), await listed(otherLink)]).toEqual([undefined, expect.objectContaining({ used: false })]);
     expect((await openCallback(1, callback)).status).toBe(404);
     expect((await agent.get(url)).status).toBe(404);
     expect(await fleet.vault.read(userId)).toEqual(before);
   });
 
-  test('R114 to delete the app ends its links, also for when it is registered again', async (context) => {
+  test('R114 deleting the app ends its links for good, even if it is registered again', async (context) => {
     skipWithout(context, missing);
     const app = { ...sandboxApp(fleet, 'second'), clientSecret: 'not used here' };
     expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
-    const { token: own } = await admin.makeToken({ apps: ['platform', 'second'], assertUser: true });
-    await until(async () => (await create({ app: 'second' }, own)).status === 201);
-    const { url } = JSON.parse((await create({ app: 'second' }, own)).body);
-    const { url: kept } = await makeLink();
+    const { token: forBothApps } = await admin.makeToken({ apps: ['platform', 'second'], assertUser: true });
+    await until(async () => (await create({ app: 'second' }, forBothApps)).status === 201);
+    const { url } = JSON.parse((await create({ app: 'second' }, forBothApps)).body);
+    const { url: otherLink } = await makeLink();
     expect((await agent.get(url)).status).toBe(200);
     expect((await admin.call('DELETE', '/connected-apps/second')).status).toBeLessThan(300);
     expect((await agent.get(url)).status).toBe(404);
     expect((await admin.call('POST', '/connected-apps', app)).status).toBe(201);
     expect((await agent.get(url)).status).toBe(404);
-    expect((await agent.get(kept)).status).toBe(200);
+    expect((await agent.get(otherLink)).status).toBe(200);
   });
 });

@@ -1,4 +1,4 @@
-/** `GET /relay/connections`: a service sees the state of the connections that its policy covers, page by page, and no token. */
+/** `GET /relay/connections`: lists the state, without tokens, of the connections that the policy of the service covers. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
@@ -20,7 +20,7 @@ let site: TestSite;
 let desk: VaultDesk;
 let admin: Administrator;
 let cookie: string;
-/** Of three users; the first one has connected both apps. */
+/** The ids of three users, the first of whom has connected both apps. */
 let users: string[];
 beforeAll(async () => {
   site = await startSite({
@@ -46,19 +46,19 @@ afterAll(async () => {
 const TIME = /^20.*Z$/;
 const list = (token: string, query = '', headers: Record<string, string> = {}): Promise<Asked> =>
   ask(`${site.url}/relay/connections${query}`, { headers: { ...bearer(token), ...headers } });
-const rowsOf = (answer: Asked): Row[] => JSON.parse(answer.body).items;
-const placesOf = (answer: Asked) => rowsOf(answer).map(({ user, app }) => `${app} ${users.indexOf(user)}`);
+const rowsOf = (response: Asked): Row[] => JSON.parse(response.body).items;
+const placesOf = (response: Asked) => rowsOf(response).map(({ user, app }) => `${app} ${users.indexOf(user)}`);
 const makeToken = async (changes: Record<string, unknown> = {}) => {
   const policy = { scopes: ['connections:read'], apps: ['platform', 'second'], assertUser: true };
   return admin.makeToken({ ...policy, ...changes });
 };
 
-test('R109 says what is known of a connection, and nothing that opens it or names the account', async () => {
+test('R109 shows the state of a connection, without tokens or the account', async () => {
   const { token } = await makeToken();
   const [user = ''] = users;
   const { id, accessToken, refreshToken = '' } = await desk.read(user);
-  const answer = await list(token, `?user=${user}&app=platform`);
-  expect([answer.status, JSON.parse(answer.body)]).toEqual([
+  const response = await list(token, `?user=${user}&app=platform`);
+  expect([response.status, JSON.parse(response.body)]).toEqual([
     200,
     {
       items: [
@@ -77,11 +77,11 @@ test('R109 says what is known of a connection, and nothing that opens it or name
       ],
     },
   ]);
-  for (const secret of [accessToken, refreshToken, 'user@example.test']) expect(answer.body).not.toContain(secret);
-  expect(answer.headers.ratelimit).toBeDefined();
+  for (const secret of [accessToken, refreshToken, 'user@example.test']) expect(response.body).not.toContain(secret);
+  expect(response.headers.ratelimit).toBeDefined();
 });
 
-test('says where to reconnect, unless the connection is active and has every scope, in the words of the user’s own JSON', async () => {
+test('names the URL to reconnect unless the connection is active and has every scope', async () => {
   const { token } = await makeToken();
   const [, user = ''] = users;
   const failure = (kind: 'unverified' | 'reconnect_needed', cause: 'response_lost' | 'grant_refused') => ({
@@ -104,7 +104,7 @@ test('says where to reconnect, unless the connection is active and has every sco
   expect(rowsOf(await list(token, `?user=${user}`))).toMatchObject([{ health: 'active', connectUrl: null }]);
 });
 
-test('R109 each rule of the policy holds for the call, and the policy check says the same', async () => {
+test('R109 applies each rule of the policy to the call, as the policy test predicts', async () => {
   const [user = '', other = ''] = users;
   const refused = [
     [{ scopes: ['threads:read'] }, `?user=${user}`, 'scopes', 403, 'insufficient_scope'],
@@ -118,20 +118,20 @@ test('R109 each rule of the policy holds for the call, and the policy check says
   ] as const;
   for (const [changes, query, rule, status, code] of refused) {
     const { id, token } = await makeToken(changes);
-    const answer = await list(token, query);
-    expect([answer.status, codeOf(answer), JSON.parse(answer.body).detail]).toEqual([
+    const response = await list(token, query);
+    expect([response.status, codeOf(response), JSON.parse(response.body).detail]).toEqual([
       status,
       code,
       expect.stringContaining(`Rule ${rule}:`),
     ]);
     const named = Object.fromEntries(new URLSearchParams(query));
-    const question = { relayToken: id, route: 'connections:read', address: '127.0.0.1', proof: 'none', ...named };
+    const question = { relayToken: id, scope: 'connections:read', address: '127.0.0.1', proof: 'none', ...named };
     expect((await admin.call('POST', '/policy/explain', question)).json).toMatchObject({ allowed: false, rule });
   }
   expect((await list('gthr_unknown', '?app=platform')).status).toBe(401);
 });
 
-test('R109 a list holds the apps and users of the token only, and no disabled user', async () => {
+test('R109 lists only apps and users of the relay token, and no disabled user', async () => {
   const [user = '', other = '', third = ''] = users;
   const { token } = await makeToken();
   expect(placesOf(await list(token, `?user=${user}`))).toEqual(['second 0', 'platform 0']);
@@ -150,14 +150,14 @@ test('R109 a list holds the apps and users of the token only, and no disabled us
   await admin.call('POST', `/users/${third}/enable`);
 });
 
-test('R109 no cursor holds an app that the token may not use', async () => {
+test('R109 a cursor reveals no app that the token may not use', async () => {
   const [user = ''] = users;
   const { token } = await makeToken({ apps: ['platform'] });
-  const answer = await list(token, `?user=${user}&limit=1`);
-  expect([placesOf(answer), JSON.parse(answer.body).next]).toEqual([['platform 0'], undefined]);
+  const response = await list(token, `?user=${user}&limit=1`);
+  expect([placesOf(response), JSON.parse(response.body).next]).toEqual([['platform 0'], undefined]);
 });
 
-test('a proven user needs no assertUser, and is named once', async () => {
+test('accepts a proven user without assertUser, and refuses a user who is named twice', async () => {
   const { id, token } = await makeToken({ assertUser: false });
   const assertion = await assertionOf(site, cookie);
   const proven = { 'gatehouse-user-assertion': assertion };
@@ -169,27 +169,27 @@ test('a proven user needs no assertUser, and is named once', async () => {
   const forged = await list(token, '', { 'gatehouse-user-assertion': `${assertion.slice(0, -9)}AAAAAAAAA` });
   expect([forged.status, codeOf(forged)]).toEqual([403, 'not_allowed']);
   const refusals = async () => (await admin.call('GET', `/audit?event=relay.refused&who=${id}`)).json.items;
-  await expect.poll(refusals).toMatchObject([{ outcome: 'rule: userAssertion', facts: { route: 'connections:read' } }]);
+  await expect.poll(refusals).toMatchObject([{ outcome: 'rule: userAssertion', facts: { scope: 'connections:read' } }]);
 });
 
 test.each(['all', 'listed'])(
-  'pages of %s users name each connection once, and a foreign cursor is refused',
+  'lists each connection of %s users once over several pages, and refuses an invalid cursor',
   async (which) => {
     const { token } = await makeToken({ users: which === 'all' ? 'all' : users });
     const places: string[] = [];
     let after: string | undefined;
     do {
-      const answer = await list(token, `?app=platform&limit=1${after === undefined ? '' : `&after=${after}`}`);
-      expect(rowsOf(answer)).toHaveLength(1);
-      places.push(...placesOf(answer));
-      after = JSON.parse(answer.body).next;
+      const response = await list(token, `?app=platform&limit=1${after === undefined ? '' : `&after=${after}`}`);
+      expect(rowsOf(response)).toHaveLength(1);
+      places.push(...placesOf(response));
+      after = JSON.parse(response.body).next;
     } while (after !== undefined);
     expect(places.toSorted()).toEqual(['platform 0', 'platform 1', 'platform 2']);
     expect((await list(token, '?app=platform&after=x')).status).toBe(400);
   },
 );
 
-test('a page of listed users is full, because the connections of others are not paged through', async () => {
+test('fills each page of listed users, because it does not page through the connections of others', async () => {
   const { token } = await makeToken({ users: [users[0], users[1]] });
   const first = await list(token, '?app=platform&limit=1');
   const second = await list(token, `?app=platform&limit=1&after=${JSON.parse(first.body).next}`);
@@ -198,22 +198,22 @@ test('a page of listed users is full, because the connections of others are not 
 });
 
 test.each(['', '?limit=0', '?limit=201', '?user=a%20b', '?app=platform&colour=red', '?app=platform&app=second'])(
-  'asks for a user or an app, and for nothing else: %j',
+  'refuses a query that names neither user nor app, or has invalid parameters: %j',
   async (query) => {
     const { token } = await makeToken();
-    const answer = await list(token, query);
-    expect([answer.status, codeOf(answer)]).toEqual([400, 'invalid_request']);
+    const response = await list(token, query);
+    expect([response.status, codeOf(response)]).toEqual([400, 'invalid_request']);
   },
 );
 
-test('is audited once an hour, and is no use of the connection', async () => {
+test('audits the list once an hour, and does not count it as a use of the connection', async () => {
   const { id, token } = await makeToken({ scopes: ['connections:read', 'threads:read'] });
   const [user = ''] = users;
   for (let count = 0; count < 2; count += 1) await list(token, `?user=${user}&app=platform`);
   const audited = async () => (await admin.call('GET', `/audit?who=${id}`)).json.items as unknown[];
   await until(async () => (await audited()).length > 0);
   expect(await audited()).toMatchObject([
-    { event: 'relay.used', outcome: 'answered', facts: { route: 'connections:read', onceAnHour: true } },
+    { event: 'relay.used', outcome: 'answered', facts: { scope: 'connections:read', onceAnHour: true } },
   ]);
   await relayThread(site, token, { 'gatehouse-user': user }, '?app=platform');
   const services = async () => JSON.parse((await desk.store.get(keys.relayUsesOf(user, 'platform')))?.value ?? '[]');

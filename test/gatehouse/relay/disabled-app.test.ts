@@ -1,4 +1,4 @@
-/** A disabled app hands out no token and makes no call, by whichever route; once it is enabled again every route works. */
+/** While an app is disabled, no route returns its tokens or calls its provider or platform. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Asked, ask, DATA } from '../../support/ask.ts';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -27,8 +27,12 @@ beforeAll(async () => {
   ({ token } = await admin.makeToken({ apps: ['second'], assertUser: true }));
   const assertion = await assertionOf(site, cookie);
   subject = { subject_token: assertion, subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' };
-  const made = await admin.call('POST', '/service-accounts', { name: 'Nightly', app: 'second', apiToken: accessToken });
-  account = String(made.json.id);
+  const created = await admin.call('POST', '/service-accounts', {
+    name: 'Nightly',
+    app: 'second',
+    apiToken: accessToken,
+  });
+  account = String(created.json.id);
 });
 afterAll(async () => {
   await desk.close();
@@ -56,7 +60,7 @@ const ROUTES: [string, () => Promise<Asked>][] = Object.entries({
   'token exchange for fewer scopes': () => exchange(site, token, { ...subject, audience: 'second', scope: 'openid' }),
 });
 
-test.each(ROUTES)('%s: nothing while the app is disabled', async (_name, call) => {
+test.each(ROUTES)('refuses %s while the app is disabled', async (_name, call) => {
   expect((await call()).status).toBe(200);
   await setDisabled(true);
   site.sandbox.hits.reset();
@@ -69,7 +73,7 @@ test.each(ROUTES)('%s: nothing while the app is disabled', async (_name, call) =
   expect(site.sandbox.hits.requests('platform')).toEqual([]);
 });
 
-test('a refresh that is due is not made while the app is disabled', async () => {
+test('does not refresh an expired token while the app is disabled', async () => {
   await desk.change(user, () => ({ expiresAt: Date.now() - 1_000 }), 'second');
   await setDisabled(true);
   site.sandbox.hits.reset();

@@ -1,4 +1,4 @@
-/** docs/relay.md does what it says: its curl lines and TypeScript run as they stand, and its nginx lets nobody through without a session. */
+/** The curl, TypeScript and nginx examples of docs/relay.md work unchanged. */
 
 import { execFile, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -61,10 +61,10 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-test('every curl example is answered as the text around it says', async (context) => {
+test('every curl example gets the response that the text describes', async (context) => {
   skipWithout(context, missingCurl);
   const env = { ...process.env, GATEHOUSE: site.url, ADMIN_TOKEN: adminToken, RELAY_TOKEN: relayToken };
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     blocks('sh curl').map(async (block) => {
       const { stdout } = await run('sh', ['-c', block], {
         env: { ...env, ASSERTION: await assertionOf(site, cookie) },
@@ -72,7 +72,7 @@ test('every curl example is answered as the text around it says', async (context
       return JSON.parse(stdout);
     }),
   );
-  expect(answers).toMatchObject([
+  expect(responses).toMatchObject([
     { token: expect.stringMatching(/^gthr_/) },
     { thread: { title: expect.any(String) } },
     { items: [{ app: 'platform', health: 'active', connectUrl: null }] },
@@ -84,10 +84,10 @@ test('every curl example is answered as the text around it says', async (context
   ]);
 });
 
-test('the TypeScript examples run as they stand', async () => {
+test('the TypeScript examples run unchanged', async () => {
   const assertion = await assertionOf(site, cookie);
-  const given = Object.entries({ gatehouse: site.url, relayToken, assertion });
-  const head = given.map(([name, value]) => `const ${name} = ${JSON.stringify(value)};\n`).join('');
+  const constants = Object.entries({ gatehouse: site.url, relayToken, assertion });
+  const head = constants.map(([name, value]) => `const ${name} = ${JSON.stringify(value)};\n`).join('');
   const file = join(directory, 'examples.mts');
   writeFileSync(file, head + blocks('ts example').join('\n'));
   const { stdout } = await run('node', [file]);
@@ -95,11 +95,11 @@ test('the TypeScript examples run as they stand', async () => {
   expect(stdout).not.toContain('refused');
 });
 
-test('the example for receivers of webhooks takes what Gatehouse signs, and nothing else', async () => {
+test('the webhook example accepts only messages that Gatehouse signed', async () => {
   const file = join(directory, 'webhook.mts');
   writeFileSync(file, blocks('ts webhook').join(''));
   const { isFromGatehouse } = await import(file);
-  const [secret, another] = [
+  const [secret, otherSecret] = [
     `whsec_${randomBytes(32).toString('base64')}`,
     `whsec_${randomBytes(32).toString('base64')}`,
   ];
@@ -116,13 +116,13 @@ test('the example for receivers of webhooks takes what Gatehouse signs, and noth
   expect(
     isFromGatehouse(secret, headersOf(now, `v1,AAAA ${signatureOf(secret, 'msg_1', String(now), body)}`), body),
   ).toBe(true);
-  expect(isFromGatehouse(another, headersOf(now), body)).toBe(false);
+  expect(isFromGatehouse(otherSecret, headersOf(now), body)).toBe(false);
   expect(isFromGatehouse(secret, headersOf(now), `${body} `)).toBe(false);
   expect(isFromGatehouse(secret, headersOf(now - 600), body)).toBe(false);
   expect(isFromGatehouse(secret, new Headers(), body)).toBe(false);
 });
 
-/** The service behind the proxy: reads the thread of whoever the proxy says is there. */
+/** The service behind the proxy: reads the thread of the user in the proxy's assertion. */
 async function startService(): Promise<{ url: string; cookies: (string | undefined)[]; close: () => void }> {
   const cookies: (string | undefined)[] = [];
   const service = await listen(async (req, res) => {
@@ -147,12 +147,12 @@ async function expectGuarded(proxyUrl: string, service: { cookies: (string | und
   expect([anonymous.status, service.cookies.length]).toEqual([401, 0]);
   const signedIn = await ask(`${proxyUrl}/`, { headers: { ...DATA, cookie } });
   expect([signedIn.status, JSON.parse(signedIn.body)]).toMatchObject([200, { thread: { type: 'document' } }]);
-  // The session's cookie is none of the service's business.
-  expect(service.cookies.filter((given) => given)).toEqual([]);
+  // The proxy must not pass the session cookie on to the service.
+  expect(service.cookies.filter((value) => value)).toEqual([]);
 }
 
 describe('signed-in requests are verified for a reverse proxy', () => {
-  test('by nginx with the example of the documentation', async (context) => {
+  test('by nginx with the documented configuration', async (context) => {
     skipWithout(context, missingNginx);
     const service = await startService();
     const port = await freePort();
@@ -173,16 +173,16 @@ describe('signed-in requests are verified for a reverse proxy', () => {
     }
   });
 
-  test('by any proxy that asks as nginx does', async () => {
+  test('by any proxy that makes the same subrequest', async () => {
     const service = await startService();
     const proxy = await listen(async (req, res) => {
-      const asked = { ...DATA, ...(req.headers.cookie ? { cookie: req.headers.cookie } : {}) };
-      const verified = await ask(`${site.url}/session/verify?audience=${relayTokenId}`, { headers: asked });
+      const headers = { ...DATA, ...(req.headers.cookie ? { cookie: req.headers.cookie } : {}) };
+      const verified = await ask(`${site.url}/session/verify?audience=${relayTokenId}`, { headers });
       const assertion = verified.headers['gatehouse-user-assertion'];
       const passed = { 'gatehouse-user-assertion': String(assertion ?? '') };
-      const answer = verified.status === 200 ? await ask(`${service.url}/`, { headers: passed }) : verified;
-      res.statusCode = answer.status;
-      res.end(answer.body);
+      const response = verified.status === 200 ? await ask(`${service.url}/`, { headers: passed }) : verified;
+      res.statusCode = response.status;
+      res.end(response.body);
     });
     await expectGuarded(proxy.url, service);
     proxy.close();

@@ -1,4 +1,4 @@
-/** `GET /session/verify` asked as Traefik and Caddy ask it: the headers of the browser's request, with its method and path beside them. */
+/** `GET /session/verify` as Traefik and Caddy call it: with the browser's headers, and its method and path in others. */
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask, DATA, JSON_BODY, PAGE } from '../../support/ask.ts';
@@ -24,11 +24,11 @@ const verify = (headers: Record<string, string>) =>
   });
 
 test.each([
-  ['for a page, of any host', { ...PAGE, host: 'gatehouse:3000' }, 'text/html'],
-  ['for a form, sent from there', { ...PAGE, ...JSON_BODY, origin: 'https://reports.example.com' }, 'text/html'],
-  ['for data', DATA, 'application/problem+json'],
+  ['page of another host', { ...PAGE, host: 'gatehouse:3000' }, 'text/html'],
+  ['form of another host', { ...PAGE, ...JSON_BODY, origin: 'https://reports.example.com' }, 'text/html'],
+  ['request for data', DATA, 'application/problem+json'],
 ])(
-  '%s: an assertion about the signed-in user; otherwise 401 in the form that was wanted',
+  'verifies a %s with an assertion about the signed-in user, or responds 401 in the requested format',
   async (_name, headers, form) => {
     const { agent } = await signIn(site);
     const { userId } = await sessionOf(site, agent);

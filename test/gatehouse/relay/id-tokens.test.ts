@@ -1,4 +1,4 @@
-/** ID tokens as proof of a user at token exchange: only where allowed, for a short time, and not after their session. */
+/** ID tokens as proof of a user at token exchange: only if the policy allows it, for ten minutes and during their session. */
 
 import { UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -54,7 +54,7 @@ describe('R99', () => {
   };
   const NO_PROOF = { status: 400, error: 'invalid_request', error_description: expect.stringContaining('not valid') };
 
-  test('a relay token accepts none unless an administrator says so', async () => {
+  test('a relay token accepts no ID tokens by default', async () => {
     const { idToken } = await signIn();
     const { token: plain } = await admin.makeToken({ apps: ['elsewhere'] });
     expect(await present(idToken, plain)).toMatchObject({
@@ -64,7 +64,7 @@ describe('R99', () => {
     expect(await present(idToken)).toMatchObject({ status: 200, access_token: expect.any(String) });
   });
 
-  test('one whose session has ended proves nothing, though the user is signed in elsewhere', async () => {
+  test('refuses an ID token whose session has ended, even if the user has another session', async () => {
     const [laptop, phone] = [await signIn(), await signIn()];
     await signOut(laptop.agent);
     expect(await present(laptop.idToken)).toMatchObject(NO_PROOF);
@@ -73,7 +73,7 @@ describe('R99', () => {
     expect(await present(phone.idToken)).toMatchObject(NO_PROOF);
   });
 
-  test('one that the provider signs out at once proves nothing', async () => {
+  test('refuses an ID token immediately after a back-channel logout', async () => {
     provider.signInAs({ sub: 'user-2', sid: 'session-2' });
     const { idToken } = await signIn();
     expect(await present(idToken)).toMatchObject({ status: 200 });
@@ -85,7 +85,7 @@ describe('R99', () => {
     provider.signInAs({ sub: 'user-1' });
   });
 
-  test('one that is more than 10 minutes old proves nothing', async () => {
+  test('refuses an ID token that is more than 10 minutes old', async () => {
     provider.set({ issued, claims: (claims) => ({ ...claims, iat: now() - 540 }) });
     expect(await present((await signIn()).idToken)).toMatchObject({ status: 200 });
     provider.set({ issued, claims: (claims) => ({ ...claims, iat: now() - 601 }) });
@@ -93,7 +93,7 @@ describe('R99', () => {
     provider.set({ issued });
   });
 
-  test('one that began no session, and one that was changed, prove nothing', async () => {
+  test('refuses an ID token that began no session, and one that was changed', async () => {
     const { agent, idToken } = await signIn();
     const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
     await agent.request(`${site.url}/connections/elsewhere`, { method: 'POST', body });
@@ -116,24 +116,24 @@ describe('R99 the times of an ID token', () => {
   const userOf = (claims: object) => idTokens.userOf(new UnsecuredJWT({ ...good, ...claims }).encode());
 
   test.each([
-    ['just issued', {}],
-    ['10 minutes old', { iat: at - 600 }],
-    ['issued by a clock that is ahead', { iat: at + 60 }],
-    ['expired within the tolerance', { exp: at - 30 }],
-  ])('%s: accepted', async (_words, claims) => {
+    ['that was just issued', {}],
+    ['that is 10 minutes old', { iat: at - 600 }],
+    ['from a clock that is ahead', { iat: at + 60 }],
+    ['that expired within the tolerance', { exp: at - 30 }],
+  ])('accepts an ID token %s', async (_words, claims) => {
     expect(await userOf(claims)).toBe(userIdOf('https://provider.test', 's1'));
   });
 
   test.each([
-    ['older than 10 minutes', { iat: at - 601 }],
-    ['issued in the future', { iat: at + 61 }],
-    ['expired', { exp: at - 31 }],
-    ['without a time of issue', { iat: undefined }],
-    ['without an end', { exp: undefined }],
+    ['that is older than 10 minutes', { iat: at - 601 }],
+    ['from the future', { iat: at + 61 }],
+    ['that has expired', { exp: at - 31 }],
+    ['without `iat`', { iat: undefined }],
+    ['without `exp`', { exp: undefined }],
     ['without an issuer', { iss: undefined }],
     ['without a subject', { sub: undefined }],
-    ['longer than any ID token', { filler: 'x'.repeat(16_384) }],
-  ])('%s: refused', async (_words, claims) => {
+    ['that is too long', { filler: 'x'.repeat(16_384) }],
+  ])('refuses an ID token %s', async (_words, claims) => {
     expect(await userOf(claims)).toBeUndefined();
   });
 });

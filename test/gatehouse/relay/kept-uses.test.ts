@@ -1,4 +1,4 @@
-/** R119: counts of calls outlive failed writes, and are counted as lost where they cannot be kept. */
+/** R119: counts of calls survive failed writes, and counts that cannot be stored are reported as lost. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const NOW = Date.parse('2026-03-15T12:00:00Z');
 let directory: string;
 let store: Store;
 let lost: number[];
-/** Whether a write to this key fails, or is refused as if another process were always faster. */
+/** The outcome of a write to this key. `refused`: as if another process had just changed the record. */
 let outcomeOf: (key: string) => 'written' | 'failed' | 'refused';
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-kept-'));
@@ -29,7 +29,7 @@ afterEach(async () => {
 });
 
 function createUses() {
-  const shaky: Store = {
+  const failingStore: Store = {
     ...store,
     write(steps, options) {
       const key = steps.flatMap((step) => ('put' in step ? [step.put] : []))[0] ?? '';
@@ -39,14 +39,14 @@ function createUses() {
     },
   };
   return createRelayUses({
-    ...{ store: shaky, audit: { note: () => undefined }, clock: () => NOW, isApp: () => true },
-    lost: (counts) => void lost.push(counts),
+    ...{ store: failingStore, audit: { note: () => undefined }, clock: () => NOW, isApp: () => true },
+    onLost: (counts) => void lost.push(counts),
   });
 }
 
 const use: RelayUse = {
   token: { id: 't', name: 'reports' },
-  route: 'threads:read',
+  scope: 'threads:read',
   app: 'a',
   userId: 'u',
   result: 'answered',
@@ -65,7 +65,7 @@ test.each([
   ['the record of the token', (key: string) => key === ofToken],
   ['the record of the app', (key: string) => key === ofApp],
   ['the record of the connection', (key: string) => key === ofConnection],
-])('R119 calls are counted once in each record after failed writes of %s', async (_which, fails) => {
+])('R119 counts each call once in each record after failed writes of %s', async (_which, fails) => {
   await store.write([{ put: keys.grant('u', 'a'), value: 'sealed' }]);
   const uses = createUses();
   for (const outcome of ['failed', 'refused'] as const) {
@@ -83,7 +83,7 @@ test.each([
   expect(lost).toEqual([]);
 });
 
-test('R119 a record that is never written holds up no other', async () => {
+test('R119 a record whose writes always fail delays no other', async () => {
   outcomeOf = (key) => (key === ofToken ? 'failed' : 'written');
   const uses = createUses();
   for (let at = 0; at < 200; at += 1) uses.note({ ...use, token: { id: `t${at}`, name: 'n' }, userId: undefined });
@@ -96,7 +96,7 @@ test('R119 a record that is never written holds up no other', async () => {
   expect(lost).toEqual([1]);
 });
 
-test('R119 what a stop cannot store, and what is too much to keep, is counted as lost', async () => {
+test('R119 reports counts as lost that exceed the limit or cannot be stored when the process stops', async () => {
   outcomeOf = () => 'failed';
   const uses = createUses();
   for (let at = 0; at < 31_000; at += 1) {

@@ -1,4 +1,4 @@
-/** R123: a service that hangs up is not counted as a failure of the platform. */
+/** R123: a call whose service disconnects is not counted as a failure of the platform. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { until } from '../../support/until.ts';
@@ -42,18 +42,18 @@ async function relayCalls(): Promise<Record<string, number>> {
 
 const sumOf = ({ answered = 0, failed = 0 }: Record<string, number>) => answered + failed;
 
-/** Calls, and hangs up once `isTime` says so. */
-async function leave(path: string, isTime: () => boolean): Promise<void> {
-  const gone = new AbortController();
-  const response = fetch(`${site.url}${path}`, { headers, signal: gone.signal }).then((one) => one.text());
-  response.catch(() => undefined);
+/** Makes a call, and disconnects once `isTime` returns true. */
+async function callAndDisconnect(path: string, isTime: () => boolean): Promise<void> {
+  const controller = new AbortController();
+  const body = fetch(`${site.url}${path}`, { headers, signal: controller.signal }).then((response) => response.text());
+  body.catch(() => undefined);
   await until(isTime);
-  gone.abort();
-  await expect(response).rejects.toThrow();
+  controller.abort();
+  await expect(body).rejects.toThrow();
 }
 
 test.each(['before the head', 'in mid-body'])(
-  'R123 a service that leaves %s is no failure of the platform',
+  'R123 does not count a failure if the service disconnects %s',
   async (when) => {
     const before = await relayCalls();
     let isOpen = false;
@@ -63,13 +63,13 @@ test.each(['before the head', 'in mid-body'])(
       socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n${'x'.repeat(500)}`);
       drip(socket, 'x');
     });
-    await leave('/relay/threads/current', () => isOpen);
+    await callAndDisconnect('/relay/threads/current', () => isOpen);
     await until(async () => sumOf(await relayCalls()) === sumOf(before) + 1);
     expect((await relayCalls()).failed).toBe(before.failed);
   },
 );
 
-test('R123 a platform that breaks off is still a failure', async () => {
+test('R123 counts a failure if the platform breaks off its response', async () => {
   const before = await relayCalls();
   platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
   const response = await fetch(`${site.url}/relay/threads/current`, { headers });

@@ -1,4 +1,4 @@
-/** What is noted of uses goes with what was used: nothing is left behind where that ends while the note is written. */
+/** Records of use are deleted with what was used, even if it ends while the record is being written. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,56 +30,56 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** The same store, in which this happens right before that key is written for the first time. */
-function justBefore(key: string, happen: () => Promise<unknown>): Store & { written(): boolean } {
+/** The same store, which calls `before` right before the first write of the key. */
+function withCallBefore(key: string, before: () => Promise<unknown>): Store & { written(): boolean } {
   let written = false;
   return {
     ...store,
     written: () => written,
     async write(writes, options) {
-      const isMeant = !written && writes.some((step) => 'put' in step && step.put === key);
-      if (isMeant) await happen();
-      const answer = await store.write(writes, options);
-      written ||= isMeant;
-      return answer;
+      const isFirst = !written && writes.some((step) => 'put' in step && step.put === key);
+      if (isFirst) await before();
+      const result = await store.write(writes, options);
+      written ||= isFirst;
+      return result;
     },
   };
 }
 
 const sealedJson = createSealedJson(makeSealer());
 const nothing = async () => undefined;
-const isThere = async (key: string) => (await store.get(key)) !== undefined;
+const isStored = async (key: string) => (await store.get(key)) !== undefined;
 
-test.each([true, false])('the last use of a relay token: %s', async (lasts) => {
+test.each([true, false])('stores the last use of a relay token only while the token exists: %s', async (exists) => {
   const [owner, note] = [keys.relayToken('t'), keys.relayTokenUse('t')];
   await store.write([{ put: owner, value: '{}' }]);
-  const by = justBefore(note, lasts ? nothing : () => store.write([{ delete: owner }]));
-  const tokens = await createRelayTokens({ store: by, sealedJson, clock });
+  const observed = withCallBefore(note, exists ? nothing : () => store.write([{ delete: owner }]));
+  const tokens = await createRelayTokens({ store: observed, sealedJson, clock });
   await tokens.noteUse('t', '127.0.0.1');
-  expect([by.written(), await isThere(note)]).toEqual([true, lasts]);
+  expect([observed.written(), await isStored(note)]).toEqual([true, exists]);
 });
 
-test.each([true, false])('the last use of an admin token: %s', async (lasts) => {
+test.each([true, false])('stores the last use of an admin token only while the token exists: %s', async (exists) => {
   const id = newOpaqueTokenId();
   const [owner, note] = [keys.adminToken(id), keys.adminTokenUse(id)];
-  const by = justBefore(note, lasts ? nothing : () => store.write([{ delete: owner }]));
-  const tokens = createAdminTokens({ store: by, sealedJson, clock });
+  const observed = withCallBefore(note, exists ? nothing : () => store.write([{ delete: owner }]));
+  const tokens = createAdminTokens({ store: observed, sealedJson, clock });
   const { text } = await tokens.create({ id, name: 'n', scope: 'read', expiresAt: NOW + 1 });
   expect(await tokens.verify(text)).toMatchObject({ id });
-  await until(() => by.written());
-  expect(await isThere(note)).toBe(lasts);
+  await until(() => observed.written());
+  expect(await isStored(note)).toBe(exists);
 });
 
-test('R88 each kind of use is in the trail once an hour, with what sets it apart', async () => {
+test('R88 audits each kind of use once an hour, with its facts', async () => {
   const entries: AuditEntry[] = [];
   let now = NOW;
   const audit = { note: (entry: AuditEntry) => void entries.push(entry) };
   const uses = createRelayUses({ store, audit, clock: () => now, isApp: () => true });
-  const use = { token: { id: 't', name: 'n' }, route: 'threads:read', result: 'answered' } as const;
+  const use = { token: { id: 't', name: 'n' }, scope: 'threads:read', result: 'answered' } as const;
   const kinds = [
     use,
     { ...use, token: { id: 't2', name: 'n' } },
-    { ...use, route: 'bin:read' },
+    { ...use, scope: 'bin:read' },
     { ...use, app: 'a' },
     { ...use, app: 'a', userId: 'u' },
     { ...use, app: 'a', serviceAccount: 'sa1' },
@@ -107,11 +107,11 @@ test('R88 each kind of use is in the trail once an hour, with what sets it apart
 
 describe('the services that used a connection', () => {
   const [owner, note] = [keys.grant('u', 'app'), keys.relayUsesOf('u', 'app')];
-  const noteUse = async (by: Store) => {
-    const uses = createRelayUses({ store: by, audit: { note: () => undefined }, clock, isApp: () => true });
+  const noteUse = async (observed: Store) => {
+    const uses = createRelayUses({ store: observed, audit: { note: () => undefined }, clock, isApp: () => true });
     const token = { id: 't', name: 'reports' };
     uses.note({
-      ...{ token, route: 'threads:read', app: 'app', userId: 'u', result: 'answered' },
+      ...{ token, scope: 'threads:read', app: 'app', userId: 'u', result: 'answered' },
       ...{ address: '127.0.0.1', requestId: 'r' },
     });
     await uses.close();
@@ -119,67 +119,67 @@ describe('the services that used a connection', () => {
     return uses.servicesOf('u', 'app');
   };
 
-  test('are noted while it lasts, whoever else notes at the same time', async () => {
+  test('are all stored if two processes write at the same time', async () => {
     await store.write([{ put: owner, value: 'sealed' }]);
-    const by = justBefore(note, () => noteUse(store));
-    expect(await noteUse(by)).toMatchObject([{ name: 'reports', count: 2 }]);
+    const observed = withCallBefore(note, () => noteUse(store));
+    expect(await noteUse(observed)).toMatchObject([{ name: 'reports', count: 2 }]);
   });
 
   test.each([
     ['the first', false],
-    ['another', true],
-  ])('are not where it ends before %s is written', async (_name, isKnown) => {
+    ['the second', true],
+  ])('are not stored if the connection ends before %s use is written', async (_name, hasEarlierUse) => {
     await store.write([{ put: owner, value: 'sealed' }]);
-    if (isKnown) expect(await noteUse(store)).toHaveLength(1);
-    const by = justBefore(note, () => store.write([{ delete: owner }, { delete: note }]));
-    expect(await noteUse(by)).toEqual([]);
-    expect([by.written(), await isThere(note)]).toEqual([true, false]);
+    if (hasEarlierUse) expect(await noteUse(store)).toHaveLength(1);
+    const observed = withCallBefore(note, () => store.write([{ delete: owner }, { delete: note }]));
+    expect(await noteUse(observed)).toEqual([]);
+    expect([observed.written(), await isStored(note)]).toEqual([true, false]);
   });
 
-  test('are not where it is gone already, which is tried once', async () => {
+  test('are not stored if the connection has already ended, after one attempt', async () => {
     const writes = vi.spyOn(store, 'write');
     expect(await noteUse(store)).toEqual([]);
-    expect(await isThere(note)).toBe(false);
+    expect(await isStored(note)).toBe(false);
     expect(writes.mock.calls.filter(([steps]) => steps.some((step) => 'exists' in step))).toHaveLength(1);
   });
 });
 
-describe('sums by the hour', () => {
+describe('totals by the hour', () => {
   type Use = Parameters<RelayUses['note']>[0];
   const HOUR = 3_600_000;
   const DAY = 24 * HOUR;
   const token = { id: 't', name: 'reports' };
-  const use = { token, route: 'threads:read', app: 'app', result: 'answered', address: '127.0.0.1', requestId: 'r' };
+  const use = { token, scope: 'threads:read', app: 'app', result: 'answered', address: '127.0.0.1', requestId: 'r' };
   const counted = async (at: number, uses: readonly Partial<Use>[], apps = ['app']) => {
-    const own = createRelayUses({
+    const relayUses = createRelayUses({
       ...{ store, audit: { note: () => undefined }, clock: () => at },
       isApp: (id) => apps.includes(id),
     });
-    for (const one of uses) own.note({ ...use, ...one } as Use);
-    await own.close();
-    return own;
+    for (const changes of uses) relayUses.note({ ...use, ...changes } as Use);
+    await relayUses.close();
+    return relayUses;
   };
-  test('are those of a token by app, and those of an app by token, for thirty days', async () => {
+  test('are stored for a token by app, and for an app by token, for thirty days', async () => {
     await counted(NOW - 31 * DAY, [{}]);
     await counted(NOW - 2 * DAY, [{}, {}, { result: 'users' }]);
     const uses = await counted(NOW, [
       {},
       { token: { id: 't2', name: 'other' } },
-      { route: 'bin:read', app: undefined },
+      { scope: 'bin:read', app: undefined },
     ]);
     expect(await uses.hoursOf('token', 't')).toEqual([
       {
         at: NOW,
         counts: [
-          { route: 'threads:read', result: 'answered', other: 'app', count: 1 },
-          { route: 'bin:read', result: 'answered', other: undefined, count: 1 },
+          { scope: 'threads:read', result: 'answered', other: 'app', count: 1 },
+          { scope: 'bin:read', result: 'answered', other: undefined, count: 1 },
         ],
       },
       {
         at: NOW - 2 * DAY,
         counts: [
-          { route: 'threads:read', result: 'answered', other: 'app', count: 2 },
-          { route: 'threads:read', result: 'users', other: 'app', count: 1 },
+          { scope: 'threads:read', result: 'answered', other: 'app', count: 2 },
+          { scope: 'threads:read', result: 'users', other: 'app', count: 1 },
         ],
       },
     ]);
@@ -191,18 +191,18 @@ describe('sums by the hour', () => {
     expect(await uses.hoursOf('app', 'app', NOW)).toHaveLength(1);
   });
 
-  test('of one day come with the newest first', async () => {
+  test('are returned with the newest hour first', async () => {
     await counted(NOW - 2 * HOUR, [{}]);
     await counted(NOW - HOUR, [{}]);
     const hours = await (await counted(NOW, [{}])).hoursOf('token', 't');
     expect(hours.map(({ at }) => at)).toEqual([NOW, NOW - HOUR, NOW - 2 * HOUR]);
   });
 
-  test('stay small, whatever a service sends as an app', async () => {
+  test('are limited in size, whatever a service sends as an app', async () => {
     const invented = Array.from({ length: 300 }, (_, at) => ({ app: `invented-${at}`, result: 'apps' as const }));
     const uses = await counted(NOW, invented);
     expect(await uses.hoursOf('token', 't')).toEqual([
-      { at: NOW, counts: [{ route: 'threads:read', result: 'apps', other: undefined, count: 300 }] },
+      { at: NOW, counts: [{ scope: 'threads:read', result: 'apps', other: undefined, count: 300 }] },
     ]);
     expect(await uses.hoursOf('app', 'invented-1')).toEqual([]);
     const tokens = Array.from({ length: 300 }, (_, at) => ({ token: { id: `t${at}`, name: 'n' } }));
@@ -211,15 +211,15 @@ describe('sums by the hour', () => {
     expect(hour?.counts.find(({ other }) => other === undefined)?.count).toBe(100);
   });
 
-  test('of a connection: the latest hours of each service', async () => {
+  test('of a connection are stored for the latest 240 hours of each service', async () => {
     await store.write([{ put: keys.grant('u', 'app'), value: 'sealed' }]);
     for (let hour = 299; hour >= 0; hour -= 1)
       await counted(NOW - hour * 3_600_000, [{ userId: 'u' }, { userId: 'u' }]);
     const uses = await counted(NOW, [{ userId: 'u', token: { id: 't2', name: 'other' } }]);
     const hours = await uses.hoursOfConnection('u', 'app');
-    expect(hours.filter(({ token: one }) => one === 't2')).toEqual([{ at: NOW, token: 't2', count: 1 }]);
-    const own = hours.filter(({ token: one }) => one === 't');
-    expect(own.map(({ count }) => count)).toEqual(Array(240).fill(2));
-    expect(Math.min(...own.map(({ at }) => at))).toBe(NOW - 239 * 3_600_000);
+    expect(hours.filter(({ token: id }) => id === 't2')).toEqual([{ at: NOW, token: 't2', count: 1 }]);
+    const hoursOfFirst = hours.filter(({ token: id }) => id === 't');
+    expect(hoursOfFirst.map(({ count }) => count)).toEqual(Array(240).fill(2));
+    expect(Math.min(...hoursOfFirst.map(({ at }) => at))).toBe(NOW - 239 * 3_600_000);
   });
 });

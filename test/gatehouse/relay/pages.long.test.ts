@@ -1,4 +1,4 @@
-/** The relay's pages of the administration in a real browser: nothing wider than a telephone, no complaint, light and dark; a token is changed on its page. */
+/** The relay's pages of the administration in a browser: they fit a phone, and a token is changed on its page. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
@@ -21,9 +21,9 @@ beforeAll(async () => {
   admin = await administratorOf(site, desk);
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
-  const made = await admin.makeToken({ name: LONG_NAME, users: [userId], assertUser: true });
-  tokenId = made.id;
-  for (const user of [userId, 'uSomebodyElse']) await relayThread(site, made.token, { 'gatehouse-user': user });
+  const longToken = await admin.makeToken({ name: LONG_NAME, users: [userId], assertUser: true });
+  tokenId = longToken.id;
+  for (const user of [userId, 'uSomebodyElse']) await relayThread(site, longToken.token, { 'gatehouse-user': user });
   await admin.makeToken({ name: 'Nightly', users: 'none', scopes: ['bin:read'], networks: [] });
   const { accessToken: apiToken } = await desk.read(userId);
   await admin.call('POST', '/service-accounts', { name: LONG_NAME, app: 'platform', apiToken });
@@ -37,7 +37,7 @@ afterAll(async () => {
   await site?.close();
 });
 
-test('the relay’s pages fit, and a token is changed on its own', async () => {
+test('the relay’s pages fit, and a token is changed on its page', async () => {
   const page = await openPage({}, /status of 40\d/);
   const look = (name: string) => lookAround(page, `relay-${name}`);
   const visit = async (path: string, name: string) => {
@@ -50,7 +50,7 @@ test('the relay’s pages fit, and a token is changed on its own', async () => {
   await change(page, 'Renamed', look);
   await visit('/admin/service-accounts', 'accounts');
   await visit('/admin/policy', 'policy');
-  await visit(`/admin/policy?token=${tokenId}&route=threads:read&app=platform&user=u1&address=10.0.0.1`, 'refused');
+  await visit(`/admin/policy?token=${tokenId}&scope=threads:read&app=platform&user=u1&address=10.0.0.1`, 'refused');
   await visit('/admin/webhooks', 'webhooks');
   await visit(`/admin/webhooks/${webhookId}`, 'webhook');
   for (const isOn of [false, true]) {

@@ -1,4 +1,4 @@
-/** The policy as a pure function: each rule refuses alone, and nothing but a rule refuses. */
+/** The policy as a pure function: each rule can refuse a call, and only a rule can. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -70,7 +70,7 @@ describe('each rule refuses alone', () => {
     ]);
   });
 
-  test('R81 the verdict of each rule: passed, or not applicable where it concerns other calls', () => {
+  test('R81 the verdict of a rule is "passed", or "not_applicable" if the rule concerns other calls', () => {
     const applied = (call: RelayCall, policy = POLICY) =>
       verdicts(policy, call).flatMap(({ rule, verdict, ...rest }) => {
         expect(rest).toEqual({ check: expect.stringMatching(/^The .*\.$/) });
@@ -98,7 +98,7 @@ describe('each rule refuses alone', () => {
     );
   });
 
-  test('a service account is no user, and a BIN look-up needs neither user nor app', () => {
+  test('a service account does not count as a user, and a BIN look-up needs neither user nor app', () => {
     const account: RelayCall = {
       ...CALL,
       subject: { kind: 'service_account', id: 'sa1', app: 'platform', moved: false },
@@ -108,7 +108,7 @@ describe('each rule refuses alone', () => {
     expect(decide({ ...POLICY, users: 'none', apps: [] }, bin)).toEqual({ allowed: true });
   });
 
-  test('R81 who exists is said only to a token that may name and act for that user', () => {
+  test('R81 reveals whether a user exists only to a token that may name and act for that user', () => {
     const named: RelayCall = { ...CALL, ...user({ proven: false, state: 'unknown' }) };
     expect(decide({ ...POLICY, users: 'all' }, named)).toMatchObject({ rule: 'assertUser' });
     const trusted = { ...POLICY, users: 'all' as const, assertUser: true };
@@ -142,7 +142,7 @@ const calls = fc.record<RelayCall>({
   idToken: fc.boolean(),
 });
 
-test('R81 whatever is taken away from a policy, nothing more is allowed than before', () => {
+test('R81 a narrower policy never allows a call that the wider one refuses', () => {
   fc.assert(
     fc.property(policies, calls, fc.nat(), (policy, call, which) => {
       const less: Partial<RelayPolicy>[] = [
@@ -160,7 +160,7 @@ test('R81 whatever is taken away from a policy, nothing more is allowed than bef
   );
 });
 
-test('R81 allowed means in every respect: scope, app, user, proof, network and time', () => {
+test('R81 allows a call only if scope, app, user, proof, network and time are all allowed', () => {
   fc.assert(
     fc.property(policies, calls, (policy, call) => {
       const { subject, app = '' } = call;

@@ -1,4 +1,4 @@
-/** The user, disabled or not, and the grant are asked for together: one round trip to the store, and neither counts without the other. */
+/** The state of the user and the grant are read in one round trip to the store, and both must allow the call. */
 import { expect, test } from 'vitest';
 import { openVault } from '../../support/fleet.ts';
 import { signIn, startSite } from '../../support/gatehouse.ts';
@@ -9,11 +9,11 @@ import { sessionOf } from '../grants/vault-desk.ts';
 import { administratorOf, codeOf, relayThread } from './service.ts';
 
 const CALLS = 100;
-/** Services fetch tickets of what the platform states, a sixteenth of it at a time. */
+/** High, because a service reserves a sixteenth of the platform's stated limit at a time. */
 const MANY = 1_000_000;
 const PLENTY = { perUserPerMinute: MANY, perUserPerHour: MANY, perCompanyPerMinute: MANY };
 
-test('on Redis a service’s call for a user costs one round trip, and ends when the user is disabled', async (context) => {
+test('on Redis a service’s call for a user takes one round trip, and is refused once the user is disabled', async (context) => {
   skipWithout(context, missingRedis);
   const redis = await startRedis();
   const site = await startSite({ env: { REDIS_URL: redis.url }, sandbox: { rateLimits: PLENTY } });
@@ -30,7 +30,7 @@ test('on Redis a service’s call for a user costs one round trip, and ends when
     });
     // On a busy machine two packets may be read as one.
     expect(most / CALLS).toBeGreaterThan(0.5);
-    // The relay token is read again, and what is counted is written, several times a second.
+    // Several times a second, the relay token is also read and counts are written.
     expect(least).toBeLessThan(1.25 * CALLS + 6 * seconds);
 
     expect((await admin.call('POST', `/users/${userId}/disable`)).status).toBeLessThan(300);

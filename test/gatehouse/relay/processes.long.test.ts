@@ -25,10 +25,10 @@ const SERVICES = 20;
 const USERS = 50;
 const PER_USER = 5;
 const PER_APP = 20;
-/** What the platform states and keeps of itself, below `/stated`. */
+/** The limits that the platform states and enforces below `/stated`. */
 const STATED = { perUserPerMinute: 50, perUserPerHour: 750, perCompanyPerMinute: 600 };
 
-/** Answers each access token with the name of its owner, and counts. Below `/stated` it says its limits, and refuses what is over them. */
+/** Responds to each access token with its owner, and counts. Below `/stated` it states limits and enforces them. */
 async function startEchoPlatform() {
   const tokens: string[] = [];
   const refused: string[] = [];
@@ -113,21 +113,21 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     platform?.close();
   });
 
-  test('R80 neither the store nor the output holds a relay token, and R82 one made at one process counts at the other', async (context) => {
+  test('R80 R82 neither store nor output holds a relay token, and a token created at one process works at the other', async (context) => {
     skipWithout(context, missing);
     const { id, token } = await admin.makeToken({ assertUser: true });
     const secret = token.slice(5 + id.length);
-    const answer = await relayThread(fleet.member(1), token, { 'gatehouse-user': users[0] ?? '' }, '?app=platform');
-    expect([answer.status, answer.body]).toEqual([200, JSON.stringify({ owner: users[0] })]);
-    const held: string[] = [];
-    for await (const records of fleet.vault.store.walk()) held.push(...records.map(({ value }) => value));
-    expect(held.filter((value) => value.includes(secret.slice(0, 43)))).toEqual([]);
+    const response = await relayThread(fleet.member(1), token, { 'gatehouse-user': users[0] ?? '' }, '?app=platform');
+    expect([response.status, response.body]).toEqual([200, JSON.stringify({ owner: users[0] })]);
+    const values: string[] = [];
+    for await (const records of fleet.vault.store.walk()) values.push(...records.map(({ value }) => value));
+    expect(values.filter((value) => value.includes(secret.slice(0, 43)))).toEqual([]);
     const inAddress = `/relay/threads/current?app=platform&access_token=${token}`;
     expect((await ask(fleet.member(1).url + inAddress, { headers: DATA })).status).toBe(401);
     expect(fleet.output()).not.toContain(secret);
   });
 
-  test('R81 a token that is revoked at one process is 401 at both within a second', async (context) => {
+  test('R81 both processes refuse a token within a second after one has revoked it', async (context) => {
     skipWithout(context, missing);
     const { id, token } = await admin.makeToken({ assertUser: true });
     const statuses = () =>
@@ -141,7 +141,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await until(async () => (await statuses()).every((status) => status === 401))).toBeLessThan(1_000);
   });
 
-  test('R81 the new secret of a token that is rotated at one process counts at both at once', async (context) => {
+  test('R81 both processes accept the new secret of a token immediately after one has rotated it', async (context) => {
     skipWithout(context, missing);
     const { id, token } = await admin.makeToken({ assertUser: true });
     let current = token;
@@ -160,7 +160,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     }
   });
 
-  test(`R33 ${SERVICES} services for ${USERS} users at 2 processes: nobody receives another's thread`, async (context) => {
+  test(`R33 ${SERVICES} services for ${USERS} users at 2 processes never receive another user's thread`, async (context) => {
     skipWithout(context, missing);
     const services = await Promise.all(
       Array.from({ length: SERVICES }, (_none, at) => admin.makeToken({ name: `service ${at}`, assertUser: true })),
@@ -172,15 +172,15 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const waiting = calls.values();
     const work = async () => {
       for (const { token, userId, member } of waiting) {
-        const answer = await relayThread(fleet.member(member), token, { 'gatehouse-user': userId }, '?app=platform');
-        if (answer.body !== JSON.stringify({ owner: userId })) wrong.push([userId, answer.status, answer.body]);
+        const response = await relayThread(fleet.member(member), token, { 'gatehouse-user': userId }, '?app=platform');
+        if (response.body !== JSON.stringify({ owner: userId })) wrong.push([userId, response.status, response.body]);
       }
     };
     await Promise.all(Array.from({ length: 16 }, work));
     expect(wrong).toEqual([]);
   });
 
-  test('R109 pages of connections, read at both processes by turns, name each one once, and no token', async (context) => {
+  test('R109 pages that are read from both processes in turn list each connection once, without tokens', async (context) => {
     skipWithout(context, missing);
     const index = createConnectionIndex({ store: fleet.vault.store, clock: Date.now });
     const app = appOfFile(fleet.env, 'personal');
@@ -192,9 +192,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       let next: string | undefined;
       for (let at = 0; at === 0 || next !== undefined; at += 1) {
         const query = `?app=personal&limit=7${next === undefined ? '' : `&after=${next}`}`;
-        const answer = await ask(`${fleet.member(at % 2).url}/relay/connections${query}`, { headers: bearer(token) });
-        expect([answer.status, answer.body]).toEqual([200, expect.not.stringContaining('at-u')]);
-        const page = JSON.parse(answer.body) as { items: { user: string; health: string }[]; next?: string };
+        const response = await ask(`${fleet.member(at % 2).url}/relay/connections${query}`, { headers: bearer(token) });
+        expect([response.status, response.body]).toEqual([200, expect.not.stringContaining('at-u')]);
+        const page = JSON.parse(response.body) as { items: { user: string; health: string }[]; next?: string };
         listed.push(...page.items.map(({ user, health }) => `${user} ${health}`));
         next = page.next;
       }
@@ -202,10 +202,10 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     }
   });
 
-  /** So many calls of a service for each of these users, all at once, at both processes by turns. */
-  const bulk = (token: string, app: string, whom: readonly string[], each: number) =>
+  /** Concurrent calls of a service, `each` for every user, at both processes in turn. */
+  const bulk = (token: string, app: string, userIds: readonly string[], each: number) =>
     Promise.all(
-      whom.flatMap((userId) =>
+      userIds.flatMap((userId) =>
         Array.from({ length: each }, (_none, at) =>
           repeatWhileStarved(() =>
             relayThread(fleet.member(at % 2), token, { 'gatehouse-user': userId }, `?app=${app}`),
@@ -216,20 +216,20 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   const browser = async (app: string, at: number) =>
     (await repeatWhileStarved(() => fleet.get(fleet.member(at % 2), `/threads/current?app=${app}`, person))).status;
 
-  test('an app’s limit holds over both processes, and a browser is answered while a bulk job runs', async (context) => {
+  test('an app’s limit is shared by both processes, and browsers get responses while a bulk job runs', async (context) => {
     skipWithout(context, missing);
     const { token } = await admin.makeToken({ apps: ['limited'], assertUser: true });
     const before = platform.tokens.length;
     const share = PER_APP - PER_APP / 5;
     const job = bulk(token, 'limited', users, 4);
-    // A browser's call that comes earlier is one less for services.
+    // A browser's call that came earlier would leave one call fewer to the services.
     await until(async () => platform.tokens.length - before >= share);
     const meanwhile = [await browser('limited', 0), await browser('limited', 1)];
-    const answers = await job;
+    const responses = await job;
     expect(meanwhile).toEqual([200, 200]);
-    const refused = answers.filter(({ status }) => status !== 200);
-    // The codes are told where it is not so.
-    expect([answers.length - refused.length, new Set(refused.map(codeOf))]).toEqual([
+    const refused = responses.filter(({ status }) => status !== 200);
+    // The codes are compared as well, so that a failure shows them.
+    expect([responses.length - refused.length, new Set(refused.map(codeOf))]).toEqual([
       share,
       new Set(['upstream_rate_limited']),
     ]);
@@ -243,24 +243,26 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(platform.tokens.slice(before)).toHaveLength(PER_APP);
   });
 
-  test('a user’s limit holds over both processes', async (context) => {
+  test('a user’s limit is shared by both processes', async (context) => {
     skipWithout(context, missing);
     const { token } = await admin.makeToken({ apps: ['personal'], assertUser: true });
     const before = platform.tokens.length;
     await bulk(token, 'personal', users.slice(0, 10), 12);
-    const made = Map.groupBy(platform.tokens.slice(before), (one) => one);
-    expect([...made.values()].map(({ length }) => length)).toEqual(Array.from({ length: 10 }, () => PER_USER - 1));
+    const callsByToken = Map.groupBy(platform.tokens.slice(before), (accessToken) => accessToken);
+    expect([...callsByToken.values()].map(({ length }) => length)).toEqual(
+      Array.from({ length: 10 }, () => PER_USER - 1),
+    );
   });
 
-  test('limits that only the platform states are never passed, and leave a share to browsers', async (context) => {
+  test('limits that only the platform states are never exceeded, and leave a share to browsers', async (context) => {
     skipWithout(context, missing);
     const services = await Promise.all(
       Array.from({ length: SERVICES }, () => admin.makeToken({ apps: ['stated'], assertUser: true })),
     );
-    const own = `at-${person.userId}`;
-    const begun = performance.now();
+    const tokenOfUser = `at-${person.userId}`;
+    const startedAt = performance.now();
     const before = platform.tokens.length;
-    // All want the same user, and go on after they were refused.
+    // All call for the same user, and continue after refusals.
     const job = services.map(async ({ token }, at) => {
       for (let count = 0; count < 80 / SERVICES + 2; count += 1) {
         const headers = { 'gatehouse-user': person.userId };
@@ -269,29 +271,29 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     });
     const meanwhile = await browser('stated', 0);
     await Promise.all(job);
-    const calls = platform.tokens.slice(before).filter((one) => one === own);
+    const calls = platform.tokens.slice(before).filter((accessToken) => accessToken === tokenOfUser);
     expect(calls.length - 1).toBeLessThanOrEqual(STATED.perUserPerMinute * 0.8 + 1);
     expect(calls.length - 1).toBeGreaterThan(STATED.perUserPerMinute * 0.6);
     expect([meanwhile, await browser('stated', 1), platform.refused]).toEqual([200, 200, []]);
-    // Everybody’s limit, by the services of all users: together they ask for twice as much.
-    const most = Math.ceil((2 * 0.8 * STATED.perCompanyPerMinute) / users.length / services.length);
+    // The limit for all users: together the services make twice as many calls.
+    const callsPerUser = Math.ceil((2 * 0.8 * STATED.perCompanyPerMinute) / users.length / services.length);
     const first = platform.tokens.length;
     // In four parts: of more than 500 connections of one address, a process closes those that have sent nothing for a second.
     for (let at = 0; at < SERVICES; at += 5) {
-      await Promise.all(services.slice(at, at + 5).map(({ token }) => bulk(token, 'stated', users, most)));
+      await Promise.all(services.slice(at, at + 5).map(({ token }) => bulk(token, 'stated', users, callsPerUser)));
     }
-    const minutes = 1 + Math.floor((performance.now() - begun) / 60_000);
+    const minutes = 1 + Math.floor((performance.now() - startedAt) / 60_000);
     expect(platform.tokens.length - first).toBeLessThanOrEqual(minutes * STATED.perCompanyPerMinute * 0.8);
     expect([await browser('stated', 0), platform.refused]).toEqual([200, []]);
   });
 
-  test('one key signs for all processes, and an assertion of one counts at the other', async (context) => {
+  test('all processes sign with one key, and accept each other’s assertions', async (context) => {
     skipWithout(context, missing);
     const keySet = async ({ url }: { url: string }) => {
-      const asked = () => ask(`${url}/.well-known/jwks.json`, { headers: DATA });
-      // A slow machine may still be at what the last test asked for.
-      await until(async () => (await asked()).status === 200);
-      return (await asked()).body;
+      const read = () => ask(`${url}/.well-known/jwks.json`, { headers: DATA });
+      // A slow machine may still be busy with the calls of the previous test.
+      await until(async () => (await read()).status === 200);
+      return (await read()).body;
     };
     const [first, second] = await Promise.all(fleet.members.map(keySet));
     expect(JSON.parse(first ?? '').keys.length).toBeGreaterThan(0);
@@ -299,16 +301,16 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     const verified = await fleet.get(fleet.member(0), '/session/verify', person);
     const assertion = String(verified.headers['gatehouse-user-assertion']);
     const { token } = await admin.makeToken();
-    const answer = await relayThread(
+    const response = await relayThread(
       fleet.member(1),
       token,
       { 'gatehouse-user-assertion': assertion },
       '?app=platform',
     );
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
   });
 
-  test('R84 guesses are counted by all processes together', async (context) => {
+  test('R84 all processes share the limit of guesses', async (context) => {
     skipWithout(context, missing);
     const guess = async (at: number) => (await relayThread(fleet.member(at), inventedToken(), {})).status;
     let minute = 0;
@@ -319,7 +321,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
       if (now !== minute) [minute, guesses] = [now, 0];
       limited = await Promise.all([guess(0), guess(1)]);
       guesses += limited.filter((status) => status === 401).length;
-      // What one process has counted is told to the others a moment later.
+      // The other process sees the counts a moment later.
       if (guesses > 110) await new Promise((resolve) => setTimeout(resolve, 20));
       expect(guesses).toBeLessThan(200);
     }

@@ -1,4 +1,4 @@
-/** R94: refused calls of a service are few entries in the audit trail, and none holds a text that the service sent. */
+/** R94: refused calls of a service write few audit entries, and none holds a text that the service sent. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -17,7 +17,7 @@ afterAll(async () => {
   await site.close();
 });
 
-test('R94 200 refused calls, each for another app that does not exist', async () => {
+test('R94 200 refused calls for different unknown apps write fewer than 5 audit entries', async () => {
   const admin = await administratorOf(site, desk);
   const { id, token } = await admin.makeToken();
   const call = (app: string) => relayThread(site, token, { 'gatehouse-service-account': 'x' }, `?app=${app}`);

@@ -1,4 +1,4 @@
-/** A relay token is changed in every respect, by API and by page, over the version that was read; the change counts at once. */
+/** Changes of relay tokens by API and by page: they need the current version, and apply to the next call. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RELAY_WORDS } from '../../../src/gatehouse/relay/policy.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
@@ -37,17 +37,17 @@ const send = (id: string, form: Record<string, string | string[]>) =>
     headers: { accept: 'text/html' },
     body: new URLSearchParams(
       Object.entries({ _csrf: csrfToken, ...form }).flatMap(([name, value]) =>
-        [value].flat().map((one) => [name, one] as [string, string]),
+        [value].flat().map((text) => [name, text] as [string, string]),
       ),
     ),
   });
 const FORM = { name: 'By page', scopes: ['threads:read'], apps: ['platform'], users: 'all', networks: '', days: '' };
 
-test('R81 each member of the policy is changed by PUT, and counts for the next call', async () => {
+test('R81 a change of each member of the policy applies to the next call', async () => {
   const { id, version, token } = await admin.makeToken({ assertUser: true });
   const open = { ...ANYTHING, assertUser: true };
   expect(await statusOf(token)).toBe(200);
-  let at = version;
+  let currentVersion = version;
   for (const [change, status] of [
     [{ scopes: ['bin:read'] }, 403],
     [{ apps: [] }, 403],
@@ -57,27 +57,27 @@ test('R81 each member of the policy is changed by PUT, and counts for the next c
     [{ networks: [] }, 200],
     [{ assertUser: false }, 403],
   ] as const) {
-    const { status: answered, json } = await put(id, { ...open, ...change, version: at });
-    expect([answered, json]).toMatchObject([200, change]);
+    const { status: putStatus, json } = await put(id, { ...open, ...change, version: currentVersion });
+    expect([putStatus, json]).toMatchObject([200, change]);
     expect(await statusOf(token), JSON.stringify(change)).toBe(status);
-    at = json.version as number;
+    currentVersion = json.version as number;
   }
   const soon = await put(id, {
     ...open,
     name: 'Renamed',
     expiresAt: new Date(Date.now() + 60_000).toISOString(),
-    version: at,
+    version: currentVersion,
   });
   expect([soon.status, soon.json.name]).toEqual([200, 'Renamed']);
   pass(60);
   expect(await statusOf(token)).toBe(401);
-  at = soon.json.version as number;
-  // A token that has ended is given a later end, and its secret counts again.
-  expect((await put(id, { ...open, version: at })).status).toBe(200);
+  currentVersion = soon.json.version as number;
+  // With a later expiry, the secret of the expired token is valid again.
+  expect((await put(id, { ...open, version: currentVersion })).status).toBe(200);
   expect(await statusOf(token)).toBe(200);
 });
 
-test('a change over an older version, of an unknown token or with a fault changes nothing', async () => {
+test('refuses a change of an older version, of an unknown token, or with a fault', async () => {
   const { id, version } = await admin.makeToken();
   const changed = await put(id, { ...ANYTHING, name: 'First', version });
   expect(changed.status).toBe(200);
@@ -105,7 +105,7 @@ test('a change over an older version, of an unknown token or with a fault change
   ]);
 });
 
-test('the page shows the form filled in, saves it, and keeps the end where no days are given', async () => {
+test('the page fills in and saves the form, and keeps the expiry if no days are entered', async () => {
   const { id, version, expiresAt } = {
     ...(await admin.makeToken({ users: [userId], networks: ['10.0.0.0/8'] })),
     ...ANYTHING,
@@ -119,8 +119,8 @@ test('the page shows the form filled in, saves it, and keeps the end where no da
   ]) {
     expect(page).toContain(part);
   }
-  const answer = await send(id, { ...FORM, version: String(version) });
-  expect([answer.status, answer.body]).toEqual([200, expect.stringContaining('Saved.')]);
+  const response = await send(id, { ...FORM, version: String(version) });
+  expect([response.status, response.body]).toEqual([200, expect.stringContaining('Saved.')]);
   const saved = (await admin.call('GET', `/relay-tokens/${id}`)).json;
   expect(saved).toMatchObject({
     name: 'By page',
@@ -135,7 +135,7 @@ test('the page shows the form filled in, saves it, and keeps the end where no da
   expect(Math.abs(Date.parse(String(sooner)) - Date.now() - 30 * 86_400_000)).toBeLessThan(60_000);
 });
 
-test('the forms of a token say what each of its powers allows', async () => {
+test('the forms of a token describe each flag', async () => {
   const { id } = await admin.makeToken();
   expect(RELAY_WORDS.flags.map(({ name }) => name)).toEqual(['assertUser', 'fullScope', 'acceptIdTokens']);
   for (const path of ['relay-tokens/new', `relay-tokens/${id}/edit`]) {
@@ -150,7 +150,7 @@ test('the forms of a token say what each of its powers allows', async () => {
   }
 });
 
-test('the page says what was wrong and what somebody else did meanwhile, and loses nothing that was typed', async () => {
+test('the page shows faults and concurrent changes, and keeps what was entered', async () => {
   const { id, version } = await admin.makeToken();
   const faulty = await send(id, { ...FORM, name: 'Typed name', networks: '10.0.0.1/8', version: String(version) });
   expect([faulty.status, faulty.body]).toEqual([400, expect.stringContaining('write 10.0.0.0/8')]);
@@ -164,7 +164,7 @@ test('the page says what was wrong and what somebody else did meanwhile, and los
 });
 
 test.each(['1.5', '721', '', ' ', 'one', '-1', '1e1', '9999999999'])(
-  'R106 %j hours of overlap rotate nothing',
+  'R106 refuses to rotate with %j hours of overlap',
   async (hours) => {
     const { id, token } = await admin.makeToken({ assertUser: true });
     const page = await send(`${id}/rotate`, { overlapHours: hours });
@@ -175,7 +175,7 @@ test.each(['1.5', '721', '', ' ', 'one', '-1', '1e1', '9999999999'])(
   },
 );
 
-test('the hours of overlap that were entered are those for which the secret before counts', async () => {
+test('the previous secret stays valid for the hours of overlap that were entered', async () => {
   const { id, token } = await admin.makeToken({ assertUser: true });
   expect((await send(`${id}/rotate`, { overlapHours: '720' })).body).toMatch(/gthr_[0-9A-Za-z]{60}/);
   expect(await statusOf(token)).toBe(200);
@@ -183,7 +183,7 @@ test('the hours of overlap that were entered are those for which the secret befo
   expect(Date.parse(String(overlapEndsAt)) - Date.parse(String(rotatedAt))).toBe(720 * 3_600_000);
 });
 
-test('the timeline of a token has its use of thirty days, hour by hour', async () => {
+test('the timeline of a token shows its use by the hour for thirty days', async () => {
   const { id } = await admin.makeToken();
   const hours = Array.from({ length: 30 * 24 }, (_, at) =>
     new Date(Date.now() - at * 3_600_000).toISOString().slice(0, 13),
@@ -192,27 +192,27 @@ test('the timeline of a token has its use of thirty days, hour by hour', async (
     const uses = Object.fromEntries(ofDay.map((hour) => [hour, { 'threads:read answered platform': 1 }]));
     await desk.store.write([{ put: keys.relayUses('token', id, day), value: JSON.stringify(uses) }]);
   }
-  const seen: string[] = [];
+  const listedHours: string[] = [];
   for (let after = ''; ; ) {
     const { json } = await admin.call('GET', `/relay-tokens/${id}/timeline?kind=relay&limit=200${after}`);
-    seen.push(...(json.items as { at: string }[]).map(({ at }) => at.slice(0, 13)));
+    listedHours.push(...(json.items as { at: string }[]).map(({ at }) => at.slice(0, 13)));
     if (json.next === undefined) break;
     after = `&after=${encodeURIComponent(String(json.next))}`;
   }
-  expect(seen).toEqual(hours);
+  expect(listedHours).toEqual(hours);
 });
 
-test('R88 without the CSRF token, or with a token of another kind, nothing is changed', async () => {
+test('R88 refuses a change without the CSRF token, or with a token of another kind', async () => {
   const { id, version, token } = await admin.makeToken();
   const forged = await send(id, { ...FORM, _csrf: 'forged', version: String(version) });
   expect(forged.status).toBe(403);
   const path = `${site.url}/admin/api/relay-tokens/${id}`;
   const body = JSON.stringify({ ...ANYTHING, name: 'Mine', version });
-  const own = await ask(path, {
+  const byRelayToken = await ask(path, {
     method: 'PUT',
     headers: { ...bearer(token), 'content-type': 'application/json' },
     body,
   });
-  expect([own.status, codeOf(own)]).toMatchObject([401, expect.any(String)]);
+  expect([byRelayToken.status, codeOf(byRelayToken)]).toMatchObject([401, expect.any(String)]);
   expect((await admin.call('GET', `/relay-tokens/${id}`)).json.version).toBe(version);
 });

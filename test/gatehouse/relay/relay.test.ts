@@ -1,4 +1,4 @@
-/** R80 to R84 at one process: the token's life, what it opens and what not, and for whom. */
+/** R80 to R84 at one process: the lifetime of relay tokens, the calls that they authorize, and their subjects. */
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRelayUses } from '../../../src/gatehouse/relay/uses.ts';
@@ -42,17 +42,17 @@ afterAll(async () => {
   await site.close();
 });
 
-/** Reads what the site has counted. */
+/** Reads the counts that the site has stored. */
 const storedUses = () =>
   createRelayUses({ store: desk.store, audit: { note: () => undefined }, clock: Date.now, isApp: () => true });
 
 const asUser = async () => ({ 'gatehouse-user-assertion': await assertionOf(site, cookie) });
 
-describe('who the user is', () => {
-  test('R81 a service reads the thread of the user whose assertion it shows', async () => {
-    const own = await ask(`${site.url}/threads/current`, { headers: { ...DATA, cookie } });
+describe('the user of a call', () => {
+  test('R81 a service reads the thread of the user whose assertion it sends', async () => {
+    const direct = await ask(`${site.url}/threads/current`, { headers: { ...DATA, cookie } });
     const relayed = await relayThread(site, token, await asUser());
-    expect([relayed.status, relayed.body]).toEqual([200, own.body]);
+    expect([relayed.status, relayed.body]).toEqual([200, direct.body]);
     expect(relayed.headers).toMatchObject({
       'cache-control': 'no-store',
       'ratelimit-policy': '"relay-token";q=6000;w=60',
@@ -60,7 +60,7 @@ describe('who the user is', () => {
     expect(relayed.headers['set-cookie']).toBeUndefined();
   });
 
-  test('the assertion says what it is, for a minute, and is verified by the public keys', async () => {
+  test('an assertion has a type of its own, is valid for a minute, and is verified by the public keys', async () => {
     const assertion = await assertionOf(site, cookie, 'reports');
     const { typ, alg, kid } = decodeProtectedHeader(assertion);
     const keySet = await ask(`${site.url}/.well-known/jwks.json`, { headers: DATA });
@@ -73,38 +73,38 @@ describe('who the user is', () => {
     expect([iss, sub, aud, exp - iat, typeof jti]).toEqual([site.url, userId, 'reports', 60, 'string']);
   });
 
-  test('an audience is 1 to 200 printable ASCII characters without a space, and comes once', async () => {
+  test('accepts one audience of 1 to 200 printable ASCII characters without a space', async () => {
     const verified = (query: string) => ask(`${site.url}/session/verify?${query}`, { headers: { ...DATA, cookie } });
     for (const audience of ['x', '~!', 'a'.repeat(200), 'https://reports.example/?a=b']) {
       expect((await verified(`audience=${encodeURIComponent(audience)}`)).status).toBe(200);
     }
     for (const audience of ['', 'a b', ' a', 'a ', 'a\n', 'é', 'a'.repeat(201)]) {
-      const answer = await verified(`audience=${encodeURIComponent(audience)}`);
-      expect([audience, answer.status, JSON.parse(answer.body).detail]).toEqual([
+      const response = await verified(`audience=${encodeURIComponent(audience)}`);
+      expect([audience, response.status, JSON.parse(response.body).detail]).toEqual([
         audience,
         400,
-        'Give as audience the id of the relay token, or the URL of the service.',
+        'Send the id of the relay token, or the URL of the service, as audience.',
       ]);
-      expect(answer.headers['gatehouse-user-assertion']).toBeUndefined();
+      expect(response.headers['gatehouse-user-assertion']).toBeUndefined();
     }
     expect((await verified('audience=a&audience=b')).status).toBe(400);
   });
 
-  test('without a session there is no assertion', async () => {
-    const answer = await ask(`${site.url}/session/verify`, { headers: DATA });
-    expect([answer.status, codeOf(answer), answer.headers['gatehouse-user-assertion']]).toEqual([
+  test('issues no assertion without a session', async () => {
+    const response = await ask(`${site.url}/session/verify`, { headers: DATA });
+    expect([response.status, codeOf(response), response.headers['gatehouse-user-assertion']]).toEqual([
       401,
       'sign_in_required',
       undefined,
     ]);
   });
 
-  test('an assertion for the name of a token, which others may have, a changed one and an access token prove nobody', async () => {
+  test('refuses an assertion for the name of a token, a changed one, and an access token as proof', async () => {
     const { accessToken } = await desk.read(userId);
     const good = await assertionOf(site, cookie);
     for (const assertion of [await assertionOf(site, cookie, 'reports'), `${good.slice(0, -4)}AAAA`, accessToken, '']) {
-      const answer = await relayThread(site, token, { 'gatehouse-user-assertion': assertion });
-      expect([answer.status, codeOf(answer), JSON.parse(answer.body).detail]).toMatchObject([
+      const response = await relayThread(site, token, { 'gatehouse-user-assertion': assertion });
+      expect([response.status, codeOf(response), JSON.parse(response.body).detail]).toMatchObject([
         403,
         'not_allowed',
         expect.stringContaining('userAssertion'),
@@ -116,19 +116,22 @@ describe('who the user is', () => {
     }
   });
 
-  test('exactly one of the three headers says for whom', async () => {
+  test('requires exactly one of the three headers that name the subject', async () => {
     const assertion = await assertionOf(site, cookie);
     const exactlyOne = /^Name the subject: send exactly one of /;
     const wrong: [Record<string, string | string[]>, RegExp][] = [
       [{}, exactlyOne],
       [{ 'gatehouse-user-assertion': assertion, 'gatehouse-user': userId }, exactlyOne],
       [{ 'gatehouse-user-assertion': [assertion, assertion] }, exactlyOne],
-      [{ 'gatehouse-user': 'no}body' }, /^Gatehouse-User holds no user id\. /],
-      [{ 'gatehouse-service-account': 'no}account' }, /^Gatehouse-Service-Account holds no id of a service account\. /],
+      [{ 'gatehouse-user': 'no}body' }, /^Gatehouse-User is not a user id\. /],
+      [
+        { 'gatehouse-service-account': 'no}account' },
+        /^Gatehouse-Service-Account is not the id of a service account\. /,
+      ],
     ];
     for (const [headers, detail] of wrong) {
-      const answer = await relayThread(site, token, headers);
-      expect([answer.status, codeOf(answer), JSON.parse(answer.body).detail]).toEqual([
+      const response = await relayThread(site, token, headers);
+      expect([response.status, codeOf(response), JSON.parse(response.body).detail]).toEqual([
         400,
         'invalid_request',
         expect.stringMatching(detail),
@@ -141,82 +144,82 @@ describe('who the user is', () => {
     expect([refused.status, codeOf(refused), refused.body]).toMatchObject([403, 'not_allowed', /assertUser/]);
     const { token: trusted } = await admin.makeToken({ assertUser: true });
     expect((await relayThread(site, trusted, { 'gatehouse-user': userId })).status).toBe(200);
-    const nobody = await relayThread(site, trusted, { 'gatehouse-user': 'uAAAAAAAAAAAAAAAAAAAAAA' });
-    expect([nobody.status, JSON.parse(nobody.body)]).toMatchObject([
+    const unknownUser = await relayThread(site, trusted, { 'gatehouse-user': 'uAAAAAAAAAAAAAAAAAAAAAA' });
+    expect([unknownUser.status, JSON.parse(unknownUser.body)]).toMatchObject([
       404,
       { code: 'not_found', detail: expect.stringContaining('there is no user with this id') },
     ]);
     const address = await relayThread(site, trusted, { 'gatehouse-user': 'user@example.test' });
     expect([address.status, JSON.parse(address.body)]).toMatchObject([
       400,
-      { code: 'invalid_request', detail: expect.stringContaining('Gatehouse-User holds no user id') },
+      { code: 'invalid_request', detail: expect.stringContaining('Gatehouse-User is not a user id') },
     ]);
-    const question = { relayToken: tokenId, route: 'threads:read', app: 'platform', address: '127.0.0.1' };
-    const ask = async (user: string) => (await admin.call('POST', '/policy/explain', { ...question, user })).json;
+    const question = { relayToken: tokenId, scope: 'threads:read', app: 'platform', address: '127.0.0.1' };
+    const explain = async (user: string) => (await admin.call('POST', '/policy/explain', { ...question, user })).json;
     const unknown = { rule: 'users', detail: expect.stringContaining('there is no user with this id') };
-    expect(await ask('uAAAAAAAAAAAAAAAAAAAAAA')).toMatchObject(unknown);
-    // An administrator may name the user by the address, and reads the id that the service has to send.
-    expect(await ask('user@example.test')).toMatchObject({ allowed: true, user: userId });
+    expect(await explain('uAAAAAAAAAAAAAAAAAAAAAA')).toMatchObject(unknown);
+    // An administrator may name the user by e-mail address, and gets the id that the service must send.
+    expect(await explain('user@example.test')).toMatchObject({ allowed: true, user: userId });
   });
 });
 
-describe('what a relay token opens', () => {
-  test('R80 it is shown once, and later only its beginning and its last use', async () => {
-    const made = await admin.makeToken({ name: 'shown once' });
-    expect(made.token).toMatch(/^gthr_[0-9A-Za-z]{60}$/);
-    await relayThread(site, made.token, await asUser());
-    await until(async () => (await admin.call('GET', `/relay-tokens/${made.id}`)).json.lastUsedAt !== null);
-    const secret = made.token.slice('gthr_'.length + made.id.length);
+describe('the calls that a relay token authorizes', () => {
+  test('R80 shows the token once, and later only its prefix and its last use', async () => {
+    const created = await admin.makeToken({ name: 'shown once' });
+    expect(created.token).toMatch(/^gthr_[0-9A-Za-z]{60}$/);
+    await relayThread(site, created.token, await asUser());
+    await until(async () => (await admin.call('GET', `/relay-tokens/${created.id}`)).json.lastUsedAt !== null);
+    const secret = created.token.slice('gthr_'.length + created.id.length);
     const administrator = (await signIn(site, 'admin@example.test')).agent;
-    const pages = ['/admin/relay-tokens', `/admin/relay-tokens/${made.id}`, '/admin/audit', '/admin/policy'];
+    const pages = ['/admin/relay-tokens', `/admin/relay-tokens/${created.id}`, '/admin/audit', '/admin/policy'];
     const shown = [
       ...(await Promise.all(pages.map(async (path) => (await administrator.get(site.url + path)).body))),
       ...(await Promise.all(
-        ['/relay-tokens', `/relay-tokens/${made.id}`, '/audit'].map(async (path) =>
+        ['/relay-tokens', `/relay-tokens/${created.id}`, '/audit'].map(async (path) =>
           JSON.stringify((await admin.call('GET', path)).json),
         ),
       )),
       ...site.logs(),
     ];
     expect(shown.filter((text) => text.includes(secret))).toEqual([]);
-    const { json } = await admin.call('GET', `/relay-tokens/${made.id}`);
-    expect(json).toMatchObject({ prefix: `gthr_${made.id}`, lastUsedFrom: '127.0.0.1' });
+    const { json } = await admin.call('GET', `/relay-tokens/${created.id}`);
+    expect(json).toMatchObject({ prefix: `gthr_${created.id}`, lastUsedFrom: '127.0.0.1' });
   });
 
-  test('R81 the wrong scope and the wrong app are 403 insufficient_scope, and the detail names the rule', async () => {
+  test('R81 responds to the wrong scope and the wrong app with 403 insufficient_scope and the rule', async () => {
     const { token: forBins } = await admin.makeToken({ scopes: ['bin:read'] });
     const { token: forNoApp } = await admin.makeToken({ apps: [] });
     for (const [wrong, rule, challenge] of [
       [forBins, 'scopes', 'Bearer error="insufficient_scope", scope="threads:read"'],
       [forNoApp, 'apps', 'Bearer error="insufficient_scope"'],
     ] as const) {
-      const answer = await relayThread(site, wrong, await asUser());
-      expect([answer.status, codeOf(answer), JSON.parse(answer.body).detail]).toMatchObject([
+      const response = await relayThread(site, wrong, await asUser());
+      expect([response.status, codeOf(response), JSON.parse(response.body).detail]).toMatchObject([
         403,
         'insufficient_scope',
         expect.stringContaining(`Rule ${rule}`),
       ]);
-      // One title for both rules, which blames neither scope nor app.
-      expect(JSON.parse(answer.body).title).toBe('The token does not cover this');
-      expect(answer.headers['www-authenticate']).toBe(challenge);
-      expect(answer.headers['proxy-status']).toBe('gatehouse; error=http_request_denied');
+      // Both rules share one title, which fits scopes and apps.
+      expect(JSON.parse(response.body).title).toBe('The token does not cover this');
+      expect(response.headers['www-authenticate']).toBe(challenge);
+      expect(response.headers['proxy-status']).toBe('gatehouse; error=http_request_denied');
     }
   });
 
-  test('R81 BINs need their scope, one by one, in bulk and on the way through Express', async () => {
+  test('R81 BIN look-ups need their scope, one by one, in bulk and through Express', async () => {
     const { token: forThreads } = await admin.makeToken({ scopes: ['threads:read'] });
-    const one = `${site.url}/relay/bin/45717360`;
-    const answers = [
-      await ask(one, { headers: bearer(forThreads) }),
-      await ask(one, { headers: { ...bearer(forThreads), 'content-length': '0' } }),
+    const url = `${site.url}/relay/bin/45717360`;
+    const responses = [
+      await ask(url, { headers: bearer(forThreads) }),
+      await ask(url, { headers: { ...bearer(forThreads), 'content-length': '0' } }),
       await ask(`${site.url}/relay/bin`, {
         method: 'POST',
         headers: { ...bearer(forThreads), ...JSON_BODY },
         body: JSON.stringify({ bins: ['45717360'] }),
       }),
     ];
-    for (const answer of answers) {
-      expect([answer.status, codeOf(answer), answer.headers['www-authenticate']]).toEqual([
+    for (const response of responses) {
+      expect([response.status, codeOf(response), response.headers['www-authenticate']]).toEqual([
         403,
         'insufficient_scope',
         'Bearer error="insufficient_scope", scope="bin:read"',
@@ -246,7 +249,7 @@ describe('what a relay token opens', () => {
     expect(await counted()).toEqual(before.map((count) => count + 1));
   });
 
-  test('R81 the wrong user and the wrong network are 403 not_allowed', async () => {
+  test('R81 responds to the wrong user and the wrong network with 403 not_allowed', async () => {
     const { token: forNobody } = await admin.makeToken({ users: 'none' });
     const { token: forOthers } = await admin.makeToken({ users: ['uAAAAAAAAAAAAAAAAAAAAAA'] });
     const { token: fromAfar } = await admin.makeToken({ networks: ['10.0.0.0/8'] });
@@ -255,8 +258,8 @@ describe('what a relay token opens', () => {
       [forOthers, 'users'],
       [fromAfar, 'networks'],
     ] as const) {
-      const answer = await relayThread(site, wrong, await asUser());
-      expect([answer.status, codeOf(answer), answer.body]).toMatchObject([
+      const response = await relayThread(site, wrong, await asUser());
+      expect([response.status, codeOf(response), response.body]).toMatchObject([
         403,
         'not_allowed',
         expect.stringContaining(rule),
@@ -264,28 +267,28 @@ describe('what a relay token opens', () => {
     }
   });
 
-  test('R73 X-Forwarded-For of whoever is no proxy of ours moves nobody into a network', async () => {
+  test('R73 ignores X-Forwarded-For of a client that is not a trusted proxy', async () => {
     const { token: fromAfar } = await admin.makeToken({ networks: ['10.0.0.0/8'] });
-    const answer = await relayThread(site, fromAfar, { ...(await asUser()), 'x-forwarded-for': '10.1.2.3' });
-    expect(answer.status).toBe(403);
+    const response = await relayThread(site, fromAfar, { ...(await asUser()), 'x-forwarded-for': '10.1.2.3' });
+    expect(response.status).toBe(403);
   });
 
-  test('R81 rotation: both secrets count within the overlap, then only the new one', async () => {
-    const made = await admin.makeToken();
+  test('R81 accepts both secrets during the overlap of a rotation, then only the new one', async () => {
+    const created = await admin.makeToken();
     const status = async (text: string) => (await relayThread(site, text, await asUser())).status;
-    const first = await admin.call('POST', `/relay-tokens/${made.id}/rotate`, { overlapSeconds: 3600 });
+    const first = await admin.call('POST', `/relay-tokens/${created.id}/rotate`, { overlapSeconds: 3600 });
     const second = String(first.json.token);
-    expect([await status(made.token), await status(second)]).toEqual([200, 200]);
-    const next = await admin.call('POST', `/relay-tokens/${made.id}/rotate`, { overlapSeconds: 0 });
-    expect([await status(made.token), await status(second), await status(String(next.json.token))]).toEqual([
+    expect([await status(created.token), await status(second)]).toEqual([200, 200]);
+    const next = await admin.call('POST', `/relay-tokens/${created.id}/rotate`, { overlapSeconds: 0 });
+    expect([await status(created.token), await status(second), await status(String(next.json.token))]).toEqual([
       401, 401, 200,
     ]);
   });
 
-  test('BINs one by one and in bulk, by the same routes as for browsers', async () => {
-    const one = await ask(`${site.url}/relay/bin/45717360`, { headers: bearer(token) });
-    expect([one.status, JSON.parse(one.body).scheme]).toEqual([200, 'visa']);
-    expect(one.headers['gatehouse-source']).toBeDefined();
+  test('looks up BINs one by one and in bulk, like the routes for browsers', async () => {
+    const single = await ask(`${site.url}/relay/bin/45717360`, { headers: bearer(token) });
+    expect([single.status, JSON.parse(single.body).scheme]).toEqual([200, 'visa']);
+    expect(single.headers['gatehouse-source']).toBeDefined();
     const body = JSON.stringify({ bins: ['45717360', '4571736012345678'] });
     const many = await ask(`${site.url}/relay/bin`, {
       method: 'POST',
@@ -305,14 +308,14 @@ describe('what a relay token opens', () => {
   });
 });
 
-test('R68, R69: a BIN is answered alike on the short way and through Express, and a look-up that fails counts as failed', async () => {
-  const { token: own, id } = await admin.makeToken({ name: 'both ways' });
+test('R68 R69 a BIN look-up has the same response with and without Express, and a failed one is counted as failed', async () => {
+  const { token: counted, id } = await admin.makeToken({ name: 'both ways' });
   const get = (bin: string, more: Record<string, string> = {}) =>
-    ask(`${site.url}/relay/bin/${bin}`, { headers: { ...bearer(own), ...more } });
+    ask(`${site.url}/relay/bin/${bin}`, { headers: { ...bearer(counted), ...more } });
   // A length is unusual for a GET: with it the request goes through Express.
   for (const bin of ['45717360', '999999', '4571']) {
-    const answers = [await get(bin), await get(bin, { 'content-length': '0' })];
-    const [short, long] = answers.map(({ status, headers, body }) => {
+    const responses = [await get(bin), await get(bin, { 'content-length': '0' })];
+    const [short, long] = responses.map(({ status, headers, body }) => {
       const { date: _date, 'x-request-id': reference, ratelimit: _left, ...rest } = headers;
       return { status, body: body.replaceAll(String(reference), 'ID'), rest };
     });
@@ -320,32 +323,32 @@ test('R68, R69: a BIN is answered alike on the short way and through Express, an
     expect(short?.rest['ratelimit-policy']).toBe('"relay-token";q=6000;w=60');
   }
   const uses = storedUses();
-  const counted = async () => (await uses.hoursOf('token', id)).flatMap(({ counts }) => counts);
-  const sumOf = async (wanted: string) =>
-    (await counted()).reduce((sum, { route, result, count }) => sum + (`${route} ${result}` === wanted ? count : 0), 0);
+  const useCounts = async () => (await uses.hoursOf('token', id)).flatMap(({ counts }) => counts);
+  const sumOf = async (kind: string) =>
+    (await useCounts()).reduce((sum, { scope, result, count }) => sum + (`${scope} ${result}` === kind ? count : 0), 0);
   await expect.poll(async () => [await sumOf('bin:read answered'), await sumOf('bin:read failed')]).toEqual([2, 4]);
   await uses.close();
 });
 
-describe('where a token may stand', () => {
-  const challenge = (answer: { status: number; headers: Record<string, unknown> }) => [
-    answer.status,
-    answer.headers['www-authenticate'],
+describe('the place of the token in a request', () => {
+  const challenge = (response: { status: number; headers: Record<string, unknown> }) => [
+    response.status,
+    response.headers['www-authenticate'],
   ];
 
-  test('R82 without a token the challenge is bare, and cookies do not count', async () => {
-    const answer = await ask(`${site.url}/relay/threads/current`, {
+  test('R82 responds without a token with a challenge that has no error, and ignores cookies', async () => {
+    const response = await ask(`${site.url}/relay/threads/current`, {
       headers: { ...DATA, cookie, ...(await asUser()) },
     });
-    expect([codeOf(answer), ...challenge(answer)]).toEqual(['relay_token_invalid', 401, 'Bearer']);
-    expect(JSON.parse(answer.body).detail).toBe('Send a relay token as "Authorization: Bearer gthr_…".');
+    expect([codeOf(response), ...challenge(response)]).toEqual(['relay_token_invalid', 401, 'Bearer']);
+    expect(JSON.parse(response.body).detail).toBe('Send a relay token as "Authorization: Bearer gthr_…".');
   });
 
-  test('R82 in the query, the body or a cookie it opens nothing and is not logged', async () => {
+  test('R82 refuses a token in the query, the body or a cookie, and does not log it', async () => {
     const { token: planted } = await admin.makeToken({ assertUser: true });
     const thread = `${site.url}/relay/threads/current?app=platform`;
     const subject = { ...DATA, 'gatehouse-user': userId };
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       ask(`${site.url}/relay/bin/45717360?access_token=${planted}`, { headers: DATA }),
       ask(`${site.url}/relay/bin/45717360?x=${planted}`, { headers: bearer(planted) }),
       ...[planted.replace('_', '%5F'), planted.replace('_', '%5f'), `%%e9${planted.replace('gthr', '%67%74h%72')}`].map(
@@ -361,11 +364,11 @@ describe('where a token may stand', () => {
         body: `client_secret=${planted}`,
       }),
     ]);
-    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 401));
+    expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));
     expect(site.logs().filter((line) => line.includes(planted))).toEqual([]);
   });
 
-  test('R82 a relay token calls no browser and no admin route, and an admin token no relay route', async () => {
+  test('R82 refuses a relay token on browser and admin routes, and an admin token on relay routes', async () => {
     for (const path of [
       '/threads/current',
       '/bin/45717360',
@@ -379,7 +382,7 @@ describe('where a token may stand', () => {
     expect((await relayThread(site, text, await asUser())).status).toBe(401);
   });
 
-  test('R83 malformed, doubled and oversized headers are 401, never 500', async () => {
+  test('R83 responds to malformed, repeated and oversized headers with 401, never 500', async () => {
     const subject = await asUser();
     const headers: (string | string[])[] = [
       ...[
@@ -397,10 +400,10 @@ describe('where a token may stand', () => {
       [`Bearer ${token}`, `Bearer ${token}`],
     ];
     for (const authorization of headers) {
-      const answer = await ask(`${site.url}/relay/threads/current`, {
+      const response = await ask(`${site.url}/relay/threads/current`, {
         headers: { ...DATA, ...subject, authorization },
       });
-      expect([authorization, codeOf(answer), ...challenge(answer)]).toEqual([
+      expect([authorization, codeOf(response), ...challenge(response)]).toEqual([
         authorization,
         'relay_token_invalid',
         401,
@@ -409,7 +412,7 @@ describe('where a token may stand', () => {
     }
   });
 
-  test('R84 unknown, wrong, revoked and expired tokens look the same', async () => {
+  test('R84 responds the same to unknown, wrong, revoked and expired tokens', async () => {
     const revoked = await admin.makeToken();
     expect((await relayThread(site, revoked.token, await asUser())).status).toBe(200);
     expect((await admin.call('DELETE', `/relay-tokens/${revoked.id}`)).status).toBe(204);
@@ -417,26 +420,28 @@ describe('where a token may stand', () => {
     await until(async () => (await admin.call('GET', `/relay-tokens/${expired.id}`)).json.expired === true);
     const wrongSecret = createOpaqueToken('gthr_', tokenId).text;
     const subject = await asUser();
-    const seen = new Set<string>();
+    const distinct = new Set<string>();
     for (const text of [revoked.token, expired.token, wrongSecret, createOpaqueToken('gthr_').text, inventedToken()]) {
-      const answer = await relayThread(site, text, subject);
-      const { instance: _, ...problem } = JSON.parse(answer.body);
+      const response = await relayThread(site, text, subject);
+      const { instance: _, ...problem } = JSON.parse(response.body);
       const exchanged = await exchange(site, text, {});
-      const headerNames = [answer, exchanged].map(({ headers }) => Object.keys(headers).sort());
-      seen.add(JSON.stringify([...challenge(answer), problem, ...challenge(exchanged), exchanged.body, headerNames]));
+      const headerNames = [response, exchanged].map(({ headers }) => Object.keys(headers).sort());
+      distinct.add(
+        JSON.stringify([...challenge(response), problem, ...challenge(exchanged), exchanged.body, headerNames]),
+      );
     }
-    expect([...seen]).toHaveLength(1);
+    expect([...distinct]).toHaveLength(1);
   });
 
-  test('a page asked for is told in words', async () => {
-    const answer = await ask(`${site.url}/relay/bin/45717360`, {
+  test('refuses a request for a page with an HTML page', async () => {
+    const response = await ask(`${site.url}/relay/bin/45717360`, {
       headers: { ...PAGE, authorization: `Bearer ${inventedToken()}` },
     });
-    expect([answer.status, answer.headers['content-type']]).toEqual([401, 'text/html; charset=utf-8']);
+    expect([response.status, response.headers['content-type']]).toEqual([401, 'text/html; charset=utf-8']);
   });
 });
 
-test('R56 a disabled user is out for services too', async () => {
+test('R56 refuses services’ calls for a disabled user', async () => {
   const users = createUserStore({ store: desk.store, clock: Date.now });
   const { agent: second } = await signIn(site, 'second@example.test');
   const { userId: id } = await sessionOf(site, second);
@@ -444,14 +449,17 @@ test('R56 a disabled user is out for services too', async () => {
   expect((await relayThread(site, token, subject)).status).toBe(200);
   await users.noteSignIn({ id, issuer: site.sandbox.issuer, subject: 'sbx-00u2', name: undefined, email: undefined });
   await users.setDisabled(id, true);
-  const answer = await relayThread(site, token, subject);
-  expect([answer.status, JSON.parse(answer.body).detail]).toEqual([403, expect.stringContaining('disabled this user')]);
+  const response = await relayThread(site, token, subject);
+  expect([response.status, JSON.parse(response.body).detail]).toEqual([
+    403,
+    expect.stringContaining('disabled this user'),
+  ]);
 });
 
-test('who used whose grant is in the trail once an hour, and counted by hour', async () => {
-  const { token: own, id } = await admin.makeToken({ name: 'audited' });
-  await relayThread(site, own, await asUser());
-  await relayThread(site, own, await asUser());
+test('audits the use of a grant once an hour, and counts it by the hour', async () => {
+  const { token: audited, id } = await admin.makeToken({ name: 'audited' });
+  await relayThread(site, audited, await asUser());
+  await relayThread(site, audited, await asUser());
   const entries = async () => {
     const { json } = await admin.call('GET', '/audit?limit=200');
     const items = json.items as { event: string; actor: { id?: string } }[];
@@ -460,37 +468,37 @@ test('who used whose grant is in the trail once an hour, and counted by hour', a
   await until(async () => (await entries()).length > 0);
   expect(await entries()).toMatchObject([{ userId, actor: { kind: 'relay_token', name: 'audited' } }]);
   const uses = storedUses();
-  // What is counted is written every moment, so the second call may come after the first is written.
+  // Counts are written every two seconds, so the first call may be written before the second.
   const counts = async () => (await uses.hoursOf('token', id))[0]?.counts ?? [];
   await until(async () => (await counts())[0]?.count === 2);
-  expect(await counts()).toEqual([{ route: 'threads:read', result: 'answered', other: 'platform', count: 2 }]);
-  const service = async () => (await uses.servicesOf(userId, 'platform')).find((one) => one.id === id);
+  expect(await counts()).toEqual([{ scope: 'threads:read', result: 'answered', other: 'platform', count: 2 }]);
+  const service = async () => (await uses.servicesOf(userId, 'platform')).find((entry) => entry.id === id);
   await until(async () => (await service())?.count === 2);
   expect(await service()).toMatchObject({ name: 'audited', count: 2 });
   await uses.close();
 });
 
-test('what was counted is kept when the process ends right after it', async () => {
-  const { token: own, id } = await admin.makeToken({ name: 'last call' });
-  expect((await relayThread(site, own, await asUser())).status).toBe(200);
+test('stores the counts of calls right before the process stops', async () => {
+  const { token: lastCall, id } = await admin.makeToken({ name: 'last call' });
+  expect((await relayThread(site, lastCall, await asUser())).status).toBe(200);
   await site.restart();
   const uses = storedUses();
   expect(await uses.hoursOf('token', id)).toMatchObject([{ counts: [{ result: 'answered', count: 1 }] }]);
   await uses.close();
 });
 
-test('R88 a proof that is none is in the trail, as a refusal that names it', async () => {
-  const { token: own, id } = await admin.makeToken({ name: 'guesser', acceptIdTokens: true });
+test('R88 audits an invalid proof as a refusal that names the proof', async () => {
+  const { token: guesser, id } = await admin.makeToken({ name: 'guesser', acceptIdTokens: true });
   const invented = `${(await asUser())['gatehouse-user-assertion'].slice(0, -8)}AAAAAAAA`;
-  expect((await relayThread(site, own, { 'gatehouse-user-assertion': invented })).status).toBe(403);
+  expect((await relayThread(site, guesser, { 'gatehouse-user-assertion': invented })).status).toBe(403);
   for (const type of ['jwt', 'id_token']) {
     const proof = { subject_token: invented, subject_token_type: `urn:ietf:params:oauth:token-type:${type}` };
-    expect((await exchange(site, own, { ...proof, audience: 'platform' })).status).toBe(400);
+    expect((await exchange(site, guesser, { ...proof, audience: 'platform' })).status).toBe(400);
   }
   const refusals = async () => {
     const { json } = await admin.call('GET', `/audit?event=relay.refused&who=${id}`);
-    const items = json.items as { outcome: string; facts: { route: string } }[];
-    return items.map(({ outcome, facts }) => `${facts.route} ${outcome}`).sort();
+    const items = json.items as { outcome: string; facts: { scope: string } }[];
+    return items.map(({ outcome, facts }) => `${facts.scope} ${outcome}`).sort();
   };
   await until(async () => (await refusals()).length >= 3);
   expect(await refusals()).toEqual([
@@ -500,9 +508,9 @@ test('R88 a proof that is none is in the trail, as a refusal that names it', asy
   ]);
 });
 
-test('R88 the pages show whose connection a service used, and which services used a user’s', async () => {
-  const { token: own, id } = await admin.makeToken({ name: 'watched' });
-  expect((await relayThread(site, own, await asUser())).status).toBe(200);
+test('R88 the pages show the connections that a service used, and the services of a connection', async () => {
+  const { token: watched, id } = await admin.makeToken({ name: 'watched' });
+  expect((await relayThread(site, watched, await asUser())).status).toBe(200);
   const { agent: administrator } = await signIn(site, 'admin@example.test');
   const service = await administrator.get(`${site.url}/admin/relay-tokens/${id}`);
   expect(service.body).toContain(`href="/admin/audit?who=${id}"`);
@@ -512,8 +520,8 @@ test('R88 the pages show whose connection a service used, and which services use
   expect(await rows(`whom=${userId}`)).toMatch(new RegExp(`href="\\?who=${id}"[^>]*><bdi>watched</bdi>`));
 });
 
-test('R84 guesses are limited, and a valid token works on', async () => {
-  // The minute may turn meanwhile.
+test('R84 limits guesses, and still accepts a valid token', async () => {
+  // A new minute may begin during the loop.
   let guesses = 0;
   while ((await relayThread(site, inventedToken(), {})).status !== 429 && guesses < 250) guesses += 1;
   const limited = await relayThread(site, inventedToken(), {});

@@ -1,4 +1,4 @@
-/** R112 over real processes, on both stores: refreshes for several resources take turns, whichever process asks. */
+/** R112 with two processes, on both stores: refreshes for several resources run one after the other. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, DATA, FORM } from '../../support/ask.ts';
 import { type Fleet, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
@@ -26,7 +26,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
   afterAll(() => fleet?.close());
 
   const exchangeAt = async (at: number, resource: string) => {
-    const answer = await ask(`${fleet.member(at).url}/relay/token`, {
+    const response = await ask(`${fleet.member(at).url}/relay/token`, {
       method: 'POST',
       headers: { ...DATA, ...FORM, host: new URL(fleet.url).host, authorization: `Bearer ${token}` },
       body: new URLSearchParams({
@@ -34,28 +34,30 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
         ...{ subject_token: person.userId, subject_token_type: 'urn:gatehouse:token-type:user', resource },
       }).toString(),
     });
-    expect(answer.status).toBe(200);
-    return String(JSON.parse(answer.body).access_token);
+    expect(response.status).toBe(200);
+    return String(JSON.parse(response.body).access_token);
   };
 
   test('R31 R34 R112 two processes send no refresh token twice, and each refreshes once for a resource', async (context) => {
     skipWithout(context, missing);
-    const { accessToken: own } = await fleet.vault.read(person.userId);
+    const { accessToken: storedToken } = await fleet.vault.read(person.userId);
     const before = fleet.tokens.uses.length;
-    const wanted = [0, 1].flatMap((at) => [fleet.sandbox.platformUrl, REPORTS].map((resource) => ({ at, resource })));
+    const exchanges = [0, 1].flatMap((at) =>
+      [fleet.sandbox.platformUrl, REPORTS].map((resource) => ({ at, resource })),
+    );
     const issued = await Promise.all(
-      wanted.map(async ({ at, resource }) => ({
+      exchanges.map(async ({ at, resource }) => ({
         ...{ at, resource },
         tokens: await Promise.all(Array.from({ length: 6 }, () => exchangeAt(at, resource))),
       })),
     );
     for (const { tokens } of issued) expect(new Set(tokens).size).toBe(1);
-    expect(new Set(issued.flatMap(({ tokens }) => tokens)).has(own)).toBe(false);
+    expect(new Set(issued.flatMap(({ tokens }) => tokens)).has(storedToken)).toBe(false);
     const sent = fleet.tokens.uses.slice(before).map(({ refreshToken }) => refreshToken);
-    expect(sent).toHaveLength(wanted.length);
+    expect(sent).toHaveLength(exchanges.length);
     expect(new Set(sent).size).toBe(sent.length);
     expect(fleet.tokens.refusals()).toBe(0);
-    expect((await fleet.vault.read(person.userId)).accessToken).toBe(own);
+    expect((await fleet.vault.read(person.userId)).accessToken).toBe(storedToken);
     expect((await fleet.thread(fleet.member(1), person)).status).toBe(200);
   });
 });

@@ -1,4 +1,4 @@
-/** RFC 8707 as a service and a user meet it: an app's resources go to the provider, and a service gets a token for one of them. */
+/** RFC 8707: an app's resources are sent to the provider, and a service gets a token for one of them. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { getJson } from '../../support/gatehouse.ts';
 import { status } from '../../support/hostile-answers.ts';
@@ -17,14 +17,14 @@ let provider: HostileProvider;
 let site: HostileSite;
 let desk: VaultDesk;
 let admin: Administrator;
-/** Of the relay token that was made last. */
+/** The id of the relay token that was created last. */
 let tokenId: string;
 beforeAll(async () => {
   provider = await startHostileProvider();
   site = await startHostileSite({
     provider,
     apps: (hostile, url) => [hostile.app(url, { resources: [FILES, REPORTS] }), hostile.app(url, { id: PLAIN })],
-    // Longer than the access tokens of this provider last.
+    // Longer than the lifetime of this provider's access tokens.
     env: { SESSION_IDLE_SECONDS: '28800' },
   });
   desk = await openVaultDesk(site);
@@ -41,7 +41,7 @@ afterEach(() => {
 });
 
 const resourcesOf = (text = '') => new URLSearchParams(text.replace(/^.*\?/, '')).getAll('resource');
-/** The parameters of the refreshes so far, that matter here. */
+/** `resource` and `scope` of each refresh so far. */
 const refreshes = () =>
   provider.hitsOf('refresh').map(({ body }) => [...resourcesOf(body), new URLSearchParams(body).get('scope')]);
 
@@ -62,7 +62,7 @@ async function connected(name: string, app = APP) {
   return { ask, thread, stored: () => desk.read(userId, app) };
 }
 
-test('all resources are sent at authorization, with the code and with each refresh', async () => {
+test('sends all resources with the authorization request, the code and each refresh', async () => {
   const { thread } = await connected('all');
   expect(resourcesOf(provider.hitsOf('authorize')[0]?.url)).toEqual([FILES, REPORTS]);
   expect(resourcesOf(provider.hitsOf('token')[0]?.body)).toEqual([FILES, REPORTS]);
@@ -71,7 +71,7 @@ test('all resources are sent at authorization, with the code and with each refre
   expect(refreshes()).toEqual([[FILES, REPORTS, null]]);
 });
 
-test('an app that declares none sends none, and its API base URL names it as before', async () => {
+test('sends no resources for an app that declares none, and accepts its API base URL as its name', async () => {
   const { ask, stored } = await connected('plain', PLAIN);
   expect(provider.hits.flatMap(({ url, body }) => resourcesOf(url).concat(resourcesOf(body)))).toEqual([]);
   const { json } = await ask({ resource: `${provider.issuer}/api/1/threads` });
@@ -79,7 +79,7 @@ test('an app that declares none sends none, and its API base URL names it as bef
   expect(provider.hitsOf('refresh')).toEqual([]);
 });
 
-test('R32 R112 a token for one resource is from a refresh that names it; the grant keeps its own, and the new refresh token', async () => {
+test('R32 R112 refreshes for a token for one resource, and the grant keeps its access token and the new refresh token', async () => {
   const { ask, thread, stored } = await connected('one');
   const before = await stored();
   const { status: code, json } = await ask({ resource: FILES });
@@ -99,30 +99,30 @@ test('R32 R112 a token for one resource is from a refresh that names it; the gra
   expect((await thread()).status).toBe(200);
 });
 
-test('R112 the audit trail names the resource that a token is for, each one', async () => {
+test('R112 audits the resource of each token', async () => {
   const { ask } = await connected('audited');
   passToNextMinute();
   for (const resource of [FILES, REPORTS, FILES]) expect((await ask({ resource })).status).toBe(200);
   expect((await ask({ audience: APP })).status).toBe(200);
-  const named = async () => {
+  const auditedResources = async () => {
     const { json } = await admin.call('GET', `/audit?event=relay_token.exchanged&who=${tokenId}`);
     return (json.items as { facts: { resource?: string } }[]).map(({ facts }) => facts.resource);
   };
-  await until(async () => (await named()).length >= 3);
-  expect((await named()).toReversed()).toEqual([FILES, REPORTS, undefined]);
+  await until(async () => (await auditedResources()).length >= 3);
+  expect((await auditedResources()).toReversed()).toEqual([FILES, REPORTS, undefined]);
 });
 
-test('R31 many requests at once cost one refresh for each resource and scopes, and the next one none', async () => {
+test('R31 concurrent requests share one refresh per resource and scopes, and later ones need none', async () => {
   const { ask } = await connected('many');
   provider.set({ refreshed: (body) => ({ ...body, scope: 'profile' }) });
-  const wanted = { resource: REPORTS, scope: 'profile' };
-  const answers = await Promise.all(Array.from({ length: 8 }, () => ask(wanted)));
-  expect(new Set(answers.map(({ json }) => json.access_token)).size).toBe(1);
-  expect((await ask(wanted)).json.access_token).toBe(answers[0]?.json.access_token);
+  const request = { resource: REPORTS, scope: 'profile' };
+  const responses = await Promise.all(Array.from({ length: 8 }, () => ask(request)));
+  expect(new Set(responses.map(({ json }) => json.access_token)).size).toBe(1);
+  expect((await ask(request)).json.access_token).toBe(responses[0]?.json.access_token);
   expect(refreshes()).toEqual([[REPORTS, 'profile']]);
-  const different = [{ ...wanted, resource: FILES }, { resource: REPORTS }, { resource: FILES }, wanted];
+  const different = [{ ...request, resource: FILES }, { resource: REPORTS }, { resource: FILES }, request];
   const others = await Promise.all(different.map(ask));
-  expect(others.map((one) => one.status)).toEqual([200, 200, 200, 200]);
+  expect(others.map(({ status: code }) => code)).toEqual([200, 200, 200, 200]);
   expect(new Set(others.map(({ json }) => json.access_token)).size).toBe(4);
   expect(refreshes()).toEqual(
     expect.arrayContaining([
@@ -133,9 +133,9 @@ test('R31 many requests at once cost one refresh for each resource and scopes, a
 });
 
 test.each([
-  ['another one', 'https://elsewhere.example.com'],
-  ['one with a slash more', `${FILES}/`],
-])('R112 invalid_target for a resource that the app does not declare: %s', async (_what, resource) => {
+  ['another URL', 'https://elsewhere.example.com'],
+  ['an additional slash', `${FILES}/`],
+])('R112 responds with invalid_target to a resource that the app does not declare: %s', async (_name, resource) => {
   const { ask } = await connected('undeclared');
   for (const audience of [{}, { audience: APP }]) {
     expect(await ask({ ...audience, resource })).toMatchObject({ status: 400, json: { error: 'invalid_target' } });
@@ -146,7 +146,7 @@ test.each([
   expect(provider.hitsOf('refresh')).toEqual([]);
 });
 
-test('the service of a relay token with two apps has to name one', async () => {
+test('requires an app or a resource if the relay token has two apps', async () => {
   const { ask } = await connected('either');
   const { status: code, json } = await ask({});
   expect([code, json.error, json.error_description]).toEqual([
@@ -156,7 +156,7 @@ test('the service of a relay token with two apps has to name one', async () => {
   ]);
 });
 
-test('R112 invalid_target where the provider refuses the resource, and never the token for all of them', async () => {
+test('R112 responds with invalid_target if the provider refuses the resource, never with the token for all', async () => {
   const { ask, thread, stored } = await connected('refused');
   const before = await stored();
   provider.set({ answers: { refresh: status(400, { error: 'invalid_target' }) } });
@@ -167,7 +167,7 @@ test('R112 invalid_target where the provider refuses the resource, and never the
   expect((await thread()).status).toBe(200);
 });
 
-test('R101 an ID token of another subject is refused, and the grant keeps its tokens', async () => {
+test('R101 refuses a refresh whose ID token has another subject, and the grant keeps its tokens', async () => {
   const { ask, stored } = await connected('mine');
   const before = await stored();
   provider.set({ claims: (claims) => ({ ...claims, sub: 'mallory' }) });
@@ -178,7 +178,7 @@ test('R101 an ID token of another subject is refused, and the grant keeps its to
   expect(failure?.cause).toBe('unusable_response');
 });
 
-test('without a connection the response says where the user connects', async () => {
+test('names the URL to connect if the user has no connection', async () => {
   const { ask } = await connected('unconnected', PLAIN);
   expect(await ask({ resource: FILES })).toMatchObject({
     status: 400,

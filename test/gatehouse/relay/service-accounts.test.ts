@@ -1,4 +1,4 @@
-/** Service accounts: a platform API token that is entered once, tried, sealed, used without a user, and never shown again. */
+/** Service accounts: their API token is tried, sealed, used without a user, and never shown again. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { ask, DATA, FORM } from '../../support/ask.ts';
@@ -11,7 +11,7 @@ let site: TestSite;
 let desk: VaultDesk;
 let admin: Administrator;
 let administrator: UserAgent;
-/** The sandbox's platform takes any access token as an API token. */
+/** The sandbox's platform accepts any access token as an API token. */
 let apiToken: string;
 let token: string;
 beforeAll(async () => {
@@ -27,14 +27,14 @@ afterAll(async () => {
   await site.close();
 });
 
-test('a token that the platform takes is kept, sealed, and used in place of a user’s', async () => {
-  const made = await admin.call('POST', '/service-accounts', { name: 'Nightly', app: 'platform', apiToken });
-  expect([made.status, made.json]).toMatchObject([201, { name: 'Nightly', app: 'platform' }]);
-  const id = String(made.json.id);
+test('seals an API token that the platform accepts, and uses it without a user', async () => {
+  const created = await admin.call('POST', '/service-accounts', { name: 'Nightly', app: 'platform', apiToken });
+  expect([created.status, created.json]).toMatchObject([201, { name: 'Nightly', app: 'platform' }]);
+  const id = String(created.json.id);
   const thread = await relayThread(site, token, { 'gatehouse-service-account': id });
   expect([thread.status, JSON.parse(thread.body).thread.author.name]).toEqual([200, 'Ada Moreau']);
   const shown = [
-    JSON.stringify(made.json),
+    JSON.stringify(created.json),
     JSON.stringify((await admin.call('GET', `/service-accounts/${id}`)).json),
     JSON.stringify((await admin.call('GET', '/service-accounts')).json),
     JSON.stringify((await admin.call('GET', '/audit?limit=200')).json),
@@ -45,16 +45,16 @@ test('a token that the platform takes is kept, sealed, and used in place of a us
   expect(shown.filter((text) => text.includes(apiToken))).toEqual([]);
 });
 
-test('reminds of an API token that is older than 180 days, until it is replaced', async () => {
-  const made = await admin.call('POST', '/service-accounts', { name: 'Long ago', app: 'platform', apiToken });
-  const id = String(made.json.id);
+test('marks an API token that is older than 180 days until it is replaced', async () => {
+  const created = await admin.call('POST', '/service-accounts', { name: 'Long ago', app: 'platform', apiToken });
+  const id = String(created.json.id);
   const open = async () => (await administrator.get(`${site.url}/admin/service-accounts`)).body;
   expect(await open()).not.toContain('</span>Old</span>');
   const key = keys.serviceAccount(id);
   const { sealer } = desk;
-  const kept = JSON.parse(await sealer.open((await desk.store.get(key))?.value ?? '', key));
-  kept.tokenSetAt -= 190 * 86_400_000;
-  await desk.store.write([{ put: key, value: await sealer.seal(JSON.stringify(kept), key) }]);
+  const stored = JSON.parse(await sealer.open((await desk.store.get(key))?.value ?? '', key));
+  stored.tokenSetAt -= 190 * 86_400_000;
+  await desk.store.write([{ put: key, value: await sealer.seal(JSON.stringify(stored), key) }]);
   expect(await open()).toContain('6 mo ago');
   expect(await open()).toContain('</span>Old</span>');
   const { version } = (await admin.call('GET', `/service-accounts/${id}`)).json;
@@ -64,18 +64,18 @@ test('reminds of an API token that is older than 180 days, until it is replaced'
   expect(await open()).not.toContain('</span>Old</span>');
 });
 
-test('one that the platform refuses is not kept, by API and by form, and not repeated', async () => {
-  const wanted = { name: 'Wrong', app: 'platform', apiToken: 'not-a-token-of-theirs' };
-  const refused = await admin.call('POST', '/service-accounts', wanted);
+test('does not store or show an API token that the platform refuses', async () => {
+  const account = { name: 'Wrong', app: 'platform', apiToken: 'not-a-token-of-theirs' };
+  const refused = await admin.call('POST', '/service-accounts', account);
   expect([refused.status, refused.json.errors]).toMatchObject([400, [{ pointer: '#/apiToken', rule: 'refused' }]]);
   const { csrfToken } = await sessionOf(site, administrator);
   const page = await administrator.request(`${site.url}/admin/service-accounts`, {
     method: 'POST',
     headers: { accept: 'text/html' },
-    body: new URLSearchParams({ ...wanted, _csrf: csrfToken }),
+    body: new URLSearchParams({ ...account, _csrf: csrfToken }),
   });
   expect([page.status, page.body]).toEqual([400, expect.stringContaining('does not accept this API token')]);
-  expect(page.body).not.toContain(wanted.apiToken);
+  expect(page.body).not.toContain(account.apiToken);
   expect(JSON.stringify((await admin.call('GET', '/service-accounts')).json)).not.toContain('Wrong');
 });
 
@@ -89,19 +89,19 @@ test.each([
   [300, 'unreachable'],
   [400, 'unreachable'],
   [500, 'unreachable'],
-])('a platform that responds with %i takes the API token, or not: %s', async (status, rule) => {
+])('judges an API token by the status %i of the platform: %s', async (status, rule) => {
   const heal = site.sandbox.faults.set({ on: 'platform', kind: 'answer', status, body: '' });
-  const { status: answered, json } = await admin.call('POST', '/service-accounts', {
+  const { status: createStatus, json } = await admin.call('POST', '/service-accounts', {
     name: 'Tried',
     app: 'platform',
     apiToken,
   });
   heal();
   const refused = [400, { errors: [{ pointer: '#/apiToken', rule }] }];
-  expect([answered, json]).toMatchObject(rule === undefined ? [201, { name: 'Tried' }] : refused);
+  expect([createStatus, json]).toMatchObject(rule === undefined ? [201, { name: 'Tried' }] : refused);
 });
 
-test('a fault in a new API token stands beside it, and the page says to enter it again', async () => {
+test('shows the fault of a new API token next to its field, and asks to enter it again', async () => {
   const { id } = (await admin.call('POST', '/service-accounts', { name: 'Row', app: 'platform', apiToken })).json;
   const { csrfToken } = await sessionOf(site, administrator);
   const send = (path: string, form: Record<string, string>) =>
@@ -119,7 +119,7 @@ test('a fault in a new API token stands beside it, and the page says to enter it
   expect(unnamed.body).not.toContain('typed-but-not-sent-back');
 });
 
-test('the audit trail names the account of each call, but no id that does not exist', async () => {
+test('audits the service account of each call, but no unknown id', async () => {
   const { json } = await admin.call('POST', '/service-accounts', { name: 'Audited', app: 'platform', apiToken });
   const { token: watched, id: relayToken } = await admin.makeToken({ users: 'none' });
   for (const account of [String(json.id), 'sa0123456789abcdef']) {
@@ -137,7 +137,7 @@ test('the audit trail names the account of each call, but no id that does not ex
   expect(JSON.stringify(await entries())).not.toContain('sa0123456789abcdef');
 });
 
-test('an account stays with its app', async () => {
+test('refuses to move an account to another app', async () => {
   const { id, version } = (await admin.call('POST', '/service-accounts', { name: 'Stays', app: 'platform', apiToken }))
     .json;
   const moved = await admin.call('PUT', `/service-accounts/${id}`, { name: 'Moved', app: 'second', version });
@@ -146,13 +146,13 @@ test('an account stays with its app', async () => {
   expect([named.status, named.json.app]).toEqual([200, 'platform']);
 });
 
-test('R81 one that does not exist or belongs to another app is refused by the rule, as the policy check says', async () => {
+test('R81 refuses an account that is unknown or of another app by the rule that the policy test names', async () => {
   const { json } = await admin.call('POST', '/service-accounts', { name: 'Asked', app: 'platform', apiToken });
   const id = String(json.id);
   const registered = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET, signIn: undefined });
   expect((await admin.call('POST', '/connected-apps', registered)).status).toBe(201);
   const { token: anyApp, id: relayToken } = await admin.makeToken({ users: 'none', apps: ['platform', 'second'] });
-  const question = { relayToken, route: 'threads:read', address: '127.0.0.1' };
+  const question = { relayToken, scope: 'threads:read', address: '127.0.0.1' };
   for (const [account, app] of [
     ['sa0123456789abcdef', undefined],
     ['sa0123456789abcdef', 'platform'],
@@ -161,15 +161,23 @@ test('R81 one that does not exist or belongs to another app is refused by the ru
     const query = app === undefined ? '' : `?app=${app}`;
     const refused = await relayThread(site, anyApp, { 'gatehouse-service-account': account }, query);
     expect([refused.status, codeOf(refused)]).toEqual([404, 'not_found']);
-    const { json: said } = await admin.call('POST', '/policy/explain', { ...question, serviceAccount: account, app });
-    expect(said).toMatchObject({ allowed: false, rule: 'serviceAccount', detail: JSON.parse(refused.body).detail });
+    const { json: explained } = await admin.call('POST', '/policy/explain', {
+      ...question,
+      serviceAccount: account,
+      app,
+    });
+    expect(explained).toMatchObject({
+      allowed: false,
+      rule: 'serviceAccount',
+      detail: JSON.parse(refused.body).detail,
+    });
   }
-  const { json: said } = await admin.call('POST', '/policy/explain', { ...question, serviceAccount: id });
-  expect(said).toMatchObject({ allowed: true });
-  expect(said).not.toHaveProperty('rule');
+  const { json: explained } = await admin.call('POST', '/policy/explain', { ...question, serviceAccount: id });
+  expect(explained).toMatchObject({ allowed: true });
+  expect(explained).not.toHaveProperty('rule');
 });
 
-test('its token is replaced over the version that was read, and nothing works once it is deleted', async () => {
+test('changes only the current version of an account, and refuses calls once it is deleted', async () => {
   const { json } = await admin.call('POST', '/service-accounts', { name: 'Old', app: 'platform', apiToken });
   const { id, version } = json as { id: string; version: number };
   const changed = await admin.call('PUT', `/service-accounts/${id}`, { name: 'New', version });
@@ -184,7 +192,7 @@ test('its token is replaced over the version that was read, and nothing works on
   expect([gone.status, codeOf(gone)]).toEqual([404, 'not_found']);
 });
 
-test('relay tokens and webhooks are made by form too, and the pages say what was wrong', async () => {
+test('creates relay tokens and webhooks by form, and the pages show faults', async () => {
   const { csrfToken } = await sessionOf(site, administrator);
   const post = (path: string, form: [string, string][]) =>
     administrator.request(`${site.url}/admin/${path}`, {
@@ -203,8 +211,8 @@ test('relay tokens and webhooks are made by form too, and the pages say what was
     ['users', 'all'],
     ['days', '30'],
   ];
-  const made = await post('relay-tokens', form);
-  expect([made.status, made.body]).toEqual([200, expect.stringMatching(/gthr_[0-9A-Za-z]{60}/)]);
+  const created = await post('relay-tokens', form);
+  expect([created.status, created.body]).toEqual([200, expect.stringMatching(/gthr_[0-9A-Za-z]{60}/)]);
   const faulty = await post('relay-tokens', [
     ['name', 'Faulty'],
     ['users', 'all'],
@@ -217,10 +225,10 @@ test('relay tokens and webhooks are made by form too, and the pages say what was
   const [{ id }] = json.items as [{ id: string }];
   const rotated = await post(`relay-tokens/${id}/rotate`, [['overlapHours', '1']]);
   expect(rotated.body).toMatch(/gthr_[0-9A-Za-z]{60}/);
-  const asked = await administrator.get(
-    `${site.url}/admin/policy?token=${id}&route=token:exchange&app=platform&address=10.0.0.1`,
+  const policyTest = await administrator.get(
+    `${site.url}/admin/policy?token=${id}&scope=token:exchange&app=platform&address=10.0.0.1`,
   );
-  expect(asked.body).toContain('<code>scopes</code>');
+  expect(policyTest.body).toContain('<code>scopes</code>');
   expect(
     (
       await post('webhooks', [
@@ -240,20 +248,20 @@ test('relay tokens and webhooks are made by form too, and the pages say what was
   expect((await post(`relay-tokens/${id}/revoke`, [])).status).toBe(200);
 });
 
-test('R89 a session has so many calls a minute, and is told when to come back', async () => {
+test('R89 limits the calls of a session per minute, and says when to retry', async () => {
   const { agent } = await signIn(site);
   const headers = { ...DATA, cookie: agent.cookies.header(site.url) };
   let calls = 0;
-  let answer = await ask(`${site.url}/threads/current`, { headers });
-  // The minute may turn meanwhile.
-  for (; answer.status === 200 && calls < 100; calls += 1)
-    answer = await ask(`${site.url}/threads/current`, { headers });
-  expect([answer.status, codeOf(answer), answer.headers['ratelimit-policy']]).toEqual([
+  let response = await ask(`${site.url}/threads/current`, { headers });
+  // A new minute may begin during the loop.
+  for (; response.status === 200 && calls < 100; calls += 1)
+    response = await ask(`${site.url}/threads/current`, { headers });
+  expect([response.status, codeOf(response), response.headers['ratelimit-policy']]).toEqual([
     429,
     'rate_limited',
     '"session";q=40;w=60',
   ]);
-  expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
+  expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
   const bin = await ask(`${site.url}/bin`, { method: 'POST', headers: { ...headers, ...FORM }, body: 'bin=45717360' });
   expect(bin.status).toBe(429);
 });

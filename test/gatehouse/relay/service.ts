@@ -1,4 +1,4 @@
-/** A back-end service and an administrator for tests of the relay: relay tokens made by the API, calls made as a service makes them. */
+/** A back-end service and an administrator for tests of the relay. */
 import { randomBytes } from 'node:crypto';
 import { createAdminTokens } from '../../../src/gatehouse/admin-tokens/admin-tokens.ts';
 import { createRelayTokens } from '../../../src/gatehouse/relay/relay-token.ts';
@@ -10,11 +10,11 @@ import { type Asked, ask, DATA, FORM, JSON_BODY } from '../../support/ask.ts';
 
 export interface Administrator {
   call(method: string, path: string, body?: unknown): Promise<{ status: number; json: Record<string, unknown> }>;
-  /** Makes a relay token; fails where it is refused. */
+  /** Creates a relay token. @throws Error if Gatehouse refuses it */
   makeToken(changes?: Record<string, unknown>): Promise<{ id: string; version: number; token: string }>;
 }
 
-/** By the API, with an admin token that was made at the store. */
+/** An administrator who uses the API, with an admin token that is written to the store. */
 export async function administratorOf(
   site: { url: string },
   { store, sealer }: { store: Store; sealer: Sealer },
@@ -28,12 +28,12 @@ export async function administratorOf(
   });
   const call: Administrator['call'] = async (method, path, body) => {
     const headers = { ...DATA, ...JSON_BODY, authorization: `Bearer ${text}` };
-    const asked = await ask(`${site.url}/admin/api${path}`, {
+    const response = await ask(`${site.url}/admin/api${path}`, {
       method,
       headers,
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
-    return { status: asked.status, json: asked.body === '' ? {} : JSON.parse(asked.body) };
+    return { status: response.status, json: response.body === '' ? {} : JSON.parse(response.body) };
   };
   return {
     call,
@@ -45,7 +45,7 @@ export async function administratorOf(
   };
 }
 
-/** A policy that allows whatever a proven user may have. */
+/** A policy that allows every call for a proven user. */
 export const ANYTHING = {
   name: 'reports',
   scopes: ['threads:read', 'bin:read', 'token:exchange', 'connections:read', 'connect_links:create'],
@@ -55,12 +55,12 @@ export const ANYTHING = {
   expiresAt: '2099-01-31T00:00:00Z',
 };
 
-/** What time would do to this token. */
+/** Lets the token expire. */
 export async function endRelayToken({ store, sealer }: { store: Store; sealer: Sealer }, id: string): Promise<void> {
   const tokens = await createRelayTokens({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
-  const found = await tokens.find(id);
-  if (!found) throw new Error(`There is no relay token ${id}.`);
-  const { version, ...token } = found;
+  const stored = await tokens.find(id);
+  if (!stored) throw new Error(`There is no relay token ${id}.`);
+  const { version, ...token } = stored;
   await tokens.change(id, version, { ...token, expiresAt: Date.now() - 1 });
   await tokens.close();
 }
@@ -92,11 +92,11 @@ export function exchange(
 /** The user assertion of a signed-in browser. */
 export async function assertionOf(site: { url: string }, cookie: string, audience?: string): Promise<string> {
   const query = audience === undefined ? '' : `?audience=${encodeURIComponent(audience)}`;
-  const answer = await ask(`${site.url}/session/verify${query}`, { headers: { ...DATA, cookie } });
-  return String(answer.headers['gatehouse-user-assertion'] ?? '');
+  const response = await ask(`${site.url}/session/verify${query}`, { headers: { ...DATA, cookie } });
+  return String(response.headers['gatehouse-user-assertion'] ?? '');
 }
 
-export const codeOf = (answer: Asked): unknown => JSON.parse(answer.body).code;
+export const codeOf = (response: Asked): unknown => JSON.parse(response.body).code;
 
-/** Looks like a token to everybody but the checksum. */
+/** A token that only fails the checksum. */
 export const inventedToken = (): string => `gthr_${randomBytes(60).toString('hex').slice(0, 60)}`;

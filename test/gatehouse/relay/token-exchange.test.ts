@@ -1,4 +1,4 @@
-/** Token exchange (RFC 8693) as a foreign client sees it: whom it is for, what is handed out, and every refusal. */
+/** Token exchange (RFC 8693) with another OAuth client: subjects, issued tokens, and every refusal. */
 import * as client from 'openid-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRelayUses } from '../../../src/gatehouse/relay/uses.ts';
@@ -42,41 +42,41 @@ const proven = async () => ({
   subject_token_type: JWT,
   audience: 'platform',
 });
-const json = (answer: Asked) => JSON.parse(answer.body) as Record<string, string>;
+const json = (response: Asked) => JSON.parse(response.body) as Record<string, string>;
 const platform = (accessToken: string) =>
   ask(`${site.sandbox.platformUrl}/1/threads/current`, {
     headers: { ...DATA, authorization: `Bearer ${accessToken}` },
   });
 
-test('openid-client as a foreign client exchanges a user assertion, authenticated by Basic', async () => {
+test('openid-client exchanges a user assertion, authenticated by Basic', async () => {
   const server = { issuer: site.url, token_endpoint: `${site.url}/relay/token` };
   const configuration = new client.Configuration(server, tokenId, token, client.ClientSecretBasic(token));
   client.allowInsecureRequests(configuration);
-  const answer = await client.genericGrantRequest(configuration, GRANT, await proven());
-  expect(answer.access_token).toBe((await desk.read(userId)).accessToken);
-  expect(answer.expires_in).toBeGreaterThan(3_000);
-  expect(answer.expires_in).toBeLessThanOrEqual(3_600);
-  expect(answer.issued_token_type).toBe(ACCESS_TOKEN);
-  expect(answer.refresh_token).toBeUndefined();
-  expect((await platform(answer.access_token)).status).toBe(200);
+  const response = await client.genericGrantRequest(configuration, GRANT, await proven());
+  expect(response.access_token).toBe((await desk.read(userId)).accessToken);
+  expect(response.expires_in).toBeGreaterThan(3_000);
+  expect(response.expires_in).toBeLessThanOrEqual(3_600);
+  expect(response.issued_token_type).toBe(ACCESS_TOKEN);
+  expect(response.refresh_token).toBeUndefined();
+  expect((await platform(response.access_token)).status).toBe(200);
 });
 
-test('an access token whose end the provider does not name is exchanged without one', async () => {
+test('omits expires_in if the provider sent none', async () => {
   const { expiresAt } = await desk.read(userId);
   await desk.change(userId, () => ({ expiresAt: undefined }));
-  const answer = await exchange(site, token, await proven());
+  const response = await exchange(site, token, await proven());
   await desk.change(userId, () => ({ expiresAt }));
-  expect([answer.status, Object.keys(json(answer)).sort()]).toEqual([
+  expect([response.status, Object.keys(json(response)).sort()]).toEqual([
     200,
     ['access_token', 'issued_token_type', 'scope', 'token_type'],
   ]);
 });
 
-test('R84 the answer is not stored anywhere and holds no refresh token and no secret of the app', async () => {
-  const answer = await exchange(site, token, await proven());
+test('R84 the response must not be cached, and holds neither a refresh token nor the app’s secret', async () => {
+  const response = await exchange(site, token, await proven());
   const { refreshToken = '', accessToken } = await desk.read(userId);
-  expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'no-store']);
-  expect(json(answer)).toEqual({
+  expect([response.status, response.headers['cache-control']]).toEqual([200, 'no-store']);
+  expect(json(response)).toEqual({
     access_token: accessToken,
     issued_token_type: ACCESS_TOKEN,
     token_type: 'Bearer',
@@ -84,18 +84,18 @@ test('R84 the answer is not stored anywhere and holds no refresh token and no se
     scope: expect.stringContaining('platform_read_only'),
   });
   expect(refreshToken).not.toBe('');
-  expect(answer.body).not.toContain(refreshToken);
-  expect(answer.body).not.toContain(CLIENT_SECRET);
+  expect(response.body).not.toContain(refreshToken);
+  expect(response.body).not.toContain(CLIENT_SECRET);
   expect(site.logs().filter((line) => line.includes(accessToken))).toEqual([]);
 });
 
 describe('narrower tokens', () => {
-  test('have the scopes that were asked for, and the grant stays as it was', async () => {
+  test('have the requested scopes, and leave the grant unchanged', async () => {
     const before = await desk.read(userId);
-    const answer = json(await exchange(site, token, { ...(await proven()), scope: 'openid profile' }));
-    expect(answer.scope).toBe('openid profile');
-    expect(answer.access_token).not.toBe(before.accessToken);
-    expect((await platform(answer.access_token ?? '')).status).toBe(403);
+    const response = json(await exchange(site, token, { ...(await proven()), scope: 'openid profile' }));
+    expect(response.scope).toBe('openid profile');
+    expect(response.access_token).not.toBe(before.accessToken);
+    expect((await platform(response.access_token ?? '')).status).toBe(403);
     const after = await desk.read(userId);
     expect([after.accessToken, after.scopes, after.refresh]).toEqual([before.accessToken, before.scopes, undefined]);
     expect(after.refreshToken).not.toBe(before.refreshToken);
@@ -103,36 +103,36 @@ describe('narrower tokens', () => {
     expect(thread.status).toBe(200);
   });
 
-  test('R31 many at once cost one refresh, and the next ones none', async () => {
+  test('R31 need one refresh for concurrent requests, and none for later ones', async () => {
     const before = site.sandbox.hits.count('POST /token');
     const subject = await proven();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 5 }, () => exchange(site, token, { ...subject, scope: 'openid email' })),
     );
     await exchange(site, token, { ...subject, scope: 'email openid' });
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     expect(site.sandbox.hits.count('POST /token') - before).toBe(1);
     expect((await desk.read(userId)).failure).toBeUndefined();
   });
 
-  test('all granted scopes, in whatever order and with whatever spaces, are the whole token', async () => {
+  test('are not issued for all granted scopes, in any order and with any spaces', async () => {
     const { accessToken, scopes } = await desk.read(userId);
     const before = site.sandbox.hits.count('POST /token');
     for (const scope of [scopes.toReversed().join('  '), ` ${scopes.join(' ')} ${scopes[0]} `, ' ']) {
-      const answer = await exchange(site, token, { ...(await proven()), scope });
-      expect([scope, answer.status, json(answer).access_token]).toEqual([scope, 200, accessToken]);
+      const response = await exchange(site, token, { ...(await proven()), scope });
+      expect([scope, response.status, json(response).access_token]).toEqual([scope, 200, accessToken]);
     }
     expect(site.sandbox.hits.count('POST /token')).toBe(before);
   });
 
-  test('scopes that were not granted are refused before anybody is asked', async () => {
+  test('are refused for scopes that were not granted, without a call to the provider', async () => {
     const before = site.sandbox.hits.count('POST /token');
-    const answer = await exchange(site, token, { ...(await proven()), scope: 'openid platform_full_access' });
-    expect([answer.status, json(answer).error]).toEqual([400, 'invalid_scope']);
+    const response = await exchange(site, token, { ...(await proven()), scope: 'openid platform_full_access' });
+    expect([response.status, json(response).error]).toEqual([400, 'invalid_scope']);
     expect(site.sandbox.hits.count('POST /token')).toBe(before);
   });
 
-  test('where the provider gives none the whole token needs fullScope, and the connection stays well', async () => {
+  test('are replaced by the whole token only with fullScope if the provider issues none', async () => {
     const refusing = () =>
       site.sandbox.faults.set({
         on: 'identity-provider',
@@ -162,18 +162,21 @@ describe('narrower tokens', () => {
 describe('a connection that cannot be exchanged', () => {
   const bothOf = async () => {
     const subject = await proven();
-    const answers = [await exchange(site, token, subject), await exchange(site, token, { ...subject, scope: 'email' })];
-    expect(answers.map(({ status }) => status)).toEqual([400, 400]);
-    return answers.map((answer) => json(answer));
+    const responses = [
+      await exchange(site, token, subject),
+      await exchange(site, token, { ...subject, scope: 'email' }),
+    ];
+    expect(responses.map(({ status }) => status)).toEqual([400, 400]);
+    return responses.map((response) => json(response));
   };
 
-  test('because it has ended says why, and where the user connects again', async () => {
+  test('because it has ended gives the reason and the URL to reconnect', async () => {
     const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 0, failures: 1, retryAt: 0 } as const;
     await desk.change(userId, () => ({ failure }));
     const connectUrl = `${site.url}/connections/platform`;
-    for (const answer of await bothOf()) {
-      const words = `The provider has ended this connection. The user connects again at ${connectUrl}`;
-      expect(answer).toEqual({ error: 'invalid_target', error_description: words, connectUrl });
+    for (const response of await bothOf()) {
+      const words = `The provider has ended this connection. The user can reconnect at ${connectUrl}`;
+      expect(response).toEqual({ error: 'invalid_target', error_description: words, connectUrl });
     }
     await desk.change(userId, () => ({ failure: undefined }));
   });
@@ -181,14 +184,14 @@ describe('a connection that cannot be exchanged', () => {
   test('because its access token is bound to our key (RFC 9449) says so', async () => {
     const dpopKey = await makeDpopKey();
     await desk.change(userId, () => ({ dpopKey }));
-    for (const answer of await bothOf()) {
-      expect(answer).toEqual({ error: 'invalid_target', error_description: expect.stringContaining('binds') });
+    for (const response of await bothOf()) {
+      expect(response).toEqual({ error: 'invalid_target', error_description: expect.stringContaining('binds') });
     }
     await desk.change(userId, () => ({ dpopKey: undefined }));
   });
 });
 
-describe('whom it is for', () => {
+describe('the subject', () => {
   test('a user id needs assertUser', async () => {
     const named = { subject_token: userId, subject_token_type: USER, audience: 'platform' };
     const refused = await exchange(site, token, named);
@@ -198,10 +201,10 @@ describe('whom it is for', () => {
   });
 
   test('a token that is sent as a user id by mistake is in neither the audit trail nor the log', async () => {
-    const { token: own, id } = await admin.makeToken();
+    const { token: plain, id } = await admin.makeToken();
     const { token: trusted, id: trustedId } = await admin.makeToken({ assertUser: true });
     const secret = await assertionOf(site, cookie);
-    for (const relayToken of [own, trusted]) {
+    for (const relayToken of [plain, trusted]) {
       const named = { subject_token: secret, subject_token_type: USER, audience: 'platform' };
       expect((await exchange(site, relayToken, named)).status).toBe(400);
     }
@@ -216,7 +219,7 @@ describe('whom it is for', () => {
     expect(site.logs().filter((line) => line.includes(secret))).toEqual([]);
   });
 
-  test('an unknown user is called unknown, and one without the connection an invalid target with where to connect', async () => {
+  test('that is unknown is invalid_request, and one without a connection is invalid_target with the URL to connect', async () => {
     const { token: trusted } = await admin.makeToken({ assertUser: true });
     const { agent } = await signIn(site, 'second@example.test');
     const { userId: other, csrfToken } = await sessionOf(site, agent);
@@ -229,10 +232,10 @@ describe('whom it is for', () => {
         error_description: expect.stringContaining('there is no user with this id'),
       });
     }
-    const answer = await exchange(site, trusted, form(other));
+    const response = await exchange(site, trusted, form(other));
     const connectUrl = `${site.url}/connections/platform`;
-    const words = `The user has not connected this app. Connect it at ${connectUrl}`;
-    expect([answer.status, json(answer)]).toEqual([
+    const words = `The user has not connected this app. The user can connect it at ${connectUrl}`;
+    expect([response.status, json(response)]).toEqual([
       400,
       { error: 'invalid_target', error_description: words, connectUrl },
     ]);
@@ -241,14 +244,14 @@ describe('whom it is for', () => {
 
 describe('refusals', () => {
   const refusal = async (form: Record<string, string>) => {
-    const answer = await exchange(site, token, form);
-    const { 'cache-control': cache, pragma } = answer.headers;
+    const response = await exchange(site, token, form);
+    const { 'cache-control': cache, pragma } = response.headers;
     // RFC 6749 section 5.1.
-    expect([answer.status, cache, pragma]).toEqual([400, 'no-store', 'no-cache']);
-    return json(answer).error;
+    expect([response.status, cache, pragma]).toEqual([400, 'no-store', 'no-cache']);
+    return json(response).error;
   };
 
-  test('name the parameter at fault as RFC 6749 section 5.2 and RFC 8693 say', async () => {
+  test('have the error codes of RFC 6749 section 5.2 and RFC 8693', async () => {
     const good = await proven();
     const { audience: _, ...anyApp } = good;
     expect(await refusal({ ...good, grant_type: 'client_credentials' })).toBe('unsupported_grant_type');
@@ -270,33 +273,33 @@ describe('refusals', () => {
     expect((await exchange(site, token, anyApp)).status).toBe(200);
   });
 
-  test('say in words what to send', async () => {
+  test('describe what to send', async () => {
     // RFC 6749 section 3.2: a parameter without a value counts as omitted.
     for (const [form, description] of [
       [{ grant_type: '' }, 'Give the grant_type.'],
-      [{ grant_type: 'password' }, `The grant_type here is ${GRANT}.`],
+      [{ grant_type: 'password' }, `The grant_type must be ${GRANT}.`],
       [{ subject_token: '' }, 'Give subject_token and subject_token_type.'],
-      [{ requested_token_type: JWT }, `The requested_token_type here is ${ACCESS_TOKEN}.`],
+      [{ requested_token_type: JWT }, `The requested_token_type must be ${ACCESS_TOKEN}.`],
       [{ actor_token: 'x' }, 'Leave actor_token out: the relay token identifies the actor.'],
       [{ actor_token_type: JWT }, 'Leave actor_token out: the relay token identifies the actor.'],
       [{ subject_token: 'x' }, 'The subject_token is not valid, has expired, or has another audience.'],
       [
         { audience: 'nowhere' },
-        'Name one connected app: its id as audience, or as resource one that it declares, or else its API base URL.',
+        'Name one connected app: send its id as audience, or send as resource one that it declares or, if it declares none, its API base URL.',
       ],
-      [{ scope: 'everything' }, 'Ask only for scopes that the user has granted.'],
+      [{ scope: 'everything' }, 'Request only scopes that the user has granted.'],
     ] as const) {
-      const answer = await exchange(site, token, { ...(await proven()), ...form });
-      expect([form, answer.status, json(answer).error_description]).toEqual([form, 400, description]);
+      const response = await exchange(site, token, { ...(await proven()), ...form });
+      expect([form, response.status, json(response).error_description]).toEqual([form, 400, description]);
     }
-    const nobody = await exchange(site, 'gthr_unknown', await proven());
-    expect(json(nobody)).toEqual({
+    const unauthenticated = await exchange(site, 'gthr_unknown', await proven());
+    expect(json(unauthenticated)).toEqual({
       error: 'invalid_client',
       error_description: 'Send a relay token that is valid: as Bearer, or as Basic with its id.',
     });
   });
 
-  test('by policy: the scope, the app and the user', async () => {
+  test('by policy name the rule', async () => {
     for (const [changes, error] of [
       [{ scopes: ['threads:read'] }, 'unauthorized_client'],
       [{ networks: ['10.0.0.0/8'] }, 'unauthorized_client'],
@@ -306,8 +309,8 @@ describe('refusals', () => {
       const { token: bound } = await admin.makeToken(changes);
       const { audience, ...anyApp } = await proven();
       for (const form of [{ ...anyApp, audience }, anyApp]) {
-        const answer = await exchange(site, bound, form);
-        expect([answer.status, json(answer)]).toMatchObject([
+        const response = await exchange(site, bound, form);
+        expect([response.status, json(response)]).toMatchObject([
           400,
           { error, error_description: expect.stringMatching(/^Rule/) },
         ]);
@@ -315,7 +318,7 @@ describe('refusals', () => {
     }
   });
 
-  test('R83 a bad relay token is 401 invalid_client, with the scheme that was used', async () => {
+  test('R83 of an invalid relay token are 401 invalid_client with the scheme that was used', async () => {
     const body = new URLSearchParams({ grant_type: GRANT, ...(await proven()) }).toString();
     const basic = (id: string, secret: string) => `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`;
     for (const [authorization, challenge] of [
@@ -327,8 +330,8 @@ describe('refusals', () => {
       [undefined, 'Bearer'],
     ]) {
       const headers = { ...DATA, ...FORM, ...(authorization === undefined ? {} : { authorization }) };
-      const answer = await ask(`${site.url}/relay/token`, { method: 'POST', headers, body });
-      expect([answer.status, json(answer).error, answer.headers['www-authenticate']]).toEqual([
+      const response = await ask(`${site.url}/relay/token`, { method: 'POST', headers, body });
+      expect([response.status, json(response).error, response.headers['www-authenticate']]).toEqual([
         401,
         'invalid_client',
         challenge,
@@ -336,26 +339,26 @@ describe('refusals', () => {
     }
   });
 
-  test('a parameter that comes twice and a body that is no form are invalid', async () => {
+  test('of a repeated parameter and of a body that is not a form are invalid_request', async () => {
     const headers = { ...DATA, authorization: `Bearer ${token}` };
     const twice = `grant_type=${GRANT}&audience=platform&audience=platform&subject_token=x&subject_token_type=${JWT}`;
     for (const [type, body, description] of [
       [FORM['content-type'], twice, 'Give each parameter once.'],
       ['application/json', '{}', 'Send the parameters as a form (application/x-www-form-urlencoded).'],
     ] as const) {
-      const answer = await ask(`${site.url}/relay/token`, {
+      const response = await ask(`${site.url}/relay/token`, {
         method: 'POST',
         headers: { ...headers, 'content-type': type },
         body,
       });
-      expect([answer.status, json(answer)]).toEqual([
+      expect([response.status, json(response)]).toEqual([
         400,
         { error: 'invalid_request', error_description: description },
       ]);
     }
   });
 
-  test('while the provider is down are 503, and say when to come back', async () => {
+  test('while the provider is unavailable are 503 with Retry-After', async () => {
     const { expiresAt } = await desk.read(userId);
     const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
     const narrower = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
@@ -364,14 +367,14 @@ describe('refusals', () => {
     const narrowerInDoubt = await exchange(site, token, { ...(await proven()), scope: 'platform_read_only' });
     heal();
     await desk.change(userId, () => ({ expiresAt, failure: undefined }));
-    for (const answer of [narrower, whole, narrowerInDoubt]) {
-      expect([answer.status, json(answer).error]).toEqual([503, 'temporarily_unavailable']);
-      expect([answer.headers['cache-control'], Number(answer.headers['retry-after'])]).toEqual([
+    for (const response of [narrower, whole, narrowerInDoubt]) {
+      expect([response.status, json(response).error]).toEqual([503, 'temporarily_unavailable']);
+      expect([response.headers['cache-control'], Number(response.headers['retry-after'])]).toEqual([
         'no-store',
         expect.toSatisfy((seconds) => seconds > 0),
       ]);
     }
-    // Where the connection only changed meanwhile, it would be one second.
+    // It would be one second if only the connection had changed in the meantime.
     expect(Number(narrower.headers['retry-after'])).toBeGreaterThanOrEqual(5);
     const connectUrl = `${site.url}/connections/platform`;
     expect(json(narrower)).toEqual({
@@ -379,23 +382,23 @@ describe('refusals', () => {
       error_description: 'The provider is unavailable. Try again later.',
     });
     // The access token has expired, so the connection is in doubt.
-    for (const answer of [whole, narrowerInDoubt]) {
-      expect(json(answer)).toMatchObject({ connectUrl, error_description: expect.stringContaining(connectUrl) });
+    for (const response of [whole, narrowerInDoubt]) {
+      expect(json(response)).toMatchObject({ connectUrl, error_description: expect.stringContaining(connectUrl) });
     }
   });
 
-  test('an exchange is a use of the connection, which is checked as long as it is used', async () => {
+  test('an exchange counts as a use of the connection', async () => {
     const before = (await desk.grants.lastUse(userId, 'platform')) ?? 0;
-    // A process notes the use of a connection once in five minutes.
+    // A process records the use of a connection once in five minutes.
     pass(360);
     expect((await exchange(site, token, await proven())).status).toBe(200);
     await until(async () => ((await desk.grants.lastUse(userId, 'platform')) ?? 0) > before + 60_000);
     backToNow();
   });
 
-  test('every token that left is in the audit trail, with the user it was for', async () => {
+  test('audits every issued token with its user', async () => {
     await exchange(site, token, await proven());
-    // Entries are written behind the responses, and other tests exchange tokens as well.
+    // Entries are written after the responses, and other tests exchange tokens as well.
     await expect
       .poll(async () => (await admin.call('GET', `/audit?event=relay_token.exchanged&who=${tokenId}`)).json.items)
       .toContainEqual(
@@ -416,10 +419,10 @@ describe('refusals', () => {
     await exchange(site, counted, await proven());
     const audit = { note: () => undefined };
     const uses = createRelayUses({ store: desk.store, audit, clock: Date.now, isApp: () => true });
-    // The hour may turn meanwhile.
+    // A new hour may begin between the calls.
     const sums = async () => {
       const counts = (await uses.hoursOf('token', id)).flatMap((hour) => hour.counts);
-      const byKind = Map.groupBy(counts, ({ route, result, other }) => `${route} ${result} ${other}`);
+      const byKind = Map.groupBy(counts, ({ scope, result, other }) => `${scope} ${result} ${other}`);
       return Object.fromEntries(
         [...byKind].map(([kind, ofKind]) => [kind, ofKind.reduce((sum, { count }) => sum + count, 0)]),
       );

@@ -160,7 +160,7 @@ async function used(desk: Desk): Promise<void> {
   await desk.store.write([{ put: keys.grant('u9', APP.id), value: 'a grant' }]);
   const uses = createRelayUses({ ...desk, audit: silent, isApp: () => true });
   const call = { app: APP.id, userId: 'u9', result: 'answered' as const, address: '192.0.2.1', requestId: 'r' };
-  uses.note({ token: { id: 't', name: 'one' }, route: 'threads:read', ...call });
+  uses.note({ token: { id: 't', name: 'one' }, scope: 'threads:read', ...call });
   await uses.close();
 }
 

@@ -7,7 +7,7 @@ import { EXCHANGE_GRANT_TYPE, SUBJECT_TOKEN_TYPES } from '../../relay/token-exch
 
 /** What the call is for. The texts may come from a form: each language quotes them. */
 export interface ExampleCall {
-  route: RelayScope;
+  scope: RelayScope;
   app: string | undefined;
   user: string | undefined;
   serviceAccount: string | undefined;
@@ -67,10 +67,10 @@ function assertionInShell(publicHref: string) {
 }
 
 function requestOf(call: ExampleCall): ExampleRequest {
-  const { route, app, user, proof, serviceAccount, unnarrowed } = call;
+  const { scope, app, user, proof, serviceAccount, unnarrowed } = call;
   const named = proof === 'none' ? user : undefined;
   const assertion: Fields = [['Gatehouse-User-Assertion', PROOF]];
-  switch (route) {
+  switch (scope) {
     case 'bin:read':
       return { url: '/relay/bin/45717360', headers: [] };
     case 'threads:read': {

@@ -43,7 +43,7 @@ const PROOFS = ['assertion', 'id_token', 'none'] as const;
 
 const questionSchema = z.strictObject({
   relayToken: z.string().max(64).describe('its id'),
-  route: z.enum(RELAY_SCOPES),
+  scope: z.enum(RELAY_SCOPES),
   app: z.string().max(40).optional(),
   user: z.string().trim().max(320).optional().describe('its id or e-mail address'),
   serviceAccount: z.string().max(64).optional(),
@@ -118,7 +118,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
   };
 
   const callOf = async (question: Question, user: string | undefined): Promise<RelayCall> => {
-    const { route: scope, proof } = question;
+    const { scope, proof } = question;
     const address = addressOf(question);
     const isExchange = scope === 'token:exchange';
     const forApp = scope !== 'bin:read';
@@ -141,13 +141,13 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     const token = await tokenOf(question.relayToken);
     const user = await userOf(question);
     const call = await callOf(question, user);
-    const { route, proof, unnarrowed, serviceAccount } = question;
+    const { scope, proof, unnarrowed, serviceAccount } = question;
     return {
       ...decide(token, call),
       rules: verdicts(token, call),
       conditions: await conditionsOf({ apps, connections }, call),
       user: user ?? null,
-      examples: exampleCalls(publicUrl.href, { route, app: call.app, user, serviceAccount, proof, unnarrowed }),
+      examples: exampleCalls(publicUrl.href, { scope, app: call.app, user, serviceAccount, proof, unnarrowed }),
     };
   };
 
@@ -157,7 +157,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     const isComplete = question.relayToken !== '' && question.address !== '';
     const explained = isComplete ? await explain(question).catch(faultOf) : undefined;
     const faults = explained && 'field' in explained ? [explained] : [];
-    const { relayToken, route, app = '', user = '', serviceAccount = '', proof, unnarrowed, address } = question;
+    const { relayToken, scope, app = '', user = '', serviceAccount = '', proof, unnarrowed, address } = question;
     const everything = { limit: Number.POSITIVE_INFINITY };
     const [{ items }, { items: ownAccounts }] = await Promise.all([tokens.page(everything), accounts.page(everything)]);
     return {
@@ -171,7 +171,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
       form: {
         values: {
           token: relayToken,
-          route,
+          scope,
           app,
           user,
           serviceAccount,
@@ -211,10 +211,10 @@ function addressOf({ address }: Question): string {
 /** @param relayToken the id of the one that the page is about; otherwise the form names one */
 function questionOf(req: Request, relayToken: string | undefined): Question {
   const field = (name: string) => queryField(req, name)?.trim() || undefined;
-  const route = RELAY_SCOPES.find((one) => one === field('route')) ?? ('threads:read' satisfies RelayScope);
+  const scope = RELAY_SCOPES.find((one) => one === field('scope')) ?? ('threads:read' satisfies RelayScope);
   return {
     relayToken: relayToken ?? field('token') ?? '',
-    route,
+    scope,
     app: field('app'),
     user: field('user')?.slice(0, 320),
     serviceAccount: field('serviceAccount'),

@@ -4,7 +4,7 @@ import { AppError } from '../../../shared/errors.ts';
 import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
 import { isoTime } from '../../../shared/time.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
-import type { RelayToken, RelayTokens, WantedRelayToken } from '../../relay/relay-token.ts';
+import type { RelayToken, RelayTokenInput, RelayTokens } from '../../relay/relay-token.ts';
 import type { Resource } from '../resource.ts';
 import type { relayTokenJson } from './view.ts';
 
@@ -24,7 +24,7 @@ export function relayTokenChanges(parts: {
   const { resource, tokens, apps, clock } = parts;
 
   /** Checks what the schema alone cannot. */
-  const check = (wanted: WantedRelayToken): void => {
+  const check = (wanted: RelayTokenInput): void => {
     const faults = wanted.apps.flatMap((id, at) =>
       apps.find(id)
         ? []
@@ -40,7 +40,7 @@ export function relayTokenChanges(parts: {
   };
 
   return {
-    async create(req: Request, wanted: WantedRelayToken): Promise<MadeToken> {
+    async create(req: Request, wanted: RelayTokenInput): Promise<MadeToken> {
       check(wanted);
       const target = { id: newOpaqueTokenId(), name: wanted.name };
       const work = () => tokens.create(target.id, wanted);
@@ -48,7 +48,7 @@ export function relayTokenChanges(parts: {
     },
 
     /** @throws AppError `version_conflict` */
-    async change(req: Request, { version, ...wanted }: WantedRelayToken & { version: number }) {
+    async change(req: Request, { version, ...wanted }: RelayTokenInput & { version: number }) {
       check(wanted);
       const token = await resource.find(req);
       const work = () => tokens.change(token.id, version, wanted);
@@ -65,7 +65,7 @@ export function relayTokenChanges(parts: {
 
 const madeOf = ({ token, text }: { token: RelayToken; text: string }): MadeToken => ({ item: token, token: text });
 
-function factsOf({ users, expiresAt, ...wanted }: WantedRelayToken) {
+function factsOf({ users, expiresAt, ...wanted }: RelayTokenInput) {
   return {
     ...wanted,
     users: typeof users === 'string' ? users : `${users.length} listed`,

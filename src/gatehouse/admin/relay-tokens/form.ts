@@ -10,7 +10,7 @@ import {
 } from '../../../shared/pages/form.ts';
 import { DAY_MS } from '../../../shared/time.ts';
 import { RELAY_FLAGS, type RelayFlag, type RelayScope } from '../../relay/policy.ts';
-import type { RelayToken, WantedRelayToken } from '../../relay/relay-token.ts';
+import type { RelayToken, RelayTokenInput } from '../../relay/relay-token.ts';
 import type { rotationForm } from '../credential.ts';
 import { wantedRelayToken } from './view.ts';
 
@@ -106,7 +106,7 @@ export function inputOf(
   { days: count, users, listed, ...typed }: Typed,
   now: number,
   expiresAt = now,
-): WantedRelayToken {
+): RelayTokenInput {
   return {
     ...typed,
     users: users === 'listed' ? listed : users,

@@ -70,14 +70,14 @@ export async function firstCallOf(
   { scopes, apps, users, assertUser }: RelayToken,
   idleScopes: IdleScopes,
 ): Promise<ExampleCall | undefined> {
-  const route = scopes.find((scope) => idleScopes.every((idle) => idle.scope !== scope));
-  if (route === undefined) return undefined;
+  const scope = scopes.find((candidate) => idleScopes.every((idle) => idle.scope !== candidate));
+  if (scope === undefined) return undefined;
   const [app] = apps;
   const user = typeof users === 'string' ? undefined : users[0];
-  const call = { route, app, user, unnarrowed: false };
+  const call = { scope, app, user, unnarrowed: false };
   // Only a named user needs no proof that would have to be fetched first.
   const proof = assertUser && user !== undefined ? 'none' : 'assertion';
-  if (route !== 'threads:read' || users !== 'none') return { ...call, proof, serviceAccount: undefined };
+  if (scope !== 'threads:read' || users !== 'none') return { ...call, proof, serviceAccount: undefined };
   const { items } = await accounts.page({ limit: 1, filter: (account) => account.app === app });
   return { ...call, proof, serviceAccount: items[0]?.id };
 }

@@ -142,7 +142,7 @@ export function serviceAccountRoutes(parts: AdminParts) {
     }
     const entered = wanted.apiToken === undefined ? undefined : await tried(appOf(account.app), wanted.apiToken);
     const facts = { name, tokenReplaced: entered !== undefined };
-    const work = () => accounts.change(account.id, version, { name, entered });
+    const work = () => accounts.change(account.id, version, { name, credential: entered });
     return { item: await resource.audited(req, 'service_account.changed', account, work, facts) };
   };
 

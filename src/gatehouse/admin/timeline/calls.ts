@@ -45,7 +45,7 @@ export function callsSentence(
 
 const isRefusal = ({ result }: UseCount) => result !== 'answered' && result !== 'failed';
 
-function partOf({ route, result, count }: UseCount): string {
+function partOf({ scope, result, count }: UseCount): string {
   const ended = result === 'answered' || result === 'failed' ? result : `refused by rule ${result}`;
-  return `${RELAY_WORDS.scopes[route] ?? route}: ${count.toLocaleString('en-GB')} ${ended}`;
+  return `${RELAY_WORDS.scopes[scope] ?? scope}: ${count.toLocaleString('en-GB')} ${ended}`;
 }

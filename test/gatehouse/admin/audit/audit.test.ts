@@ -31,7 +31,7 @@ const ENTRIES: Record<string, { at: number; entry: AuditEntry }> = {
       actor: { kind: 'relay_token', id: 't1', name: 'reports' },
       target: { kind: 'connected_app', id: 'platform' },
       ...{ userId: 'u1', outcome: 'answered', address: '192.0.2.7', requestId: 'request-1' },
-      facts: { route: 'threads:read', apps: ['one', 'two'] },
+      facts: { scope: 'threads:read', apps: ['one', 'two'] },
     },
   },
   ended: { at: MIDNIGHT + 60_000, entry: { event: 'session.ended', actor: { kind: 'provider' }, userId: 'u2' } },

@@ -68,7 +68,7 @@ describe('the line that gets an assertion in a shell', () => {
   const explained = async (question: object) => {
     const body = {
       relayToken: relayToken.id,
-      route: 'threads:read',
+      scope: 'threads:read',
       app: 'platform',
       address: '127.0.0.1',
       ...question,
@@ -93,7 +93,7 @@ describe('the line that gets an assertion in a shell', () => {
   });
 
   test('names the cookie as HTTPS has it', () => {
-    const call = { route: 'threads:read', app: 'a', user: undefined, serviceAccount: undefined } as const;
+    const call = { scope: 'threads:read', app: 'a', user: undefined, serviceAccount: undefined } as const;
     const { assertion } = exampleCalls('https://g.example', { ...call, proof: 'assertion', unnarrowed: false });
     expect(assertion?.cookie).toBe('__Host-gatehouse');
   });
@@ -119,8 +119,8 @@ describe.each(LANGUAGES)('in %s', (language) => {
     return { ASSERTION: await assertionOf(site, cookie) };
   }
 
-  test.each(CASES)('%s works as it stands', async (route, question, proof, works) => {
-    const body = { relayToken: relayToken.id, route, app: 'platform', address: '127.0.0.1', ...question() };
+  test.each(CASES)('%s works as it stands', async (scope, question, proof, works) => {
+    const body = { relayToken: relayToken.id, scope, app: 'platform', address: '127.0.0.1', ...question() };
     const { status, json } = await admin.call('POST', '/policy/explain', body);
     expect([status, json.allowed]).toEqual([200, true]);
     const examples = json.examples as Record<Language, string>;
@@ -129,13 +129,13 @@ describe.each(LANGUAGES)('in %s', (language) => {
 
   test('texts with quotes, line breaks and dollar signs are only texts', async () => {
     const odd = `a'b"c$(touch ${directory}/gone)\`d\`\${e}\\\n<f>`;
-    const call = { route: 'threads:read', app: odd, user: undefined, serviceAccount: undefined } as const;
+    const call = { scope: 'threads:read', app: odd, user: undefined, serviceAccount: undefined } as const;
     const examples = exampleCalls(site.url, { ...call, proof: 'assertion', unnarrowed: false });
     const printed = await outputOf(language, examples[language], { ASSERTION: 'none' });
     expect(printed).toContain('not_allowed');
     const links = exampleCalls(site.url, {
       ...call,
-      route: 'connect_links:create',
+      scope: 'connect_links:create',
       proof: 'none',
       user: odd,
       unnarrowed: false,

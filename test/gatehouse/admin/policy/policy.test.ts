@@ -28,8 +28,8 @@ afterAll(async () => {
   await site.close();
 });
 
-const CALL = { route: 'threads:read', app: 'platform', address: '127.0.0.1' };
-const EXCHANGE = { ...CALL, route: 'token:exchange' };
+const CALL = { scope: 'threads:read', app: 'platform', address: '127.0.0.1' };
+const EXCHANGE = { ...CALL, scope: 'token:exchange' };
 
 describe.each([
   ['a proven user', 'strict', CALL, undefined],
@@ -41,7 +41,7 @@ describe.each([
   ['a token that is not narrowed', 'strict', { ...EXCHANGE, unnarrowed: true }, 'fullScope'],
   ['a token that is not narrowed, where that is allowed', 'open', { ...EXCHANGE, unnarrowed: true }, undefined],
   ['a call that is never narrowed', 'strict', { ...CALL, unnarrowed: true }, undefined],
-  ['a BIN look-up, which needs neither user nor app', 'bins', { ...CALL, route: 'bin:read' }, undefined],
+  ['a BIN look-up, which needs neither user nor app', 'bins', { ...CALL, scope: 'bin:read' }, undefined],
   ['a scope that the token lacks', 'bins', CALL, 'scopes'],
   ['a network that is not its own', 'strict', { ...CALL, address: '10.0.0.1' }, 'networks'],
 ] as const)('%s', (_name, token, call, rule) => {
@@ -66,7 +66,7 @@ describe.each([
     expect(rows.length > 0).toBe(rule !== undefined);
     for (const row of rows)
       expect(row).toMatch(/^<span class="visually-hidden">Failed: <\/span><span class="check-detail">/);
-    const form = page.forms.find(({ names }) => names.includes('route'));
+    const form = page.forms.find(({ names }) => names.includes('scope'));
     expect(Object.fromEntries(form?.fields ?? [])).toEqual({ proof: 'assertion', ...fields });
   });
 });
@@ -76,11 +76,11 @@ test('nothing is asked yet where token or address is missing, or cannot be read'
     const { status, body } = await agent.get(`${site.url}/admin/policy${query}`);
     expect([query, status, body.includes('answer-title')]).toEqual([query, 200, false]);
   }
-  const odd = `?token=${tokens.strict}&address=127.0.0.1&app=platform&route=nothing&proof=nothing&user=%20${user}%20`;
+  const odd = `?token=${tokens.strict}&address=127.0.0.1&app=platform&scope=nothing&proof=nothing&user=%20${user}%20`;
   const page = await agent.get(`${site.url}/admin/policy${odd}`);
   expect(page.body).toContain('Allowed');
-  const form = page.forms.find(({ names }) => names.includes('route'));
-  expect(Object.fromEntries(form?.fields ?? [])).toMatchObject({ route: 'threads:read', proof: 'assertion', user });
+  const form = page.forms.find(({ names }) => names.includes('scope'));
+  expect(Object.fromEntries(form?.fields ?? [])).toMatchObject({ scope: 'threads:read', proof: 'assertion', user });
 });
 
 interface Checked {
@@ -135,12 +135,12 @@ test('the conditions beside the policy: the app, its platform, and the connectio
   expect(verdictsOf((await explained({ ...asked, app: 'unknown' })).conditions)).toEqual([
     ...['failed', 'not_applicable', 'failed'],
   ]);
-  expect(verdictsOf((await explained({ ...asked, route: 'bin:read' })).conditions)).toEqual([
+  expect(verdictsOf((await explained({ ...asked, scope: 'bin:read' })).conditions)).toEqual([
     ...['not_applicable', 'not_applicable', 'not_applicable'],
   ]);
   const failure = { cause: 'grant_refused', since: Date.now(), failures: 1, retryAt: 0 } as const;
   await desk.change(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
-  const [, , broken] = (await explained({ ...asked, route: 'token:exchange' })).conditions;
+  const [, , broken] = (await explained({ ...asked, scope: 'token:exchange' })).conditions;
   expect(broken).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('connect again') });
   await desk.change(user, () => ({ failure: undefined }));
 });
@@ -178,7 +178,7 @@ test('an address is one, as a proxy may write it, and anything else is a fault o
 });
 
 test('a service account needs no app beside it, and one that is not there is named as such', async () => {
-  const question = { relayToken: tokens.open, route: 'threads:read', address: '127.0.0.1', serviceAccount: 'sa0' };
+  const question = { relayToken: tokens.open, scope: 'threads:read', address: '127.0.0.1', serviceAccount: 'sa0' };
   expect((await admin.call('POST', '/policy/explain', question)).json).toMatchObject({ rule: 'serviceAccount' });
   const gone = await admin.call('POST', '/policy/explain', { ...question, relayToken: 'AAAAAAAAAAA' });
   expect([gone.status, gone.json.detail]).toEqual([404, 'There is no relay token with this id.']);

@@ -105,7 +105,7 @@ describe('the first call of a new token', () => {
       { ...TOKEN, ...changes },
       idle.map((scope) => ({ scope, reason: '' })),
     );
-  const wanted = { route: 'threads:read', app: 'crm', user: undefined, unnarrowed: false, serviceAccount: undefined };
+  const wanted = { scope: 'threads:read', app: 'crm', user: undefined, unnarrowed: false, serviceAccount: undefined };
 
   test.each<[string, object, object]>([
     ['names its first user', {}, { user: 'u1', proof: 'none' }],
@@ -116,7 +116,7 @@ describe('the first call of a new token', () => {
     [
       'is for no account but in threads',
       { users: 'none', scopes: ['bin:read'] },
-      { route: 'bin:read', proof: 'assertion' },
+      { scope: 'bin:read', proof: 'assertion' },
     ],
   ])('%s', async (_name, changes, members) => {
     expect(await call(changes)).toEqual({ ...wanted, ...members });
@@ -124,7 +124,7 @@ describe('the first call of a new token', () => {
 
   test('has a scope that is not idle, if there is one', async () => {
     const scopes = ['threads:read', 'bin:read'];
-    expect(await call({ scopes }, ['threads:read'])).toMatchObject({ route: 'bin:read' });
+    expect(await call({ scopes }, ['threads:read'])).toMatchObject({ scope: 'bin:read' });
     expect(await call({ scopes }, scopes)).toBeUndefined();
   });
 });
