@@ -102,7 +102,7 @@ function planWebhooks(scene: Scene): void {
   }
   modules.events.listen({
     connectionCreated: () => planDeliveries(scene),
-    connectionBroken: () => planDeliveries(scene),
+    reconnectNeeded: () => planDeliveries(scene),
   });
 }
 

@@ -37,8 +37,8 @@ export const SWITCHES = {
     press: 'Revoke the grant',
     users: ['user', 'benoit.lefevre', 'daniel.weiss'],
     words:
-      'The provider refuses the refresh token for good. Gatehouse marks the connection as broken, sends a webhook message, and gives the caller a link with which the user reconnects.',
-    see: { path: 'admin/connections?health=reconnect_needed', words: 'Broken connections' },
+      'The provider refuses the refresh token for good. Gatehouse marks the connection “Reconnect needed”, sends a webhook message, and gives the caller a link with which the user reconnects.',
+    see: { path: 'admin/connections?health=reconnect_needed', words: 'Connections that need reconnecting' },
   },
 } as const satisfies Record<string, { users: readonly string[]; [word: string]: unknown }>;
 

@@ -202,7 +202,7 @@ export function planVisits(scene: Scene): PlannedVisits {
     const facts = { userId, app: apps.platform.id, connection: idOf(login, apps.platform) };
     timeline.at(now - hoursAgo * HOUR_MS, () => {
       modules.events.refreshEnded({ ...facts, outcome: 'refused', reason: 'invalid_grant' });
-      modules.events.connectionBroken({ ...facts, cause: 'grant_refused' });
+      modules.events.reconnectNeeded({ ...facts, cause: 'grant_refused' });
     });
   }
 

@@ -80,7 +80,7 @@ test('a revoked grant: the connection of the visitor breaks, and webhooks are to
   await leaveBy(page, () => page.getByRole('button', { name: 'Revoke the grant' }).click());
   const section = page.locator('#revoke');
   expect(await section.innerText()).toMatch(/for user@example.test[\s\S]*403 reconnect_needed/);
-  await expect.poll(() => section.innerText()).toContain('Connection broken, grant_refused');
+  await expect.poll(() => section.innerText()).toContain('Reconnect needed, grant_refused');
   await expect.poll(() => section.innerText()).toMatch(/Webhook to crm\s+connection.reconnect_needed: 204/);
   await page.goto(`${demo.url}/connections/platform`);
   expect(await page.locator('main').innerText()).toContain('The provider has ended this connection');

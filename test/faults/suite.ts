@@ -214,7 +214,7 @@ function defineTests(kind: StoreKind): void {
         return { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined };
       },
     } as unknown as ProviderClient;
-    const events = { refreshEnded: () => undefined, connectionBroken: () => undefined } as unknown as Events;
+    const events = { refreshEnded: () => undefined, reconnectNeeded: () => undefined } as unknown as Events;
     const leases = createLeases({ store: lost, milliseconds: 300 });
     const { revoke: revokeUnowned } = provider;
     const parts = {

@@ -70,13 +70,13 @@ test('R113 what a user takes back at the provider is announced within the interv
   const { agent } = await signIn(site, 'admin@example.test');
   for (const path of ['/admin/connections?health=reconnect_needed', `/admin/users/${userId}`]) {
     const { body } = await agent.get(site.url + path);
-    expect(body).toContain('Broken');
+    expect(body).toContain('Reconnect needed');
     expect(body).toContain('The provider has ended this connection.');
     expect(body).toContain(`<td data-label="Checked"><time datetime="${broken.checkedAt}"`);
   }
 
   await page.goto(broken.connectUrl);
-  await page.getByText('Broken').waitFor();
+  await page.getByText('Reconnect needed').waitFor();
   await page.getByText('The provider has ended this connection.').waitFor();
   await page.locator(`dd time[datetime="${broken.checkedAt}"]`).waitFor();
   await lookAround(page, 'connection-check-broken');
@@ -89,7 +89,7 @@ test('R113 what a user takes back at the provider is announced within the interv
   expect(messages().map(({ type }) => type)).toEqual(['connection.reconnect_needed', 'connection.recovered']);
 });
 
-test('R113 R41 a connection whose check fails in an outage is in doubt until the provider is back, without a call', async () => {
+test('R113 R41 a connection whose check fails in an outage is unverified until the provider is back, without a call', async () => {
   const { site, messages, page, connection, untilCheck } = await start();
   site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
   await untilCheck();

@@ -82,9 +82,9 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       if (STORAGE_REFUSALS.some((one) => one === reason))
         note({ event: 'storage.refused', actor: SYSTEM, outcome: reason, facts: { detail } });
     },
-    connectionBroken(facts) {
+    reconnectNeeded(facts) {
       const { connection, cause } = facts;
-      note({ event: 'connection.broken', ...ofConnection(facts), facts: { connection, cause } });
+      note({ event: 'connection.reconnect_needed', ...ofConnection(facts), facts: { connection, cause } });
     },
   };
 }

@@ -18,7 +18,7 @@ export const AUDIT_EVENTS = {
   'connection.made': 'Connection made',
   'connection.imported': 'Connection imported',
   'connection.recovered': 'Connection recovered',
-  'connection.broken': 'Connection broken',
+  'connection.reconnect_needed': 'Reconnect needed',
   'connection.removed': 'Connection removed',
   'connection.everyone_removed': 'Everyone disconnected from an app',
   'connect_link.created': 'Connect link created',

@@ -137,7 +137,7 @@ const user = ({ target }: Entry): Step | undefined =>
 type EndsNothing =
   | `sign_in.${'succeeded' | 'refused' | 'failed'}`
   | 'session.end_refused'
-  | `connection.${'made' | 'imported' | 'recovered' | 'broken'}`
+  | `connection.${'made' | 'imported' | 'recovered' | 'reconnect_needed'}`
   | 'connect_link.created'
   | `revocation.${'pending' | 'confirmed' | 'abandoned'}`
   | 'refresh.failed'

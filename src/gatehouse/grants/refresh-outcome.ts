@@ -82,7 +82,7 @@ export function createRefreshOutcomes(parts: {
     const { scopes, failure } = next;
     const of = { userId: next.userId, app: next.appId, connection: next.id };
     const hasEnded = failure?.kind === 'reconnect_needed' && before.failure?.kind !== 'reconnect_needed';
-    if (hasEnded) events.connectionBroken({ ...of, cause: failure.cause });
+    if (hasEnded) events.reconnectNeeded({ ...of, cause: failure.cause });
     // The import has an audit entry, and may have ended before its refresh token was tried.
     if (isUnchecked(before) && !isUnchecked(next)) events.connectionCreated({ ...of, scopes, audited: true });
     else if (!failure && isBroken(before)) events.connectionRecovered(of);

@@ -64,7 +64,7 @@ function announcedEvents(announce: WebhookMessages['announce']): EventListener {
     connectionCreated(facts) {
       announce('connection.created', { ...named(facts), ...(facts.link && { linkId: facts.link }) });
     },
-    connectionBroken(facts) {
+    reconnectNeeded(facts) {
       announce('connection.reconnect_needed', { ...named(facts), cause: facts.cause });
     },
     connectionRecovered(facts) {

@@ -21,7 +21,7 @@ export const problemSchema = z.object({
     .string()
     .optional()
     .describe(
-      'where the user can end the problem: by connecting or reconnecting, also while the connection is in doubt (503), or by signing in',
+      'where the user can end the problem: by connecting or reconnecting, also while the connection is unverified (503), or by signing in',
     ),
   errors: z.array(faultSchema).readonly().optional(),
 });

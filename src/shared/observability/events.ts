@@ -94,7 +94,7 @@ export interface Events {
   }): void;
   /** The connection works again, by itself or after a new consent. */
   connectionRecovered(facts: { userId: string; app: string; connection: string; origin?: Origin | undefined }): void;
-  connectionBroken(facts: { userId: string; app: string; connection: string; cause: string }): void;
+  reconnectNeeded(facts: { userId: string; app: string; connection: string; cause: string }): void;
   /** Everything about a user has been deleted. `by`: undefined for a deletion that was finished later. */
   userErased(facts: { userId: string; by?: By | undefined; origin?: Origin | undefined }): void;
   /** Connections whose tokens the app may no longer use, because its registration has changed. */
@@ -249,9 +249,9 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     },
     connectionRemoved: line('info', 'connection removed'),
     connectionRecovered: line('info', 'connection recovered'),
-    connectionBroken(facts) {
-      metrics.connectionsBroken.inc({ cause: facts.cause });
-      line('warn', 'connection broken')(facts);
+    reconnectNeeded(facts) {
+      metrics.reconnectsNeeded.inc({ cause: facts.cause });
+      line('warn', 'reconnect needed')(facts);
     },
     userErased: line('info', 'user deleted'),
     connectionsSetAside: line('warn', 'connections set aside'),

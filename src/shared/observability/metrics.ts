@@ -10,7 +10,7 @@ import { createStoredGauges, type WatchedFacts } from './stored-gauges.ts';
 export const LABEL_VALUES = {
   signIns: ['signed_in', 'connected', 'refused', 'failed'],
   refreshes: ['refreshed', 'refused', 'doubtful', 'unavailable', 'unusable', 'app_fault'],
-  connectionsBroken: ['grant_refused', 'lost_in_failover', 'response_lost', 'access_ended'],
+  reconnectsNeeded: ['grant_refused', 'lost_in_failover', 'response_lost', 'access_ended'],
   binLookups: [
     'dataset',
     'service',
@@ -72,7 +72,7 @@ export interface Metrics {
   storageCommand(command: string): { observe(seconds: number): void };
   storageLogBytes(bytes: number): void;
   connectLinksUsed: Counter;
-  connectionsBroken: Counter<'cause'>;
+  reconnectsNeeded: Counter<'cause'>;
   scopesMissing: Counter;
   binLookups: Counter<'source'>;
   binServiceFailures: Counter<'reason'>;
@@ -216,11 +216,11 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
     },
     storageLogBytes: (bytes) => storageLog.set(bytes),
     connectLinksUsed: counter('connect_links_used', 'Connect links with which a user connected an app.'),
-    connectionsBroken: counter(
-      'connections_broken',
-      'Connections that ended by themselves and must be made again, by cause.',
+    reconnectsNeeded: counter(
+      'reconnects_needed',
+      'Connections whose health became reconnect_needed, by cause.',
       'cause',
-      LABEL_VALUES.connectionsBroken,
+      LABEL_VALUES.reconnectsNeeded,
     ),
     scopesMissing: counter('connections_scopes_missing', 'Connections found to lack scopes that their app has got.'),
     binLookups: counter(

@@ -27,7 +27,7 @@ const HEALTH_TEXTS: Readonly<Record<ConnectionHealth | 'not_connected', HealthTe
     icon: 'question',
   },
   reconnect_needed: {
-    label: 'Broken',
+    label: 'Reconnect needed',
     meaning: 'The provider no longer accepts the connection. Reconnect to use it again.',
     tone: 'bad',
     icon: 'warning',
@@ -77,7 +77,7 @@ const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | '
 
 const WEBHOOK_EVENT_TEXTS: ReadonlyMap<string, string> = new Map([
   ['connection.created', 'Connection created'],
-  ['connection.reconnect_needed', 'Connection broken'],
+  ['connection.reconnect_needed', 'Reconnect needed'],
   ['connection.recovered', 'Connection works again'],
   ['connection.removed', 'Connection removed'],
   ['connection.scopes_missing', 'Connection lacks scopes'],

@@ -131,7 +131,7 @@ connected-apps/second/check # Check of Collaboration second
   Not checked yet. A check makes the calls of a sign-in, without a user.
   Sign in at the provider as a user would, and see each step. Your own session stays as it is. The app is then connected for you; a connection to it that you have is replaced.
 connections # Connections
-  [select health=] · * Any health · reconnect_needed Broken · unverified Unverified
+  [select health=] · * Any health · reconnect_needed Reconnect needed · unverified Unverified
   [select scopes=] · * Any scopes · missing Some missing [Filter]
   | User | App | Health | Account | Checked | Last used | Actions
   | Ada Moreau </admin/users/{ada}> | Collaboration platform | Active | admin@example.test | just now | just now |
@@ -233,7 +233,7 @@ service-accounts/{account}/replace # Replace the API token of Batch
   Create a new API token on the platform first. The present one is used until you save.
 webhooks # Webhooks
   Gatehouse sends your programs signed messages about connections, with up to eight attempts each.
-  [select event=] · * All events · connection.created Connection created · connection.reconnect_needed Connection broken · connection.recovered Connection works again · connection.removed Connection removed · connection.scopes_missing Connection lacks scopes
+  [select event=] · * All events · connection.created Connection created · connection.reconnect_needed Reconnect needed · connection.recovered Connection works again · connection.removed Connection removed · connection.scopes_missing Connection lacks scopes
   [select state=] · * Any state · active Active · failing Failing · disabled Disabled [Filter]
   | URL | Events | State | Last response | Last sent | Test | Actions
   | https://receiver.example/hook </admin/webhooks/{webhook}> | Connection removed | Active | 204 | 1 min ago |
@@ -479,7 +479,7 @@ test.each(table(EXPORTS))('the export of %s', async (path, [name = '', ...rows])
   expect(lines.slice(0, 2)).toEqual(rows);
 });
 
-/** With a disabled user, a broken connection and a failing webhook. */
+/** With a disabled user, a connection that needs reconnecting and a failing webhook. */
 const HALF_A_YEAR_LATER = `
 ?range=day # Overview
   1 connection to Collaboration platform needs reconnecting The provider has ended this connection. (invalid_grant)
@@ -489,14 +489,14 @@ const HALF_A_YEAR_LATER = `
   Sign-ins 1 </admin/audit?event=sign_in.succeeded&from=2031-09-20T11%3A00%3A00.000Z> ▲ from 0
   None was refused or failed in this time. / Users 2 </admin/users> / Sessions 1 </admin/sessions>
   Connections 3 </admin/connections> / Active 2 </admin/connections>
-  Broken 1 </admin/connections?health=reconnect_needed> / BIN calls this month 0 </admin/bin> of 10,000
+  Reconnect needed 1 </admin/connections?health=reconnect_needed> / BIN calls this month 0 </admin/bin> of 10,000
 users # Users
   | Ada Moreau </admin/users/{ada}> you | admin@example.test | {ada…} [Copy the user ID] | Active | just now | 6 mo ago |
   | Uma Okafor </admin/users/{uma}> | user@example.test | {uma…} [Copy the user ID] | Disabled | 6 mo ago | 6 mo ago |
   [ Enable Uma Okafor ]
 users/{uma} # Uma Okafor
   Disabled user@example.test / Disabled: 6 mo ago
-  | Collaboration platform | Broken The provider has ended this connection. · invalid_grant | user@example.test | 6 mo ago | 6 mo ago |
+  | Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 6 mo ago | 6 mo ago |
   | Collaboration second | Not checked since 5 Mar 2031, 10:03 UTC | user@example.test | 6 mo ago | 6 mo ago |
   Not signed in anywhere. / User disabled / Signed in with Collaboration second
   reports made 2 calls to Collaboration platform </admin/audit?who={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
@@ -509,7 +509,7 @@ connected-apps/second # Collaboration second
   Set 200 days ago. Leave empty to keep it.
 connections?health=reconnect_needed # Connections
   1–1 of 1 CSV </admin/connections?health=reconnect_needed&format=csv>
-  | Uma Okafor </admin/users/{uma}> | Collaboration platform | Broken The provider has ended this connection. · invalid_grant | user@example.test | 6 mo ago | 6 mo ago |
+  | Uma Okafor </admin/users/{uma}> | Collaboration platform | Reconnect needed The provider has ended this connection. · invalid_grant | user@example.test | 6 mo ago | 6 mo ago |
   Copy reconnect link </admin/users/{uma}#reconnect>
 relay-tokens?state=expired # Relay tokens
   1–1 of 1 CSV </admin/relay-tokens?state=expired&format=csv>

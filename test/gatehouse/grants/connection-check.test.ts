@@ -85,7 +85,7 @@ describe('R113', () => {
   } as unknown as ProviderClient;
   const events = {
     refreshEnded: () => undefined,
-    connectionBroken: ({ userId, cause }: { userId: string; cause: string }) => void broken.push(`${userId} ${cause}`),
+    reconnectNeeded: ({ userId, cause }: { userId: string; cause: string }) => void broken.push(`${userId} ${cause}`),
     connectionRecovered: () => undefined,
     connectionCreated: () => undefined,
     scopesMissing: ({ userId, scopes }: { userId: string; scopes: string[] }) =>

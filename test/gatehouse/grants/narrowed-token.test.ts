@@ -48,7 +48,7 @@ beforeEach(async () => {
   const nothing = () => undefined;
   const events = {
     refreshEnded: nothing,
-    connectionBroken: nothing,
+    reconnectNeeded: nothing,
     connectionRecovered: nothing,
   } as unknown as Events;
   const clock = () => now;

@@ -61,7 +61,7 @@ const atProvider = { provider, revokeUnowned: provider.revoke };
 
 const events = {
   refreshEnded: (facts: object) => void ended.push(facts),
-  connectionBroken: ({ cause }: { cause: string }) => void broken.push(cause),
+  reconnectNeeded: ({ cause }: { cause: string }) => void broken.push(cause),
   connectionCreated: () => undefined,
   connectionRecovered: (facts: object) => void recovered.push(facts),
   connectionRemoved: () => undefined,

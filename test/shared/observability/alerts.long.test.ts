@@ -232,7 +232,7 @@ const QUIET: Record<string, Scenario> = {
       ...['upstream_rate_limited', 'relay_token_invalid'].map((code) => problems(code, once())),
       platformCalls('platform', '5xx', once()),
       platformCalls('second', '4xx', once()),
-      counted('connections_broken', { cause: 'grant_refused' }, once()),
+      counted('reconnects_needed', { cause: 'grant_refused' }, once()),
       counted('outbound_refused', {}, once()),
       counted('slow_name_lookups', {}, once()),
       counted('bin_service_failures', { reason: 'timeout' }, once()),
@@ -291,7 +291,7 @@ const QUIET: Record<string, Scenario> = {
       problems('provider_unavailable', rises(0.4)),
       problems('upstream_rate_limited', rises(3)),
       problems('relay_token_invalid', rises(12)),
-      counted('connections_broken', { cause: 'grant_refused' }, rises(0.3)),
+      counted('reconnects_needed', { cause: 'grant_refused' }, rises(0.3)),
       counted('outbound_refused', {}, rises(0.5)),
       counted('bin_service_failures', { reason: 'timeout' }, rises(0.3)),
       counted('bin_lookups', { source: 'bin_quota_exhausted' }, rises(0.05)),
@@ -416,8 +416,8 @@ const LOUD: Record<string, Scenario> = {
     fires: ['GatehouseRefreshesFail of second'],
   },
   'more than twenty connections that end': {
-    changes: [counted('connections_broken', { cause: 'grant_refused' }, once(30))],
-    fires: ['GatehouseConnectionsBreak'],
+    changes: [counted('reconnects_needed', { cause: 'grant_refused' }, once(30))],
+    fires: ['GatehouseReconnectsNeeded'],
   },
   'one app with 9 % of the sign-ins, all of which fail': {
     changes: [

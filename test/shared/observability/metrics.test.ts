@@ -22,7 +22,7 @@ test('every series that an alert looks for a rise of begins at 0, so that its fi
     expect(outcomesOf('relay_calls', `app="${app}"`)).toEqual(LABEL_VALUES.relayCalls);
   for (const labels of ['app="other",peer="provider"', 'app="other",peer="platform"', 'app="none",peer="webhook"'])
     expect(outcomesOf('outbound_requests', labels)).toEqual(LABEL_VALUES.outboundRequests);
-  expect(valuesOf('connections_broken', 'cause')).toEqual(LABEL_VALUES.connectionsBroken);
+  expect(valuesOf('reconnects_needed', 'cause')).toEqual(LABEL_VALUES.reconnectsNeeded);
   expect(valuesOf('bin_lookups', 'source')).toEqual(LABEL_VALUES.binLookups);
   expect(valuesOf('bin_service_failures', 'reason')).toEqual(LABEL_VALUES.binServiceFailures);
   expect(valuesOf('spans', 'outcome')).toEqual(LABEL_VALUES.spans);
@@ -32,5 +32,5 @@ test('every series that an alert looks for a rise of begins at 0, so that its fi
 });
 
 test('causes are those of connections', () => {
-  for (const cause of LABEL_VALUES.connectionsBroken) expect(FAILURE_WORDS).toHaveProperty(cause);
+  for (const cause of LABEL_VALUES.reconnectsNeeded) expect(FAILURE_WORDS).toHaveProperty(cause);
 });

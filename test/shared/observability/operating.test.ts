@@ -77,7 +77,7 @@ const SAID_BY_TYPES = {
 const VALUES_OF = {
   gatehouse_sign_ins_total: LABEL_VALUES.signIns,
   gatehouse_refreshes_total: LABEL_VALUES.refreshes,
-  gatehouse_connections_broken_total: LABEL_VALUES.connectionsBroken,
+  gatehouse_reconnects_needed_total: LABEL_VALUES.reconnectsNeeded,
   gatehouse_bin_lookups_total: LABEL_VALUES.binLookups,
   gatehouse_bin_service_failures_total: LABEL_VALUES.binServiceFailures,
   gatehouse_storage_refused: [...STORAGE_REFUSALS],
@@ -164,7 +164,7 @@ describe('metrics', () => {
 describe('causes for which a connection fails', () => {
   const rows = [...section(reference, 'Why a connection fails').matchAll(/^\| `(\w+)` \| ([\w ]+) \| .{20,} \|$/gm)];
   const follows = new Map(rows.map(([, cause = '', what]) => [cause, what]));
-  const WORDS = { reconnect_needed: 'ended', unverified: 'in doubt', passing: 'passing' } as const;
+  const WORDS = { reconnect_needed: 'reconnect needed', unverified: 'unverified', passing: 'passing' } as const;
 
   test('are all explained, and no other', () => {
     expect([...follows.keys()]).toEqual(Object.keys(FAILURE_WORDS));
@@ -174,17 +174,17 @@ describe('causes for which a connection fails', () => {
     const failures = (await refreshesThatFail()).map(({ failure }) => failure);
     const seen = new Map(failures.map(({ cause, kind }) => [cause, WORDS[kind]]));
     // What no key opens is nothing that a refresh finds.
-    seen.set('unreadable', 'ended');
+    seen.set('unreadable', 'reconnect needed');
     // What an import stores before its first refresh.
     seen.set('not_checked', 'passing');
     // What a move of the app to another registration leaves.
-    seen.set('registration_changed', 'ended');
+    seen.set('registration_changed', 'reconnect needed');
     expect(Object.fromEntries(follows)).toEqual(Object.fromEntries(seen));
   });
 
-  test('count as broken connections where the document says so', async () => {
+  test('are counted as the document says', async () => {
     const told = (await refreshesThatFail()).flatMap(({ counted }) => counted);
-    expect([...new Set(told)].toSorted()).toEqual(LABEL_VALUES.connectionsBroken.toSorted());
+    expect([...new Set(told)].toSorted()).toEqual(LABEL_VALUES.reconnectsNeeded.toSorted());
   });
 });
 
@@ -359,7 +359,7 @@ async function failureAfter(
       },
     } as unknown as GrantStore,
     revokeUnowned: async () => ({ outcome: 'revoked' }),
-    events: { connectionBroken: ({ cause }: { cause: string }) => void counted.push(cause) } as unknown as Events,
+    events: { reconnectNeeded: ({ cause }: { cause: string }) => void counted.push(cause) } as unknown as Events,
     clock: () => NOW,
     random: () => 0.5,
     ...more,

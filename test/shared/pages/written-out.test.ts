@@ -313,7 +313,7 @@ describe('words for what has a name', () => {
     ['active', 'Active', 'good', 'check'],
     ['expiring', 'Expiring', 'notice', 'clock'],
     ['unverified', 'Unverified', 'notice', 'question'],
-    ['reconnect_needed', 'Broken', 'bad', 'warning'],
+    ['reconnect_needed', 'Reconnect needed', 'bad', 'warning'],
     ['not_connected', 'Not connected', 'idle', 'unlinked'],
   ])('a connection that is %s: %s, in its colour and with its sign', (health, label, tone, icon) => {
     const text = show('health', health);

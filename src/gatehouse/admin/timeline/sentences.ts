@@ -41,7 +41,8 @@ const SENTENCES: Partial<Record<AuditEvent, Sentence>> = {
   'connection.made': ({ facts }, { to }) => because(`Consented to ${to}`, textOf(facts?.scopes)),
   'connection.imported': (_record, { to }) => `Imported the connection to ${to}`,
   'connection.recovered': (_record, { to }) => `The connection to ${to} worked again`,
-  'connection.broken': ({ facts }, { to }) => because(`The connection to ${to} broke`, failureWords(facts?.cause)),
+  'connection.reconnect_needed': ({ facts }, { to }) =>
+    because(`The connection to ${to} needs reconnecting`, failureWords(facts?.cause)),
   'connection.removed': ({ outcome }, { to }) => because(`Disconnected ${to}`, outcome && REVOCATION_WORDS[outcome]),
   'connect_link.created': (_record, { to }) => `Created a link with which to connect ${to}`,
   'connect_link.used': (_record, { to }) => `Connected ${to} with a link`,

@@ -137,17 +137,22 @@ describe('connections', () => {
   const EXPIRED = { expired: { cause: 'access_ended' } };
   const of = (...users: string[]) => users.map((userId) => ({ userId, appId: 'crm' }));
 
-  test('the cause that most of them have, and those that cannot be refreshed last', async () => {
+  test('lists the most frequent cause, and unverified connections last', async () => {
     const [refused, lost] = [{ cause: 'grant_refused', reason: 'invalid_grant' }, { cause: 'response_lost' }];
     const failures = { a: lost, b: refused, c: refused };
     expect(await found({ reconnect_needed: of('a', 'b', 'c'), unverified: of('a') }, failures)).toEqual([
       {
-        ...{ kind: 'connections_broken', severity: 'bad', text: '3 connections to CRM need reconnecting', since: null },
+        ...{
+          kind: 'connections_reconnect_needed',
+          severity: 'bad',
+          text: '3 connections to CRM need reconnecting',
+          since: null,
+        },
         detail: 'The provider has ended this connection. (invalid_grant)',
         ...{ path: '/connections?app=crm&health=reconnect_needed', action: 'Show' },
       },
       {
-        ...{ kind: 'connections_in_doubt', severity: 'bad', text: '1 connection to CRM cannot be refreshed' },
+        ...{ kind: 'connections_unverified', severity: 'bad', text: '1 connection to CRM is unverified' },
         detail: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
         ...{ since: null, path: '/connections?app=crm&health=unverified', action: 'Show' },
       },

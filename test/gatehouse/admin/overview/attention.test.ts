@@ -68,7 +68,7 @@ test('nothing but the old BIN data of the package at first', async () => {
   expect(Math.abs(Date.now() - Date.parse(checkedAt))).toBeLessThan(60_000);
 });
 
-test('broken connections by app, with the usual cause', async () => {
+test('connections that need reconnecting by app, with the usual cause', async () => {
   await desk.change(userId, () => ({
     failure: {
       kind: 'reconnect_needed',
@@ -85,9 +85,9 @@ test('broken connections by app, with the usual cause', async () => {
     { index: keys.connections('state', 'active'), remove: member },
     { index: keys.connections('state', 'reconnect_needed'), add: member, score: Date.now() },
   ]);
-  expect(await ofKind('connections_broken')).toEqual([
+  expect(await ofKind('connections_reconnect_needed')).toEqual([
     {
-      kind: 'connections_broken',
+      kind: 'connections_reconnect_needed',
       severity: 'bad',
       text: '1 connection to Collaboration platform needs reconnecting',
       detail: 'The provider has ended this connection. (invalid_grant)',
@@ -105,8 +105,8 @@ test('connections of an app that is gone are named by its id', async () => {
   const member = JSON.stringify([userId, 'gone']);
   const list = keys.connections('state', 'unverified');
   await desk.store.write([{ index: list, add: member, score: Date.now() }]);
-  expect(await ofKind('connections_in_doubt')).toMatchObject([
-    { text: '1 connection to gone cannot be refreshed', path: '/connections?app=gone&health=unverified' },
+  expect(await ofKind('connections_unverified')).toMatchObject([
+    { text: '1 connection to gone is unverified', path: '/connections?app=gone&health=unverified' },
   ]);
   await desk.store.write([{ index: list, remove: member }]);
 });

@@ -38,12 +38,12 @@ test.each<[string, object, (string | boolean)[]]>([
     ['An administrator has disabled this app.', true, true],
   ],
   [
-    'reads threads where there are none, over a broken connection',
+    'reads threads where there are none, over a connection that needs reconnecting',
     { scope: 'threads:read', app: 'plain', subject: ofUser('lost') },
     [
       true,
       'The app has no API base URL, where threads are read.',
-      'The connection is broken: the user has to connect again.',
+      'The connection has ended: the user must reconnect.',
     ],
   ],
 ])('a call that %s', async (_name, call, verdicts) => {

@@ -45,8 +45,8 @@ describe('sentences', () => {
       said('connection.made', { facts: { scopes: ['profile', 'offline_access'] } }),
     ],
     [
-      'The connection to Wiki broke: The provider has ended this connection',
-      said('connection.broken', { facts: { cause: 'grant_refused' } }),
+      'The connection to Wiki needs reconnecting: The provider has ended this connection',
+      said('connection.reconnect_needed', { facts: { cause: 'grant_refused' } }),
     ],
     ['Disconnected Wiki: the provider confirmed it', said('connection.removed', { outcome: 'revoked' })],
     [
@@ -80,8 +80,11 @@ describe('sentences', () => {
     ['Signed in again for the administration', said('admin.stepped_up')],
     ['Imported the connection to Wiki', said('connection.imported')],
     ['The connection to Wiki worked again', said('connection.recovered')],
-    ['The connection to Wiki broke: odd', said('connection.broken', { facts: { cause: 'odd' } })],
-    ['The connection to Wiki broke', said('connection.broken')],
+    [
+      'The connection to Wiki needs reconnecting: odd',
+      said('connection.reconnect_needed', { facts: { cause: 'odd' } }),
+    ],
+    ['The connection to Wiki needs reconnecting', said('connection.reconnect_needed')],
     ['Created a link with which to connect Wiki', said('connect_link.created')],
     ['Connected Wiki with a link', said('connect_link.used')],
     ['The provider of Wiki did not confirm a revocation', said('revocation.pending')],

@@ -1,4 +1,4 @@
-/** An administrator finds a broken connection and copies a link with which its user reconnects. */
+/** An administrator finds a connection that needs reconnecting and copies a link with which its user reconnects. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { RefreshFailure } from '../../../../src/gatehouse/grants/grant.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
@@ -24,7 +24,7 @@ afterAll(async () => {
 
 const bodyOf = async (path: string) => (await admin.get(`${site.url}/admin/${path}`)).body;
 
-test('the row of a broken connection leads to the link, and the user reconnects there', async () => {
+test('the row of a connection that needs reconnecting has the link, and the user reconnects there', async () => {
   const link = `${site.url}/connections/platform`;
   expect(await bodyOf('connections')).not.toContain('Copy reconnect link');
   expect(await bodyOf(`users/${user}`)).not.toContain(link);

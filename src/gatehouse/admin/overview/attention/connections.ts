@@ -1,10 +1,10 @@
-/** Broken connections by app, with their usual cause. */
+/** Connections that need reconnecting or are unverified, by app, with the most frequent cause. */
 import { FAILURE_WORDS } from '../../../grants/grant.ts';
 import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 
-/** Of one state; further connections are not counted by app. */
-const MAX_BROKEN = 1_000;
+/** Maximum for one health; further connections are not counted by app. */
+const MAX_LISTED = 1_000;
 /** Of each app, for the usual cause. */
 const SAMPLE = 10;
 
@@ -30,8 +30,8 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
   };
 
   const inState = async (state: 'reconnect_needed' | 'unverified'): Promise<Attention[]> => {
-    const { items: listed } = await index.page({ state, limit: MAX_BROKEN });
-    const more = listed.length === MAX_BROKEN ? 'At least ' : '';
+    const { items: listed } = await index.page({ state, limit: MAX_LISTED });
+    const more = listed.length === MAX_LISTED ? 'At least ' : '';
     return Promise.all(
       [...Map.groupBy(listed, ({ appId }) => appId)].map(async ([appId, ofApp]) => {
         const name = connectedApps.apps.find(appId)?.name ?? appId;
@@ -39,8 +39,8 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
         const count = `${more}${ofApp.length.toLocaleString('en-GB')} ${one ? 'connection' : 'connections'} to ${name}`;
         return {
           ...(state === 'reconnect_needed'
-            ? { kind: 'connections_broken' as const, text: `${count} ${one ? 'needs' : 'need'} reconnecting` }
-            : { kind: 'connections_in_doubt' as const, text: `${count} cannot be refreshed` }),
+            ? { kind: 'connections_reconnect_needed' as const, text: `${count} ${one ? 'needs' : 'need'} reconnecting` }
+            : { kind: 'connections_unverified' as const, text: `${count} ${one ? 'is' : 'are'} unverified` }),
           severity: 'bad',
           detail: await usualCause(ofApp),
           since: null,

@@ -3,10 +3,13 @@ import { z } from 'zod';
 
 /** Each kind with the list that has the rest of it, below `/admin`, and the words for that rest. */
 export const KINDS = {
-  connections_broken: { path: '/connections?health=reconnect_needed', words: 'apps with broken connections' },
-  connections_in_doubt: {
+  connections_reconnect_needed: {
+    path: '/connections?health=reconnect_needed',
+    words: 'apps with connections that need reconnecting',
+  },
+  connections_unverified: {
     path: '/connections?health=unverified',
-    words: 'apps with connections that cannot be refreshed',
+    words: 'apps with unverified connections',
   },
   app_unusable: { path: '/connected-apps', words: 'apps that cannot be used' },
   app_unreadable: { path: '/connected-apps', words: 'apps that cannot be opened' },
