@@ -1,4 +1,4 @@
-/** Runs `npm run demo`: the sandbox and a Gatehouse with 30 days of history. Needs no set-up; deletes its data when it stops. */
+/** Runs `npm run demo`: the sandbox, and a Gatehouse with 30 days of history. Its data is deleted when it stops. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { rmdir } from 'node:fs/promises';

@@ -1,7 +1,7 @@
 /** The errors that cross module boundaries: AppError for callers, StartRefused for operators. */
 import type { InputFault } from './config/input-faults.ts';
 
-/** Every problem code of the HTTP interface with its `status` and `title` (RFC 9457). `code` is our extension member. */
+/** Every problem code of the HTTP interface with its `status` and `title` (RFC 9457). `code` is an extension. */
 export const PROBLEMS = {
   sign_in_required: { status: 401, title: 'Sign in first' },
   relay_token_invalid: { status: 401, title: 'The relay token is not valid' },
@@ -128,8 +128,8 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * The part of an error that a terminal may show: our own text, or else its name, code and stack frame. Messages of Node and libraries
- * repeat data, such as a cell that cannot be parsed.
+ * The part of an error that a terminal may show: our own text, or else its name, code and stack frame. Messages of Node
+ * and libraries repeat data, such as a cell that cannot be parsed.
  */
 export function failureText(error: unknown): string {
   if (error instanceof AppError) return error.detail ?? error.message;

@@ -14,9 +14,9 @@ interface Share {
 const PROMPT_MS = 2_000;
 
 /**
- * Assigns free slots to the keys in turn. A key starts with a limit of one. Each success doubles its limit, up to `share`;
- * a failure sets it back to one. So a receiver that hangs has one call at a time, which holds a slot for two seconds.
- * Work must have its own deadline, which bounds the work that continues without a slot.
+ * Assigns free slots to the keys in turn. A key starts with a limit of one. Each success doubles its limit, up to
+ * `share`; a failure sets it back to one. So a receiver that hangs has one call at a time, which holds a slot for two
+ * seconds. Work must have its own deadline, which bounds the work that continues without a slot.
  * @param options `slots`: how many run at a time; `share`: the highest limit of a key
  */
 export function createFairPool({ slots, share }: { slots: number; share: number }) {
@@ -90,7 +90,7 @@ export function createFairPool({ slots, share }: { slots: number; share: number 
   };
 }
 
-/** Processes each item, at most `atOnce` per key at a time and independently of other keys. Rejects with the first failure. */
+/** Processes the items of each key independently, `atOnce` at a time. Rejects with the first failure. */
 export async function workByKey<T>(
   items: readonly T[],
   { keyOf, atOnce }: { keyOf: (item: T) => string; atOnce: number },

@@ -21,7 +21,7 @@ const WORDS: Readonly<Record<string, string>> = {
   EIO: 'the disk cannot be read or written properly. Check it.',
 };
 
-/** What is wrong and what to do; undefined if it is not an error of the file system. @param file the path that the user gave */
+/** What is wrong and what to do; undefined for other errors. @param file the path that the user gave */
 export function fileFault(error: unknown, file?: string): string | undefined {
   const words = WORDS[codeOf(error) ?? ''];
   if (words === undefined) return undefined;

@@ -15,8 +15,8 @@ const YOUNG_BYTES = 96 * 1024 * 1024;
 const ENTRY_BYTES = 300;
 
 /**
- * A cache with an entry for each user, session or grant. It uses a share of the memory that Node has for long-lived objects:
- * on a small machine it holds a few users, on a large one all signed-in users.
+ * A cache with an entry for each user, session or grant. It uses a share of the memory that Node has for long-lived
+ * objects: on a small machine it holds a few users, on a large one all signed-in users.
  */
 export function rememberedOfEach<T extends Cached>(share: number) {
   const limit = getHeapStatistics().heap_size_limit;

@@ -520,8 +520,8 @@ describe('the nginx of step 5', () => {
         expect(started.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
         expect(started.headers['strict-transport-security']).toMatch(/max-age=\d{7,}/);
         // Both servers in turn: the one that is not there is passed over.
-        const answers = await Promise.all(Array.from({ length: 8 }, () => asked('/threads/current')));
-        expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 401));
+        const responses = await Promise.all(Array.from({ length: 8 }, () => asked('/threads/current')));
+        expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));
       } finally {
         await nginx.stop();
       }
@@ -539,12 +539,12 @@ interface Asking {
 function askOverTls({ cert, path, ...address }: Asking): Promise<Asked> {
   return new Promise((resolve, reject) => {
     const target = { ...address, path, servername: HOST, ca: cert, agent: false };
-    const outgoing = request({ ...target, headers: { host: HOST, accept: 'application/json' } }, (answer) => {
-      answer.resume().on('end', () =>
+    const outgoing = request({ ...target, headers: { host: HOST, accept: 'application/json' } }, (response) => {
+      response.resume().on('end', () =>
         resolve({
-          status: answer.statusCode ?? 0,
-          headers: answer.headers,
-          rawHeaders: answer.rawHeaders,
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          rawHeaders: response.rawHeaders,
           body: '',
         }),
       );

@@ -112,8 +112,8 @@ describe('R74 with Gatehouse behind it', () => {
     expect(started.status).toBe(303);
     expect(started.headers.location).toContain(site.sandbox.issuer);
     expect(started.headers['set-cookie']?.join()).toMatch(/^__Host-gatehouse-tx=[^;]+;.*; Secure/);
-    const answers = await Promise.all(Array.from({ length: 8 }, () => get('/threads/current')));
-    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 401));
+    const responses = await Promise.all(Array.from({ length: 8 }, () => get('/threads/current')));
+    expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));
   });
 
   test('compresses styles and scripts alone, and leads from port 80 to https', async () => {
@@ -137,19 +137,19 @@ describe('R74 with Gatehouse behind it', () => {
       accept: 'application/json',
       referer: `https://${HOST}/?code=the-code`,
     };
-    const answers: [Http2Answer, string][] = [];
+    const responses: [Http2Answer, string][] = [];
     for (const [target, logged] of REQUESTS) {
-      if (!target.startsWith('http:')) answers.push([await get(target, headers), logged]);
+      if (!target.startsWith('http:')) responses.push([await get(target, headers), logged]);
     }
     const log = () => haproxy?.log() ?? '';
     const lineOf = ({ headers: sent }: Http2Answer) =>
       log()
         .split('\n')
         .find((line) => line.endsWith(` ${sent['x-request-id']}`));
-    await until(() => answers.every(([answer]) => lineOf(answer) !== undefined));
-    for (const [answer, logged] of answers) {
-      expect(lineOf(answer)).toContain(` GET ${logged} ${answer.status} `);
-      expect(answer.headers['x-request-id']).toMatch(/^[\w-]{20,}$/);
+    await until(() => responses.every(([response]) => lineOf(response) !== undefined));
+    for (const [response, logged] of responses) {
+      expect(lineOf(response)).toContain(` GET ${logged} ${response.status} `);
+      expect(response.headers['x-request-id']).toMatch(/^[\w-]{20,}$/);
     }
     expect(
       log()

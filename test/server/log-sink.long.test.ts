@@ -56,12 +56,12 @@ function openOnFullDisk(disk: string): number {
 }
 
 /** A port may be taken before there is anything that responds. */
-const answers = async (url: string) =>
+const responses = async (url: string) =>
   (await fetch(url, { signal: AbortSignal.timeout(1_000) }).catch(() => undefined))?.status === 200;
 /** Nothing is printed that a test could wait for, and a start takes seconds. */
 const untilAnswers = (url: string) =>
   until(async () => {
-    const isThere = await answers(url);
+    const isThere = await responses(url);
     if (!isThere) await sleep(250);
     return isThere;
   });
@@ -111,7 +111,7 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
       await untilAnswers(ready);
       for (let n = 0; n < REQUESTS; n += 1) await ask(`http://127.0.0.1:${port}/45717360`, FORWARDED);
       await until(async () => /^gatehouse_log_lines_dropped_total [1-9]/m.test((await manage('/metrics')).body));
-      expect(await answers(ready)).toBe(true);
+      expect(await responses(ready)).toBe(true);
       child.kill('SIGTERM');
       expect(await ended).toEqual([0, null]);
     },

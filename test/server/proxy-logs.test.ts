@@ -67,10 +67,10 @@ describe.each([
     };
     const plain = await freePort();
     const nginx = await startNginx(settings(await freePort(), plain), async () => (await ask(site.url)).status > 0);
-    const answers: [Asked, string][] = [];
+    const responses: [Asked, string][] = [];
     for (const [target, logged] of REQUESTS) {
       // Both processes in turn: the one that is gone is passed over, of which nginx writes into its error log.
-      for (let times = 0; times < 4; times += 1) answers.push([await ask(site.url, { target, headers }), logged]);
+      for (let times = 0; times < 4; times += 1) responses.push([await ask(site.url, { target, headers }), logged]);
     }
     if (shown.includes('listen 80;')) {
       const redirected = await ask(`http://127.0.0.1:${plain}/bin/4571736012345678?code=the-code`, { headers });
@@ -85,7 +85,7 @@ describe.each([
     expect(log.replaceAll(/[0-9a-f-]{36}/g, '').match(/\d{9}|[４５７]|%/)).toBeNull();
     for (const secret of [...SECRETS, ...CARD, encodeURIComponent(CARD[1] ?? '')]) expect(log).not.toContain(secret);
     const lines = log.split('\n');
-    for (const [{ headers: sent, status }, logged] of answers) {
+    for (const [{ headers: sent, status }, logged] of responses) {
       const id = sent['x-request-id'];
       const line = lines.find((one) => id !== undefined && one.includes(String(id)));
       expect(line, `${status} ${logged}`).toContain(` GET ${logged} ${status} `);

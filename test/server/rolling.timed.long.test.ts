@@ -68,7 +68,7 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
     expect(new Set(rulesOf(deploy))).toEqual(new Set(rulesOf(compose)));
   });
 
-  test('an answer 503 for one caller makes nginx leave nobody out', async (context) => {
+  test('an response 503 for one caller makes nginx leave nobody out', async (context) => {
     skipWithout(context, missing);
     for (let count = 0; count < 5; count += 1) {
       const refused = await through('/bin/999999', people[0]);
@@ -80,16 +80,19 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
   test('loses no request, no session and no refresh', async (context) => {
     skipWithout(context, missing);
     let isOver = false;
-    const answers: Record<string, number> = {};
+    const responses: Record<string, number> = {};
     const caller = async (person: Person) => {
       for (let turn = 0; !isOver; turn += 1) {
         const kind = ['GET /threads/current', 'POST /bin', 'GET /session'][turn % 3] ?? '';
         const path = kind.split(' ')[1] ?? '';
         const body = kind.startsWith('POST') ? { bins: ['45717360'] } : undefined;
-        const answer = await through(path, person, body).catch((error: Error) => ({ status: 0, body: error.message }));
-        const fits = path === '/session' ? answer.body.includes(person.userId) : answer.status === 200;
-        const outcome = fits ? `${kind} well` : `${kind} ${answer.status} ${answer.body.slice(0, 200)}`;
-        answers[outcome] = (answers[outcome] ?? 0) + 1;
+        const response = await through(path, person, body).catch((error: Error) => ({
+          status: 0,
+          body: error.message,
+        }));
+        const fits = path === '/session' ? response.body.includes(person.userId) : response.status === 200;
+        const outcome = fits ? `${kind} well` : `${kind} ${response.status} ${response.body.slice(0, 200)}`;
+        responses[outcome] = (responses[outcome] ?? 0) + 1;
         await sleep(5);
       }
     };
@@ -107,8 +110,8 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
     await fleet.tokens.quiet();
 
     const kinds = ['GET /session well', 'GET /threads/current well', 'POST /bin well'];
-    expect(Object.keys(answers).toSorted()).toEqual(kinds);
-    for (const kind of kinds) expect(answers[kind]).toBeGreaterThan(50);
+    expect(Object.keys(responses).toSorted()).toEqual(kinds);
+    for (const kind of kinds) expect(responses[kind]).toBeGreaterThan(50);
     expect(fleet.tokens.issued.length).toBeGreaterThan(2 * people.length);
     expect(fleet.tokens.refusals()).toBe(0);
     for (const { userId } of people) {

@@ -11,7 +11,7 @@ import {
 } from '../../shared/http/description.ts';
 import { isDescribed } from '../../shared/http/operation.ts';
 import { problemSchema } from '../../shared/http/problem-document.ts';
-import { flattened, type Route } from '../../shared/http/route-table.ts';
+import { flatten, type Route } from '../../shared/http/route-table.ts';
 
 export interface ApiDocument {
   openapi: '3.1.0';
@@ -53,7 +53,7 @@ export function apiDocument(routes: readonly Route[], publicHref: string): ApiDo
         ],
         ...(requestBody ? { requestBody } : {}),
         responses: responsesOf(operation),
-        security: credentialsOf([...flattened<object>(guards), operation]),
+        security: credentialsOf([...flatten<object>(guards), operation]),
       },
     };
   }

@@ -14,7 +14,7 @@ import type { Reservation } from './quota.ts';
 import { recordFromResponse } from './response.ts';
 
 /** `paused`: nothing was sent, because too many calls in a row had failed. */
-export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'answer' | 'key_refused' | 'paused';
+export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'response' | 'key_refused' | 'paused';
 
 /**
  * `asOf`: date of the facts, or of the response if the service does not say it (YYYY-MM-DD). `retryAfterSeconds` and
@@ -171,7 +171,7 @@ async function readResponse(response: Response, bin: Bin, now: number): Promise<
 
 function readRecord(text: string, bin: Bin, headers: Headers, now: number): RemoteResult {
   const record = recordFromResponse(parseJson(text));
-  if (!record) return { outcome: 'unavailable', reason: 'answer' };
+  if (!record) return { outcome: 'unavailable', reason: 'response' };
   // The source "rules" adds nothing: Gatehouse has the rules of the networks itself.
   if (isEmptyRecord(record) || headers.get('gatehouse-source') === 'rules') return { outcome: 'not_found' };
   // Most services do not say how many digits matched: then all digits of the request count.
@@ -191,7 +191,7 @@ function dateOf(header: string | null, now: number): string {
 
 function reasonOf(error: OutboundError): UnavailableReason {
   if (error.reason === 'timeout') return 'timeout';
-  return error.reason === 'too_large' || error.reason === 'encoding' ? 'answer' : 'connection';
+  return error.reason === 'too_large' || error.reason === 'encoding' ? 'response' : 'connection';
 }
 
 /** Delay or HTTP date (RFC 9110, section 10.2.3), in seconds, limited to 1 s to 31 days. */

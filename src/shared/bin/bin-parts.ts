@@ -1,4 +1,4 @@
-/** The parts of 8-digit BINs that account ranges cover. Stored as numbers, because each row of a file may divide two BINs. */
+/** The parts of 8-digit BINs that account ranges cover, as numbers: each row of a file may divide two BINs. */
 import { NUMBERS_OF_BIN, type NumberRange } from './account-ranges.ts';
 import { createNumbers } from './facts.ts';
 import { distinct } from './ranges.ts';
@@ -43,7 +43,7 @@ export function createBinParts() {
   };
 }
 
-/** The indexes of the numbers in ascending order. Number and index form one value, so that the fast native sort applies. */
+/** The indexes of the numbers in ascending order. Sorts number and index as one value, for the fast native sort. */
 function sortedIndexes(numbers: Uint32Array): Float64Array {
   const keys = Float64Array.from(numbers, (number, index) => number * 2 ** 22 + index);
   return keys.sort().map((key) => key % 2 ** 22);

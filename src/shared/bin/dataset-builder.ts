@@ -117,7 +117,7 @@ export function createDatasetBuilder(): DatasetBuilder {
     }
   }
 
-  /** The row of the facts that these rows share. They are read one by one, because all rows of a file may divide one BIN. */
+  /** The row of the facts that these rows share. Reads them one by one: all rows of a file may divide one BIN. */
   const sharedRow = (rows: ReadonlySet<number>): number => {
     let shared: EntryFacts | undefined;
     for (const row of rows) {

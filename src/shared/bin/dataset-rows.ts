@@ -23,8 +23,8 @@ interface Shape {
 }
 
 /**
- * Recognises the shape by its column names, in any order and case. Given `fileColumns`, reads those instead. Undefined for
- * an unknown header, or one that lacks one of these columns.
+ * Recognises the shape by its column names, in any order and case. Given `fileColumns`, reads those instead. Undefined
+ * for an unknown header, or one that lacks one of these columns.
  */
 export function shapeOfHeader(header: readonly string[], fileColumns?: FileColumns): RowShape | undefined {
   const columns = new Map(header.map((name, index) => [name.trim().toLowerCase(), index]));

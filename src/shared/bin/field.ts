@@ -1,9 +1,9 @@
-/** Defines a field of the BIN record: how it is read from a service or file, stored in a data set, and shown on pages. */
+/** Defines a field of the BIN record: how it is read from services and files, stored, and shown on pages. */
 import type { z } from 'zod';
 
 export type Fact = string | number | boolean;
 
-/** Where a packed row holds the fact. Stored data sets depend on it: a place never changes, a new field gets a new column. */
+/** Where a stored data set has the fact. A place never changes; a new field gets a new column. */
 export interface Place<Value extends Fact = Fact> {
   /** Index in the row of 32-bit numbers. Fields whose bits do not overlap can share a column. */
   column: number;

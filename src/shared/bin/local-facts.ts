@@ -8,8 +8,8 @@ import type { Bin } from './parse-bin.ts';
 export type DatasetSources = readonly (() => Dataset | undefined)[];
 
 /**
- * Finds the BIN in the data sets, then in the published rules of the card networks. A match without a country counts only
- * if no data set has one with a country.
+ * Finds the BIN in the data sets, then in the published rules of the card networks. A match without a country counts
+ * only if no data set has one with a country.
  */
 export function findLocalFacts(bin: Bin, sources: DatasetSources): LookupFound | undefined {
   let withoutCountry: LookupFound | undefined;

@@ -3,9 +3,9 @@ import type { Dataset } from './dataset.ts';
 import { createDataset } from './dataset-builder.ts';
 
 /**
- * The first digits of the numbers on https://docs.stripe.com/testing and of other providers; those of UnionPay with a type
- * as in https://docs.connect.worldline-solutions.com/testing/testcases/detail/unionpay-international-securepay. An empty
- * type means credit or debit.
+ * The first digits of the numbers on https://docs.stripe.com/testing and of other providers; those of UnionPay with a
+ * type as in https://docs.connect.worldline-solutions.com/testing/testcases/detail/unionpay-international-securepay. An
+ * empty type means credit or debit.
  */
 const CARDS: readonly [prefix: string, scheme: string, type: string, brand: string, country: string][] = [
   ['424242', 'visa', 'credit', 'Visa Credit', 'US'],

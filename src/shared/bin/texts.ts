@@ -13,8 +13,8 @@ export function cleanText(text: string, maxLength: number): string {
 }
 
 /**
- * Removes the scheme and the final slashes. Undefined unless the rest is a plain host name with an optional path and holds
- * no card number (R85).
+ * Removes the scheme and the final slashes. Undefined unless the rest is a plain host name with an optional path and
+ * holds no card number (R85).
  */
 export function bareUrl(text: string): string | undefined {
   if (text.length > 200) return undefined;

@@ -29,7 +29,7 @@ function adviceFor(issue: z.core.$ZodRawIssue): string | undefined {
     case 'invalid_type':
       return `Give ${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected} here.`;
     case 'unrecognized_keys':
-      return `Leave out what is not known here: ${namesOf(issue.keys)}.`;
+      return `Remove unknown names: ${namesOf(issue.keys)}.`;
     case 'invalid_value':
       return `Give one of: ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`;
     case 'too_small':

@@ -1,12 +1,15 @@
 /** The credentials of the Authorization header (RFC 9110 section 11.6.2, RFC 6750 section 2.1). */
 import type { IncomingMessage } from 'node:http';
 
-const MAX_BEARER = 200;
+const MAX_CHARACTERS = 200;
 
-/** @returns `isSent`: whether the header is there. `token`: undefined without exactly one well-formed Bearer token. */
+/** @returns `isSent`: whether the header is present. `token`: undefined unless it is one well-formed Bearer token. */
 export function bearerOf(req: IncomingMessage): { isSent: boolean; token: string | undefined } {
   const headers = req.headersDistinct.authorization ?? [];
   const [header = ''] = headers;
   const token = headers.length === 1 ? /^Bearer +([!-~]+)$/i.exec(header)?.[1] : undefined;
-  return { isSent: headers.length > 0, token: token !== undefined && token.length <= MAX_BEARER ? token : undefined };
+  return {
+    isSent: headers.length > 0,
+    token: token !== undefined && token.length <= MAX_CHARACTERS ? token : undefined,
+  };
 }

@@ -7,21 +7,21 @@ import { isObject } from '../json.ts';
 
 const LIMIT_BYTES = 64 * 1024;
 
-// The body parsers load their character sets with the first body. Load them now: later, no file descriptor may be free (F21).
+// Load the character sets of the body parsers now: with the first body, no file descriptor may be free (F21).
 iconv.encodingExists('utf-8');
 
-/** Refuses chunked bodies (411): with a Content-Length, every server on the way sees the body end at the same byte (R78). */
+/** Refuses chunked bodies (411): with a Content-Length, every proxy on the way agrees where the body ends (R78). */
 export const requireContentLength: RequestHandler = (req, _res, next) => {
-  const chunked = req.headers['transfer-encoding'] !== undefined;
-  if (!chunked) return next();
+  const isChunked = req.headers['transfer-encoding'] !== undefined;
+  if (!isChunked) return next();
   const headers = { Connection: 'close' };
   return next(new AppError('length_required', { detail: 'Send the body with a Content-Length.', headers }));
 };
 
-/** Reads a form or JSON into `req.body`; without a body it is an empty object. */
+/** Reads a form or JSON into `req.body`, which is an empty object if there is no body. */
 export const readBody: RequestHandler[] = bodyReaders({ parameterLimit: 50 });
 
-/** As `readBody`, with room for the long forms of the administration. */
+/** Like `readBody`, for the long forms of the admin pages. */
 export const readLongBody: RequestHandler[] = bodyReaders({ parameterLimit: 300 });
 
 function bodyReaders({ parameterLimit }: { parameterLimit: number }): RequestHandler[] {
@@ -44,7 +44,7 @@ export function formField(body: unknown, name: string): string | undefined {
 /** All values of a field that a form may repeat. */
 export function formFields(body: unknown, name: string): string[] {
   const value = isObject(body) ? body[name] : undefined;
-  return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string');
+  return (Array.isArray(value) ? value : [value]).filter((item) => typeof item === 'string');
 }
 
 /** One query parameter; undefined if it is missing. @throws AppError `invalid_request` if it is repeated */
@@ -54,7 +54,7 @@ export function queryField(req: IncomingMessage, name: string): string | undefin
   throw new AppError('invalid_request', { detail: `Give "${name}" once.` });
 }
 
-/** All values of a query parameter that an address may repeat. */
+/** All values of a query parameter that a URL may repeat. */
 export function queryFields(req: IncomingMessage, name: string): string[] {
   const url = req.url ?? '';
   const start = url.indexOf('?');

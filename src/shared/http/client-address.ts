@@ -1,19 +1,19 @@
-/** The address that a request comes from: the peer's, or the one that a trusted proxy names in `X-Forwarded-For` (R73, R104). */
+/** The client's address: the peer's, or the one that a trusted proxy sends in `X-Forwarded-For` (R73, R104). */
 import type { IncomingMessage } from 'node:http';
 import proxyaddr from 'proxy-addr';
 import { isInNetworks, normalAddress } from '../config/networks.ts';
 
-/** Normalised; `unknown` if a trusted proxy names no address, or if the peer has gone (RFC 7239 section 6.2). */
+/** Normalised; `unknown` if a trusted proxy sends no address, or the peer has disconnected (RFC 7239 section 6.2). */
 export type ClientAddress = (req: IncomingMessage) => string;
 
-/** `untrusted`: a peer that is not listed sends `X-Forwarded-For`. `unreadable`: a trusted proxy names no address in it. */
+/** `untrusted`: an unlisted peer sends `X-Forwarded-For`. `unreadable`: a trusted proxy sends it without an address. */
 export type ForwardedFault = 'untrusted' | 'unreadable';
 
 export const UNKNOWN_ADDRESS = 'unknown';
 
 /**
- * @param trustedProxies addresses and CIDRs, already checked (setting `TRUSTED_PROXIES`)
- * @param onFault called once for each kind of fault, with the address of the peer that sent it
+ * @param trustedProxies valid addresses and CIDRs (setting `TRUSTED_PROXIES`)
+ * @param onFault called once per kind of fault, with the address of the peer
  */
 export function clientAddress(
   trustedProxies: readonly string[],

@@ -1,14 +1,14 @@
-/** Describes a browser by its User-Agent, in known names only. */
+/** Describes a browser by its User-Agent, with names from fixed lists only. */
 import Bowser from 'bowser';
 import { remembered } from '../remembered.ts';
 
-/** The names stand at the beginning, and parsing takes longer the longer the text is. */
+/** The names come first, and the cost of parsing grows with the length. */
 const MAX_CHARACTERS = 512;
 
 const BROWSERS: ReadonlySet<string> = new Set(Object.values(Bowser.BROWSER_MAP));
 const SYSTEMS: ReadonlySet<string> = new Set(Object.values(Bowser.OS_MAP));
 
-/** Parsing is slow, and the same few texts come with every request. */
+/** Parsing is slow, and requests repeat a few texts. */
 const descriptions = remembered<{ description: string | undefined }>(1_000);
 
 /** Such as "Firefox on Windows"; undefined if neither is known. Never holds text of the header itself. */

@@ -1,4 +1,4 @@
-/** Caps the connections of one address that carry no request, so that no client holds all that a listener accepts (R89). */
+/** Caps the idle connections of one address, so that no client occupies all connections of a listener (R89). */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { callerNetwork, isInNetworks, normalAddress } from '../config/networks.ts';
@@ -6,7 +6,7 @@ import { callerNetwork, isInNetworks, normalAddress } from '../config/networks.t
 /** One IPv4 address, or one IPv6 /64. */
 interface Network {
   connections: number;
-  /** Since when (`performance.now`); the one that has been idle longest first. */
+  /** When each became idle (`performance.now`), the longest idle first. */
   idle: Map<Socket, number>;
   timer?: NodeJS.Timeout | undefined;
 }
@@ -17,12 +17,12 @@ interface Connection {
   requests: number;
 }
 
-/** A new connection has its request on the way, and one in steady use is idle between requests: neither is closed. */
+/** Keeps new connections, whose request is on its way, and busy ones, which are idle between requests. */
 const MIN_IDLE_MS = 1_000;
 
 /**
- * Past the cap, the connections that have been idle longest are closed. One that has not sent a whole head yet is idle, too.
- * @param cap `max`: for one network; `trustedProxies` have no cap, since they bring the requests of others
+ * Closes the longest idle connections beyond the cap. A connection without a complete request head counts as idle.
+ * @param cap `max`: per network. `trustedProxies` have no cap, because they forward the requests of many clients
  */
 export function capIdleConnections(server: Server, cap: { max: number; trustedProxies: readonly string[] }): void {
   const networks = new Map<string, Network>();
@@ -30,10 +30,10 @@ export function capIdleConnections(server: Server, cap: { max: number; trustedPr
 
   const closeIdle = (network: Network) => {
     network.timer = undefined;
-    const before = performance.now() - MIN_IDLE_MS;
+    const latest = performance.now() - MIN_IDLE_MS;
     for (const [socket, since] of network.idle) {
       if (network.idle.size <= cap.max) return;
-      if (since > before) return closeLater(network);
+      if (since > latest) return closeLater(network);
       network.idle.delete(socket);
       socket.destroy();
     }

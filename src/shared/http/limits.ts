@@ -1,4 +1,4 @@
-/** Limits what one peer may send to a listener (bytes, headers, parameters, connections, time), and refuses work under overload (R89). */
+/** Limits the bytes, headers, parameters, connections and time of a peer, and refuses requests under overload (R89). */
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { ProblemCode } from '../errors.ts';
@@ -14,14 +14,14 @@ export interface ListenerLimits {
   parameters: number;
   /** Open at a time; further connections are closed at once. */
   connections: number;
-  /** Of those, how many of one address (IPv6: one /64) may be without a request; `TRUSTED_PROXIES` have no such cap. */
+  /** Idle connections of one address (IPv6: one /64); `TRUSTED_PROXIES` have no cap. */
   idlePerAddress: number;
   /** Time until the last header, and until the last byte of the body, has arrived; slower requests get 408. */
   headMilliseconds: number;
   requestMilliseconds: number;
   /** How often these two times are checked. */
   checkMilliseconds: number;
-  /** Between two requests of a connection. Longer than the idle time of common proxies, so that the proxy closes first. */
+  /** Time between two requests of a connection. Longer than that of common proxies, so that the proxy closes first. */
   idleMilliseconds: number;
 }
 
@@ -38,7 +38,7 @@ export const LISTENER_LIMITS: ListenerLimits = {
   idleMilliseconds: 65_000,
 };
 
-/** A server that ends connections over these limits before any handler runs. */
+/** A server that closes connections beyond these limits before any handler runs. */
 export function createLimitedServer(limits: ListenerLimits, listener: RequestListener): Server {
   const options = {
     maxHeaderSize: limits.headBytes,
@@ -47,22 +47,22 @@ export function createLimitedServer(limits: ListenerLimits, listener: RequestLis
     connectionsCheckingInterval: limits.checkMilliseconds,
     keepAliveTimeout: limits.idleMilliseconds,
   };
-  // Node would refuse a request without Host, or with an unknown expectation, without our headers. `enforceRequestLimits` does it.
+  // `enforceRequestLimits` refuses a missing Host and unknown expectations: Node's refusals would lack our headers.
   const server = createServer({ ...options, requireHostHeader: false }, listener);
   server.on('checkExpectation', listener);
-  // Node silently drops headers beyond this count. One more lets `enforceRequestLimits` see the excess.
+  // Node silently drops headers beyond this count. With one more, `enforceRequestLimits` sees the excess.
   server.maxHeadersCount = limits.headers + 1;
   server.maxConnections = limits.connections;
   return server;
 }
 
-/** A median delay of the event loop above this makes responses too late to be useful. */
+/** Above this median delay of the event loop, responses come too late to be useful. */
 const BUSY_MS = 500;
 const WINDOW_MS = 1_000;
 const MIN_SAMPLES = 3;
 const RESOLUTION_MS = 20;
 
-/** The part of Node's delay histogram that is used; percentiles in nanoseconds. */
+/** The used part of Node's delay histogram; percentiles in nanoseconds. */
 interface Delays {
   readonly count: number;
   enable(): boolean;
@@ -77,8 +77,8 @@ export interface EventLoopMonitor {
 }
 
 /**
- * Judges by the median of a window: one long pause, or a stopped process, refuses nothing; a queue that persists does.
- * @param parts `monitor` starts to measure the delay of the event loop
+ * Uses the median of a window: a persistent queue counts as busy, one long pause or a suspended process does not.
+ * @param parts `monitor`: starts to measure the delay of the event loop
  */
 export function createEventLoopMonitor({
   windowMilliseconds = WINDOW_MS,
@@ -89,14 +89,14 @@ export function createEventLoopMonitor({
 } = {}): EventLoopMonitor {
   const delays = monitor({ resolution: RESOLUTION_MS });
   delays.enable();
-  let busy = false;
+  let isBusy = false;
   const windows = setInterval(() => {
     if (delays.count < MIN_SAMPLES) return;
-    busy = delays.percentile(50) / 1e6 - RESOLUTION_MS > BUSY_MS;
+    isBusy = delays.percentile(50) / 1e6 - RESOLUTION_MS > BUSY_MS;
     delays.reset();
   }, windowMilliseconds).unref();
   return {
-    isBusy: () => busy,
+    isBusy: () => isBusy,
     stop() {
       clearInterval(windows);
       delays.disable();
@@ -130,16 +130,16 @@ export function enforceRequestLimits(parts: {
   };
 }
 
-/** By the same pattern as Node's own check (RFC 9110 section 10.1.1). */
+/** Uses the pattern of Node's own check (RFC 9110 section 10.1.1). */
 function hasUnmetExpectation({ headers: { expect } }: IncomingMessage): boolean {
   return expect !== undefined && !/(?:^|\W)100-continue(?:$|\W)/i.test(expect);
 }
 
 function hasMoreParameters(target: string, max: number): boolean {
-  let at = target.indexOf('?');
-  for (let count = 0; at >= 0; count += 1) {
+  let separator = target.indexOf('?');
+  for (let count = 0; separator >= 0; count += 1) {
     if (count >= max) return true;
-    at = target.indexOf('&', at + 1);
+    separator = target.indexOf('&', separator + 1);
   }
   return false;
 }

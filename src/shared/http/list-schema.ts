@@ -1,4 +1,4 @@
-/** The form of every list of the JSON API: `?after=&limit=` and `{"items", "next"}`. */
+/** The schema of every list of the JSON API: `?after=&limit=` and `{"items", "next"}`. */
 import { z } from 'zod';
 
 export const pageQuery = z.strictObject({

@@ -9,13 +9,13 @@ import { capIdleConnections } from './idle-connections.ts';
 import { createLimitedServer, LISTENER_LIMITS } from './limits.ts';
 import { flatDataHeaders, securityHeaders } from './security-headers.ts';
 
-/** A listening server. Until `open`, requests to the main port wait up to 3 s, then get 503; the management port sends 503 at once. */
+/** A listening server. Until `open`, the main port holds requests for up to 3 s; the management port sends 503. */
 export interface BoundServer {
   server: Server;
   open(listener: RequestListener): void;
 }
 
-/** @throws StartRefused with the faults of both ports; then neither stays bound */
+/** @throws StartRefused with the faults of both ports, none of which stays bound */
 export async function bindPorts({
   listen,
   management,
@@ -23,23 +23,23 @@ export async function bindPorts({
   trustedProxies,
 }: Pick<Config, 'listen' | 'management' | 'publicUrl' | 'trustedProxies'>): Promise<[BoundServer, BoundServer]> {
   const refuse = refuseWhileStarting(publicUrl.secure, 'text/plain; charset=utf-8', 'starting\n');
-  const notReady = refuseWhileStarting(publicUrl.secure, readinessType, readinessBody({ reason: 'starting' }));
-  const [main, managing] = await Promise.allSettled([
+  const reportStarting = refuseWhileStarting(publicUrl.secure, readinessType, readinessBody({ reason: 'starting' }));
+  const [mainResult, managementResult] = await Promise.allSettled([
     bindPort(listen, { host: 'HOST', port: 'PORT' }, createStartupQueue(refuse)),
     // A health check must not wait.
     bindPort(
       management,
       { host: 'MANAGEMENT_HOST', port: 'MANAGEMENT_PORT' },
-      { add: notReady, release: () => undefined },
+      { add: reportStarting, release: () => undefined },
     ),
   ]);
-  if (main.status === 'fulfilled' && managing.status === 'fulfilled') {
-    const bound: [BoundServer, BoundServer] = [main.value, managing.value];
+  if (mainResult.status === 'fulfilled' && managementResult.status === 'fulfilled') {
+    const bound: [BoundServer, BoundServer] = [mainResult.value, managementResult.value];
     for (const { server } of bound) capIdleConnections(server, { max: LISTENER_LIMITS.idlePerAddress, trustedProxies });
     return bound;
   }
   const reasons: unknown[] = [];
-  for (const result of [main, managing]) {
+  for (const result of [mainResult, managementResult]) {
     if (result.status === 'fulfilled') await closeServer(result.value.server, AT_ONCE);
     else reasons.push(result.reason);
   }
@@ -48,7 +48,7 @@ export async function bindPorts({
 }
 
 function bindPort(
-  at: { host: string; port: number },
+  address: { host: string; port: number },
   settings: { host: string; port: string },
   queue: StartupQueue,
 ): Promise<BoundServer> {
@@ -59,22 +59,22 @@ function bindPort(
     queue.release(listener);
   };
   return new Promise((resolve, reject) => {
-    const refuse = (error: Error) => reject(new StartRefused([portFault(error, at, settings)], { cause: error }));
-    // The handler stays: an error while accepting later, such as EMFILE, must not end the process.
+    const refuse = (error: Error) => reject(new StartRefused([portFault(error, address, settings)], { cause: error }));
+    // The handler stays: a later error, such as EMFILE while accepting, must not end the process.
     server.on('error', refuse);
-    server.listen(at.port, at.host, () => resolve({ server, open }));
+    server.listen(address.port, address.host, () => resolve({ server, open }));
   });
 }
 
 /**
- * A proxy sends requests as soon as the port is bound, and does not repeat those that change something. They wait while the
- * storage opens; refusing them would lose requests in a rolling replacement (R90).
+ * A proxy sends requests as soon as the port is bound, and does not retry unsafe ones. They wait while the storage
+ * opens, because refusing them would lose requests in a rolling replacement (R90).
  */
 const MAX_OPENING_MS = 3_000;
 
 interface StartupQueue {
   add: RequestListener;
-  /** Hands the waiting requests to the listener. */
+  /** Passes the waiting requests to the listener. */
   release(listener: RequestListener): void;
 }
 
@@ -103,8 +103,8 @@ function createStartupQueue(refuse: RequestListener): StartupQueue {
 }
 
 function refuseWhileStarting(secure: boolean, type: string, body: string): RequestListener {
-  const own = ['Retry-After', '1', 'Content-Type', type, 'Connection', 'close'];
-  const headers = [...flatDataHeaders(securityHeaders(secure)), ...own];
+  const refusalHeaders = ['Retry-After', '1', 'Content-Type', type, 'Connection', 'close'];
+  const headers = [...flatDataHeaders(securityHeaders(secure)), ...refusalHeaders];
   return (_req, res) => {
     res.writeHead(503, headers);
     res.end(body);
@@ -120,27 +120,27 @@ function portFault(
 ): string {
   const code = codeOf(error) ?? '';
   if (HOST_ERRORS.has(code))
-    return `${settings.host}: "${host}" is no address of this machine. Choose another with ${settings.host}, such as 127.0.0.1.`;
-  const where = `${host}:${port}`;
-  const why: Record<string, string> = {
-    EADDRINUSE: `another program listens on ${where} already`,
-    EACCES: `this user may not listen on ${where}`,
+    return `${settings.host}: "${host}" is not an address of this machine. Choose another with ${settings.host}, such as 127.0.0.1.`;
+  const address = `${host}:${port}`;
+  const causes: Record<string, string> = {
+    EADDRINUSE: `another program listens on ${address} already`,
+    EACCES: `this user may not listen on ${address}`,
   };
-  return `${settings.port}: ${why[code] ?? `${where} cannot be listened on`}. Choose another with ${settings.port}.`;
+  return `${settings.port}: ${causes[code] ?? `cannot listen on ${address}`}. Choose another with ${settings.port}.`;
 }
 
 const IDLE_CHECK_MS = 50;
 /**
- * A proxy may send a request over a connection at the moment that it is closed, and must not repeat the request if it changes
- * something. So a connection ends with its next response; only those unused for this long are closed as idle.
+ * A proxy may send a request just as its connection is closed, and must not retry an unsafe one. So a connection ends
+ * with its next response; only those unused for this long are closed as idle.
  */
 const LAST_REQUEST_MS = 1_000;
 
 export const AT_ONCE = { delaySeconds: 0, graceSeconds: 0 };
 
 /**
- * The port stays open for the delay, in which balancers notice that the process is not ready. Requests in flight may then
- * finish within the grace period. Each connection ends with its next response.
+ * The port stays open for the delay, so that load balancers notice that the process is not ready. Requests in flight
+ * may then finish within the grace period. Each connection ends with its next response.
  */
 export async function closeServer(
   server: Server,
@@ -149,20 +149,20 @@ export async function closeServer(
   server.prependListener('request', (_req, res) => res.setHeader('Connection', 'close'));
   if (delaySeconds > 0) await sleep(delaySeconds * 1000);
   if (graceSeconds > 0) await drainAcceptQueue(server);
-  // The port closes first, so that new connections go to another process. `http.Server.close` would also end idle connections.
+  // Close only the port, so that new connections go to another process: `http.Server.close` would also end idle ones.
   const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
   if (graceSeconds > 0) await Promise.race([closed, sleep(LAST_REQUEST_MS, undefined, { ref: false })]);
-  // Timers run before the event loop reads sockets. In a busy process, a connection may look idle although its next request has arrived.
-  const afterReading = async () => {
+  // Timers run before the event loop reads sockets: a connection may look idle although its next request has arrived.
+  const closeIdleAfterReading = async () => {
     for (let turn = 0; turn < 2; turn += 1) await setImmediate();
     server.closeIdleConnections();
   };
-  const idleCheck = setInterval(() => void afterReading(), IDLE_CHECK_MS);
+  const idleCheck = setInterval(() => void closeIdleAfterReading(), IDLE_CHECK_MS);
   const deadline = setTimeout(() => server.closeAllConnections(), graceSeconds * 1000);
   await closed;
   clearInterval(idleCheck);
   clearTimeout(deadline);
-  // Stops the server's timer for slow peers.
+  // Stop the server's timer for slow peers.
   server.close();
 }
 
@@ -170,8 +170,9 @@ const MAX_TURNS = 100;
 const QUIET_MS = 0.5;
 
 /**
- * Closing a port resets the connections that the kernel has established but this process has not accepted. So wait for a
- * short turn of the event loop in which none arrived. The first turn does not count: it polled before the signal was handled.
+ * Closing a port resets connections that the kernel has established and this process has not accepted. So wait for a
+ * short turn of the event loop in which none arrives. The first turn does not count: it polled before the signal was
+ * handled.
  */
 async function drainAcceptQueue(server: Server): Promise<void> {
   let arrivals = 0;

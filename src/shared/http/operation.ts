@@ -1,4 +1,4 @@
-/** Handlers of the JSON API with their description: the schemas that check query and body also document them. */
+/** Handlers of the JSON API with their descriptions: the schemas that check the input also document it. */
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
@@ -16,36 +16,36 @@ export interface Call<Query, Body> {
   body: Body;
 }
 
-const NOTHING = z.strictObject({});
+const EMPTY_SCHEMA = z.strictObject({});
 
 /**
- * Makes a handler that refuses input outside the schemas and responds with what `handle` returns. A `handle` that sends the
- * response itself returns undefined.
+ * Creates a handler that refuses input outside the schemas and responds with the result of `handle`. A `handle` that
+ * sends the response itself returns undefined.
  */
-export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodType = typeof NOTHING>(
+export function operation<Q extends z.ZodType = typeof EMPTY_SCHEMA, B extends z.ZodType = typeof EMPTY_SCHEMA>(
   parts: {
     summary: string;
     query?: Q;
     /** For the documentation only. */
     headers?: z.ZodType;
     body?: B;
-    /** A file that is the body: `handle` reads it from the request. */
+    /** The body is a file, which `handle` reads from the request. */
     file?: Content;
-    /** The body of the response; members that it does not name are left out. Undefined: no body. */
+    /** The body of the response. Members outside the schema are dropped. Undefined: no body. */
     response?: z.ZodType;
     status?: 200 | 201 | 202 | 204;
-    /** The status of the response without a body that `handle` sends itself if it has nothing to return. */
+    /** The status of an empty response that `handle` sends itself. */
     emptyStatus?: 204;
-    /** Of a response that `handle` sends itself in place of JSON. */
+    /** The media type of a response that `handle` sends itself instead of JSON. */
     mediaType?: string;
   },
   handle: (call: Call<z.output<Q>, z.output<B>>) => Promise<unknown>,
 ): DescribedHandler {
   const { response, status = response ? 200 : 204, emptyStatus, mediaType, ...input } = parts;
   const handler: RequestHandler = async (req, res) => {
-    const query = checked(parts.query ?? NOTHING, queryOf(req)) as z.output<Q>;
+    const query = parseInput(parts.query ?? EMPTY_SCHEMA, queryOf(req)) as z.output<Q>;
     if (!parts.body && !parts.file) assertNoMembers(req);
-    const body = (parts.body ? checked(parts.body, bodyOf(req)) : {}) as z.output<B>;
+    const body = (parts.body ? parseInput(parts.body, bodyOf(req)) : {}) as z.output<B>;
     const result = await handle({ req, res, query, body });
     if (res.headersSent) return;
     res.status(status);
@@ -58,28 +58,28 @@ export function operation<Q extends z.ZodType = typeof NOTHING, B extends z.ZodT
 }
 
 /**
- * Makes the check of a described handler that serves data: a parameter or member that it does not name is refused, since it
- * may be a name with a typing error. Pages ignore such parameters: portals and mail programs add their own to links.
+ * Creates the check of a described handler that serves data. It refuses unknown parameters and members, which may be
+ * misspelt. Pages ignore unknown parameters, because portals and mail programs add their own to links.
  */
 export function unknownInput(handler: object): ((req: IncomingMessage) => void) | undefined {
   const operation = isDescribed(handler) ? handler.operation : undefined;
   if (!operation || operation.ignoresUnknown || !servesData(operation)) return undefined;
   const query = schemaOfNames(namesIn(operation.query));
-  const takesBody = [operation.body, operation.form, operation.file].some((one) => one !== undefined);
+  const acceptsBody = [operation.body, operation.form, operation.file].some((schema) => schema !== undefined);
   const body = schemaOfNames([...namesIn(operation.body), ...namesIn(operation.form), '_csrf']);
   const servesPages = Object.entries(operation.responses).some(
     ([status, content]) => status === '303' || 'text/html' in content,
   );
   return (req) => {
-    // Only in Express, which knows what a browser prefers.
+    // Only on Express, which parses the Accept header.
     if (servesPages && 'accepts' in req && wantsPage(req as Request)) return;
-    if (req.url?.includes('?')) checked(query, queryOf(req));
-    if (!takesBody) assertNoMembers(req);
-    else if (!isStrict(operation.body) && 'body' in req && isJson(req)) checked(body, req.body);
+    if (req.url?.includes('?')) parseInput(query, queryOf(req));
+    if (!acceptsBody) assertNoMembers(req);
+    else if (!isStrict(operation.body) && 'body' in req && isJson(req)) parseInput(body, req.body);
   };
 }
 
-/** By a status of success: a redirect alone, or HTML alone, is for browsers. */
+/** True if a successful response is not a redirect and not only HTML. */
 function servesData({ responses }: Operation): boolean {
   return Object.entries(responses).some(([status, content]) => {
     const types = Object.keys(content);
@@ -87,7 +87,7 @@ function servesData({ responses }: Operation): boolean {
   });
 }
 
-/** Its own check refuses unknown members together with all other faults. */
+/** The check of such a schema reports unknown members together with all other faults. */
 const isStrict = (schema: z.ZodType | undefined) =>
   schema instanceof z.ZodObject && schema.def.catchall instanceof z.ZodNever;
 
@@ -103,7 +103,7 @@ export function isDescribed<H extends object>(handler: H): handler is H & { read
 }
 
 /** @throws AppError `invalid_request` with every fault */
-export function checked<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
+export function parseInput<T extends z.ZodType>(schema: T, input: unknown): z.output<T> {
   const parsed = schema.safeParse(input, ADVICE);
   if (parsed.success) return parsed.data;
   throw new AppError('invalid_request', {
@@ -118,26 +118,26 @@ function queryOf({ url = '' }: IncomingMessage): Record<string, string> {
   const parameters = [...new URLSearchParams(start < 0 ? '' : url.slice(start))];
   const query = Object.fromEntries(parameters);
   if (Object.keys(query).length === parameters.length) return query;
-  throw new AppError('invalid_request', { detail: 'Give each parameter of the address once.' });
+  throw new AppError('invalid_request', { detail: 'Give each parameter of the URL once.' });
 }
 
 /**
- * For a call without a body: `{}` and forms with the CSRF token alone are none.
- * @throws AppError `invalid_request` for any other body, which a caller expects to count
+ * For a call without a body. `{}` and forms with only the CSRF token count as no body.
+ * @throws AppError `invalid_request` for any other body, because the caller expects it to have an effect
  */
 function assertNoMembers(req: IncomingMessage & { body?: unknown }): void {
-  // Content of a GET has no meaning (RFC 9110 section 9.3.1); a proxy may leave that of the request which it asks about.
+  // Content of a GET has no meaning (RFC 9110 section 9.3.1). A proxy's subrequest may have the original's content.
   if (req.method === 'GET' || req.method === 'HEAD' || Number(req.headers['content-length'] ?? 0) === 0) return;
   const isForm = /^application\/x-www-form-urlencoded\b/i.test(req.headers['content-type'] ?? '');
-  if (req.body !== undefined && (isForm || isJson(req))) checked(NO_MEMBERS, req.body);
-  else throw new AppError('invalid_request', { detail: 'Leave the body out: this call takes none.' });
+  if (req.body !== undefined && (isForm || isJson(req))) parseInput(NO_MEMBERS, req.body);
+  else throw new AppError('invalid_request', { detail: 'Leave the body out: this call accepts none.' });
 }
 
 const NO_MEMBERS = z.strictObject({ _csrf: z.unknown().optional() });
 
 const isJson = ({ headers }: IncomingMessage) => /^application\/json\b/i.test(headers['content-type'] ?? '');
 
-/** Refuses forms: their fields are all strings, so the schemas would report faults that have nothing to do with the cause. */
+/** Refuses forms: their fields are all strings, so the schemas would report misleading faults. */
 function bodyOf(req: Request): unknown {
   if (req.is('application/json')) return req.body;
   throw new AppError('invalid_request', { detail: 'Send the body as JSON, with "Content-Type: application/json".' });

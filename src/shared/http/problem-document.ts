@@ -7,7 +7,7 @@ import { securityHeaders } from './security-headers.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 
-/** R68 requires the last three directives on refusals such as 413, too; DATA_POLICY has `sandbox` in place of two of them. */
+/** Also on refusals, R68 requires the last three directives, two of which DATA_POLICY lacks because of `sandbox`. */
 const REFUSAL_POLICY = "default-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
 export const problemSchema = z.object({
@@ -15,18 +15,18 @@ export const problemSchema = z.object({
   title: z.string(),
   status: z.int(),
   detail: z.string().optional(),
-  instance: z.string().optional().describe('names the request as `X-Request-Id` does, where that is a UUID'),
+  instance: z.string().optional().describe('identifies the request: the `X-Request-Id` as a URN, if it is a UUID'),
   code: z.enum(Object.keys(PROBLEMS) as ProblemCode[]),
   connectUrl: z
     .string()
     .optional()
     .describe(
-      'where the user can end the problem: by connecting or reconnecting, also while the connection is unverified (503), or by signing in',
+      'where the user can resolve the problem: by connecting, reconnecting (also for an unverified connection, 503) or signing in',
     ),
   errors: z.array(faultSchema).readonly().optional(),
 });
 
-/** The id of a request as a URN (RFC 9562 section 4). A proxy may send it without dashes, or one that is no UUID. */
+/** The request id as a URN (RFC 9562 section 4). A proxy may send it without dashes; undefined if it is not a UUID. */
 export function instanceOf(id: string): string | undefined {
   const [, ...groups] = UUID.exec(id) ?? [];
   return groups.length > 0 ? `urn:uuid:${groups.join('-')}` : undefined;
@@ -61,14 +61,14 @@ const SECURITY_HEADERS = {
 
 /**
  * Called for a request that is refused before it reaches the app.
- * @param refusal `id`: as in the response. `method`: undefined where it could not be read
+ * @param refusal `id`: as in the response. `method`: undefined if it could not be read
  */
 export type OnRefused = (
   code: ProblemCode,
   refusal: { id: string; status: number; method?: string | undefined },
 ) => void;
 
-/** A refusal that closes the connection, because the rest of the stream may not be parseable. */
+/** A refusal that closes the connection, because the rest of the stream may be unparseable. */
 export function bareProblem(
   publicHref: string,
   code: ProblemCode,

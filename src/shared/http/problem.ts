@@ -1,4 +1,4 @@
-/** Turns errors into problem documents and log lines. */
+/** Converts errors into problem documents and log lines. */
 import type { Request, RequestHandler, Response } from 'express';
 import { AppError } from '../errors.ts';
 import type { Events } from '../observability/events.ts';
@@ -21,13 +21,13 @@ export function sendDocument(publicHref: string, req: Request, res: Response, er
   res.type(PROBLEM_TYPE).send(problemDocument(publicHref, { code, status, id, detail, connectUrl, errors }));
 }
 
-/** Logs a failure. Also for routes that show one as part of a page: the page shows the reference of this log line. */
+/** Logs a failure. Routes that show a failure within a page call it too: the page shows the reference of this line. */
 export function report(events: Events, req: Request, error: AppError): void {
   const { id: requestId, route } = req.context;
   const instance = instanceOf(requestId);
   events.requestFailed({
     requestId,
-    // A search for either finds the line.
+    // So that a search for either finds the line.
     ...(instance !== `urn:uuid:${requestId}` && { instance }),
     route,
     method: req.method,
@@ -52,14 +52,14 @@ export function asAppError(thrown: unknown): AppError {
   const status = thrown instanceof Error && 'status' in thrown ? thrown.status : undefined;
   if (status === 413) return new AppError('too_large', { detail: 'Send less at once.' });
   if (typeof status === 'number' && status >= 400 && status < 500) {
-    return new AppError('invalid_request', { detail: 'The address or the body of the request cannot be read.' });
+    return new AppError('invalid_request', { detail: 'The URL or the body of the request cannot be read.' });
   }
   return new AppError('internal', { cause: thrown });
 }
 
 /**
- * The process (EMFILE) or the system (ENFILE) has no file descriptor left: temporary, and not the request's fault (F21).
- * While a package is loaded, Node reports a package.json that it cannot open as an invalid one.
+ * The process (EMFILE) or the system (ENFILE) has run out of file descriptors: temporary, and not the request's fault
+ * (F21). While loading a package, Node reports a package.json that it cannot open as invalid.
  */
 const OUT_OF_DESCRIPTORS = new Set<unknown>(['EMFILE', 'ENFILE', 'ERR_INVALID_PACKAGE_CONFIG']);
 

@@ -12,16 +12,16 @@ const IGNORED_UPGRADE = /^h2c?$/i;
 export const plainHttp: RequestHandler = (req, _res, next) => {
   const { upgrade } = req.headers;
   if (upgrade !== undefined && !IGNORED_UPGRADE.test(upgrade))
-    return next(refused('Use plain HTTP: no upgrade is offered here.'));
-  if ((req.headersDistinct.host?.length ?? 0) > 1) return next(refused('Send one Host header.'));
+    return next(refusal('Use plain HTTP: upgrades are not supported.'));
+  if ((req.headersDistinct.host?.length ?? 0) > 1) return next(refusal('Send one Host header.'));
   return next();
 };
 
-function refused(detail: string): AppError {
+function refusal(detail: string): AppError {
   return new AppError('invalid_request', { detail, headers: { Connection: 'close' } });
 }
 
-/** Responds where Node emits no request: to parser errors and CONNECT. The connection ends with the response. */
+/** Responds to parser errors and CONNECT, for which Node emits no request. The connection ends with the response. */
 export function refuseUnreadable(server: Server, publicHref: string, onRefused: OnRefused = () => undefined): void {
   const refuse = (socket: Duplex, code: ProblemCode, status: string, method?: string, extraLines: string[] = []) => {
     const problem = bareProblem(publicHref, code, Number(status.slice(0, 3)));
@@ -30,7 +30,7 @@ export function refuseUnreadable(server: Server, publicHref: string, onRefused: 
     socket.end([`HTTP/1.1 ${status}`, ...extraLines, ...lines, '', problem.body].join('\r\n'));
   };
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Duplex) => {
-    // No response is possible to a peer that has gone, or in the middle of another response.
+    // No response is possible to a disconnected peer, or in the middle of another response.
     if (error.code === 'ECONNRESET' || !socket.writable || hasSentHead(socket)) return socket.destroy();
     const [code, status] = PARSER_REFUSALS[error.code ?? ''] ?? (['invalid_request', '400 Bad Request'] as const);
     return refuse(socket, code, status);
@@ -46,7 +46,7 @@ const PARSER_REFUSALS: Readonly<Record<string, readonly [ProblemCode, string]>> 
   ERR_HTTP_REQUEST_TIMEOUT: ['invalid_request', '408 Request Timeout'],
 };
 
-/** The check of Node's own handler for `clientError`. */
+/** The check that Node's own handler for `clientError` makes. */
 function hasSentHead(socket: Duplex): boolean {
   const { _httpMessage: response } = socket as { _httpMessage?: { _headerSent?: boolean } };
   return response?._headerSent === true;

@@ -1,4 +1,4 @@
-/** Hints for the provider in a link or form: which account, by which page, in which languages (OpenID Connect Core section 3.1.2.1). */
+/** Hints for the provider in a link or form: account, prompt and languages (OpenID Connect Core section 3.1.2.1). */
 import { z } from 'zod';
 import { AppError } from '../errors.ts';
 import { holdsCardNumber } from './card-numbers.ts';
@@ -12,35 +12,37 @@ const text = (isValid: (value: string) => boolean, error: string, description: s
 export const hintFields = {
   login_hint: text(
     (value) => !/[\p{Cc}\p{Cf}\p{Cs}]/u.test(value) && !holdsCardNumber(value),
-    'Give as "login_hint", once, an account of at most 255 characters, without control characters and card numbers.',
+    'Give "login_hint" once: an account of at most 255 characters, without control characters and card numbers.',
     'the account at the provider, such as an e-mail address, of at most 255 characters',
   ),
   prompt: z
-    .enum(['select_account', 'login'], 'Give as "prompt", once, either select_account or login.')
+    .enum(['select_account', 'login'], 'Give "prompt" once: select_account or login.')
     .optional()
-    .describe('select_account: the provider lets the user choose an account; login: it asks for the password again'),
+    .describe(
+      'select_account: the provider lets the user choose an account; login: the provider asks for the password again',
+    ),
   ui_locales: text(
     areLocales,
-    `Give as "ui_locales", once, at most ${MAX_LOCALES} language tags (BCP 47) with one space between them.`,
+    `Give "ui_locales" once: at most ${MAX_LOCALES} language tags (BCP 47) with one space between them.`,
     `languages of the provider's pages: at most ${MAX_LOCALES} language tags (BCP 47) with spaces between them`,
   ),
 };
 
 const hintsSchema = z.object(hintFields);
 
-/** Holds no member for a hint that is not given. */
+/** A hint that is not given has no member. */
 export type ProviderHints = { [Name in keyof typeof hintFields]?: NonNullable<z.output<typeof hintsSchema>[Name]> };
 
 /**
- * @param read a query parameter or form field; an empty one counts as left out
+ * @param read a query parameter or form field; an empty one counts as absent
  * @throws AppError `invalid_request`, which does not repeat the value
  */
 export function readHints(read: (name: string) => unknown): ProviderHints {
-  const given = Object.keys(hintFields).flatMap((name) => {
+  const hints = Object.keys(hintFields).flatMap((name) => {
     const value = read(name);
     return value === undefined || value === '' ? [] : [[name, value]];
   });
-  const parsed = hintsSchema.safeParse(Object.fromEntries(given));
+  const parsed = hintsSchema.safeParse(Object.fromEntries(hints));
   if (parsed.success) return parsed.data as ProviderHints;
   throw new AppError('invalid_request', { detail: parsed.error.issues[0]?.message });
 }

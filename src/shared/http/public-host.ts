@@ -1,18 +1,19 @@
-/** Redirects requests for pages under another host name to `PUBLIC_URL`. */
+/** Redirects page requests with another host name to `PUBLIC_URL`. */
 import type { Request, RequestHandler } from 'express';
 import type { PublicUrl } from '../config/rules.ts';
 import { wantsData, wantsPage } from './accept.ts';
 import { holdsCardNumber } from './card-numbers.ts';
 
 /**
- * Without the redirect, a user who types `localhost` for `127.0.0.1` gets cookies that the callback never receives.
+ * Without the redirect, a user who types `localhost` instead of `127.0.0.1` gets cookies that the callback never
+ * receives.
  * @param parts `isTrusted`: whether the peer is a trusted proxy. Then only `X-Forwarded-Host` counts: `Host` may be the
  *   proxy's own name
  */
 export function publicHost(parts: {
   publicUrl: PublicUrl;
   isTrusted: (address: string) => boolean;
-  /** Whether a path (without the base path) serves data unless a page is wanted. Programs may use another host name. */
+  /** Whether a path (without the base path) serves data by default. Programs may use another host name. */
   isData: (path: string) => boolean;
 }): RequestHandler {
   const { publicUrl, isTrusted, isData } = parts;
@@ -21,13 +22,13 @@ export function publicHost(parts: {
   const isPage = (req: Request) =>
     wantsPage(req) || !(wantsData(req) || isData(req.path.slice(publicUrl.basePath.length)));
   return (req, res, next) => {
-    const behindProxy = isTrusted(req.socket.remoteAddress ?? '');
-    const host = behindProxy ? req.get('x-forwarded-host')?.split(',')[0] : req.get('host');
+    const isBehindProxy = isTrusted(req.socket.remoteAddress ?? '');
+    const host = isBehindProxy ? req.get('x-forwarded-host')?.split(',')[0] : req.get('host');
     const isOtherHost = host !== undefined && normalized(host) !== publicUrl.host;
     if (!isOtherHost || (req.method !== 'GET' && req.method !== 'HEAD') || !isPage(req)) return next();
     // A redirect must not repeat a card number (R86).
-    const dropsPath = holdsCardNumber(req.originalUrl);
-    return res.redirect(302, dropsPath ? `${publicUrl.href}/` : publicUrl.origin + pathOf(req.originalUrl));
+    const mustDropPath = holdsCardNumber(req.originalUrl);
+    return res.redirect(302, mustDropPath ? `${publicUrl.href}/` : publicUrl.origin + pathOf(req.originalUrl));
   };
 }
 

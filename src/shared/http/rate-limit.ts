@@ -1,4 +1,4 @@
-/** Limits how many requests one caller may send in a minute, counted across processes without a write for each request. */
+/** Limits the requests of a caller per minute, counted across processes without a write for each request. */
 import type { Config } from '../config/config.ts';
 import { callerNetwork } from '../config/networks.ts';
 import { AppError } from '../errors.ts';
@@ -7,8 +7,8 @@ import { keys } from '../storage/keys.ts';
 import type { Store } from '../storage/store.ts';
 
 /**
- * What is counted: requests of an address, a session, a relay token, or an account of the BIN lookup service; and by
- * address, started sign-ins and wrong tokens.
+ * `address`, `session`, `relay-token`, `plan` (an account of the BIN lookup service): requests. `sign-in`, `guess`:
+ * started sign-ins and wrong tokens, by address.
  */
 export type LimitKind = 'address' | 'session' | 'relay-token' | 'plan' | 'sign-in' | 'guess';
 
@@ -17,20 +17,20 @@ interface Entry {
   caller: string;
   minute: number;
   limit: number;
-  /** Requests to this process. */
-  own: number;
-  /** How many of those this process has added to the store. */
-  stored: number;
-  /** The store's count, of all processes, when this one last added to it. */
-  total: number;
+  /** Requests that this process has counted. */
+  local: number;
+  /** The part of them that this process has added to the store. */
+  flushed: number;
+  /** The store's count of all processes, when this one last added to it. */
+  combined: number;
 }
 
 const MINUTE_MS = 60_000;
 /** A client that spreads requests over several processes can exceed the limit for this long. */
 const FLUSH_MS = 300;
 /**
- * A caller below this part of its limit costs no write. A client has an address without signing in, so an address causes
- * writes only from half of its limit on (R54).
+ * The part of its limit from which a caller causes writes. For addresses, which anonymous clients have, it is half of
+ * the limit (R54).
  */
 const STORED_FROM: Readonly<Record<LimitKind, number>> = {
   address: 0.5,
@@ -45,14 +45,14 @@ const MAX_CALLERS = 50_000;
 const LIFETIME_SECONDS = 120;
 
 const TOO_MANY_REQUESTS =
-  'These are more requests than one caller may send in a minute. Wait as long as Retry-After says.';
+  'You have sent more requests than a caller may send in a minute. Retry after the time in Retry-After.';
 const TOO_MANY_SIGN_INS =
   'Too many sign-ins were started from your network address within a minute. Wait a minute, then try again.';
 
-/** By address: enough for a misconfigured service to be noticed, too few to search for relay or admin tokens. */
+/** Per address: enough for a misconfigured service, too few to guess relay or admin tokens. */
 const TOKEN_GUESSES_PER_MINUTE = 100;
 
-/** The limits of the settings, and the fixed one of wrong tokens. */
+/** The limits of the settings, and the fixed limit of wrong tokens. */
 export function limitsOf({ relayToken, signIns, ...rest }: Config['rateLimits']): Readonly<Record<LimitKind, number>> {
   return { ...rest, 'relay-token': relayToken, plan: 0, 'sign-in': signIns, guess: TOKEN_GUESSES_PER_MINUTE };
 }
@@ -60,14 +60,14 @@ export function limitsOf({ relayToken, signIns, ...rest }: Config['rateLimits'])
 export interface RateLimits {
   /**
    * Counts a request of the caller.
-   * @param limit of this caller, if callers of this kind have different ones
+   * @param limit this caller's, if callers of this kind have different limits
    * @returns the caller's requests in this minute
    * @throws AppError `rate_limited` beyond the limit
    */
   take(kind: LimitKind, caller: string, limit?: number): number;
-  /** As `take`, without counting. @throws AppError `rate_limited` if the limit is reached */
+  /** Like `take`, without counting. @throws AppError `rate_limited` if the limit is reached */
   check(kind: LimitKind, caller: string): void;
-  /** `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers) after `count` requests; empty without a limit. */
+  /** The headers of draft-ietf-httpapi-ratelimit-headers after `count` requests; empty without a limit. */
   headers(kind: LimitKind, count: number): Record<string, string>;
   /** Writes pending counts of this minute to the store now. */
   flush(): Promise<void>;
@@ -82,10 +82,10 @@ export function createRateLimits(parts: {
 }): RateLimits {
   const { store, clock, perMinute } = parts;
   const callers = remembered<Entry>(MAX_CALLERS);
-  /** Callers at their limit, which must not be evicted in their minute (R97). Few: each has sent as many requests as its limit. */
+  /** Callers at their limit, which must not be evicted within the minute (R97). They are few. */
   const limited = new Map<string, Entry>();
-  /** Callers whose last requests are still to be added to the store. */
-  const unsaved = new Set<Entry>();
+  /** Callers whose latest counts have not been added to the store. */
+  const unflushed = new Set<Entry>();
 
   const entryOf = (kind: LimitKind, id: string): Entry => {
     const caller = BY_ADDRESS.has(kind) ? callerNetwork(id) : id;
@@ -93,7 +93,7 @@ export function createRateLimits(parts: {
     const name = `${kind} ${caller}`;
     const current = callers.get(name) ?? limited.get(name);
     if (current?.minute === minute) return current;
-    const entry = { kind, caller, minute, limit: perMinute[kind], own: 0, stored: 0, total: 0 };
+    const entry = { kind, caller, minute, limit: perMinute[kind], local: 0, flushed: 0, combined: 0 };
     callers.set(name, entry);
     return entry;
   };
@@ -107,39 +107,39 @@ export function createRateLimits(parts: {
       ? {}
       : {
           'RateLimit-Policy': `"${kind}";q=${perMinute[kind]};w=60`,
-          RateLimit: `"${kind}";r=${Math.max(0, perMinute[kind] - count)};t=${secondsLeft(clock())}`,
+          RateLimit: `"${kind}";r=${Math.max(0, perMinute[kind] - count)};t=${secondsUntilNextMinute(clock())}`,
         };
 
   const flushEntry = async (entry: Entry): Promise<void> => {
     const { kind, caller } = entry;
-    const pending = entry.own - entry.stored;
-    entry.stored += pending;
-    // A failed write may have been done. Counted again, it would refuse callers who are below their limit.
-    const total = await store
+    const pending = entry.local - entry.flushed;
+    entry.flushed += pending;
+    // A failed write may have taken effect: a retry could count twice, and refuse callers below their limit.
+    const combined = await store
       .increment(keys.limit(kind, caller, entry.minute), pending, { lifetimeSeconds: LIFETIME_SECONDS })
       .catch(() => undefined);
-    if (total !== undefined) entry.total = Math.max(entry.total, total);
+    if (combined !== undefined) entry.combined = Math.max(entry.combined, combined);
     retainIfLimited(entry);
   };
 
   const flush = async (): Promise<void> => {
     const minute = Math.floor(clock() / MINUTE_MS);
     for (const [name, entry] of limited) if (entry.minute !== minute) limited.delete(name);
-    const due = [...unsaved].filter((entry) => entry.minute === minute);
-    unsaved.clear();
+    const due = [...unflushed].filter((entry) => entry.minute === minute);
+    unflushed.clear();
     await Promise.all(due.map(flushEntry));
   };
 
   const refusal = (kind: LimitKind, count: number) =>
     new AppError('rate_limited', {
       detail: kind === 'sign-in' ? TOO_MANY_SIGN_INS : TOO_MANY_REQUESTS,
-      retryAfterSeconds: secondsLeft(clock()),
+      retryAfterSeconds: secondsUntilNextMinute(clock()),
       headers: headersOf(kind, count),
     });
 
   const timer = setInterval(() => void flush(), FLUSH_MS).unref();
 
-  /** The caller's entry for this minute; undefined without a limit. @throws AppError `rate_limited` if the limit is reached */
+  /** The entry for this minute; undefined without a limit. @throws AppError `rate_limited` if the limit is reached */
   const entryBelowLimit = (kind: LimitKind, caller: string, limit = perMinute[kind]): Entry | undefined => {
     if (limit === 0) return undefined;
     const entry = entryOf(kind, caller);
@@ -152,8 +152,8 @@ export function createRateLimits(parts: {
     take(kind, caller, limit) {
       const entry = entryBelowLimit(kind, caller, limit);
       if (!entry) return 0;
-      entry.own += 1;
-      if (entry.own >= entry.limit * STORED_FROM[kind]) unsaved.add(entry);
+      entry.local += 1;
+      if (entry.local >= entry.limit * STORED_FROM[kind]) unflushed.add(entry);
       retainIfLimited(entry);
       return countOf(entry);
     },
@@ -166,10 +166,10 @@ export function createRateLimits(parts: {
   };
 }
 
-function countOf({ own, stored, total }: Entry): number {
-  return Math.max(own, total + own - stored);
+function countOf({ local, flushed, combined }: Entry): number {
+  return Math.max(local, combined + local - flushed);
 }
 
-function secondsLeft(now: number): number {
+function secondsUntilNextMinute(now: number): number {
   return Math.max(1, Math.ceil((MINUTE_MS - (now % MINUTE_MS)) / 1000));
 }

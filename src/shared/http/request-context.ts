@@ -1,6 +1,6 @@
 /**
- * The context of a request: its id, its reference for users, its address and its route. Two files
- * elsewhere add a property: shared/sessions/session.ts adds `session`, and gatehouse/relay/routes.ts adds `relayCaller`.
+ * The context of a request: its id, its reference for users, its address and its route. shared/sessions/session.ts adds
+ * `session`, gatehouse/relay/routes.ts adds `relayCaller`, and upload.ts adds `upload`.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
@@ -13,16 +13,16 @@ import { flatDataHeaders } from './security-headers.ts';
 export interface RequestContext {
   /** `X-Request-Id` of the response. */
   id: string;
-  /** The id's last 8 characters: on error pages, in logs, in sign-in records. */
+  /** The last 8 characters of the id, shown on error pages and in sign-in records. */
   reference: string;
-  /** Pattern of the route, never the path, which may hold what a user typed. */
+  /** Pattern of the route, never the path, which may hold user input. */
   route: string;
   address: string;
-  /** On the fast path: the headers that every response carries, still to be sent with the head; names and values alternate. */
+  /** On the fast path: the headers of every response, to be sent with the head; names and values alternate. */
   unsentHeaders?: readonly string[] | undefined;
-  /** On the fast path: headers for this response alone, in the same form. */
+  /** On the fast path: additional headers of this response, in the same form. */
   addedHeaders?: string[] | undefined;
-  /** The admin token of a call to the admin API; set by the guard that checked it. */
+  /** The admin token of a call to the admin API; set by its guard. */
   adminToken?: { id: string; name: string } | undefined;
 }
 
@@ -37,31 +37,32 @@ const ID_FORM = /^[A-Za-z0-9-]{8,64}$/;
 /** A request that has ended. */
 export interface EndedRequest {
   method: string;
-  /** Pattern of the route; `none` where none matched. */
+  /** Pattern of the route; `none` if none matched. */
   route: string;
   status: number;
   seconds: number;
-  /** The response is incomplete: the caller has disconnected, or the platform broke off. */
+  /** The response is incomplete: the caller disconnected, or the platform's response broke off. */
   incomplete?: true;
 }
 
-const isCut = (res: ServerResponse): { incomplete?: true } => (res.writableFinished ? {} : { incomplete: true });
+const incompleteness = (res: ServerResponse): { incomplete?: true } =>
+  res.writableFinished ? {} : { incomplete: true };
 
 export interface BeginRequest {
-  /** Gives the request its context, and the response its id and the headers of every response. */
+  /** Creates the context of the request, and sets its id and the common headers on the response. */
   inExpress(req: IncomingMessage, res: ServerResponse): void;
-  /** The same on the fast path, where `sendHead` sends those headers. */
+  /** Creates the context on the fast path, where `sendHead` sends the common headers. */
   onFastPath(req: IncomingMessage, res: ServerResponse, route: string): void;
-  /** Sets the headers that have not been sent, for a request that leaves the fast path. */
+  /** Sets the unsent headers of a request that leaves the fast path. */
   fallBackToExpress(req: IncomingMessage, res: ServerResponse): void;
 }
 
-/** @param parts `isTrusted`: whether this peer's `X-Request-Id` counts; `headers`: those of every response */
+/** @param parts `isTrusted`: whether to use this peer's `X-Request-Id`; `headers`: those of every response */
 export function requestContext(parts: {
   metrics: Metrics;
   /** Called with the id of each request. */
   onBegin?: ((id: string) => void) | undefined;
-  /** Called once the response has ended or its caller has disconnected, in the async context of the request. */
+  /** Called in the request's async context, once the response has ended or the caller has disconnected. */
   onEnd?: ((ended: EndedRequest) => void) | undefined;
   isTrusted: (address: string) => boolean;
   addressOf: ClientAddress;
@@ -87,7 +88,13 @@ export function requestContext(parts: {
       const seconds = (performance.now() - startedAt) / 1000;
       const status = `${Math.floor(res.statusCode / 100)}xx`;
       metrics.requests.observe({ route: context.route, method: req.method ?? '', status }, seconds);
-      onEnd?.({ method: req.method ?? '', route: context.route, status: res.statusCode, seconds, ...isCut(res) });
+      onEnd?.({
+        method: req.method ?? '',
+        route: context.route,
+        status: res.statusCode,
+        seconds,
+        ...incompleteness(res),
+      });
     };
     // Node emits `close` in the context of the connection.
     res.on('close', onEnd ? AsyncLocalStorage.bind(end) : end);
@@ -114,8 +121,8 @@ export function requestContext(parts: {
       context.addedHeaders = undefined;
       if (res.headersSent) return;
       setHeaders(res, context.id);
-      for (let at = 0; at < addedHeaders.length; at += 2)
-        res.setHeader(addedHeaders[at] ?? '', addedHeaders[at + 1] ?? '');
+      for (let index = 0; index < addedHeaders.length; index += 2)
+        res.setHeader(addedHeaders[index] ?? '', addedHeaders[index + 1] ?? '');
     },
   };
 }

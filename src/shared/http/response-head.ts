@@ -1,8 +1,8 @@
-/** Sends responses that are data, both through Express and on the fast path. */
+/** Sends data responses, on Express and on the fast path. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { DATA_POLICY } from './security-headers.ts';
 
-/** Sets a policy under which browsers run nothing in the response. */
+/** Also sets a content security policy under which browsers run nothing in the response. */
 export function sendHead(
   req: IncomingMessage,
   res: ServerResponse,
@@ -23,8 +23,8 @@ export function sendHead(
 }
 
 /**
- * Adds headers that the response carries even if it becomes an error. On the fast path they are collected until `sendHead`,
- * because one list passed to `writeHead` is faster than single calls of `setHeader`.
+ * Adds headers that stay even if the response becomes an error. On the fast path they are collected until `sendHead`,
+ * because one list for `writeHead` is faster than calls of `setHeader`.
  */
 export function addHeaders(
   { context }: IncomingMessage,

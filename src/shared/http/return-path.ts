@@ -1,4 +1,4 @@
-/** Decides where a browser may return to after sign-in or connecting: a local path or a registered URL (R70). Pure. */
+/** Decides where a browser may return after signing in or connecting: a local path or a registered URL (R70). Pure. */
 import { holdsCardNumber } from './card-numbers.ts';
 
 export interface LocalSite {
@@ -9,10 +9,11 @@ export interface LocalSite {
 const MAX_PATH_CHARACTERS = 512;
 
 /**
- * Checks a path as browsers read it: they drop tabs and line breaks, and take a backslash for a slash (WHATWG URL Standard).
+ * Checks a path as browsers parse it: they drop tabs and line breaks, and treat a backslash as a slash (WHATWG URL
+ * Standard).
  * @param requested the parameter of the request
- * @param site `origin`: our own
- * @returns the local path, or undefined for anything that a browser could take for another host
+ * @param site `origin`: that of `PUBLIC_URL`
+ * @returns the local path, or undefined for a text that a browser could resolve to another host
  */
 export function localPath(requested: unknown, { origin }: LocalSite): string | undefined {
   if (typeof requested !== 'string' || requested.length > MAX_PATH_CHARACTERS) return undefined;
@@ -25,7 +26,7 @@ export function localPath(requested: unknown, { origin }: LocalSite): string | u
   const path = url.pathname + url.search + url.hash;
   // Percent-encoding may have made it longer.
   if (path.length > MAX_PATH_CHARACTERS) return undefined;
-  // `/.//host` and the like: harmless with this origin, but `//host` if another program resolves the path again.
+  // `/.//host` is harmless with this origin, but becomes `//host` if another program resolves the path again.
   return /^\/(?!\/)/.test(path) && !/^\/(?:%2f|%5c)/i.test(path) ? path : undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The form of the route table (method, path, guard, handler, budget, relayed), and what is derived from it. */
+/** The type of the route table (method, path, guards, handler, options), and the router built from it. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import express, { type RequestHandler } from 'express';
 import { unknownInput } from './operation.ts';
@@ -6,27 +6,29 @@ import { methodNotAllowed } from './problem.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** One guard, or a list of guards and of such lists. They run in this order, before the handler. */
+/** One guard, or a nested list of guards. They run in order, before the handler. */
 export type Guards = RequestHandler | readonly Guards[];
 type Nested<T> = readonly (T | Nested<T>)[];
 
 /** A guard that works with and without Express. @throws AppError to refuse the request */
 export type RelayedGuard = (req: IncomingMessage, res: ServerResponse) => Promise<unknown>;
 
-/** A handler that works with and without Express. @param parameter the path's last segment if the route has a parameter, else '' */
+/** A handler that works with and without Express. @param parameter that of the path, '' if the route has none */
 export interface RelayedHandler {
   (req: IncomingMessage, res: ServerResponse, parameter: string): Promise<void>;
   /**
-   * Starts a read of the store before the guard, in parallel with the guard's own.
+   * Starts a read of the store before the guard, in parallel with the guard's read.
    * @returns the handler to call once the guard has authorized the request
    */
   prefetch?(req: IncomingMessage): RelayedHandler;
 }
 
 export interface RouteOptions {
-  /** The response may be another server's, so our own refusals carry `Proxy-Status` (RFC 9209). */
+  /** The response may be another server's, so those of Gatehouse itself have `Proxy-Status` (RFC 9209). */
   relayed?: true;
-  /** Counts the request for the session once the guard has authorized it, in addition to the count for the address. */
+  /**
+   * Counts the request for the session, too, once the guard has authorized it. All requests count for their address.
+   */
   budget?: 'session';
 }
 
@@ -38,7 +40,7 @@ export type Route = ExpressRoute | RelayedRoute;
 /** Counts a request of this caller. @throws AppError `rate_limited` */
 export type TakeBudget = (budget: 'session', req: IncomingMessage) => void;
 
-/** Refuses HEAD, which would do what only the GET may do: use up the state of a callback, or store a pending request. */
+/** Refuses HEAD, which must not have the effects of the GET: use up a callback's state, or store a pending request. */
 export const getOnly: RequestHandler = (req, res, next) =>
   req.method === 'HEAD' ? methodNotAllowed(['GET'])(req, res, next) : next();
 
@@ -50,10 +52,10 @@ export function relayedPaths(routes: readonly Route[]): ReadonlySet<string> {
   return new Set(routes.flatMap(([, path, , , options]) => (options?.relayed ? [path] : [])));
 }
 
-/** Tells whether a path serves data, not a page, to a GET: none of the guards of its route is one of `pageGuards`. */
+/** Returns a test for paths that serve data to a GET: none of the route's guards is one of `pageGuards`. */
 export function isDataPath(routes: readonly Route[], pageGuards: readonly RequestHandler[]): (path: string) => boolean {
   const patterns = routes
-    .filter((route) => route[0] === 'GET' && !flattened(route[2]).some((guard) => pageGuards.includes(guard)))
+    .filter((route) => route[0] === 'GET' && !flatten(route[2]).some((guard) => pageGuards.includes(guard)))
     .map(([, path]) => path.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+'));
   const dataPath = new RegExp(`^(?:${patterns.join('|')})$`);
   return (path) => dataPath.test(path);
@@ -71,7 +73,7 @@ export function relayedHandler([, , guard, handler, { budget }]: RelayedRoute, t
   };
 }
 
-/** Mounts the routes; any other method on one of their paths gets 405 with what is allowed. */
+/** Mounts the routes. Other methods on their paths get 405 with the allowed methods. */
 export function routeTable(routes: readonly Route[], take: TakeBudget = () => undefined): RequestHandler {
   const router = express.Router({ caseSensitive: true });
   const setRoute =
@@ -81,13 +83,13 @@ export function routeTable(routes: readonly Route[], take: TakeBudget = () => un
       next();
     };
   for (const path of new Set(routes.map((route) => route[1]))) {
-    const mounted = router.route(path);
+    const expressRoute = router.route(path);
     const routesOfPath = routes.filter((route) => route[1] === path);
-    for (const route of routesOfPath) mounted[EXPRESS_METHODS[route[0]]](setRoute(path), ...stepsOf(route, take));
+    for (const route of routesOfPath) expressRoute[EXPRESS_METHODS[route[0]]](setRoute(path), ...stepsOf(route, take));
     const allowed = routesOfPath.flatMap((route) =>
       route[0] === 'GET' && !stepsOf(route, take).includes(getOnly) ? ['GET', 'HEAD'] : [route[0]],
     );
-    mounted.all(setRoute(path), methodNotAllowed(allowed));
+    expressRoute.all(setRoute(path), methodNotAllowed(allowed));
   }
   return router;
 }
@@ -109,12 +111,12 @@ function stepsOf(route: Route, take: TakeBudget): RequestHandler[] {
     refuseUnknown?.(req);
     next();
   };
-  // The budget needs the caller, which the first guard finds; it is counted before the body is read.
-  const [first, ...others] = flattened(guards);
+  // The first guard identifies the caller, which the budget needs. Count before the body is read.
+  const [first, ...others] = flatten(guards);
   return [...(first ? [first] : []), ...(budget ? [count] : []), ...others, ...(refuseUnknown ? [check] : []), handler];
 }
 
-/** All guards, in the order in which they run. */
-export function flattened<T>(guards: T | Nested<T>): T[] {
-  return Array.isArray(guards) ? guards.flatMap((one) => flattened<T>(one)) : [guards as T];
+/** All guards, in running order. */
+export function flatten<T>(guards: T | Nested<T>): T[] {
+  return Array.isArray(guards) ? guards.flatMap((guard) => flatten<T>(guard)) : [guards as T];
 }

@@ -1,8 +1,8 @@
-/** The headers that every response carries (R68, R69). */
+/** The security headers of every response (R68, R69). */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import helmet from 'helmet';
 
-/** Without `form-action`: Chromium applies it to every redirect after a form, and would block those to the provider. */
+/** Without `form-action`: Chromium also applies it to redirects after a form, and would block those to the provider. */
 const PAGE_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -15,11 +15,11 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** For responses that are data: nothing in them runs or loads. */
+/** For data responses: nothing in them runs or loads. */
 export const DATA_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox";
 
 /**
- * The referrer policy is `same-origin`, because under `no-referrer` browsers send `Origin: null` with our own forms.
+ * The referrer policy is `same-origin`, because under `no-referrer` browsers send `Origin: null` with forms.
  * @param secure whether `PUBLIC_URL` is https
  */
 export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
@@ -29,7 +29,7 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
   ]);
   const setHeaders = helmet({
     contentSecurityPolicy: false,
-    // Chromium logs a warning when it cannot apply this one, and the other headers cover what it protects.
+    // Chromium logs a warning when it cannot apply this one, and the other headers make it unnecessary.
     originAgentCluster: false,
     // For obsolete browsers only; `frame-ancestors` covers `frameguard`.
     dnsPrefetchControl: false,
@@ -40,7 +40,7 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
     referrerPolicy: { policy: 'same-origin' },
     strictTransportSecurity: secure ? { maxAge: 31_536_000, includeSubDomains: false } : false,
   });
-  // The headers are the same for every response, so helmet runs once, on a stand-in that collects them.
+  // The headers are constant, so helmet runs once, on a stand-in that collects them.
   const response = {
     setHeader: (name: string, value: string) => headers.set(name, value),
     removeHeader: () => undefined,
@@ -49,7 +49,7 @@ export function securityHeaders(secure: boolean): ReadonlyMap<string, string> {
   return headers;
 }
 
-/** The same for a response that is data; names and values alternate, as `writeHead` takes them. */
+/** The headers for data responses; names and values alternate, as `writeHead` accepts them. */
 export function flatDataHeaders(headers: ReadonlyMap<string, string>): readonly string[] {
   return [...new Map(headers).set('Content-Security-Policy', DATA_POLICY)].flat();
 }

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Response } from 'express';
 
-/** @throws whatever `lines` throws, after the connection was closed: the client must not take a part for the whole */
+/** @throws the error of `lines`, once the connection is closed, so that the client notices the incomplete response */
 export async function sendLines(res: Response, lines: AsyncIterable<string>): Promise<void> {
   try {
     await pipeline(Readable.from(lines), res);

@@ -1,10 +1,10 @@
-/** Signals: SIGTERM and SIGINT end the process in order (a second one forces the exit), SIGHUP reads settings again. */
+/** Signals: SIGTERM and SIGINT stop the process in order (a second one forces the exit), SIGHUP reloads settings. */
 
-/** The terminal signals the whole group, and npm passes its own signal on: within this time the two count as one. */
+/** The terminal signals the whole process group, and npm forwards its signal: within this time the two count as one. */
 const SAME_SIGNAL_MS = 1_000;
 
 /**
- * Call it before anything is started: as process 1 of a container, a program without a handler ignores signals.
+ * Call it before starting anything: process 1 of a container ignores signals that have no handler.
  * @param close gets the first signal. The process exits with 0 once it resolves, with 1 if it rejects
  */
 export function stopOnSignals(close: (signal: NodeJS.Signals) => Promise<void>): void {

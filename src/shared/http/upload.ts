@@ -1,4 +1,4 @@
-/** Uploads: a file of a form (multipart/form-data, RFC 7578) as a stream, once the fields before it have been read. */
+/** Uploads: reads the fields of a form (multipart/form-data, RFC 7578), and streams the file after them. */
 import type { IncomingMessage } from 'node:http';
 import { createRequire } from 'node:module';
 import type { Readable } from 'node:stream';
@@ -6,32 +6,32 @@ import type { RequestHandler } from 'express';
 import { AppError } from '../errors.ts';
 
 export interface UploadedFile {
-  /** As the browser sends it. */
+  /** As sent by the browser. */
   name: string;
   bytes: Readable;
 }
 
 declare module './request-context.ts' {
   interface RequestContext {
-    /** The file of a form that `readUpload` has read up to there. */
+    /** The unread file of a form whose fields `readUpload` has read. */
     upload?: UploadedFile | undefined;
   }
 }
 
 const require = createRequire(import.meta.url);
 const MAX_FIELDS = 20;
-const FIELD_BYTES = 4 * 1024;
-const HEADERS_OF_PART = 10;
+const MAX_FIELD_BYTES = 4 * 1024;
+const MAX_HEADERS_PER_PART = 10;
 
 /**
- * Reads the fields of a form up to its file into `req.body`, so that the CSRF token is checked before the file is read. So the
- * file has to come last. A form of another kind is left to the handler.
+ * Reads the fields before the file into `req.body`, so that the CSRF token is checked before the file is read. The file
+ * must come last. Forms of other types are left to the handler.
  */
 export function readUpload(maxBytes: number): RequestHandler {
   return (req, res, next) => {
     req.body ??= {};
     if (!req.is('multipart/form-data')) return next();
-    // Loaded with the first upload.
+    // Loaded when the first upload arrives.
     const { Busboy }: typeof import('@fastify/busboy') = require('@fastify/busboy');
     try {
       assertUploadSize(req, maxBytes);
@@ -39,23 +39,23 @@ export function readUpload(maxBytes: number): RequestHandler {
         headers: { ...req.headers, 'content-type': req.headers['content-type'] ?? '' },
         limits: {
           fields: MAX_FIELDS,
-          fieldSize: FIELD_BYTES,
+          fieldSize: MAX_FIELD_BYTES,
           files: 1,
           parts: MAX_FIELDS + 1,
-          headerPairs: HEADERS_OF_PART,
+          headerPairs: MAX_HEADERS_PER_PART,
         },
       });
-      let settled = false;
+      let isSettled = false;
       const settle = (error?: AppError) => {
-        if (!settled) next(error);
-        settled = true;
+        if (!isSettled) next(error);
+        isSettled = true;
       };
       parser.on('field', (name, value) => {
         if (!Object.hasOwn(req.body, name)) req.body[name] = value;
       });
       parser.on('file', (_field, bytes, name) => {
         req.context.upload = { name, bytes };
-        // An error before the first read must not end the process; the reader gets it as well.
+        // An error before the first read must not end the process; the reader also gets it.
         bytes.on('error', () => undefined);
         req.once('close', () => !req.complete && bytes.destroy(new Error('The upload was aborted.')));
         settle();
@@ -65,7 +65,7 @@ export function readUpload(maxBytes: number): RequestHandler {
         req.context.upload?.bytes.destroy(malformed());
         settle(malformed());
       });
-      // What is left after a refusal is read and dropped: a browser reads the response only when it has sent everything.
+      // After a refusal, drain the rest: a browser reads the response only once it has sent everything.
       res.once('finish', () => req.unpipe(parser).resume());
       req.pipe(parser);
     } catch (error) {
@@ -74,7 +74,7 @@ export function readUpload(maxBytes: number): RequestHandler {
   };
 }
 
-/** By the Content-Length, which every request with a body has. @throws AppError `too_large` */
+/** Checks the Content-Length, which every request with a body has. @throws AppError `too_large` */
 export function assertUploadSize(req: IncomingMessage, maxBytes: number): void {
   if (Number(req.headers['content-length'] ?? 0) <= maxBytes) return;
   const detail = `The file may have at most ${Math.floor(maxBytes / 2 ** 20)} MB.`;

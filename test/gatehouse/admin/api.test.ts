@@ -70,25 +70,25 @@ test('a sign-in has these steps, of which one failed', async () => {
 /** Each with its faults: the pointers that a sentence is about, and the sentence. */
 const REFUSED = `
 POST connected-apps {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/id #/issuer #/clientId: Give a string here. #/name: Enter a name. #/callbackUrls: Give an array here. #: Leave out what is not known here: "events", "url".
+  #/id #/issuer #/clientId: Give a string here. #/name: Enter a name. #/callbackUrls: Give an array here. #: Remove unknown names: "events", "url".
 POST relay-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scopes/0: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Give "all", "none", or a list of user ids. #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #: Leave out what is not known here: "events", "url".
+  #/name: Enter a name. #/scopes/0: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Give "all", "none", or a list of user ids. #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "url".
 POST service-accounts {}
   #/name #/app #/apiToken: Give a string here.
 POST service-accounts {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/app #/apiToken: Give a string here. #: Leave out what is not known here: "events", "scopes", "url".
+  #/name: Enter a name. #/app #/apiToken: Give a string here. #: Remove unknown names: "events", "scopes", "url".
 POST webhooks {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/events: Choose at least one event. #: Leave out what is not known here: "name", "scopes".
+  #/events: Choose at least one event. #: Remove unknown names: "name", "scopes".
 POST admin-tokens {}
   #/name: Give a string here. #/scope: Give one of: "read", "write". #/expiresAt: Give a time as in 2027-01-31T00:00:00Z.
 POST admin-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scope: Give one of: "read", "write". #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #: Leave out what is not known here: "events", "scopes", "url".
+  #/name: Enter a name. #/scope: Give one of: "read", "write". #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "scopes", "url".
 POST admin-tokens {"name":"late","scope":"read","expiresAt":"2031-03-05T10:00:00Z"}
   #/expiresAt: Give a time in the future, at most ten years from now.
 POST admin-tokens {"name":"long","scope":"read","expiresAt":"2042-03-05T10:00:00Z"}
   #/expiresAt: Give a time in the future, at most ten years from now.
 POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/relayToken #/address: Give a string here. #/scope: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Leave out what is not known here: "name", "events", "scopes", "url".
+  #/relayToken #/address: Give a string here. #/scope: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown names: "name", "events", "scopes", "url".
 PUT connected-apps/platform {}
   #/name #/issuer #/clientId: Give a string here. #/scopes #/callbackUrls: Give an array here. #/version: Give a number here.
 PUT relay-tokens/{nightly} {}

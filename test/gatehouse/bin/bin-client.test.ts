@@ -94,12 +94,12 @@ describe('the answer', () => {
     ['nothing', ''],
   ])('F20: %s instead of a record is "unavailable"', async (_name, body) => {
     service.answerWith((response) => response.end(body));
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'answer' });
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
   });
 
   test('F20: more than 64 KB are not read', async () => {
     service.answerWith((response) => sendJson(response, { scheme: 'visa', brand: 'x'.repeat(70_000) }));
-    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'answer' });
+    expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
   });
 
   test.each([

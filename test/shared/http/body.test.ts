@@ -1,4 +1,4 @@
-/** What is read of a body, and of an address: a text that is there once, or nothing. */
+/** Reads bodies, and single fields of forms and queries. */
 import type { IncomingMessage } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import express, { type ErrorRequestHandler } from 'express';
@@ -25,20 +25,20 @@ describe('a body', () => {
   });
   afterAll(() => served.close());
   const read = async (headers: Record<string, string>, body?: string, path = '/') => {
-    const answer = await ask(served.url + path, { method: 'POST', headers, ...(body === undefined ? {} : { body }) });
-    return [answer.status, JSON.parse(answer.body)];
+    const response = await ask(served.url + path, { method: 'POST', headers, ...(body === undefined ? {} : { body }) });
+    return [response.status, JSON.parse(response.body)];
   };
 
-  test('is a form or JSON, and empty where it is neither', async () => {
+  test('is a form or JSON, and empty if it is neither', async () => {
     expect(await read(FORM, 'a=1&b=x+y&a=2')).toEqual([200, { a: ['1', '2'], b: 'x y' }]);
     expect(await read(JSON_BODY, '{"a":[1]}')).toEqual([200, { a: [1] }]);
     expect(await read({ 'content-type': 'text/plain' }, 'a=1')).toEqual([200, {}]);
     expect(await read({})).toEqual([200, {}]);
-    // Brackets are a part of the name.
+    // Brackets are part of the name.
     expect(await read(FORM, 'a[b]=c')).toEqual([200, { 'a[b]': 'c' }]);
   });
 
-  test('of JSON is an object or a list', async () => {
+  test('in JSON is an object or a list', async () => {
     expect(await read(JSON_BODY, '[1]')).toEqual([200, [1]]);
     for (const text of ['"text"', '7', 'null', '{']) {
       expect(await read(JSON_BODY, text), text).toMatchObject([400, { type: 'entity.parse.failed' }]);
@@ -46,14 +46,14 @@ describe('a body', () => {
   });
 
   test('has up to 64 KB', async () => {
-    const most = 64 * 1024;
-    expect((await read(FORM, `a=${'x'.repeat(most - 2)}`))[0]).toBe(200);
-    expect(await read(FORM, `a=${'x'.repeat(most - 1)}`)).toMatchObject([413, { type: 'entity.too.large' }]);
-    expect((await read(JSON_BODY, `["${'x'.repeat(most - 4)}"]`))[0]).toBe(200);
-    expect(await read(JSON_BODY, `["${'x'.repeat(most - 3)}"]`)).toMatchObject([413, { type: 'entity.too.large' }]);
+    const max = 64 * 1024;
+    expect((await read(FORM, `a=${'x'.repeat(max - 2)}`))[0]).toBe(200);
+    expect(await read(FORM, `a=${'x'.repeat(max - 1)}`)).toMatchObject([413, { type: 'entity.too.large' }]);
+    expect((await read(JSON_BODY, `["${'x'.repeat(max - 4)}"]`))[0]).toBe(200);
+    expect(await read(JSON_BODY, `["${'x'.repeat(max - 3)}"]`)).toMatchObject([413, { type: 'entity.too.large' }]);
   });
 
-  test('has up to 50 fields, and 300 in the long forms of administrators', async () => {
+  test('has up to 50 fields, and 300 in the long forms of the admin pages', async () => {
     const fields = (count: number) => Array.from({ length: count }, (_, n) => `f${n}=1`).join('&');
     const TOO_MANY = [413, { type: 'parameters.too.many' }];
     expect((await read(FORM, fields(50)))[0]).toBe(200);
@@ -62,7 +62,7 @@ describe('a body', () => {
     expect(await read(FORM, fields(301), '/long')).toMatchObject(TOO_MANY);
   });
 
-  test('is not unpacked: a few bytes could be very many', async () => {
+  test('is refused if it is compressed', async () => {
     for (const [headers, text] of [
       [FORM, 'a=1'],
       [JSON_BODY, '{}'],
@@ -73,7 +73,7 @@ describe('a body', () => {
     }
   });
 
-  test('R78 says beforehand how long it is', async () => {
+  test('R78 needs a Content-Length', async () => {
     const refusal = { detail: 'Send the body with a Content-Length.', headers: { Connection: 'close' } };
     expect(await read({ 'transfer-encoding': 'chunked' })).toMatchObject([411, refusal]);
   });
@@ -92,13 +92,13 @@ describe('a field of a form', () => {
     [undefined, undefined, []],
     [null, undefined, []],
     ['scope', undefined, []],
-  ])('of %j: once %j, or more often %j', (body, once, all) => {
-    expect(formField(body, 'scope')).toBe(once);
+  ])('of %j: single %j, all %j', (body, single, all) => {
+    expect(formField(body, 'scope')).toBe(single);
     expect(formFields(body, 'scope')).toEqual(all);
   });
 });
 
-describe('a parameter of an address', () => {
+describe('a parameter of a URL', () => {
   const read = (url: string | undefined) => queryField({ url } as IncomingMessage, 'app');
 
   test.each([
@@ -116,7 +116,7 @@ describe('a parameter of an address', () => {
     expect(read(url)).toBe(value);
   });
 
-  test('that is there twice is refused by its name', () => {
+  test('that is repeated is refused by name', () => {
     for (const url of ['/?app=one&app=two', '/?app=one&app=one', '/?app&app', '/?app=one&%61pp=two']) {
       expect(() => read(url)).toThrow(
         expect.objectContaining({ code: 'invalid_request', message: expect.stringContaining('"app" once') }),

@@ -19,39 +19,39 @@ afterAll(async () => {
 
 test('R61 every route, every error page, through expiry, refresh and disconnect', async () => {
   const agent = createUserAgent();
-  const seen: string[] = [];
-  const keep = (page: Page) => {
-    seen.push(`${page.url} ${JSON.stringify([...page.headers])} ${page.body}`);
+  const received: string[] = [];
+  const record = (page: Page) => {
+    received.push(`${page.url} ${JSON.stringify([...page.headers])} ${page.body}`);
     return page;
   };
-  let page = keep(await agent.get(`${site.url}/sign-in`));
-  page = keep(await agent.submit(page, { login: 'user@example.test', password: PASSWORD }));
-  page = keep(await agent.submit(page, {}, { button: 'Allow' }));
+  let page = record(await agent.get(`${site.url}/sign-in`));
+  page = record(await agent.submit(page, { login: 'user@example.test', password: PASSWORD }));
+  page = record(await agent.submit(page, {}, { button: 'Allow' }));
   const visitAll = async () => {
     for (const { method, path } of ROUTES) {
       if (path === '/sign-out' || path === '/oauth/callback/:app') continue;
       for (const options of [{}, JSON_ONLY])
-        keep(await agent.request(site.url + path, { ...options, method, follow: false }));
+        record(await agent.request(site.url + path, { ...options, method, follow: false }));
     }
   };
   await visitAll();
   pass(2.1);
   await visitAll();
   for (const kind of ['error', 'garbage', 'unavailable'] as const) {
-    const off = site.sandbox.faults.set({ on: 'platform', kind });
+    const clearFault = site.sandbox.faults.set({ on: 'platform', kind });
     await visitAll();
-    off();
+    clearFault();
   }
   pass(2.1);
   for (const kind of ['error', 'garbage', 'unavailable'] as const) {
-    const off = site.sandbox.faults.set({ on: 'identity-provider', kind });
+    const clearFault = site.sandbox.faults.set({ on: 'identity-provider', kind });
     await visitAll();
-    off();
+    clearFault();
   }
   for (const failed of ['/oauth/callback/platform?error=access_denied&state=x', '/nothing'])
-    keep(await agent.get(site.url + failed));
-  const connection = keep(await agent.get(`${site.url}/connections/platform`));
-  keep(await agent.submit(connection, {}, { button: 'Disconnect' }));
+    record(await agent.get(site.url + failed));
+  const connection = record(await agent.get(`${site.url}/connections/platform`));
+  record(await agent.submit(connection, {}, { button: 'Disconnect' }));
 
   const ports = [site.sandbox.issuer, site.sandbox.platformUrl].map((url) => Number(new URL(url).port));
   const sent = recorder.sentTo(ports);
@@ -66,13 +66,13 @@ test('R61 every route, every error page, through expiry, refresh and disconnect'
     canaries.add(value);
     canaries.add(Buffer.from(value, 'base64').toString().split(':')[1] ?? value);
   }
-  // Two access tokens, two refresh tokens, a verifier and the secret at the least: otherwise nothing was looked for.
+  // At least two access tokens, two refresh tokens, a verifier and the secret, or the test would prove nothing.
   expect(canaries.size).toBeGreaterThanOrEqual(6);
-  expect(seen.length).toBeGreaterThan(100);
-  const all = seen.join('\n');
+  expect(received.length).toBeGreaterThan(100);
+  const responses = received.join('\n');
   const logs = site.logs().join('\n');
   for (const canary of canaries) {
-    expect(all.includes(canary), 'a token or secret reached the browser').toBe(false);
+    expect(responses.includes(canary), 'a token or secret reached the browser').toBe(false);
     expect(logs.includes(canary), 'a token or secret is in the log').toBe(false);
   }
 });

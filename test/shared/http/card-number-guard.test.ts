@@ -1,4 +1,7 @@
-/** R85, R86: which addresses are refused for the digits in them. That none is kept or told anywhere stands in card-numbers.test.ts. */
+/**
+ * R85, R86: the URLs that are refused for their digits. card-numbers.long.test.ts shows that no digits are stored or
+ * sent.
+ */
 import type { Request, Response } from 'express';
 import { describe, expect, test } from 'vitest';
 import { cardNumberGuard, decodedForms } from '../../../src/shared/http/card-numbers.ts';
@@ -10,19 +13,19 @@ const encoded = (times: number) => {
   return text;
 };
 
-/** @returns the code with which the address is refused, or undefined */
-function refusal(address: string, basePath = ''): string | undefined {
+/** @returns the code with which the URL is refused, or undefined */
+function refusal(url: string, basePath = ''): string | undefined {
   const guard = cardNumberGuard({ basePath });
-  const [path = ''] = address.split('?');
+  const [path = ''] = url.split('?');
   let failure: { code?: string; detail?: string } | undefined;
-  guard({ path, originalUrl: address } as Request, {} as Response, (error?: unknown) => {
+  guard({ path, originalUrl: url } as Request, {} as Response, (error?: unknown) => {
     failure = error as typeof failure;
   });
-  if (failure) expect(failure.detail).toBe('The address holds more digits of a card than we may see. Leave them out.');
+  if (failure) expect(failure.detail).toBe('The URL holds more digits of a card than Gatehouse may see. Remove them.');
   return failure?.code;
 }
 
-describe('a card number in an address', () => {
+describe('a card number in a URL', () => {
   test.each([
     ['/connections?x=1', undefined],
     [`/connections?x=${CARD}`, 'invalid_request'],
@@ -33,11 +36,11 @@ describe('a card number in an address', () => {
     [`/binx/${CARD}`, 'invalid_request'],
     [`/x/bin/${CARD}`, 'invalid_request'],
     ['/bin/457173', undefined],
-  ])('%s: %s', (address, code) => {
-    expect(refusal(address)).toBe(code);
+  ])('%s: %s', (url, code) => {
+    expect(refusal(url)).toBe(code);
   });
 
-  test('is read as whoever decodes it up to three times would read it', () => {
+  test('is found behind up to three rounds of percent-encoding', () => {
     expect([1, 2, 3].map((times) => refusal(`/x?a=${encoded(times)}`))).toEqual(Array(3).fill('invalid_request'));
     expect(refusal(`/x?a=${CARD.slice(0, 4)}+${CARD.slice(4)}`)).toBe('invalid_request');
   });
@@ -50,8 +53,8 @@ describe('a card number in an address', () => {
     [`/x/oauth/callback/?code=${CARD}`, 'invalid_request'],
     [`/x/sign-in?x=${CARD}`, 'invalid_request'],
     [`/oauth/callback?code=${CARD}`, 'invalid_request'],
-  ])('who judges parameters by itself gets them, and no card number in its path: %s', (address, code) => {
-    expect(refusal(address)).toBe(code);
+  ])('a route that checks its own parameters gets the query, but no card number in its path: %s', (url, code) => {
+    expect(refusal(url)).toBe(code);
   });
 
   test('below a base path, and nowhere else', () => {
@@ -70,12 +73,12 @@ describe('the decoded forms of a text', () => {
     ['%25252541', ['%25252541', '%252541', '%2541', '%41']],
     ['%41+b', ['%41+b', '%41 b', 'A+b', 'A b']],
     ['a+b+c', ['a+b+c', 'a b c']],
-    // One bad escape hides nothing beside it.
+    // A bad escape hides nothing next to it.
     ['%zz%41', ['%zz%41', '%zzA', '%zzA', '%zzA']],
-    // Characters of several bytes are read as a whole.
+    // Characters of several bytes are decoded as a whole.
     ['%EF%BC%94', ['%EF%BC%94', '４']],
     ['%e2%82%ac5', ['%e2%82%ac5', '€5']],
-  ])('%s', (text, all) => {
-    expect(decodedForms(text)).toEqual(all);
+  ])('%s', (text, forms) => {
+    expect(decodedForms(text)).toEqual(forms);
   });
 });

@@ -1,4 +1,4 @@
-/** R85 and R86: a whole card number, sent to any route in any place, is kept, told and passed on nowhere. */
+/** R85 and R86: a whole card number, in any part of a request to any route, is never stored, returned or sent on. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { Agent } from 'node:http';
 import { join } from 'node:path';
@@ -26,14 +26,14 @@ const SPELLINGS = [
   encodeURIComponent(WIDE),
 ];
 const QUERY_NAMES = 'app return_to scope done state code error error_description iss x'.split(' ');
-/** Every two of these meet: the right host or another, as a page or as data, with or without the session. */
+/** Covers all pairs of: own or other host, page or data, with or without a session. */
 const WAYS = [
   { ...PAGE },
   { ...DATA, cookie: '' },
   { ...DATA, host: 'localhost:1' },
   { ...PAGE, host: 'localhost:1', cookie: '' },
 ];
-/** Nine digits of it in a row, in whatever spelling, are already too many. */
+/** Nine consecutive digits, in any spelling, are too many. */
 const NEEDLES = [
   CARD.slice(0, 9),
   CARD.slice(-9),
@@ -47,7 +47,7 @@ const NEEDLES = [
   '%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91',
 ];
 
-// Some thousand questions: a connection for each would cost more than the answers.
+// Thousands of requests: a connection for each would cost more than the responses.
 const agent = new Agent({ keepAlive: true });
 let recorder: OutboundRecorder;
 let site: TestSite;
@@ -55,7 +55,7 @@ let cookie: string;
 let csrf: string;
 beforeAll(async () => {
   recorder = recordOutbound();
-  // With limits most of these questions would get no further than to those.
+  // Otherwise the limits would refuse most of these requests.
   const unlimited = { RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' };
   site = await startSite({ env: { LOG_LEVEL: 'trace', ...unlimited } });
   const { agent: browser } = await signIn(site);
@@ -75,24 +75,24 @@ function expectNone(text: string, where: string): void {
   }
 }
 
-/** The plain ones always, and of the others one by turns: over all routes every place meets every spelling. */
+/** The plain spellings, and one other in rotation: over all routes, every place gets every spelling. */
 function spellingsAt(turn: number): string[] {
   const [plain = '', grouped = '', ...others] = SPELLINGS;
   return [plain, grouped, others[turn % others.length] ?? ''];
 }
 
-/** At every route each place meets the plain spelling in every way, and another one in one of them, by turns over the routes. */
+/** At every route, each place gets the plain spelling in every way, and another spelling in one way, in rotation. */
 const waysOf = (digits: unknown, turn: number) =>
   digits === CARD ? WAYS : WAYS.filter((_way, at) => at === turn % WAYS.length);
 
-/** One question for each place of a request in which the digits can stand, and the ways to ask it. */
-function* questions(
+/** A request for each place that can hold the digits, and the ways to send it. */
+function* requests(
   { method, path, pattern }: ListedRoute,
   turn: number,
 ): Generator<[string, string, Question, typeof WAYS]> {
-  // Signing out for good, or deleting the account, would leave nothing to ask with.
-  const leaves = pattern.startsWith('/sign-out') || pattern === '/account/delete';
-  const change = method === 'POST' && !leaves ? { 'x-csrf-token': csrf } : {};
+  // Signing out or deleting the account would end the session that the requests need.
+  const endsSession = pattern.startsWith('/sign-out') || pattern === '/account/delete';
+  const change = method === 'POST' && !endsSession ? { 'x-csrf-token': csrf } : {};
   const base = { cookie, ...change };
   const bodies = method === 'POST' ? ['_csrf', 'bin', 'scope', 'return_to', 'app', 'x'] : [];
   for (const [at, digits] of SPELLINGS.entries()) {
@@ -114,8 +114,8 @@ function* questions(
   for (const [at, name] of bodies.entries()) {
     for (const digits of spellingsAt(turn + at)) {
       const value = name === 'return_to' ? `%2Fconnections%3Fx%3D${digits}` : digits;
-      const question = { headers: { ...base, ...FORM }, body: `${name}=${value}` };
-      yield [`form ${name}`, path, question, waysOf(digits, turn + at)];
+      const request = { headers: { ...base, ...FORM }, body: `${name}=${value}` };
+      yield [`form ${name}`, path, request, waysOf(digits, turn + at)];
     }
   }
   if (method === 'POST') {
@@ -128,8 +128,8 @@ function* questions(
         { scope: value },
         { [CARD]: value },
       ]) {
-        const question = { headers: { ...base, ...JSON_BODY }, body: JSON.stringify(body) };
-        yield ['JSON', path, question, waysOf(value, turn + at)];
+        const request = { headers: { ...base, ...JSON_BODY }, body: JSON.stringify(body) };
+        yield ['JSON', path, request, waysOf(value, turn + at)];
       }
     }
     for (const [place, type, body] of [
@@ -172,16 +172,22 @@ describe('R85 R86 every route, every place', () => {
     async ({ turn, ...route }) => {
       let count = 0;
       const failed: string[] = [];
-      for (const [place, path, question, ways] of questions(route, turn)) {
+      for (const [place, path, request, ways] of requests(route, turn)) {
         for (const { accept, ...way } of ways) {
-          const headers = { accept, ...question.headers, ...way };
-          const answer = await ask(`${site.url}/`, { ...question, method: route.method, target: path, headers, agent });
+          const headers = { accept, ...request.headers, ...way };
+          const response = await ask(`${site.url}/`, {
+            ...request,
+            method: route.method,
+            target: path,
+            headers,
+            agent,
+          });
           count += 1;
           expectNone(
-            `${answer.rawHeaders.join('\n')}\n${answer.body}`,
-            `The answer to ${place} of ${route.method} ${path}`,
+            `${response.rawHeaders.join('\n')}\n${response.body}`,
+            `The response to ${place} of ${route.method} ${path}`,
           );
-          if (answer.status >= 500) failed.push(`${answer.status} ${place} ${path}`);
+          if (response.status >= 500) failed.push(`${response.status} ${place} ${path}`);
         }
       }
       expect(failed).toEqual([]);
@@ -190,7 +196,7 @@ describe('R85 R86 every route, every place', () => {
     60_000,
   );
 
-  test('and with somebody who signs in, consents and comes back in between', async () => {
+  test('also during sign-in and consent', async () => {
     for (const path of [
       `/sign-in?return_to=${encodeURIComponent(`/connections?card=${CARD}`)}`,
       `/connections?card=${CARD}`,
@@ -202,16 +208,16 @@ describe('R85 R86 every route, every place', () => {
     const { agent: browser } = await signIn(site);
     const page = await browser.get(`${site.url}/connections/platform`);
     const token = page.forms[0]?.fields.find(([name]) => name === '_csrf')?.[1] ?? '';
-    const back = await browser.request(`${site.url}/connections/platform`, {
+    const result = await browser.request(`${site.url}/connections/platform`, {
       method: 'POST',
       headers: { origin: site.url },
       body: new URLSearchParams({ _csrf: token, return_to: `/connections?card=${CARD}` }),
     });
-    expectNone(`${back.visited.join('\n')} ${back.body}`, 'the end of a consent');
-    expect(back.url).toBe(`${site.url}/connections/platform`);
+    expectNone(`${result.visited.join('\n')} ${result.body}`, 'the end of a consent');
+    expect(result.url).toBe(`${site.url}/connections/platform`);
   });
 
-  test('no log line, no metric, no stored byte and no outbound byte has it', async () => {
+  test('no log line, metric, stored byte or outbound byte holds it', async () => {
     expect(site.logs().length).toBeGreaterThan(500);
     expectNone(site.logs().join(''), 'A log line');
     expectNone((await ask(`${site.managementUrl}/metrics`)).body, 'A metric');
@@ -220,18 +226,18 @@ describe('R85 R86 every route, every place', () => {
     }
     const { issuer, platformUrl, binServiceUrl } = site.sandbox;
     const sent = recorder.sentTo([issuer, platformUrl, binServiceUrl].map((url) => Number(new URL(url).port)));
-    // The recorder works: it has the calls that a sign-in makes, bodies included.
+    // Proof that the recorder works: it has the calls of a sign-in, including bodies.
     expect(sent).toContain('grant_type=authorization_code');
     expectNone(sent, 'What was sent out');
     expectNone(JSON.stringify(site.sandbox.hits.requests()), 'What reached the sandbox');
   });
 
-  test('a BIN itself still works after all that', async () => {
+  test('a BIN still works after all that', async () => {
     expect((await ask(`${site.url}/bin/45717360`, { headers: { ...DATA, cookie } })).status).toBe(200);
   });
 });
 
-test('R86 the page that lets people choose carries no card number on to the next', async () => {
+test('R86 the page to choose an app does not pass a card number on', async () => {
   const two = await startSite({ apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')] });
   try {
     for (const digits of SPELLINGS) {
@@ -247,7 +253,7 @@ test('R86 the page that lets people choose carries no card number on to the next
   }
 });
 
-test('R86 whatever gets as far as the log is scrubbed there', () => {
+test('R86 the log removes card numbers', () => {
   const lines: string[] = [];
   const logger = createLogger({
     level: 'info',
@@ -259,7 +265,7 @@ test('R86 whatever gets as far as the log is scrubbed there', () => {
 });
 
 describe('R86: the decoded forms of a text', () => {
-  test('as it stands, decoded up to three times, and with plus signs as spaces', () => {
+  test('unchanged, decoded up to three times, and with plus signs as spaces', () => {
     expect(decodedForms('a+b')).toEqual(['a+b', 'a b']);
     expect(decodedForms('%2541')).toEqual(['%2541', '%41', 'A']);
     expect(decodedForms('%zz%41')).toContain('%zzA');

@@ -1,4 +1,4 @@
-/** The words for a browser: names that are known, and nothing of what it wrote. */
+/** The description of a browser: known names only, and no text of the header. */
 import Bowser from 'bowser';
 import { expect, test, vi } from 'vitest';
 import { describeBrowser } from '../../../src/shared/http/describe-browser.ts';
@@ -13,20 +13,21 @@ test.each([
   ['Evil<script>/1.0', undefined],
   ['', undefined],
   [undefined, undefined],
-])('%s: %s', (userAgent, words) => {
-  expect(describeBrowser(userAgent)).toBe(words);
+])('%s: %s', (userAgent, description) => {
+  expect(describeBrowser(userAgent)).toBe(description);
 });
 
-test('of a long text the beginning alone is read', () => {
-  const after = (length: number) => describeBrowser(`${'x'.repeat(length - ' Firefox/140.0'.length)} Firefox/140.0`);
-  expect([after(512), after(560)]).toEqual(['Firefox', undefined]);
+test('reads only the beginning of a long text', () => {
+  const describeAt = (length: number) =>
+    describeBrowser(`${'x'.repeat(length - ' Firefox/140.0'.length)} Firefox/140.0`);
+  expect([describeAt(512), describeAt(560)]).toEqual(['Firefox', undefined]);
 });
 
-test('what many browsers say is read once', () => {
+test('parses a repeated text once', () => {
   const parse = vi.spyOn(Bowser, 'parse');
-  const said = [FIREFOX, 'unheard-of/1.0'].map((text) => text.replace('140', '139'));
+  const userAgents = [FIREFOX, 'unheard-of/1.0'].map((text) => text.replace('140', '139'));
   for (let count = 0; count < 3; count += 1) {
-    expect(said.map(describeBrowser)).toEqual(['Firefox on Windows', undefined]);
+    expect(userAgents.map(describeBrowser)).toEqual(['Firefox on Windows', undefined]);
   }
   expect(parse).toHaveBeenCalledTimes(2);
 });

@@ -1,4 +1,4 @@
-/** The fast path past Express: its responses are those of Express. */
+/** The responses of the fast path equal those of Express. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Asked, ask, DATA } from '../../support/ask.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -16,7 +16,7 @@ afterEach(() => site.sandbox.faults.clear());
 /** A Content-Length keeps a request off the fast path. */
 const bothWays = (path: string, headers: Record<string, string>): Promise<Asked[]> =>
   Promise.all(
-    [{}, { 'content-length': '0' }].map((more) => ask(site.url + path, { headers: { ...headers, ...more } })),
+    [{}, { 'content-length': '0' }].map((added) => ask(site.url + path, { headers: { ...headers, ...added } })),
   );
 
 const comparable = ({ status, headers, body }: Asked) => {
@@ -24,12 +24,12 @@ const comparable = ({ status, headers, body }: Asked) => {
   return { status, body: body.replaceAll(String(id), 'ID'), headers: rest };
 };
 
-describe('R68, R69: the same answer with the same headers on either way', () => {
+describe('R68, R69: the same response with the same headers on both paths', () => {
   test.each([
     ['a thread', '/threads/current', 200],
     ['a BIN', '/bin/45717360', 200],
     ['a BIN of 6 digits', '/bin/457173', 200],
-    ['an app that nobody knows', '/threads/current?app=nobody', 404],
+    ['an unknown app', '/threads/current?app=nobody', 404],
   ])('%s', async (_name, path, status) => {
     const [fast, express] = await bothWays(path, { cookie, ...DATA });
     expect(fast?.status).toBe(status);
@@ -44,21 +44,21 @@ describe('R68, R69: the same answer with the same headers on either way', () => 
     if (fast && express) expect(comparable(fast)).toEqual(comparable(express));
   });
 
-  test('no header comes twice', async () => {
+  test('no header is repeated', async () => {
     const { rawHeaders } = await ask(`${site.url}/threads/current`, { headers: { cookie, ...DATA } });
-    const names = rawHeaders.filter((_, at) => at % 2 === 0).map((name) => name.toLowerCase());
+    const names = rawHeaders.filter((_, index) => index % 2 === 0).map((name) => name.toLowerCase());
     expect(names).toEqual([...new Set(names)]);
   });
 });
 
 test.each(['/threads/current', '/bin/45717360', '/relay/threads/current', '/relay/bin/45717360'])(
-  'R89: a request is counted for its address once, on either way: %s',
+  'R89: a request is counted for its address once, on both paths: %s',
   async (path) => {
     const limited = await startSite({ env: { RATE_LIMIT_PER_ADDRESS: '4' } });
     try {
       const statuses: number[] = [];
-      for (const more of [{}, { 'content-length': '0' }, {}, { 'content-length': '0' }, {}, { 'content-length': '0' }])
-        statuses.push((await ask(limited.url + path, { headers: { ...DATA, ...more } })).status);
+      for (const added of [{}, { 'content-length': '0' }, {}, { 'content-length': '0' }, {}, { 'content-length': '0' }])
+        statuses.push((await ask(limited.url + path, { headers: { ...DATA, ...added } })).status);
       expect(statuses).toEqual([401, 401, 401, 401, 429, 429]);
     } finally {
       await limited.close();
@@ -66,7 +66,7 @@ test.each(['/threads/current', '/bin/45717360', '/relay/threads/current', '/rela
   },
 );
 
-describe('R85: what is no plain BIN goes through Express, where the guard against card numbers stands', () => {
+describe('R85: anything but a plain BIN goes through Express, which has the guard against card numbers', () => {
   test.each([
     ['9 digits', '/bin/457173601'],
     ['a card number', '/bin/4571736000000000'],
@@ -89,14 +89,14 @@ describe('R85: what is no plain BIN goes through Express, where the guard agains
     expect([fast?.status, express?.status]).toEqual([400, 400]);
   });
 
-  test('what only begins like a path of the fast path', async () => {
+  test('a path that only begins like one of the fast path', async () => {
     for (const path of ['/binx/45717360', '/bin45717360', '/bin/45717360/more', '/threads/currently']) {
       expect((await ask(site.url + path, { headers: { cookie, ...DATA } })).status, path).toBe(404);
     }
   });
 });
 
-test('R76: a header of the platform that cannot be sent on is left out, and fails nothing', async () => {
+test('R76: leaves out a header of the platform that cannot be sent on', async () => {
   site.sandbox.faults.set({
     on: 'platform',
     kind: 'answer',

@@ -1,4 +1,4 @@
-/** Which requests go past Express: plain GETs of relayed paths, and nothing that could make a difference to guards or pages. */
+/** The fast path handles plain GETs of relayed paths, and nothing that guards or pages could treat differently. */
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
@@ -10,17 +10,17 @@ import { PATIENTLY } from '../../support/until.ts';
 
 const HOST = ['Host', 'gatehouse.test'];
 
-function door({ basePath = '', fails = undefined as unknown, refused = undefined as unknown } = {}) {
-  const taken: string[] = [];
+function createFastPath({ basePath = '', fails = undefined as unknown, refused = undefined as unknown } = {}) {
+  const outcomes: string[] = [];
   const handle = async (_req: IncomingMessage, _res: ServerResponse, rest?: string) => {
     if (fails) throw fails;
-    taken.push(`fast ${rest}`);
+    outcomes.push(`fast ${rest}`);
   };
   const begin = { inExpress: vi.fn(), onFastPath: vi.fn(), fallBackToExpress: vi.fn() };
   const countRequest = vi.fn(() => {
     if (refused) throw refused;
   });
-  const app = vi.fn((req: IncomingMessage) => void taken.push(req.failure ? `failed ${req.failure}` : 'express'));
+  const app = vi.fn((req: IncomingMessage) => void outcomes.push(req.failure ? `failed ${req.failure}` : 'express'));
   const listener = fastPath({
     ...{ app: app as unknown as Express, basePath, begin: begin as unknown as BeginRequest, countRequest },
     take: vi.fn(),
@@ -30,16 +30,16 @@ function door({ basePath = '', fails = undefined as unknown, refused = undefined
       ['GET', '/bin', [], () => undefined],
     ],
   });
-  const open = async (url: string | undefined, headers: Record<string, string> = {}, more: object = {}) => {
-    taken.length = 0;
+  const request = async (url: string | undefined, headers: Record<string, string> = {}, properties: object = {}) => {
+    outcomes.length = 0;
     const rawHeaders = [...HOST, ...Object.entries(headers).flat()];
-    const req = Object.assign(new EventEmitter(), { method: 'GET', url, headers, rawHeaders, ...more });
+    const req = Object.assign(new EventEmitter(), { method: 'GET', url, headers, rawHeaders, ...properties });
     listener(req as unknown as IncomingMessage, {} as ServerResponse);
-    // The guard is a promise.
+    // The guard is asynchronous.
     await setImmediate();
-    return taken;
+    return outcomes;
   };
-  return { open, begin, countRequest };
+  return { request, begin, countRequest };
 }
 
 test.each([
@@ -58,16 +58,16 @@ test.each([
   [undefined, 'express'],
   ['/x/threads/current', 'express'],
   ['/bin/45717360?x=4571736000000000', 'express'],
-])('%s goes: %s', async (url, way) => {
-  expect(await door().open(url)).toEqual([way]);
+])('%s is handled by: %s', async (url, path) => {
+  expect(await createFastPath().request(url)).toEqual([path]);
 });
 
-test('below a base path, and nowhere else', async () => {
-  const { open } = door({ basePath: '/gate' });
-  expect(await open('/gate/threads/current')).toEqual(['fast ']);
-  expect(await open('/gate/bin/457173')).toEqual(['fast 457173']);
-  expect(await open('/threads/current')).toEqual(['express']);
-  expect(await open('/bin/457173')).toEqual(['express']);
+test('only below a base path', async () => {
+  const { request } = createFastPath({ basePath: '/gate' });
+  expect(await request('/gate/threads/current')).toEqual(['fast ']);
+  expect(await request('/gate/bin/457173')).toEqual(['fast 457173']);
+  expect(await request('/threads/current')).toEqual(['express']);
+  expect(await request('/bin/457173')).toEqual(['express']);
 });
 
 test.each([
@@ -87,30 +87,30 @@ test.each([
   [{}, { rawHeaders: [] }, 'express'],
   [{}, { rawHeaders: [...HOST, ...HOST] }, 'express'],
   [{}, { rawHeaders: ['hOST', 'gatehouse.test'] }, 'fast '],
-  // Only names count: a value may be any word.
+  // Only names count, not values.
   [{}, { rawHeaders: [...HOST, 'x-name', 'host'] }, 'fast '],
   [{}, { rawHeaders: ['x-name', 'host'] }, 'express'],
-])('with %j and %j it goes: %s', async (headers, more, way) => {
-  expect(await door().open('/threads/current', headers, more)).toEqual([way]);
+])('with %j and %j is handled by: %s', async (headers, properties, path) => {
+  expect(await createFastPath().request('/threads/current', headers, properties)).toEqual([path]);
 });
 
-test('the fast path begins the request under the name of its route; what fails there gets its response from Express', async () => {
-  const { open, begin } = door({ fails: 'by the store' });
-  const taken = await open('/bin/457173');
+test('the fast path begins the request with the pattern of its route; Express responds if it fails', async () => {
+  const { request, begin } = createFastPath({ fails: 'by the store' });
+  const outcomes = await request('/bin/457173');
   expect(begin.onFastPath.mock.calls[0]?.[2]).toBe('/bin/:bin');
-  await vi.waitFor(() => expect(taken).toEqual(['failed by the store']), PATIENTLY);
+  await vi.waitFor(() => expect(outcomes).toEqual(['failed by the store']), PATIENTLY);
 });
 
-test('each request is counted once on the fast path; one too many gets its response from Express, and goes no further', async () => {
-  const { open, countRequest, begin } = door({ refused: 'as one too many' });
-  expect(await open('/threads/current')).toEqual(['failed as one too many']);
+test('counts each request on the fast path once; Express responds if the limit refuses it', async () => {
+  const { request, countRequest, begin } = createFastPath({ refused: 'as one too many' });
+  expect(await request('/threads/current')).toEqual(['failed as one too many']);
   expect(begin.onFastPath).toHaveBeenCalledOnce();
-  expect(await open('/')).toEqual(['express']);
+  expect(await request('/')).toEqual(['express']);
   expect(countRequest).toHaveBeenCalledOnce();
 });
 
-test('Express begins what has not begun, goes on with what has, and hands on what failed', () => {
-  const { begin } = door();
+test('Express begins a new request, continues one from the fast path, and passes its failure on', () => {
+  const { begin } = createFastPath();
   const enter = enterExpress(begin as unknown as BeginRequest);
   const next = vi.fn();
   enter({} as never, {} as never, next);

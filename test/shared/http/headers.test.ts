@@ -1,4 +1,4 @@
-/** R68 and R69: the headers that every answer carries, whatever its status. */
+/** R68 and R69: the headers of every response, whatever its status. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parsePublicUrl } from '../../../src/shared/config/rules.ts';
 import { AT_ONCE, bindPorts, closeServer } from '../../../src/shared/http/listeners.ts';
@@ -20,23 +20,23 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-function expectGuarded({ headers }: Pick<Asked, 'headers'>, at: string): void {
+function expectSecurityHeaders({ headers }: Pick<Asked, 'headers'>, name: string): void {
   const policy = String(headers['content-security-policy']);
   for (const directive of ["frame-ancestors 'none'", "object-src 'none'", "base-uri 'none'"]) {
-    // A thread is data: nothing at all may run in it, and `default-src` covers the rest.
-    if (!policy.includes('sandbox')) expect(policy, at).toContain(directive);
+    // The policy of a thread has `sandbox`, and `default-src` covers the rest.
+    if (!policy.includes('sandbox')) expect(policy, name).toContain(directive);
   }
-  expect(policy, at).toContain("default-src 'none'");
-  expect(policy, at).toContain("frame-ancestors 'none'");
-  expect(policy, at).not.toMatch(/form-action|unsafe|\*|https?:/);
-  expect(headers['x-content-type-options'], at).toBe('nosniff');
-  expect(headers['referrer-policy'], at).toMatch(/^(same-origin|no-referrer)$/);
-  expect(headers['x-powered-by'], at).toBeUndefined();
-  expect(headers['x-request-id'], at).toMatch(/^[0-9a-f-]{36}$/);
+  expect(policy, name).toContain("default-src 'none'");
+  expect(policy, name).toContain("frame-ancestors 'none'");
+  expect(policy, name).not.toMatch(/form-action|unsafe|\*|https?:/);
+  expect(headers['x-content-type-options'], name).toBe('nosniff');
+  expect(headers['referrer-policy'], name).toMatch(/^(same-origin|no-referrer)$/);
+  expect(headers['x-powered-by'], name).toBeUndefined();
+  expect(headers['x-request-id'], name).toMatch(/^[0-9a-f-]{36}$/);
 }
 
-/** An answer of each status that can be had. */
-function answers(): Record<number, () => Promise<Asked>> {
+/** For each status, a request that gets it. */
+function requestsByStatus(): Record<number, () => Promise<Asked>> {
   const get = (path: string, headers: Record<string, string> = {}) => ask(site.url + path, { headers });
   const post = (path: string, headers: Record<string, string>, body: string) =>
     ask(site.url + path, { method: 'POST', headers: { ...DATA, ...headers }, body });
@@ -52,8 +52,8 @@ function answers(): Record<number, () => Promise<Asked>> {
     411: () => ask(`${site.url}/bin`, { method: 'POST', headers: { 'transfer-encoding': 'chunked' } }),
     413: () => post('/bin', { cookie, ...JSON_BODY }, JSON.stringify({ bins: ['x'.repeat(70_000)] })),
     502: async () => {
-      const off = site.sandbox.faults.set({ on: 'platform', kind: 'error' });
-      return get('/threads/current', { cookie, ...DATA }).finally(off);
+      const clearFault = site.sandbox.faults.set({ on: 'platform', kind: 'error' });
+      return get('/threads/current', { cookie, ...DATA }).finally(clearFault);
     },
     503: async () => {
       const heal = breakStore();
@@ -63,35 +63,35 @@ function answers(): Record<number, () => Promise<Asked>> {
 }
 
 describe('R68 on every status', () => {
-  test.each(Object.keys(answers()).map(Number))('%i', async (status) => {
-    const answer = await answers()[status]?.();
-    expect(answer?.status).toBe(status);
-    if (answer) expectGuarded(answer, String(status));
-    expect(answer?.headers['strict-transport-security']).toBeUndefined();
+  test.each(Object.keys(requestsByStatus()).map(Number))('%i', async (status) => {
+    const response = await requestsByStatus()[status]?.();
+    expect(response?.status).toBe(status);
+    if (response) expectSecurityHeaders(response, String(status));
+    expect(response?.headers['strict-transport-security']).toBeUndefined();
   });
 
-  test('500, which says nothing of its cause', async () => {
+  test('500, which does not reveal its cause', async () => {
     const { default: express } = await import('express');
     const original = express.response.json;
     express.response.json = () => {
-      // A system's error has a code, which makes it no less ours.
+      // A system error has a code, and is still an internal error.
       throw Object.assign(new Error('secret internals of /etc/passwd'), { code: 'ENOENT' });
     };
-    const answer = await ask(`${site.url}/session`, { headers: DATA }).finally(() => {
+    const response = await ask(`${site.url}/session`, { headers: DATA }).finally(() => {
       express.response.json = original;
     });
-    expect(answer.status).toBe(500);
-    expectGuarded(answer, '500');
-    expect(answer.body).not.toMatch(/secret|internals|passwd|at \w+/);
-    expect(JSON.parse(answer.body)).toMatchObject({ code: 'internal', title: 'Something went wrong here' });
+    expect(response.status).toBe(500);
+    expectSecurityHeaders(response, '500');
+    expect(response.body).not.toMatch(/secret|internals|passwd|at \w+/);
+    expect(JSON.parse(response.body)).toMatchObject({ code: 'internal', title: 'Something went wrong here' });
   });
 
-  test('431 and 400 of the parser itself, before any route', async () => {
+  test('431 and 400 of the parser, before any route', async () => {
     const huge = await sendRaw(site.url, `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'y'.repeat(20_000)}\r\n\r\n`);
     const broken = await sendRaw(site.url, 'GET / HTTP/9.9\r\nHost: x\r\n\r\n');
     expect([huge.status, broken.status]).toEqual([431, 400]);
     for (const { headers, rest } of [huge, broken]) {
-      expectGuarded(
+      expectSecurityHeaders(
         { headers: Object.fromEntries([...headers].map(([name, values]) => [name, values.join(', ')])) },
         'raw',
       );
@@ -102,7 +102,7 @@ describe('R68 on every status', () => {
     }
   });
 
-  test('a page says that it is HTML in UTF-8, those of administrators too', async () => {
+  test('pages have the type HTML in UTF-8, including the admin pages', async () => {
     const { agent } = await signIn(site, 'admin@example.test');
     for (const path of ['/', '/connections', '/sessions', '/admin', '/admin/users']) {
       const { status, headers } = await agent.get(site.url + path);
@@ -110,12 +110,12 @@ describe('R68 on every status', () => {
     }
   });
 
-  test('every route, as a page and as data; pages are isolated from whoever opened them', async () => {
+  test('every route, as a page and as data, also with Cross-Origin-Opener-Policy', async () => {
     for (const { method, path } of ROUTES) {
       for (const accept of [PAGE, DATA]) {
-        const answer = await ask(site.url + path, { method, headers: { ...accept, ...FORM, cookie } });
-        expectGuarded(answer, `${method} ${path}`);
-        expect(answer.headers['cross-origin-opener-policy'], path).toBe('same-origin');
+        const response = await ask(site.url + path, { method, headers: { ...accept, ...FORM, cookie } });
+        expectSecurityHeaders(response, `${method} ${path}`);
+        expect(response.headers['cross-origin-opener-policy'], path).toBe('same-origin');
       }
     }
   });
@@ -151,9 +151,14 @@ describe('R68 on every status', () => {
   test('https: HSTS and the other headers while the program still starts', async () => {
     const [port, managementPort] = [await freePort(), await freePort()];
     const { publicUrl } = parsePublicUrl('https://gatehouse.test');
-    if (!publicUrl) throw new TypeError('The URL is good.');
-    const at = (number: number) => ({ host: '127.0.0.1', port: number });
-    const bound = await bindPorts({ listen: at(port), management: at(managementPort), publicUrl, trustedProxies: [] });
+    if (!publicUrl) throw new TypeError('The URL is valid.');
+    const addressOf = (port: number) => ({ host: '127.0.0.1', port });
+    const bound = await bindPorts({
+      listen: addressOf(port),
+      management: addressOf(managementPort),
+      publicUrl,
+      trustedProxies: [],
+    });
     try {
       const { status, headers } = await ask(`http://127.0.0.1:${managementPort}/readyz`);
       expect(status).toBe(503);
@@ -168,32 +173,32 @@ describe('R68 on every status', () => {
     }
   });
 
-  test('an error in place of a relayed answer is a page of ours, with our own policy', async () => {
-    const off = site.sandbox.faults.set({ on: 'platform', kind: 'reset', when: 'before_headers' });
-    const answer = await ask(`${site.url}/threads/current`, { headers: { ...PAGE, cookie } }).finally(off);
-    expect(answer.status).toBe(502);
-    expect(answer.headers['content-security-policy']).toContain("style-src 'self'");
+  test('an error instead of a relayed response is an error page, with the policy of pages', async () => {
+    const clearFault = site.sandbox.faults.set({ on: 'platform', kind: 'reset', when: 'before_headers' });
+    const response = await ask(`${site.url}/threads/current`, { headers: { ...PAGE, cookie } }).finally(clearFault);
+    expect(response.status).toBe(502);
+    expect(response.headers['content-security-policy']).toContain("style-src 'self'");
   });
 });
 
-describe('R69 nothing of a person is kept by caches', () => {
+describe('R69 caches store no user data', () => {
   test.each(ROUTES)('$method $path', async ({ method, path }) => {
     for (const headers of [{ cookie, ...PAGE }, { cookie, ...DATA }, PAGE, DATA]) {
-      const answer = await ask(site.url + path, {
+      const response = await ask(site.url + path, {
         method,
         headers: { ...headers, ...FORM },
         ...(method === 'POST' ? { body: `bin=45717360&_csrf=${path === '/bin' ? csrf : ''}` } : {}),
       });
-      expect(answer.headers['cache-control']).toBe('no-store');
-      expect(answer.headers.etag === undefined || path === '/threads/current').toBe(true);
+      expect(response.headers['cache-control']).toBe('no-store');
+      expect(response.headers.etag === undefined || path === '/threads/current').toBe(true);
     }
   });
 
-  test('files of pages are kept, and belong to nobody', async () => {
+  test('files of pages may be cached, and set no cookie', async () => {
     for (const file of ['gatehouse.css', 'pico.css', 'bin.js', 'icons/favicon.svg', 'flags/dk.svg']) {
-      const answer = await ask(`${site.url}/assets/${file}`, { headers: { cookie } });
-      expect([answer.status, answer.headers['cache-control']]).toEqual([200, 'public, max-age=3600']);
-      expect(answer.headers['set-cookie']).toBeUndefined();
+      const response = await ask(`${site.url}/assets/${file}`, { headers: { cookie } });
+      expect([response.status, response.headers['cache-control']]).toEqual([200, 'public, max-age=3600']);
+      expect(response.headers['set-cookie']).toBeUndefined();
     }
     for (const path of [
       '/assets/none.css',
@@ -205,10 +210,10 @@ describe('R69 nothing of a person is kept by caches', () => {
       '/assets/flags/zz.svg',
       '/assets/flags/DK.svg',
     ]) {
-      const answer = await ask(site.url + path);
-      expect(answer.status, path).toBeGreaterThanOrEqual(400);
-      expect(answer.status, path).toBeLessThan(500);
-      expect(answer.headers['cache-control'], path).toBe('no-store');
+      const response = await ask(site.url + path);
+      expect(response.status, path).toBeGreaterThanOrEqual(400);
+      expect(response.status, path).toBeLessThan(500);
+      expect(response.headers['cache-control'], path).toBe('no-store');
     }
     expect((await ask(`${site.url}/assets/gatehouse.css`, { method: 'POST' })).headers.allow).toBe('GET, HEAD');
   });

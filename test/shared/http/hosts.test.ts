@@ -1,4 +1,4 @@
-/** R73: what a request says of its host, scheme and sender changes nothing, unless a proxy of ours says it; and a PUBLIC_URL with a path. */
+/** R73: only trusted proxies can set host, scheme and sender of a request. Also: a PUBLIC_URL with a path. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -18,13 +18,13 @@ const SPOOFS = {
   forwarded: 'host=evil.example;proto=https',
 };
 
-/** What varies from one answer to the next and says nothing. */
+/** Headers that differ between equal responses. */
 const VOLATILE = /^(date|x-request-id|content-length|connection|keep-alive|set-cookie|gatehouse-user-assertion)$/;
 const STATE = /(state|nonce|code_challenge)=[^&"]+/g;
 const REFERENCE =
   /<code class="reference[\s\S]*?<\/code>|name="_form" value="[^"]+"|urn:uuid:[0-9a-f-]+|datetime="[^"]+"|\d\d:\d\d/g;
 
-describe('R73 without a proxy of ours', () => {
+describe('R73 without a trusted proxy', () => {
   let site: TestSite;
   let cookie: string;
   beforeAll(async () => {
@@ -35,25 +35,25 @@ describe('R73 without a proxy of ours', () => {
   });
   afterAll(() => site.close());
 
-  const seen = async (method: string, path: string, headers: Record<string, string>) => {
-    const answer = await ask(site.url + path, { method, headers: { ...headers, ...FORM } });
-    const plain = Object.fromEntries(Object.entries(answer.headers).filter(([name]) => !VOLATILE.test(name)));
-    const cookies = (answer.headers['set-cookie'] ?? []).map((line) => line.replace(/^([^=]+)=[^;]*/, '$1'));
-    const text = JSON.stringify({ ...plain, cookies }) + answer.body;
-    return `${answer.status} ${text.replace(STATE, '$1').replace(REFERENCE, '')}`;
+  const outcomeOf = async (method: string, path: string, headers: Record<string, string>) => {
+    const response = await ask(site.url + path, { method, headers: { ...headers, ...FORM } });
+    const plain = Object.fromEntries(Object.entries(response.headers).filter(([name]) => !VOLATILE.test(name)));
+    const cookies = (response.headers['set-cookie'] ?? []).map((line) => line.replace(/^([^=]+)=[^;]*/, '$1'));
+    const text = JSON.stringify({ ...plain, cookies }) + response.body;
+    return `${response.status} ${text.replace(STATE, '$1').replace(REFERENCE, '')}`;
   };
 
   test.each(ROUTES)('$method $path: nothing changes', async ({ method, path }) => {
     for (const accept of [PAGE, DATA]) {
       for (const session of [{}, { cookie }]) {
-        const honest = await seen(method, path, { ...accept, ...session });
-        expect(await seen(method, path, { ...accept, ...session, ...SPOOFS })).toBe(honest);
-        expect(honest).not.toContain('evil');
+        const plain = await outcomeOf(method, path, { ...accept, ...session });
+        expect(await outcomeOf(method, path, { ...accept, ...session, ...SPOOFS })).toBe(plain);
+        expect(plain).not.toContain('evil');
       }
     }
   });
 
-  test('a Host of somebody else: pages go to PUBLIC_URL, data is answered without it', async () => {
+  test('another Host: pages are redirected to PUBLIC_URL, data is served', async () => {
     for (const host of ['evil.example', 'localhost:3000', '127.0.0.1:1', 'x'.repeat(300)]) {
       const page = await ask(`${site.url}/connections?a=b`, { headers: { ...PAGE, host } });
       expect([page.status, page.headers.location]).toEqual([302, `${site.url}/connections?a=b`]);
@@ -61,56 +61,56 @@ describe('R73 without a proxy of ours', () => {
       expect(data.status).toBe(401);
       expect(data.body).toContain(`${site.url}/problems/sign_in_required`);
       expect(data.body).not.toContain('evil');
-      // What changes something is judged as it is: a form that was sent elsewhere would come back without its fields.
+      // A form is handled, because a redirect would lose its fields.
       const form = await ask(`${site.url}/sign-out`, {
         method: 'POST',
         headers: { ...PAGE, ...FORM, host },
         body: 'a=b',
       });
       expect([form.status, form.headers.location]).toEqual([303, '/']);
-      // Whoever takes anything is a page's reader there, and goes on under the right name.
+      // On a page route, a client that accepts anything is redirected, too.
       const start = await ask(`${site.url}/sign-in?app=platform`, { headers: { host: 'evil.example' } });
       expect([start.status, start.headers.location]).toEqual([302, `${site.url}/sign-in?app=platform`]);
     }
   });
 
-  test('our own name in capitals or with a dot more is no loop', async () => {
-    const own = new URL(site.url).host;
-    expect((await ask(`${site.url}/`, { headers: { ...PAGE, host: own.toUpperCase() } })).status).toBe(200);
+  test('the own host name in capitals causes no redirect', async () => {
+    const { host } = new URL(site.url);
+    expect((await ask(`${site.url}/`, { headers: { ...PAGE, host: host.toUpperCase() } })).status).toBe(200);
   });
 
-  test('X-Request-Id of a stranger counts for nothing', async () => {
+  test('ignores X-Request-Id of an untrusted peer', async () => {
     const { headers } = await ask(`${site.url}/`, { headers: { 'x-request-id': 'chosen-by-a-stranger' } });
     expect(headers['x-request-id']).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
   });
 });
 
-describe('R73 behind a proxy of ours', () => {
+describe('R73 behind a trusted proxy', () => {
   let site: TestSite;
   beforeAll(async () => {
     site = await startSite({ env: { PUBLIC_URL: 'https://gatehouse.test', TRUSTED_PROXIES: '127.0.0.0/8' } });
   });
   afterAll(() => site.close());
-  const at = (path: string, headers: Record<string, string | string[]>) =>
+  const get = (path: string, headers: Record<string, string | string[]>) =>
     ask(`http://127.0.0.1:${site.env.PORT}${path}`, { headers: { ...PAGE, ...headers } });
 
-  test('X-Forwarded-Host is the name that was asked for; Host is the proxy’s own', async () => {
-    expect((await at('/', { 'x-forwarded-host': 'gatehouse.test' })).status).toBe(200);
-    expect((await at('/', { host: 'internal:8080' })).status).toBe(200);
-    const other = await at('/connections', { 'x-forwarded-host': 'old-name.test' });
+  test('uses X-Forwarded-Host, and ignores the Host of the proxy', async () => {
+    expect((await get('/', { 'x-forwarded-host': 'gatehouse.test' })).status).toBe(200);
+    expect((await get('/', { host: 'internal:8080' })).status).toBe(200);
+    const other = await get('/connections', { 'x-forwarded-host': 'old-name.test' });
     expect([other.status, other.headers.location]).toEqual([302, 'https://gatehouse.test/connections']);
   });
 
   test.each(['gatehouse.test, inner.test', 'gatehouse.test:443', 'GATEHOUSE.test'])(
-    '%s is ours: no redirect without end',
+    '%s is the own host: no redirect',
     async (host) => {
-      expect((await at('/', { 'x-forwarded-host': host })).status).toBe(200);
+      expect((await get('/', { 'x-forwarded-host': host })).status).toBe(200);
     },
   );
 
-  test('PUBLIC_URL alone decides on Secure and on links, whatever the proxy says of the scheme', async () => {
+  test('only PUBLIC_URL decides on Secure and on links, not the scheme that the proxy sends', async () => {
     for (const proto of ['http', 'https']) {
-      const start = await at('/sign-in', { 'x-forwarded-host': 'gatehouse.test', 'x-forwarded-proto': proto });
+      const start = await get('/sign-in', { 'x-forwarded-host': 'gatehouse.test', 'x-forwarded-proto': proto });
       expect(start.headers['set-cookie']?.[0]).toMatch(/^__Host-gatehouse-tx=.*; Secure/);
       expect(new URL(start.headers.location ?? '').searchParams.get('redirect_uri')).toBe(
         'https://gatehouse.test/oauth/callback/platform',
@@ -125,12 +125,12 @@ describe('R73 behind a proxy of ours', () => {
     ['7', 'a'.repeat(7), false],
     ['other characters', 'from the proxy', false],
     ['a line break, encoded', 'abcdefgh%0d%0a', false],
-    ['two of them', ['first-of-two', 'second-of-two'], false],
+    ['two headers', ['first-of-two', 'second-of-two'], false],
     ['R86 a card number', '4571736012345674', false],
     ['R86 a card number in groups', '4571-7360-1234-5674', false],
-  ] as const)('its X-Request-Id: %s', async (_name, id, accepted) => {
-    const given = typeof id === 'string' ? id : [...id];
-    const { headers } = await at('/nothing', { 'x-request-id': given, ...DATA });
+  ] as const)('the X-Request-Id of the proxy: %s', async (_name, id, accepted) => {
+    const sentId = typeof id === 'string' ? id : [...id];
+    const { headers } = await get('/nothing', { 'x-request-id': sentId, ...DATA });
     if (accepted) expect(headers['x-request-id']).toBe(id);
     else expect(headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
   });
@@ -156,17 +156,17 @@ describe('a PUBLIC_URL with a path', () => {
     const connection = await agent.get(`${site.url}/connections/platform`);
     const ended = await agent.submit(connection, {}, { button: 'Disconnect' });
     expect(ended.url).toMatch(`${site.url}/connections/platform?done=`);
-    let again = await agent.submit(ended, {}, { button: 'Connect' });
-    while (again.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
-      again = await agent.submit(again, {}, { button: 'Allow' });
-    expect(again.url).toBe(`${site.url}/connections/platform`);
+    let reconnected = await agent.submit(ended, {}, { button: 'Connect' });
+    while (reconnected.forms.some((form) => form.buttons.some(({ text }) => text === 'Allow')))
+      reconnected = await agent.submit(reconnected, {}, { button: 'Allow' });
+    expect(reconnected.url).toBe(`${site.url}/connections/platform`);
     const anonymous = await ask(`${site.url}/connections`, { headers: PAGE });
     expect(anonymous.headers.location).toBe('/gate/house/sign-in?return_to=%2Fgate%2Fhouse%2Fconnections');
     const out = await agent.submit(page, {}, { button: 'Sign out' });
     expect(out.visited.at(-1)?.startsWith(site.sandbox.issuer)).toBe(true);
   });
 
-  test('every route lies under it and nowhere else, and so does every link of every page', async () => {
+  test('every route and every link of every page is below it', async () => {
     const { agent } = await signIn(site);
     const origin = new URL(site.url).origin;
     for (const { method, path } of ROUTES) {
@@ -184,7 +184,7 @@ describe('a PUBLIC_URL with a path', () => {
     expect((await ask(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
   });
 
-  test('its problems are named and explained under it', async () => {
+  test('its problem types are below it', async () => {
     const { body } = await ask(`${site.url}/threads/current`, { headers: DATA });
     const { type } = JSON.parse(body);
     expect(type).toBe(`${site.url}/problems/sign_in_required`);

@@ -1,4 +1,6 @@
-/** R89: one address cannot hold all connections of a listener, a trusted proxy may hold many, and no request is cut off for it. */
+/**
+ * R89: the cap on idle connections of one address, which neither trusted proxies nor requests in flight are subject to.
+ */
 import { once } from 'node:events';
 import type { RequestListener, Server, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -11,7 +13,7 @@ import { startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
 import { until } from '../../support/until.ts';
 
 const GET = 'GET /session HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n';
-/** All of 127.0.0.0/8 is this machine. */
+/** All addresses of 127.0.0.0/8 are this machine. */
 const PEER = '127.0.0.2';
 
 const sockets: Socket[] = [];
@@ -26,27 +28,27 @@ afterEach(async () => {
   server = undefined;
 });
 
-/** A connection from this address; `received()` is what it has received. */
+/** Opens a connection from this address. `received()` returns the bytes received so far. */
 async function open(port: number, localAddress = PEER): Promise<{ socket: Socket; received: () => string }> {
   const socket = connect({ port, host: '127.0.0.1', localAddress });
   sockets.push(socket);
   let bytes = '';
   socket
     .on('error', () => undefined)
-    .on('data', (more) => {
-      bytes += more;
+    .on('data', (chunk) => {
+      bytes += chunk;
     });
   await once(socket, 'connect');
   return { socket, received: () => bytes };
 }
 
 const isOpen = ({ closed, readableEnded }: Socket) => !closed && !readableEnded;
-const openOnes = () => sockets.filter(isOpen).length;
+const countOpen = () => sockets.filter(isOpen).length;
 
 describe('R89 Gatehouse as shipped', () => {
   const { idlePerAddress } = LISTENER_LIMITS;
 
-  test('keeps 500 idle connections of one address, and closes the one that was idle longest', async () => {
+  test('keeps 500 idle connections of one address, and closes the longest idle one', async () => {
     expect(idlePerAddress).toBe(500);
     site = await startAlone({ apps: [] });
     const port = Number(new URL(site.url).port);
@@ -55,11 +57,11 @@ describe('R89 Gatehouse as shipped', () => {
     // The first is used, so the second has been idle longest.
     first?.socket.write(GET);
     await until(() => first?.received().includes('200 OK') ?? false);
-    expect(openOnes()).toBe(idlePerAddress);
+    expect(countOpen()).toBe(idlePerAddress);
     await open(port);
-    await until(() => openOnes() === idlePerAddress);
+    await until(() => countOpen() === idlePerAddress);
     expect([first?.socket.closed, second?.socket.readableEnded]).toEqual([false, true]);
-    // Others, and the same address, are served as before.
+    // Other addresses, and the same one, are still served.
     const other = await open(port, '127.0.0.3');
     const same = await open(port);
     for (const { socket, received } of [other, same]) {
@@ -69,17 +71,17 @@ describe('R89 Gatehouse as shipped', () => {
     expect((await ask(`${site.url}/session`, { headers: DATA })).status).toBe(200);
   });
 
-  test('closes none of a trusted proxy', async () => {
+  test('closes no connection of a trusted proxy', async () => {
     site = await startAlone({ apps: [], env: { TRUSTED_PROXIES: '127.0.0.0/24' } });
     const port = Number(new URL(site.url).port);
-    const openSome = async (from: string) => {
-      const before = sockets.length;
+    const openMany = async (from: string) => {
+      const firstIndex = sockets.length;
       for (let count = 0; count < idlePerAddress + 20; count += 1) await open(port, from);
-      return sockets.slice(before);
+      return sockets.slice(firstIndex);
     };
-    const trusted = await openSome(PEER);
-    // Those of a client, opened later, show when it would have been time.
-    const client = await openSome('127.0.1.2');
+    const trusted = await openMany(PEER);
+    // When later connections of a client have been closed, those of the proxy would have been, too.
+    const client = await openMany('127.0.1.2');
     await until(() => client.filter(isOpen).length === idlePerAddress);
     expect(trusted.filter(isOpen)).toHaveLength(trusted.length);
   });
@@ -93,22 +95,22 @@ async function listen(listener: RequestListener): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-test('R89 a connection with a request under way is not idle, even if an earlier one of it has ended', async () => {
-  const underWay: ServerResponse[] = [];
-  const port = await listen((_req, res) => void underWay.push(res));
+test('R89 a connection with a request in flight is not idle, even after an earlier request has ended', async () => {
+  const inFlight: ServerResponse[] = [];
+  const port = await listen((_req, res) => void inFlight.push(res));
   const busy = await open(port);
   busy.socket.write(GET + GET);
-  await until(() => underWay.length === 2);
-  underWay[0]?.end('first');
+  await until(() => inFlight.length === 2);
+  inFlight[0]?.end('first');
   await until(() => busy.received().includes('first'));
   const others = [await open(port), await open(port), await open(port)];
-  await until(() => openOnes() === 2);
+  await until(() => countOpen() === 2);
   expect(others.map(({ socket }) => socket.readableEnded)).toEqual([true, true, false]);
-  underWay[1]?.end('second');
+  inFlight[1]?.end('second');
   await until(() => busy.received().includes('second'));
 });
 
-test('R89 a burst of requests over connections of their own is served, whatever the cap', async () => {
+test('R89 a burst of requests, each on its own connection, is served despite the cap', async () => {
   const port = await listen((_req, res) => void res.end('served'));
   const responses = Array.from({ length: 100 }, () => {
     const socket = connect(port, '127.0.0.1', () =>

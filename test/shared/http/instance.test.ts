@@ -1,18 +1,20 @@
-/** R122: `instance` of a problem and `X-Request-Id` are found in the log, whoever refused the request. */
+/** R122: a search of the log for `instance` or `X-Request-Id` of a problem finds its line. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type BinSite, startBinSite } from '../../bin-service/site.ts';
 import { ask, DATA } from '../../support/ask.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
 import { sendRaw } from '../../support/raw-http.ts';
 
-interface Found {
+interface ProblemIds {
   id: string;
   instance: string | undefined;
 }
 
-/** @param logs each line that was written */
-function assertLogged({ id, instance }: Found, logs: readonly string[]): void {
-  const line = logs.map((text) => JSON.parse(text) as Record<string, unknown>).find((one) => one.requestId === id);
+/** @param logs the lines of the log */
+function assertLogged({ id, instance }: ProblemIds, logs: readonly string[]): void {
+  const line = logs
+    .map((text) => JSON.parse(text) as Record<string, unknown>)
+    .find((fields) => fields.requestId === id);
   expect(line).toBeDefined();
   if (instance !== undefined) expect(JSON.stringify(line)).toContain(instance.replace('urn:uuid:', ''));
 }
@@ -31,9 +33,9 @@ describe('of Gatehouse', () => {
     ['none', undefined, /^urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/],
     ['a UUID', UUID, `urn:uuid:${UUID}`],
     ['a UUID in capitals', UUID.toUpperCase(), `urn:uuid:${UUID.toUpperCase()}`],
-    ['32 hexadecimal digits, as nginx makes them', HEX, 'urn:uuid:6bf0b9c2-d1e8-4f5a-a3c7-e9d0b1f2a3c4'],
-    ['another', 'request-of-the-proxy-7', undefined],
-  ])('R122 an id of the proxy: %s', async (_what, sent, expected) => {
+    ['32 hexadecimal digits, as nginx generates them', HEX, 'urn:uuid:6bf0b9c2-d1e8-4f5a-a3c7-e9d0b1f2a3c4'],
+    ['any other id', 'request-of-the-proxy-7', undefined],
+  ])('R122 an id of the proxy: %s', async (_name, sent, expected) => {
     const { headers, body } = await ask(`${site.url}/nothing`, {
       headers: { ...DATA, ...(sent && { 'x-request-id': sent }) },
     });
@@ -50,12 +52,12 @@ describe('of Gatehouse', () => {
     ['a head that is too large', `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`, 431],
     ['a target that is too long', `GET /${'x'.repeat(9_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 413],
     ['too many parameters', `GET /?${'a&'.repeat(101)} HTTP/1.1\r\nHost: x\r\n\r\n`, 400],
-  ])('R122 a refusal before any route: %s', async (_what, bytes, status) => {
+  ])('R122 a refusal before any route: %s', async (_name, bytes, status) => {
     for (const url of [site.url, site.managementUrl]) {
-      const answer = await sendRaw(url, bytes);
-      expect(answer.status).toBe(status);
-      const { instance } = JSON.parse(answer.rest);
-      assertLogged({ id: answer.headers.get('x-request-id')?.[0] ?? '', instance }, site.logs());
+      const response = await sendRaw(url, bytes);
+      expect(response.status).toBe(status);
+      const { instance } = JSON.parse(response.rest);
+      assertLogged({ id: response.headers.get('x-request-id')?.[0] ?? '', instance }, site.logs());
     }
   });
 });
@@ -73,8 +75,8 @@ describe('of the BIN lookup service', () => {
   });
 
   test('R122 a refusal before any route', async () => {
-    const answer = await sendRaw(site.url, 'nonsense\r\n\r\n');
-    const { instance } = JSON.parse(answer.rest);
-    assertLogged({ id: answer.headers.get('x-request-id')?.[0] ?? '', instance }, site.logs());
+    const response = await sendRaw(site.url, 'nonsense\r\n\r\n');
+    const { instance } = JSON.parse(response.rest);
+    assertLogged({ id: response.headers.get('x-request-id')?.[0] ?? '', instance }, site.logs());
   });
 });

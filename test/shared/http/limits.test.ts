@@ -1,4 +1,4 @@
-/** R89: what one peer may ask of a listener, and what is turned away when all is busy. */
+/** R89: the limits of a peer, and refusals under overload. */
 import { once } from 'node:events';
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -27,43 +27,44 @@ describe('R89 Gatehouse as shipped', () => {
   const codeOf = ({ status, body }: { status: number; body: string }) => [status, JSON.parse(body).code];
 
   test('refuses headers beyond 16 KB', async () => {
-    const answer = await sendRaw(site.url, `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`);
-    expect([answer.status, answer.closed]).toEqual([431, true]);
+    const response = await sendRaw(site.url, `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${'x'.repeat(17_000)}\r\n\r\n`);
+    expect([response.status, response.closed]).toEqual([431, true]);
   });
 
   test('refuses more than 100 headers', async () => {
-    const headers = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, 'y']));
+    const headers = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`x-${index}`, 'y']));
     expect((await ask(`${site.url}/session`, { headers: headers(90) })).status).toBe(200);
     for (const count of [100, 150, 900])
       expect(codeOf(await ask(`${site.url}/session`, { headers: headers(count) }))).toEqual([431, 'too_large']);
   });
 
-  test('refuses an address beyond 8 KB', async () => {
+  test('refuses a URL beyond 8 KB', async () => {
     expect((await ask(`${site.url}/?a=${'x'.repeat(8_000)}`)).status).toBe(200);
     expect(codeOf(await ask(`${site.url}/?a=${'x'.repeat(8_200)}`))).toEqual([413, 'too_large']);
   });
 
   test('refuses more than 100 parameters', async () => {
-    const query = (count: number) => Array.from({ length: count }, (_, at) => `p${at}`).join('&');
+    const query = (count: number) => Array.from({ length: count }, (_, index) => `p${index}`).join('&');
     expect((await ask(`${site.url}/?${query(100)}`)).status).toBe(200);
     expect(codeOf(await ask(`${site.url}/?${query(101)}`))).toEqual([400, 'invalid_request']);
     expect(codeOf(await ask(`${site.url}/?${'&'.repeat(500)}`))).toEqual([400, 'invalid_request']);
   });
 
-  test('refuses a body beyond 64 KB, by what it says and by what it is', async () => {
-    const given = { method: 'POST', headers: { 'content-type': 'application/x-www-form-urlencoded' } };
-    expect((await ask(`${site.url}/sign-out`, { ...given, body: 'a=1' })).status).not.toBe(413);
-    expect((await ask(`${site.url}/sign-out`, { ...given, body: `a=${'x'.repeat(70_000)}` })).status).toBe(413);
+  test('refuses a body beyond 64 KB', async () => {
+    const form = { method: 'POST', headers: { 'content-type': 'application/x-www-form-urlencoded' } };
+    expect((await ask(`${site.url}/sign-out`, { ...form, body: 'a=1' })).status).not.toBe(413);
+    expect((await ask(`${site.url}/sign-out`, { ...form, body: `a=${'x'.repeat(70_000)}` })).status).toBe(413);
   });
 
-  test('takes names with brackets as they are, however deep they nest', async () => {
+  test('does not parse brackets in parameter names, however deep they nest', async () => {
     const deep = `return_to${'[a]'.repeat(2_000)}=%2Fx`;
     const took = startStopwatch();
     expect((await ask(`${site.url}/?${deep}`)).status).toBe(200);
     expect(took()).toBeLessThan(1_000);
   });
 
-  test('refusals carry their headers, and end the connection', async () => {
+  test('refusals have the security headers, and end the connection', async () => {
     const { headers, body } = await ask(`${site.url}/?${'&'.repeat(500)}`);
     const { date: _date, 'x-request-id': id, ...others } = headers;
     expect(id).toMatch(/^[0-9a-f-]{36}$/);
@@ -88,7 +89,7 @@ describe('R89 Gatehouse as shipped', () => {
   });
 });
 
-test('R89 while all is busy every request is turned away and counted, and the management port answers', async () => {
+test('R89 under overload every request is refused and counted, and the management port responds', async () => {
   const stop = vi.fn();
   let isBusy = true;
   const site = await startAlone({ apps: [], busy: { isBusy: () => isBusy, stop } });
@@ -103,13 +104,13 @@ test('R89 while all is busy every request is turned away and counted, and the ma
   expect(stop).toHaveBeenCalledTimes(1);
 });
 
-describe('R89 requests of one caller in a minute', () => {
-  test('are counted by address for whoever has no session, and told with when to come back', async () => {
+describe('R89 requests of a caller per minute', () => {
+  test('are counted by address without a session, and refused with Retry-After', async () => {
     const site = await startAlone({ apps: [], env: { RATE_LIMIT_PER_ADDRESS: '20' } });
     try {
       const statuses: number[] = [];
       let last = await ask(`${site.url}/session`);
-      // The minute may turn meanwhile.
+      // A new minute may begin meanwhile.
       for (let count = 0; count < 60 && last.status !== 429; count += 1) {
         statuses.push(last.status);
         last = await ask(`${site.url}/session`);
@@ -122,7 +123,7 @@ describe('R89 requests of one caller in a minute', () => {
         '"address";q=20;w=60',
       ]);
       expect(Number(last.headers['retry-after'])).toBeGreaterThan(0);
-      // Whoever watches the process is no caller.
+      // The management port has no such limit.
       expect((await ask(`${site.managementUrl}/readyz`)).status).toBe(200);
     } finally {
       await site.close();
@@ -140,33 +141,33 @@ describe('R89 a listener with small limits', () => {
     await new Promise((resolve) => server?.close(resolve) ?? resolve(undefined));
   });
 
-  async function listen(given: Partial<typeof limits>, listener: RequestListener): Promise<string> {
-    server = createLimitedServer({ ...limits, ...given }, listener);
+  async function listen(overrides: Partial<typeof limits>, listener: RequestListener): Promise<string> {
+    server = createLimitedServer({ ...limits, ...overrides }, listener);
     refuseUnreadable(server, 'http://127.0.0.1');
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  const openOn = (at: Server | undefined) =>
-    new Promise<number>((resolve) => at?.getConnections((_error, count) => resolve(count)));
+  const countConnections = (server: Server | undefined) =>
+    new Promise<number>((resolve) => server?.getConnections((_error, count) => resolve(count)));
 
   const drain: RequestListener = (req, res) => {
     req.resume().on('end', () => res.end('ok'));
   };
 
-  test('cuts off whoever sends headers too slowly', async () => {
-    const answer = await sendRaw(await listen({}, drain), 'GET / HTTP/1.1\r\nHost: x\r\n');
-    expect([answer.status, answer.closed]).toEqual([408, true]);
+  test('disconnects a client that sends headers too slowly', async () => {
+    const response = await sendRaw(await listen({}, drain), 'GET / HTTP/1.1\r\nHost: x\r\n');
+    expect([response.status, response.closed]).toEqual([408, true]);
   });
 
-  test('cuts off whoever sends a body too slowly', async () => {
+  test('disconnects a client that sends a body too slowly', async () => {
     const url = await listen({}, drain);
-    const answer = await sendRaw(url, 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc');
-    expect([answer.status, answer.closed]).toEqual([408, true]);
+    const response = await sendRaw(url, 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc');
+    expect([response.status, response.closed]).toEqual([408, true]);
   });
 
-  test('hangs up on connections beyond its number, and takes new ones when there is room', async () => {
+  test('closes connections beyond the limit, and accepts new ones once others have closed', async () => {
     const url = await listen({ connections: 3, headMilliseconds: 60_000, requestMilliseconds: 60_000 }, drain);
     const { port } = new URL(url);
     for (let count = 0; count < 3; count += 1) {
@@ -174,7 +175,7 @@ describe('R89 a listener with small limits', () => {
       await once(socket, 'connect');
       sockets.push(socket);
     }
-    await until(async () => (await openOn(server)) === 3);
+    await until(async () => (await countConnections(server)) === 3);
     expect((await sendRaw(url, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).status).toBe(0);
     sockets.pop()?.destroy();
     await expect
@@ -182,18 +183,18 @@ describe('R89 a listener with small limits', () => {
       .toBe(200);
   });
 
-  test('answers others while hundreds of slow ones hang on it', async () => {
+  test('serves other clients while hundreds of slow ones are connected', async () => {
     const url = await listen({ headMilliseconds: 60_000, requestMilliseconds: 60_000 }, drain);
     for (let count = 0; count < 300; count += 1) {
       const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => undefined);
       socket.write('GET / HTTP/1.1\r\nX-Slow: ');
       sockets.push(socket);
     }
-    const answers = await Promise.all(Array.from({ length: 50 }, () => ask(url)));
-    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    const responses = await Promise.all(Array.from({ length: 50 }, () => ask(url)));
+    expect(responses.every(({ status }) => status === 200)).toBe(true);
   });
 
-  test('turns new work away with 503 and Retry-After while all is busy', async () => {
+  test('refuses requests with 503 and Retry-After under overload', async () => {
     let isBusy = true;
     const guard = enforceRequestLimits({
       limits: LISTENER_LIMITS,
@@ -209,28 +210,30 @@ describe('R89 a listener with small limits', () => {
   });
 });
 
-describe('R89 the limits to the letter', () => {
+describe('R89 the exact limits', () => {
   const limits = { headers: 4, targetBytes: 20, parameters: 3 };
 
-  /** @returns the status and headers of the refusal, or undefined where the request is let in */
+  /** @returns the status, codes and Retry-After of the refusal, or undefined if the request is accepted */
   function refusal(url: string | undefined, headers = 2, isBusy = false) {
     const refused: string[] = [];
-    let answer: { status: number; headers: Record<string, string> } | undefined;
-    const res = { writeHead: (status: number, given: Record<string, string>) => (answer = { status, headers: given }) };
-    let isIn = false;
+    let response: { status: number; headers: Record<string, string> } | undefined;
+    const res = {
+      writeHead: (status: number, fields: Record<string, string>) => (response = { status, headers: fields }),
+    };
+    let isAccepted = false;
     const listener = enforceRequestLimits({
       ...{ limits, isBusy: () => isBusy, publicHref: 'http://127.0.0.1' },
       onRefused: (code) => void refused.push(code),
     })(() => {
-      isIn = true;
+      isAccepted = true;
     });
     const rawHeaders = Array.from({ length: headers * 2 }, () => 'x');
     listener(
       { url, rawHeaders, headers: { host: 'gatehouse.test' } } as IncomingMessage,
       { ...res, end() {} } as unknown as ServerResponse,
     );
-    expect(isIn).toBe(answer === undefined);
-    return answer && [answer.status, ...refused, answer.headers['Retry-After']];
+    expect(isAccepted).toBe(response === undefined);
+    return response && [response.status, ...refused, response.headers['Retry-After']];
   }
 
   test.each([
@@ -248,11 +251,11 @@ describe('R89 the limits to the letter', () => {
     expect(refusal(url, headers)).toEqual(refused);
   });
 
-  test('busy comes before all of them, and says when to come back', () => {
+  test('overload is checked first, and gets Retry-After', () => {
     expect(refusal('/?a&b&c&d', 5, true)).toEqual([503, 'overloaded', '2']);
   });
 
-  test('the server has those that are its own, as shipped', () => {
+  test('the server has the limits of Node as shipped', () => {
     const server = createLimitedServer(LISTENER_LIMITS, () => undefined);
     const { maxConnections, headersTimeout, requestTimeout, keepAliveTimeout, maxHeadersCount } = server;
     expect({ maxConnections, headersTimeout, requestTimeout, keepAliveTimeout, maxHeadersCount }).toEqual({
@@ -262,8 +265,8 @@ describe('R89 the limits to the letter', () => {
   });
 });
 
-describe('R89 the event loop is late', () => {
-  /** In place of Node's histogram of delays: of one window, in milliseconds. */
+describe('R89 the event loop is delayed', () => {
+  /** Replaces Node's histogram of delays, with the median of a window in milliseconds. */
   const delays = { count: 0, median: 0, enable: vi.fn(), disable: vi.fn(), reset: vi.fn(), percentile: vi.fn() };
   const monitor = vi.fn((_options: { resolution: number }) => delays);
   beforeAll(() => {
@@ -272,7 +275,7 @@ describe('R89 the event loop is late', () => {
   });
   afterAll(() => void vi.useRealTimers());
 
-  test('in most of a window, by more than half a second: busy until a better window', () => {
+  test('by more than half a second in most of a window: busy until a better window', () => {
     const loop = createEventLoopMonitor({ windowMilliseconds: 200, monitor });
     expect(monitor).toHaveBeenCalledWith({ resolution: 20 });
     expect([delays.enable.mock.calls.length, loop.isBusy()]).toEqual([1, false]);
@@ -285,7 +288,7 @@ describe('R89 the event loop is late', () => {
     expect(busyAfter(3, 521, 199)).toBe(false);
     expect(busyAfter(3, 521, 1)).toBe(true);
     expect(delays.reset).toHaveBeenCalledTimes(2);
-    // Too few to tell: they count for the next window.
+    // Too few samples: they count for the next window.
     expect(busyAfter(2, 20)).toBe(true);
     expect(delays.reset).toHaveBeenCalledTimes(2);
     expect(busyAfter(3, 20)).toBe(false);
@@ -296,7 +299,7 @@ describe('R89 the event loop is late', () => {
     expect(busyAfter(3, 900)).toBe(false);
   });
 
-  test('a window is a second', () => {
+  test('a window lasts a second', () => {
     const loop = createEventLoopMonitor({ monitor });
     Object.assign(delays, { count: 3, median: 900 });
     vi.advanceTimersByTime(999);
@@ -307,11 +310,11 @@ describe('R89 the event loop is late', () => {
   });
 });
 
-test('R89 one long pause makes nobody busy, an event loop that is always late does, and it recovers', async () => {
+test('R89 a single long pause does not count as busy, a persistent delay does, until it ends', async () => {
   const loop = createEventLoopMonitor({ windowMilliseconds: 200 });
-  // The event loop stands still, and the processor is free for others.
-  const still = new Int32Array(new SharedArrayBuffer(4));
-  const block = (milliseconds: number) => Atomics.wait(still, 0, 0, milliseconds);
+  // Blocks the event loop without using the processor.
+  const memory = new Int32Array(new SharedArrayBuffer(4));
+  const block = (milliseconds: number) => Atomics.wait(memory, 0, 0, milliseconds);
   await sleep(100);
   block(1_500);
   await sleep(400);

@@ -1,4 +1,4 @@
-/** A server that is closed responds to every request whose connection the system has already made. */
+/** A closing server responds on every connection that the system has already established. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -19,7 +19,7 @@ process.on('SIGTERM', () => void closeServer(server, { delaySeconds: 0, graceSec
 server.listen(Number(process.env.PORT), '127.0.0.1', () => console.log('ready'));
 `;
 
-test('F18 a connection that waits to be accepted when the server is closed is served', async () => {
+test('F18 serves a connection that waits to be accepted when the server closes', async () => {
   for (let round = 0; round < 4; round += 1) {
     const port = await freePort();
     const server = spawn(process.execPath, ['--input-type=module', '-e', SERVER], {

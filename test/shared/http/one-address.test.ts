@@ -15,7 +15,7 @@ describe('R104 the limit by address behind a proxy', () => {
   });
   afterAll(() => limited.close());
 
-  /** How many calls it takes until one is refused; the minute may turn meanwhile. */
+  /** The number of calls before one is refused. A new minute may begin meanwhile. */
   const callsUntilRefused = async (forwarded: (n: number) => string) => {
     for (let n = 0; n < 60; n += 1) {
       const { status } = await ask(`${limited.url}/session`, { headers: { ...DATA, ...from(forwarded(n)) } });
@@ -35,13 +35,13 @@ describe('R104 the limit by address behind a proxy', () => {
       'IPv4 in many spellings',
       (n) => ['198.51.100.3', '::ffff:198.51.100.3', '[::ffff:c633:6403]:1', ' 198.51.100.3 '][n % 4] ?? '',
     ],
-    ['no address at all', (n) => ['unknown', `junk-${n}`, 'x'.repeat(9_000), '_hidden', '300.1.1.1'][n % 5] ?? ''],
-  ])('counts as one: %s', async (_what, forwarded) => {
+    ['no address', (n) => ['unknown', `junk-${n}`, 'x'.repeat(9_000), '_hidden', '300.1.1.1'][n % 5] ?? ''],
+  ])('counts as one: %s', async (_name, forwarded) => {
     expect(await callsUntilRefused(forwarded)).toBeGreaterThanOrEqual(20);
   });
 });
 
-test('R104 the log warns once of a proxy that TRUSTED_PROXIES lacks', async () => {
+test('R104 the log warns once about a proxy that is not in TRUSTED_PROXIES', async () => {
   const site = await startAlone({ apps: [] });
   try {
     const warnings = () => site.logs().filter((line) => line.includes('TRUSTED_PROXIES'));
@@ -55,7 +55,7 @@ test('R104 the log warns once of a proxy that TRUSTED_PROXIES lacks', async () =
   }
 });
 
-describe('R104 the same address stands in', () => {
+describe('R104 the same address is in', () => {
   let site: TestSite;
   let desk: VaultDesk;
   let admin: Administrator;
@@ -87,7 +87,7 @@ describe('R104 the same address stands in', () => {
     expect((json.items as { address: string }[]).map(({ address }) => address)).toContain('203.0.113.9');
   });
 
-  test('nothing at all where the proxy names no address: a token for the network of the proxy is refused', async () => {
+  test('no record if the proxy sends no address: a token for the network of the proxy is refused', async () => {
     const { agent } = await signIn(site);
     const assertion = await assertionOf(site, agent.cookies.header(site.url));
     const { token } = await admin.makeToken({ networks: ['127.0.0.0/8'] });
@@ -97,7 +97,7 @@ describe('R104 the same address stands in', () => {
     expect(await statusWith(from('198.51.100.7, unknown'))).toBe(403);
   });
 
-  test('the networks of a relay token, which may be written as IPv6 as well', async () => {
+  test('the networks of a relay token, which may be written as IPv6', async () => {
     const { agent } = await signIn(site);
     const assertion = await assertionOf(site, agent.cookies.header(site.url));
     const { token } = await admin.makeToken({ networks: ['::ffff:203.0.113.5', '198.51.100.0/24'] });

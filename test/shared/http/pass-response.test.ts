@@ -1,4 +1,4 @@
-/** Another server's answer is handed on as it comes: whole or in pieces, and no further than to a caller who is there. */
+/** Passes another server's response on as it arrives, whole or in pieces, until the caller disconnects. */
 import { once } from 'node:events';
 import { get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -13,7 +13,7 @@ type Open = (stop: StopSwitch) => Promise<PassedResponse>;
 
 let served: Served;
 let open: Open;
-/** What became of the call that was passed on last. */
+/** The outcome of the last passed call. */
 let outcome: Promise<unknown>;
 let sent: ServerResponse;
 beforeEach(async () => {
@@ -34,27 +34,27 @@ afterEach(() => served.close());
 const HEAD = { status: 207, headers: { 'Content-Type': 'text/plain', ETag: '"v1"' } };
 
 async function call(): Promise<{ status: number; headers: IncomingMessage['headers']; body: Buffer }> {
-  const asking = get(served.url, { agent: false });
-  const [answer] = (await once(asking, 'response')) as [IncomingMessage];
+  const request = get(served.url, { agent: false });
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
   const chunks: Buffer[] = [];
-  for await (const chunk of answer) chunks.push(chunk);
-  return { status: answer.statusCode ?? 0, headers: answer.headers, body: Buffer.concat(chunks) };
+  for await (const chunk of response) chunks.push(chunk);
+  return { status: response.statusCode ?? 0, headers: response.headers, body: Buffer.concat(chunks) };
 }
 
 const whole = (bytes: Buffer): StreamedBody => ({
   whole: () => bytes,
-  take: () => expect.fail('A body that is there is not taken in pieces.'),
+  take: () => expect.fail('A complete body is not read in pieces.'),
   resume() {},
   destroy() {},
 });
 
-function pieces(give: (taker: BodySink) => void) {
-  const take = (taker: BodySink) => void setImmediate(give, taker);
+function pieces(send: (sink: BodySink) => void) {
+  const take = (sink: BodySink) => void setImmediate(send, sink);
   return { whole: () => undefined, take, resume: vi.fn<() => void>(), destroy() {} };
 }
 
-test.each([0, 1, 300, 16_384, 16_385, 50_000])('a body of %i bytes that has come already', async (length) => {
-  const bytes = Buffer.from(Array.from({ length }, (_, at) => at % 256));
+test.each([0, 1, 300, 16_384, 16_385, 50_000])('passes on a complete body of %i bytes', async (length) => {
+  const bytes = Buffer.from(Array.from({ length }, (_, index) => index % 256));
   open = async () => ({ ...HEAD, body: whole(bytes) });
   const { status, headers, body } = await call();
   expect([status, headers['content-type'], headers.etag]).toEqual([207, 'text/plain', '"v1"']);
@@ -63,13 +63,13 @@ test.each([0, 1, 300, 16_384, 16_385, 50_000])('a body of %i bytes that has come
   expect(await outcome).toBe('passed');
 });
 
-test('one in pieces, each as it comes, under one head', async () => {
+test('passes on a body piece by piece, under one head', async () => {
   open = async () => ({
     ...HEAD,
-    body: pieces((taker) => {
-      expect(taker.write(Buffer.from('one '))).toBe(true);
-      taker.write(Buffer.from('two'));
-      taker.end();
+    body: pieces((sink) => {
+      expect(sink.write(Buffer.from('one '))).toBe(true);
+      sink.write(Buffer.from('two'));
+      sink.end();
     }),
   });
   const { status, headers, body } = await call();
@@ -77,53 +77,53 @@ test('one in pieces, each as it comes, under one head', async () => {
   expect(await outcome).toBe('passed');
 });
 
-test('one that is empty after all has its head', async () => {
-  open = async () => ({ ...HEAD, body: pieces((taker) => taker.end()) });
+test('sends the head of an empty body', async () => {
+  open = async () => ({ ...HEAD, body: pieces((sink) => sink.end()) });
   const { status, headers, body } = await call();
   expect([status, headers.etag, body.length]).toEqual([207, '"v1"', 0]);
 });
 
-test('a caller who reads slowly slows the platform down, and hears all of it', async () => {
+test('a caller that reads slowly slows the platform down, and gets the whole body', async () => {
   const mebibyte = Buffer.alloc(1_048_576, 'x');
   let wasFull = false;
-  const body = pieces((taker) => {
-    for (let count = 0; count < 16; count += 1) wasFull = !taker.write(mebibyte);
-    body.resume.mockImplementationOnce(() => taker.end());
+  const body = pieces((sink) => {
+    for (let count = 0; count < 16; count += 1) wasFull = !sink.write(mebibyte);
+    body.resume.mockImplementationOnce(() => sink.end());
   });
   open = async () => ({ ...HEAD, body });
-  const answer = await call();
-  expect([wasFull, answer.body.length]).toEqual([true, 16 * mebibyte.length]);
+  const response = await call();
+  expect([wasFull, response.body.length]).toEqual([true, 16 * mebibyte.length]);
   expect(body.resume).toHaveBeenCalled();
 });
 
 const BROKEN_OFF = { code: 'upstream_error', logDetail: 'the response of the platform broke off' };
 
-test('one that breaks off before anything of it was sent can still be told as a failure', async () => {
+test('throws before the head is sent if the body breaks off at once', async () => {
   const cause = new Error('reset');
-  const sentBefore: boolean[] = [];
-  const heard = (failure: () => StreamedBody) => {
-    open = async () => ({ ...HEAD, body: failure() });
-    return call().catch(() => sentBefore.push(sent.headersSent));
+  const headsSent: boolean[] = [];
+  const callWith = (body: () => StreamedBody) => {
+    open = async () => ({ ...HEAD, body: body() });
+    return call().catch(() => headsSent.push(sent.headersSent));
   };
-  await heard(() => pieces((taker) => taker.fail(cause)));
+  await callWith(() => pieces((sink) => sink.fail(cause)));
   expect(await outcome).toMatchObject({ ...BROKEN_OFF, cause });
-  await heard(() => ({
+  await callWith(() => ({
     ...whole(Buffer.alloc(0)),
     whole() {
       throw cause;
     },
   }));
   expect(await outcome).toMatchObject({ ...BROKEN_OFF, cause });
-  expect(sentBefore).toEqual([false, false]);
+  expect(headsSent).toEqual([false, false]);
 });
 
-test('one that breaks off later leaves its answer unfinished', async () => {
+test('leaves the response unfinished if the body breaks off later', async () => {
   const cause = new Error('reset');
   open = async () => ({
     ...HEAD,
-    body: pieces((taker) => {
-      taker.write(Buffer.from('half of'));
-      setImmediate(() => taker.fail(cause));
+    body: pieces((sink) => {
+      sink.write(Buffer.from('half of'));
+      setImmediate(() => sink.fail(cause));
     }),
   });
   await expect(call()).rejects.toMatchObject({ code: 'ECONNRESET' });
@@ -131,14 +131,14 @@ test('one that breaks off later leaves its answer unfinished', async () => {
   expect(sent.writableFinished).toBe(false);
 });
 
-test('what the call fails with is not taken for the platform’s doing', async () => {
+test('rethrows an error of the call unchanged', async () => {
   const failure = new Error('not connected');
   open = () => Promise.reject(failure);
   await call().catch(() => undefined);
   expect(await outcome).toBe(failure);
 });
 
-test('a caller who leaves stops the call, one who has heard all does not', async () => {
+test('a caller that disconnects stops the call, one that has the whole response does not', async () => {
   const stops: StopSwitch[] = [];
   open = async (stop) => {
     stops.push(stop);
@@ -149,64 +149,64 @@ test('a caller who leaves stops the call, one who has heard all does not', async
 
   open = async (stop) => {
     stops.push(stop);
-    return { ...HEAD, body: pieces((taker) => taker.write(Buffer.from('the beginning'))) };
+    return { ...HEAD, body: pieces((sink) => sink.write(Buffer.from('the beginning'))) };
   };
-  const asking = get(served.url, { agent: false }).on('error', () => undefined);
-  await once(asking, 'response');
-  asking.destroy();
+  const request = get(served.url, { agent: false }).on('error', () => undefined);
+  await once(request, 'response');
+  request.destroy();
   expect(await outcome).toBe('passed');
   expect(stops.map(({ stopped }) => stopped)).toEqual([false, true]);
 });
 
 test.each([
   ['upstream_error', 'passed'],
-  // Somebody must learn of it, although this caller no longer does.
+  // It must be logged, although the caller has disconnected.
   ['storage_unavailable', expect.objectContaining({ code: 'storage_unavailable' })],
-] as const)('R123 a call that ends with %s because its caller left', async (code, expected) => {
-  const asked = Promise.withResolvers<void>();
+] as const)('R123 a call that ends with %s because the caller disconnected', async (code, expected) => {
+  const called = Promise.withResolvers<void>();
   open = (stop) =>
     new Promise((_resolve, reject) => {
       stop.whenStopped(() => reject(new AppError(code)));
-      asked.resolve();
+      called.resolve();
     });
-  const asking = get(served.url, { agent: false }).on('error', () => undefined);
-  await asked.promise;
-  asking.destroy();
+  const request = get(served.url, { agent: false }).on('error', () => undefined);
+  await called.promise;
+  request.destroy();
   await vi.waitFor(() => expect(sent.closed).toBe(true), PATIENTLY);
   expect(await outcome).toEqual(expected);
 });
 
-test('R123 a body that is cut because its caller left is no failure of the platform', async () => {
+test('R123 a body that ends because the caller disconnected is not a failure of the platform', async () => {
   open = async (stop) => ({
     ...HEAD,
-    body: pieces((taker) => {
-      stop.whenStopped(() => taker.fail(new Error('The caller no longer waits for the response.')));
-      taker.write(Buffer.from('the beginning'));
+    body: pieces((sink) => {
+      stop.whenStopped(() => sink.fail(new Error('The caller no longer waits for the response.')));
+      sink.write(Buffer.from('the beginning'));
     }),
   });
-  const asking = get(served.url, { agent: false }).on('error', () => undefined);
-  await once(asking, 'response');
-  asking.destroy();
+  const request = get(served.url, { agent: false }).on('error', () => undefined);
+  await once(request, 'response');
+  request.destroy();
   expect(await outcome).toBe('passed');
 });
 
-test('nothing is passed to a caller who left while the call was being opened', async () => {
+test('passes nothing on if the caller disconnects while the call is opened', async () => {
   const opened = Promise.withResolvers<PassedResponse>();
-  const asked = Promise.withResolvers<StopSwitch>();
+  const called = Promise.withResolvers<StopSwitch>();
   open = (stop) => {
-    asked.resolve(stop);
+    called.resolve(stop);
     return opened.promise;
   };
-  const asking = get(served.url, { agent: false }).on('error', () => undefined);
-  const stop = await asked.promise;
-  asking.destroy();
+  const request = get(served.url, { agent: false }).on('error', () => undefined);
+  const stop = await called.promise;
+  request.destroy();
   await vi.waitFor(() => expect(stop.stopped).toBe(true), PATIENTLY);
-  const body = { ...whole(Buffer.alloc(0)), whole: () => expect.fail('Nobody is there.') };
+  const body = { ...whole(Buffer.alloc(0)), whole: () => expect.fail('The caller has disconnected.') };
   opened.resolve({ ...HEAD, body });
   expect(await outcome).toBe('passed');
 });
 
-test('nothing is asked for a caller who left before', async () => {
+test('makes no call if the caller has disconnected before', async () => {
   const res = { on: vi.fn(), destroyed: true } as unknown as ServerResponse;
-  await passResponse({} as IncomingMessage, res, () => expect.fail('Nobody is there.'));
+  await passResponse({} as IncomingMessage, res, () => expect.fail('The caller has disconnected.'));
 });

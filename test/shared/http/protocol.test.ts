@@ -1,4 +1,4 @@
-/** R77 and R78: methods that no route has, and bytes that two servers could read in two ways. */
+/** R77 and R78: methods without a route, and bytes that two servers could parse differently. */
 import { EventEmitter } from 'node:events';
 import type { Server } from 'node:http';
 import type { Request, Response } from 'express';
@@ -25,67 +25,72 @@ afterAll(() => site.close());
 const PATHS = [...new Set(ROUTES.map(({ path }) => path))];
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'SEARCH', 'PURGE', 'LINK'];
 
-/** A HEAD there would use up a state or a pending request. */
+/** Paths on which a HEAD would use up a state or a pending request. */
 const USED_UP_BY_HEAD = /^\/(sign-in|oauth\/callback\/platform)$/;
 
 describe('R77 methods', () => {
-  test.each(PATHS)('%s: what is not listed gets 405 and what is allowed', async (path) => {
+  test.each(PATHS)('%s: other methods get 405 with the allowed ones', async (path) => {
     const listed = ROUTES.filter((route) => route.path === path).map(({ method }) => method);
-    for (const method of METHODS.filter((one) => !listed.some((known) => known === one))) {
-      const answer = await ask(site.url + path, { method, headers: { ...DATA, cookie, 'x-csrf-token': csrf } });
-      expect([answer.status, JSON.parse(answer.body).code], method).toEqual([405, 'method_not_allowed']);
-      const allowed = listed.flatMap((one) => (one === 'GET' && !USED_UP_BY_HEAD.test(path) ? ['GET', 'HEAD'] : [one]));
-      expect(answer.headers.allow, method).toBe(allowed.join(', '));
+    for (const method of METHODS.filter((name) => !listed.some((method) => method === name))) {
+      const response = await ask(site.url + path, { method, headers: { ...DATA, cookie, 'x-csrf-token': csrf } });
+      expect([response.status, JSON.parse(response.body).code], method).toEqual([405, 'method_not_allowed']);
+      const allowed = listed.flatMap((name) =>
+        name === 'GET' && !USED_UP_BY_HEAD.test(path) ? ['GET', 'HEAD'] : [name],
+      );
+      expect(response.headers.allow, method).toBe(allowed.join(', '));
     }
   });
 
   test('HEAD is GET without its body', async () => {
     for (const path of ['/', '/session', '/problems/not_found', '/threads/current']) {
-      const answer = await ask(site.url + path, { method: 'HEAD', headers: { cookie } });
-      expect([answer.status, answer.body], path).toEqual([200, '']);
+      const response = await ask(site.url + path, { method: 'HEAD', headers: { cookie } });
+      expect([response.status, response.body], path).toEqual([200, '']);
     }
   });
 
-  test('HEAD begins and ends no sign-in', async () => {
-    for (const path of PATHS.filter((one) => USED_UP_BY_HEAD.test(one))) {
-      const answer = await ask(site.url + path, { method: 'HEAD', headers: { cookie } });
-      expect([answer.status, answer.headers['set-cookie']], path).toEqual([405, undefined]);
+  test('HEAD neither starts nor completes a sign-in', async () => {
+    for (const path of PATHS.filter((name) => USED_UP_BY_HEAD.test(name))) {
+      const response = await ask(site.url + path, { method: 'HEAD', headers: { cookie } });
+      expect([response.status, response.headers['set-cookie']], path).toEqual([405, undefined]);
     }
   });
 
-  test('TRACE repeats nothing', async () => {
-    const answer = await ask(`${site.url}/`, { method: 'TRACE', headers: { cookie, 'x-canary': 'canary-value' } });
-    expect(answer.status).toBe(405);
-    expect(answer.body).not.toMatch(/canary|gatehouse=/);
+  test('TRACE echoes nothing', async () => {
+    const response = await ask(`${site.url}/`, { method: 'TRACE', headers: { cookie, 'x-canary': 'canary-value' } });
+    expect(response.status).toBe(405);
+    expect(response.body).not.toMatch(/canary|gatehouse=/);
   });
 
   test('CONNECT is refused and the connection ends', async () => {
-    const answer = await sendRaw(site.url, `CONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
-    expect([answer.status, answer.closed]).toEqual([405, true]);
-    expect(answer.headers.get('allow')).toEqual(['GET, HEAD, POST']);
+    const response = await sendRaw(site.url, `CONNECT ${host} HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
+    expect([response.status, response.closed]).toEqual([405, true]);
+    expect(response.headers.get('allow')).toEqual(['GET, HEAD, POST']);
   });
 
   test.each(['websocket', 'TLS/1.2', 'anything'])('an upgrade to %s is refused and the connection ends', async (to) => {
-    const answer = await sendRaw(
+    const response = await sendRaw(
       site.url,
       `GET /session HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: ${to}\r\n\r\n`,
     );
-    expect([answer.status, answer.closed]).toEqual([400, true]);
+    expect([response.status, response.closed]).toEqual([400, true]);
   });
 
   test.each([
     ['no Host', 'GET /session HTTP/1.1', 400],
-    ['an expectation that we do not know', `GET /session HTTP/1.1\r\nHost: gatehouse.test\r\nExpect: foo`, 417],
-  ])('%s is refused with a problem document and our headers, and the connection ends', async (_what, head, status) => {
-    const { headers, rest, ...answer } = await sendRaw(site.url, `${head}\r\n\r\n`);
-    expect(answer).toEqual({ status, closed: true });
-    expect(headers.get('content-type')).toEqual(['application/problem+json; charset=utf-8']);
-    for (const name of ['x-request-id', 'content-security-policy', 'x-content-type-options', 'cache-control'])
-      expect(headers.get(name), name).toHaveLength(1);
-    expect(JSON.parse(rest)).toMatchObject({ status, code: 'invalid_request' });
-  });
+    ['an unknown expectation', `GET /session HTTP/1.1\r\nHost: gatehouse.test\r\nExpect: foo`, 417],
+  ])(
+    '%s is refused with a problem document and the security headers, and the connection ends',
+    async (_name, head, status) => {
+      const { headers, rest, ...response } = await sendRaw(site.url, `${head}\r\n\r\n`);
+      expect(response).toEqual({ status, closed: true });
+      expect(headers.get('content-type')).toEqual(['application/problem+json; charset=utf-8']);
+      for (const name of ['x-request-id', 'content-security-policy', 'x-content-type-options', 'cache-control'])
+        expect(headers.get(name), name).toHaveLength(1);
+      expect(JSON.parse(rest)).toMatchObject({ status, code: 'invalid_request' });
+    },
+  );
 
-  test('the management port refuses them as well', async () => {
+  test('the management port also refuses them', async () => {
     expect((await sendRaw(site.managementUrl, 'GET /healthz HTTP/1.1\r\n\r\n')).status).toBe(400);
     const head = 'GET /healthz HTTP/1.1\r\nHost: gatehouse.test\r\nConnection: close\r\n\r\n';
     expect((await sendRaw(site.managementUrl, head)).status).toBe(200);
@@ -93,8 +98,8 @@ describe('R77 methods', () => {
       ['GET / HTTP/9.9\r\nHost: x\r\n\r\n', 400],
       ['CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', 405],
     ] as const) {
-      const { headers, rest, ...answer } = await sendRaw(site.managementUrl, bytes);
-      expect(answer).toEqual({ status, closed: true });
+      const { headers, rest, ...response } = await sendRaw(site.managementUrl, bytes);
+      expect(response).toEqual({ status, closed: true });
       expect(headers.get('content-type')).toEqual(['application/problem+json; charset=utf-8']);
       expect(JSON.parse(rest)).toMatchObject({ status });
     }
@@ -107,15 +112,15 @@ describe('R77 methods', () => {
     expect([status, rest]).toEqual([100, expect.stringMatching(/^HTTP\/1\.1 200 /)]);
   });
 
-  test('an offer of HTTP/2 without TLS is answered in HTTP/1.1', async () => {
-    const answer = await sendRaw(
+  test('an offer of HTTP/2 without TLS gets a response in HTTP/1.1', async () => {
+    const response = await sendRaw(
       site.url,
       `GET /session HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n`,
     );
-    expect([answer.status, answer.rest]).toEqual([200, '{"signedIn":false}']);
+    expect([response.status, response.rest]).toEqual([200, '{"signedIn":false}']);
   });
 
-  test('headers and fields that name another method, path or asker change nothing', async () => {
+  test('headers and fields that name another method, path or client change nothing', async () => {
     const tricks = {
       'x-http-method-override': 'POST',
       'x-http-method': 'DELETE',
@@ -157,9 +162,9 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
     ['a signed length', () => post('Content-Length: +3', 'abc')],
     ['a length in hexadecimal', () => post('Content-Length: 0x3', 'abc')],
     ['a negative length', () => post('Content-Length: -1', 'abc')],
-    ['line feeds alone', () => `POST /bin HTTP/1.1\nHost: ${host}\nContent-Length: 3\n\nabc`],
-    ['one line feed alone', () => `GET /session HTTP/1.1\r\nHost: ${host}\nX-A: b\r\n\r\n`],
-    ['a carriage return alone', () => `GET /session HTTP/1.1\r\nHost: ${host}\rX-A: b\r\n\r\n`],
+    ['only line feeds', () => `POST /bin HTTP/1.1\nHost: ${host}\nContent-Length: 3\n\nabc`],
+    ['a single bare line feed', () => `GET /session HTTP/1.1\r\nHost: ${host}\nX-A: b\r\n\r\n`],
+    ['a bare carriage return', () => `GET /session HTTP/1.1\r\nHost: ${host}\rX-A: b\r\n\r\n`],
     ['a folded header', () => `GET /session HTTP/1.1\r\nHost: ${host}\r\nX-A: b\r\n c\r\n\r\n`],
     ['a folded Transfer-Encoding', () => post('Transfer-Encoding:\r\n chunked', `0\r\n\r\n${inner()}`)],
     ['a space before the colon', () => post('Transfer-Encoding : chunked\r\nContent-Length: 5', `0\r\n\r\n${inner()}`)],
@@ -177,12 +182,12 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
   ];
 
   test.each(CASES)('%s', async (_name, bytes) => {
-    const answer = await sendRaw(site.url, bytes());
-    expect(answer.status).toBeGreaterThanOrEqual(400);
-    expect(answer.status).toBeLessThan(500);
-    expect(answer.closed).toBe(true);
-    // One answer, and nothing of what came along inside.
-    expect(answer.rest).not.toContain('HTTP/1.1');
+    const response = await sendRaw(site.url, bytes());
+    expect(response.status).toBeGreaterThanOrEqual(400);
+    expect(response.status).toBeLessThan(500);
+    expect(response.closed).toBe(true);
+    // One response, and none to the smuggled request.
+    expect(response.rest).not.toContain('HTTP/1.1');
   });
 
   const chunked = (line: string, body: string) =>
@@ -192,15 +197,15 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
     ['chunked with extensions', () => chunked('POST /bin HTTP/1.1', '2;name=value\r\n{}\r\n0\r\n\r\n')],
     ['chunked with trailers', () => chunked('POST /bin HTTP/1.1', '2\r\n{}\r\n0\r\nX-CSRF-Token: x\r\n\r\n')],
     ['chunked to a route without a body', () => chunked('GET /session HTTP/1.1', '0\r\n\r\n')],
-    ['chunked to nowhere', () => chunked('POST /nothing HTTP/1.1', '0\r\n\r\n')],
+    ['chunked to an unknown path', () => chunked('POST /nothing HTTP/1.1', '0\r\n\r\n')],
     ['chunked to a file', () => chunked('GET /assets/gatehouse.css HTTP/1.1', '0\r\n\r\n')],
   ])('%s body: 411', async (_name, bytes) => {
-    const answer = await sendRaw(site.url, bytes());
-    expect([answer.status, answer.closed]).toEqual([411, true]);
-    expect(JSON.parse(answer.rest).code).toBe('length_required');
+    const response = await sendRaw(site.url, bytes());
+    expect([response.status, response.closed]).toEqual([411, true]);
+    expect(JSON.parse(response.rest).code).toBe('length_required');
   });
 
-  test('a body that never comes keeps nobody waiting for ever, and harms nobody else', async () => {
+  test('a body that never arrives does not delay other requests', async () => {
     const slow = sendRaw(
       site.url,
       `POST /bin HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{`,
@@ -211,7 +216,7 @@ describe('R78 smuggling: 4xx, and the connection ends', () => {
   });
 });
 
-const NO_UPGRADE = 'Use plain HTTP: no upgrade is offered here.';
+const NO_UPGRADE = 'Use plain HTTP: upgrades are not supported.';
 test.each([
   [undefined, ['a'], undefined],
   ['h2c', ['a'], undefined],
@@ -219,7 +224,7 @@ test.each([
   ['h2cx', ['a'], NO_UPGRADE],
   ['xh2c', ['a'], NO_UPGRADE],
   ['h2c, websocket', ['a'], NO_UPGRADE],
-  // As HTTP/1.0 allows it.
+  // HTTP/1.0 allows it.
   [undefined, undefined, undefined],
   [undefined, ['a', 'b'], 'Send one Host header.'],
   [undefined, ['a', 'a'], 'Send one Host header.'],
@@ -230,18 +235,18 @@ test.each([
   expect(next.mock.calls).toEqual([detail === undefined ? [] : [expect.objectContaining(refusal)]]);
 });
 
-describe('R78 what never becomes a request', () => {
-  /** @returns what is written to the connection, or undefined where it is cut without a word */
-  function said(event: 'clientError' | 'connect', first: object, of: object = {}): string | undefined {
+describe('R78 bytes that never become a request', () => {
+  /** @returns the bytes written to the connection, or undefined if it is closed without a response */
+  function responseTo(event: 'clientError' | 'connect', payload: object, socketState: object = {}): string | undefined {
     const server = new EventEmitter();
     refuseUnreadable(server as unknown as Server, 'https://gatehouse.test/gate');
-    const socket = { writable: true, end: vi.fn<(text: string) => void>(), destroy: vi.fn(), ...of };
-    server.emit(event, first, socket);
+    const socket = { writable: true, end: vi.fn<(text: string) => void>(), destroy: vi.fn(), ...socketState };
+    server.emit(event, payload, socket);
     expect(socket.end.mock.calls.length + socket.destroy.mock.calls.length).toBe(1);
     return socket.end.mock.calls[0]?.[0];
   }
 
-  const written = (text = '') => {
+  const parse = (text = '') => {
     const [head = '', body = ''] = text.split('\r\n\r\n');
     const [line, ...headers] = head.split('\r\n');
     const { instance, ...problem } = JSON.parse(body);
@@ -269,26 +274,26 @@ describe('R78 what never becomes a request', () => {
     ['ERR_HTTP_REQUEST_TIMEOUT', '408 Request Timeout', 'invalid_request', 'The request is not valid'],
     ['HPE_INVALID_METHOD', '400 Bad Request', 'invalid_request', 'The request is not valid'],
     [undefined, '400 Bad Request', 'invalid_request', 'The request is not valid'],
-  ])('%s is answered with %s', (failure, status, code, title) => {
-    const { line, headers, problem, length } = written(said('clientError', { code: failure }));
+  ])('%s gets the status %s', (failure, status, code, title) => {
+    const { line, headers, problem, length } = parse(responseTo('clientError', { code: failure }));
     expect(line).toBe(`HTTP/1.1 ${status}`);
     expect(headers).toEqual(HEADERS(length));
     expect(problem).toEqual({ type: type(code), title, status: Number(status.slice(0, 3)), code });
   });
 
-  test('a tunnel is answered with what is allowed', () => {
-    const { line, headers, problem, length } = written(said('connect', {}));
+  test('a CONNECT gets the allowed methods', () => {
+    const { line, headers, problem, length } = parse(responseTo('connect', {}));
     expect(line).toBe('HTTP/1.1 405 Method Not Allowed');
     expect(headers).toEqual(['Allow: GET, HEAD, POST', ...HEADERS(length)]);
     expect(problem).toMatchObject({ type: type('method_not_allowed'), status: 405, code: 'method_not_allowed' });
   });
 
-  test('who is gone, or has an answer already, is told nothing', () => {
+  test('a disconnected peer, or one that has its response, gets nothing', () => {
     const broken = { code: 'HPE_INVALID_METHOD' };
-    expect(said('clientError', { code: 'ECONNRESET' })).toBeUndefined();
-    expect(said('clientError', broken, { writable: false })).toBeUndefined();
-    expect(said('clientError', broken, { _httpMessage: { _headerSent: true } })).toBeUndefined();
-    expect(said('clientError', broken, { _httpMessage: { _headerSent: false } })).toContain('400 Bad Request');
-    expect(said('clientError', broken, { _httpMessage: null })).toContain('400 Bad Request');
+    expect(responseTo('clientError', { code: 'ECONNRESET' })).toBeUndefined();
+    expect(responseTo('clientError', broken, { writable: false })).toBeUndefined();
+    expect(responseTo('clientError', broken, { _httpMessage: { _headerSent: true } })).toBeUndefined();
+    expect(responseTo('clientError', broken, { _httpMessage: { _headerSent: false } })).toContain('400 Bad Request');
+    expect(responseTo('clientError', broken, { _httpMessage: null })).toContain('400 Bad Request');
   });
 });

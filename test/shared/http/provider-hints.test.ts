@@ -1,8 +1,8 @@
-/** Hints for the provider: what is let through, and that a refusal names the field and repeats nothing. */
+/** Hints for the provider: valid ones pass, and a refusal names the field without its value. */
 import { expect, test } from 'vitest';
 import { readHints } from '../../../src/shared/http/provider-hints.ts';
 
-const read = (given: Record<string, unknown>) => readHints((name) => given[name]);
+const read = (fields: Record<string, unknown>) => readHints((name) => fields[name]);
 
 test.each([
   {},
@@ -16,11 +16,11 @@ test.each([
   { ui_locales: 'de-CH-1996 zh-Hant-TW en-x-private' },
   { ui_locales: Array(10).fill('en').join(' ') },
   { login_hint: 'ada', prompt: 'login', ui_locales: 'fr' },
-])('R110 lets through %j', (given) => {
-  expect(read({ ...given, scope: 'admin', max_age: '0' })).toEqual(given);
+])('R110 accepts %j', (hints) => {
+  expect(read({ ...hints, scope: 'admin', max_age: '0' })).toEqual(hints);
 });
 
-test('an empty field counts as left out', () => {
+test('an empty field counts as absent', () => {
   expect(read({ login_hint: '', prompt: '', ui_locales: '' })).toEqual({});
 });
 
@@ -48,6 +48,6 @@ test.each([
 ])('R110 refuses %s %j', (name, value) => {
   const refusal = () => read({ [name]: value });
   expect(refusal).toThrow(expect.objectContaining({ code: 'invalid_request' }));
-  expect(refusal).toThrow(new RegExp(`^Give as "${name}", once, `));
+  expect(refusal).toThrow(new RegExp(`^Give "${name}" once: `));
   if (typeof value === 'string' && value.length > 8) expect(refusal).not.toThrow(value);
 });

@@ -1,4 +1,4 @@
-/** R73: which requests under another name are sent to PUBLIC_URL, and where exactly. */
+/** R73: the requests with another host name that are redirected to PUBLIC_URL, and their targets. */
 import express from 'express';
 import { afterEach, describe, expect, test } from 'vitest';
 import { parsePublicUrl } from '../../../src/shared/config/rules.ts';
@@ -9,9 +9,9 @@ import { type Served, serve } from './serve.ts';
 let served: Served | undefined;
 afterEach(() => served?.close());
 
-async function at(href: string, { isTrusted = false } = {}) {
+async function serveAt(href: string, { isTrusted = false } = {}) {
   const { publicUrl } = parsePublicUrl(href);
-  if (!publicUrl) throw new Error(`${href} is no PUBLIC_URL.`);
+  if (!publicUrl) throw new Error(`${href} is not a PUBLIC_URL.`);
   const app = express().set('query parser', false);
   app.use(
     publicHost({
@@ -23,57 +23,57 @@ async function at(href: string, { isTrusted = false } = {}) {
   );
   served = await serve(app);
   const { url } = served;
-  /** @returns where it is sent, or "here" */
+  /** @returns the target of the redirect, or "here" */
   return async (target: string, headers: Record<string, string>, method = 'GET') => {
-    const answer = await ask(url, { target, headers, method });
-    if (answer.status === 302) return answer.headers.location;
-    return answer.body || answer.status;
+    const response = await ask(url, { target, headers, method });
+    if (response.status === 302) return response.headers.location;
+    return response.body || response.status;
   };
 }
 
-describe('under another name', () => {
+describe('under another host name', () => {
   const host = 'other.test';
 
-  test('a page goes on under ours, a HEAD as well, and a POST is judged as it is', async () => {
-    const goes = await at('https://gatehouse.test');
-    expect(await goes('/connections?a=b', { ...PAGE, host })).toBe('https://gatehouse.test/connections?a=b');
-    expect(await goes('/connections', { ...PAGE, host }, 'HEAD')).toBe('https://gatehouse.test/connections');
-    expect(await goes('/connections', { ...PAGE, host }, 'POST')).toBe('here');
-    expect(await goes('/connections', { ...PAGE, host }, 'DELETE')).toBe('here');
+  test('redirects a GET and a HEAD of a page, and handles other methods', async () => {
+    const targetOf = await serveAt('https://gatehouse.test');
+    expect(await targetOf('/connections?a=b', { ...PAGE, host })).toBe('https://gatehouse.test/connections?a=b');
+    expect(await targetOf('/connections', { ...PAGE, host }, 'HEAD')).toBe('https://gatehouse.test/connections');
+    expect(await targetOf('/connections', { ...PAGE, host }, 'POST')).toBe('here');
+    expect(await targetOf('/connections', { ...PAGE, host }, 'DELETE')).toBe('here');
   });
 
-  test('data is answered where it was asked for', async () => {
-    const goes = await at('https://gatehouse.test');
-    expect(await goes('/connections', { ...DATA, host })).toBe('here');
-    expect(await goes('/session', { host })).toBe('here');
-    expect(await goes('/threads/current', { accept: '*/*', host })).toBe('here');
-    expect(await goes('/sessions', { host })).toBe('https://gatehouse.test/sessions');
-    // A page is a page wherever it is.
-    expect(await goes('/session', { ...PAGE, host })).toBe('https://gatehouse.test/session');
+  test('serves data under any name', async () => {
+    const targetOf = await serveAt('https://gatehouse.test');
+    expect(await targetOf('/connections', { ...DATA, host })).toBe('here');
+    expect(await targetOf('/session', { host })).toBe('here');
+    expect(await targetOf('/threads/current', { accept: '*/*', host })).toBe('here');
+    expect(await targetOf('/sessions', { host })).toBe('https://gatehouse.test/sessions');
+    // A browser's navigation is redirected from any path.
+    expect(await targetOf('/session', { ...PAGE, host })).toBe('https://gatehouse.test/session');
   });
 
   test('below a base path', async () => {
-    const goes = await at('https://gatehouse.test/gate');
-    expect(await goes('/gate/session', { host })).toBe('here');
-    expect(await goes('/gate/sessions', { host })).toBe('https://gatehouse.test/gate/sessions');
+    const targetOf = await serveAt('https://gatehouse.test/gate');
+    expect(await targetOf('/gate/session', { host })).toBe('here');
+    expect(await targetOf('/gate/sessions', { host })).toBe('https://gatehouse.test/gate/sessions');
   });
 
-  test('R86 no card number is carried on', async () => {
-    const goes = await at('https://gatehouse.test/gate');
-    expect(await goes('/gate/x?4571736012345674', { ...PAGE, host })).toBe('https://gatehouse.test/gate/');
-    expect(await goes('/gate/x?%34571736012345674', { ...PAGE, host })).toBe('https://gatehouse.test/gate/');
+  test('R86 drops a path with a card number', async () => {
+    const targetOf = await serveAt('https://gatehouse.test/gate');
+    expect(await targetOf('/gate/x?4571736012345674', { ...PAGE, host })).toBe('https://gatehouse.test/gate/');
+    expect(await targetOf('/gate/x?%34571736012345674', { ...PAGE, host })).toBe('https://gatehouse.test/gate/');
   });
 
-  test('of a whole URL in the request line, path and query are ours; of what is none, nothing', async () => {
-    const goes = await at('https://gatehouse.test');
+  test('uses path and query of an absolute URL in the request line, and `/` for any other target', async () => {
+    const targetOf = await serveAt('https://gatehouse.test');
     const page = { ...PAGE, host };
-    expect(await goes('http://evil.test/connections?a=b', page)).toBe('https://gatehouse.test/connections?a=b');
-    expect(await goes('http://evil.test', page)).toBe('https://gatehouse.test/');
-    expect(await goes('*', page)).toBe('https://gatehouse.test/');
+    expect(await targetOf('http://evil.test/connections?a=b', page)).toBe('https://gatehouse.test/connections?a=b');
+    expect(await targetOf('http://evil.test', page)).toBe('https://gatehouse.test/');
+    expect(await targetOf('*', page)).toBe('https://gatehouse.test/');
   });
 });
 
-describe('our own name', () => {
+describe('the host name of PUBLIC_URL', () => {
   test.each([
     ['https://gatehouse.test', 'gatehouse.test', true],
     ['https://gatehouse.test', 'GateHouse.TEST:443', true],
@@ -87,23 +87,23 @@ describe('our own name', () => {
     ['http://127.0.0.1:8080', '127.0.0.1:8080', true],
     ['http://127.0.0.1:8080', '127.0.0.1', false],
   ])('of %s is %s: %s', async (href, host, isOurs) => {
-    const goes = await at(href);
-    expect(await goes('/x', { ...PAGE, host })).toBe(isOurs ? 'here' : `${href}/x`);
+    const targetOf = await serveAt(href);
+    expect(await targetOf('/x', { ...PAGE, host })).toBe(isOurs ? 'here' : `${href}/x`);
   });
 
-  test('is what a proxy of ours says was asked for, first of all, and not its own', async () => {
-    const goes = await at('https://gatehouse.test', { isTrusted: true });
-    const asked = (name: string) => goes('/x', { ...PAGE, host: 'inner.test', 'x-forwarded-host': name });
-    expect(await asked('gatehouse.test')).toBe('here');
-    expect(await asked(' gatehouse.test , inner.test')).toBe('here');
-    expect(await asked('inner.test, gatehouse.test')).toBe('https://gatehouse.test/x');
-    expect(await goes('/x', { ...PAGE, host: 'inner.test' })).toBe('here');
+  test('is the first one in X-Forwarded-Host of a trusted proxy, not the Host of the proxy', async () => {
+    const targetOf = await serveAt('https://gatehouse.test', { isTrusted: true });
+    const forwarded = (name: string) => targetOf('/x', { ...PAGE, host: 'inner.test', 'x-forwarded-host': name });
+    expect(await forwarded('gatehouse.test')).toBe('here');
+    expect(await forwarded(' gatehouse.test , inner.test')).toBe('here');
+    expect(await forwarded('inner.test, gatehouse.test')).toBe('https://gatehouse.test/x');
+    expect(await targetOf('/x', { ...PAGE, host: 'inner.test' })).toBe('here');
   });
 
-  test('is not what a stranger says', async () => {
-    const goes = await at('https://gatehouse.test');
-    const strange = { ...PAGE, host: 'other.test', 'x-forwarded-host': 'gatehouse.test' };
-    expect(await goes('/x', strange)).toBe('https://gatehouse.test/x');
-    expect(await goes('/x', { ...PAGE, host: 'gatehouse.test', 'x-forwarded-host': 'other.test' })).toBe('here');
+  test('is not taken from X-Forwarded-Host of an untrusted peer', async () => {
+    const targetOf = await serveAt('https://gatehouse.test');
+    const spoofed = { ...PAGE, host: 'other.test', 'x-forwarded-host': 'gatehouse.test' };
+    expect(await targetOf('/x', spoofed)).toBe('https://gatehouse.test/x');
+    expect(await targetOf('/x', { ...PAGE, host: 'gatehouse.test', 'x-forwarded-host': 'other.test' })).toBe('here');
   });
 });

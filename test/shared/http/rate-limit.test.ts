@@ -1,4 +1,4 @@
-/** R89: the counting of our own limits, in one process and with what the others tell. */
+/** R89: rate limits, counted in one process and across processes. */
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createRateLimits, type LimitKind, type RateLimits } from '../../../src/shared/http/rate-limit.ts';
@@ -10,32 +10,32 @@ const PER_MINUTE = { address: 10, session: 10, 'relay-token': 0, plan: 0, 'sign-
 const REFUSED = expect.objectContaining({ code: 'rate_limited' });
 
 let now: number;
-/** What the store knows, by key. */
-let told: Map<string, number>;
-/** How long the store keeps it. */
-let keptSeconds: Set<number | undefined>;
+/** The counts in the store, by key. */
+let stored: Map<string, number>;
+/** The lifetimes of the counts. */
+let lifetimes: Set<number | undefined>;
 let storeFails: boolean;
 let limits: RateLimits;
 beforeEach(() => {
-  [now, told, keptSeconds, storeFails] = [30 * MINUTE, new Map(), new Set(), false];
+  [now, stored, lifetimes, storeFails] = [30 * MINUTE, new Map(), new Set(), false];
   const increment: Store['increment'] = async (key, by = 1, options) => {
-    keptSeconds.add(options?.lifetimeSeconds);
-    if (storeFails) throw new Error('away');
-    const all = (told.get(key) ?? 0) + by;
-    told.set(key, all);
-    return all;
+    lifetimes.add(options?.lifetimeSeconds);
+    if (storeFails) throw new Error('unavailable');
+    const count = (stored.get(key) ?? 0) + by;
+    stored.set(key, count);
+    return count;
   };
   limits = createRateLimits({ store: { increment }, clock: () => now, perMinute: PER_MINUTE });
 });
 afterEach(() => limits.close());
 
-const take = (count: number, kind: LimitKind, whom: string) => {
-  let taken = 0;
-  for (let n = 0; n < count; n += 1) taken = limits.take(kind, whom);
-  return limits.headers(kind, taken);
+const take = (count: number, kind: LimitKind, caller: string) => {
+  let counted = 0;
+  for (let n = 0; n < count; n += 1) counted = limits.take(kind, caller);
+  return limits.headers(kind, counted);
 };
 
-test('as many as the limit says, each told how many are left; the next one is refused until the minute is over', () => {
+test('accepts requests up to the limit, reports the remaining ones, and refuses more until the minute is over', () => {
   now += 12_400;
   expect(take(1, 'address', 'a')).toEqual({
     'RateLimit-Policy': '"address";q=10;w=60',
@@ -57,19 +57,19 @@ test('as many as the limit says, each told how many are left; the next one is re
   expect(take(1, 'address', 'a')).toMatchObject({ RateLimit: '"address";r=9;t=60' });
 });
 
-test('looking counts nothing, and refuses where the limit is reached', () => {
+test('a check counts nothing, and refuses once the limit is reached', () => {
   for (let n = 0; n < 30; n += 1) limits.check('guess', 'a');
   take(10, 'guess', 'a');
   expect(() => limits.check('guess', 'a')).toThrow(REFUSED);
   expect(() => limits.check('guess', 'b')).not.toThrow();
 });
 
-test('a limit of nought is none', () => {
+test('a limit of 0 means no limit', () => {
   expect(take(100, 'relay-token', 'a')).toEqual({});
   expect(() => limits.check('relay-token', 'a')).not.toThrow();
 });
 
-test('one IPv6 network is one caller, where addresses are counted and nowhere else', () => {
+test('an IPv6 /64 is one caller for limits by address, and only for those', () => {
   take(10, 'guess', '2001:db8:0:1::1');
   expect(() => limits.take('guess', '2001:db8:0:1:ffff:ffff:ffff:ffff')).toThrow(REFUSED);
   expect(() => limits.take('guess', '2001:db8:0:2::1')).not.toThrow();
@@ -77,7 +77,7 @@ test('one IPv6 network is one caller, where addresses are counted and nowhere el
   expect(() => limits.take('address', '2001:db8:0:1::2')).toThrow(REFUSED);
   take(10, 'session', '2001:db8:0:1::1');
   expect(() => limits.take('session', '2001:db8:0:1::2')).not.toThrow();
-  // What only looks like one is counted as it is.
+  // An identifier that only resembles an IPv6 address is counted unchanged.
   take(10, 'guess', 'not:an:address');
   expect(() => limits.take('guess', 'not:an:address')).toThrow(REFUSED);
   expect(() => limits.take('guess', 'not:an:other')).not.toThrow();
@@ -85,26 +85,26 @@ test('one IPv6 network is one caller, where addresses are counted and nowhere el
 
 const addressOf = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
 
-test('R97 who is at the limit stays there, however many others come within the minute', async () => {
+test('R97 a caller at the limit stays refused, however many others come within the minute', async () => {
   take(10, 'guess', '192.0.2.1');
   take(9, 'guess', '192.0.2.2');
   for (let n = 0; n < 100_000; n += 1) limits.take('guess', addressOf(n));
   expect(() => limits.take('guess', '192.0.2.1')).toThrow(REFUSED);
-  // Forgotten: it was below the limit, and the least recently seen.
+  // Evicted: below the limit, and the least recently used.
   expect(limits.take('guess', '192.0.2.2')).toBe(1);
   now += MINUTE;
   expect(limits.take('guess', '192.0.2.1')).toBe(1);
 });
 
-test('R97 who is at the limit only with what other processes counted stays there as well', async () => {
+test('R97 a caller at the limit because of other processes stays refused', async () => {
   take(5, 'guess', '192.0.2.1');
-  told.set(keys.limit('guess', '192.0.2.1', now / MINUTE), 20);
+  stored.set(keys.limit('guess', '192.0.2.1', now / MINUTE), 20);
   await limits.flush();
   for (let n = 0; n < 100_000; n += 1) limits.take('guess', addressOf(n));
   expect(() => limits.take('guess', '192.0.2.1')).toThrow(REFUSED);
 });
 
-test('R97 who comes again and again is remembered among many others', () => {
+test('R97 a frequent caller is remembered among many others', () => {
   for (let n = 0; n < 3; n += 1) {
     limits.take('guess', '192.0.2.1');
     for (let other = 0; other < 30_000; other += 1) limits.take('guess', addressOf(n * 30_000 + other));
@@ -112,54 +112,54 @@ test('R97 who comes again and again is remembered among many others', () => {
   expect(limits.take('guess', '192.0.2.1')).toBe(4);
 });
 
-test('what is told to the others is told once, from half of the limit on, and what they told counts', async () => {
+test('adds each request to the store once, from half of the limit on, and includes the counts of other processes', async () => {
   take(4, 'address', 'a');
   await limits.flush();
-  expect(told.size).toBe(0);
+  expect(stored.size).toBe(0);
   take(1, 'address', 'a');
   await limits.flush();
   await limits.flush();
-  expect([...told.values()]).toEqual([5]);
-  const [key = ''] = told.keys();
-  told.set(key, 8);
+  expect([...stored.values()]).toEqual([5]);
+  const [key = ''] = stored.keys();
+  stored.set(key, 8);
   expect(take(1, 'address', 'a')).toMatchObject({ RateLimit: expect.stringContaining('r=4;') });
   await limits.flush();
-  expect(told.get(key)).toBe(9);
+  expect(stored.get(key)).toBe(9);
   expect(take(1, 'address', 'a')).toMatchObject({ RateLimit: expect.stringContaining('r=0;') });
   expect(() => limits.take('address', 'a')).toThrow(REFUSED);
 });
 
-test('a flush costs little for callers that are far from their limit', async () => {
-  const worked = () => process.threadCpuUsage().user;
-  const beforeRequests = worked();
+test('a flush costs little for callers far below their limit', async () => {
+  const cpuTime = () => process.threadCpuUsage().user;
+  const beforeRequests = cpuTime();
   for (let n = 0; n < 50_000; n += 1) limits.take('guess', addressOf(n));
-  const beforeFlushes = worked();
+  const beforeFlushes = cpuTime();
   for (let n = 0; n < 20; n += 1) await limits.flush();
-  expect(worked() - beforeFlushes).toBeLessThan((beforeFlushes - beforeRequests) / 4);
+  expect(cpuTime() - beforeFlushes).toBeLessThan((beforeFlushes - beforeRequests) / 4);
 });
 
-test('a session is told of much earlier', async () => {
+test('a session is written to the store much earlier', async () => {
   take(1, 'session', 'a');
   await limits.flush();
-  expect([...told]).toEqual([[keys.limit('session', 'a', 30), 1]]);
-  // Long enough for whoever looks at the end of the minute, and no longer.
-  expect([...keptSeconds]).toEqual([120]);
+  expect([...stored]).toEqual([[keys.limit('session', 'a', 30), 1]]);
+  // Until after the end of the minute.
+  expect([...lifetimes]).toEqual([120]);
 });
 
-test('what the others have told is not forgotten where the store was emptied', async () => {
+test('keeps the counts of other processes after the store was emptied', async () => {
   take(5, 'guess', 'a');
   await limits.flush();
   const key = keys.limit('guess', 'a', 30);
-  told.set(key, 7);
+  stored.set(key, 7);
   take(1, 'guess', 'a');
   await limits.flush();
-  told.clear();
+  stored.clear();
   take(1, 'guess', 'a');
   await limits.flush();
   expect(take(1, 'guess', 'a')).toMatchObject({ RateLimit: expect.stringContaining('r=1;') });
 });
 
-test('a store that is away makes nobody limited, and nobody unlimited', async () => {
+test('an unavailable store neither refuses callers below their limit nor lifts a limit', async () => {
   storeFails = true;
   take(6, 'address', 'a');
   await limits.flush();
@@ -167,18 +167,18 @@ test('a store that is away makes nobody limited, and nobody unlimited', async ()
   expect(() => limits.take('address', 'a')).toThrow(REFUSED);
 });
 
-test('what was counted in an earlier minute is told to nobody', async () => {
+test('does not write counts of an earlier minute', async () => {
   take(9, 'address', 'a');
   now += MINUTE;
   await limits.flush();
-  expect(told.size).toBe(0);
+  expect(stored.size).toBe(0);
 });
 
-test('the others hear of it without being asked, until it is closed', async () => {
+test('flushes by itself until closed', async () => {
   take(9, 'address', 'a');
-  await expect.poll(() => [...told.values()]).toEqual([9]);
+  await expect.poll(() => [...stored.values()]).toEqual([9]);
   limits.close();
   take(1, 'address', 'a');
   await setTimeout(500);
-  expect([...told.values()]).toEqual([9]);
+  expect([...stored.values()]).toEqual([9]);
 });

@@ -1,4 +1,4 @@
-/** What every request carries from its begin on, on the fast path and in Express, and how its time is counted. */
+/** The context and headers of every request, on the fast path and in Express, and the metric of its duration. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { type BeginRequest, requestContext } from '../../../src/shared/http/request-context.ts';
@@ -35,15 +35,15 @@ beforeEach(() => {
   });
 });
 
-const answers = (how: typeof handle, headers: Record<string, string> = {}, method = 'GET') => {
-  handle = how;
+const respondWith = (handler: typeof handle, headers: Record<string, string> = {}, method = 'GET') => {
+  handle = handler;
   return ask(served.url, { headers, method });
 };
 
 describe('in Express', () => {
-  test('the answer has its id and the headers of every answer from the begin on', async () => {
+  test('the response has the id and the common headers from the start', async () => {
     let context: IncomingMessage['context'] | undefined;
-    const { headers } = await answers((req, res) => {
+    const { headers } = await respondWith((req, res) => {
       begin.inExpress(req, res);
       context = req.context;
       res.end();
@@ -54,13 +54,13 @@ describe('in Express', () => {
     expect(context).toEqual({ id, reference: id.slice(-8), route: 'none', address: '192.0.2.1' });
   });
 
-  test('an id that is given counts from a proxy of ours, and without a card number in it', async () => {
-    const idFor = async (given: string) => {
-      const how: typeof handle = (req, res) => {
+  test('accepts the id of a trusted proxy, unless it holds a card number', async () => {
+    const idFor = async (sentId: string) => {
+      const handler: typeof handle = (req, res) => {
         begin.inExpress(req, res);
         res.end();
       };
-      return (await answers(how, { 'x-request-id': given })).headers['x-request-id'];
+      return (await respondWith(handler, { 'x-request-id': sentId })).headers['x-request-id'];
     };
     expect(await idFor('from-the-proxy')).toBe('from-the-proxy');
     expect(isTrusted).toHaveBeenCalledWith('127.0.0.1');
@@ -71,8 +71,8 @@ describe('in Express', () => {
     expect(await idFor('from-the-proxy')).toMatch(UUID);
   });
 
-  test('going back to it changes nothing that a route has done since', async () => {
-    const { headers } = await answers((req, res) => {
+  test('falling back keeps the headers that a route has set', async () => {
+    const { headers } = await respondWith((req, res) => {
       begin.inExpress(req, res);
       res.setHeader('Cache-Control', 'public');
       begin.fallBackToExpress(req, res);
@@ -81,8 +81,8 @@ describe('in Express', () => {
     expect(headers['cache-control']).toBe('public');
   });
 
-  test('what is added is set, and a head of data runs nothing', async () => {
-    const { status, headers } = await answers((req, res) => {
+  test('sets added headers, and the policy of data responses', async () => {
+    const { status, headers } = await respondWith((req, res) => {
       begin.inExpress(req, res);
       addHeaders(req, res, { 'X-One': '1', 'X-Two': '2' });
       sendHead(req, res, 203, { 'X-Three': '3' });
@@ -93,34 +93,31 @@ describe('in Express', () => {
   });
 });
 
-test.each(['Express', 'fast path'])(
-  'on the way of %s a value leaves as JSON, with its length in bytes',
-  async (way) => {
-    const { status, headers, body } = await answers((req, res) => {
-      if (way === 'fast path') begin.onFastPath(req, res, '/fast');
-      else begin.inExpress(req, res);
-      sendJson(req, res, { ETag: '"v1"' }, { price: '5 €' });
-    });
-    expect([status, body]).toEqual([200, '{"price":"5 €"}']);
-    expect(headers).toMatchObject({
-      ...{ 'content-type': 'application/json; charset=utf-8', 'content-length': '17', etag: '"v1"' },
-      'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
-    });
-  },
-);
+test.each(['Express', 'fast'])('on the %s path sends JSON with its length in bytes', async (path) => {
+  const { status, headers, body } = await respondWith((req, res) => {
+    if (path === 'fast') begin.onFastPath(req, res, '/fast');
+    else begin.inExpress(req, res);
+    sendJson(req, res, { ETag: '"v1"' }, { price: '5 €' });
+  });
+  expect([status, body]).toEqual([200, '{"price":"5 €"}']);
+  expect(headers).toMatchObject({
+    ...{ 'content-type': 'application/json; charset=utf-8', 'content-length': '17', etag: '"v1"' },
+    'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
+  });
+});
 
 describe('on the fast path', () => {
-  test('all headers leave with the head, those that were added among them', async () => {
-    let before: string[] = [];
-    const { status, headers } = await answers((req, res) => {
+  test('sends all headers with the head, including added ones', async () => {
+    let namesBeforeHead: string[] = [];
+    const { status, headers } = await respondWith((req, res) => {
       begin.onFastPath(req, res, '/fast');
       addHeaders(req, res, { 'X-One': '1', 'X-Two': '2' });
       addHeaders(req, res, { 'X-Three': '3' });
-      before = res.getHeaderNames();
+      namesBeforeHead = res.getHeaderNames();
       sendHead(req, res, 203, { 'X-Four': '4' });
       res.end();
     });
-    expect([status, before]).toEqual([203, []]);
+    expect([status, namesBeforeHead]).toEqual([203, []]);
     expect(headers['x-request-id']).toMatch(UUID);
     expect(headers).toMatchObject({
       ...{ 'x-one': '1', 'x-two': '2', 'x-three': '3', 'x-four': '4', 'cache-control': 'no-store' },
@@ -128,9 +125,9 @@ describe('on the fast path', () => {
     });
   });
 
-  test('who comes back from it has the headers of a page, and those that were added, once', async () => {
+  test('a request that falls back has the headers of a page and the added ones, once', async () => {
     let context: IncomingMessage['context'] | undefined;
-    const { headers } = await answers((req, res) => {
+    const { headers } = await respondWith((req, res) => {
       begin.onFastPath(req, res, '/fast');
       addHeaders(req, res, { 'X-One': '1', 'X-Two': '2' });
       begin.fallBackToExpress(req, res);
@@ -144,8 +141,8 @@ describe('on the fast path', () => {
     expect(context).toMatchObject({ route: '/fast', unsentHeaders: undefined, addedHeaders: undefined });
   });
 
-  test('who comes back with nothing added has the headers of a page', async () => {
-    const { headers, rawHeaders } = await answers((req, res) => {
+  test('a request that falls back without added headers has the headers of a page', async () => {
+    const { headers, rawHeaders } = await respondWith((req, res) => {
       begin.onFastPath(req, res, '/fast');
       begin.fallBackToExpress(req, res);
       res.end();
@@ -154,8 +151,8 @@ describe('on the fast path', () => {
     expect(rawHeaders).not.toContain('');
   });
 
-  test('who comes back after the head has left is let be', async () => {
-    const { status } = await answers((req, res) => {
+  test('falling back after the head was sent does nothing', async () => {
+    const { status } = await respondWith((req, res) => {
       begin.onFastPath(req, res, '/fast');
       sendHead(req, res, 200, {});
       expect(() => begin.fallBackToExpress(req, res)).not.toThrow();
@@ -165,18 +162,18 @@ describe('on the fast path', () => {
   });
 });
 
-test('time is counted in seconds from the begin to the end, by route, method and kind of status', async () => {
+test('measures the duration in seconds, by route, method and class of the status', async () => {
   const now = vi.spyOn(performance, 'now');
   const count = async (route: string, status: number, method = 'GET') => {
-    const seen = observe.mock.calls.length;
-    const how: typeof handle = (req, res) => {
+    const callsBefore = observe.mock.calls.length;
+    const handler: typeof handle = (req, res) => {
       now.mockReturnValueOnce(10_000).mockReturnValueOnce(10_250);
       begin.onFastPath(req, res, route);
       res.statusCode = status;
       res.end();
     };
-    await answers(how, {}, method);
-    await vi.waitFor(() => expect(observe.mock.calls.length).toBe(seen + 1), PATIENTLY);
+    await respondWith(handler, {}, method);
+    await vi.waitFor(() => expect(observe.mock.calls.length).toBe(callsBefore + 1), PATIENTLY);
   };
   await count('/one', 200);
   await count('/one', 200);

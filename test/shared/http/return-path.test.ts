@@ -1,4 +1,4 @@
-/** R70 and R72: no address that anybody gives leads off this site. */
+/** R70 and R72: no return path in a request leads to another site. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { localPath, returnTarget } from '../../../src/shared/http/return-path.ts';
@@ -10,7 +10,7 @@ import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 const ORIGIN = 'http://127.0.0.1:3000';
 const SITE = { origin: ORIGIN, home: '/' };
 
-/** Ways to write the beginning of another address, and hosts to go to; every pair, and some by hand. */
+/** Ways to begin a URL of another site, each combined with each of HOSTS. */
 const STARTS = [
   ...[
     '//',
@@ -112,22 +112,22 @@ const FORMS = STARTS.flatMap((start) => HOSTS.map((host) => start + host));
 const once = (text: string) => encodeURIComponent(text.toWellFormed());
 const ENCODED = FORMS.flatMap((form) => [form, once(form), once(once(form))]);
 
-/** Where a browser on our page would land. */
+/** The origin where a browser on a page of ORIGIN would arrive. */
 const landing = (location: string) => new URL(location, `${ORIGIN}/sign-in`).origin;
 
 describe('R70 the rules', () => {
-  test(`${FORMS.length} forms, raw, once and twice encoded, stay here`, () => {
+  test(`${FORMS.length} forms, raw, once and twice encoded, stay on the site`, () => {
     expect(FORMS.length).toBeGreaterThan(500);
     for (const form of ENCODED) {
       const target = returnTarget(form, SITE, []);
       expect(landing(target), form).toBe(ORIGIN);
       expect(target, form).toMatch(/^\/(?![/\\])/);
-      // Judged again by whoever decodes once more.
+      // Also for a program that decodes once more.
       expect(target, form).not.toMatch(/^\/(%2f|%5c|\.\/|\s)/i);
     }
   });
 
-  test('any text at all stays here', () => {
+  test('any text stays on the site', () => {
     const piece = fc.constantFrom(
       '/',
       '\\',
@@ -155,11 +155,11 @@ describe('R70 the rules', () => {
       fc.array(piece, { maxLength: 12 }).map((pieces) => `/${pieces.join('')}`),
     );
     fc.assert(
-      fc.property(text, (given) => {
-        const path = localPath(given, SITE);
+      fc.property(text, (requested) => {
+        const path = localPath(requested, SITE);
         if (path === undefined) return;
         expect(landing(path)).toBe(ORIGIN);
-        // What it answers it would answer again: nothing hides in a second reading.
+        // A result is its own result: a second parser reads the same path.
         expect(localPath(path, SITE)).toBe(path);
         expect(path).toMatch(/^\/(?![/\\])[^\s\\]*$/);
       }),
@@ -167,7 +167,7 @@ describe('R70 the rules', () => {
     );
   });
 
-  test('plain local paths come through as they are', () => {
+  test('plain local paths pass unchanged', () => {
     for (const path of [
       '/',
       '/connections',
@@ -186,10 +186,10 @@ describe('R70 the rules', () => {
     );
   });
 
-  test('registered return URLs pass character by character, and nothing near them does', () => {
+  test('registered return URLs pass only if every character matches', () => {
     const registered = ['https://app.example/done?x=1'];
     expect(returnTarget('https://app.example/done?x=1', SITE, registered)).toBe('https://app.example/done?x=1');
-    for (const near of [
+    for (const similar of [
       'https://app.example/done?x=1#',
       'https://app.example/done',
       'https://APP.example/done?x=1',
@@ -197,22 +197,25 @@ describe('R70 the rules', () => {
       'https://app.example/done?x=1&y',
       'https://app.example:443/done?x=1',
     ]) {
-      expect(returnTarget(near, SITE, registered), near).toBe('/');
+      expect(returnTarget(similar, SITE, registered), similar).toBe('/');
     }
   });
 
-  test.each([undefined, null, 7, ['/x'], { path: '/x' }, '', `/${'x'.repeat(2_000)}`])('%j is no path', (given) => {
-    expect(returnTarget(given, SITE, [])).toBe('/');
-  });
+  test.each([undefined, null, 7, ['/x'], { path: '/x' }, '', `/${'x'.repeat(2_000)}`])(
+    '%j is not a path',
+    (requested) => {
+      expect(returnTarget(requested, SITE, [])).toBe('/');
+    },
+  );
 
-  test('R86 a card number is carried on in no spelling', () => {
-    for (const spelled of [
+  test('R86 a card number is dropped in every spelling', () => {
+    for (const spelling of [
       '4571736012345674',
       '4571%37360123456%374',
       '%34%35%37%31736012345674',
       '%2534571736012345674'.replace('%25345', '%25345'),
     ]) {
-      expect(returnTarget(`/x?n=${spelled}`, SITE, []), spelled).toBe('/');
+      expect(returnTarget(`/x?n=${spelling}`, SITE, []), spelling).toBe('/');
     }
   });
 });
@@ -224,9 +227,9 @@ describe('R70 over HTTP', () => {
   });
   afterAll(() => site.close());
 
-  test('every start of a sign-in leads to the provider, whatever return_to says', async () => {
-    const some = ENCODED.filter((_form, index) => index % 7 === 0);
-    for (const form of some) {
+  test('every sign-in starts at the provider, whatever return_to holds', async () => {
+    const sample = ENCODED.filter((_form, index) => index % 7 === 0);
+    for (const form of sample) {
       for (const query of [`return_to=${encodeURIComponent(form.toWellFormed())}`]) {
         const { status, headers } = await ask(`${site.url}/sign-in?${query}`, { headers: PAGE });
         expect(status, form).toBe(303);
@@ -242,7 +245,7 @@ describe('R70 over HTTP', () => {
     '/%09/evil.example',
     '/.//evil.example',
     'javascript:alert(1)',
-  ])('the end of a sign-in with return_to=%s stays here', async (form) => {
+  ])('the end of a sign-in with return_to=%s stays on the site', async (form) => {
     const agent = createUserAgent({ stopAt: (url) => !url.startsWith('http://127.0.0.1:') });
     const { page } = await signIn(site, 'user@example.test', {
       agent,
@@ -252,7 +255,7 @@ describe('R70 over HTTP', () => {
     expect(page.visited.every((url) => [site.url, site.sandbox.issuer].includes(new URL(url).origin))).toBe(true);
   });
 
-  test('a good one is where the person lands', async () => {
+  test('a valid return_to is where the user arrives', async () => {
     const { page } = await signIn(site, 'user@example.test', {
       path: '/sign-in?return_to=%2Fconnections%2Fplatform%3Fa%3Db',
     });
@@ -277,7 +280,7 @@ describe('R70 over HTTP', () => {
     }
   });
 
-  test('R72 an unknown app or a wrong callback is a page of ours, never a redirect', async () => {
+  test('R72 an unknown app or a wrong callback gets an error page, never a redirect', async () => {
     for (const path of [
       '/sign-in?app=unknown',
       '/oauth/callback/unknown?code=x&state=y',
@@ -285,11 +288,11 @@ describe('R70 over HTTP', () => {
       '/oauth/callback/platform?error=access_denied&state=y&error_uri=https://evil.example/',
       '/oauth/callback/platform',
     ]) {
-      const answer = await ask(site.url + path, { headers: PAGE });
-      expect(answer.status, path).toBeGreaterThanOrEqual(400);
-      expect(answer.status, path).toBeLessThan(500);
-      expect(answer.headers.location, path).toBeUndefined();
-      expect(answer.body, path).not.toContain('evil.example');
+      const response = await ask(site.url + path, { headers: PAGE });
+      expect(response.status, path).toBeGreaterThanOrEqual(400);
+      expect(response.status, path).toBeLessThan(500);
+      expect(response.headers.location, path).toBeUndefined();
+      expect(response.body, path).not.toContain('evil.example');
     }
   });
 });

@@ -1,4 +1,4 @@
-/** Routes as they are listed: each with its guards in order, and 405 with what is allowed for everything else on its path. */
+/** Mounted routes: each runs its guards in order, and other methods on its path get 405 with the allowed ones. */
 import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { getOnly, routeTable } from '../../../src/shared/http/route-table.ts';
@@ -38,35 +38,36 @@ beforeEach(async () => {
 });
 afterEach(() => served.close());
 
-const told = async (method: string, path: string) => {
+const request = async (method: string, path: string) => {
   const { status, headers, body } = await ask(served.url + path, { method });
   return [status, body || headers['content-length'], headers.allow, headers['x-step']].filter(
-    (one) => one !== undefined,
+    (value) => value !== undefined,
   );
 };
 
-test('each method of a path has its own handler, which knows the route by its pattern', async () => {
-  expect(await told('GET', '/things')).toEqual([200, 'GET /things ', 'one, two, three']);
-  expect(await told('POST', '/things')).toEqual([200, 'POST /things ']);
-  expect(await told('GET', '/things/7')).toEqual([200, 'GET /things/:id 7']);
-  expect(await told('PUT', '/things/7')).toEqual([200, 'PUT /things/:id 7']);
-  expect(await told('DELETE', '/things/7')).toEqual([200, 'DELETE /things/:id 7']);
+test('each method of a path has its own handler, which sees the pattern of the route', async () => {
+  expect(await request('GET', '/things')).toEqual([200, 'GET /things ', 'one, two, three']);
+  expect(await request('POST', '/things')).toEqual([200, 'POST /things ']);
+  expect(await request('GET', '/things/7')).toEqual([200, 'GET /things/:id 7']);
+  expect(await request('PUT', '/things/7')).toEqual([200, 'PUT /things/:id 7']);
+  expect(await request('DELETE', '/things/7')).toEqual([200, 'DELETE /things/:id 7']);
 });
 
-test('any other method gets 405 and what is allowed, a HEAD where there is a GET', async () => {
-  expect(await told('PUT', '/things')).toEqual([405, 'method_not_allowed /things', 'GET, HEAD, POST']);
-  expect(await told('POST', '/things/7')).toEqual([405, 'method_not_allowed /things/:id', 'GET, HEAD, PUT, DELETE']);
-  expect(await told('GET', '/change')).toEqual([405, 'method_not_allowed /change', 'POST']);
-  expect(await told('HEAD', '/things')).toEqual([200, '13', 'one, two, three']);
+test('other methods get 405 with the allowed ones, which include HEAD if there is a GET', async () => {
+  expect(await request('PUT', '/things')).toEqual([405, 'method_not_allowed /things', 'GET, HEAD, POST']);
+  expect(await request('POST', '/things/7')).toEqual([405, 'method_not_allowed /things/:id', 'GET, HEAD, PUT, DELETE']);
+  expect(await request('GET', '/change')).toEqual([405, 'method_not_allowed /change', 'POST']);
+  expect(await request('HEAD', '/things')).toEqual([200, '13', 'one, two, three']);
 });
 
-test('what a HEAD would use up has none', async () => {
-  expect(await told('GET', '/once')).toEqual([200, 'GET /once ', 'one']);
-  const [status, , allowed, step] = await told('HEAD', '/once');
+test('a getOnly route refuses HEAD', async () => {
+  expect(await request('GET', '/once')).toEqual([200, 'GET /once ', 'one']);
+  const [status, , allowed, step] = await request('HEAD', '/once');
   expect([status, allowed, step]).toEqual([405, 'GET', undefined]);
-  expect(await told('POST', '/once')).toEqual([405, 'method_not_allowed /once', 'GET']);
+  expect(await request('POST', '/once')).toEqual([405, 'method_not_allowed /once', 'GET']);
 });
 
-test('a path is what it is to the letter', async () => {
-  for (const path of ['/Things', '/thing', '/things/7/8']) expect(await told('GET', path), path).toEqual([404, 'none']);
+test('paths match exactly', async () => {
+  for (const path of ['/Things', '/thing', '/things/7/8'])
+    expect(await request('GET', path), path).toEqual([404, 'none']);
 });

@@ -1,4 +1,4 @@
-/** R68, R69: the headers of every answer, all of them and no others. */
+/** R68, R69: exactly the headers of every response. */
 import { expect, test } from 'vitest';
 import { DATA_POLICY, flatDataHeaders, securityHeaders } from '../../../src/shared/http/security-headers.ts';
 
@@ -13,7 +13,7 @@ const ALWAYS = {
   'X-Content-Type-Options': 'nosniff',
 };
 
-test('R68 on plain http and by https, where browsers are held to it for a year', () => {
+test('R68 the headers with http, and with https, which adds HSTS for a year', () => {
   expect(Object.fromEntries(securityHeaders(false))).toEqual(ALWAYS);
   expect(Object.fromEntries(securityHeaders(true))).toEqual({
     ...ALWAYS,
@@ -21,7 +21,7 @@ test('R68 on plain http and by https, where browsers are held to it for a year',
   });
 });
 
-test('R68 an answer that is data has the same, and may do nothing at all', () => {
+test('R68 data responses have the same headers, and a stricter policy', () => {
   const flat = flatDataHeaders(securityHeaders(false));
   const pairs = Array.from({ length: flat.length / 2 }, (_, n) => flat.slice(2 * n, 2 * n + 2));
   expect(Object.fromEntries(pairs)).toEqual({ ...ALWAYS, 'Content-Security-Policy': DATA_POLICY });

@@ -1,4 +1,4 @@
-/** An export that breaks off: the client sees that it is not complete, and only a failure of ours is one. */
+/** An export that breaks off: the client notices, and only failures of Gatehouse are errors. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -15,7 +15,7 @@ async function* endless() {
   for (;;) yield 'line\n'.repeat(10_000);
 }
 
-/** Resolves with what `sendLines` throws, if anything. */
+/** Resolves with the error of `sendLines`, if any. */
 async function exportTo(lines: AsyncIterable<string>, read: (url: string) => Promise<void>): Promise<unknown> {
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const listener: RequestListener = (_req, res) =>
@@ -27,14 +27,14 @@ async function exportTo(lines: AsyncIterable<string>, read: (url: string) => Pro
   return promise;
 }
 
-test('a failure amid it is thrown, for the log, and the client does not take the part for the whole', async () => {
+test('throws a failure during the export, and the client notices that the response is incomplete', async () => {
   const thrown = await exportTo(failing(), async (url) => {
     await expect(fetch(url).then((response) => response.text())).rejects.toThrow();
   });
   expect(thrown).toMatchObject({ message: 'the storage is gone' });
 });
 
-test('a client that disconnects is no failure', async () => {
+test('does not throw if the client disconnects', async () => {
   const thrown = await exportTo(endless(), async (url) => {
     const client = new AbortController();
     await fetch(url, { signal: client.signal });

@@ -1,4 +1,4 @@
-/** Starts a server with one listener of ours and nothing else, for what a single piece of this room does. */
+/** Starts a server with a single listener, for tests of one function. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';

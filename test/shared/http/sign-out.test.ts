@@ -1,4 +1,4 @@
-/** Signing out: only by the person, at once, for good, and whatever else goes on at the time. */
+/** Signing out: only by the user, immediate, final, and safe with concurrent requests. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
@@ -26,7 +26,7 @@ const signOut = (cookie: string, csrf: string, query = '') =>
   ask(`${site.url}/sign-out${query}`, { method: 'POST', headers: { cookie, ...FORM, ...PAGE }, body: `_csrf=${csrf}` });
 
 describe('R57 sign-out', () => {
-  test('is a POST with the token: GET and a foreign POST change nothing', async () => {
+  test('needs a POST with the CSRF token: a GET and a cross-site POST change nothing', async () => {
     const { cookie, csrf } = await signedIn();
     expect((await ask(`${site.url}/sign-out`, { headers: { cookie } })).status).toBe(405);
     expect((await ask(`${site.url}/sign-out?_csrf=${csrf}`, { method: 'POST', headers: { cookie } })).status).toBe(403);
@@ -39,7 +39,7 @@ describe('R57 sign-out', () => {
     expect((await sessionOf(cookie)).signedIn).toBe(true);
   });
 
-  test('kills the session here, clears the cookie, and goes on to the provider with a hint', async () => {
+  test('ends the session, clears the cookie, and redirects to the provider with a hint', async () => {
     const { cookie, csrf } = await signedIn();
     const ended = await signOut(cookie, csrf);
     expect(ended.status).toBe(303);
@@ -55,7 +55,7 @@ describe('R57 sign-out', () => {
     }
   });
 
-  test('with a local return_to it ends the session here alone, and leads to a sign-in with another account', async () => {
+  test('with a local return_to it ends only the session here, and redirects to a sign-in with another account', async () => {
     const { cookie, csrf } = await signedIn();
     const { status, headers } = await signOut(cookie, csrf, '?return_to=%2Fconnections%3Fa%3Db');
     expect([status, headers.location]).toEqual([
@@ -71,9 +71,9 @@ describe('R57 sign-out', () => {
     }
   });
 
-  test('without a session it leads home, or to the sign-in with another account', async () => {
-    const answer = await ask(`${site.url}/sign-out`, { method: 'POST', headers: { ...FORM, ...PAGE }, body: '' });
-    expect([answer.status, answer.headers.location]).toEqual([303, '/']);
+  test('without a session it redirects to the home page, or to a sign-in with another account', async () => {
+    const response = await ask(`${site.url}/sign-out`, { method: 'POST', headers: { ...FORM, ...PAGE }, body: '' });
+    expect([response.status, response.headers.location]).toEqual([303, '/']);
     const other = await signOut('', '', '?return_to=%2Fconnections');
     expect([other.status, other.headers.location]).toEqual([
       303,
@@ -81,26 +81,26 @@ describe('R57 sign-out', () => {
     ]);
   });
 
-  test('leads home where the provider does not say how to sign out there', async () => {
+  test('redirects to the home page if the provider has no sign-out endpoint', async () => {
     const { cookie, csrf } = await signedIn();
-    // A process that has not read the provider's metadata yet.
+    // The new process has not read the provider's metadata.
     await site.restart();
     site.sandbox.faults.set({ on: 'identity-provider', kind: 'answer', status: 500, body: {} });
     const ended = await signOut(cookie, csrf);
     expect([ended.status, ended.headers.location]).toEqual([303, '/']);
     expect((await sessionOf(cookie)).signedIn).toBe(false);
-    // The failure is remembered for some seconds.
+    // The failure is cached for some seconds.
     site.sandbox.faults.clear();
     await site.restart();
   });
 
-  test('works, and at once, while the provider is down', async () => {
+  test('works immediately while the provider is down', async () => {
     const other = await startSite();
     try {
       const { agent } = await signIn(other);
       await other.restart();
-      const { promise: back, resolve: comeBack } = Promise.withResolvers<void>();
-      other.sandbox.faults.set({ on: 'identity-provider', kind: 'hold', until: back });
+      const { promise: restored, resolve: restore } = Promise.withResolvers<void>();
+      other.sandbox.faults.set({ on: 'identity-provider', kind: 'hold', until: restored });
       const cookie = agent.cookies.header(other.url);
       const { csrfToken } = JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body);
       const ending = ask(`${other.url}/sign-out`, {
@@ -111,14 +111,14 @@ describe('R57 sign-out', () => {
       const session = async () => JSON.parse((await ask(`${other.url}/session`, { headers: { cookie } })).body);
       await until(async () => !(await session()).signedIn);
       expect(await session()).toEqual({ signedIn: false });
-      comeBack();
+      restore();
       expect((await ending).status).toBe(303);
     } finally {
       await other.close();
     }
   });
 
-  test('R65 says so when the store could not write it, and the person is still signed in', async () => {
+  test('R65 reports a failed write, and the user stays signed in', async () => {
     const { cookie, csrf } = await signedIn();
     const heal = breakStore();
     const refused = await signOut(cookie, csrf);
@@ -130,7 +130,7 @@ describe('R57 sign-out', () => {
 });
 
 describe('R62 sign-out cannot be undone', () => {
-  test('by a consent that is being finished meanwhile with the same session', async () => {
+  test('by a concurrent consent with the same session', async () => {
     const { agent, cookie, csrf } = await signedIn();
     const { calls, release } = holdTokenEndpoint();
     const slow = agent.request(`${site.url}/connections/platform`, {
@@ -146,7 +146,7 @@ describe('R62 sign-out cannot be undone', () => {
     expect((await getJson(agent, `${site.url}/session`)).json.signedIn).toBe(false);
   });
 
-  test('by a sign-in that is being finished meanwhile: the old cookie is dead', async () => {
+  test('by a concurrent sign-in: the old cookie stays invalid', async () => {
     const { agent, cookie, csrf } = await signedIn();
     const { calls, release } = holdTokenEndpoint();
     const slow = agent.get(`${site.url}/sign-in`);
@@ -157,7 +157,7 @@ describe('R62 sign-out cannot be undone', () => {
     expect((await sessionOf(cookie)).signedIn).toBe(false);
   });
 
-  test('by the slow requests of a page that reads with the session', async () => {
+  test('by slow requests that read with the session', async () => {
     const { cookie, csrf } = await signedIn();
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const before = site.sandbox.hits.count('GET /1/threads/current', 'platform');
@@ -166,12 +166,12 @@ describe('R62 sign-out cannot be undone', () => {
     await until(() => site.sandbox.hits.count('GET /1/threads/current', 'platform') === before + 2);
     await signOut(cookie, csrf);
     release();
-    for (const answer of await Promise.all(slow)) expect(answer.headers['set-cookie']).toBeUndefined();
+    for (const response of await Promise.all(slow)) expect(response.headers['set-cookie']).toBeUndefined();
     expect((await sessionOf(cookie)).signedIn).toBe(false);
   });
 });
 
-/** The token endpoint answers once `release` is called; `calls` resolves as soon as it was asked. */
+/** Holds the response of the token endpoint until `release`. `calls` resolves once the endpoint was called. */
 function holdTokenEndpoint() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const before = site.sandbox.hits.count('POST /token');
@@ -180,7 +180,7 @@ function holdTokenEndpoint() {
   return { calls, release };
 }
 
-test('two people in two browsers do not sign each other out', async () => {
+test('two users in two browsers do not sign each other out', async () => {
   const first = await signedIn();
   const { agent: second } = await signIn(site, 'second@example.test', { agent: createUserAgent() });
   await signOut(first.cookie, first.csrf);

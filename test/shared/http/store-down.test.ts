@@ -1,4 +1,4 @@
-/** R65: with the store down nothing is allowed, and everybody is told the same. */
+/** R65: while the storage is down, every request is refused in the same way. */
 
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -25,26 +25,25 @@ beforeAll(async () => {
 afterEach(() => heal());
 afterAll(() => site.close());
 
-/** A sign-in that was begun while the store was there. */
-async function begun(): Promise<{ tx: string; state: string }> {
+/** Starts a sign-in while the storage is available. */
+async function startSignIn(): Promise<{ tx: string; state: string }> {
   const started = await ask(`${site.url}/sign-in`);
   const state = new URL(started.headers.location ?? '').searchParams.get('state') ?? '';
   return { tx: started.headers['set-cookie']?.[0]?.split(';')[0] ?? '', state };
 }
 
-describe('R65 the store cannot be read', () => {
-  // What providers send is refused before anything is read, unless it is signed: that case stands with its own tests.
-  // The description of the interface comes from the program alone.
-  // Services without a token of the right form are refused before that too: theirs has it, and only the store knows whether it counts.
+describe('R65 the storage cannot be read', () => {
+  // Left out: back-channel logout, which refuses unsigned requests before it reads, and pages that need no storage.
+  // Requests of services have a well-formed token, which only the storage can check.
   const bearer = { authorization: `Bearer ${createOpaqueToken(RELAY_TOKEN_PREFIX).text}` };
   test.each(ROUTES.filter(({ pattern }) => !['/problems/:code', '/openapi.json', BY_PROVIDERS].includes(pattern)))(
-    '$method $path answers 503 to somebody with a session, as data and as a page',
+    '$method $path gets 503 with a session, as data and as a page',
     async ({ method, path, pattern }) => {
-      const { tx, state } = await begun();
+      const { tx, state } = await startSignIn();
       heal = breakStore();
       for (const accept of [DATA, PAGE]) {
         const query = pattern === '/oauth/callback/:app' ? `?state=${state}&code=c` : '';
-        const answer = await ask(`${site.url}${path}${query}`, {
+        const response = await ask(`${site.url}${path}${query}`, {
           method,
           headers: {
             ...{ ...accept, ...FORM, cookie: `${cookie}; ${tx}`, 'x-csrf-token': csrf },
@@ -52,24 +51,24 @@ describe('R65 the store cannot be read', () => {
           },
           ...(method === 'POST' ? { body: `_csrf=${csrf}` } : {}),
         });
-        expect(answer.status).toBe(503);
-        expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
-        expect(answer.headers['set-cookie']).toBeUndefined();
-        if (accept === DATA) expect(JSON.parse(answer.body).code).toBe('storage_unavailable');
-        else expect(answer.body).toContain('We cannot reach our records');
+        expect(response.status).toBe(503);
+        expect(Number(response.headers['retry-after'])).toBeGreaterThan(0);
+        expect(response.headers['set-cookie']).toBeUndefined();
+        if (accept === DATA) expect(JSON.parse(response.body).code).toBe('storage_unavailable');
+        else expect(response.body).toContain('We cannot reach our records');
       }
     },
   );
 
   test.each(['/sign-in', '/oauth/callback/platform'])('%s without a session', async (path) => {
-    const { tx, state } = await begun();
+    const { tx, state } = await startSignIn();
     heal = breakStore();
-    const answer = await ask(`${site.url}${path}?state=${state}&code=c`, { headers: { ...DATA, cookie: tx } });
-    expect([answer.status, JSON.parse(answer.body).code]).toEqual([503, 'storage_unavailable']);
-    expect(answer.headers['set-cookie']).toBeUndefined();
+    const response = await ask(`${site.url}${path}?state=${state}&code=c`, { headers: { ...DATA, cookie: tx } });
+    expect([response.status, JSON.parse(response.body).code]).toEqual([503, 'storage_unavailable']);
+    expect(response.headers['set-cookie']).toBeUndefined();
   });
 
-  test('what needs no store goes on: files, explanations, liveness; readiness says no', async () => {
+  test('files, explanations and liveness need no storage; readiness reports its loss', async () => {
     heal = breakStore();
     expect((await ask(`${site.url}/assets/gatehouse.css`)).status).toBe(200);
     expect((await ask(`${site.url}/assets/pico.css`)).status).toBe(200);
@@ -88,7 +87,7 @@ describe('R65 the store cannot be read', () => {
     ]);
   });
 
-  test('and it heals by itself', async () => {
+  test('works again once the storage is back', async () => {
     heal = breakStore();
     expect((await ask(`${site.url}/session`, { headers: { cookie } })).status).toBe(503);
     heal();
@@ -104,19 +103,19 @@ describe('R65 another process keeps the database locked', () => {
   });
   afterAll(() => other.close());
 
-  test('what has to be written is refused, what is only read goes on', async () => {
-    const { tx, state } = await begun();
+  test('refuses writes, and continues reads', async () => {
+    const { tx, state } = await startSignIn();
     other.exec('BEGIN EXCLUSIVE');
     heal = () => other.exec('ROLLBACK');
-    const refused = await Promise.all([
+    const refusals = await Promise.all([
       ask(`${site.url}/sign-in`, { headers: DATA }),
       ask(`${site.url}/oauth/callback/platform?state=${state}&code=c`, { headers: { ...DATA, cookie: tx } }),
       ask(`${site.url}/sign-out`, { method: 'POST', headers: { ...DATA, ...FORM, cookie }, body: `_csrf=${csrf}` }),
       ask(`${site.managementUrl}/readyz`),
     ]);
-    expect(refused.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
-    expect(refused.slice(0, 3).map(({ headers }) => Number(headers['retry-after']) > 0)).toEqual([true, true, true]);
-    expect(refused.some(({ headers }) => headers['set-cookie'])).toBe(false);
+    expect(refusals.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
+    expect(refusals.slice(0, 3).map(({ headers }) => Number(headers['retry-after']) > 0)).toEqual([true, true, true]);
+    expect(refusals.some(({ headers }) => headers['set-cookie'])).toBe(false);
     expect(JSON.parse((await ask(`${site.url}/session`, { headers: { cookie } })).body).signedIn).toBe(true);
     heal();
     heal = () => {};
@@ -124,17 +123,17 @@ describe('R65 another process keeps the database locked', () => {
   });
 });
 
-test('R65 a session that could not be written is not handed out: no redirect, no cookie', async () => {
+test('R65 a session that could not be written causes no redirect and no cookie', async () => {
   const other = new DatabaseSync(join(site.dataDirectory, DATABASE_FILE));
   try {
     const agent = createUserAgent({ stopAt: (url) => url.includes('/oauth/callback/') });
     const { page } = await signIn(site, 'second@example.test', { agent });
     other.exec(`CREATE TRIGGER no_sessions BEFORE INSERT ON records WHEN NEW.key LIKE 'session:%' AND NEW.value <> 'ended'
       BEGIN SELECT RAISE(ABORT, 'no'); END`);
-    const answer = await ask(page.url, { headers: { ...PAGE, cookie: agent.cookies.header(site.url) } });
-    expect(answer.status).toBeGreaterThanOrEqual(500);
-    expect(answer.headers.location).toBeUndefined();
-    expect(answer.headers['set-cookie']).toBeUndefined();
+    const response = await ask(page.url, { headers: { ...PAGE, cookie: agent.cookies.header(site.url) } });
+    expect(response.status).toBeGreaterThanOrEqual(500);
+    expect(response.headers.location).toBeUndefined();
+    expect(response.headers['set-cookie']).toBeUndefined();
   } finally {
     other.exec('DROP TRIGGER IF EXISTS no_sessions');
     other.close();

@@ -1,4 +1,4 @@
-/** R88: every operation that serves data refuses a parameter and a member that it does not know. */
+/** R88: every operation that serves data refuses unknown parameters and members. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openVaultDesk } from '../../gatehouse/grants/vault-desk.ts';
 import { ANYTHING, administratorOf, bearer } from '../../gatehouse/relay/service.ts';
@@ -31,9 +31,9 @@ afterAll(() => site.close());
 const pathOf = (pattern: string) => pattern.replaceAll(/:(\w+)/g, '{$1}');
 const operationOf = ({ method, pattern }: ListedRoute) => documented[pathOf(pattern)]?.[method.toLowerCase()];
 
-/** By a standard, what is not known is ignored there. */
+/** Standards require these to ignore unknown parameters. */
 const IGNORING = new Set(['/relay/token', BY_PROVIDERS]);
-/** Pages and redirects, where a link may hold parameters of others. */
+/** Pages and redirects: links may have parameters of other programs. */
 const FOR_BROWSERS = /^\/(sign-in|oauth\/callback\/:app|sign-out(\/everywhere)?|connections\/:app|connect\/:link)$/;
 
 const isData = ({ pattern }: ListedRoute) => !IGNORING.has(pattern) && !FOR_BROWSERS.test(pattern);
@@ -46,19 +46,19 @@ function credentialsFor({ pattern }: ListedRoute): Record<string, string> {
 
 const label = (route: ListedRoute) => [`${route.method} ${route.pattern}`, route] as const;
 
-describe('R88 a parameter that is not known', () => {
+describe('R88 an unknown parameter', () => {
   test.each([...ROUTES.filter(isData), ...API].map(label))('%s', async (_name, route) => {
     if (!operationOf(route)) return;
     const headers = { ...credentialsFor(route), ...(route.method === 'GET' ? {} : JSON_BODY) };
     const { status, body } = await ask(`${site.url}${route.path}?zq_unknown=1`, { method: route.method, headers });
     expect([status, body]).toEqual([
       400,
-      expect.stringContaining('Leave out what is not known here: \\"zq_unknown\\"'),
+      expect.stringContaining('Remove unknown names: \\"zq_unknown\\"'),
     ]);
   });
 });
 
-describe('R88 a member that is not known', () => {
+describe('R88 an unknown member', () => {
   const changes = [...ROUTES.filter(isData), ...API].filter(({ method }) => method !== 'GET');
   test.each(changes.map(label))('%s', async (_name, route) => {
     if (!operationOf(route)) return;
@@ -73,7 +73,7 @@ describe('R88 a member that is not known', () => {
   });
 });
 
-test('R88 a data set is not rolled back by a call whose member is not known', async () => {
+test('R88 a call with an unknown member does not roll back a data set', async () => {
   const { status, body } = await ask(`${site.url}/admin/api/bin/rollback`, {
     method: 'POST',
     headers: { ...byAdministrator, ...JSON_BODY },
@@ -82,7 +82,7 @@ test('R88 a data set is not rolled back by a call whose member is not known', as
   expect([status, body]).toEqual([400, expect.stringContaining('\\"to\\"')]);
 });
 
-test('R88 nor by one that is sent in chunks, without a length', async () => {
+test('R88 a chunked call does not roll back a data set', async () => {
   const response = await fetch(`${site.url}/admin/api/bin/rollback`, {
     method: 'POST',
     headers: { ...byAdministrator, ...JSON_BODY },
@@ -97,13 +97,13 @@ test.each(['Audience=reports', 'audience%5B%5D=reports', 'audience=reports&x=1']
   async (query) => {
     const page = { ...byUser, accept: 'text/html,*/*;q=0.8' };
     for (const headers of [byUser, page]) {
-      const answer = await ask(`${site.url}/session/verify?${query}`, { headers });
-      expect([answer.status, answer.headers['gatehouse-user-assertion']]).toEqual([400, undefined]);
+      const response = await ask(`${site.url}/session/verify?${query}`, { headers });
+      expect([response.status, response.headers['gatehouse-user-assertion']]).toEqual([400, undefined]);
     }
   },
 );
 
-test('pages ignore what they do not know, and programs may send an empty form', async () => {
+test('pages ignore unknown parameters, and programs may send an empty form', async () => {
   const page = await ask(`${site.url}/connections?utm_source=mail`, { headers: { ...byUser, accept: 'text/html' } });
   expect(page.status).toBe(200);
   const start = await ask(`${site.url}/sign-in?utm_source=mail`, { headers: DATA });

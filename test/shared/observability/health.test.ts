@@ -1,4 +1,4 @@
-/** The management listener by itself: what it answers, and to whom. */
+/** The management listener by itself: what it responses, and to whom. */
 import request from 'supertest';
 import { expect, test } from 'vitest';
 import { createHealth } from '../../../src/shared/observability/health.ts';

@@ -63,7 +63,7 @@ const SAID_BY_TYPES = {
     timeout: true,
     connection: true,
     status: true,
-    answer: true,
+    response: true,
     key_refused: true,
     paused: true,
   }),
@@ -91,7 +91,7 @@ const VALUES_OF = {
   }),
 };
 
-/** Routes whose answer may wait for somebody else than the storage; the others are what GatehouseSlow looks at. */
+/** Routes whose response may wait for somebody else than the storage; the others are what GatehouseSlow looks at. */
 const WAITS_FOR = {
   platform: ['/', '/threads/current', '/relay/threads/current'],
   provider: [
@@ -340,9 +340,9 @@ async function failureAfter(
   work: (outcomes: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) => Promise<unknown>,
   more: { failedOverAt?: () => number } = {},
 ): Promise<{ failure: RefreshFailure; counted: string[] }> {
-  const answer: TokenResponse = { accessToken: 'access', refreshToken: 'refresh' } as TokenResponse;
+  const response: TokenResponse = { accessToken: 'access', refreshToken: 'refresh' } as TokenResponse;
   let grant = {
-    ...answer,
+    ...response,
     userId: 'user',
     appId: 'platform',
     scopes: [],

@@ -3,7 +3,7 @@ import type { NextFunction, Request, Response } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
 import { formField } from '../../../shared/http/body.ts';
-import { checked } from '../../../shared/http/operation.ts';
+import { parseInput } from '../../../shared/http/operation.ts';
 import { type FormView, formHandler, recordVersion, typedIn } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { nearMiss } from '../../../shared/provider/callback-url.ts';
@@ -111,7 +111,7 @@ export function connectedAppPages(parts: {
       const { id, disabled, callbackUrl: ownUrl } = earlier;
       const typedUrls = form.callbackUrl;
       const typed = registrationOf(form, typedUrls.length > 0 ? typedUrls : [ownUrl]);
-      const changed = checked(changedApp, { ...typed, disabled, version });
+      const changed = parseInput(changedApp, { ...typed, disabled, version });
       const lacking = await facts.lacking(earlier, changed.scopes);
       if (lacking.connections > 0 && lacking.scopes.join(' ') !== confirmed) throw unconfirmed(lacking);
       await changes.replace(req, id, changed);

@@ -1,7 +1,7 @@
 /** Registers an app in two steps: where the provider is, and the registration there and here. Then its check shows how it works. */
 import type { NextFunction, Request, Response } from 'express';
 import { formField, queryField } from '../../../shared/http/body.ts';
-import { checked } from '../../../shared/http/operation.ts';
+import { parseInput } from '../../../shared/http/operation.ts';
 import { formHandler, typedIn } from '../../../shared/pages/form.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable, providerUrls } from '../../../shared/provider/connected-app.ts';
@@ -91,8 +91,11 @@ export function connectedAppWizard(parts: {
       const { clientId, clientSecret, ...wanted } = registrationOf(form, withOwnCallbackUrl(id, form.callbackUrl));
       const isThere = formField(req.body, 'do') === 'register_there';
       const { app } = isThere
-        ? await registerAtProvider(req, checked(wantedApp, { ...wanted, id, initialAccessToken: token || undefined }))
-        : await changes.create(req, checked(newApp, { ...wanted, id, clientId, clientSecret }));
+        ? await registerAtProvider(
+            req,
+            parseInput(wantedApp, { ...wanted, id, initialAccessToken: token || undefined }),
+          )
+        : await changes.create(req, parseInput(newApp, { ...wanted, id, clientId, clientSecret }));
       // The app is registered, whatever becomes of its check.
       await checkNow(req, app).catch(() => undefined);
       return { url: `${checkPage(basePath, app.id)}?registered=yes`, flash: { notice: noticeOf(app, isThere) } };
