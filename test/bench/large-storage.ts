@@ -22,7 +22,7 @@ import { newOpaqueTokenId } from '../../src/shared/storage/opaque-token.ts';
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import type { Sealer } from '../../src/shared/storage/sealed.ts';
 import { createSealedJson } from '../../src/shared/storage/sealed-json.ts';
-import type { KeptItem, Store, StoredRecord, Write } from '../../src/shared/storage/store.ts';
+import type { CopyItem, Store, StoredRecord, Write } from '../../src/shared/storage/store.ts';
 import { HOUR_MS } from '../../src/shared/time.ts';
 
 export const ISSUER = 'https://idp.bench.example';
@@ -205,9 +205,9 @@ function grantOf(n: number, app: ConnectedApp, now: number): Grant {
 const addressOf = (n: number) => `10.${(n >> 16) & 255}.${(n >> 8) & 255}.${n & 255}`;
 
 /** A store that keeps the writes of one batch, to be loaded into another store. Nothing else is in it. */
-function createDraft(target: Store): { store: Store; take(): KeptItem[] } {
+function createDraft(target: Store): { store: Store; take(): CopyItem[] } {
   let records = new Map<string, StoredRecord & { expiresAt?: number }>();
-  let members = new Map<string, Extract<KeptItem, { index: string }>>();
+  let members = new Map<string, Extract<CopyItem, { index: string }>>();
   let version = 0;
 
   const addMember = (index: string, member: string, score: number) =>
@@ -238,7 +238,7 @@ function createDraft(target: Store): { store: Store; take(): KeptItem[] } {
   return {
     store: store as Store,
     take() {
-      const items: KeptItem[] = [...[...records].map(([record, kept]) => ({ record, ...kept })), ...members.values()];
+      const items: CopyItem[] = [...[...records].map(([record, kept]) => ({ record, ...kept })), ...members.values()];
       [records, members] = [new Map(), new Map()];
       return items.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
     },
@@ -246,7 +246,7 @@ function createDraft(target: Store): { store: Store; take(): KeptItem[] } {
 }
 
 /** In the order of the tables, which are written faster in it. */
-function keyOf(item: KeptItem): string {
+function keyOf(item: CopyItem): string {
   if ('record' in item) return `1 ${item.record}`;
   return 'index' in item ? `2 ${item.index} ${item.member}` : '';
 }

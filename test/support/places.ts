@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createRedisStore } from '../../src/shared/storage/redis/store.ts';
 import { retryWhileUnavailable } from '../../src/shared/storage/retry.ts';
 import { createSqliteStore } from '../../src/shared/storage/sqlite/store.ts';
-import type { KeptItem, Store } from '../../src/shared/storage/store.ts';
+import type { CopyItem, Store } from '../../src/shared/storage/store.ts';
 import type { StoreKind } from './fleet.ts';
 import { startRedis } from './redis-server.ts';
 import { until } from './until.ts';
@@ -14,7 +14,7 @@ export interface Place {
   env: Record<string, string>;
   /** Does something with its store, beside whoever uses it. */
   look<T>(work: (store: Store) => Promise<T>): Promise<T>;
-  items(): Promise<KeptItem[]>;
+  items(): Promise<CopyItem[]>;
   dispose(): Promise<void>;
 }
 

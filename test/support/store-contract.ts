@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { test as baseTest, beforeEach, describe, expect, type TestAPI } from 'vitest';
-import type { KeptItem, Store } from '../../src/shared/storage/store.ts';
+import type { CopyItem, Store } from '../../src/shared/storage/store.ts';
 import { appendTo } from './append-to.ts';
 import { skipWithout } from './missing.ts';
 
@@ -744,7 +744,7 @@ function messageDuties(test: DutyTest): void {
 function copyDuties(test: DutyTest): void {
   describe('a copy', () => {
     const dumped = async (pair: Pair) => (await Array.fromAsync(pair.other.dump())).flat();
-    const byName = (x: KeptItem, y: KeptItem) => (JSON.stringify(x) < JSON.stringify(y) ? -1 : 1);
+    const byName = (x: CopyItem, y: CopyItem) => (JSON.stringify(x) < JSON.stringify(y) ? -1 : 1);
     const fill = async (pair: Pair) => {
       await pair.one.write([
         { put: 'a:{t}', value: '1:ünï\u0000 "\u2028\\\n 😀' },

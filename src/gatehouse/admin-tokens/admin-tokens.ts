@@ -1,10 +1,10 @@
 /** Admin tokens: shown once, stored as a hash, and read from the store for each call, so that a revocation works at once. */
 import { hashOf, keys } from '../../shared/storage/keys.ts';
+import { createLastUses } from '../../shared/storage/last-uses.ts';
 import { createOpaqueToken, matchesHash, parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
 import { createRecords, type Records, type Versioned } from '../../shared/storage/records.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
-import { createUseNotes } from '../../shared/storage/use-notes.ts';
 
 export const ADMIN_TOKEN_PREFIX = 'gtha_';
 
@@ -42,11 +42,11 @@ export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson;
     sealedJson,
     index: keys.adminTokens,
     keyOf: keys.adminToken,
-    noun: 'admin token',
+    resource: 'admin token',
     toView: tokenOf,
-    beside: (id) => [keys.adminTokenUse(id)],
+    relatedKeys: (id) => [keys.adminTokenUse(id)],
   });
-  const uses = createUseNotes({ store, clock, keyOf: keys.adminToken, noteKeyOf: keys.adminTokenUse });
+  const lastUses = createLastUses({ store, clock, keyOf: keys.adminToken, useKeyOf: keys.adminTokenUse });
 
   return {
     async create({ id, name, scope, expiresAt }) {
@@ -61,7 +61,7 @@ export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson;
       if (!parsed || !record) return undefined;
       const { id, hash, expiresAt } = record.value;
       if (!matchesHash(parsed.secret, hash) || expiresAt <= clock()) return undefined;
-      void uses.note(id, String(clock()));
+      void lastUses.record(id, String(clock()));
       return tokenOf(record);
     },
 
@@ -70,7 +70,7 @@ export function createAdminTokens(parts: { store: Store; sealedJson: SealedJson;
     count: records.count,
 
     async lastUse(id) {
-      const text = await uses.last(id);
+      const text = await lastUses.read(id);
       return text === undefined ? undefined : Number(text);
     },
 

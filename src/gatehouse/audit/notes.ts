@@ -26,7 +26,7 @@ export function createAuditNotes(parts: {
   lost: (count: number) => void;
 }): AuditNotes {
   const { trail, clock, onStored, lost } = parts;
-  const queue = createWriteQueue({ lost });
+  const queue = createWriteQueue({ onLost: lost });
   let open: Parameters<AuditTrail['appendAll']>[0][number][] | undefined;
 
   const keep = (entry: AuditEntry, at: number): void => {

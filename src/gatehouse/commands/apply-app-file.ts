@@ -4,7 +4,7 @@ import { loadConfig } from '../../shared/config/config.ts';
 import { AppError, StartRefused } from '../../shared/errors.ts';
 import { createAddressPolicy } from '../../shared/outbound/address-policy.ts';
 import { createOutbound } from '../../shared/outbound/outbound.ts';
-import { answerKeyRollCall } from '../../shared/storage/key-roll-call.ts';
+import { respondToKeyRollCall } from '../../shared/storage/key-roll-call.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { eventOfChange } from '../admin/connected-apps/changes.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
@@ -44,7 +44,7 @@ export async function applyAppFile(
   return withStorage(terminal.source, async (storage) => {
     const { store, sealer, sealedJson } = storage;
     // A key rotation meanwhile would leave apps behind that this process seals with the old key.
-    await answerKeyRollCall(store, sealer);
+    await respondToKeyRollCall(store, sealer);
     const times = { clock: Date.now, monotonicClock: () => performance.now(), random: Math.random };
     const parts = { storage, outbound, fromFile, publicHref: config.publicUrl.href, ...times };
     const { apps, registry, close } = await createConnectedApps(parts);

@@ -7,7 +7,7 @@ import { AppError, codeOf } from '../../shared/errors.ts';
 import { fileFault } from '../../shared/file-fault.ts';
 import { parseJson } from '../../shared/json.ts';
 import { createCopyTally, lineOf } from '../../shared/storage/copy-tally.ts';
-import type { KeptItem } from '../../shared/storage/store.ts';
+import type { CopyItem } from '../../shared/storage/store.ts';
 import { writeWholeFile } from './whole-file.ts';
 
 const FORMAT = 'gatehouse-backup';
@@ -54,7 +54,7 @@ export async function writeBackup(parts: {
   replace: boolean;
   /** The identity of the storage. */
   storage: string;
-  items: AsyncIterable<KeptItem[]>;
+  items: AsyncIterable<CopyItem[]>;
   seal: (digest: string) => Promise<string>;
   advance: (done: number) => void;
 }): Promise<WrittenBackup> {
@@ -101,13 +101,13 @@ export interface ReadBackup {
 export async function* readBackup(
   file: string,
   advance: (bytes: number) => void = () => undefined,
-): AsyncGenerator<KeptItem[], ReadBackup> {
+): AsyncGenerator<CopyItem[], ReadBackup> {
   const digest = createHash('sha256');
   let count = 0;
   let made: string | undefined;
   let end: BackupEnd | undefined;
   for await (const lines of linesOf(file, advance)) {
-    const items: KeptItem[] = [];
+    const items: CopyItem[] = [];
     for (const line of lines) {
       if (end !== undefined) throw broken(file, 'there is data after its last line');
       if (made === undefined) made = readHead(file, line);
@@ -162,10 +162,10 @@ function readEnd(file: string, line: string): BackupEnd {
   return end.data.end;
 }
 
-function readItem(file: string, line: string): KeptItem {
+function readItem(file: string, line: string): CopyItem {
   const item = ITEM.safeParse(parseJson(line));
   if (!item.success) throw broken(file, 'a line cannot be read');
-  return item.data as KeptItem;
+  return item.data as CopyItem;
 }
 
 /** Yields the complete lines of each chunk of the file. Text after the last newline is an error. */

@@ -9,7 +9,7 @@ import { callKeyRoll } from '../../shared/storage/key-roll-call.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { createLeases } from '../../shared/storage/lease.ts';
 import { outOfService, putIntoService, takeOutOfService } from '../../shared/storage/out-of-service.ts';
-import type { KeptItem, Store } from '../../shared/storage/store.ts';
+import type { CopyItem, Store } from '../../shared/storage/store.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 
 export interface Filled {
@@ -35,7 +35,7 @@ export async function fillStorage(parts: {
   count: number;
   replace: boolean;
   remedy: string;
-  items: () => AsyncIterable<KeptItem[]>;
+  items: () => AsyncIterable<CopyItem[]>;
   finish: () => Promise<void>;
 }): Promise<Filled> {
   const { store, terminal, count, replace, remedy, items, finish } = parts;

@@ -5,7 +5,7 @@ import { AppError, StartRefused } from '../../shared/errors.ts';
 import { createObservability } from '../../shared/observability/observability.ts';
 import { createAddressPolicy } from '../../shared/outbound/address-policy.ts';
 import { createOutbound } from '../../shared/outbound/outbound.ts';
-import { answerKeyRollCall } from '../../shared/storage/key-roll-call.ts';
+import { respondToKeyRollCall } from '../../shared/storage/key-roll-call.ts';
 import { createAudit } from '../audit/audit.ts';
 import { createConnectedApps } from '../connected-apps/connected-apps.ts';
 import { createGrants } from '../grants/grants.ts';
@@ -35,7 +35,7 @@ export async function importConnections(terminal: Terminal, file: string): Promi
   return withStorage(terminal.source, async (storage) => {
     const { store, sealer } = storage;
     // A key rotation meanwhile would leave records behind that this process seals with the old key.
-    await answerKeyRollCall(store, sealer);
+    await respondToKeyRollCall(store, sealer);
     const clock = Date.now;
     const random = Math.random;
     const monotonicClock = () => performance.now();

@@ -7,8 +7,8 @@ import { keys } from '../../shared/storage/keys.ts';
 import {
   MOVING_SECONDS,
   outOfService,
+  outOfServiceRefused,
   putIntoService,
-  refusedAs,
   takeOutOfService,
 } from '../../shared/storage/out-of-service.ts';
 import { assertReadable } from '../../shared/storage/schema-version.ts';
@@ -87,7 +87,7 @@ async function assertMovable(source: Store, target: Store, sealer: Sealer): Prom
   const note = await outOfService(source);
   // Move again if the target of an earlier attempt never went into service.
   const isDone = note?.state === 'moved' && (await outOfService(target))?.state !== 'filling';
-  if (note && (isDone || note.state === 'filling')) throw refusedAs(note);
+  if (note && (isDone || note.state === 'filling')) throw outOfServiceRefused(note);
   assertReadable((await source.get(keys.schema))?.value);
   await checkKeyRing(source, sealer);
 }

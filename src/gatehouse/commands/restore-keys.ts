@@ -4,7 +4,7 @@ import { keys, kindOf } from '../../shared/storage/keys.ts';
 import { assertReadable } from '../../shared/storage/schema-version.ts';
 import { SealError, type Sealer } from '../../shared/storage/sealed.ts';
 import { kidsIn } from '../../shared/storage/sealed-records.ts';
-import type { KeptItem } from '../../shared/storage/store.ts';
+import type { CopyItem } from '../../shared/storage/store.ts';
 import type { ReadBackup } from './backup-file.ts';
 
 export function createBackupKeys(sealer: Sealer) {
@@ -16,7 +16,7 @@ export function createBackupKeys(sealer: Sealer) {
 
   return {
     /** Takes note of the keys that these items need. */
-    scan(items: readonly KeptItem[]): void {
+    scan(items: readonly CopyItem[]): void {
       for (const item of items) {
         if ('index' in item && item.index === keys.keysInUse) inUse.add(item.member);
         if (!('record' in item)) continue;

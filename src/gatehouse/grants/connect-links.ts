@@ -80,7 +80,7 @@ export function createConnectLinks(parts: {
     sealedJson,
     index: keys.connectLinks,
     keyOf: keys.connectLink,
-    noun: 'connect link',
+    resource: 'connect link',
     toView: ({ value: { hash: _, ...link } }) => link,
     lifetimeSeconds: LIFETIME_SECONDS,
   });

@@ -16,7 +16,7 @@ export function createListing(parts: {
   lost: (connections: number) => void;
 }): Listing {
   const { index, load, lost } = parts;
-  const queue = createWriteQueue({ lost });
+  const queue = createWriteQueue({ onLost: lost });
 
   /** By the grant as it is then: it may have been written again, or removed. */
   const relist = async ({ userId, appId }: ListedConnection): Promise<void> => {

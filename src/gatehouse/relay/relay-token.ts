@@ -1,11 +1,11 @@
 /** Relay tokens: shown once, stored as a hash, rotated with an overlap, and revoked in every process within a second. */
 import { remembered } from '../../shared/remembered.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
+import { createLastUses } from '../../shared/storage/last-uses.ts';
 import { createOpaqueToken, isSameHash, parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
 import { createRecords, type Records, type Versioned } from '../../shared/storage/records.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store } from '../../shared/storage/store.ts';
-import { createUseNotes } from '../../shared/storage/use-notes.ts';
 import { FLAG_DEFAULTS, type RelayPolicy } from './policy.ts';
 
 export const RELAY_TOKEN_PREFIX = 'gthr_';
@@ -76,11 +76,11 @@ export async function createRelayTokens(parts: {
     sealedJson,
     index: keys.relayTokens,
     keyOf: keys.relayToken,
-    noun: 'relay token',
+    resource: 'relay token',
     toView: (record) => tokenOf(record, clock()),
-    beside: (id) => [keys.relayTokenUse(id)],
+    relatedKeys: (id) => [keys.relayTokenUse(id)],
   });
-  const uses = createUseNotes({ store, clock, keyOf: keys.relayToken, noteKeyOf: keys.relayTokenUse });
+  const lastUses = createLastUses({ store, clock, keyOf: keys.relayToken, useKeyOf: keys.relayTokenUse });
   const cache = remembered<ReadToken>(MAX_CACHED);
   const unsubscribe = await store.subscribe(CHANNEL, (id) => void cache.delete(id));
 
@@ -150,14 +150,14 @@ export async function createRelayTokens(parts: {
       return token;
     },
 
-    noteUse: (id, address) => uses.note(id, JSON.stringify({ at: clock(), address } satisfies RelayTokenUse)),
+    noteUse: (id, address) => lastUses.record(id, JSON.stringify({ at: clock(), address } satisfies RelayTokenUse)),
 
     find: records.find,
     page: records.page,
     count: records.count,
 
     async lastUse(id) {
-      const text = await uses.last(id);
+      const text = await lastUses.read(id);
       return text === undefined ? undefined : (JSON.parse(text) as RelayTokenUse);
     },
 

@@ -63,7 +63,7 @@ export function createServiceAccounts(parts: {
     index: keys.serviceAccounts,
     keyOf: keys.serviceAccount,
     prefix: PREFIX,
-    noun: 'service account',
+    resource: 'service account',
     toView: viewWithout('apiToken'),
     whenUnreadable: 'error',
   });

@@ -75,7 +75,7 @@ export function createWebhookMessages(parts: {
 }): WebhookMessages {
   const { store, webhooks, outbound, healths, audit, clock, random, lost } = parts;
   const deliver = createDelivery({ webhooks, outbound, clock });
-  const queue = createWriteQueue({ lost });
+  const queue = createWriteQueue({ onLost: lost });
 
   const load = async (id: string): Promise<WebhookMessage | undefined> => {
     const record = await store.get(keys.webhookMessage(id));

@@ -82,8 +82,8 @@ export function createWebhookStore(parts: { store: Store; sealedJson: SealedJson
     index: keys.webhooks,
     keyOf: keys.webhook,
     prefix: PREFIX,
-    noun: 'webhook',
-    beside: (id) => [keys.webhookResponse(id), keys.webhookFailing(id)],
+    resource: 'webhook',
+    relatedKeys: (id) => [keys.webhookResponse(id), keys.webhookFailing(id)],
     toView: ({ value: { secret: _, previous, ...webhook }, version }: Versioned<StoredWebhook>): Webhook => ({
       ...webhook,
       overlapEndsAt: previous && isValid(previous) ? previous.until : undefined,

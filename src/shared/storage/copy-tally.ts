@@ -1,25 +1,27 @@
-/** Compares copies of a store: the number of items of each kind, and a digest of them that does not depend on their order. */
+/**
+ * Compares copies of a store by the number of items of each kind, and by a digest that does not depend on their order.
+ */
 import { hash } from 'node:crypto';
 import { kindOf } from './keys.ts';
-import type { KeptItem } from './store.ts';
+import type { CopyItem } from './store.ts';
 
-/** `digest`: the sum of the SHA-256 of all items modulo 2^256. It finds errors, and is no proof against a forger. */
+/** `digest`: the sum of the SHA-256 of all items modulo 2^256. It detects errors, not forgery. */
 interface Sum {
   count: number;
   digest: bigint;
 }
 
-const NOTHING: Sum = { count: 0, digest: 0n };
+const ZERO: Sum = { count: 0, digest: 0n };
 const MODULUS = 1n << 256n;
 const MINUTE_MS = 60_000;
 
 export interface CopyTally {
-  add(items: readonly KeptItem[]): void;
+  add(items: readonly CopyItem[]): void;
   count(): number;
   /** The number of items of each kind. */
   counts(): Record<string, number>;
-  /** The sum of each kind, over the items that expire later than that time (milliseconds since the epoch; default all). */
-  sums(outliving?: number): ReadonlyMap<string, Sum>;
+  /** The sum of each kind over items that expire after this time (milliseconds since the epoch; default all). */
+  sums(expiringAfter?: number): ReadonlyMap<string, Sum>;
 }
 
 export function createCopyTally(): CopyTally {
@@ -27,11 +29,11 @@ export function createCopyTally(): CopyTally {
   const kinds = new Map<string, Map<number, Sum>>();
   let count = 0;
 
-  const sums = (outliving = 0): Map<string, Sum> =>
+  const sums = (expiringAfter = 0): Map<string, Sum> =>
     new Map(
       [...kinds].map(([kind, minutes]) => {
-        const lasting = [...minutes].filter(([minute]) => minute * MINUTE_MS >= outliving);
-        return [kind, lasting.reduce((total, [, sum]) => plus(total, sum), NOTHING)];
+        const counted = [...minutes].filter(([minute]) => minute * MINUTE_MS >= expiringAfter);
+        return [kind, counted.reduce((total, [, sum]) => plus(total, sum), ZERO)];
       }),
     );
 
@@ -42,7 +44,7 @@ export function createCopyTally(): CopyTally {
         const minutes = kinds.get(kindOfItem(item)) ?? new Map<number, Sum>();
         const minute = Math.floor(('expiresAt' in item ? (item.expiresAt ?? Infinity) : Infinity) / MINUTE_MS);
         const digest = BigInt(`0x${hash('sha256', lineOf(item))}`);
-        minutes.set(minute, plus(minutes.get(minute) ?? NOTHING, { count: 1, digest }));
+        minutes.set(minute, plus(minutes.get(minute) ?? ZERO, { count: 1, digest }));
         kinds.set(kindOfItem(item), minutes);
       }
     },
@@ -52,26 +54,26 @@ export function createCopyTally(): CopyTally {
   };
 }
 
-function plus(one: Sum, other: Sum): Sum {
-  return { count: one.count + other.count, digest: (one.digest + other.digest) % MODULUS };
+function plus(a: Sum, b: Sum): Sum {
+  return { count: a.count + b.count, digest: (a.digest + b.digest) % MODULUS };
 }
 
 /**
- * The kinds in which two copies differ, each in words.
- * @param outliving only items that expire later count, since one of the copies may lack the others
+ * Describes each kind in which two copies differ.
+ * @param expiringAfter compares only items that expire later, since items that expired may be missing in one copy
  */
-export function differences(expected: CopyTally, found: CopyTally, outliving: number): string[] {
-  const [before, after] = [expected.sums(outliving), found.sums(outliving)];
-  return [...new Set([...before.keys(), ...after.keys()])].toSorted().flatMap((kind) => {
-    const { count, digest } = before.get(kind) ?? NOTHING;
-    const now = after.get(kind) ?? NOTHING;
-    if (digest === now.digest && count === now.count) return [];
-    return [`${kind}: ${count} expected, ${now.count} found${count === now.count ? ', with another content' : ''}`];
+export function differences(expected: CopyTally, actual: CopyTally, expiringAfter: number): string[] {
+  const [expectedSums, actualSums] = [expected.sums(expiringAfter), actual.sums(expiringAfter)];
+  return [...new Set([...expectedSums.keys(), ...actualSums.keys()])].toSorted().flatMap((kind) => {
+    const { count, digest } = expectedSums.get(kind) ?? ZERO;
+    const sum = actualSums.get(kind) ?? ZERO;
+    if (digest === sum.digest && count === sum.count) return [];
+    return [`${kind}: ${count} expected, ${sum.count} found${count === sum.count ? ', with different content' : ''}`];
   });
 }
 
-/** An item as one line of JSON, with its members always in the same order. */
-export function lineOf(item: KeptItem): string {
+/** An item as one line of JSON, with its members in a fixed order. */
+export function lineOf(item: CopyItem): string {
   if ('record' in item) {
     const { record, value, version, expiresAt } = item;
     return JSON.stringify({ record, value, version, expiresAt });
@@ -81,7 +83,7 @@ export function lineOf(item: KeptItem): string {
   return JSON.stringify({ log: item.log, id: item.id, at: item.at, entry: item.entry });
 }
 
-function kindOfItem(item: KeptItem): string {
+function kindOfItem(item: CopyItem): string {
   if ('record' in item) return kindOf(item.record);
   if ('index' in item) return `index ${kindOf(item.index)}`;
   return 'counter' in item ? `counter ${kindOf(item.counter)}` : `log ${kindOf(item.log)}`;

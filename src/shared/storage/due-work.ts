@@ -1,4 +1,4 @@
-/** Works on the entries of a list by the time when each is due, with a share for each receiver. */
+/** Works on the entries of an index when they are due, with a fair share for each receiver. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createFairPool } from '../fair-pool.ts';
 import { remembered } from '../remembered.ts';
@@ -9,29 +9,32 @@ import type { Store } from './store.ts';
 export interface DueWork {
   isDue(): Promise<boolean>;
   /**
-   * Works until nothing is due, in one process at a time. A receiver that hangs is still waited for while entries of others are
+   * Works until nothing is due, in one process at a time. While a receiver hangs, entries of other receivers are still
    * worked on as they become due.
-   * @param turn once it is over, nothing more is started, and this waits for what runs
+   * @param turn once it is over, no more work is started, and this method waits for the running work
    */
   work(turn?: TaskTurn): Promise<void>;
 }
 
 const PLACES = 50;
 const SHARE = 12;
-/** Of one receiver; more would only wait. */
-const MAX_TAKEN = 50;
+/** Entries of one receiver in the pool; more would only wait. */
+const MAX_ACTIVE_PER_RECEIVER = 50;
 const BATCH = 200;
-/** More receivers of entries are looked up again. */
-const MAX_KNOWN = 10_000;
-/** The pauses between two readings of the list: after one that found work, and after another one. */
-const PAUSE_MS = { found: 50, nothing: 250 };
-/** An entry rests after its work, since it may still be due: the storage refused the write, or the list was read before. */
+const MAX_CACHED_RECEIVERS = 10_000;
+/** The pause before the index is read again, after a read that found work and after one that did not. */
+const PAUSE_MS = { busy: 50, idle: 250 };
+/**
+ * A pause for an entry after its work: the index may still list it as due if the storage refused the write or was read
+ * early.
+ */
 const REST_MS = 1_000;
 
 /**
- * @param parts `index`: entries by the time when they are due, in milliseconds since the epoch. `receiverOf`: a key of the
- *   receiver. `work`: removes the entry or gives it a later time. It resolves with whether the receiver did as it should. It
- *   checks the time of the entry again, since another attempt may have ended after the list was read
+ * @param parts `index`: entries by the time when they are due, in milliseconds since the epoch. `receiverOf`: returns a
+ *   key for the receiver. `work`: removes the entry or gives it a later time, and resolves with true if the receiver
+ *   responded as it should. It must check the time of the entry again, since another attempt may have ended after the
+ *   index was read
  */
 export function createDueWork(parts: {
   store: Pick<Store, 'page'>;
@@ -41,14 +44,13 @@ export function createDueWork(parts: {
   work: (member: string) => Promise<boolean>;
 }): DueWork {
   const { store, index, clock, receiverOf, work } = parts;
-  const receivers = remembered<string>(MAX_KNOWN);
-  /** Entries that wait or run. */
-  const taken = new Set<string>();
-  /** Until when. */
-  const resting = new Map<string, number>();
-  let walkedTo: string | undefined;
+  const receivers = remembered<string>(MAX_CACHED_RECEIVERS);
+  /** Entries that wait in the pool or are being worked on. */
+  const active = new Set<string>();
+  const restingUntil = new Map<string, number>();
+  let walkCursor: string | undefined;
 
-  const knownReceiverOf = async (member: string): Promise<string> => {
+  const cachedReceiverOf = async (member: string): Promise<string> => {
     const receiver = receivers.get(member) ?? (await receiverOf(member));
     receivers.set(member, receiver);
     return receiver;
@@ -60,20 +62,20 @@ export function createDueWork(parts: {
     try {
       return await work(member);
     } finally {
-      taken.delete(member);
-      resting.set(member, clock() + REST_MS);
+      active.delete(member);
+      restingUntil.set(member, clock() + REST_MS);
     }
   };
 
-  /** Returns how many of these entries will be worked on now. */
-  const take = async (members: readonly string[]): Promise<number> => {
-    const open = members.filter((member) => !taken.has(member) && !resting.has(member));
-    const receiversOfOpen = await Promise.all(open.map(knownReceiverOf));
+  /** Adds entries to the pool and returns their number. */
+  const addToPool = async (members: readonly string[]): Promise<number> => {
+    const candidates = members.filter((member) => !active.has(member) && !restingUntil.has(member));
+    const receiverKeys = await Promise.all(candidates.map(cachedReceiverOf));
     let count = 0;
-    for (const [at, member] of open.entries()) {
-      const receiver = receiversOfOpen[at] ?? '';
-      if (taken.has(member) || pool.load(receiver) >= MAX_TAKEN) continue;
-      taken.add(member);
+    for (const [n, member] of candidates.entries()) {
+      const receiver = receiverKeys[n] ?? '';
+      if (active.has(member) || pool.load(receiver) >= MAX_ACTIVE_PER_RECEIVER) continue;
+      active.add(member);
       count += 1;
       pool.add(receiver, () => workOn(member));
     }
@@ -81,22 +83,24 @@ export function createDueWork(parts: {
   };
 
   /**
-   * Reads what has become due last, so that new entries do not wait for the many of a receiver that fails, and the next part of
-   * all others. Returns how many entries will be worked on now.
+   * Reads the entries that became due last, so that new entries do not wait behind the many of a failing receiver, and
+   * then the next batch of all due entries. Returns the number of entries that were added to the pool.
    */
   const read = async (): Promise<number> => {
     const now = clock();
-    // A clock that was set back lets nothing rest for longer.
-    for (const [member, until] of resting) if (until <= now || until > now + REST_MS) resting.delete(member);
+    // The second condition is for a clock that was set back.
+    for (const [member, until] of restingUntil) {
+      if (until <= now || until > now + REST_MS) restingUntil.delete(member);
+    }
     const after = encodeCursor({ score: now + 1, member: '' });
     const newest = await store.page(index, { limit: BATCH, order: 'descending', after });
     const dueOf = (items: typeof newest.items) => items.filter(({ score }) => score <= now).map(({ member }) => member);
-    const count = await take(dueOf(newest.items).reverse());
+    const count = await addToPool(dueOf(newest.items).reverse());
     if (newest.next === undefined) return count;
-    const others = await store.page(index, { limit: BATCH, ...(walkedTo !== undefined && { after: walkedTo }) });
-    const due = dueOf(others.items);
-    walkedTo = due.length === others.items.length ? others.next : undefined;
-    return count + (await take(due));
+    const batch = await store.page(index, { limit: BATCH, ...(walkCursor !== undefined && { after: walkCursor }) });
+    const due = dueOf(batch.items);
+    walkCursor = due.length === batch.items.length ? batch.next : undefined;
+    return count + (await addToPool(due));
   };
 
   return {
@@ -109,12 +113,12 @@ export function createDueWork(parts: {
         while (!turn?.isOver()) {
           const count = await read();
           if (count === 0 && pool.isIdle()) return;
-          const pause = count > 0 ? PAUSE_MS.found : PAUSE_MS.nothing;
+          const pause = count > 0 ? PAUSE_MS.busy : PAUSE_MS.idle;
           await Promise.race([pool.idle(), sleep(pause, undefined, { ref: false })]);
         }
       } finally {
         await pool.stop();
-        taken.clear();
+        active.clear();
       }
     },
   };

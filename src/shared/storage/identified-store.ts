@@ -1,63 +1,68 @@
-/** The gate before the store: refuses every command once the store is not the one that this process opened, or is unfit. */
+/** Refuses every command once the store is not the one that this process opened, or is unfit. */
 import { keys } from './keys.ts';
 import { StorageRefused } from './refused.ts';
 import { StorageReplaced, StorageUnfit } from './replaced.ts';
 import { identityOf } from './schema-version.ts';
 import type { Store } from './store.ts';
 
-const WHAT_TO_DO =
-  'Bring that one back, and this process goes on. After a restore, restart every Gatehouse process instead.';
+const REMEDY =
+  'Bring that storage back, and this process continues. After a restore, restart every Gatehouse process instead.';
 
-/** An empty result of these may mean that the data is lost, so the identity is read first. */
-const CONFIRMED: ReadonlySet<string> = new Set(['get', 'getUnless', 'write'] satisfies (keyof Store)[]);
+/**
+ * An undefined result of these methods may mean that the data is lost, so the identity is checked before it is
+ * returned.
+ */
+const CONFIRMED_METHODS: ReadonlySet<string> = new Set(['get', 'getUnless', 'write'] satisfies (keyof Store)[]);
 
 export interface IdentifiedStore {
   store: Store;
-  /** The connection is a new one. No command is sent before it is clear that it leads to the same store. */
+  /** Reports a new connection. No command is sent on it before the identity of the store is checked. */
   reconnected(): void;
 }
 
 /**
- * The identity and the settings of the store are checked by the probe (`ready` without bytes) and by the first command after
- * a reconnect, the identity alone by each refresh (`ready` with bytes) and where a record is missing. Every other method is
- * refused from the first check that fails until one by the probe succeeds.
+ * The probe (`ready` without bytes) and the first command after a reconnect check the identity and the settings of the
+ * store. Each refresh (`ready` with bytes) and each missing record check only the identity. After a failed check, all
+ * other methods are refused until a check by the probe succeeds.
  */
 export function identifyStore(parts: {
   store: Store;
   identity: string;
-  /** Another server took over, which may lack the last writes before that. */
+  /** Called when another server took over, which may lack the writes just before. */
   onFailover: () => void;
 }): IdentifiedStore {
   const { store, identity, onFailover } = parts;
   let refusal: StorageReplaced | StorageUnfit | undefined;
-  /** `ready` has found that the database file is gone. */
-  let gone: StorageReplaced | undefined;
+  /** Set while `ready` finds that the database file is gone. */
+  let fileGone: StorageReplaced | undefined;
   let reconnects = 0;
   let confirmedReconnects = 0;
   let confirming: Promise<void> | undefined;
-  let started = 0;
-  let newest = 0;
+  let lastStartedCheck = 0;
+  let lastAppliedCheck = 0;
 
   const verify = async (): Promise<void> => {
-    started += 1;
-    const [turn, seen] = [started, reconnects];
-    const found = await findRefusal(store, identity, onFailover);
-    // A check that ends after a later one says nothing new.
-    if (turn > newest) [newest, refusal, confirmedReconnects] = [turn, found, seen];
-    if (found) throw found;
+    lastStartedCheck += 1;
+    const [check, checkedReconnects] = [lastStartedCheck, reconnects];
+    const result = await findRefusal(store, identity, onFailover);
+    // The result of a later check that has already ended is newer.
+    if (check > lastAppliedCheck) {
+      [lastAppliedCheck, refusal, confirmedReconnects] = [check, result, checkedReconnects];
+    }
+    if (result) throw result;
   };
 
-  /** A quick check of the identity alone. @throws StorageReplaced */
+  /** Checks only the identity, which is quick. @throws StorageReplaced */
   const assertSame = async (): Promise<void> => {
     if (identityOf((await store.get(keys.schema))?.value) === identity) return;
     await verify();
-    throw new StorageReplaced('The storage was another one for a moment');
+    throw new StorageReplaced('For a moment, another storage responded');
   };
 
-  /** Undefined if commands may be sent. */
-  const closed = (): Promise<never> | undefined => {
-    const why = refusal ?? gone;
-    return why && Promise.reject(copyOf(why));
+  /** Rejects while commands are refused; undefined if they may be sent. */
+  const rejectIfRefused = (): Promise<never> | undefined => {
+    const reason = refusal ?? fileGone;
+    return reason && Promise.reject(copyOf(reason));
   };
   const confirm = (): Promise<void> => {
     confirming ??= verify().finally(() => {
@@ -66,8 +71,8 @@ export function identifyStore(parts: {
     return confirming;
   };
   const untilOpen = async (): Promise<void> => {
-    await closed();
-    // Again, if the connection was lost once more meanwhile.
+    await rejectIfRefused();
+    // Repeated if the connection is lost again during the check.
     while (confirmedReconnects !== reconnects) await confirm();
   };
 
@@ -78,10 +83,11 @@ export function identifyStore(parts: {
     };
     const send = (parameters: unknown[]) => {
       const result = run(...parameters);
-      return CONFIRMED.has(name) ? result.then(confirmed) : result;
+      return CONFIRMED_METHODS.has(name) ? result.then(confirmed) : result;
     };
     return (...parameters: unknown[]): Promise<unknown> =>
-      closed() ?? (confirmedReconnects === reconnects ? send(parameters) : untilOpen().then(() => send(parameters)));
+      rejectIfRefused() ??
+      (confirmedReconnects === reconnects ? send(parameters) : untilOpen().then(() => send(parameters)));
   };
   const gatedPages = <T>(read: () => AsyncIterable<T>) =>
     async function* () {
@@ -95,7 +101,7 @@ export function identifyStore(parts: {
   const { close, logIdAt, walk, dump, ready, ...commands } = store;
   return {
     store: {
-      // All others, so that a new method of the port cannot be forgotten here.
+      // All other methods, so that a new method of the port cannot be forgotten here.
       ...(Object.fromEntries(
         Object.entries(commands).map(([name, run]) => [name, gated(name, run as Parameters<typeof gated>[1])]),
       ) as typeof commands),
@@ -105,9 +111,9 @@ export function identifyStore(parts: {
         await (bytes === undefined ? verify() : untilOpen().then(assertSame));
         try {
           await ready(bytes);
-          gone = undefined;
+          fileGone = undefined;
         } catch (error) {
-          if (error instanceof StorageReplaced) gone = error;
+          if (error instanceof StorageReplaced) fileGone = error;
           throw error;
         }
       },
@@ -128,10 +134,9 @@ async function findRefusal(
 ): Promise<StorageReplaced | StorageUnfit | undefined> {
   const [schema, admission] = await Promise.allSettled([store.get(keys.schema), store.admit()]);
   if (schema.status === 'rejected') throw schema.reason;
-  const found = identityOf(schema.value?.value);
-  if (found !== identity) {
-    const what = schema.value === undefined ? 'The storage is empty' : 'The storage is another one';
-    return new StorageReplaced(`${what}, not the one that this process opened. ${WHAT_TO_DO}`);
+  if (identityOf(schema.value?.value) !== identity) {
+    const state = schema.value === undefined ? 'The storage is empty' : 'The storage is another one';
+    return new StorageReplaced(`${state}, not the one that this process opened. ${REMEDY}`);
   }
   if (admission.status === 'fulfilled') {
     if (admission.value.failedOver) onFailover();
@@ -143,7 +148,7 @@ async function findRefusal(
   throw reason;
 }
 
-/** An error for each caller, since those who handle it add to it. */
+/** A separate error for each caller, because error handlers add details to it. */
 function copyOf(error: StorageReplaced | StorageUnfit): StorageReplaced | StorageUnfit {
   const detail = error.logDetail ?? '';
   return error instanceof StorageReplaced ? new StorageReplaced(detail) : new StorageUnfit(detail);

@@ -1,5 +1,6 @@
-/** A report on the encryption keys: how many records each seals, which processes use it, and whether it can be dropped. */
-
+/**
+ * A report on the encryption keys: how many records each seals, which processes use it, and whether it can be dropped.
+ */
 import { isoOrNull } from '../time.ts';
 import { firstUses, keysReplaced } from './key-check.ts';
 import { callKeyRoll, type KeyHolder } from './key-roll-call.ts';
@@ -14,15 +15,15 @@ interface Storage {
 
 export interface ListedKey {
   kid: string;
-  /** It is the first of ENCRYPTION_KEYS. */
+  /** The key is the first of ENCRYPTION_KEYS. */
   seals: boolean;
-  /** ENCRYPTION_KEYS holds it. */
+  /** The key is in ENCRYPTION_KEYS. */
   held: boolean;
-  /** A start without it is not refused. */
+  /** A start without the key is not refused. */
   droppable: boolean;
-  /** No process has sealed with it yet: a new key that is not the first one. */
+  /** No process has sealed with the key yet: it is new and not the first one. */
   unused: boolean;
-  /** When a process first sealed with it (ISO 8601); null if none has, or once it was replaced. */
+  /** When a process first sealed with the key (ISO 8601); null if none has, or after it was replaced. */
   firstUsedAt: string | null;
 }
 
@@ -32,7 +33,7 @@ export interface KeyReport {
   processes: KeyHolder[];
 }
 
-/** Reads every record, which takes a minute for a million of them. */
+/** Reads every record, which takes about a minute for a million records. */
 export async function reportKeys(storage: Storage): Promise<KeyReport> {
   const [counts, processes] = await Promise.all([
     countSealed(storage.store, storage.sealer),
@@ -46,10 +47,10 @@ export async function reportKeys(storage: Storage): Promise<KeyReport> {
   return { keys, processes };
 }
 
-/** The keys that are held or in use, and these others. Reads no record. */
-export async function listKeys({ store, sealer }: Storage, others: readonly string[] = []): Promise<ListedKey[]> {
+/** The keys in ENCRYPTION_KEYS or in use, and additional ones. Reads no record. */
+export async function listKeys({ store, sealer }: Storage, additional: readonly string[] = []): Promise<ListedKey[]> {
   const [inUse, replaced] = await Promise.all([firstUses(store), keysReplaced(store)]);
-  return [...new Set([...sealer.kids, ...inUse.keys(), ...others])].map((kid) => ({
+  return [...new Set([...sealer.kids, ...inUse.keys(), ...additional])].map((kid) => ({
     kid,
     seals: kid === sealer.sealingKid,
     held: sealer.kids.includes(kid),

@@ -1,18 +1,18 @@
-/** Reads and checks ENCRYPTION_KEYS, and makes new keys. */
+/** Reads and checks ENCRYPTION_KEYS, and generates new keys. */
 import { createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 import { isGuessable, splitEntries } from '../config/rules.ts';
 
 export interface EncryptionKey {
   kid: string;
-  /** 32 bytes, as a KeyObject, which shows nothing if it is logged or serialised by mistake. */
+  /** 32 bytes, as a KeyObject, which reveals nothing if it is logged or serialised by mistake. */
   key: KeyObject;
 }
 
 const KEY_BYTES = 32;
 const KID = /^[A-Za-z0-9_-]{1,40}$/;
-const REMEDY = 'Make one with: npm run -s gatehouse -- keys generate';
+const REMEDY = 'Generate one with: npm run -s gatehouse -- keys generate';
 
-/** Faults name an entry only by its position: with a misplaced colon, key material would stand where the key id belongs. */
+/** Faults name an entry only by its position, since a misplaced colon could put key material in place of the key id. */
 export function parseEncryptionKeys(text: string): { keys: EncryptionKey[] } | { faults: string[] } {
   const entries = splitEntries(text);
   if (entries.every((entry) => entry === '')) return { faults: [`ENCRYPTION_KEYS is empty. ${REMEDY}`] };
@@ -27,7 +27,7 @@ export function parseEncryptionKeys(text: string): { keys: EncryptionKey[] } | {
   return faults.length > 0 ? { faults } : { keys };
 }
 
-/** A new entry for ENCRYPTION_KEYS, in the form `kid:base64url`; the key id begins with its date. */
+/** A new entry for ENCRYPTION_KEYS in the form `kid:base64url`. The key id begins with the date. */
 export function generateEncryptionKey(now: Date): string {
   const date = now.toISOString().slice(0, 10).replaceAll('-', '');
   return `k${date}-${randomBytes(2).toString('hex')}:${randomBytes(KEY_BYTES).toString('base64url')}`;
@@ -36,10 +36,10 @@ export function generateEncryptionKey(now: Date): string {
 /** Returns the key, or the fault as the end of a sentence. */
 function parseEntry(entry: string): EncryptionKey | string {
   const colon = entry.indexOf(':');
-  if (colon === -1) return `is not of the form kid:base64url. ${REMEDY}`;
+  if (colon === -1) return `does not have the form kid:base64url. ${REMEDY}`;
   const kid = entry.slice(0, colon);
   if (!KID.test(kid))
-    return 'has a key id that is not 1 to 40 of A-Z, a-z, 0-9, _ and -. Correct what stands before the colon.';
+    return 'has a key id that is not 1 to 40 of A-Z, a-z, 0-9, _ and -. Correct the part before the colon.';
   const encoded = entry.slice(colon + 1);
   const bytes = Buffer.from(encoded, 'base64url');
   if (bytes.toString('base64url') !== encoded) return `has a key that is not base64url without padding. ${REMEDY}`;
@@ -49,9 +49,9 @@ function parseEntry(entry: string): EncryptionKey | string {
 }
 
 function repetition({ kid, key }: EncryptionKey, earlier: readonly EncryptionKey[]): string | undefined {
-  if (earlier.some((other) => other.kid === kid))
-    return 'repeats the key id of an earlier entry. Each key needs its own id.';
-  if (earlier.some((other) => other.key.equals(key)))
+  if (earlier.some((entry) => entry.kid === kid))
+    return 'repeats the key id of an earlier entry. Each key needs a different id.';
+  if (earlier.some((entry) => entry.key.equals(key)))
     return 'repeats the key of an earlier entry. Remove one of the two.';
   return undefined;
 }

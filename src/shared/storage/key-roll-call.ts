@@ -1,4 +1,6 @@
-/** Asks the running processes, by the store's messages, which keys they have and which version of the store they write. */
+/**
+ * Asks the running processes, through messages of the store, which keys they have and which schema version they write.
+ */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
@@ -15,16 +17,16 @@ export interface KeyHolder {
 }
 
 const CHANNEL = 'key-roll-call';
-/** Messages take some 20 ms; a busy process may take longer. */
+/** A message takes about 20 ms; a busy process may respond later. */
 const WAIT_MS = 750;
 
-/** Lets this process respond until the store is closed. */
-export async function answerKeyRollCall(store: Store, sealer: Sealer): Promise<void> {
+/** Responds for this process until the store is closed. */
+export async function respondToKeyRollCall(store: Store, sealer: Sealer): Promise<void> {
   const response = (): string => {
     const holder: KeyHolder = { seals: sealer.sealingKid, opens: sealer.kids, schema: SCHEMA.version };
     return JSON.stringify(holder);
   };
-  // If the store is down, the caller asks again.
+  // If the store is unavailable, the caller repeats its call.
   await store.subscribe(
     CHANNEL,
     (caller) => void store.publish(responsesTo(caller), response()).catch(() => undefined),
@@ -32,8 +34,8 @@ export async function answerKeyRollCall(store: Store, sealer: Sealer): Promise<v
 }
 
 /**
- * Returns the processes that serve at this moment.
- * @throws AppError `storage_unavailable` if the store does not deliver even this process's own message in time
+ * Returns the running processes.
+ * @throws AppError `storage_unavailable` if the store does not even deliver this process's own message in time
  */
 export async function callKeyRoll(store: Store): Promise<KeyHolder[]> {
   const caller = randomUUID();
@@ -47,7 +49,7 @@ export async function callKeyRoll(store: Store): Promise<KeyHolder[]> {
     await store.publish(CHANNEL, caller);
     await store.publish(responsesTo(caller), caller);
     await sleep(WAIT_MS);
-    // Without responses it would seem that no process runs.
+    // Without this check, a store that delivers nothing would look as if no process ran.
     if (!delivered) throw new AppError('storage_unavailable', { logDetail: 'The store delivers no messages' });
     return holders;
   } finally {
@@ -56,15 +58,15 @@ export async function callKeyRoll(store: Store): Promise<KeyHolder[]> {
 }
 
 /**
- * A process with another sealing key could not open the new records, or would go on sealing with the old key.
- * @throws AppError `version_conflict` if one runs
+ * @throws AppError `version_conflict` if a running process has another sealing key: it could not open the new records,
+ *   or would go on sealing with the old key
  */
 export async function assertAllSealWith(store: Store, kid: string): Promise<void> {
-  const behind = (await callKeyRoll(store)).filter(({ seals }) => seals !== kid).length;
-  if (behind === 0) return;
-  const who = behind === 1 ? 'A running process seals' : `${behind} running processes seal`;
+  const count = (await callKeyRoll(store)).filter(({ seals }) => seals !== kid).length;
+  if (count === 0) return;
+  const subject = count === 1 ? 'A running process seals' : `${count} running processes seal`;
   throw new AppError('version_conflict', {
-    detail: `${who} with another key than "${kid}". Start every process with "${kid}" first in ENCRYPTION_KEYS, then run this again.`,
+    detail: `${subject} with another key than "${kid}". Start every process with "${kid}" first in ENCRYPTION_KEYS, then run this again.`,
   });
 }
 

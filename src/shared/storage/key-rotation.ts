@@ -1,4 +1,4 @@
-/** Changes the key while Gatehouse runs: seals every record again with the first key, and never overwrites a newer record. */
+/** Key rotation while Gatehouse runs: reseals every record with the first key, and never overwrites a newer record. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
 import { keysInUse, resealKeyCheck, retireKey } from './key-check.ts';
@@ -6,38 +6,38 @@ import { kindOf, SEALED_KINDS } from './keys.ts';
 import { retryWhileUnavailable } from './retry.ts';
 import { SealError, type Sealer } from './sealed.ts';
 import { countSealed, kidsIn, resealedText, sumOf } from './sealed-records.ts';
-import type { Store, WalkedRecord } from './store.ts';
+import type { KeyedRecord, Store } from './store.ts';
 
 export interface RotationResult {
   resealed: number;
-  /** The number of records of each kind that no key opens. They stay as they are. */
+  /** The number of records of each kind that no key opens. They are not changed. */
   unreadable: ReadonlyMap<string, number>;
-  /** Keys that seal nothing any more and can be dropped. */
+  /** Keys that no longer seal any record and can be dropped. */
   retired: readonly string[];
 }
 
-/** Few enough that a request waits only milliseconds for the same database. */
-const SEALED_AT_ONCE = 32;
-/** Each pass finds the records that others wrote with an older key during the pass before. */
+/** Small enough that a request waits only milliseconds for the database. */
+const RESEALED_AT_ONCE = 32;
+/** Each pass finds the records that other processes wrote with an older key during the previous pass. */
 const MAX_PASSES = 10;
 
 /**
- * May be stopped at any moment and run again: records that the first key seals are skipped.
- * @param advance called with the number of records that were done
+ * May be stopped at any time and run again: records that the first key has sealed are skipped.
+ * @param onProgress called with the number of records that were processed
  * @param assertAllUse rejects if a process may still seal with another key; called before any key is retired
  * @throws AppError `storage_unavailable` once the store has been unavailable for a minute
  */
 export async function rotateKeys(
   store: Store,
   sealer: Sealer,
-  advance: (done: number) => void,
+  onProgress: (done: number) => void,
   assertAllUse: () => Promise<void> = async () => undefined,
 ): Promise<RotationResult> {
-  const rotator = createRotator(store, sealer, advance);
+  const rotator = createRotator(store, sealer, onProgress);
   for (let pass = 1; pass <= MAX_PASSES; pass += 1) {
     if ((await retryWhileUnavailable(() => rotator.pass())) > 0) continue;
     await retryWhileUnavailable(assertAllUse);
-    // A process may have sealed with an older key just before it responded, or ended.
+    // A process may have sealed with an older key just before it responded or ended.
     if ((await retryWhileUnavailable(() => rotator.pass())) > 0) continue;
     await retryWhileUnavailable(() => resealKeyCheck(store, sealer));
     const inUse = await retryWhileUnavailable(() => keysInUse(store));
@@ -45,27 +45,31 @@ export async function rotateKeys(
     for (const kid of retired) await retryWhileUnavailable(() => retireKey(store, kid));
     return { resealed: rotator.resealed(), unreadable: rotator.unreadable(), retired };
   }
-  const detail = 'Records are sealed with an older key again and again: some process still has it first in the list.';
+  const detail = 'Records are still being sealed with an older key: some process has it first in ENCRYPTION_KEYS.';
   throw new AppError('version_conflict', { detail });
 }
 
-function createRotator(store: Store, sealer: Sealer, advance: (done: number) => void) {
+function createRotator(store: Store, sealer: Sealer, onProgress: (done: number) => void) {
   /** The keys of records that no key opens. */
   const unreadable = new Set<string>();
   let resealed = 0;
 
-  const isDue = (record: WalkedRecord) => kidsIn(sealer, record).some((kid) => kid !== sealer.sealingKid);
+  const isDue = (record: KeyedRecord) => kidsIn(sealer, record).some((kid) => kid !== sealer.sealingKid);
 
-  const reseal = async (record: WalkedRecord): Promise<boolean> => {
-    for (let now: WalkedRecord | undefined = record; now && isDue(now); now = await read(store, record.key)) {
-      const step = { put: now.key, value: await resealedText(sealer, now), ifVersion: now.version };
-      // If the record has changed, the new version is read and checked again.
+  const reseal = async (record: KeyedRecord): Promise<boolean> => {
+    for (
+      let current: KeyedRecord | undefined = record;
+      current && isDue(current);
+      current = await read(store, record.key)
+    ) {
+      const step = { put: current.key, value: await resealedText(sealer, current), ifVersion: current.version };
+      // If the record has changed, its new version is read and checked again.
       if (await store.write([{ ...step, lifetimeSeconds: 'unchanged' }])) return true;
     }
     return false;
   };
 
-  const resealIfReadable = async (record: WalkedRecord): Promise<number> => {
+  const resealIfReadable = async (record: KeyedRecord): Promise<number> => {
     try {
       return (await retryWhileUnavailable(() => reseal(record))) ? 1 : 0;
     } catch (error) {
@@ -81,18 +85,18 @@ function createRotator(store: Store, sealer: Sealer, advance: (done: number) => 
       const byKind = Map.groupBy(unreadable, kindOf);
       return new Map([...byKind].map(([kind, recordKeys]) => [kind, recordKeys.length]));
     },
-    /** Returns how many records it has changed. */
+    /** Returns the number of records that it resealed. */
     async pass(): Promise<number> {
       const before = resealed;
       for await (const records of store.walk()) {
         const due = records.filter((record) => isDue(record) && !unreadable.has(record.key));
         while (due.length > 0) {
-          const batch = due.splice(0, SEALED_AT_ONCE);
-          const since = performance.now();
+          const batch = due.splice(0, RESEALED_AT_ONCE);
+          const startedAt = performance.now();
           for (const changed of await Promise.all(batch.map(resealIfReadable))) resealed += changed;
-          advance(batch.length);
+          onProgress(batch.length);
           // A pause as long as the work leaves half of the time to requests.
-          await sleep(performance.now() - since);
+          await sleep(performance.now() - startedAt);
         }
       }
       return resealed - before;
@@ -101,8 +105,8 @@ function createRotator(store: Store, sealer: Sealer, advance: (done: number) => 
 }
 
 /**
- * Gives up a lost key, so that the store can be opened without it. Records that it sealed are deleted if users do not need
- * them; the others stay, so that their owners see that they cannot be read.
+ * Gives up a lost key, so that the store can be opened without it. Of the records that it sealed, those of the kinds
+ * `deleted` in `SEALED_KINDS` are deleted. The others stay, so that their owners see that they cannot be read.
  */
 export async function forgetKey(store: Store, sealer: Sealer, kid: string): Promise<void> {
   for await (const records of store.walk()) {
@@ -115,14 +119,14 @@ export async function forgetKey(store: Store, sealer: Sealer, kid: string): Prom
   await retireKey(store, kid);
 }
 
-/** The number of records that are to be sealed again. Waits for an unavailable store, as the rotation does. */
+/** The number of records that a rotation would reseal. Retries while the store is unavailable. */
 export async function countDue(store: Store, sealer: Sealer): Promise<number> {
   const counts = await retryWhileUnavailable(() => countSealed(store, sealer));
   counts.delete(sealer.sealingKid);
-  return counts.values().reduce((total, ofKid) => total + sumOf(ofKid), 0);
+  return counts.values().reduce((total, kinds) => total + sumOf(kinds), 0);
 }
 
-async function read(store: Store, key: string): Promise<WalkedRecord | undefined> {
+async function read(store: Store, key: string): Promise<KeyedRecord | undefined> {
   const record = await store.get(key);
   return record && { key, ...record };
 }

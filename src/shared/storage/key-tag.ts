@@ -1,6 +1,6 @@
 /**
- * The keys that a write changes, and the tag of a key: the part that decides its cluster slot (Redis Cluster specification,
- * "Hash tags").
+ * The keys that a write changes, and the tag of a key: the part that decides its cluster slot (Redis Cluster
+ * specification, "Hash tags").
  */
 import type { Write } from './store.ts';
 
@@ -11,17 +11,17 @@ export function keyTag(key: string): string {
   return close > open + 1 ? key.slice(open + 1, close) : key;
 }
 
-/** @throws TypeError unless all keys have one tag, so that a mistake shows on every store and not only on a cluster */
+/** @throws TypeError unless all keys have one tag, so that a mistake fails on every store and not only on a cluster */
 export function assertOneTag(keys: readonly string[]): void {
   const tags = new Set(keys.map(keyTag));
   if (tags.size > 1) throw new TypeError(`Keys that change together need one {tag}; these have ${tags.size}.`);
 }
 
-/** The record or index that a step changes or demands. @throws TypeError if one step does both */
+/** The record or index that a step changes or requires. @throws TypeError if one step does both */
 export function keyOf(step: Write): string {
   if ('exists' in step) {
     if (Object.keys(step).some((member) => member !== 'exists' && member !== 'version'))
-      throw new TypeError('`exists` must be a step of its own.');
+      throw new TypeError('`exists` must be a separate step.');
     return step.exists;
   }
   if ('index' in step) return step.index;

@@ -1,4 +1,4 @@
-/** Does work under a lease, which is renewed while the work lasts and released only by its owner. */
+/** Does work under a lease, which is renewed during the work and released only by its owner. */
 import { randomUUID } from 'node:crypto';
 import { retryWhileUnavailable } from './retry.ts';
 import type { Store } from './store.ts';
@@ -9,28 +9,31 @@ export interface Fence {
 }
 
 interface HeldLease extends Fence {
-  /** True once a renewal has found that the lease has ended: another owner may hold it. */
+  /** True once a renewal failed because the lease has expired: another owner may hold it. */
   isLost(): boolean;
 }
 
 export interface Leases {
   /**
-   * Does the work if the lease is free; returns undefined, with nothing done, while another owner holds it. A holder that
-   * dies loses the lease after `milliseconds`. One that was only paused may continue, and the fence then refuses its writes.
+   * Does the work if the lease is free; returns undefined and does nothing while another owner holds it. The lease of a
+   * holder that dies expires after `milliseconds`. A holder that was only paused may continue, but the fence then
+   * refuses its writes.
    */
-  hold<T>(lease: string, work: (held: HeldLease) => Promise<T>): Promise<{ value: T } | undefined>;
+  hold<T>(lease: string, work: (heldLease: HeldLease) => Promise<T>): Promise<{ value: T } | undefined>;
 }
 
 const RELEASE_PAUSE_MS = 200;
 
-/** @param parts `milliseconds`: how long after its last renewal a lease ends; it is renewed after each third of that time */
+/**
+ * @param parts `milliseconds`: the lifetime of a lease after its last renewal; it is renewed three times in that period
+ */
 export function createLeases(parts: {
   store: Pick<Store, 'acquireLease' | 'renewLease' | 'releaseLease'>;
   milliseconds: number;
 }): Leases {
   const { store, milliseconds } = parts;
 
-  /** Retries in the background while the store is unavailable. If it stays so, the lease ends by itself. */
+  /** Retries in the background while the store is unavailable. In the worst case the lease expires. */
   const release = async (lease: string, owner: string) => {
     const attempt = () => store.releaseLease(lease, owner);
     await attempt().catch(
@@ -47,8 +50,8 @@ export function createLeases(parts: {
         const isHeld = await store.renewLease(lease, owner, milliseconds);
         isLost ||= number !== undefined && !isHeld;
       };
-      // Started before the lease is acquired, because the store's response may come late. A failed renewal is repeated at the
-      // next interval, and the fence protects what the work writes.
+      // Started before the lease is acquired, because the store's response may be late. A failed renewal is repeated at
+      // the next interval, and the fence protects the writes of the work.
       const renewal = setInterval(() => void renew().catch(() => undefined), milliseconds / 3);
       try {
         number = await store.acquireLease(lease, owner, milliseconds);

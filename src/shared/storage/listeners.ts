@@ -1,15 +1,14 @@
 /** The listeners of a store's channels in this process. */
-
 import { failureText } from '../errors.ts';
 
 type Listener = (message: string) => void;
 
 export function createListeners() {
-  /** Each subscription is an object of its own, so that one listener can subscribe twice. */
+  /** Each subscription is a separate object, so that one listener can subscribe twice. */
   const channels = new Map<string, Set<{ listener: Listener }>>();
   return {
     channels: () => [...channels.keys()],
-    /** Returns the function that removes the listener, and returns true if it was the last of its channel. */
+    /** Returns a function that removes the listener and returns true if it was the last of its channel. */
     add(channel: string, listener: Listener): () => boolean {
       const entry = { listener };
       const entries = channels.get(channel) ?? new Set();

@@ -1,15 +1,15 @@
-/** A page of the items that an index lists, newest first. Reads on until enough of them match. */
+/** A page of the items that an index lists, newest first. Reads members until enough items match. */
 import { encodeCursor } from './paging.ts';
 import type { Store } from './store.ts';
 
 export interface MatchingOptions<T> {
-  /** A page's `next`. */
+  /** The `next` of the previous page. */
   after?: string | undefined;
   /** Infinity for all items. */
   limit: number;
-  /** Default: everything matches. */
+  /** By default all items match. */
   filter?: (item: T) => boolean;
-  /** A page that has read this many members ends, with fewer items than the limit. Default: it goes on. */
+  /** The page ends after this many members, even with fewer items than the limit. Default: no limit. */
   maxRead?: number;
 }
 
@@ -31,13 +31,13 @@ export async function matchingPage<T>(
   let [cursor, last] = [after, after];
   let read = 0;
   for (;;) {
-    // One more than wanted shows whether another page follows. Where few match, more are read at once.
+    // An extra item shows whether another page follows. Later batches are larger, because few items match.
     const size = read === 0 ? Math.min(limit + 1, MAX_BATCH) : MAX_BATCH;
     const options = { limit: size, order: 'descending' as const };
     const batch = await store.page(index, cursor === undefined ? options : { ...options, after: cursor });
     const loaded = await Promise.all(batch.items.map(({ member }) => load(member)));
-    for (const [at, position] of batch.items.entries()) {
-      const item = loaded[at];
+    for (const [n, position] of batch.items.entries()) {
+      const item = loaded[n];
       if (item === undefined || !filter(item)) continue;
       if (items.length === limit) return last === undefined ? { items } : { items, next: last };
       items.push(item);

@@ -1,33 +1,37 @@
-/** A page over several sources that are each in order, newest first. Reads a bounded number of positions for each page. */
+/** A page merged from several sources, newest first. Reads a bounded number of positions of each source. */
 import { decodeCursor, encodeCursor, invalidCursor } from './paging.ts';
 import type { IndexPage, Store } from './store.ts';
 
-/** `member`: unlike all others of the source that have this score. */
 export interface Position {
   score: number;
+  /** Unique among the positions of the source with this score. */
   member: string;
 }
 
 export interface MergedSource<T> {
-  /** The positions after that one, newest first: a cursor of `encodeCursor`. */
+  /** The positions after a cursor of `encodeCursor`, newest first. */
   page(options: { after: string | undefined; limit: number }): Promise<Position[]>;
-  /** For each position its item; undefined for one that is gone, or does not match. */
+  /** The item of each position; undefined if it is gone or does not match. */
   load(positions: readonly Position[]): Promise<readonly (T | undefined)[]>;
 }
 
 export interface MergedPage<T> {
   items: T[];
   next?: string;
-  /** Where nothing more was found in time: everything since this time, in milliseconds since the epoch, has been searched. */
+  /** Set if the search stopped early: everything since this time (milliseconds since the epoch) was searched. */
   searchedTo?: number;
 }
 
-interface Placed<T> extends Position {
+interface SourcePosition extends Position {
+  /** Index of the source. */
   source: number;
+}
+
+interface SourceItem<T> extends SourcePosition {
   item: T;
 }
 
-/** How many positions of a source one page looks through, where few of them match. */
+/** The number of positions of a source that one page searches at most if few of them match. */
 const MAX_SEARCHED = 1_000;
 const MIN_BATCH = 50;
 const MAX_BATCH = 250;
@@ -37,20 +41,20 @@ export async function mergedPage<T>(
   { after, limit }: { after?: string | undefined; limit: number },
 ): Promise<MergedPage<T>> {
   const start = after === undefined ? undefined : positionOf(after, sources.length);
-  const read = await Promise.all(sources.map((source, place) => readSource(source, place, start, limit)));
-  const stops = read.flatMap(({ stoppedAt }) => (stoppedAt ? [stoppedAt] : []));
-  // Beyond the first of these places, a source may have items that were not read.
+  const results = await Promise.all(sources.map((source, index) => readSource(source, index, start, limit)));
+  const stops = results.flatMap(({ stoppedAt }) => (stoppedAt ? [stoppedAt] : []));
+  // After the first of these positions, a source may have items that were not read.
   const [stop] = stops.sort(newestFirst);
-  const found = read.flatMap(({ items }) => items).sort(newestFirst);
-  const complete = stop ? found.filter((item) => newestFirst(item, stop) <= 0) : found;
+  const merged = results.flatMap(({ items }) => items).sort(newestFirst);
+  const complete = stop ? merged.filter((item) => newestFirst(item, stop) <= 0) : merged;
   const items = complete.slice(0, limit);
   const last = items.at(-1);
-  const shown = { items: items.map(({ item }) => item) };
-  if (complete.length > limit && last) return { ...shown, next: cursorOf(last) };
-  return stop ? { ...shown, next: cursorOf(stop), searchedTo: stop.score } : shown;
+  const page = { items: items.map(({ item }) => item) };
+  if (complete.length > limit && last) return { ...page, next: cursorOf(last) };
+  return stop ? { ...page, next: cursorOf(stop), searchedTo: stop.score } : page;
 }
 
-/** The positions of several indexes as those of one, each once. */
+/** The positions of several indexes as if they were one index. Each member appears once. */
 export async function unionPage(
   store: Pick<Store, 'page'>,
   indexes: readonly string[],
@@ -63,53 +67,52 @@ export async function unionPage(
   return [...byMember.values()].sort(newestFirst).slice(0, limit);
 }
 
-/** @returns one more than `limit`, if there are that many. `stoppedAt`: the last position searched, if there are more */
+/** @returns `items`: up to `limit + 1`. `stoppedAt`: the last position that was searched, if more follow */
 async function readSource<T>(
   source: MergedSource<T>,
-  place: number,
-  start: Omit<Placed<unknown>, 'item'> | undefined,
+  index: number,
+  start: SourcePosition | undefined,
   limit: number,
-): Promise<{ items: Placed<T>[]; stoppedAt?: Omit<Placed<T>, 'item'> }> {
-  const items: Placed<T>[] = [];
-  let after = start && startIn(place, start);
+): Promise<{ items: SourceItem<T>[]; stoppedAt?: SourcePosition }> {
+  const items: SourceItem<T>[] = [];
+  let after = start && startIn(index, start);
   for (let searched = 0; ; ) {
     const size = Math.min(Math.max(limit + 1, MIN_BATCH), MAX_BATCH);
     const positions = await source.page({ after, limit: size });
     const loaded = await source.load(positions);
-    for (const [at, position] of positions.entries()) {
-      const item = loaded[at];
-      if (item !== undefined) items.push({ ...position, source: place, item });
+    for (const [n, position] of positions.entries()) {
+      const item = loaded[n];
+      if (item !== undefined) items.push({ ...position, source: index, item });
       if (items.length > limit) return { items };
     }
     const last = positions.at(-1);
     if (!last || positions.length < size) return { items };
     searched += positions.length;
-    if (searched >= MAX_SEARCHED) return { items, stoppedAt: { ...last, source: place } };
+    if (searched >= MAX_SEARCHED) return { items, stoppedAt: { ...last, source: index } };
     after = encodeCursor(last);
   }
 }
 
-/** Of one time, the sources come one after the other. */
-function newestFirst(left: Position & { source?: number }, right: Position & { source?: number }): number {
-  if (left.score !== right.score) return right.score - left.score;
-  if (left.source !== right.source) return (left.source ?? 0) - (right.source ?? 0);
-  return left.member < right.member ? 1 : left.member > right.member ? -1 : 0;
+/** Positions with the same time are ordered by source. */
+function newestFirst(a: Position & { source?: number }, b: Position & { source?: number }): number {
+  if (a.score !== b.score) return b.score - a.score;
+  if (a.source !== b.source) return (a.source ?? 0) - (b.source ?? 0);
+  return a.member < b.member ? 1 : a.member > b.member ? -1 : 0;
 }
 
-/** Where to go on in a source after a position of another. */
-function startIn(place: number, { score, member, source }: Omit<Placed<unknown>, 'item'>): string {
-  if (place === source) return encodeCursor({ score, member });
-  // No member is shorter than an empty one: after it come only earlier times.
-  return encodeCursor({ score: place < source ? score : score + 1, member: '' });
+/** The cursor at which a source continues after a position of any source. */
+function startIn(index: number, { score, member, source }: SourcePosition): string {
+  if (index === source) return encodeCursor({ score, member });
+  // The empty member is the last one of its score, so only earlier times follow.
+  return encodeCursor({ score: index < source ? score : score + 1, member: '' });
 }
 
-const cursorOf = ({ score, member, source }: Omit<Placed<unknown>, 'item'>) =>
-  encodeCursor({ score, member: `${source} ${member}` });
+const cursorOf = ({ score, member, source }: SourcePosition) => encodeCursor({ score, member: `${source} ${member}` });
 
 /** @throws AppError `invalid_request` for a cursor of another list */
-function positionOf(cursor: string, sources: number): Omit<Placed<unknown>, 'item'> {
-  const { score, member } = decodeCursor(cursor);
-  const [, digits = '', rest = ''] = /^(\d) (.*)$/s.exec(member) ?? [];
-  if (digits === '' || Number(digits) >= sources) throw invalidCursor();
-  return { score, member: rest, source: Number(digits) };
+function positionOf(cursor: string, sourceCount: number): SourcePosition {
+  const { score, member: text } = decodeCursor(cursor);
+  const [, source = '', member = ''] = /^(\d) (.*)$/s.exec(text) ?? [];
+  if (source === '' || Number(source) >= sourceCount) throw invalidCursor();
+  return { score, member, source: Number(source) };
 }

@@ -3,7 +3,10 @@ import { resolve } from 'node:path';
 import type { StorageConfig } from '../config/config.ts';
 import { hostsOf, readTarget } from './redis/target.ts';
 
-/** Without credentials. @throws TypeError if the address of Redis is malformed; `redisAddressFaults` has refused it before */
+/**
+ * Includes no credentials.
+ * @throws TypeError for a malformed address of Redis, which `redisAddressFaults` reports first
+ */
 export function storageName({ redis, dataDirectory }: Pick<StorageConfig, 'redis' | 'dataDirectory'>): string {
   return redis ? `Redis at ${hostsOf(readTarget(redis))}` : `SQLite in ${resolve(dataDirectory)}`;
 }

@@ -1,4 +1,7 @@
-/** Our own opaque credentials: prefix, id, secret of 256 bits and a checksum, which lets secret scanners recognise them. */
+/**
+ * Opaque credentials of Gatehouse: a prefix, an id, a secret of 256 bits, and a checksum by which scanners recognise
+ * them.
+ */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { hashOf } from './keys.ts';
@@ -14,10 +17,10 @@ const BODY = /^[0-9A-Za-z]{60}$/;
 const ID = /^[0-9A-Za-z]{11}$/;
 
 /**
- * A new token. `id` is not secret and finds the token's record; `secret` is stored only as `hashOf(secret)`; `text` is what
- * the holder gets, and is shown once.
+ * A new token. `id` is not secret and identifies the token's record; `secret` is stored only as `hashOf(secret)`;
+ * `text` is shown once, to the holder.
  * @param prefix with its underscore, such as `gthr_`
- * @param id of the record; that of an existing token gives it a new secret
+ * @param id of the record; pass the id of an existing token to give it a new secret
  */
 export function createOpaqueToken(prefix: string, id = newOpaqueTokenId()) {
   const secret = base62(randomBytes(SECRET_BYTES), SECRET_LENGTH);
@@ -25,14 +28,17 @@ export function createOpaqueToken(prefix: string, id = newOpaqueTokenId()) {
 }
 
 /**
- * The id of a token before it is created, so that its audit entry can name it. In base 62, because some hexadecimal ids have
- * enough digits to be refused as a card number (R85).
+ * The id for a token that is not created yet, so that its audit entry can name it. It is in base 62, because some
+ * hexadecimal ids look like card numbers and would be refused (R85).
  */
 export function newOpaqueTokenId(): string {
   return base62(randomBytes(ID_BYTES), ID_LENGTH);
 }
 
-/** The parts of a token with that prefix and a correct checksum, known or not; undefined for any other text. */
+/**
+ * The parts of a token with that prefix and a correct checksum; undefined for any other text. Does not look the token
+ * up.
+ */
 export function parseOpaqueToken(prefix: string, text: string): { id: string; secret: string } | undefined {
   if (!text.startsWith(prefix)) return undefined;
   const body = text.slice(prefix.length);
@@ -42,7 +48,7 @@ export function parseOpaqueToken(prefix: string, text: string): { id: string; se
   return { id: signed.slice(0, ID_LENGTH), secret: signed.slice(ID_LENGTH) };
 }
 
-/** True for the form of such an id, so that no other text becomes part of a stored key. */
+/** True if the text has the form of an id, so that no other text becomes part of a stored key. */
 export function isOpaqueTokenId(text: string): boolean {
   return ID.test(text);
 }
@@ -52,9 +58,9 @@ export function matchesHash(secret: string, hash: string): boolean {
   return isSameHash(Buffer.from(hashOf(secret)), Buffer.from(hash));
 }
 
-/** The same for a caller that has cached both hashes. */
-export function isSameHash(given: Buffer, stored: Buffer): boolean {
-  return given.length === stored.length && timingSafeEqual(given, stored);
+/** The same for a caller that has both hashes in memory. */
+export function isSameHash(hash: Buffer, storedHash: Buffer): boolean {
+  return hash.length === storedHash.length && timingSafeEqual(hash, storedHash);
 }
 
 function checksum(text: string): string {
@@ -64,11 +70,11 @@ function checksum(text: string): string {
 }
 
 function base62(bytes: Buffer, length: number): string {
-  let rest = BigInt(`0x${bytes.toString('hex')}`);
+  let remaining = BigInt(`0x${bytes.toString('hex')}`);
   let text = '';
-  for (let place = 0; place < length; place += 1) {
-    text = DIGITS.charAt(Number(rest % 62n)) + text;
-    rest /= 62n;
+  for (let digit = 0; digit < length; digit += 1) {
+    text = DIGITS.charAt(Number(remaining % 62n)) + text;
+    remaining /= 62n;
   }
   return text;
 }

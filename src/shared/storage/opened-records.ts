@@ -1,26 +1,26 @@
-/** Opened records in memory. Each read asks the store for the version: an entry is used only if it still is the current one. */
+/** A cache of opened records. Each read checks the version in the store, so only a current entry is used. */
 import type { Store, StoredRecord } from './store.ts';
 
-/** A read that has started. */
+/** A read that was started. */
 export interface RecordReading<T> {
   key: string;
-  /** The record as this process opened it before; current where `record` is `unchanged`. */
+  /** The cached record, which is current if `record` resolves with `unchanged`. */
   cached: T | undefined;
   record: Promise<StoredRecord | 'unchanged' | undefined>;
 }
 
-/** `Opened`: what `open` makes of a record. `T`: that part of it which the cache may hold. */
+/** `Opened`: the result of `open`. `T`: the results that may be cached. */
 export interface OpenedRecords<T, Opened> {
-  /** Undefined where the store has no such record. */
+  /** Undefined if the store has no such record. */
   find(key: string): Promise<T | Opened | undefined>;
-  /** The two halves of `find`, for a caller that starts the read before it knows that it needs it. */
+  /** `read` and `finish` are the two halves of `find`, for a caller that starts the read early. */
   read(key: string): RecordReading<T>;
   finish(reading: RecordReading<T>): Promise<T | Opened | undefined>;
 }
 
 /**
- * @param parts `cache`: by key of the record. `open`: opens a record that is not in the cache in this version, and puts it
- *   there if it may be used again
+ * @param parts `cache`: by key of the record. `open`: opens a version that is not in the cache, and caches it if it may
+ *   be used again
  */
 export function createOpenedRecords<T extends { version: number }, Opened = T>(parts: {
   store: Pick<Store, 'getUnless'>;
@@ -29,7 +29,7 @@ export function createOpenedRecords<T extends { version: number }, Opened = T>(p
 }): OpenedRecords<T, Opened> {
   const { store, cache, open } = parts;
   return {
-    // Written out, although it is `finish(read(key))`: it is on the way of each request, which needs no object for it.
+    // The same as `finish(read(key))`, but without an object: every request runs this.
     async find(key) {
       const cached = cache.get(key);
       const record = await store.getUnless(key, cached?.version);

@@ -1,27 +1,27 @@
-/** Takes a storage out of service: it is being filled, is being moved to another place, or was moved there. */
+/** Takes a storage out of service while it is filled or moved, and after it was moved. */
 import { keys } from './keys.ts';
 import { StorageRefused } from './refused.ts';
 import type { Store } from './store.ts';
 
-/** `filling`: until everything has been written. `moving`: while a copy is made. `moved`: for good. */
+/** `filling`: until everything is written. `moving`: while it is being copied. `moved`: for ever. */
 interface OutOfService {
   state: 'filling' | 'moving' | 'moved';
   /** ISO 8601, UTC. */
   since: string;
 }
 
-/** If a migration is killed, its source can be used again after this time. */
+/** After a migration was killed, its source can be used again after this time. */
 export const MOVING_SECONDS = 20;
 
 export async function outOfService(store: Store): Promise<OutOfService | undefined> {
-  const note = await store.get(keys.outOfService);
-  return note && (JSON.parse(note.value) as OutOfService);
+  const record = await store.get(keys.outOfService);
+  return record && (JSON.parse(record.value) as OutOfService);
 }
 
 /** @throws StorageRefused */
 export async function assertInService(store: Store): Promise<void> {
-  const note = await outOfService(store);
-  if (note) throw refusedAs(note);
+  const state = await outOfService(store);
+  if (state) throw outOfServiceRefused(state);
 }
 
 export async function takeOutOfService(store: Store, state: OutOfService['state']): Promise<void> {
@@ -35,12 +35,12 @@ export async function putIntoService(store: Store): Promise<void> {
   await store.write([{ delete: keys.outOfService }]);
 }
 
-export function refusedAs({ state, since }: OutOfService): StorageRefused {
+export function outOfServiceRefused({ state, since }: OutOfService): StorageRefused {
   return new StorageRefused(
     {
-      filling: `A restore or migration into this storage was begun on ${since} and is not finished. Run it again: it begins anew.`,
-      moving: `This storage is being moved to another place. Start with that one once it is done; if it was stopped, wait ${MOVING_SECONDS} seconds.`,
-      moved: `This storage was moved to another place on ${since}, and is out of date. Name the new place in the settings.`,
+      filling: `A restore or migration into this storage started at ${since} and is not finished. Run it again; it starts over.`,
+      moving: `This storage is being moved to another place. Start with that place when the move is done; if the move was stopped, wait ${MOVING_SECONDS} seconds.`,
+      moved: `This storage was moved to another place at ${since} and is out of date. Name that place in the settings.`,
     }[state],
   );
 }

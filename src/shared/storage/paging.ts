@@ -1,4 +1,4 @@
-/** Pages of indexes and logs, the same for every store: limit, order, cursor and position. */
+/** Paging of indexes and logs, shared by all stores: limits, cursors and positions. */
 import { AppError } from '../errors.ts';
 import { parseJson } from '../json.ts';
 import type { PageOptions, Store } from './store.ts';
@@ -12,7 +12,7 @@ export function encodeCursor({ score, member }: IndexPosition): string {
   return Buffer.from(JSON.stringify([score, member])).toString('base64url');
 }
 
-/** @throws AppError `invalid_request` for a cursor of another list: callers send cursors back */
+/** @throws AppError `invalid_request` for a cursor of another list, since cursors come from callers */
 export function decodeCursor(cursor: string): IndexPosition {
   const parts = parseJson(Buffer.from(cursor, 'base64url').toString());
   if (Array.isArray(parts) && parts.length === 2) {
@@ -22,15 +22,15 @@ export function decodeCursor(cursor: string): IndexPosition {
   throw invalidCursor();
 }
 
-/** @param found one more than the limit, if there are that many */
+/** @param candidates one more than the limit, if there are that many */
 export function pageOf<T>(
-  found: readonly T[],
+  candidates: readonly T[],
   limit: number,
   cursorOf: (last: T) => string,
 ): { items: T[]; next?: string } {
-  const items = found.slice(0, limit);
+  const items = candidates.slice(0, limit);
   const last = items.at(-1);
-  return found.length > limit && last !== undefined ? { items, next: cursorOf(last) } : { items };
+  return candidates.length > limit && last !== undefined ? { items, next: cursorOf(last) } : { items };
 }
 
 /** All pages of a list, one after the other. */
@@ -46,7 +46,7 @@ export async function* allPages<T>(
   } while (after !== undefined);
 }
 
-/** All members of an index in its order, for lists that are short as a rule and must be complete. */
+/** All members of an index, in its order. For lists that are usually short and must be complete. */
 export async function allMembers(store: Pick<Store, 'page'>, index: string): Promise<string[]> {
   const pages = await Array.fromAsync(allPages((options) => store.page(index, options), 500));
   return pages.flat().map(({ member }) => member);
@@ -54,7 +54,7 @@ export async function allMembers(store: Pick<Store, 'page'>, index: string): Pro
 
 export function assertLimit(limit: number): number {
   if (!Number.isSafeInteger(limit) || limit < 1)
-    throw new TypeError('The limit of a page must be a whole number from 1.');
+    throw new TypeError('The limit of a page must be a whole number of at least 1.');
   return limit;
 }
 
@@ -65,5 +65,7 @@ export function assertFinite(value: number): number {
 }
 
 export function invalidCursor(): AppError {
-  return new AppError('invalid_request', { detail: 'The cursor is not one of this list. Start again without it.' });
+  return new AppError('invalid_request', {
+    detail: 'The cursor does not belong to this list. Start again without it.',
+  });
 }

@@ -1,4 +1,4 @@
-/** Whether the storage takes writes, and why not: for `/readyz`, the metrics and the log. */
+/** Checks whether the storage accepts writes, for `/readyz`, the metrics and the log. */
 import type { StorageConfig } from '../config/config.ts';
 import { AppError } from '../errors.ts';
 import { storageName } from './name.ts';
@@ -6,28 +6,28 @@ import { StorageReplaced, StorageUnfit } from './replaced.ts';
 import { isDiskFault } from './sqlite/faults.ts';
 import type { Store } from './store.ts';
 
-type PlaceConfig = Pick<StorageConfig, 'redis' | 'dataDirectory'>;
+type LocationConfig = Pick<StorageConfig, 'redis' | 'dataDirectory'>;
 
-/** Why the storage takes no write. */
+/** Why the storage accepts no writes. */
 export interface ProbeFailure {
   reason: 'replaced' | 'unfit' | 'disk' | 'storage';
-  /** Its name for operators. */
+  /** The name of the storage for operators. */
   storage: string;
   detail: string;
 }
 
-/** Resolves with undefined if the store can take a write now. Never rejects. */
+/** Resolves with undefined if the store accepts writes. Never rejects. */
 export type Probe = () => Promise<ProbeFailure | undefined>;
 
-export function storageProbe(store: Pick<Store, 'ready'>, config: PlaceConfig): Probe {
+export function storageProbe(store: Pick<Store, 'ready'>, config: LocationConfig): Probe {
   const storage = storageName(config);
   return async () => {
     try {
       await store.ready();
       return undefined;
     } catch (error) {
-      const known = error instanceof AppError ? error : undefined;
-      return { reason: reasonOf(known), storage, detail: known?.logDetail ?? 'The probe failed unexpectedly' };
+      const appError = error instanceof AppError ? error : undefined;
+      return { reason: reasonOf(appError), storage, detail: appError?.logDetail ?? 'The probe failed unexpectedly' };
     }
   };
 }

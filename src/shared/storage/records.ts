@@ -1,4 +1,4 @@
-/** Sealed records of one kind that an index lists, such as webhooks. A change demands the version that was read. */
+/** Sealed records of one kind that an index lists, such as webhooks. A change requires the version that was read. */
 import { AppError } from '../errors.ts';
 import { remembered } from '../remembered.ts';
 import { type MatchingOptions, type MatchingPage, matchingPage } from './matching-page.ts';
@@ -17,15 +17,15 @@ export interface Records<T, View> {
   find(id: string): Promise<View | undefined>;
   /** The stored content, including secrets. */
   read(id: string): Promise<Versioned<T> | undefined>;
-  /** Newest first, without records that cannot be opened. */
+  /** Newest first. Omits records that cannot be opened. */
   page(options: MatchingOptions<View>): Promise<MatchingPage<View>>;
-  /** Includes those that cannot be opened. */
+  /** Includes records that cannot be opened. */
   count(): Promise<number>;
   /** @throws AppError `version_conflict` if the id is taken */
   create(value: T): Promise<View>;
   /**
-   * Undefined if there is no such record. `next` keeps members that it does not know: a newer release may have written them.
-   * @param version the one that was read; undefined for the current one
+   * Undefined if there is no such record. `next` must keep unknown members, which a newer release may have written.
+   * @param version the version that was read; undefined for the current one
    * @throws AppError `version_conflict`
    */
   change(id: string, version: number | undefined, next: (value: T) => T): Promise<View | undefined>;
@@ -39,26 +39,28 @@ interface RecordsParts<T, View> {
   /** Lists the ids by `createdAt`. */
   index: string;
   keyOf: (id: string) => string;
-  /** Of the ids, before the result of `newOpaqueTokenId`. Other texts that a caller sends are not looked up. */
+  /** Precedes the result of `newOpaqueTokenId` in each id. An id of another form is not looked up. */
   prefix?: string;
-  /** The name of such a record in messages. */
-  noun: string;
-  /** Counted from the last change. Default: the record lasts. */
+  /** The name of such a record in messages, such as `webhook`. */
+  resource: string;
+  /** Counted from the last change. By default the record never expires. */
   lifetimeSeconds?: number;
-  /** Keys of records that are removed with it. */
-  beside?: (id: string) => readonly string[];
+  /** Keys of records that are removed together with this one. */
+  relatedKeys?: (id: string) => readonly string[];
   toView: (record: Versioned<T>) => View;
-  /** `error`: `find`, `read` and `change` throw AppError `internal` for a record that cannot be opened. Default: it counts as absent. */
+  /**
+   * With `error`, `find`, `read` and `change` throw AppError `internal` if the record cannot be opened. Default:
+   * `absent`.
+   */
   whenUnreadable?: 'absent' | 'error';
 }
 
-/** Opened records. */
 const MAX_CACHED = 1_000;
 
 export function createRecords<T extends { id: string; createdAt: number }, View>(
   parts: RecordsParts<T, View>,
 ): Records<T, View> {
-  const { store, sealedJson, index, keyOf, prefix = '', toView, beside = () => [] } = parts;
+  const { store, sealedJson, index, keyOf, prefix = '', toView, relatedKeys = () => [] } = parts;
   const cache = remembered<Versioned<T>>(MAX_CACHED);
   const lifetime = parts.lifetimeSeconds === undefined ? {} : { lifetimeSeconds: parts.lifetimeSeconds };
 
@@ -98,7 +100,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
   };
 
   const conflict = () =>
-    new AppError('version_conflict', { detail: `Read the ${parts.noun} again and repeat the change.` });
+    new AppError('version_conflict', { detail: `Read the ${parts.resource} again and repeat the change.` });
 
   return {
     async find(id) {
@@ -123,7 +125,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
       if (!isId(id)) return false;
       const removed = await store.write([
         { exists: keyOf(id) },
-        ...[keyOf(id), ...beside(id)].map((key) => ({ delete: key })),
+        ...[keyOf(id), ...relatedKeys(id)].map((key) => ({ delete: key })),
         { index, remove: id },
       ]);
       cache.delete(keyOf(id));
@@ -132,7 +134,7 @@ export function createRecords<T extends { id: string; createdAt: number }, View>
   };
 }
 
-/** A view that holds everything but the secret member. */
+/** A view with every member except the secret one. */
 export function viewWithout<T extends object, Secret extends keyof T>(secret: Secret) {
   return ({ value: { [secret]: _, ...view }, version }: Versioned<T>) => ({ ...view, version });
 }

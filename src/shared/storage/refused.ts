@@ -1,22 +1,22 @@
-/** The storage is there, but must not be used as it is. */
+/** The error for a storage that exists but must not be used in its present state. */
 import { StartRefused } from '../errors.ts';
 
-/** An operator has to decide; the message says what to do. */
+/** An operator must act; the message says how. */
 export class StorageRefused extends StartRefused {
-  /** @param cause always set, since a refusal without a cause is taken for a fault of the settings */
+  /** @param cause has a default, because a refusal without a cause is reported as a fault of the settings */
   constructor(message: string, cause: unknown = new Error(message)) {
     super([message], { cause });
     this.name = 'StorageRefused';
   }
 }
 
-/** For data below the oldest version that this release reads: only release candidates wrote it. */
-export function fromCandidate(): StorageRefused {
+/** For data older than any that this release reads, which only release candidates wrote. */
+export function releaseCandidateRefused(): StorageRefused {
   return new StorageRefused(
-    'The data is from a release candidate, which this release cannot read. Start with an empty storage: move the database ' +
-      'and the files beside it away from DATA_DIR, or use an empty Redis database. Everything stored is lost: users sign in ' +
-      'and connect again, and those who were disabled have to be disabled again. Create relay tokens, service accounts, admin ' +
-      'tokens and webhooks anew, and import BIN data again. Apps in CONNECTED_APPS_FILE stay; register the others with: ' +
+    'The data is from a release candidate, and this release cannot read it. Start with an empty storage: move the database ' +
+      'and its accompanying files out of DATA_DIR, or use an empty Redis database. All stored data is lost: users must sign in ' +
+      'and connect again, and disabled users must be disabled again. Create relay tokens, service accounts, admin tokens and ' +
+      'webhooks again, and import BIN data again. Apps in CONNECTED_APPS_FILE stay; register the others with: ' +
       'npm run gatehouse -- apps apply FILE',
   );
 }

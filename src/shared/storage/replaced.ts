@@ -1,9 +1,9 @@
-/** The errors of a store that a running process may no longer use. Both end by themselves only if their cause does. */
+/** The errors of a store that a running process may no longer use. The process recovers once the cause is gone. */
 import { AppError } from '../errors.ts';
 
 const RETRY_AFTER_SECONDS = 30;
 
-/** The store is another one than at the start, or its data is gone. */
+/** The store is not the one that this process opened, or its data is gone. */
 export class StorageReplaced extends AppError {
   /** @param detail for the log and `/readyz` */
   constructor(detail: string) {
@@ -12,7 +12,7 @@ export class StorageReplaced extends AppError {
   }
 }
 
-/** The store is the same, but with its present settings a start would be refused. */
+/** The store is the same, but a start would be refused with its present settings. */
 export class StorageUnfit extends AppError {
   /** @param detail for the log and `/readyz` */
   constructor(detail: string) {

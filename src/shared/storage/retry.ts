@@ -1,8 +1,11 @@
-/** Retries while the store is unavailable, so that a short outage does not end long work. */
+/** Retries while the store is unavailable, so that long work survives a short outage. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../errors.ts';
 
-/** Repeats the work while the store is unavailable. It may be done twice, because the result of a rejected write is unknown. */
+/**
+ * Repeats the work while the store is unavailable. It may be done twice, because a rejected write may have been
+ * applied.
+ */
 export async function retryWhileUnavailable<T>(
   work: () => Promise<T>,
   maxMilliseconds = 60_000,

@@ -1,4 +1,4 @@
-/** Scheduled tasks: background work that one process at a time does at intervals. */
+/** Scheduled tasks: background work that one process at a time does at regular intervals. */
 import { keys } from './keys.ts';
 import { createLeases } from './lease.ts';
 import type { Store } from './store.ts';
@@ -6,25 +6,26 @@ import type { Store } from './store.ts';
 export interface ScheduledTask {
   name: string;
   everyMilliseconds: number;
-  /** Asked before the lease is taken, which is a write, for work that is rarely due. */
+  /** For work that is rarely due: called before the lease is acquired, since acquiring it is a write. */
   isDue?: () => Promise<boolean>;
   /**
-   * If it fails, it is repeated at the next interval.
-   * @param turn once it is over, nothing more is started
+   * Does the task. If it rejects, it is repeated at the next interval.
+   * @param turn once it is over, the work must start nothing more
    */
   work: (turn: TaskTurn) => Promise<unknown>;
 }
 
 export interface TaskTurn {
-  /** True once this process stops, or has lost the lease. */
+  /** True once this process is stopping or has lost the lease. */
   isOver(): boolean;
 }
 
 const LEASE_MS = 30_000;
 
 /**
- * Starts each scheduled task soon, and then at its interval. A lease keeps other processes from doing the same scheduled task at the same time.
- * @param parts `random` (0 to 1) spreads the scheduled tasks of processes that started together
+ * Starts each task within seconds, and then at its interval. A lease keeps other processes from doing the same task at
+ * the same time.
+ * @param parts `random` (0 to 1) spreads the tasks of processes that started together
  */
 export function startScheduledTasks(parts: {
   store: Store;
@@ -33,7 +34,7 @@ export function startScheduledTasks(parts: {
 }) {
   const { store, random, scheduledTasks } = parts;
   const leases = createLeases({ store, milliseconds: LEASE_MS });
-  const underWay = new Set<Promise<unknown>>();
+  const runningTurns = new Set<Promise<unknown>>();
   const timers = new Map<string, NodeJS.Timeout>();
   let stopped = false;
 
@@ -42,27 +43,27 @@ export function startScheduledTasks(parts: {
     await leases.hold(keys.taskLease(name), ({ isLost }) => work({ isOver: () => stopped || isLost() }));
   };
 
-  const plan = (task: ScheduledTask, milliseconds: number): void => {
+  const schedule = (task: ScheduledTask, milliseconds: number): void => {
     if (stopped) return;
     const timer = setTimeout(() => {
       const turn = run(task).catch(() => undefined);
-      underWay.add(turn);
+      runningTurns.add(turn);
       void turn.finally(() => {
-        underWay.delete(turn);
-        plan(task, task.everyMilliseconds * (0.75 + random() / 2));
+        runningTurns.delete(turn);
+        schedule(task, task.everyMilliseconds * (0.75 + random() / 2));
       });
     }, milliseconds);
     timers.set(task.name, timer.unref());
   };
 
-  for (const task of scheduledTasks) plan(task, Math.min(task.everyMilliseconds, 5_000) * (0.5 + random() / 2));
+  for (const task of scheduledTasks) schedule(task, Math.min(task.everyMilliseconds, 5_000) * (0.5 + random() / 2));
 
   return {
-    /** Starts no further scheduled task, and resolves once those under way are done. */
+    /** Starts no further task, and resolves once the running ones are done. */
     async close(): Promise<void> {
       stopped = true;
       for (const timer of timers.values()) clearTimeout(timer);
-      await Promise.all(underWay);
+      await Promise.all(runningTurns);
     },
   };
 }

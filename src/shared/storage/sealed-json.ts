@@ -1,19 +1,22 @@
-/** Values of records, sealed whole: an attacker who can write to the store cannot read, change or exchange them (R105). */
+/**
+ * Seals whole record values as JSON, so that an attacker with access to the store cannot read, change or swap them
+ * (R105).
+ */
 import { kindOf } from './keys.ts';
 import { SealError, type Sealer, type SealReason } from './sealed.ts';
 
-/** What every module that keeps secrets in the store seals and opens them with. `key`: of the record that holds the value. */
+/** For modules that store secrets. `key`: the key of the record that holds the value. */
 export interface SealedJson {
-  /** The ids of all keys that open. They can change while the process runs. */
+  /** The ids of all keys that open values. They can change while the process runs. */
   readonly kids: readonly string[];
   seal(value: unknown, key: string): Promise<string>;
-  /** Undefined if the record was not sealed for this key, or was changed since. It then counts as absent. */
+  /** Undefined if the value was not sealed for this key, or was changed later. The record then counts as absent. */
   open<T>(record: string, key: string): Promise<T | undefined>;
-  /** For a record that does not count as absent. @throws SealError where `open` returns undefined */
+  /** Like `open`, for a record that must not count as absent. @throws SealError instead of returning undefined */
   openOrThrow<T>(record: string, key: string): Promise<T>;
 }
 
-/** @param onRefused called where `open` returns undefined */
+/** @param onRefused called when `open` returns undefined */
 export function createSealedJson(
   sealer: Pick<Sealer, 'kids' | 'seal' | 'open'>,
   onRefused: (record: { kind: string; reason: SealReason }) => void = () => undefined,

@@ -1,4 +1,6 @@
-/** Seals secrets at rest as compact JWE (RFC 7516, only `dir` and `A256GCM`), each bound to the record that holds it. */
+/**
+ * Seals secrets at rest as compact JWE (RFC 7516, only `dir` and `A256GCM`), each bound to the record that holds it.
+ */
 import { createHash, type KeyObject } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import { parseObject } from '../json.ts';
@@ -7,7 +9,7 @@ import { kindOf } from './keys.ts';
 
 export type SealReason = 'not_sealed' | 'unknown_key' | 'wrong_owner' | 'damaged';
 
-/** A sealed value cannot be opened. The message contains no part of the value. */
+/** The error for a value that cannot be opened. Its message contains no part of the value. */
 export class SealError extends Error {
   readonly reason: SealReason;
 
@@ -33,7 +35,7 @@ export interface Sealer {
 
 /** A sealer whose keys can be replaced while it is used. */
 export interface ReplaceableSealer extends Sealer {
-  /** The keys of this moment, for work that has to end with the keys with which it began. */
+  /** The present keys, for work that must end with the keys with which it began. */
   current(): Sealer;
   replace(next: Sealer): void;
 }
@@ -47,9 +49,9 @@ interface Header {
 
 const MESSAGES: Record<SealReason, string> = {
   not_sealed: 'The value is not sealed.',
-  unknown_key: 'The value was sealed with a key that ENCRYPTION_KEYS does not hold.',
+  unknown_key: 'The value was sealed with a key that is not in ENCRYPTION_KEYS.',
   wrong_owner: 'The value was sealed for another owner.',
-  damaged: 'The value was changed after it was sealed, or another key of the same id sealed it.',
+  damaged: 'The value was changed after it was sealed, or another key with the same id sealed it.',
 };
 
 const ALG = 'dir';
@@ -60,7 +62,7 @@ const FORM = /^([A-Za-z0-9_-]{1,512})\.\.[A-Za-z0-9_-]{16}\.[A-Za-z0-9_-]*\.[A-Z
 
 /**
  * @param encryptionKeys the first seals, all open
- * @param kinds the kinds of records that may be sealed; default all. A list makes a kind that is missing from it fail early
+ * @param kinds the kinds of records that may be sealed; default all. Any other kind fails at its first write
  */
 export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: readonly string[]): Sealer {
   const [first] = encryptionKeys;
@@ -74,9 +76,7 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
     kids: [...keys.keys()],
     async seal(plaintext, owner) {
       if (kinds && !kinds.includes(kindOf(owner)))
-        throw new TypeError(
-          `Records of the kind "${kindOf(owner)}" are not among the sealed ones: list it in SEALED_KINDS.`,
-        );
+        throw new TypeError(`Records of the kind "${kindOf(owner)}" may not be sealed. Add the kind to SEALED_KINDS.`);
       const header: Header = { alg: ALG, enc: ENC, kid: sealingKid, own: ownerMark(owner) };
       const sealed = await new CompactEncrypt(Buffer.from(plaintext))
         .setProtectedHeader({ ...header })
@@ -90,7 +90,7 @@ export function createSealer(encryptionKeys: readonly EncryptionKey[], kinds?: r
       const key = keys.get(header.kid);
       if (key === undefined) throw new SealError('unknown_key');
       const plaintext = await decrypt(sealed, key);
-      // Compared after decryption: only then is the header known to be the one that was sealed.
+      // Compared after decryption, which authenticates the header.
       if (header.own !== ownerMark(owner)) throw new SealError('wrong_owner');
       return plaintext;
     },
@@ -117,7 +117,9 @@ export function createReplaceableSealer(initial: Sealer): ReplaceableSealer {
   };
 }
 
-/** Returns a header only if it has exactly our four members, so that no `zip`, `p2c` or `crit` reaches the JWE library. */
+/**
+ * Accepts a header only if it has exactly our four members, so that no `zip`, `p2c` or `crit` reaches the JWE library.
+ */
 function readHeader(sealed: unknown): Header | undefined {
   if (typeof sealed !== 'string' || sealed.length > MAX_SEALED) return undefined;
   const encoded = FORM.exec(sealed)?.[1];
@@ -140,7 +142,7 @@ async function decrypt(sealed: string, key: CryptoKey): Promise<string> {
   }
 }
 
-/** A digest, so that the sealed value does not show its owner. */
+/** A digest, so that the sealed value does not reveal its owner. */
 function ownerMark(owner: string): string {
   return createHash('sha256').update(owner).digest('base64url');
 }

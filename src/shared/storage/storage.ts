@@ -1,4 +1,4 @@
-/** Opens the storage, for the server and for commands: checks its settings, creates its folder, and checks the keys. */
+/** Opens the storage for the server and for commands: checks its settings, creates its folder, and checks the keys. */
 import { accessSync, constants, existsSync, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { StorageConfig } from '../config/config.ts';
@@ -7,7 +7,7 @@ import { codeOf, StartRefused } from '../errors.ts';
 import { identifyStore } from './identified-store.ts';
 import { checkKeyRing, isEmpty } from './key-check.ts';
 import { type EncryptionKey, parseEncryptionKeys } from './key-ring.ts';
-import { answerKeyRollCall } from './key-roll-call.ts';
+import { respondToKeyRollCall } from './key-roll-call.ts';
 import { SEALED_KINDS } from './keys.ts';
 import { storageName } from './name.ts';
 import { assertInService } from './out-of-service.ts';
@@ -22,21 +22,21 @@ import { createSqliteStore, DEADLINE_MILLISECONDS, type SqliteObserver } from '.
 import type { Store } from './store.ts';
 import { type TimedCommand, timedStore } from './timed-store.ts';
 
-const FORM_OF_ADDRESS =
+const ADDRESS_FORMAT =
   'redis://user:password@host:port (in lists also host:port), and percent-encode special characters of the password.';
 
-/** A storage may be slow while everything starts at once. */
+/** A storage may respond slowly while many processes start at once. */
 const START_RETRY_MS = 5_000;
 
 export interface OpenedStorage {
   store: Store;
-  /** The keys: for what checks, counts and replaces them. */
+  /** For code that checks, counts or replaces the encryption keys. */
   sealer: Sealer;
-  /** For modules, which seal and open records with it. */
+  /** For modules, which seal and open their records with it. */
   sealedJson: SealedJson;
-  /** Of the storage; a restored or moved one has another. */
+  /** The id of this storage. A restored or moved storage has another id. */
   identity: string;
-  /** The storage held nothing: this is the first start, or everything is lost. */
+  /** True at the first start, or if all data is lost. */
   wasEmpty: boolean;
   /** How long a command may take. */
   deadlineMilliseconds: number;
@@ -44,7 +44,7 @@ export interface OpenedStorage {
 
 /** Checks the settings of the storage without opening anything. */
 export function checkStorageConfig(config: StorageConfig): { encryptionKeys: EncryptionKey[]; faults: string[] } {
-  // If there are no keys at all, reading the settings has reported that.
+  // Reading the settings has already reported an empty list of keys.
   const parsed = config.encryptionKeys === '' ? { keys: [] } : parseEncryptionKeys(config.encryptionKeys);
   const faults = [...('faults' in parsed ? parsed.faults : []), ...redisAddressFaults(config)];
   return { encryptionKeys: 'keys' in parsed ? parsed.keys : [], faults };
@@ -55,15 +55,15 @@ export interface OpenParts {
   encryptionKeys: readonly EncryptionKey[];
   clock: () => number;
   random: () => number;
-  /** Called in the moment in which a connection that was lost is there again, before a command is sent on it. */
+  /** Called when a lost connection is open again, before a command is sent on it. */
   onReconnect?: () => void;
-  /** Called if the storage is the embedded database. */
+  /** Called only if the storage is the embedded database. */
   sqliteObserver?: () => SqliteObserver;
 }
 
 /**
- * @param options `lostKeys`: ids of keys whose records were given up; `mustExist`: refuse a storage that holds nothing
- * @throws StartRefused if an operator has to decide, AppError `storage_unavailable` if it cannot be opened now
+ * @param options `lostKeys`: ids of keys whose records were given up; `mustExist`: refuse an empty storage
+ * @throws StartRefused if an operator must act, AppError `storage_unavailable` if the storage cannot be opened now
  */
 export async function openStorage(
   parts: OpenParts,
@@ -87,12 +87,12 @@ export async function openStorage(
   }
 }
 
-/** @throws StorageRefused for a storage that holds nothing of Gatehouse: most likely a setting names another place */
-export async function assertNotEmpty(store: Store, config: PlaceConfig): Promise<void> {
+/** @throws StorageRefused for a storage without data of Gatehouse: most likely a setting names the wrong one */
+export async function assertNotEmpty(store: Store, config: LocationConfig): Promise<void> {
   if (!(await isEmpty(store))) return;
   const setting = config.redis ? settingOf(config.redis) : 'DATA_DIR';
   throw new StorageRefused(
-    `${storageName(config)} holds nothing of Gatehouse. Check ${setting}, or start Gatehouse once, which sets it up.`,
+    `${storageName(config)} contains no data of Gatehouse. Check ${setting}, or start Gatehouse once to set it up.`,
   );
 }
 
@@ -104,12 +104,12 @@ export function createStorageSealer(encryptionKeys: readonly EncryptionKey[]): S
 export interface Storage extends OpenedStorage {
   sealer: ReplaceableSealer;
   probe: Probe;
-  /** When the last failover was noticed that may have lost writes (milliseconds since the epoch). */
+  /** When this process last noticed a failover that may have lost writes, in milliseconds since the epoch. */
   failedOverAt(): number | undefined;
   close(): Promise<void>;
 }
 
-/** Opens the storage, and tells other processes which keys this one has while it is open. @throws as `openStorage` */
+/** Opens the storage, and reports this process's keys to other processes on request. @throws as `openStorage` */
 export async function createStorage(
   parts: OpenParts & {
     events: {
@@ -120,9 +120,9 @@ export async function createStorage(
       storageSlow(facts: { storage: string; milliseconds: number }): void;
       checkpointFailed(facts: { storage: string; cause: unknown }): void;
     };
-    /** Returns where the times of a command go, and those of the flushes of the embedded database. */
+    /** Returns the histogram for the durations of a command, or of the flushes of the embedded database. */
     timesOf: (command: TimedCommand | 'flush' | 'checkpoint') => { observe(seconds: number): void };
-    /** Gets the size of the log of the embedded database, from time to time. */
+    /** Called from time to time with the size of the embedded database's log. */
     onLogBytes: (bytes: number) => void;
   },
 ): Promise<Storage> {
@@ -153,15 +153,15 @@ export async function createStorage(
   onReconnect = reconnected;
   const sealer = createReplaceableSealer(opened.sealer);
   try {
-    // Past the gate: a process that refuses the storage still uses it, as long as it runs.
-    await answerKeyRollCall(opened.store, sealer);
+    // Not through the identified store: a process that refuses its storage still holds its keys.
+    await respondToKeyRollCall(opened.store, sealer);
   } catch (error) {
     await store.close();
     throw error;
   }
   if (isUnprotected(config)) events.redisUnprotected();
-  const lossy = lossyFailover(config);
-  if (lossy) events.failoverLosesWrites(lossy);
+  const lossyKind = lossyFailover(config);
+  if (lossyKind) events.failoverLosesWrites(lossyKind);
   const sealedJson = createSealedJson(sealer, events.recordRefused);
   return {
     ...opened,
@@ -174,21 +174,21 @@ export async function createStorage(
   };
 }
 
-type PlaceConfig = Pick<StorageConfig, 'redis' | 'dataDirectory'>;
+type LocationConfig = Pick<StorageConfig, 'redis' | 'dataDirectory'>;
 
-/** Opens only the store, for a program that seals nothing. @throws as `openStorage` */
+/** Opens only the store, without keys, for a program that seals nothing. @throws as `openStorage` */
 export async function openStore(parts: {
-  config: PlaceConfig;
+  config: LocationConfig;
   clock: () => number;
   random: () => number;
   onReconnect?: (() => void) | undefined;
-  /** Stands before every key in a Redis that several programs use. */
+  /** Prefix of every key in a Redis that several programs share. */
   keyPrefix?: string;
   sqliteObserver?: () => SqliteObserver;
 }): Promise<Store> {
   const { config, clock, random, onReconnect, keyPrefix, sqliteObserver } = parts;
   if (config.redis) {
-    // Imported only here, so that a start with SQLite need not load the Redis driver.
+    // Imported here so that a start with SQLite does not load the Redis driver.
     const { createRedisStore } = await import('./redis/store.ts');
     return createRedisStore({
       ...config.redis,
@@ -207,40 +207,42 @@ export async function openStore(parts: {
   }
 }
 
-/** Never repeats the text, which may contain a password. */
+/** The faults never repeat the address, which may contain a password. */
 export function redisAddressFaults({ redis }: Pick<StorageConfig, 'redis'>): string[] {
   try {
     if (redis?.clientCertificate && !readTarget(redis).credentials.tls)
-      return ['REDIS_CERT_FILE is for TLS: write rediss:// in the address of Redis.'];
+      return ['REDIS_CERT_FILE works only with TLS. Write rediss:// in the address of Redis.'];
     if (redis) readTarget(redis);
     return [];
   } catch {
-    return [`${redis && settingOf(redis)} cannot be read: give ${FORM_OF_ADDRESS}`];
+    return [`${redis && settingOf(redis)} cannot be read. Write ${ADDRESS_FORMAT}`];
   }
 }
 
-/** True if the data passes over a network without TLS. */
+/** True if data is sent over a network without TLS. */
 export function isUnprotected({ redis }: Pick<StorageConfig, 'redis'>): boolean {
   if (!redis) return false;
   const { addresses, credentials } = readTarget(redis);
   return credentials.tls === undefined && addresses.some(({ host }) => !isLoopbackHost(host));
 }
 
-/** Which kind of failover loses the last writes; undefined where none does. */
+/** The kind of failover that can lose the last writes; undefined if there is none. */
 function lossyFailover({ redis }: Pick<StorageConfig, 'redis'>): 'sentinels' | 'cluster' | undefined {
   if (!redis || redis.durability === 'none' || 'url' in redis) return undefined;
   if ('cluster' in redis) return 'cluster';
   return redis.durability === 'aof' ? 'sentinels' : undefined;
 }
 
-/** @throws Error of the system if the folder cannot be created or used */
+/** @throws a system error if the folder cannot be created or used */
 function prepareDataDirectory(directory: string): void {
   createFolder(directory);
-  // The trailing dot asks for a folder: a file is an error.
+  // The trailing dot makes a file an error.
   accessSync(`${directory}/.`, constants.R_OK | constants.W_OK | constants.X_OK);
 }
 
-/** Step by step, because Node's `recursive` never ends below a folder that accepts no files, such as /proc. */
+/**
+ * Creates one folder at a time, because `mkdirSync` with `recursive` never returns below /proc, which accepts no files.
+ */
 function createFolder(folder: string): void {
   if (existsSync(folder)) return;
   const parent = dirname(folder);
@@ -248,20 +250,20 @@ function createFolder(folder: string): void {
   try {
     mkdirSync(folder, { mode: 0o700 });
   } catch (error) {
-    // Another process may have created it just now.
+    // Another process may have created it in the meantime.
     if (codeOf(error) !== 'EEXIST') throw error;
   }
 }
 
 function dataDirectoryRefused(error: unknown): StartRefused {
-  const fault = DATA_DIRECTORY_FAULTS[codeOf(error) ?? ''] ?? 'names a folder that cannot be made or used';
-  const advice = 'Choose a folder with DATA_DIR in which this user may write.';
+  const fault = DATA_DIRECTORY_FAULTS[codeOf(error) ?? ''] ?? 'names a folder that cannot be created or used';
+  const advice = 'Set DATA_DIR to a folder that this user can write to.';
   return new StartRefused([`DATA_DIR ${fault}. ${advice}`], { cause: error });
 }
 
 const DATA_DIRECTORY_FAULTS: Readonly<Record<string, string>> = {
-  ENOTDIR: 'names a file, or a place below one',
-  EACCES: 'names a folder in which this user may not write',
-  EPERM: 'names a folder in which this user may not write',
-  EROFS: 'names a folder on a disk that is read-only',
+  ENOTDIR: 'names a file, or a path below one',
+  EACCES: 'names a folder that this user cannot write to',
+  EPERM: 'names a folder that this user cannot write to',
+  EROFS: 'names a folder on a read-only disk',
 };

@@ -1,14 +1,14 @@
 /** Measures how long the commands of a store take. */
 import type { Store } from './store.ts';
 
-/** Those of requests and background work, not those of whole copies. */
+/** The commands of requests and background work, but not those that copy the whole store. */
 const TIMED_COMMANDS = [
   ...(['get', 'getUnless', 'write', 'page', 'count', 'increment', 'counter'] as const),
   ...(['append', 'readLog', 'logEntries', 'removeEntries', 'acquireLease', 'renewLease', 'releaseLease'] as const),
 ] satisfies (keyof Store)[];
 export type TimedCommand = (typeof TIMED_COMMANDS)[number];
 
-/** @param timesOf returns where the times of a command go, failed ones included */
+/** @param timesOf returns the histogram for the durations of a command, failed calls included */
 export function timedStore(
   store: Store,
   timesOf: (command: TimedCommand) => { observe(seconds: number): void },

@@ -1,4 +1,4 @@
-/** The error of a store that cannot answer now. After a write it does not say whether the write was done. */
+/** The error of a store that does not respond. A write that fails with it may have been applied. */
 import { AppError } from '../errors.ts';
 
 export function unavailable(

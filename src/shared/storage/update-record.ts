@@ -1,32 +1,32 @@
-/** Changes a record of JSON: read, changed and written over that version, again where another write came in between. */
+/** Changes a JSON record by compare-and-set: reads it, changes it, and repeats both if another write came first. */
 import type { Store, Write } from './store.ts';
 import { unavailable } from './unavailable.ts';
 
-/** `after`: what is stored now. */
 export interface Updated<T> {
   before: T | undefined;
+  /** The stored value after the update. */
   after: T;
 }
 
 export interface UpdateOptions<T> {
-  /** Default: the record lasts. */
+  /** By default the record never expires. */
   lifetimeSeconds?: number;
-  /** Key of another record of the slot, which must exist: where it does not, nothing is written. */
+  /** Key of another record with the same tag. Nothing is written unless that record exists. */
   owner?: string;
-  /** Further steps of the same write. */
+  /** Additional steps of the same write. */
   steps?: (updated: Updated<T>) => readonly Write[];
 }
 
-/** One of several concurrent writers succeeds each time. More than any crowd: a write that never succeeds must end. */
+/** Of several concurrent writers, one succeeds each time, so this limit only ends a write that can never succeed. */
 const MAX_ATTEMPTS = 1_000;
 
 type RecordStore = Pick<Store, 'get' | 'write'>;
 
 /**
- * @param change called once for each attempt, with undefined where there is no record. Nothing is written if it returns
- *   undefined, or the very object that it was given
- * @returns undefined where `change` returned undefined, or the owner does not exist
- * @throws AppError `storage_unavailable`, also where another write came in between each time
+ * @param change called once for each attempt, with undefined if there is no record. Nothing is written if it returns
+ *   undefined or the same object
+ * @returns undefined if `change` returned undefined or the owner does not exist
+ * @throws AppError `storage_unavailable`, also if another write comes first at every attempt
  */
 export function updateRecord<T extends object>(
   store: RecordStore,
@@ -59,5 +59,5 @@ export async function updateRecord<T extends object>(
     if (await store.write([...condition, put, ...(steps?.(updated) ?? [])])) return updated;
     if (owner !== undefined && !(await store.get(owner))) return undefined;
   }
-  throw unavailable(`another write came before each of ${MAX_ATTEMPTS} attempts to change the record`);
+  throw unavailable(`Another write came first at each of ${MAX_ATTEMPTS} attempts to change the record`);
 }

@@ -1,37 +1,37 @@
-/** Writes that no request waits for: queued, repeated while the storage fails, and bounded. */
+/** A bounded queue for writes that no request waits for. Failed writes are retried. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Writes within this time are made together: a sign-in alone causes several. */
+/** Writes within this period are sent together: a single sign-in causes several. */
 const BATCH_MS = 20;
 const MAX_QUEUED = 5_000;
 const MAX_CONCURRENT = 50;
 const RETRY_MS = 500;
 const CLOSE_MS = 3_000;
 
-interface Queued {
+interface QueuedWrite {
   write: () => Promise<unknown>;
   size: () => number;
 }
 
 export interface WriteQueue {
   /**
-   * Queues a write. Never throws. It is made again if it fails, and then may be made twice, because the result of a failed
-   * write is unknown.
-   * @param size how much is lost with it, asked at that moment; default 1
-   * @returns false if it was dropped
+   * Queues a write. Never throws. A failed write is repeated, and may be applied twice because its first result is
+   * unknown.
+   * @param size returns how many writes to count if this one is lost; default 1
+   * @returns false if the write was dropped
    */
   add(write: () => Promise<unknown>, size?: () => number): boolean;
-  /** Resolves once every write is made. */
+  /** Resolves once every write is done. */
   settle(): Promise<void>;
-  /** Makes the remaining writes, in at most a few seconds. */
+  /** Does the remaining writes, for at most a few seconds. */
   close(): Promise<void>;
 }
 
-/** @param parts `lost`: called with the number of writes that were not made */
-export function createWriteQueue({ lost }: { lost: (count: number) => void }): WriteQueue {
-  const queue: Queued[] = [];
-  let underWay: readonly Queued[] = [];
+/** @param parts `onLost`: called with the number of writes that were dropped */
+export function createWriteQueue({ onLost }: { onLost: (count: number) => void }): WriteQueue {
+  const queue: QueuedWrite[] = [];
+  let underWay: readonly QueuedWrite[] = [];
   let worker: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let closing = false;
@@ -43,10 +43,10 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }): W
       underWay = batch;
       const results = await Promise.allSettled(batch.map(({ write }) => write()));
       underWay = [];
-      const failed = batch.filter((_write, place) => results[place]?.status === 'rejected');
+      const failed = batch.filter((_write, index) => results[index]?.status === 'rejected');
       if (failed.length === 0) continue;
       if (closed) {
-        lost(sizeOf(failed));
+        onLost(sizeOf(failed));
         continue;
       }
       queue.unshift(...failed);
@@ -68,10 +68,10 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }): W
   return {
     add(write, size = () => 1) {
       if (queue.length >= MAX_QUEUED) {
-        lost(size());
+        onLost(size());
         return false;
       }
-      // In the async context of its request, which its log lines name.
+      // Keeps the async context of the request, so that log lines name it.
       queue.push({ write: AsyncLocalStorage.bind(write), size });
       if (closing) void work();
       else timer ??= setTimeout(work, BATCH_MS);
@@ -81,13 +81,13 @@ export function createWriteQueue({ lost }: { lost: (count: number) => void }): W
     async close() {
       closing = true;
       await Promise.race([work(), sleep(CLOSE_MS, undefined, { ref: false })]);
-      const left = sizeOf([...queue, ...underWay]);
-      if (left > 0) lost(left);
+      const remaining = sizeOf([...queue, ...underWay]);
+      if (remaining > 0) onLost(remaining);
       closed = true;
     },
   };
 }
 
-function sizeOf(queued: readonly Queued[]): number {
-  return queued.reduce((sum, { size }) => sum + size(), 0);
+function sizeOf(writes: readonly QueuedWrite[]): number {
+  return writes.reduce((sum, { size }) => sum + size(), 0);
 }

@@ -277,7 +277,7 @@ export function testBackups(kind: StoreKind): void {
           restored = (await Array.fromAsync(store.dump())).flat().length;
         }
       });
-      expect(await refusalOf(env)).toContain('is not finished. Run it again: it begins anew.');
+      expect(await refusalOf(env)).toContain('is not finished. Run it again; it starts over.');
       expect((await runCommand(['keys', 'status'], env)).status).toBe(78);
 
       const done = await restore(place, [large, '--json']);

@@ -112,7 +112,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       const missingKey = await refused(third);
       expect(missingKey).toContain(`"${kids[1]}", which ENCRYPTION_KEYS does not hold, still seals`);
       const other = await refused(`${kids[1]}:${third.split(':')[1]}`);
-      expect(other).toContain('is not the key of that id');
+      expect(other).toContain('is not the key with that id');
       for (const told of [missingKey, other]) expect(told).not.toContain(third.split(':')[1]);
     });
 

@@ -94,7 +94,7 @@ describe('on an empty Redis', () => {
     const given = args.map((arg) => arg.replace('STORAGE', 'redis'));
     const { status, stdout, stderr } = await runCommand(given, { ...env, REDIS_URL: server.url });
     expect([status === 0, stdout]).toEqual([false, '']);
-    expect(stderr).toMatch(/Redis at .* holds nothing of Gatehouse/);
+    expect(stderr).toMatch(/Redis at .* contains no data of Gatehouse/);
     expect([await redis.dbsize(), existsSync(output)]).toEqual([0, false]);
   });
 });

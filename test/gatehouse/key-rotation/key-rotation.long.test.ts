@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Audit } from '../../../src/gatehouse/audit/audit.ts';
 import { createKeyRotation } from '../../../src/gatehouse/key-rotation/key-rotation.ts';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
-import { answerKeyRollCall } from '../../../src/shared/storage/key-roll-call.ts';
+import { respondToKeyRollCall } from '../../../src/shared/storage/key-roll-call.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createReplaceableSealer } from '../../../src/shared/storage/sealed.ts';
 import { countSealed, sumOf } from '../../../src/shared/storage/sealed-records.ts';
@@ -150,7 +150,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
   });
 
   test.skipIf(missing)('is refused while a process still seals with the old key', async () => {
-    await answerKeyRollCall(before.store, before.sealer);
+    await respondToKeyRollCall(before.store, before.sealer);
     const { status, json } = await admin.call('POST', '/keys/rotate-encryption', {});
     expect([status, json.detail]).toEqual([409, expect.stringContaining('A running process seals with another key')]);
     const { agent } = await signIn(site, 'admin@example.test');

@@ -19,7 +19,7 @@ import { keys } from '../../../src/shared/storage/keys.ts';
 import { createSealer } from '../../../src/shared/storage/sealed.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
-import type { KeptItem, Store } from '../../../src/shared/storage/store.ts';
+import type { CopyItem, Store } from '../../../src/shared/storage/store.ts';
 import { unavailable } from '../../../src/shared/storage/unavailable.ts';
 import { PLATFORM } from '../../support/apps.ts';
 
@@ -141,7 +141,7 @@ async function makeUser(user: typeof USER): Promise<void> {
 /** Every item of the store that names the user, by its key or index; without the lists of connections, which may lag. */
 async function itemsOf({ id, name, email, subject }: typeof USER): Promise<string[]> {
   const found: string[] = [];
-  const isOf = (item: KeptItem) =>
+  const isOf = (item: CopyItem) =>
     [id, name, email, subject].some((text) => JSON.stringify(item).toLowerCase().includes(text.toLowerCase()));
   for await (const items of store.dump()) {
     for (const item of items.filter(isOf))

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { AppError } from '../../../src/shared/errors.ts';
 import { checkKeyRing, keysInUse } from '../../../src/shared/storage/key-check.ts';
-import { answerKeyRollCall, callKeyRoll } from '../../../src/shared/storage/key-roll-call.ts';
+import { callKeyRoll, respondToKeyRollCall } from '../../../src/shared/storage/key-roll-call.ts';
 import { countDue, forgetKey, rotateKeys } from '../../../src/shared/storage/key-rotation.ts';
 import { keys, kindOf, SCHEMA, SEALED_KINDS } from '../../../src/shared/storage/keys.ts';
 import { createSealer, type Sealer } from '../../../src/shared/storage/sealed.ts';
@@ -98,7 +98,8 @@ describe('R48: a rotation', () => {
         const [step] = writes;
         if (step && 'put' in step && step.put.startsWith('grant') && !meddled.has(step.put)) {
           meddled.add(step.put);
-          // One is refreshed by a process with the old key first, one by a process with the new one, one is disconnected.
+          // One is refreshed by a process with the old key first, one by a process with the new one, one is
+          // disconnected.
           if (step.put === grantKey(1)) await put(step.put, before, 'second');
           else if (step.put === grantKey(2)) await put(step.put, during, 'second');
           else await store.write([{ delete: step.put }]);
@@ -211,7 +212,7 @@ describe('R48: a key that still seals a record', () => {
 
   test('a running process tells which keys it has, until it ends', async () => {
     const other = await createSqliteStore({ directory });
-    await answerKeyRollCall(other, during);
+    await respondToKeyRollCall(other, during);
     await expect
       .poll(() => callKeyRoll(store))
       .toEqual([{ seals: 'new', opens: ['new', 'old'], schema: SCHEMA.version }]);

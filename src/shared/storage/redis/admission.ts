@@ -5,7 +5,7 @@ import { Cluster, type Redis } from 'ioredis';
 import { AppError } from '../../errors.ts';
 import { StorageRefused } from '../refused.ts';
 import { StorageReplaced } from '../replaced.ts';
-import type { Admitted } from '../store.ts';
+import type { Admission } from '../store.ts';
 import type { RedisConnection } from './connection.ts';
 import { causeCode } from './faults.ts';
 import type { RedisNames } from './names.ts';
@@ -48,7 +48,7 @@ export function createAdmission(parts: {
   const nameOf = ({ options: { host, port } }: Redis) =>
     client instanceof Cluster ? `The Redis at ${host}:${port}` : 'The Redis';
 
-  const inspect = async (isStart: boolean): Promise<Admitted> => {
+  const inspect = async (isStart: boolean): Promise<Admission> => {
     const servers = client instanceof Cluster ? client.nodes('master') : [client];
     const infos = await Promise.all(
       servers.map(async (server) => {

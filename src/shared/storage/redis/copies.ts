@@ -2,7 +2,7 @@
 import { allPages } from '../paging.ts';
 import { StorageRefused } from '../refused.ts';
 import { retryWhileUnavailable } from '../retry.ts';
-import type { KeptItem, PageOptions, Store } from '../store.ts';
+import type { CopyItem, PageOptions, Store } from '../store.ts';
 import { membersOf, redisIndexes } from './indexes.ts';
 import { createKeyList } from './key-list.ts';
 import { redisLogs } from './logs.ts';
@@ -39,13 +39,13 @@ export function redisCopies(parts: RedisParts): Pick<Store, CopyMethods> {
   };
 }
 
-function keyOf(item: KeptItem): string {
+function keyOf(item: CopyItem): string {
   if ('record' in item) return item.record;
   if ('index' in item) return item.index;
   return 'counter' in item ? item.counter : item.log;
 }
 
-async function* dump(parts: RedisParts): AsyncGenerator<KeptItem[]> {
+async function* dump(parts: RedisParts): AsyncGenerator<CopyItem[]> {
   await assertVersion(parts);
   const { page } = redisIndexes(parts);
   const { readLog } = redisLogs(parts);
@@ -106,11 +106,11 @@ type Found = ['text', text: string, expiresAt: number] | ['index', flat: string[
 async function readTogether(
   { connection, names }: RedisParts,
   keys: readonly string[],
-): Promise<{ items: KeptItem[]; large: string[] }> {
+): Promise<{ items: CopyItem[]; large: string[] }> {
   const all = (await connection.run((client) =>
     runScript(client, 'gatehouseRead', keys.map(names.of), [PAGE]),
   )) as Found[];
-  const items: KeptItem[] = [];
+  const items: CopyItem[] = [];
   const large: string[] = [];
   for (const [at, found] of all.entries()) {
     const key = keys[at] ?? '';
@@ -125,18 +125,18 @@ const isText = (found: Found): found is ['text', string, number] => found[0] ===
 const isIndex = (found: Found): found is ['index', string[]] => found[0] === 'index';
 
 /** A record begins with its version; a counter is a number that expires. Anything else belongs to another program. */
-function textItem(key: string, text: string, end: number): KeptItem[] {
+function textItem(key: string, text: string, end: number): CopyItem[] {
   if (/^\d+:/.test(text)) return [{ record: key, ...readRecord(text), ...(end < 0 ? {} : { expiresAt: end }) }];
   return end >= 0 && /^-?\d+$/.test(text) ? [{ counter: key, value: Number(text), expiresAt: end }] : [];
 }
 
-async function load({ connection, runWrite, names }: RedisParts, items: readonly KeptItem[]): Promise<void> {
+async function load({ connection, runWrite, names }: RedisParts, items: readonly CopyItem[]): Promise<void> {
   const lastPlaces = new Map<string, number>();
   for (const log of new Set(items.flatMap((item) => ('log' in item ? [item.log] : [])))) {
     const [last] = await connection.run((client) => client.xrevrange(names.of(log), '+', '-', 'COUNT', 1));
     lastPlaces.set(log, placeOf(last?.[0]));
   }
-  const put = (item: KeptItem): Promise<unknown> => {
+  const put = (item: CopyItem): Promise<unknown> => {
     if ('record' in item) return putText(item.record, `${item.version}:${item.value}`, item.expiresAt);
     if ('counter' in item) return putText(item.counter, String(item.value), item.expiresAt);
     if ('index' in item) return runWrite((client) => client.zadd(names.of(item.index), item.score, item.member));

@@ -1,6 +1,6 @@
 /** The shared store: one Redis, a Redis behind sentinels, or a Redis cluster. */
 import { once } from '../../once.ts';
-import { MIN_ROOM_BYTES, type Store } from '../store.ts';
+import { MIN_FREE_BYTES, type Store } from '../store.ts';
 import { createAdmission, type RedisDurability } from './admission.ts';
 import type { RandomNumber } from './clients.ts';
 import { openRedisConnection, type RedisConnection } from './connection.ts';
@@ -93,7 +93,7 @@ function createProbe(place: RedisPlace, runWrite: RunWrite, names: RedisNames): 
   return async (bytes = 0) => {
     const probe = (key: string) =>
       runWrite((client) =>
-        Promise.all([client.setrange(key, MIN_ROOM_BYTES + bytes - 1, '1'), client.append(key, '1'), client.del(key)]),
+        Promise.all([client.setrange(key, MIN_FREE_BYTES + bytes - 1, '1'), client.append(key, '1'), client.del(key)]),
       );
     await Promise.all(probes.map(probe));
   };

@@ -1,6 +1,6 @@
 /** Walks over all records in Redis, and starts again if a failover or a move of slots has made its positions invalid. */
 import { Cluster, type Redis } from 'ioredis';
-import type { Store, WalkedRecord } from '../store.ts';
+import type { KeyedRecord, Store } from '../store.ts';
 import { unavailable } from '../unavailable.ts';
 import type { RedisConnection } from './connection.ts';
 import { type RedisParts, readRecord } from './records.ts';
@@ -11,7 +11,7 @@ const MAX_ATTEMPTS = 5;
 
 export function redisWalk(parts: RedisParts): Pick<Store, 'walk'> {
   const { connection, names } = parts;
-  const records = async (node: Redis, found: readonly string[]): Promise<WalkedRecord[]> => {
+  const records = async (node: Redis, found: readonly string[]): Promise<KeyedRecord[]> => {
     const texts = await connection.run(() => Promise.all(found.map((name) => node.get(name))));
     return found.flatMap((name, at) => {
       const [key, text] = [names.keyOf(name), texts[at]];

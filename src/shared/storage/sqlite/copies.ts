@@ -1,6 +1,6 @@
 /** Copies of the embedded database: reads everything as of one moment, and puts it back. */
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
-import type { KeptItem, Store } from '../store.ts';
+import type { CopyItem, Store } from '../store.ts';
 import { prepareIndexStep } from './indexes.ts';
 import type { SqliteParts } from './parts.ts';
 import { ALIVE } from './schema.ts';
@@ -18,7 +18,7 @@ export function sqliteCopies(parts: SqliteParts, file: string): Pick<Store, Copy
       const snapshot = await read(() => openSnapshot(file));
       try {
         for (const { sql, isTimed, itemOf } of TABLES) {
-          let items: KeptItem[] = [];
+          let items: CopyItem[] = [];
           for (const row of snapshot.prepare(sql).iterate(...(isTimed ? [clock()] : []))) {
             items.push(itemOf(row as unknown as Row));
             if (items.length < ITEMS_AT_ONCE) continue;
@@ -62,7 +62,7 @@ interface Row {
 }
 
 /** In the order of a dump, all with the same columns. `isTimed`: the statement takes the time. */
-const TABLES: readonly { sql: string; isTimed: boolean; itemOf: (row: Row) => KeptItem }[] = [
+const TABLES: readonly { sql: string; isTimed: boolean; itemOf: (row: Row) => CopyItem }[] = [
   {
     sql: 'SELECT log AS key, entry AS value, at AS number, id AS end FROM log_entries ORDER BY log, id',
     isTimed: false,
@@ -87,7 +87,7 @@ const TABLES: readonly { sql: string; isTimed: boolean; itemOf: (row: Row) => Ke
 ];
 
 /** Puts items in place, inside a transaction. */
-function prepareLoad({ database, clock }: SqliteParts): (items: readonly KeptItem[]) => void {
+function prepareLoad({ database, clock }: SqliteParts): (items: readonly CopyItem[]) => void {
   const put = (table: string, columns: string) => {
     const places = columns.replaceAll(/\w+/g, '?');
     const statement = database.prepare(`INSERT OR REPLACE INTO ${table} (${columns}) VALUES (${places})`);

@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { codeOf } from '../../errors.ts';
-import { fromCandidate, StorageRefused } from '../refused.ts';
+import { releaseCandidateRefused, StorageRefused } from '../refused.ts';
 import { takeCleanStop } from './clean-stop.ts';
 import { isDamage, isForeign } from './faults.ts';
 import { assertOwnLog, beginUse, hasLog } from './log-state.ts';
@@ -65,7 +65,9 @@ function ensureFile(file: string): void {
   createFile(file);
 }
 
-/** Creates it under another name and links it: a kill leaves no partial database, and of two processes one creates it. */
+/**
+ * Creates it under another name and links it: a kill leaves no partial database, and of two processes one creates it.
+ */
 function createFile(file: string): void {
   const draft = `${file}.${randomUUID()}.new`;
   try {
@@ -94,7 +96,10 @@ function linkIfAbsent(draft: string, file: string): void {
   closeSync(folder);
 }
 
-/** Connects to a database that exists. By default there is no busy timeout: while SQLite waits for a lock, it blocks the thread. */
+/**
+ * Connects to a database that exists. By default there is no busy timeout: while SQLite waits for a lock, it blocks the
+ * thread.
+ */
 export function connect(file: string, busyMilliseconds = 0): DatabaseSync {
   const url = pathToFileURL(file);
   url.searchParams.set('mode', 'rw');
@@ -126,10 +131,10 @@ function checkOwner(database: DatabaseSync, file: string): void {
   if (readPragma(database, 'application_id') !== APPLICATION_ID)
     throw new StorageRefused(`The database ${file} was not made by this program. Set DATA_DIR to another folder.`);
   const version = Number(readPragma(database, 'user_version'));
-  if (version < TABLES_VERSION) throw fromCandidate();
+  if (version < TABLES_VERSION) throw releaseCandidateRefused();
   if (version > TABLES_VERSION) {
     throw new StorageRefused(
-      `The database ${file} has version ${version}; this release knows ${TABLES_VERSION}. Start the newer release.`,
+      `The database ${file} has version ${version}; this release needs version ${TABLES_VERSION}. Start the newer release.`,
     );
   }
 }

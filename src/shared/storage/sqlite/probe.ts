@@ -1,6 +1,6 @@
 /** Shows that the embedded store can take a write, and reserves disk space for the writes that follow. */
 import { statfsSync, statSync } from 'node:fs';
-import { MIN_ROOM_BYTES, type Store } from '../store.ts';
+import { MIN_FREE_BYTES, type Store } from '../store.ts';
 import { storeClosed } from '../unavailable.ts';
 import { connect } from './database.ts';
 import { rememberFiles } from './identity.ts';
@@ -94,7 +94,7 @@ export function sqliteProbe(
       if (marked) onMarked?.();
       await unpaused?.(deadline);
       const deadlineMilliseconds = deadline - performance.now();
-      await retryWhileBusy(() => reserve(missingRoom(MIN_ROOM_BYTES + bytes)), { ...retry, deadlineMilliseconds });
+      await retryWhileBusy(() => reserve(missingRoom(MIN_FREE_BYTES + bytes)), { ...retry, deadlineMilliseconds });
     },
     close: () => separate.close(),
   };

@@ -1,7 +1,7 @@
 /** Records and their versions in the embedded database, and the atomic write that also changes indexes. */
 import { assertOneTag, keyOf } from '../key-tag.ts';
 import { isRelaxed } from '../keys.ts';
-import type { Store, StoredRecord, WalkedRecord, Write } from '../store.ts';
+import type { KeyedRecord, Store, StoredRecord, Write } from '../store.ts';
 import { prepareIndexStep } from './indexes.ts';
 import type { SqliteParts } from './parts.ts';
 import { ALIVE, createSequence, LIMIT } from './schema.ts';
@@ -50,7 +50,7 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
       while (last !== undefined) {
         const beyond: string = last;
         const rows = await read(() => selectBeyond.all(beyond, clock(), WALKED_AT_ONCE));
-        const records = rows as unknown as WalkedRecord[];
+        const records = rows as unknown as KeyedRecord[];
         if (records.length > 0) yield records;
         last = records.at(-1)?.key;
       }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createSqliteStore } from '../../../../src/shared/storage/sqlite/store.ts';
-import type { KeptItem } from '../../../../src/shared/storage/store.ts';
+import type { CopyItem } from '../../../../src/shared/storage/store.ts';
 import { storeContract } from '../../../support/store-contract.ts';
 
 storeContract('the SQLite store', async () => {
@@ -45,7 +45,7 @@ test('an item of a copy costs about the same in a large load as in a small one',
   let loaded = 0;
   /** CPU microseconds of this thread for 3,000 items. */
   const costOf = async (itemsOfLoad: number): Promise<number> => {
-    const items = Array.from({ length: 3_000 }, (): KeptItem => {
+    const items = Array.from({ length: 3_000 }, (): CopyItem => {
       loaded += 1;
       return { index, member: randomUUID(), score: loaded };
     });
