@@ -35,7 +35,7 @@ describe('R49: at start', () => {
     await checkKeyRing(store, makeSealer(makeKey('k1')));
     const checking = checkKeyRing(store, makeSealer(makeKey('k2')));
     await expect(checking).rejects.toBeInstanceOf(StorageRefused);
-    await expect(checking).rejects.toThrow(/"k1".*is still in use.*Put the key back/);
+    await expect(checking).rejects.toThrow(/"k1".*is still in use.*Put the former key back/);
   });
 
   test('another key of the same id is refused', async () => {
