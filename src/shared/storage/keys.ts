@@ -152,7 +152,7 @@ export const SEALED_KINDS: Readonly<Record<string, 'preserved' | 'deleted'>> = {
   'service-account': 'preserved',
   flash: 'deleted',
   transactions: 'deleted',
-  webhook: 'left',
+  webhook: 'preserved',
   'connect-link': 'deleted',
 };
 
