@@ -151,8 +151,9 @@ export const SEALED_KINDS: Readonly<Record<string, 'preserved' | 'deleted'>> = {
   'own-keys': 'deleted',
   'service-account': 'preserved',
   flash: 'deleted',
-  transactions: 'deleted',
+  'pending-requests': 'deleted',
   webhook: 'preserved',
+  revocation: 'preserved',
   'connect-link': 'deleted',
 };
 
