@@ -64,7 +64,7 @@ function planRefreshes(
     timeline.at(hour, () => {
       const count = connected.size * checksPerHour * share * random.between(0.97, 1.03);
       // Thousands of events would cost too much: only the tally counts them.
-      for (let one = 0; one < count; one += 1) modules.audit.tallies.count('refresh.done');
+      for (let one = 0; one < count; one += 1) modules.audit.tallies.count('refresh.succeeded');
     });
   }
   for (let at = outage.from; at < outage.to; at += random.whole(60_000, 180_000)) {

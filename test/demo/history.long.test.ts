@@ -65,7 +65,7 @@ describe('a running demo', () => {
     };
     const isWeekday = ({ at }: { at: string }) => ![0, 6].includes(new Date(at).getUTCDay());
     for (const { at, counts } of spans.slice(4).filter(isWeekday)) {
-      for (const name of ['sign_in.succeeded', 'refresh.done', 'relay.answered']) {
+      for (const name of ['sign_in.succeeded', 'refresh.succeeded', 'relay.answered']) {
         // Today has hardly begun.
         const least = at === spans.at(-1)?.at ? 0 : 1;
         expect(counts[name] ?? 0, `${name} on ${at}`).toBeGreaterThanOrEqual(least);
@@ -76,7 +76,7 @@ describe('a running demo', () => {
       expect(total(name), name).toBeGreaterThan(0);
     }
     const day = (await api('overview')) as { spans: { counts: Record<string, number> }[] };
-    expect(day.spans.filter(({ counts }) => (counts['refresh.done'] ?? 0) > 0).length).toBeGreaterThan(20);
+    expect(day.spans.filter(({ counts }) => (counts['refresh.succeeded'] ?? 0) > 0).length).toBeGreaterThan(20);
   });
 
   test('has failures of several causes, and the refused sign-in that the terminal names', async () => {

@@ -44,7 +44,13 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       const { userId, app, connection, scopes, link, origin, audited } = facts;
       if (audited) return;
       const actor: AuditActor = { kind: 'user', id: userId };
-      note({ event: 'connection.made', ...ofConnection(facts), actor, facts: { connection, scopes }, ...from(origin) });
+      note({
+        event: 'connection.created',
+        ...ofConnection(facts),
+        actor,
+        facts: { connection, scopes },
+        ...from(origin),
+      });
       if (link === undefined) return;
       const target = { kind: 'connect_link', id: link };
       note({ event: 'connect_link.used', actor, target, facts: { app }, ...from(origin) });

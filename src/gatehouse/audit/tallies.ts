@@ -9,7 +9,7 @@ const TALLIED = [
   'sign_in.succeeded',
   'sign_in.refused',
   'sign_in.failed',
-  'refresh.done',
+  'refresh.succeeded',
   'refresh.failed',
   'relay.answered',
   'relay.failed',
@@ -178,7 +178,7 @@ export function talliedEvents({ count }: Pick<Tallies, 'count'>): EventListener 
       count(outcome === 'refused' || outcome === 'failed' ? `sign_in.${outcome}` : 'sign_in.succeeded');
     },
     refreshEnded(facts) {
-      count(facts.outcome === 'refreshed' ? 'refresh.done' : 'refresh.failed');
+      count(facts.outcome === 'refreshed' ? 'refresh.succeeded' : 'refresh.failed');
     },
   };
 }

@@ -125,15 +125,15 @@ function padded(cells: readonly string[], width: number): string[] {
 
 function outcomeOf(result: LookupResult | undefined): string {
   if (!result || result.problem !== undefined) return result?.problem ?? 'invalid_bin';
-  return result.unasked?.problem ?? result.source;
+  return result.serviceProblem?.problem ?? result.source;
 }
 
 function factsOf(result: LookupResult | undefined): string[] {
   if (!result || result.problem !== undefined) return [...ADDED.slice(1).map(() => ''), outcomeOf(result)];
-  const { record, source, asOf, digitsMatched, unasked } = result;
+  const { record, source, asOf, digitsMatched, serviceProblem } = result;
   const { scheme, type, brand, prepaid, country, bank } = record;
   const facts = [scheme, type, brand, prepaid === undefined ? undefined : String(prepaid), country?.alpha2, bank?.name];
-  return [...facts.map(withoutFormula), source, asOf, String(digitsMatched), unasked?.problem ?? ''];
+  return [...facts.map(withoutFormula), source, asOf, String(digitsMatched), serviceProblem?.problem ?? ''];
 }
 
 /** Prefixes text that a spreadsheet would run as a formula with an apostrophe. */

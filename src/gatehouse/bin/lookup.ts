@@ -105,7 +105,7 @@ function createLocalSources({ builtIn }: BinLookupParts) {
     const local = find(bin, dataset);
     // The rules, which know nearly every BIN, must not hide that a budget is spent.
     const hidesBudget = local?.source === 'rules' && serviceResult.problem === 'bin_quota_exhausted';
-    return local && !hidesBudget ? { ...local, unasked: serviceResult } : serviceResult;
+    return local && !hidesBudget ? { ...local, serviceProblem: serviceResult } : serviceResult;
   };
   return {
     complete,

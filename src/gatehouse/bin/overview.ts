@@ -43,8 +43,8 @@ export const binOverviewSchema = z.object({
     .nullable()
     .describe('calls to the BIN lookup service this month (UTC); null where none is set'),
   service: z.object({
-    status: z.enum(['not_set', 'never_asked', 'answering', 'failing']),
-    lastAnswerAt: instant.optional(),
+    status: z.enum(['not_configured', 'not_called', 'working', 'failing']),
+    lastResponseAt: instant.optional(),
     lastFailureAt: instant.optional(),
     lastFailure: z.string().optional(),
   }),
@@ -84,7 +84,7 @@ export async function overviewOf(bins: Bins): Promise<BinOverview> {
     previous: previous && origin !== 'file' ? previousView(previous) : null,
     ...coverageOf(shown.coverage),
     quota,
-    service: { status: quota ? serviceStatusOf(service) : 'not_set', ...service },
+    service: { status: quota ? serviceStatusOf(service) : 'not_configured', ...service },
     lookups: { month, outcomes },
     cache: { ...cache, hitRate: lookUps === 0 ? null : cache.hits / lookUps },
   };
@@ -113,9 +113,9 @@ function sharesOf(counts: Readonly<Record<string, number>>, nameOf: (key: string
 
 /** What the last call to the service brought. */
 export function serviceStatusOf({
-  lastAnswerAt,
+  lastResponseAt,
   lastFailureAt,
-}: ServiceHealth): 'never_asked' | 'answering' | 'failing' {
-  if (lastAnswerAt === undefined && lastFailureAt === undefined) return 'never_asked';
-  return (lastAnswerAt ?? '') >= (lastFailureAt ?? '') ? 'answering' : 'failing';
+}: ServiceHealth): 'not_called' | 'working' | 'failing' {
+  if (lastResponseAt === undefined && lastFailureAt === undefined) return 'not_called';
+  return (lastResponseAt ?? '') >= (lastFailureAt ?? '') ? 'working' : 'failing';
 }

@@ -127,7 +127,7 @@ function itemProblems(publicHref: string): ToItemProblem {
 
 function resultOf(bin: Bin, result: LookupResult, toItemProblem: ToItemProblem): z.output<typeof resultSchema> {
   if (result.problem !== undefined) return { bin, problem: toItemProblem(result) };
-  const { record, source, asOf, digitsMatched, outdated, testData, unasked } = result;
+  const { record, source, asOf, digitsMatched, outdated, testData, serviceProblem } = result;
   return {
     bin,
     record,
@@ -136,6 +136,6 @@ function resultOf(bin: Bin, result: LookupResult, toItemProblem: ToItemProblem):
     digitsMatched,
     ...(outdated && { outdated }),
     ...(testData && { testData }),
-    ...(unasked?.retryAfterSeconds !== undefined && { retryAfterSeconds: unasked.retryAfterSeconds }),
+    ...(serviceProblem?.retryAfterSeconds !== undefined && { retryAfterSeconds: serviceProblem.retryAfterSeconds }),
   };
 }

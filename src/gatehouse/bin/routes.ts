@@ -107,7 +107,14 @@ async function lookUpPanel(
   const result = bin ? await lookup.lookUp(bin, caller) : undefined;
   if (bin && result && result.problem === undefined) {
     const { record, source, asOf, digitsMatched, outdated, testData } = result;
-    const about = { source, asOf, digitsMatched, outdated, testData, unasked: result.unasked !== undefined };
+    const about = {
+      source,
+      asOf,
+      digitsMatched,
+      outdated,
+      testData,
+      isServiceUnavailable: result.serviceProblem !== undefined,
+    };
     return { bin: { result: { bin, record, rows: factRows(record), ...about } }, status: 200 };
   }
   const error = result?.problem === undefined ? invalidBin() : lookupError(result);

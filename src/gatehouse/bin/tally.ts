@@ -6,9 +6,9 @@ import type { LookupOutcome } from './lookup.ts';
 
 /** Times are ISO 8601. */
 export interface ServiceHealth {
-  lastAnswerAt?: string;
+  lastResponseAt?: string;
   lastFailureAt?: string;
-  /** Of the last failure: `timeout`, `connection`, `status`, `answer`, `key_refused`, `paused` or `limited`. */
+  /** Of the last failure: `timeout`, `connection`, `status`, `response`, `key_refused`, `paused` or `limited`. */
   lastFailure?: string;
 }
 
@@ -95,7 +95,7 @@ export function createBinTally(parts: {
     cacheRead: (hit) => add(hit ? HIT : MISS, 1),
     serviceResponded(failure) {
       const at = isoTime(clock());
-      health = { ...health, ...(failure ? { lastFailureAt: at, lastFailure: failure } : { lastAnswerAt: at }) };
+      health = { ...health, ...(failure ? { lastFailureAt: at, lastFailure: failure } : { lastResponseAt: at }) };
     },
     async report() {
       await flush();

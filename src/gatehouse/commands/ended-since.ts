@@ -137,7 +137,7 @@ const user = ({ target }: Entry): Step | undefined =>
 type EndsNothing =
   | `sign_in.${'succeeded' | 'refused' | 'failed'}`
   | 'session.end_refused'
-  | `connection.${'made' | 'imported' | 'recovered' | 'reconnect_needed'}`
+  | `connection.${'created' | 'imported' | 'recovered' | 'reconnect_needed'}`
   | 'connect_link.created'
   | `revocation.${'pending' | 'confirmed' | 'abandoned'}`
   | 'refresh.failed'
@@ -159,7 +159,7 @@ type EndsNothing =
 type Ending = Exclude<AuditEvent, EndsNothing>;
 
 const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
-  'user.deletion_begun': user,
+  'user.deletion_started': user,
   'user.deleted': user,
   'user.disabled': ({ target }) => {
     const id = target?.id;
@@ -185,7 +185,7 @@ const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
         : undefined;
     return { about: `session ${userId}.${ref}`, find, parts: ['sessions', `user ${userId}`, `sessions of ${userId}`] };
   },
-  'session.everyone_ended': () => ({
+  'session.all_ended': () => ({
     about: 'sessions',
     find: async ({ sessions }) => ((await sessions.count()) > 0 ? command('sessions end --all') : undefined),
   }),
@@ -196,7 +196,7 @@ const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
     const find = deletion(keys.grant(userId, app), 'connections', `${userId}.${app}`);
     return { about: `connection ${userId}.${app}`, find, parts: [`user ${userId}`, `connections of ${app}`] };
   },
-  'connection.everyone_removed': ({ target }) => {
+  'connection.all_removed': ({ target }) => {
     const app = target?.id;
     if (!isId(app)) return undefined;
     const find: Step['find'] = async ({ store }) =>

@@ -32,7 +32,7 @@ async function endAllSessions(terminal: Terminal): Promise<number> {
   return withStorage(terminal.source, async ({ store, sealedJson }) => {
     const { ofUsers } = createSessionStore({ store, sealedJson, lifetimes, clock: Date.now });
     const listed = await ofUsers.count();
-    return auditedByOperator(store, [{ event: 'session.everyone_ended', facts: { listed } }], () =>
+    return auditedByOperator(store, [{ event: 'session.all_ended', facts: { listed } }], () =>
       withProgress(terminal, 'Ending', listed, (advance) => ofUsers.endOfEveryone(advance)),
     );
   });

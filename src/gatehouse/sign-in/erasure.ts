@@ -48,7 +48,7 @@ export function erasureRoutes(parts: {
       const { user } = sessionOf(req);
       const { actor: by, ...origin } = actorOf(req);
       const target = { kind: 'user', id: user.id };
-      const entry = { event: 'user.deletion_begun', actor: by, target, ...origin } as const;
+      const entry = { event: 'user.deletion_started', actor: by, target, ...origin } as const;
       await auditChange(audit, entry, () => lifecycle.beginErasure(user.id));
       const ended = await lifecycle.erase(user.id, { by, origin });
       sessions.browser.clearCookies(res);

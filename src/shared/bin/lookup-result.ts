@@ -18,7 +18,7 @@ export interface LookupFound {
   /** The card is a test card of a payment provider. */
   testData?: true;
   /** Why the service, which may have more facts, could not be called. */
-  unasked?: LookupProblem;
+  serviceProblem?: LookupProblem;
   problem?: never;
 }
 
@@ -46,7 +46,7 @@ export const isOutdated = (asOf: string, now: number): boolean => Date.parse(asO
 
 /** Response headers that name the record's source. `Retry-After`: when the service may have more facts. */
 export function recordHeaders(found: LookupFound): Record<string, string> {
-  const { source, asOf, digitsMatched, outdated, testData, unasked } = found;
+  const { source, asOf, digitsMatched, outdated, testData, serviceProblem } = found;
   const headers: Record<string, string> = {
     'Gatehouse-Source': source,
     'Gatehouse-As-Of': asOf,
@@ -54,6 +54,7 @@ export function recordHeaders(found: LookupFound): Record<string, string> {
   };
   if (outdated) headers['Gatehouse-Outdated'] = 'true';
   if (testData) headers['Gatehouse-Test-Data'] = 'true';
-  if (unasked?.retryAfterSeconds !== undefined) headers['Retry-After'] = String(unasked.retryAfterSeconds);
+  if (serviceProblem?.retryAfterSeconds !== undefined)
+    headers['Retry-After'] = String(serviceProblem.retryAfterSeconds);
   return headers;
 }

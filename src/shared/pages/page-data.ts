@@ -152,8 +152,8 @@ export interface BinResult {
   outdated?: boolean | undefined;
   /** The card is a test card of a payment provider. */
   testData?: boolean | undefined;
-  /** The BIN lookup service, which may know more, could not be asked. */
-  unasked?: boolean | undefined;
+  /** The BIN lookup service, which may have more facts, could not be called. */
+  isServiceUnavailable?: boolean | undefined;
 }
 
 /** Why a look-up failed. Never holds the input, which may be a whole card number. */

@@ -43,7 +43,7 @@ connect-links/{link} # id user app scopes returnUrl relayToken used createdAt ex
 sign-ins # id reference app appName purpose trial startedAt endedAt outcome cause user browser address references
   user: {"id":"{ada}","name":"Ada Moreau","email":"admin@example.test","presumed":false}
 sign-ins/{signIn} # id reference app appName purpose trial startedAt endedAt outcome cause user browser address references redirectUri steps
-audit?event=connection.made # id at event actor target userId address requestId facts
+audit?event=connection.created # id at event actor target userId address requestId facts
   actor: {"kind":"user","id":"{ada}"} / target: {"kind":"connection","id":"{ada}/platform"}
   facts: {"connection":"{connection}","scopes":["openid","profile","email","offline_access","platform_read_only"]}
 `;

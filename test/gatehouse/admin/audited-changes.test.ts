@@ -107,7 +107,7 @@ users/{uma} # [Enable user]
   success: Enabled. The user can sign in again. / user.enabled user {uma} user@example.test
 users/{uma}/delete # typed=user@example.test
   success: All data about this user is deleted. Entries in the audit trail stay until they expire.
-  user.deletion_begun user {uma} user@example.test
+  user.deletion_started user {uma} user@example.test
   connection.removed connection {uma}/second user {uma} revoked {"connection":"{connection}","status":200}
   user.deleted user {uma}
 keys # [Publish the next key now]

@@ -197,6 +197,6 @@ test('R52 everyone is disconnected from an app once that is confirmed, and the p
   const shown = async () => (await open('connections?app=platform')).body;
   await expect.poll(shown).toContain('Done: 3 of 3');
   expect(await shown()).toMatch(/Confirmed by the provider: 3\. Pending: 0\. Not confirmed: 0\./);
-  const { json } = await admin.call('GET', '/audit?event=connection.everyone_removed');
+  const { json } = await admin.call('GET', '/audit?event=connection.all_removed');
   expect(json.items).toMatchObject([{ target: { id: 'platform' }, facts: { connections: 3 } }]);
 });

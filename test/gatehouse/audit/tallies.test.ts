@@ -51,13 +51,13 @@ test('counting writes nothing by itself, and a store that is down loses no count
     },
   };
   const one = tallies(shaky);
-  for (let n = 0; n < 1_000; n += 1) one.count('refresh.done');
+  for (let n = 0; n < 1_000; n += 1) one.count('refresh.succeeded');
   expect(writes).toBe(0);
-  expect((await one.read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1_000 });
+  expect((await one.read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1_000 });
   await one.close();
   down = false;
   await one.close();
-  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1_000 });
+  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1_000 });
 });
 
 test('what is just being written is read as well, and once', async () => {
@@ -81,7 +81,7 @@ test('R119 counts that a stop cannot store are counted as lost, once each', asyn
   const lost: number[] = [];
   const down: Store = { ...store, write: () => Promise.reject(new AppError('storage_unavailable')) };
   const one = createTallies({ store: down, clock: () => now, lost: (counts) => void lost.push(counts) });
-  for (let n = 0; n < 7; n += 1) one.count('refresh.done');
+  for (let n = 0; n < 7; n += 1) one.count('refresh.succeeded');
   await one.close();
   expect(lost).toEqual([7]);
 });
@@ -90,9 +90,9 @@ test('R119 counts are kept while another process is always faster', async () => 
   const contended: Store = { ...store, write: async () => undefined };
   let over: Store = contended;
   const one = tallies({ ...store, write: (...given) => over.write(...given) });
-  one.count('refresh.done');
+  one.count('refresh.succeeded');
   await one.close();
   over = store;
   await one.close();
-  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.done': 1 });
+  expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1 });
 });

@@ -56,7 +56,7 @@ test('administrators see the built-in data set before anything is imported', asy
     dataset: { origin: 'built_in', licence: 'CC BY 4.0', badRows: null, faults: [], importedAt: null },
     previous: null,
     quota: { used: 0, limit: 10_000, userReserve: 1_000, userDailyQuota: 100 },
-    service: { status: 'never_asked' },
+    service: { status: 'not_called' },
     cache: { hitRate: null },
   });
   expect(await advice()).toEqual({ isExample: true, isOld: false, hasCommand: true });
@@ -235,7 +235,7 @@ describe('bin enrich', () => {
     await getJson(agent, `${site.url}/bin/45717360`);
     expect(await seen()).toMatchObject({
       quota: { used: expect.any(Number) },
-      service: { status: 'answering', lastAnswerAt: expect.stringMatching(/^\d{4}-/) },
+      service: { status: 'working', lastResponseAt: expect.stringMatching(/^\d{4}-/) },
       lookups: { outcomes: { service: expect.any(Number), dataset: expect.any(Number) } },
       cache: { hitRate: expect.any(Number) },
     });

@@ -224,7 +224,7 @@ describe('a service that says where its facts come from', () => {
     expect(await lookup.lookUp(bin('42000012'))).toEqual(FROM_RULES);
     expect(await lookup.lookUp(bin('41000012'))).toMatchObject(FROM_BUILT_IN);
     fail(503);
-    const { unasked: _unasked, ...down } = (await lookup.lookUp(bin('42000013'))) as LookupFound;
+    const { serviceProblem: _problem, ...down } = (await lookup.lookUp(bin('42000013'))) as LookupFound;
     expect(down).toEqual(FROM_RULES);
   });
 
@@ -262,12 +262,12 @@ describe('failures of the service', () => {
     const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('99000012'))).toEqual(problem);
     expect(service.hits).toHaveLength(1);
-    const unasked = { problem: problem.problem };
-    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...FROM_IMPORTED, unasked });
-    expect(await lookup.lookUp(bin('41000012'))).toMatchObject({ ...FROM_BUILT_IN, unasked });
+    const serviceProblem = { problem: problem.problem };
+    expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...FROM_IMPORTED, serviceProblem });
+    expect(await lookup.lookUp(bin('41000012'))).toMatchObject({ ...FROM_BUILT_IN, serviceProblem });
     // The rules of the network hide no spent budget: its caller is to wait or to ask for more.
     const isSpent = problem.problem === 'bin_quota_exhausted';
-    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(isSpent ? problem : { ...FROM_RULES, unasked });
+    expect(await lookup.lookUp(bin('42000012'))).toMatchObject(isSpent ? problem : { ...FROM_RULES, serviceProblem });
     service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
     now += 100_000;
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });

@@ -108,7 +108,7 @@ test('sessions end --all signs every user out, and lets them sign in again', asy
   expect((await run('sessions', 'end')).status).toBe(1);
   for (const person of people) expect(await isSignedIn(person)).toBe(true);
   expect(await runJson('sessions', 'end', '--all')).toEqual({ ended: 2 });
-  expect(await lastAudit('session.everyone_ended')).toMatchObject({ actor: { kind: 'operator' } });
+  expect(await lastAudit('session.all_ended')).toMatchObject({ actor: { kind: 'operator' } });
   for (const person of people) expect(await isSignedIn(person)).toBe(false);
   expect(await statusFor(token)).toBe(200);
   expect((await run('sessions', 'end', '--all')).stdout).toBe('Ended 0 sessions. Users can sign in again.\n');

@@ -70,16 +70,16 @@ const curl = (method: string, path: string) =>
 
 const ENDINGS: [said: Said, line: string][] = [
   [{ event: 'user.deleted', target: 'u1' }, curl('DELETE', 'users/u1')],
-  [{ event: 'user.deletion_begun', target: 'u1' }, curl('DELETE', 'users/u1')],
+  [{ event: 'user.deletion_started', target: 'u1' }, curl('DELETE', 'users/u1')],
   [{ event: 'user.disabled', target: 'u1' }, curl('POST', 'users/u1/disable')],
   [{ event: 'session.signed_out', target: 'u1' }, curl('POST', 'users/u1/sign-out')],
   [{ event: 'session.ended_everywhere', target: 'u1' }, curl('POST', 'users/u1/sign-out')],
   [{ event: 'session.ended_by_provider', target: 'files', userId: 'u1' }, curl('POST', 'users/u1/sign-out')],
   [{ event: 'session.ended', target: 'u1.ref', userId: 'u1' }, curl('DELETE', 'sessions/u1.ref')],
   [{ event: 'session.ended', target: 'ref', userId: 'u1' }, curl('DELETE', 'sessions/u1.ref')],
-  [{ event: 'session.everyone_ended' }, 'npm run -s gatehouse -- sessions end --all'],
+  [{ event: 'session.all_ended' }, 'npm run -s gatehouse -- sessions end --all'],
   [{ event: 'connection.removed', target: 'u1/files', userId: 'u1' }, curl('DELETE', 'connections/u1.files')],
-  [{ event: 'connection.everyone_removed', target: 'files' }, curl('POST', 'connected-apps/files/disconnect-everyone')],
+  [{ event: 'connection.all_removed', target: 'files' }, curl('POST', 'connected-apps/files/disconnect-everyone')],
   [{ event: 'connect_link.revoked', target: ID }, curl('DELETE', `connect-links/${ID}`)],
   [{ event: 'connect_link.used', target: ID }, curl('DELETE', `connect-links/${ID}`)],
   [{ event: 'relay_token.revoked', target: ID }, curl('DELETE', `relay-tokens/${ID}`)],
@@ -173,8 +173,8 @@ test('a line that ends more takes the place of those for its parts', async () =>
   expect(await linesOf([...parts, { event: 'session.ended_everywhere', target: 'u1' }])).not.toContain(
     curl('DELETE', 'sessions/u1.ref'),
   );
-  expect(await linesOf([...parts, { event: 'session.everyone_ended' }])).toHaveLength(2);
-  expect(await linesOf([...parts, { event: 'connection.everyone_removed', target: 'files' }])).not.toContain(
+  expect(await linesOf([...parts, { event: 'session.all_ended' }])).toHaveLength(2);
+  expect(await linesOf([...parts, { event: 'connection.all_removed', target: 'files' }])).not.toContain(
     curl('DELETE', 'connections/u1.files'),
   );
 });

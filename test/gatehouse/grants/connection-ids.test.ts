@@ -171,10 +171,10 @@ test('R118 the id stands beside user and app: in JSON, the search, webhooks, the
     ((await admin.call('GET', `/audit?text=${id}&limit=50`)).json.items as { event: string }[]).map(
       ({ event }) => event,
     );
-  const expected = ['connection.made', 'refresh.failed', 'connection.reconnect_needed', 'connection.recovered'];
+  const expected = ['connection.created', 'refresh.failed', 'connection.reconnect_needed', 'connection.recovered'];
   await until(async () => (await audited()).length >= 7);
   expect((await audited()).toSorted()).toEqual(
-    [...expected, 'connection.made', 'connection.removed', 'revocation.confirmed'].toSorted(),
+    [...expected, 'connection.created', 'connection.removed', 'revocation.confirmed'].toSorted(),
   );
   const lines = site.logs().map((line) => JSON.parse(line) as { msg: string; connection?: string });
   const logged = new Set(lines.filter(({ connection }) => connection === id).map(({ msg }) => msg));

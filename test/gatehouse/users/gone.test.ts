@@ -176,7 +176,7 @@ test('R117 a deletion that the storage interrupts says what is left, and is fini
     ((await admin.call('GET', `/audit?event=${event}&limit=50`)).json.items as Entry[]).filter(
       ({ target }) => target.id === userId,
     );
-  expect([await audited('user.deletion_begun'), await audited('user.deleted')]).toMatchObject([
+  expect([await audited('user.deletion_started'), await audited('user.deleted')]).toMatchObject([
     [{ actor: { kind: 'user', id: userId } }],
     [],
   ]);

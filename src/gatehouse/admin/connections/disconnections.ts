@@ -69,7 +69,7 @@ export function disconnectionRoutes(parts: AdminParts) {
     const count = await index.count(appId);
     if (!app && count === 0) throwUnknown('connected app');
     const target = { kind: 'connected_app', id: appId, name: app?.name };
-    const entry = { event: 'connection.everyone_removed', target, facts: { connections: count } } as const;
+    const entry = { event: 'connection.all_removed', target, facts: { connections: count } } as const;
     return audited(audit, req, entry, () => everyone.start(appId, actorOf(req).actor));
   };
 

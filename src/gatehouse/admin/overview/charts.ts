@@ -22,7 +22,7 @@ const CHARTS: readonly {
     id: 'refreshes',
     title: 'Refreshes',
     series: [
-      ['refresh.done', 'Done', 'good'],
+      ['refresh.succeeded', 'Done', 'good'],
       ['refresh.failed', 'Failed', 'bad'],
     ],
   },

@@ -26,11 +26,11 @@ const FIGURES: readonly {
     of: ['sign_in.succeeded', 'sign_in.refused', 'sign_in.failed'],
     path: () => '/sign-ins?failed=true',
   },
-  { label: 'Refreshes', names: ['refresh.done'], path: () => '/connections' },
+  { label: 'Refreshes', names: ['refresh.succeeded'], path: () => '/connections' },
   {
     label: 'Failed refreshes',
     names: ['refresh.failed'],
-    of: ['refresh.done', 'refresh.failed'],
+    of: ['refresh.succeeded', 'refresh.failed'],
     path: (from) => `/audit?event=refresh.failed&from=${from}`,
   },
   { label: 'Relay calls', names: ['relay.answered'], path: (from) => `/audit?event=relay.used&from=${from}` },

@@ -116,7 +116,7 @@ export function userRoutes(parts: AdminParts) {
     enable: (req: Request) =>
       change(req, 'user.enabled', async (id) => (await lifecycle.enable(id)) ?? throwUnknown('user')),
     async delete(req: Request) {
-      const { user } = await change(req, 'user.deletion_begun', lifecycle.beginErasure);
+      const { user } = await change(req, 'user.deletion_started', lifecycle.beginErasure);
       const { actor: by, ...origin } = actorOf(req);
       return { user, result: await lifecycle.erase(user.id, { by, origin }) };
     },

@@ -107,7 +107,7 @@ describe('an app that registers itself', () => {
     const shown = await agent.get(`${site.url}/admin/audit?event=connected_app.registered&whom=by-api`);
     // Read alone, the entry that comes before the call claims no success.
     expect(shown.body).not.toContain('registered at its provider');
-    expect(shown.body).toContain('title="Registration at the provider begun, not done: the request is not valid"');
+    expect(shown.body).toContain('title="Registration at the provider started, not done: the request is not valid"');
   });
 
   test('with a secret that its provider ends: told, reminded of in time, and over once it is replaced', async () => {

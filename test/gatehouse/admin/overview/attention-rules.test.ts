@@ -232,7 +232,7 @@ describe('BIN data', () => {
   };
   const failed = (lastFailureAt: string, lastFailure?: string) => ({
     used: 0,
-    health: { lastAnswerAt: '2026-11-20T11:00:00.000Z', lastFailureAt, lastFailure },
+    health: { lastResponseAt: '2026-11-20T11:00:00.000Z', lastFailureAt, lastFailure },
   });
   const failing = { kind: 'bin_service_failing', severity: 'bad', text: 'The BIN lookup service is failing' };
   const quotaOf = (severity: string, used: string) => ({

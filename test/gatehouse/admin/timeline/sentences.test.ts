@@ -42,7 +42,7 @@ describe('sentences', () => {
     ],
     [
       'Consented to Wiki: profile, offline_access',
-      said('connection.made', { facts: { scopes: ['profile', 'offline_access'] } }),
+      said('connection.created', { facts: { scopes: ['profile', 'offline_access'] } }),
     ],
     [
       'The connection to Wiki needs reconnecting: The provider has ended this connection',
@@ -94,7 +94,7 @@ describe('sentences', () => {
     ['A call by a service to Wiki failed', said('relay.used', {}, { service: undefined })],
     ['Refused a call by a service', said('relay.refused', {}, { app: undefined, service: undefined })],
     ['Session ended: the target', said('session.ended', { actor: { kind: 'admin_token' } })],
-    ['Consented to Wiki', said('connection.made', { actor: { kind: 'administrator' } })],
+    ['Consented to Wiki', said('connection.created', { actor: { kind: 'administrator' } })],
     ['Could not connect Wiki: no', attemptSentence('Wiki', { purpose: 'connect', cause: 'no.', ended: true })],
     ['Refused a call by nightly to Wiki: rule users', said('relay.refused', { outcome: 'rule: users' })],
     [

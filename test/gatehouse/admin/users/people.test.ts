@@ -96,7 +96,7 @@ describe('users', () => {
     ])
       expect((await list(path)).items).toEqual([]);
     await expect.poll(() => audited(`event=user.deleted&whom=${id}`)).toHaveLength(1);
-    expect(await audited(`event=user.deletion_begun&whom=${id}`)).toHaveLength(1);
+    expect(await audited(`event=user.deletion_started&whom=${id}`)).toHaveLength(1);
   });
   test('R56: disabled and then deleted: name and address are gone, and the way in stays shut', async () => {
     const { agent } = await signIn(site, 'second@example.test');
@@ -272,7 +272,7 @@ describe('the audit trail', () => {
       'sign_in.succeeded',
       'sign_in.refused',
       'user.disabled',
-      'connection.made',
+      'connection.created',
       'connection.removed',
       'audit.exported',
     ])
