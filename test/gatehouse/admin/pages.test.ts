@@ -460,7 +460,7 @@ webhooks # webhooks
   https://receiver.example/hook,{webhook},connection.removed,true,,204,2031-03-05T10:15:00.000Z
 webhooks/{webhook} # webhook-messages
   ID,Event,State,Last response,Attempts,Created,Next attempt
-  {message},webhook.test,taken,204,1,2031-03-05T10:15:00.000Z,
+  {message},webhook.test,delivered,204,1,2031-03-05T10:15:00.000Z,
 sign-ins?failed=true # sign-ins
   Reference,Started,Result,Cause,App,E-mail address,User ID,Browser,Address
   {reference},2031-03-05T10:04:00.000Z,refused,The user or their organisation did not consent.,Collaboration platform,,,,127.0.0.1

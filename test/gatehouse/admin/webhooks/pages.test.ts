@@ -40,7 +40,7 @@ test('messages are narrowed by their state, and exported with the answers of the
   const rowsOn = (body: string) => body.match(/\/messages\/msg_\w+"/g)?.length;
   expect(rowsOn((await open(`${HOME}/${id}`)).body)).toBe(3);
   expect(rowsOn((await open(`${HOME}/${id}?state=failed`)).body)).toBe(2);
-  expect((await open(`${HOME}/${id}?state=waiting`)).body).toContain('No messages match');
+  expect((await open(`${HOME}/${id}?state=pending`)).body).toContain('No messages match');
   const csv = await open(`${HOME}/${id}?state=failed&format=csv`);
   expect(csv.headers.get('content-disposition')).toBe('attachment; filename="webhook-messages.csv"');
   const [, ...lines] = csv.body.trimEnd().split('\r\n');
