@@ -35,10 +35,10 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       });
     },
     refreshEnded(facts) {
-      const { connection, outcome, reason, again } = facts;
+      const { connection, outcome, reason, repeated } = facts;
       // Successful refreshes are frequent and tell an administrator nothing.
       if (outcome === 'refreshed') return;
-      note({ event: 'refresh.failed', ...ofConnection(facts), outcome, facts: { connection, reason, again } });
+      note({ event: 'refresh.failed', ...ofConnection(facts), outcome, facts: { connection, reason, repeated } });
     },
     connectionCreated(facts) {
       const { userId, app, connection, scopes, link, origin, audited } = facts;

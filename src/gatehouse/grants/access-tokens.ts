@@ -25,14 +25,14 @@ export type TokenResult =
       /** The key that the token is bound to (RFC 9449); undefined for a bearer token. */
       dpopKey: DpopKey | undefined;
       scopes: readonly string[];
-      /** Of the grant. */
+      /** The API base URL of the grant. */
       apiBaseUrl?: string | undefined;
       /** The platform refused this token before, and it could not be refreshed. */
       doubted: boolean;
     }
   | { kind: 'not_connected' }
   | { kind: 'reconnect_needed'; cause: FailureCause }
-  /** `isUnverified`: as the connection's health says. */
+  /** `isUnverified`: the health of the connection is `unverified`. */
   | { kind: 'unavailable'; cause: FailureCause; isUnverified: boolean; retryAfterSeconds: number };
 
 /** The platform refused a token that was just refreshed. */
@@ -42,13 +42,13 @@ const MAX_WAIT_MS = 2_000;
 
 export interface AccessTokens {
   /**
-   * An access token, refreshed first where that is due. Where the provider is slow, a token that has not expired is returned
-   * and the refresh continues in the background.
+   * Returns an access token, and refreshes it first if that is due. If the provider is slow, returns a token that has
+   * not expired, and the refresh continues in the background.
    * @param prefetched a read of the grant that was started with the request
    */
   get(userId: string, app: ConnectedApp, prefetched?: GrantReading): Promise<TokenResult>;
 
-  /** As `get`, after the platform refused a token (401): another one, refreshed if it was not replaced since. */
+  /** Like `get`, after the platform refused a token (401): returns a newer one, after a refresh if none is stored. */
   getAnother(userId: string, app: ConnectedApp, rejected: string): Promise<TokenResult | StillRefused>;
 
   /** Removes the doubt once the platform has accepted the token. Never rejects. */
@@ -96,13 +96,13 @@ export function createAccessTokens(parts: {
         if (!stored || 'unreadable' in stored || !isDoubted(stored.grant)) return;
         if (stored.grant.accessToken === accessToken) await grants.save(withoutDoubt(stored.grant), stored.version);
       } catch {
-        // The doubt then stays until the next accepted call.
+        // The doubt stays until the next accepted call.
       }
     },
   };
 }
 
-/** True where a request for an access token needs no refresh, or none is possible: then the refresher is not called. */
+/** True if a request for an access token needs no refresh, or none is possible. */
 export function needsNoRefresh(
   stored: StoredGrant | undefined,
   rejected: string | undefined,
@@ -117,7 +117,7 @@ export function needsNoRefresh(
   return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
 }
 
-/** The result, or the fallback where the result takes too long. */
+/** The result, or the fallback if the result takes too long. */
 function within<Result>(result: Promise<Result>, fallback: Result): Promise<Result> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => resolve(fallback), MAX_WAIT_MS);
@@ -125,16 +125,16 @@ function within<Result>(result: Promise<Result>, fallback: Result): Promise<Resu
   });
 }
 
-/** True where the platform refused the access token, and it could not be refreshed. */
+/** True if the platform refused the access token, and it could not be refreshed. */
 function isDoubted({ failure }: Grant): boolean {
   return failure?.cause === 'access_token_refused' || failure?.tokenRefused === true;
 }
 
-/** A refresh that failed for another reason is not called sooner. */
+/** Keeps a failure with another cause, so that the provider is not called before its `retryAt`. */
 function withoutDoubt(grant: Grant): Grant {
   const { failure } = grant;
-  const left = failure?.cause === 'access_token_refused' ? undefined : failure;
-  return { ...grant, failure: left && { ...left, tokenRefused: undefined } };
+  const otherFailure = failure?.cause === 'access_token_refused' ? undefined : failure;
+  return { ...grant, failure: otherFailure && { ...otherFailure, tokenRefused: undefined } };
 }
 
 function resultOf(stored: StoredGrant | undefined, now: number): TokenResult {
@@ -147,7 +147,7 @@ function resultOf(stored: StoredGrant | undefined, now: number): TokenResult {
     const { accessToken, dpopKey, scopes, apiBaseUrl } = grant;
     return { kind: 'token', accessToken, dpopKey, scopes, apiBaseUrl, doubted: isDoubted(grant) };
   }
-  // Without a failure, another process is still refreshing it.
+  // If no failure is stored, another process is still refreshing the grant.
   if (!grant.failure) {
     return { kind: 'unavailable', cause: 'provider_unavailable', isUnverified: false, retryAfterSeconds: 5 };
   }

@@ -11,13 +11,16 @@ import { type CarriedToken, createTokenCarrier } from './token-carrier.ts';
 export interface AuthorizedRequest {
   userId: string;
   app: ConnectedApp;
-  /** Absolute, and from settings and the grant, never from a request (R74). @param granted the grant's API base URL */
+  /**
+   * Returns an absolute URL from settings and the grant, never from a request (R74).
+   * @param granted the grant's API base URL
+   */
   urlFor: (granted?: string) => string;
   /** Alternating names and values. */
   headers: readonly string[];
   /** Ends the call and its body. A refresh that was started for it continues (F22). */
   stop: Stop;
-  /** Awaited before each request, also before the second one after a 401. Where it throws, no request is sent. */
+  /** Awaited before each request, including the second one after a 401. If it throws, no request is sent. */
   beforeSending?: (() => Promise<void> | undefined) | undefined;
   /** A read of the grant that was started with the request. */
   prefetched?: GrantReading | undefined;
@@ -29,8 +32,8 @@ export type AuthorizedResponse =
 
 export interface AuthorizedFetch {
   /**
-   * GETs the URL. Where it is stopped before there is a token, the result is `unavailable`.
-   * @throws OutboundError where the address is refused; errors of undici; what `beforeSending` throws
+   * GETs the URL. If it is stopped before there is a token, the result is `unavailable`.
+   * @throws OutboundError if the address is refused; errors of undici; errors of `beforeSending`
    */
   get(request: AuthorizedRequest): Promise<AuthorizedResponse>;
 }
@@ -61,8 +64,8 @@ export function createAuthorizedFetch(parts: {
     token: Extract<TokenResult, { kind: 'token' }>,
     response: StreamedResponse,
   ): AuthorizedResponse => {
-    // Not awaited: the response does not depend on them, and neither rejects. A use shows that the connection works; a
-    // platform that fails shows nothing.
+    // Neither is awaited: the response does not depend on them, and they never reject. A 5xx does not show that the
+    // connection works, so it is not a use.
     if (response.statusCode < 500) void grants.noteUse(userId, app.id);
     if (token.doubted) void accessTokens.clearDoubt(userId, app.id, token.accessToken);
     return { kind: 'response', response };
@@ -70,10 +73,10 @@ export function createAuthorizedFetch(parts: {
 
   return {
     async get(request) {
-      // First, so that a refused address causes no refresh.
-      const usual = outbound.target(request.urlFor());
+      // Checked first, so that a refused address causes no refresh.
+      const defaultTarget = outbound.target(request.urlFor());
       const targetOf = ({ apiBaseUrl }: { apiBaseUrl?: string | undefined }) =>
-        apiBaseUrl === undefined ? usual : outbound.target(request.urlFor(apiBaseUrl));
+        apiBaseUrl === undefined ? defaultTarget : outbound.target(request.urlFor(apiBaseUrl));
       const { userId, app, stop, prefetched } = request;
       const first = await unlessStopped(accessTokens.get(userId, app, prefetched), stop);
       if (first.kind !== 'token') return first;
@@ -81,11 +84,11 @@ export function createAuthorizedFetch(parts: {
       if (response.statusCode !== 401) return accepted(request, first, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
       const second = await unlessStopped(accessTokens.getAnother(userId, app, first.accessToken), stop);
-      // That response says why the platform refuses a fresh token.
+      // The response says why the platform refuses a fresh token.
       if (second.kind === 'still_refused') return { kind: 'response', response };
       if (second.kind !== 'token') return second;
-      const again = await send(request, targetOf(second), second);
-      return again.statusCode === 401 ? { kind: 'response', response: again } : accepted(request, second, again);
+      const retried = await send(request, targetOf(second), second);
+      return retried.statusCode === 401 ? { kind: 'response', response: retried } : accepted(request, second, retried);
     },
   };
 }

@@ -17,7 +17,7 @@ export interface ConnectLink {
   userId: string;
   app: string;
   scopes: readonly string[];
-  /** One of the app's return URLs, when the link was created. */
+  /** One of the return URLs that the app had when the link was created. */
   returnUrl: string | undefined;
   /** The relay token that created it. */
   relayToken: { id: string; name: string };
@@ -30,7 +30,7 @@ type StoredLink = ConnectLink & { hash: string };
 
 export const CONNECT_LINK_PREFIX = 'gthl_';
 const LIFETIME_SECONDS = 1_800;
-/** Of expired links, removed from the list when one is created. */
+/** Expired links removed from the list on each creation. */
 const MAX_PRUNED = 100;
 
 export interface ConnectLinks {
@@ -42,12 +42,12 @@ export interface ConnectLinks {
   isOpen(userId: string, id: string): Promise<boolean>;
 
   /**
-   * @param conditionsOfUser `UserStore.conditionsForImport`, called before each write: undefined where nothing may be
-   *   made. Disabling or deleting the user then ends the link, or it is not made.
-   * @returns with the URL, which is shown only once; undefined where nothing was made
+   * @param conditionsOfUser `UserStore.conditionsForImport`, called before each write; undefined if nothing may be
+   *   stored for the user. A user who is disabled or deleted meanwhile has no link afterwards.
+   * @returns the link with its URL, which is shown only once; undefined if no link was created
    */
   create(
-    wanted: Omit<ConnectLink, 'id' | 'createdAt' | 'expiresAt'>,
+    link: Omit<ConnectLink, 'id' | 'createdAt' | 'expiresAt'>,
     conditionsOfUser: () => Promise<readonly Write[] | undefined>,
   ): Promise<{ link: ConnectLink; url: string } | undefined>;
 
@@ -57,16 +57,19 @@ export interface ConnectLinks {
    */
   openFor(userId: string, text: string): Promise<ConnectLink>;
 
-  /** Also for a user who is at the provider: nothing is stored then. @returns false if there is no such link */
+  /**
+   * Revokes the link, even while its user is at the provider: no connection is stored then.
+   * @returns false if it does not exist
+   */
   revoke(id: string): Promise<boolean>;
 
   /** Reads all links of the last 30 minutes. */
-  revokeAll(of: Partial<Pick<ConnectLink, 'userId' | 'app'>> & { relayTokenId?: string }): Promise<void>;
+  revokeAll(owner: Partial<Pick<ConnectLink, 'userId' | 'app'>> & { relayTokenId?: string }): Promise<void>;
 }
 
 /**
- * A link is open while its ticket exists, which has the user's slot tag: the write that stores the grant deletes it, so that
- * one use wins, and a link is used up exactly if the connection was made.
+ * A link is open while its ticket exists. The ticket has the user's slot tag, so the write that stores the grant also
+ * deletes it: only one use succeeds, and a link is used up exactly if the connection was created.
  */
 export function createConnectLinks(parts: {
   store: Store;
@@ -110,12 +113,12 @@ export function createConnectLinks(parts: {
     find: records.find,
     isOpen,
 
-    async create(wanted, conditionsOfUser) {
+    async create(details, conditionsOfUser) {
       await prune();
       const { id, secret, text } = createOpaqueToken(CONNECT_LINK_PREFIX, newOpaqueTokenId());
       const createdAt = clock();
       const times = { createdAt, expiresAt: createdAt + LIFETIME_SECONDS * 1000 };
-      const link = await records.create({ ...wanted, ...times, id, hash: hashOf(secret) });
+      const link = await records.create({ ...details, ...times, id, hash: hashOf(secret) });
       const ticket = keys.connectTicket(link.userId, id);
       for (;;) {
         const conditions = await conditionsOfUser();
@@ -123,11 +126,11 @@ export function createConnectLinks(parts: {
           await records.remove(id);
           return undefined;
         }
-        const isMade = await store.write([
+        const isOpened = await store.write([
           { put: ticket, value: '', lifetimeSeconds: LIFETIME_SECONDS },
           ...conditions,
         ]);
-        if (isMade) return { link, url: `${publicHref}/connect/${text}` };
+        if (isOpened) return { link, url: `${publicHref}/connect/${text}` };
       }
     },
 
@@ -135,15 +138,15 @@ export function createConnectLinks(parts: {
       const parsed = parseOpaqueToken(CONNECT_LINK_PREFIX, text);
       const link = parsed && (await records.read(parsed.id))?.value;
       const isValid = link && matchesHash(parsed.secret, link.hash) && link.expiresAt > clock();
-      if (!isValid || !(await isOpen(link.userId, link.id))) throw new AppError('not_found', GONE);
-      // Its revocation ends its links; this one may have been created at that moment.
-      if (!(await store.get(keys.relayToken(link.relayToken.id)))) throw new AppError('not_found', GONE);
+      if (!isValid || !(await isOpen(link.userId, link.id))) throw new AppError('not_found', LINK_NOT_FOUND);
+      // Revoking a relay token ends its links, but this link may have been created at that moment.
+      if (!(await store.get(keys.relayToken(link.relayToken.id)))) throw new AppError('not_found', LINK_NOT_FOUND);
       if (link.userId === userId) return link;
       throw new AppError('not_allowed', {
         detail: 'You are signed in as another user than the one that this link is for, so nothing was connected.',
         words: {
           title: 'This link is for another user',
-          nextStep: 'Sign in with the account that the link was made for.',
+          nextStep: 'Sign in with the account that the link was created for.',
         },
         whose: 'nobody',
         step: { label: 'Use another account', url: otherAccountUrl(text), isForm: true },
@@ -152,16 +155,16 @@ export function createConnectLinks(parts: {
 
     revoke,
 
-    async revokeAll(of) {
+    async revokeAll(owner) {
       const filter = ({ userId, app, relayToken }: ConnectLink) =>
-        userId === of.userId || app === of.app || relayToken.id === of.relayTokenId;
+        userId === owner.userId || app === owner.app || relayToken.id === owner.relayTokenId;
       const { items } = await records.page({ limit: Number.POSITIVE_INFINITY, filter });
       await Promise.all(items.map(({ id }) => revoke(id)));
     },
   };
 }
 
-const GONE = {
+const LINK_NOT_FOUND = {
   detail: 'This link does not exist, was used, was revoked, or is older than 30 minutes.',
   words: { title: 'This link no longer works', nextStep: 'Ask for a new one where you got it.' },
 };

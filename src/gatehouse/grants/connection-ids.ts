@@ -8,10 +8,10 @@ import type { Grant } from './grant.ts';
 const PREFIX = 'cn';
 export const newConnectionId = (): string => PREFIX + newOpaqueTokenId();
 
-/** A record may outlive its connection, so what it finds counts only with the grant that has the id. */
+/** A record may outlive its connection, so a result is valid only if the grant has the same id. */
 export interface ConnectionIds {
   /** Stores the record by which the id finds the grant. */
-  note(grant: Grant): Promise<void>;
+  save(grant: Grant): Promise<void>;
 
   drop(id: string): Promise<void>;
   find(id: string): Promise<ListedConnection | undefined>;
@@ -19,7 +19,7 @@ export interface ConnectionIds {
 
 export function createConnectionIds(store: Pick<Store, 'get' | 'write'>): ConnectionIds {
   return {
-    async note({ id, userId, appId }) {
+    async save({ id, userId, appId }) {
       await store.write([{ put: keys.connectionId(id), value: JSON.stringify({ userId, appId }) }]);
     },
 
@@ -28,7 +28,7 @@ export function createConnectionIds(store: Pick<Store, 'get' | 'write'>): Connec
     },
 
     async find(id) {
-      // No other text becomes part of a key.
+      // Only a well-formed id becomes part of a key.
       if (!id.startsWith(PREFIX) || !isOpaqueTokenId(id.slice(PREFIX.length))) return undefined;
       const record = await store.get(keys.connectionId(id));
       return record && (JSON.parse(record.value) as ListedConnection);

@@ -1,4 +1,4 @@
-/** Lists of connections: all, by app and by state. They are written after the grants and may lag behind them. */
+/** Lists of connections: all, by app and by state. They are written after the grants, and may lag behind them. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { remembered } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
@@ -6,7 +6,7 @@ import { type MatchingPage, matchingPage } from '../../shared/storage/matching-p
 import { allPages, encodeCursor } from '../../shared/storage/paging.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import type { StoredGrant } from './grant.ts';
-import { EXPIRING_MS, type Grant, type Health, seenBy } from './grant.ts';
+import { EXPIRING_MS, type Grant, grantForApp, type Health } from './grant.ts';
 
 export interface ListedConnection {
   userId: string;
@@ -14,38 +14,37 @@ export interface ListedConnection {
 }
 
 /**
- * `unrenewable`: no refresh token; its score is the time at which the access token expires. `unverified`: its score is the
- * time from which the connection is in doubt, later than now while its access token still works.
+ * `unrenewable`: no refresh token; the score is when the access token expires. `unverified`: the score is when the
+ * health becomes `unverified`, which is in the future while the access token still works.
  */
 type ConnectionState = 'active' | 'unverified' | 'reconnect_needed' | 'unrenewable';
 const STATES: readonly ConnectionState[] = ['active', 'unverified', 'reconnect_needed', 'unrenewable'];
-/** A list beside those of the states: connections that may lack scopes of their app. */
+/** One more list next to the states: connections that may lack scopes of their app. */
 const LACKING = 'lacking';
 
 const BATCH = 500;
-/** Of one app in a state that many connections are in, few may be found. */
+/** Bounds the work for one page: few connections in a state may belong to the app. */
 const MAX_READ = 10_000;
 const MAX_REMEMBERED = 20_000;
 
-interface Narrowing {
+interface IndexFilter {
   appId?: string | undefined;
   state?: ConnectionState | typeof LACKING | undefined;
 }
 
 export interface ConnectionIndex {
-  /** Adds or moves a saved grant. */
+  /** Adds a saved grant to its lists, or moves it to others. */
   update(grant: Grant, saved?: Saved): Promise<void>;
 
   /** Removes a connection from every list. */
   drop(connection: ListedConnection): Promise<void>;
 
   /**
-   * Newest first. Only one of `userId`, `state` and `appId` uses its index, in this order; `appId` filters the others, and a
-   * page may then have fewer items than the limit.
-   * A cursor names no connection of an app that is not among `apps`.
+   * Newest first. The first of `userId`, `state` and `appId` chooses the index; `appId` then filters it, so a page may
+   * have fewer items than the limit. A cursor never names a connection of an app that is not in `apps`.
    */
   page(
-    request: Narrowing & {
+    request: IndexFilter & {
       after?: string | undefined;
       limit: number;
       userId?: string | undefined;
@@ -53,10 +52,12 @@ export interface ConnectionIndex {
     },
   ): Promise<MatchingPage<ListedConnection>>;
 
-  /** How many `page` lists; undefined for those of one app in a state, which would have to be read. */
-  total(request: Narrowing): Promise<number | undefined>;
+  /**
+   * How many connections `page` lists; undefined for one app in one state, since counting them would mean reading them.
+   */
+  total(request: IndexFilter): Promise<number | undefined>;
 
-  /** The oldest connections of an app that were made by that time. */
+  /** The oldest connections of an app that were created by that time. */
   oldest(appId: string, limit: number, until: number): Promise<ListedConnection[]>;
 
   count(appId?: string): Promise<number>;
@@ -66,55 +67,55 @@ export interface ConnectionIndex {
   updateExpired(load: (userId: string, appId: string) => Promise<StoredGrant | undefined>): Promise<void>;
 }
 
-/** @param parts `findApp`: a grant that its app may not use is listed as one that needs reconnecting */
+/** @param parts `findApp`: a grant that its app may not use is listed as `reconnect_needed` */
 export function createConnectionIndex(parts: {
   store: Store;
   clock: () => number;
   findApp?: (appId: string) => ConnectedApp | undefined;
 }): ConnectionIndex {
   const { store, clock, findApp } = parts;
-  const placeOfGrant = (grant: Grant): Place => {
+  const entryFor = (grant: Grant): Entry => {
     const app = findApp?.(grant.appId);
-    return placeOf(app ? seenBy(app, grant) : grant);
+    return entryOf(app ? grantForApp(app, grant) : grant);
   };
 
-  // The place in the lists of the version that this process saved last, so that a refresh which does not change it costs no
-  // write. Over a version of another process, which may have moved the connection, the place is written again.
-  const listed = remembered<{ place: string; version: number | undefined }>(MAX_REMEMBERED);
+  // The last entry that this process wrote, so that a refresh which does not change it costs no write. If another
+  // process wrote a version in between, it may have moved the connection, so the entry is written again.
+  const written = remembered<{ entry: string; version: number | undefined }>(MAX_REMEMBERED);
   const lacking = keys.connections('state', LACKING);
 
   const update = async (
     connection: ListedConnection,
-    { state, score, connectedAt, isLacking }: Place,
+    { state, score, connectedAt, lacksScopes }: Entry,
     saved?: Saved,
   ): Promise<void> => {
     const member = memberOf(connection);
-    const place = `${state} ${score} ${connectedAt} ${isLacking}`;
-    const last = listed.get(member);
-    const next = { place, version: saved?.version };
-    if (saved && last?.place === place && last.version === saved.over) {
-      listed.set(member, next);
+    const entry = `${state} ${score} ${connectedAt} ${lacksScopes}`;
+    const last = written.get(member);
+    const next = { entry, version: saved?.version };
+    if (saved && last?.entry === entry && last.version === saved.replacedVersion) {
+      written.set(member, next);
       return;
     }
     await store.write([
       { index: keys.connections('all'), add: member, score: connectedAt },
       { index: keys.connections('app', connection.appId), add: member, score: connectedAt },
-      ...STATES.map((one) => {
-        const index = keys.connections('state', one);
-        return one === state ? { index, add: member, score } : { index, remove: member };
+      ...STATES.map((listState) => {
+        const index = keys.connections('state', listState);
+        return listState === state ? { index, add: member, score } : { index, remove: member };
       }),
-      isLacking ? { index: lacking, add: member, score: connectedAt } : { index: lacking, remove: member },
+      lacksScopes ? { index: lacking, add: member, score: connectedAt } : { index: lacking, remove: member },
     ]);
-    listed.set(member, next);
+    written.set(member, next);
   };
 
   const drop = async (connection: ListedConnection): Promise<void> => {
     const member = memberOf(connection);
-    listed.delete(member);
+    written.delete(member);
     await store.write([
       { index: keys.connections('all'), remove: member },
       { index: keys.connections('app', connection.appId), remove: member },
-      ...[...STATES, LACKING].map((one) => ({ index: keys.connections('state', one), remove: member })),
+      ...[...STATES, LACKING].map((state) => ({ index: keys.connections('state', state), remove: member })),
     ]);
   };
 
@@ -132,17 +133,17 @@ export function createConnectionIndex(parts: {
 
   const countIn = (state: ConnectionState, upTo?: number) => store.count(keys.connections('state', state), upTo);
 
-  /** Connections in doubt whose access token still works are listed for a later time. */
+  /** Excludes connections that become unverified later, when their access token expires. */
   const untilNow = () => encodeCursor({ score: clock() + 1, member: '' });
 
   return {
-    update: (grant, saved) => update(grant, placeOfGrant(grant), saved),
+    update: (grant, saved) => update(grant, entryFor(grant), saved),
     drop,
 
     page(request) {
       const { after, limit, userId, appId, apps, state } = request;
-      const filter = (one: ListedConnection) =>
-        (appId === undefined || one.appId === appId) && apps?.includes(one.appId) !== false;
+      const filter = (connection: ListedConnection) =>
+        (appId === undefined || connection.appId === appId) && apps?.includes(connection.appId) !== false;
       if (userId !== undefined) {
         return matchingPage(store, keys.grants(userId), { after, limit, filter }, async (app) => ({
           userId,
@@ -172,7 +173,7 @@ export function createConnectionIndex(parts: {
 
     async countByHealth() {
       const now = clock();
-      const [active, listedInDoubt, isUnverified, reconnectNeeded, unrenewable, soon, expired] = await Promise.all([
+      const [active, listedUnverified, unverified, reconnectNeeded, unrenewable, soon, expired] = await Promise.all([
         countIn('active'),
         countIn('unverified'),
         countIn('unverified', now),
@@ -181,12 +182,12 @@ export function createConnectionIndex(parts: {
         countIn('unrenewable', now + EXPIRING_MS),
         countIn('unrenewable', now),
       ]);
-      // Those listed for a later time still have an access token that works.
-      const stillWorking = listedInDoubt - isUnverified;
+      // Connections that become unverified later still have an access token that works.
+      const stillWorking = listedUnverified - unverified;
       return {
         active: active + stillWorking + unrenewable - soon,
         expiring: soon - expired,
-        unverified: isUnverified,
+        unverified,
         reconnect_needed: reconnectNeeded + expired,
       };
     },
@@ -196,8 +197,8 @@ export function createConnectionIndex(parts: {
         const connection = connectionOf(member);
         const stored = await load(connection.userId, connection.appId);
         if (!stored) await drop(connection);
-        else if ('grant' in stored && placeOfGrant(stored.grant).state === 'unrenewable') {
-          await update(connection, { ...placeOfGrant(stored.grant), state: 'reconnect_needed' });
+        else if ('grant' in stored && entryFor(stored.grant).state === 'unrenewable') {
+          await update(connection, { ...entryFor(stored.grant), state: 'reconnect_needed' });
         }
       }
     },
@@ -207,32 +208,33 @@ export function createConnectionIndex(parts: {
 /** The version of a saved grant, and the one that it replaced. */
 interface Saved {
   version: number;
-  over: number;
+  replacedVersion: number;
 }
 
-function indexOf({ appId, state }: Narrowing): string {
+function indexOf({ appId, state }: IndexFilter): string {
   if (state !== undefined) return keys.connections('state', state);
   return appId === undefined ? keys.connections('all') : keys.connections('app', appId);
 }
 
-interface Place {
+/** Where the lists have a connection. */
+interface Entry {
   state: ConnectionState;
   score: number;
   connectedAt: number;
-  isLacking: boolean;
+  lacksScopes: boolean;
 }
 
-function placeOf(grant: Grant): Place {
+function entryOf(grant: Grant): Entry {
   const { connectedAt, announcedScopes = [], declinedScopes = [] } = grant;
-  return { ...stateOf(grant), connectedAt, isLacking: announcedScopes.length + declinedScopes.length > 0 };
+  return { ...stateOf(grant), connectedAt, lacksScopes: announcedScopes.length + declinedScopes.length > 0 };
 }
 
-function stateOf({ failure, refreshToken, expiresAt, connectedAt }: Grant): Pick<Place, 'state' | 'score'> {
+function stateOf({ failure, refreshToken, expiresAt, connectedAt }: Grant): Pick<Entry, 'state' | 'score'> {
   if (failure && failure.kind !== 'passing') return { state: failure.kind, score: failure.since };
   if (refreshToken === undefined && expiresAt !== undefined) return { state: 'unrenewable', score: expiresAt };
-  const doubtedFrom = failure?.tokenRefused ? failure.since : expiresAt;
-  if (failure && doubtedFrom !== undefined) {
-    return { state: 'unverified', score: Math.max(failure.since, doubtedFrom) };
+  const unverifiedFrom = failure?.tokenRefused ? failure.since : expiresAt;
+  if (failure && unverifiedFrom !== undefined) {
+    return { state: 'unverified', score: Math.max(failure.since, unverifiedFrom) };
   }
   return { state: 'active', score: connectedAt };
 }

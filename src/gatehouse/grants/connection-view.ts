@@ -19,19 +19,19 @@ export const providerReplySchema = z
     error: z.string().optional().describe('its OAuth error code, or why there was no response'),
   })
   .nullable()
-  .describe('the last response of the provider; null where it was not called');
+  .describe('the last response of the provider; null if it was not called');
 
 const connectionId = z
   .string()
   .nullable()
-  .describe('of the connection, as long as account and registration stay; null where its record cannot be read');
+  .describe('stays the same while account and registration do; null if the record of the connection cannot be read');
 
 /** The fields of a disconnection's result in JSON. */
 export const disconnectedFields = {
   id: connectionId,
   revocation: z
     .enum(['revoked', 'unsupported', 'unconfirmed', 'pending'])
-    .describe('one that is pending is retried until the provider confirms it'),
+    .describe('a pending revocation is retried until the provider confirms it'),
   provider: providerReplySchema,
 };
 
@@ -59,7 +59,7 @@ export const connectionSchema = z.object({
   checkedAt: z.iso
     .datetime()
     .nullable()
-    .describe('when the provider last issued tokens for it, or ended it; null where it never did'),
+    .describe('when the provider last issued tokens for it, or ended it; null if it never did'),
   notCheckedSince: z.iso
     .datetime()
     .nullable()
@@ -94,15 +94,15 @@ export function connectionJson(
 }
 
 /**
- * A connection for pages; without one, the scopes that connecting would request.
- * @param wanted scopes that the user is to allow, whether they were requested before or not
+ * A connection for pages; without a connection, the scopes that connecting would request.
+ * @param neededScopes scopes that the user must allow, even if they were requested before
  */
 export function connectionView(
   app: ConnectedApp,
   connection: Connection | undefined,
   publicHref: string,
   pendingSince?: number,
-  wanted: readonly string[] = [],
+  neededScopes: readonly string[] = [],
 ): ConnectionView {
   const unusable = app.disabled ? DISABLED : isUsable(app, publicHref) ? undefined : NOT_REGISTERED;
   const base = { id: app.id, name: app.name, unusable, revocationPendingSince: isoTime(pendingSince) };
@@ -116,7 +116,7 @@ export function connectionView(
     cause: causeText(connection),
     scopes,
     choices,
-    more: unusable === undefined ? moreScopes(app, connection, wanted) : undefined,
+    more: unusable === undefined ? moreScopes(app, connection, neededScopes) : undefined,
     connectedAt: isoTime(connectedAt),
     checkedAt: isoTime(checkedAt),
     notCheckedSince: isoTime(notCheckedSince),
@@ -127,7 +127,7 @@ export function connectionView(
 
 function causeText({ health, cause, notCheckedSince }: Connection): string | undefined {
   if (notCheckedSince !== undefined) return NOT_CHECKED;
-  // A refresh that failed while the access token still works needs no attention yet.
+  // While the access token works, a failed refresh needs no attention.
   return cause && (health === 'unverified' || health === 'reconnect_needed') ? failureText(cause) : undefined;
 }
 
@@ -139,11 +139,14 @@ export function accountName({ account }: Pick<Connection, 'account'>): string | 
   return account.email ?? account.name ?? account.subject ?? account.accountId;
 }
 
-const NOT_CHECKED = 'It has not been used or checked for a while, so it may no longer work. The next use will show.';
-const DISABLED = 'An administrator has disabled this app: nothing is done with it for now.';
-const NOT_REGISTERED = 'The callback URL of this app is not in its registration. An administrator has to add it.';
+const NOT_CHECKED =
+  'It has not been used or checked for a while, so it may no longer work. The next use will check it.';
+const DISABLED = 'An administrator has disabled this app. It cannot be used for now.';
+const NOT_REGISTERED = 'The callback URL of this app is not in its registration. An administrator must add it.';
 
-/** Ticks what was requested before: a provider may grant it under other names, or leave it out of its response. */
+/**
+ * Ticks the scopes requested before: the provider may grant them under other names, or leave them out of its response.
+ */
 function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined): ConnectionView['choices'] {
   const requested = connection ? requestedScopes(scopes, connection) : scopes;
   const isNew = (scope: string) => !requested.includes(scope);
@@ -155,22 +158,25 @@ function choicesOf({ scopes }: ConnectedApp, connection: Connection | undefined)
     .map((scope) => ({ scope, ticked: areAllTicked || isTicked(scope), isNew: isNew(scope) }));
 }
 
-/** The wanted scopes, or else the missing ones that the user did not decline, and what a request for them names. */
+/**
+ * The needed scopes, or else the missing ones that the user did not decline, and the scopes of a request that adds
+ * them.
+ */
 function moreScopes(
   { scopes }: ConnectedApp,
   connection: Connection,
-  wanted: readonly string[],
+  neededScopes: readonly string[],
 ): ConnectionView['more'] {
   const { declinedScopes = [] } = connection;
-  const named = scopes.filter((scope) => wanted.includes(scope));
+  const needed = scopes.filter((scope) => neededScopes.includes(scope));
   const missing = missingScopes({ scopes }, connection).filter((scope) => !declinedScopes.includes(scope));
-  const more = named.length > 0 ? named : missing;
+  const more = needed.length > 0 ? needed : missing;
   if (more.length === 0) return undefined;
   const requested = requestedScopes(scopes, connection);
   return { scopes: more, request: scopes.filter((scope) => requested.includes(scope) || more.includes(scope)) };
 }
 
-/** Every app that the user may connect or has connected. */
+/** Views of every app that the user may connect or has connected. */
 export async function connectionViews(
   apps: CurrentApps,
   connections: Connections,
@@ -179,6 +185,6 @@ export async function connectionViews(
 ): Promise<ConnectionView[]> {
   const connected = new Map((await connections.list(userId)).map((connection) => [connection.app, connection]));
   const pending = new Map((await connections.pendingRevocations(userId)).map(({ app, since }) => [app, since]));
-  const shown = apps.list().filter((app) => !app.disabled || connected.has(app.id));
-  return shown.map((app) => connectionView(app, connected.get(app.id), publicHref, pending.get(app.id)));
+  const shownApps = apps.list().filter((app) => !app.disabled || connected.has(app.id));
+  return shownApps.map((app) => connectionView(app, connected.get(app.id), publicHref, pending.get(app.id)));
 }

@@ -4,15 +4,15 @@ import { DAY_SECONDS } from '../../shared/time.ts';
 import {
   type FailureCause,
   type Grant,
+  grantForApp,
   type Health,
   healthOf,
   isUnchecked,
   type StoredGrant,
-  seenBy,
 } from './grant.ts';
 
 export interface Connection {
-  /** Undefined where the grant cannot be read. */
+  /** Undefined if the grant cannot be read. */
   id: string | undefined;
   app: string;
   health: Health;
@@ -20,12 +20,12 @@ export interface Connection {
   /** For administrators: the provider's error code, or a fixed word. */
   reason?: string | undefined;
   scopes: readonly string[];
-  /** Undefined where it is not known what was requested. */
+  /** Undefined if it is not known. */
   requestedScopes: readonly string[] | undefined;
-  /** Scopes that the app had when the user chose fewer. */
+  /** Scopes of the app that the user did not choose. */
   declinedScopes?: readonly string[] | undefined;
   account: Grant['account'];
-  /** Of the grant, as it was stored. */
+  /** The API base URL that the grant stores. */
   apiBaseUrl?: string | undefined;
   /** Milliseconds since the epoch. */
   connectedAt: number | undefined;
@@ -33,18 +33,24 @@ export interface Connection {
   refreshedAt: number | undefined;
   /** When the provider last issued tokens, or ended the grant. */
   checkedAt?: number | undefined;
-  /** Of one whose health says that it works: when that was last known, if that is too long ago to say so. */
+  /**
+   * For the health `active` or `expiring`: when the connection last worked, if that is more than two check intervals
+   * ago.
+   */
   notCheckedSince?: number | undefined;
   lastUsedAt: number | undefined;
 }
 
-/** @param at `app`: undefined where it no longer exists. `now`: milliseconds since the epoch. `checkSeconds`: the interval of checks */
+/**
+ * @param context `app`: undefined if it no longer exists. `now`: in ms since the epoch. `checkSeconds`: the check
+ *   interval
+ */
 export function connectionOfGrant(
   appId: string,
   stored: StoredGrant,
-  at: { app: ConnectedApp | undefined; lastUsedAt: number | undefined; now: number; checkSeconds: number },
+  context: { app: ConnectedApp | undefined; lastUsedAt: number | undefined; now: number; checkSeconds: number },
 ): Connection {
-  const { app, lastUsedAt, now, checkSeconds } = at;
+  const { app, lastUsedAt, now, checkSeconds } = context;
   if ('unreadable' in stored) {
     return {
       id: undefined,
@@ -59,16 +65,16 @@ export function connectionOfGrant(
       lastUsedAt,
     };
   }
-  const grant = app ? seenBy(app, stored.grant) : stored.grant;
+  const grant = app ? grantForApp(app, stored.grant) : stored.grant;
   const { id, scopes, requestedScopes, declinedScopes, account, apiBaseUrl, connectedAt, obtainedAt, failure } = grant;
   const health = healthOf(grant, now);
   const checkedAt = checkedAtOf(grant);
-  const isWell = health === 'active' || health === 'expiring';
+  const isWorking = health === 'active' || health === 'expiring';
   return {
     id,
     app: appId,
     health,
-    // An expired grant without a refresh token is marked only when it is used.
+    // An expired grant without a refresh token gets its stored failure only when it is used.
     cause: failure?.cause ?? (health === 'reconnect_needed' ? 'access_ended' : undefined),
     reason: failure?.reason,
     scopes,
@@ -79,7 +85,7 @@ export function connectionOfGrant(
     connectedAt,
     refreshedAt: isUnchecked(grant) ? undefined : obtainedAt,
     checkedAt,
-    notCheckedSince: isWell ? notCheckedSince({ connectedAt, checkedAt, lastUsedAt }, now, checkSeconds) : undefined,
+    notCheckedSince: isWorking ? notCheckedSince({ connectedAt, checkedAt, lastUsedAt }, now, checkSeconds) : undefined,
     lastUsedAt,
   };
 }
@@ -87,16 +93,16 @@ export function connectionOfGrant(
 /** When the provider last issued tokens for the grant, or ended it; undefined before the first time. */
 export function checkedAtOf(grant: Grant): number | undefined {
   const { failure } = grant;
-  // These two are found without the provider.
+  // Both causes are found without a call to the provider.
   const isFoundHere = failure?.cause === 'access_ended' || failure?.cause === 'registration_changed';
   if (failure?.kind === 'reconnect_needed' && !isFoundHere) return failure.since;
   return isUnchecked(grant) ? undefined : grant.obtainedAt;
 }
 
 /**
- * When the connection was last known to work, if that is more than two check intervals ago; otherwise undefined. The provider
- * may have ended it since.
- * @param checkSeconds the interval; where there are no checks, a day takes its place
+ * When the connection was last known to work, if that is more than two check intervals ago; otherwise undefined. The
+ * provider may have ended it since.
+ * @param checkSeconds the check interval; if checks are off (0), a day is used
  */
 export function notCheckedSince(
   {
@@ -107,6 +113,6 @@ export function notCheckedSince(
   now: number,
   checkSeconds: number,
 ): number | undefined {
-  const knownAt = Math.max(checkedAt ?? connectedAt, lastUsedAt);
-  return now - knownAt > 2_000 * (checkSeconds || DAY_SECONDS) ? knownAt : undefined;
+  const workedAt = Math.max(checkedAt ?? connectedAt, lastUsedAt);
+  return now - workedAt > 2_000 * (checkSeconds || DAY_SECONDS) ? workedAt : undefined;
 }

@@ -1,4 +1,4 @@
-/** Connections of users: made by a consent, listed with their health, and ended by a revocation at the provider. */
+/** Connections of users: created by a consent, listed with their health, and ended by a revocation at the provider. */
 
 import type { By, Events, Origin } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -13,70 +13,72 @@ import { type Connection, connectionOfGrant } from './connection.ts';
 import { newConnectionId } from './connection-ids.ts';
 import { type Consent, consentedGrant, isOtherAccount, needsConsent, sameAccount } from './consent.ts';
 import { type Grant, isBroken, revocationToken, type StoredGrant } from './grant.ts';
-import { CERTAIN_MS, type GrantReading, type GrantStore, saveCertainly, undoWrite } from './grant-store.ts';
+import { CONFIRM_TIMEOUT_MS, type GrantReading, type GrantStore, saveConfirmed, undoWrite } from './grant-store.ts';
 import type { PendingRevocation, Revocations } from './revocations.ts';
 
 /**
- * How the revocation ended. `pending`: the provider did not confirm it, and it will be retried. `unconfirmed`: it cannot be
- * requested, because the grant cannot be read, or its app no longer exists or has moved to another provider.
+ * How the revocation ended. `pending`: the provider did not confirm it, and it will be retried. `unconfirmed`: it
+ * cannot be requested, because the grant cannot be read, or its app no longer exists or has moved to another provider.
  */
 export type DisconnectResult = RevocationOutcome | 'pending';
 
 export interface Disconnected {
-  /** Of the connection; undefined where its grant could not be read. */
+  /** The id of the connection; undefined if its grant could not be read. */
   id: string | undefined;
   revocation: DisconnectResult;
-  /** The provider's response, where it was called. */
+  /** The provider's response, if it was called. */
   reply?: ProviderReply | undefined;
 }
 
 /** How a connection was ended. `by`: undefined if its own user ended it. */
 export interface EndedBy {
   by?: By | undefined;
-  /** The audit trail has an entry for it already. */
+  /** The audit trail already has an entry for it. */
   audited?: boolean | undefined;
   origin?: Origin | undefined;
-  /** Ends the connection with this id alone; undefined: one that cannot be read. */
+  /** Ends only the connection with this id; `id` undefined: only a connection that cannot be read. */
   only?: { id: string | undefined } | undefined;
 }
 
 /**
- * The steps, which refuse the write where nothing may be made for the user any longer (`UserStore.conditionFor`), and
- * a write to be made beside it, as `GrantStore.save`.
+ * `steps` refuse the write if nothing may be stored for the user any longer (`UserStore.conditionFor`). `beside`: a
+ * parallel write, as for `GrantStore.save`.
  */
 interface StepsOfUser {
   steps: readonly Write[];
   beside?: readonly Write[];
 }
 
-interface MakeRequest extends Consent {
+interface ConnectRequest extends Consent {
   origin?: Origin | undefined;
   /** A read of the grant that was started with the request. */
   prefetched?: GrantReading | undefined;
   /** The id of the connect link that this uses up. */
   link?: string | undefined;
-  /** Called before each write: what it must contain for the user, or why nothing may be made for this user. */
+  /**
+   * Called before each write. Returns the steps that the write must contain, or why nothing may be stored for the user.
+   */
   stepsOfUser: (isFirst: boolean) => Promise<StepsOfUser | 'disabled' | 'gone'>;
 }
 
 /** `app_gone`: the app was deleted meanwhile. */
-export type MakeResult = 'made' | 'link_ended' | 'user_disabled' | 'user_gone' | 'app_gone';
+export type ConnectResult = 'connected' | 'link_ended' | 'user_disabled' | 'user_gone' | 'app_gone';
 
 const PENDING: { outcome: DisconnectResult; reply?: ProviderReply | undefined } = { outcome: 'pending' };
 
 export interface Connections {
-  /** Starts the read that `make` needs. */
+  /** Starts the read that `connect` needs. */
   prefetch(userId: string, appId: string): GrantReading;
 
   find(userId: string, appId: string): Promise<Connection | undefined>;
   findById(id: string): Promise<{ userId: string; connection: Connection } | undefined>;
 
-  /** The connections stay, but are found by user and app only. */
-  dropIds(ended: readonly Connection[]): Promise<void>;
+  /** The connections stay, but are then found only by user and app. */
+  dropIds(connections: readonly Connection[]): Promise<void>;
 
   list(userId: string): Promise<Connection[]>;
 
-  /** As in `consent.ts`, for the stored grant. */
+  /** Like `needsConsent` of `consent.ts`, for the stored grant. */
   needsConsent(
     userId: string | undefined,
     app: ConnectedApp,
@@ -85,18 +87,18 @@ export interface Connections {
   ): Promise<boolean>;
 
   /**
-   * Stores the tokens of a code exchange; an earlier grant of the same user and app is replaced. Stores nothing where the
-   * user, the app or the connect link is gone: then the caller discards the tokens.
+   * Stores the tokens of a code exchange, and replaces an earlier grant of the same user and app. Stores nothing if the
+   * user, the app or the connect link no longer exists: the caller must then discard the tokens.
    */
-  make(request: MakeRequest): Promise<MakeResult>;
+  connect(request: ConnectRequest): Promise<ConnectResult>;
 
   /**
-   * Revokes tokens that were not stored, without waiting for the provider. Where the user has a connection to the same app
-   * the tokens are left to expire, since revoking one token of a user and client ends all of them at most providers
-   * (RFC 7009 section 2.1).
-   * @param account the one that the tokens are for, if it is known. `id`: the user to whom it belongs, whose connection must
-   *   not end either
-   * @param options `isErased`: the user is being deleted, and so is that connection
+   * Revokes tokens that were not stored, without waiting for the provider. If the user has a connection to the same
+   * app, the tokens are left to expire, since revoking one token of a user and client ends all of them at most
+   * providers (RFC 7009 section 2.1).
+   * @param account the account that the tokens are for, if it is known. `id`: its user, whose connection must not end
+   *   either
+   * @param options `isErased`: the user is being deleted, along with the connection
    */
   discard(
     userId: string,
@@ -107,16 +109,16 @@ export interface Connections {
   ): Promise<void>;
 
   /**
-   * Deletes the grant and revokes it at the provider, if its app is still registered there. Undefined where there was no grant,
-   * or none of the named connection.
-   * @param patience as in `revocations.attempt`
-   * @param app that is asked to revoke: given for one that was deleted just now
+   * Deletes the grant and revokes it at the provider, if its app is still registered there. Returns undefined if there
+   * was no grant, or another connection than the named one.
+   * @param signal as for `revocations.attempt`
+   * @param app the app that revokes; pass it if it was just deleted
    */
   end(
     userId: string,
     appId: string,
     by?: EndedBy,
-    patience?: AbortSignal,
+    signal?: AbortSignal,
     app?: ConnectedApp,
   ): Promise<Disconnected | undefined>;
 
@@ -129,7 +131,7 @@ export function createConnections(parts: {
   revocations: Pick<Revocations, 'plan' | 'cancel' | 'attempt' | 'pendingOf' | 'revokeUnowned'>;
   links: Pick<ConnectLinks, 'isOpen'>;
   findApp: (id: string) => ConnectedApp | undefined;
-  /** Whether the app is there at this moment, and where tokens of this registration may go. */
+  /** Whether the app still exists with a registration whose tokens may be sent to the same places. */
   isRegistered: (app: ConnectedApp) => Promise<boolean>;
   /** The interval of checks; 0 for none. */
   checkSeconds: number;
@@ -142,8 +144,8 @@ export function createConnections(parts: {
     connectionOfGrant(appId, stored, { app: findApp(appId), lastUsedAt, now: clock(), checkSeconds });
 
   /**
-   * Revokes the replaced grant of another account. One of the same account is not revoked: most providers keep one grant for
-   * each user and client, and revoking any of its tokens would end the new ones too (RFC 7009 section 2.1).
+   * Revokes a replaced grant of another account. A grant of the same account is not revoked: most providers keep one
+   * grant per user and client, and revoking any of its tokens would end the new ones too (RFC 7009 section 2.1).
    */
   const revokeReplaced = async (app: ConnectedApp, replaced: Grant, account: Grant['account']) => {
     const { userId } = replaced;
@@ -151,16 +153,18 @@ export function createConnections(parts: {
     const { id: connection, registration } = replaced;
     const { token, hint } = revocationToken(replaced);
     const request = { userId, appId: app.id, connection, registration, token, hint };
-    const planned = await retryWhileUnavailable(() => revocations.plan(request), CERTAIN_MS).catch(() => undefined);
+    const planned = await retryWhileUnavailable(() => revocations.plan(request), CONFIRM_TIMEOUT_MS).catch(
+      () => undefined,
+    );
     // The new connection does not depend on this revocation.
     if (planned !== undefined) await revocations.attempt(app, userId, planned).catch(() => undefined);
     else await revocations.revokeUnowned(app, token, hint).catch(() => undefined);
   };
 
-  /** As `GrantStore.remove`. Where that rejects, looks whether the grant is gone all the same. */
-  const removeCertainly = (userId: string, appId: string, version: number): Promise<boolean> =>
+  /** Like `GrantStore.remove`. If the delete rejects, checks whether the grant was deleted all the same. */
+  const removeConfirmed = (userId: string, appId: string, version: number): Promise<boolean> =>
     grants.remove(userId, appId, version).catch(async (error: unknown) => {
-      const stored = await retryWhileUnavailable(() => grants.loadStored(userId, appId), CERTAIN_MS);
+      const stored = await retryWhileUnavailable(() => grants.loadStored(userId, appId), CONFIRM_TIMEOUT_MS);
       if (stored) throw error;
       return true;
     });
@@ -175,13 +179,13 @@ export function createConnections(parts: {
     find,
 
     async findById(id) {
-      const place = await grants.placeOf(id);
-      const connection = place && (await find(place.userId, place.appId));
-      return place && connection?.id === id ? { userId: place.userId, connection } : undefined;
+      const listed = await grants.findById(id);
+      const connection = listed && (await find(listed.userId, listed.appId));
+      return listed && connection?.id === id ? { userId: listed.userId, connection } : undefined;
     },
 
-    async dropIds(ended) {
-      for (const { id } of ended) if (id !== undefined) await grants.dropId(id);
+    async dropIds(connections) {
+      for (const { id } of connections) if (id !== undefined) await grants.dropId(id);
     },
 
     async list(userId) {
@@ -194,7 +198,7 @@ export function createConnections(parts: {
       return needsConsent(stored && 'grant' in stored ? stored.grant : undefined, scopes, isConnecting);
     },
 
-    async make({ origin, prefetched, link, stepsOfUser, ...consent }) {
+    async connect({ origin, prefetched, link, stepsOfUser, ...consent }) {
       const { userId, app, response, scopes, account } = consent;
       const ticket = link === undefined ? [] : [keys.connectTicket(userId, link)];
       const newId = newConnectionId();
@@ -204,40 +208,44 @@ export function createConnections(parts: {
       let stored = await grants.loadStored(userId, app.id, prefetched);
       for (;;) {
         const before = stored && 'grant' in stored ? stored.grant : undefined;
-        // Nothing of another registration is carried over, and the present provider is not asked to revoke its tokens.
+        // A grant of another registration passes nothing on, and the present provider is not called to revoke its
+        // tokens.
         replaced = before && isIssuedFor(before.registration, app) ? before : undefined;
-        // The app may have moved while the user was at its earlier provider, and the user may have connected it there since.
+        // The app may have moved while the user was at its earlier provider, and the user may have connected it again
+        // since.
         if (before && !replaced && !(await isRegistered(app))) return 'app_gone';
         const earlier = replaced && sameAccount(app, replaced, account) ? replaced : undefined;
-        // A refresh may have written since: load again and replace its grant.
         const ifVersion = stored?.version ?? 0;
         const ofUser = await stepsOfUser(isFirst);
         if (typeof ofUser === 'string') return `user_${ofUser}`;
         const { beside = [] } = ofUser;
         const steps = [...ofUser.steps, ...ticket.flatMap((key) => [{ exists: key }, { delete: key }])];
-        const made = consentedGrant(consent, earlier, newId, clock());
-        connection = made.id;
-        const version = await saveCertainly(grants, made, ifVersion, { steps, beside });
+        const grant = consentedGrant(consent, earlier, newId, clock());
+        connection = grant.id;
+        const version = await saveConfirmed(grants, grant, ifVersion, { steps, beside });
         if (version !== undefined) {
-          // Its record lies elsewhere, so it is looked up after the write. A deletion of the app looks for connections after that.
-          if (await retryWhileUnavailable(() => isRegistered(app), CERTAIN_MS)) break;
-          // An app that left the file has its connections back once it returns, and one that has moved keeps those made since.
+          // The app's record is in another slot, so it is read after the write. A deletion of the app looks for
+          // connections later.
+          if (await retryWhileUnavailable(() => isRegistered(app), CONFIRM_TIMEOUT_MS)) break;
+          // The earlier grant is restored: an app that returns to the apps file has its connections back.
           await retryWhileUnavailable(async () => {
-            const now = await stepsOfUser(false);
-            await undoWrite(grants, made, stored, version, typeof now === 'string' ? undefined : now.steps);
-          }, CERTAIN_MS);
+            const current = await stepsOfUser(false);
+            const conditions = typeof current === 'string' ? undefined : current.steps;
+            await undoWrite(grants, grant, stored, version, conditions);
+          }, CONFIRM_TIMEOUT_MS);
           return 'app_gone';
         }
         if (link !== undefined && !(await links.isOpen(userId, link))) return 'link_ended';
         isFirst = false;
+        // A refresh may have written in between: its grant is loaded and replaced.
         stored = await grants.loadStored(userId, app.id);
       }
-      const made = { userId, app: app.id, connection };
-      events.connectionCreated({ ...made, scopes: response.scopes ?? scopes, link, origin });
-      if (!replaced) return 'made';
-      if (isBroken(replaced)) events.connectionRecovered({ ...made, origin });
+      const ids = { userId, app: app.id, connection };
+      events.connectionCreated({ ...ids, scopes: response.scopes ?? scopes, link, origin });
+      if (!replaced) return 'connected';
+      if (isBroken(replaced)) events.connectionRecovered({ ...ids, origin });
       await revokeReplaced(app, replaced, account);
-      return 'made';
+      return 'connected';
     },
 
     async discard(userId, app, response, account = {}, { isErased = false } = {}) {
@@ -245,7 +253,7 @@ export function createConnections(parts: {
         const stored = await grants.loadStored(user, app.id);
         if (!stored || (isErased && user === userId)) continue;
         if ('unreadable' in stored) return;
-        // Tokens of another registration or account do not end with these.
+        // Revoking these tokens does not end a grant of another registration or account.
         const { grant } = stored;
         if (isIssuedFor(grant.registration, app) && !isOtherAccount(app, grant, account)) return;
       }
@@ -255,7 +263,7 @@ export function createConnections(parts: {
       void revocations.attempt(app, userId, planned).catch(() => undefined);
     },
 
-    async end(userId, appId, { only, ...context } = {}, patience, app = findApp(appId)) {
+    async end(userId, appId, { only, ...context } = {}, signal, app = findApp(appId)) {
       // Deleted first, so that a refresh in flight cannot restore the grant. Only a delete of the version that was read
       // goes on to revoke: a refresh in between would have stored newer tokens, and those must be revoked (R43).
       for (;;) {
@@ -263,7 +271,7 @@ export function createConnections(parts: {
         if (!stored) return undefined;
         const { version: grantVersion } = stored;
         const grant = 'grant' in stored ? stored.grant : undefined;
-        // The user has connected again meanwhile.
+        // The user has connected again in the meantime.
         if (only && only.id !== grant?.id) return undefined;
         const planned =
           app && grant && isIssuedFor(grant.registration, app)
@@ -276,11 +284,11 @@ export function createConnections(parts: {
                 ...revocationToken(grant),
               })
             : undefined;
-        if (await removeCertainly(userId, appId, grantVersion)) {
-          // The connection has ended, whatever becomes of its revocation.
+        if (await removeConfirmed(userId, appId, grantVersion)) {
+          // The connection has ended, whether or not the revocation succeeds.
           const attempted =
             app && planned !== undefined
-              ? await revocations.attempt(app, userId, planned, patience).catch(() => PENDING)
+              ? await revocations.attempt(app, userId, planned, signal).catch(() => PENDING)
               : undefined;
           const { outcome: revocation = 'unconfirmed', reply } = attempted ?? {};
           const id = grant?.id;

@@ -1,4 +1,4 @@
-/** The grant that a consent creates: its scopes, and the refresh token that it takes over from an earlier grant. Pure. */
+/** The grant that a consent creates: its scopes, and the refresh token that it keeps from an earlier grant. Pure. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { isSameIssuer, issuerOf } from '../../shared/provider/issuer.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
@@ -9,7 +9,7 @@ export interface Consent {
   userId: string;
   app: ConnectedApp;
   response: TokenResponse;
-  /** The requested scopes: granted where the response names none. */
+  /** The requested scopes, which are granted if the response names none. */
   scopes: readonly string[];
   account: Grant['account'];
   /** The user chose the scopes; a sign-in requests all of them. */
@@ -20,7 +20,7 @@ export const OFFLINE = 'offline_access';
 
 /**
  * @param earlier the stored grant of the same user, registration and account
- * @param id of the connection, where there is no earlier grant
+ * @param id the id of the connection if there is no earlier grant
  * @param now milliseconds since the epoch
  */
 export function consentedGrant(consent: Consent, earlier: Grant | undefined, id: string, now: number): Grant {
@@ -30,7 +30,7 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, id:
     return { ...earlier, consentedAt: now };
   }
   const reusable = earlier && canLast(earlier, granted, scopes) ? earlier : undefined;
-  // A sign-in requests every scope: where it is granted nothing more, the user's choice stands.
+  // A sign-in requests every scope. If no more scopes were granted, the user's choice stays.
   const keepsChoice = !chosen && earlier?.chosen === true && covers(earlier.scopes, granted);
   const base: Grant = {
     ...earlier,
@@ -39,8 +39,8 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, id:
     appId: app.id,
     registration: registrationOf(app),
     accessToken: response.accessToken,
-    // A provider may issue no refresh token for a second consent, so the earlier one is kept. After an interrupted refresh
-    // that is the token in the journal.
+    // A provider may issue no refresh token for a second consent, so the earlier one is kept. After an interrupted
+    // refresh that is the token in the journal.
     refreshToken: reusable?.refresh?.received ?? reusable?.refreshToken,
     refreshExpiresAt: reusable?.refresh?.received === undefined ? reusable?.refreshExpiresAt : undefined,
     scopes: [...scopes],
@@ -61,22 +61,23 @@ export function consentedGrant(consent: Consent, earlier: Grant | undefined, id:
   return withTokens(base, { ...response, scopes: granted }, now, app.accessTokenLifetimeSeconds);
 }
 
-/** Of an imported grant, what the provider granted. */
+/** The requested scopes; for an imported grant, the granted ones. */
 const requestedScopesOf = ({ requestedScopes, scopes }: Grant): readonly string[] => requestedScopes ?? scopes;
 
-const covers = (scopes: readonly string[], others: readonly string[]) => others.every((one) => scopes.includes(one));
+const covers = (scopes: readonly string[], others: readonly string[]) =>
+  others.every((scope) => scopes.includes(scope));
 
-/** True where the refresh token can be kept with new tokens: it was not refused, and covers no scope that was dropped. */
+/** True if the refresh token can be kept with new tokens: it was not refused, and has no scope that was dropped. */
 function canLast(grant: Grant, granted: readonly string[], requested: readonly string[]): boolean {
-  // A provider may leave this one out of its responses, so the requests tell whether it was dropped.
+  // A provider may leave `offline_access` out of its responses, so only the requests show whether it was dropped.
   const dropsOffline = requestedScopesOf(grant).includes(OFFLINE) && !requested.includes(OFFLINE);
   return !hasEnded(grant) && !dropsOffline && covers([...granted, OFFLINE], grant.scopes);
 }
 
 /**
- * True where the stored refresh token, if any, cannot be kept after this request, so that the user must consent anew: only
- * then a provider has to issue another one.
- * @param isConnecting the user asked for exactly these scopes, and may choose another account at the provider
+ * True if the user must consent again, since a stored refresh token cannot be kept after this request. Only after a new
+ * consent must a provider issue another refresh token.
+ * @param isConnecting the user requested exactly these scopes, and may choose another account at the provider
  */
 export function needsConsent(grant: Grant | undefined, scopes: readonly string[], isConnecting: boolean): boolean {
   // Some providers issue refresh tokens without `offline_access`.
@@ -90,8 +91,8 @@ export function needsConsent(grant: Grant | undefined, scopes: readonly string[]
 const hasEnded = ({ failure }: Grant) => failure?.kind === 'reconnect_needed';
 
 /**
- * The granted scopes. A provider that does not ask for consent again leaves `offline_access` out of its response (OpenID
- * Connect Core section 11), but the earlier refresh token stays valid.
+ * The granted scopes. A provider that does not show the consent page again leaves `offline_access` out of its response
+ * (OpenID Connect Core section 11), but the earlier refresh token stays valid.
  */
 function grantedBy({ scopes, refreshToken }: TokenResponse, requested: readonly string[], earlier: Grant | undefined) {
   const granted = scopes ?? requested;
@@ -114,19 +115,20 @@ function isNarrower(grant: Grant, granted: readonly string[]): boolean {
 
 const ACCOUNT_IDS = ['subject', 'accountId'] as const;
 
-/** False also where an account is not known: the grant may belong to any. */
+/** True if both accounts are known and the same. */
 export function sameAccount(app: ConnectedApp, { account: earlier }: Grant, account: Grant['account']): boolean {
   const isSameId = ACCOUNT_IDS.some((id) => account[id] !== undefined && earlier[id] === account[id]);
   return isSameId && isSameIssuer(app, earlier, account);
 }
 
-/** The account of a refreshed grant: where an import named none, the one of the ID token. */
+/** The account of a refreshed grant; if an import named none, the account of the ID token. */
 export function accountAfter(app: ConnectedApp, grant: Grant, { claims }: TokenResponse): Grant['account'] {
   const { account } = grant;
   if (claims === undefined || account.subject !== undefined || !isUnchecked(grant)) return account;
   return { ...account, issuer: issuerOf(app, claims), subject: claims.sub };
 }
 
+/** True if both accounts are known and differ. */
 export function isOtherAccount(app: ConnectedApp, grant: Grant, account: Grant['account']): boolean {
   const areKnown = ACCOUNT_IDS.some((id) => account[id] !== undefined && grant.account[id] !== undefined);
   return areKnown && !sameAccount(app, grant, account);

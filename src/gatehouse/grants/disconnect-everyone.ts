@@ -30,12 +30,12 @@ const LEASE_MS = 15_000;
 const JOB_LIFETIME_SECONDS = 30 * DAY_SECONDS;
 
 export interface DisconnectEveryone {
-  /** Starts a job, or returns the progress of the running one. Connections that are made later stay. */
+  /** Starts a job, or returns the progress of the running one. Connections created later stay. */
   start(appId: string, by: By): Promise<DisconnectProgress>;
 
   progress(appId: string): Promise<DisconnectProgress | undefined>;
 
-  /** Resumes the jobs of processes that ended, in the background: each has a lease of its own, and none waits for another. */
+  /** Resumes the jobs of ended processes in the background. Each job has its own lease, so none waits for another. */
   resume(): Promise<void>;
 
   /** Stops, and resolves once no batch is running in this process. */
@@ -51,7 +51,7 @@ export function createDisconnectEveryone(parts: {
   const { store, index, connections, clock } = parts;
   const leases = createLeases({ store, milliseconds: LEASE_MS });
   const inFlight = new Set<Promise<unknown>>();
-  let stopping = false;
+  let isStopping = false;
 
   const load = async (appId: string): Promise<{ job: Job | undefined; version: number }> => {
     const stored = await store.get(keys.disconnectJob(appId));
@@ -69,27 +69,27 @@ export function createDisconnectEveryone(parts: {
     return ended?.revocation;
   };
 
-  /** Returns whether connections are left. */
-  const endSome = async (appId: string): Promise<boolean> => {
+  /** Ends a batch. Returns whether connections remain. */
+  const endBatch = async (appId: string): Promise<boolean> => {
     const { job, version } = await load(appId);
     if (!job || job.finishedAt !== undefined) return false;
     const batch = await index.oldest(appId, BATCH, job.startedAt);
     const settled = await Promise.allSettled(batch.map(({ userId }) => endOne(userId, job)));
-    const answered = settled.filter((one) => one.status === 'fulfilled').map(({ value }) => value);
-    const ended = answered.filter((result) => result !== undefined);
+    const fulfilled = settled.filter((result) => result.status === 'fulfilled').map(({ value }) => value);
+    const ended = fulfilled.filter((result) => result !== undefined);
     const results = { ...job.results };
     for (const result of ended) results[result] = (results[result] ?? 0) + 1;
     const done = job.done + ended.length;
     const finished = batch.length === 0 ? { finishedAt: clock() } : {};
-    // Undefined where another process took over while this one was stopped: that one continues.
+    // Undefined if another process took the job over while this one was suspended. The other process continues.
     const saved = await save({ ...job, ...finished, done, total: Math.max(job.total, done), results }, version);
-    // Where no connection could be ended the store is unavailable: the next scheduled task resumes the job.
-    return saved !== undefined && answered.length > 0;
+    // If no connection could be ended, the store is unavailable: the next scheduled task resumes the job.
+    return saved !== undefined && fulfilled.length > 0;
   };
 
   const endAll = async (appId: string): Promise<void> => {
-    let more = true;
-    while (more && !stopping) more = await endSome(appId);
+    let hasMore = true;
+    while (hasMore && !isStopping) hasMore = await endBatch(appId);
   };
 
   const work = (appId: string): Promise<unknown> => {
@@ -120,11 +120,11 @@ export function createDisconnectEveryone(parts: {
     },
 
     async resume() {
-      for (const appId of await allMembers(store, keys.disconnectJobs)) if (!stopping) void work(appId);
+      for (const appId of await allMembers(store, keys.disconnectJobs)) if (!isStopping) void work(appId);
     },
 
     async close() {
-      stopping = true;
+      isStopping = true;
       await Promise.all(inFlight);
     },
   };

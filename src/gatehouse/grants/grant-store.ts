@@ -1,4 +1,6 @@
-/** Stores grants: sealed, bound to their user and app, and written only over the version that was read. */
+/**
+ * Stores grants: sealed, bound to their user and app, and replaced only if the version that was read is still current.
+ */
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { rememberedOfEach } from '../../shared/remembered.ts';
@@ -12,11 +14,11 @@ import type { SealedJson } from '../../shared/storage/sealed-json.ts';
 import type { Store, Write } from '../../shared/storage/store.ts';
 import { createConnectionIds } from './connection-ids.ts';
 import { type ConnectionIndex, connectionOf, type ListedConnection, memberOf } from './connection-index.ts';
-import { type Grant, type ReadableGrant, type StoredGrant, seenBy } from './grant.ts';
+import { type Grant, grantForApp, type ReadableGrant, type StoredGrant } from './grant.ts';
 
 interface OpenedGrant extends ReadableGrant {
-  /** When this process last saved the time of use, in milliseconds since the epoch; 0 where it has not. */
-  notedAt: number;
+  /** When this process last saved the time of use, in milliseconds since the epoch; 0 if it never did. */
+  useSavedAt: number;
 }
 
 interface SaveOptions {
@@ -30,68 +32,71 @@ export type GrantReading = RecordReading<OpenedGrant>;
 
 /** Share of the heap for opened grants. */
 const GRANTS_SHARE = 1 / 16;
-/** A write costs more than the rest of a request, and people read the time of use in days. */
+/** A write costs more than the rest of a request, and pages show the time of use in days. */
 const USE_INTERVAL_MS = 300_000;
-/** What one refresh writes: in SQLite each write takes several whole pages. */
+/** How much one refresh writes: in SQLite, each write takes several whole pages. */
 const REFRESH_BYTES = 64 * 1024;
-/** How long a caller waits for the storage where a write may have been made. */
-export const CERTAIN_MS = 5_000;
-/** More concurrent refreshes than this share pages. */
+/** How long a caller waits to read whether an uncertain write was made. */
+export const CONFIRM_TIMEOUT_MS = 5_000;
+/** A larger number of concurrent refreshes shares pages. */
 const MAX_CHECKED_REFRESHES = 100;
 
 export interface GrantStore {
   /**
-   * The grant as this app may use it (`seenBy`): for whatever sends its tokens.
+   * The grant as this app may use it (`grantForApp`), for code that sends its tokens.
    * @param prefetched used only if it is a read of this grant
    */
   load(userId: string, app: ConnectedApp, prefetched?: GrantReading): Promise<StoredGrant | undefined>;
 
-  /** The grant as it is stored: to end it, or to write it again. */
+  /** The grant as it is stored, for code that ends or rewrites it. */
   loadStored(userId: string, appId: string, prefetched?: GrantReading): Promise<StoredGrant | undefined>;
 
-  /** Starts to read a grant that `load` will probably need, so that the store reads it together with the session. */
+  /** Starts the read that `load` will probably need, so that the store reads the grant together with the session. */
   prefetch(userId: string, appId: string): GrantReading;
 
-  /** The grants of a user as they are stored, oldest connection first, with their last use. */
+  /** The stored grants of a user with their last use, oldest connection first. */
   list(userId: string): Promise<{ appId: string; stored: StoredGrant; lastUsedAt: number | undefined }[]>;
 
-  /** Where the connection with this id was; it is there still if its grant has the id. */
-  placeOf(id: string): Promise<ListedConnection | undefined>;
+  /** User and app of the connection with this id. The connection still exists only if their grant has this id. */
+  findById(id: string): Promise<ListedConnection | undefined>;
 
   dropId(id: string): Promise<void>;
 
   /**
-   * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process got the lease of the fence
-   * since. Returns the new version, or undefined where it did not write.
-   * @param options `steps`: further ones of the same write, on keys of the user. `beside`: a write of another slot, at the
-   *   same time, which may be made although this one is refused
+   * Writes if the stored version is still `ifVersion` (0: none is stored), and no other process has taken the lease of
+   * the fence since. Returns the new version, or undefined if it did not write.
+   * @param options `steps`: further steps of the same write, on keys of the user. `beside`: a parallel write to
+   *   another slot, which may be made even if this one is refused
    */
   save(grant: Grant, ifVersion: number, options?: SaveOptions): Promise<number | undefined>;
 
   /** Deletes the grant and its last use if the stored version is still `ifVersion`. Returns whether it did. */
   remove(userId: string, appId: string, ifVersion: number): Promise<boolean>;
 
-  /** Adds the grant to the list of open refreshes, which is read after a restart. The grant itself says whether one is open. */
-  noteOpen(userId: string, appId: string): Promise<void>;
+  /**
+   * Adds the grant to the list of open refreshes, which is read after a restart. Only the grant shows whether one is
+   * open.
+   */
+  addOpenRefresh(userId: string, appId: string): Promise<void>;
 
-  noteClosed(userId: string, appId: string): Promise<void>;
-  listOpen(): Promise<ListedConnection[]>;
+  removeOpenRefresh(userId: string, appId: string): Promise<void>;
+  listOpenRefreshes(): Promise<ListedConnection[]>;
 
   /**
-   * Rejects where the store could not save the responses of this many concurrent refreshes: then the provider is not called
-   * (F16, F23). Calls in one turn of the event loop share one check.
+   * Rejects if the store could not save the responses of this many concurrent refreshes; the provider must not be
+   * called then (F16, F23). Calls in one turn of the event loop share one check.
    */
   assertWritable(refreshes: number): Promise<void>;
 
   lastUse(userId: string, appId: string): Promise<number | undefined>;
 
-  /** Saves the time of use, at most once in five minutes for each grant and process. Never rejects. */
+  /** Saves the time of use, at most once in five minutes per grant and process. Never rejects. */
   noteUse(userId: string, appId: string): Promise<void>;
 }
 
 /**
- * @param parts `connectionIndex`: updated after each save and removal. It may lag behind; the next save or reader corrects
- * it. A rejection would hide that the grant is stored.
+ * @param parts `connectionIndex`: updated after each save and removal. It must not reject, which would hide that the
+ *   grant is stored. It may lag behind; the next save or reader corrects it.
  */
 export function createGrantStore(parts: {
   store: Store;
@@ -101,11 +106,11 @@ export function createGrantStore(parts: {
 }): GrantStore {
   const { store, sealedJson, clock, connectionIndex } = parts;
   const ids = createConnectionIds(store);
-  // Opened grants by key. An entry is used only if the store says that its version is current.
+  // Opened grants by key. An entry is used only if its version is the stored one.
   const opened = rememberedOfEach<OpenedGrant>(GRANTS_SHARE);
 
   const remember = (key: string, sealed: string, grant: Grant, version: number): OpenedGrant => {
-    const entry = { grant, version, notedAt: opened.peek(key)?.notedAt ?? 0 };
+    const entry = { grant, version, useSavedAt: opened.peek(key)?.useSavedAt ?? 0 };
     // Sealing makes the text a third longer.
     opened.set(key, entry, sealed.length * 0.75);
     return entry;
@@ -135,10 +140,10 @@ export function createGrantStore(parts: {
     prefetched?: GrantReading,
   ): Promise<StoredGrant | undefined> => {
     const stored = await open(userId, app.id, prefetched);
-    return storedAsSeenBy(app, stored);
+    return storedGrantForApp(app, stored);
   };
 
-  /** After a write that was refused. An earlier attempt that timed out may have stored this very grant. */
+  /** Cleans up after a refused write, unless an earlier attempt that timed out has stored this very grant. */
   const dropUnused = async ({ id, userId, appId }: Grant): Promise<void> => {
     const stored = await open(userId, appId);
     if (!stored || 'unreadable' in stored || stored.grant.id !== id) await ids.drop(id);
@@ -173,17 +178,17 @@ export function createGrantStore(parts: {
       return grants.flat();
     },
 
-    placeOf: ids.find,
+    findById: ids.find,
     dropId: ids.drop,
 
     async save(grant, ifVersion, { fence, steps = [], beside = [] } = {}) {
       const key = keys.grant(grant.userId, grant.appId);
       const value = await sealedJson.seal(grant, key);
-      const known = opened.peek(key);
-      const before = known?.version === ifVersion ? known.grant.id : undefined;
-      const isSame = before === grant.id;
-      // First, so that a kill in between leaves a record without a connection, and no connection without a record.
-      if (!isSame) await ids.note(grant);
+      const cached = opened.peek(key);
+      const replacedId = cached?.version === ifVersion ? cached.grant.id : undefined;
+      const isSame = replacedId === grant.id;
+      // Saved first: a kill in between may leave a record without a connection, but no connection without a record.
+      if (!isSame) await ids.save(grant);
       const index = keys.grants(grant.userId);
       const writes = [{ put: key, value, ifVersion }, { index, add: grant.appId, score: grant.connectedAt }, ...steps];
       const isNew = ifVersion === 0;
@@ -197,8 +202,8 @@ export function createGrantStore(parts: {
         return undefined;
       }
       remember(key, value, grant, version);
-      if (!isSame && before !== undefined) await ids.drop(before).catch(() => undefined);
-      if (!isNew) await connectionIndex?.update(grant, { version, over: ifVersion });
+      if (!isSame && replacedId !== undefined) await ids.drop(replacedId).catch(() => undefined);
+      if (!isNew) await connectionIndex?.update(grant, { version, replacedVersion: ifVersion });
       return version;
     },
 
@@ -218,15 +223,15 @@ export function createGrantStore(parts: {
       return true;
     },
 
-    async noteOpen(userId, appId) {
+    async addOpenRefresh(userId, appId) {
       await store.write([{ index: keys.openRefreshes, add: memberOf({ userId, appId }), score: clock() }]);
     },
 
-    async noteClosed(userId, appId) {
+    async removeOpenRefresh(userId, appId) {
       await store.write([{ index: keys.openRefreshes, remove: memberOf({ userId, appId }) }]);
     },
 
-    async listOpen() {
+    async listOpenRefreshes() {
       return (await allMembers(store, keys.openRefreshes)).map(connectionOf);
     },
 
@@ -236,21 +241,21 @@ export function createGrantStore(parts: {
     async noteUse(userId, appId) {
       const cached = opened.peek(keys.grant(userId, appId));
       const now = clock();
-      if (cached && now >= cached.notedAt && now - cached.notedAt < USE_INTERVAL_MS) return;
-      if (cached) cached.notedAt = now;
-      // Writes nothing where the grant was removed while the call ran.
+      if (cached && now >= cached.useSavedAt && now - cached.useSavedAt < USE_INTERVAL_MS) return;
+      if (cached) cached.useSavedAt = now;
+      // Writes nothing if the grant was removed during the call.
       const isSaved = await store
         .write([{ exists: keys.grant(userId, appId) }, { put: keys.lastUse(userId, appId), value: String(now) }])
         .catch(() => undefined);
-      if (cached && !isSaved) cached.notedAt = 0;
+      if (cached && !isSaved) cached.useSavedAt = 0;
     },
   };
 }
 
-/** The stored grant as this app may use it (`seenBy`). */
-export function storedAsSeenBy(app: ConnectedApp, stored: StoredGrant | undefined): StoredGrant | undefined {
+/** The stored grant as this app may use it (`grantForApp`). */
+export function storedGrantForApp(app: ConnectedApp, stored: StoredGrant | undefined): StoredGrant | undefined {
   if (!stored || 'unreadable' in stored) return stored;
-  const grant = seenBy(app, stored.grant);
+  const grant = grantForApp(app, stored.grant);
   return grant === stored.grant ? stored : { grant, version: stored.version };
 }
 
@@ -271,11 +276,12 @@ function createWritableCheck(store: Store): GrantStore['assertWritable'] {
 }
 
 /**
- * Saves as `GrantStore.save`. A write that rejects may have been made all the same: then the grant is read again, and is written once
- * more if it is there, for what lies beside it.
- * @throws AppError `storage_unavailable` where the grant is not stored, or the storage does not respond for five seconds more
+ * Saves like `GrantStore.save`. A write that rejects may still have been made, so the grant is read again. If it is
+ * stored, it is written once more, so that the `beside` write is made as well.
+ * @throws AppError `storage_unavailable` if the grant is not stored, or the storage does not respond within five more
+ *   seconds
  */
-export async function saveCertainly(
+export async function saveConfirmed(
   grants: Pick<GrantStore, 'loadStored' | 'save'>,
   grant: Grant,
   ifVersion: number,
@@ -285,20 +291,21 @@ export async function saveCertainly(
     return await grants.save(grant, ifVersion, options);
   } catch (error) {
     const load = () => grants.loadStored(grant.userId, grant.appId);
-    const stored = await retryWhileUnavailable(load, CERTAIN_MS);
+    const stored = await retryWhileUnavailable(load, CONFIRM_TIMEOUT_MS);
     if (!stored || 'unreadable' in stored || !hasSameTokens(stored.grant, grant)) throw error;
     const { beside = [] } = options;
     const saveAgain = () => grants.save(stored.grant, stored.version, { beside });
-    return (await retryWhileUnavailable(saveAgain, CERTAIN_MS)) ?? stored.version;
+    return (await retryWhileUnavailable(saveAgain, CONFIRM_TIMEOUT_MS)) ?? stored.version;
   }
 }
 
-const hasSameTokens = (one: Grant, other: Grant): boolean =>
-  one.id === other.id && one.accessToken === other.accessToken && one.refreshToken === other.refreshToken;
+const hasSameTokens = (a: Grant, b: Grant): boolean =>
+  a.id === b.id && a.accessToken === b.accessToken && a.refreshToken === b.refreshToken;
 
 /**
- * Puts back the grant that was there before a write, or else deletes what was written, also if it was written again since.
- * @param conditions those under which a grant of the user may be stored; undefined where none may
+ * Restores the grant that a write replaced. If there was none, deletes the written grant, even if it was rewritten
+ * since.
+ * @param conditions the conditions under which a grant of the user may be stored; undefined if none may
  */
 export async function undoWrite(
   grants: Pick<GrantStore, 'loadStored' | 'save' | 'remove'>,
@@ -312,7 +319,7 @@ export async function undoWrite(
   let current: number | undefined = version;
   while (current !== undefined && !(await grants.remove(userId, appId, current))) {
     const stored = await grants.loadStored(userId, appId);
-    // An earlier attempt, whose result is unknown, has put it back.
+    // An earlier attempt whose result is unknown has restored it.
     if (canStay && stored && 'grant' in stored && hasSameTokens(stored.grant, before.grant)) return;
     current = stored?.version;
   }

@@ -1,4 +1,4 @@
-/** A grant: its token set, whether that is usable or due for a refresh, and the health of the connection. Pure. */
+/** A grant: its tokens, whether they are usable or due for a refresh, and the health of the connection. Pure. */
 
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { DpopKey } from '../../shared/provider/dpop.ts';
@@ -7,9 +7,15 @@ import type { SealError } from '../../shared/storage/sealed.ts';
 import { DAY_MS } from '../../shared/time.ts';
 import { isIssuedFor, type Registration } from '../connected-apps/registration.ts';
 
-/** Why a refresh failed or the grant ended. `kind` decides what happens next; `cause` is a fixed word for pages and logs. */
+/**
+ * Why a refresh failed or the grant ended. `kind` decides what happens next; `cause` is a fixed word for pages and
+ * logs.
+ */
 export interface RefreshFailure {
-  /** `passing`: will be retried. `unverified`: refused, but not proof that the grant ended. `reconnect_needed`: ended for good. */
+  /**
+   * `passing`: will be retried. `unverified`: refused, but not proof that the grant ended. `reconnect_needed`: ended
+   * for good.
+   */
   kind: 'passing' | 'unverified' | 'reconnect_needed';
   cause: FailureCause;
   /** Milliseconds since the epoch, like every time in this file. */
@@ -42,7 +48,7 @@ export type FailureCause =
 /** The causes in words. */
 export const FAILURE_WORDS: Record<FailureCause, string> = {
   grant_refused: 'The provider has ended this connection.',
-  lost_in_failover: 'The storage failed over, and has probably lost the last renewal of the access.',
+  lost_in_failover: 'The storage failed over, and probably lost the last renewal of the access.',
   response_lost: 'The last renewal of the access was interrupted, and the provider gives each renewal only once.',
   access_ended: 'The access has expired, and the provider issued no refresh token.',
   access_token_refused: 'The platform no longer accepts the access that was granted.',
@@ -68,21 +74,21 @@ const FAILURE_ADVICE: Record<FailureCause, string> = {
   unusable_response: RETRY_OR_RECONNECT,
   provider_unavailable: 'Try again shortly. If it lasts, reconnect.',
   provider_limited: 'Try again shortly.',
-  app_refused: 'Try again later: an administrator has to correct this first.',
+  app_refused: 'Try again later. An administrator must correct this first.',
   not_checked: RETRY_OR_RECONNECT,
   registration_changed: RECONNECT,
   unreadable: RECONNECT,
 };
 
-/** The cause in words for the user, and what the user can do. */
+/** The cause in words for the user, with what to do next. */
 export const failureText = (cause: FailureCause): string => `${FAILURE_WORDS[cause]} ${FAILURE_ADVICE[cause]}`;
 
 export interface Grant {
-  /** Of the connection: stays while account and registration do (R118). */
+  /** The id of the connection. It stays the same while account and registration do (R118). */
   id: string;
   userId: string;
   appId: string;
-  /** What the tokens were issued for. */
+  /** The registration that the tokens were issued for. */
   registration: Registration;
   /** Empty in an imported grant until its first refresh. */
   accessToken: string;
@@ -97,30 +103,36 @@ export interface Grant {
   declinedScopes?: string[] | undefined;
   /** Scopes that the app got later, and that were announced as missing. */
   announcedScopes?: string[] | undefined;
-  /** The account at the provider. `accountId`: of an app without ID tokens, by its setting `account`. */
+  /** The account at the provider. `accountId`: for an app without ID tokens, as its setting `account` finds it. */
   account: Partial<Record<'issuer' | 'subject' | 'name' | 'email' | 'accountId', string | undefined>>;
-  /** The API's base URL for this account, as the last token response that named one did. */
+  /** The API base URL for this account, from the last token response that named one. */
   apiBaseUrl?: string | undefined;
   obtainedAt: number;
-  /** Undefined where the provider does not say: then only a 401 shows that the access token has expired. */
+  /** Undefined if the provider does not say: then only a 401 shows that the access token has expired. */
   expiresAt: number | undefined;
   connectedAt: number;
   /** When the user last signed in or consented. */
   consentedAt: number;
-  /** The user chose these scopes: a later sign-in, which requests all of them, does not widen the grant. */
+  /** The user chose these scopes. A later sign-in, which requests all scopes, does not add any. */
   chosen?: boolean | undefined;
   failure: RefreshFailure | undefined;
   /** The journal entry: present while a refresh is in flight, and after one whose response never arrived. */
   refresh: JournalEntry | undefined;
-  /** When the refresh token expires; absent where the provider does not say. */
+  /** When the refresh token expires; absent if the provider does not say. */
   refreshExpiresAt?: number | undefined;
   /** Whether the last refresh returned a new refresh token; undefined before the first. */
   rotates?: boolean | undefined;
-  /** The fencing number of the refresh that got the tokens: of two concurrent refreshes the higher one wins. Absent after a sign-in. */
+  /**
+   * The fencing number of the refresh that got the tokens: the higher of two concurrent refreshes wins. Absent after a
+   * sign-in.
+   */
   refreshedBy?: number | undefined;
 }
 
-/** `unreadable`: the record cannot be opened (wrong key, damaged, copied from another user); only this connection is lost. */
+/**
+ * `unreadable`: the record cannot be opened (wrong key, damaged, copied from another user). Only this connection is
+ * lost.
+ */
 export type StoredGrant = ReadableGrant | { unreadable: SealError; version: number };
 
 export interface ReadableGrant {
@@ -129,14 +141,14 @@ export interface ReadableGrant {
 }
 
 /**
- * True where a refresh token may work only once: then a refresh whose response never arrived may have spent it.
+ * True if a refresh token may work only once: then a refresh whose response never arrived may have spent it.
  * @param setting the app's `refresh`, which overrides what earlier refreshes showed
  */
 export function isSpentByUse(grant: Grant, setting: 'rotating' | 'reusable' | undefined): boolean {
   return setting === undefined ? grant.rotates !== false : setting === 'rotating';
 }
 
-/** Of a call to the provider whose outcome is not stored yet. */
+/** A call to the provider whose outcome is not stored yet. */
 export interface JournalEntry {
   startedAt: number;
   /** The refresh token of the response, saved before the rest of the response is checked. */
@@ -152,7 +164,7 @@ export const EXPIRING_MS = 600_000;
 const REFRESH_EXPIRING_MS = 3 * DAY_MS;
 const BACK_OFF = {
   minMs: 30_000,
-  /** Short for a provider that was away, so that its return is noticed soon; longer for one that refuses without a reason. */
+  /** Short for an unavailable provider, so that its return is noticed soon; longer for refusals without a reason. */
   maxMs: { passing: 60_000, unverified: 600_000, reconnect_needed: 600_000 },
   maxRetryAfterMs: 600_000,
 };
@@ -163,10 +175,10 @@ export function isUnchecked({ accessToken }: Grant): boolean {
 }
 
 /**
- * The grant as this app may use it. A grant of another registration has a failure of its own here, which is never stored: an app
- * that becomes what it was gets its connections back.
+ * The grant as this app may use it. A grant of another registration gets a failure that is never stored, so an app that
+ * is changed back has its connections again.
  */
-export function seenBy(app: ConnectedApp, grant: Grant): Grant {
+export function grantForApp(app: ConnectedApp, grant: Grant): Grant {
   if (isIssuedFor(grant.registration, app)) return grant;
   const since = grant.consentedAt;
   return {
@@ -181,8 +193,8 @@ export function hasUsableToken(grant: Grant, now: number): boolean {
 }
 
 /**
- * True once less than 60 s, or a tenth of the lifetime where that is shorter, is left. The spread (up to a quarter earlier)
- * keeps grants that were made together from being refreshed together.
+ * True once less than 60 s of the lifetime remain, or less than a tenth of it if that is shorter. The spread (up to a
+ * quarter earlier) keeps grants that were created together from being refreshed together.
  * @param spread 0 to 1, the same for one grant at each call
  */
 export function isRefreshDue(grant: Grant, now: number, spread: number): boolean {
@@ -191,13 +203,16 @@ export function isRefreshDue(grant: Grant, now: number, spread: number): boolean
   return now >= grant.expiresAt - margin * (1 + spread / 4);
 }
 
-/** True while the provider must not be called again. A clock that was set back does not extend this beyond the longest back-off. */
+/**
+ * True while the provider must not be called again. A clock that was set back does not extend this beyond the longest
+ * back-off.
+ */
 export function isBackingOff(grant: Grant, now: number): boolean {
-  const left = (grant.failure?.retryAt ?? 0) - now;
-  return left > 0 && left <= 1.25 * BACK_OFF.maxRetryAfterMs;
+  const remaining = (grant.failure?.retryAt ?? 0) - now;
+  return remaining > 0 && remaining <= 1.25 * BACK_OFF.maxRetryAfterMs;
 }
 
-/** True where the user has to connect again, or may have to. */
+/** True if the user must reconnect, or may have to. */
 export function isBroken({ failure }: Grant): boolean {
   return failure !== undefined && failure.kind !== 'passing';
 }
@@ -207,8 +222,8 @@ export function healthOf(grant: Grant, now: number): Health {
   if (failure && failure.kind !== 'passing') return failure.kind;
   if (failure && (failure.tokenRefused || !hasUsableToken(grant, now))) return 'unverified';
   if (grant.refreshToken !== undefined) {
-    const left = (grant.refreshExpiresAt ?? Number.POSITIVE_INFINITY) - now;
-    return left < REFRESH_EXPIRING_MS ? 'expiring' : 'active';
+    const remaining = (grant.refreshExpiresAt ?? Number.POSITIVE_INFINITY) - now;
+    return remaining < REFRESH_EXPIRING_MS ? 'expiring' : 'active';
   }
   if (!hasUsableToken(grant, now)) return 'reconnect_needed';
   return grant.expiresAt !== undefined && grant.expiresAt - now < EXPIRING_MS ? 'expiring' : 'active';
@@ -231,7 +246,7 @@ export function withTokens(
     accessToken: response.accessToken,
     dpopKey: response.dpopKey,
     refreshToken: response.refreshToken ?? grant.refreshToken,
-    refreshExpiresAt: refreshEnd(grant, response, now),
+    refreshExpiresAt: refreshExpiryOf(grant, response, now),
     scopes: response.scopes ?? grant.scopes,
     apiBaseUrl: response.apiBaseUrl ?? grant.apiBaseUrl,
     obtainedAt: now,
@@ -240,22 +255,22 @@ export function withTokens(
   };
 }
 
-/** A new refresh token without a lifetime never expires as far as we know; a retained one keeps its own expiry. */
-function refreshEnd(grant: Grant, response: TokenResponse, now: number): number | undefined {
+/** A new refresh token without a stated lifetime is taken not to expire; a retained one keeps its own expiry. */
+function refreshExpiryOf(grant: Grant, response: TokenResponse, now: number): number | undefined {
   if (response.refreshExpiresInSeconds !== undefined) return now + response.refreshExpiresInSeconds * 1000;
   return response.refreshToken === undefined ? grant.refreshExpiresAt : undefined;
 }
 
 /**
- * The grant after a failed refresh. The next call waits about 30 s, then 60 s; after a refusal without a reason up to 10
- * minutes (R41).
+ * The grant after a failed refresh. The next call waits about 30 s, then 60 s; up to 10 minutes after a refusal without
+ * a reason (R41).
  * @param random 0 to 1
  */
 export function withFailure(
   grant: Grant,
   kind: RefreshFailure['kind'],
   cause: FailureCause,
-  at: Pick<RefreshFailure, 'tokenRefused' | 'reason'> & {
+  details: Pick<RefreshFailure, 'tokenRefused' | 'reason'> & {
     now: number;
     random: number;
     retryAfterSeconds?: number | undefined;
@@ -263,18 +278,18 @@ export function withFailure(
 ): Grant {
   const failures = (grant.failure?.failures ?? 0) + 1;
   const maxWait = BACK_OFF.maxMs[kind];
-  const wait = Math.min(maxWait, BACK_OFF.minMs * 2 ** (failures - 1)) * (0.75 + at.random / 2);
-  const retryAfter = Math.min(BACK_OFF.maxRetryAfterMs, (at.retryAfterSeconds ?? 0) * 1000);
-  const since = grant.failure?.kind === kind ? grant.failure.since : at.now;
-  const failure: RefreshFailure = { kind, cause, since, failures, retryAt: at.now + Math.max(wait, retryAfter) };
-  const tokenRefused = at.tokenRefused || grant.failure?.tokenRefused;
-  const { reason } = at;
+  const wait = Math.min(maxWait, BACK_OFF.minMs * 2 ** (failures - 1)) * (0.75 + details.random / 2);
+  const retryAfter = Math.min(BACK_OFF.maxRetryAfterMs, (details.retryAfterSeconds ?? 0) * 1000);
+  const since = grant.failure?.kind === kind ? grant.failure.since : details.now;
+  const failure: RefreshFailure = { kind, cause, since, failures, retryAt: details.now + Math.max(wait, retryAfter) };
+  const tokenRefused = details.tokenRefused || grant.failure?.tokenRefused;
+  const { reason } = details;
   return { ...grant, failure: { ...failure, ...(tokenRefused && { tokenRefused }), ...(reason && { reason }) } };
 }
 
 /**
- * The token to revoke in order to end a grant: the newest refresh token, which ends the whole grant at most providers;
- * without one, the access token.
+ * The token to revoke in order to end a grant: the newest refresh token, whose revocation ends the whole grant at most
+ * providers; without a refresh token, the access token.
  */
 export function revocationToken(tokens: Pick<Grant, 'accessToken' | 'refreshToken'> & Partial<Pick<Grant, 'refresh'>>) {
   const refreshToken = tokens.refresh?.received ?? tokens.refreshToken;
@@ -283,7 +298,7 @@ export function revocationToken(tokens: Pick<Grant, 'accessToken' | 'refreshToke
     : ({ token: refreshToken, hint: 'refresh_token' } as const);
 }
 
-/** Between 0 and 1, and constant for a user. */
+/** A number between 0 and 1 that is constant for a user. */
 export function spreadOf(userId: string): number {
   let hash = 0;
   for (const character of userId) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 65_536;

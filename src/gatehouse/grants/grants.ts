@@ -1,4 +1,4 @@
-/** Makes the parts that store, refresh, use, list and revoke grants. */
+/** Creates the parts that store, refresh, use, list and revoke grants. */
 
 import type { Events } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
@@ -25,17 +25,17 @@ import { createNarrowedTokens, type NarrowedTokens } from './narrowed-token.ts';
 import { createRefresher, refreshTimes } from './refresh.ts';
 import { createRevocations, type Revocations } from './revocations.ts';
 
-/** More callbacks are not under way at one moment. */
-const MAX_LEFT = 1_000;
+/** No more callbacks than this run at one time. */
+const MAX_REMAINING = 1_000;
 
 export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'> {
   /**
-   * Ends the connections of an app that was deleted a moment ago, which a callback stored meanwhile. Those that come later find
-   * that the app is gone.
+   * Ends connections that callbacks stored while their app was being deleted. Later callbacks find that the app no
+   * longer exists.
    */
-  endLeft(app: ConnectedApp, by: EndedBy): Promise<void>;
+  endRemaining(app: ConnectedApp, by: EndedBy): Promise<void>;
 
-  /** How many connections a registration would set aside, as `countSetAside`. @returns at most 1,000 */
+  /** How many connections a changed registration would set aside. @returns at most 1,000 */
   countSetAside(after: ConnectedAppRegistration, before?: ConnectedApp): Promise<number>;
 
   connections: Connections;
@@ -59,8 +59,8 @@ export interface Grants extends Pick<GrantStore, 'load' | 'prefetch' | 'noteUse'
 }
 
 /**
- * Also begins, in the background, to refresh the grants whose refresh was interrupted by a kill: all of them at a start;
- * running processes refresh one when it is next due.
+ * Also starts, in the background, to refresh all grants whose refresh was interrupted by a kill. Processes that already
+ * run refresh such a grant when it is next due.
  */
 export function createGrants(parts: {
   storage: { store: Store; sealedJson: SealedJson; deadlineMilliseconds: number } & Partial<
@@ -128,8 +128,8 @@ export function createGrants(parts: {
 
   return {
     load: grants.load,
-    async endLeft(app, by) {
-      const { items } = await index.page({ appId: app.id, limit: MAX_LEFT });
+    async endRemaining(app, by) {
+      const { items } = await index.page({ appId: app.id, limit: MAX_REMAINING });
       await Promise.all(items.map(({ userId }) => connections.end(userId, app.id, by, undefined, app)));
     },
     countSetAside: (after, before) => countSetAside(store, grants, after, before),

@@ -1,4 +1,7 @@
-/** Imports refresh tokens from another system: each is sealed as a grant without an access token, then checked by one refresh. */
+/**
+ * Imports refresh tokens from another system: each is sealed in a grant without an access token, then checked by one
+ * refresh.
+ */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
 import type { Write } from '../../shared/storage/store.ts';
@@ -7,7 +10,7 @@ import { newConnectionId } from './connection-ids.ts';
 import { sameAccount } from './consent.ts';
 import type { StoredGrant } from './grant.ts';
 import { type FailureCause, type Grant, healthOf, isUnchecked } from './grant.ts';
-import { CERTAIN_MS, type GrantStore, saveCertainly, undoWrite } from './grant-store.ts';
+import { CONFIRM_TIMEOUT_MS, type GrantStore, saveConfirmed, undoWrite } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { OTHER_SUBJECT } from './refresh-outcome.ts';
 
@@ -17,11 +20,13 @@ export interface ImportedGrant {
   refreshToken: string;
   scopes: readonly string[];
   account: Grant['account'];
-  /** The conditions of the user (`UserStore.conditionsForImport`); undefined where nothing may be made. */
+  /** The conditions of the user (`UserStore.conditionsForImport`); undefined if nothing may be stored. */
   conditions: () => Promise<readonly Write[] | undefined>;
 }
 
-/** `unchecked`: sealed, and no refresh has succeeded yet; the provider is not called for this grant before `retryAt`. */
+/**
+ * `unchecked`: sealed, but no refresh has succeeded yet; the provider is not called for this grant before `retryAt`.
+ */
 export type ImportOutcome =
   | { kind: 'imported' }
   | { kind: 'already_connected' }
@@ -32,21 +37,20 @@ export type ImportOutcome =
 
 export interface GrantImports {
   /**
-   * Stores the refresh token, unless the user has a connection that may work, if only by another registration of the app, or
-   * that cannot be read because its key is missing.
-   * An interrupted import finds its own grant.
+   * Stores the refresh token, unless the user has a connection that may work (even by another registration of the app),
+   * or one that cannot be read because its key is missing. An interrupted import finds the grant that it stored.
    * @param onNew called once before the write, with the id of the connection
-   * @returns undefined where the grant is stored and has to be checked
+   * @returns undefined if the grant is stored and must be checked
    */
   seal(imported: ImportedGrant, onNew: (id: string) => Promise<void>): Promise<ImportOutcome | undefined>;
 
-  /** Refreshes a sealed grant, or waits for the process that does. */
+  /** Refreshes a sealed grant, or waits for the process that refreshes it. */
   check(imported: Pick<ImportedGrant, 'userId' | 'app'>): Promise<ImportOutcome>;
 }
 
 export function createGrantImports(parts: {
   grants: GrantStore;
-  /** Whether the app is there at this moment, and where tokens of this registration may go. */
+  /** Whether the app still exists with a registration whose tokens may be sent to the same places. */
   isRegistered: (app: ConnectedApp) => Promise<boolean>;
   refresher: Pick<Refresher, 'attempt'>;
   clock: () => number;
@@ -57,28 +61,28 @@ export function createGrantImports(parts: {
     async seal(imported, onNew) {
       const { userId, app } = imported;
       const newId = newConnectionId();
-      let isNoted = false;
+      let isAnnounced = false;
       for (;;) {
         const stored = await grants.loadStored(userId, app.id);
-        const known = stored && outcomeOf(stored, imported, clock());
-        if (known) return known === 'sealed' ? undefined : known;
-        const id = keptId(stored, imported) ?? newId;
-        if (!isNoted) {
+        const outcome = stored && outcomeOf(stored, imported, clock());
+        if (outcome) return outcome === 'sealed' ? undefined : outcome;
+        const id = reusedId(stored, imported) ?? newId;
+        if (!isAnnounced) {
           await onNew(id);
-          // A process that ends before the check leaves it to the next start, as it does with an open refresh.
-          await grants.noteOpen(userId, app.id);
-          isNoted = true;
+          // If the process ends before the check, the next start makes it, as for an open refresh.
+          await grants.addOpenRefresh(userId, app.id);
+          isAnnounced = true;
         }
         const steps = await imported.conditions();
         if (!steps) return { kind: 'refused', cause: 'removed' };
         const unchecked = uncheckedGrant(imported, id, clock());
-        const version = await saveCertainly(grants, unchecked, stored?.version ?? 0, { steps });
+        const version = await saveConfirmed(grants, unchecked, stored?.version ?? 0, { steps });
         if (version === undefined) continue;
-        // As for a connection that a user makes (`connections.make`).
-        if (await retryWhileUnavailable(() => isRegistered(app), CERTAIN_MS)) return undefined;
+        // As for a connection that a user creates (`connections.connect`).
+        if (await retryWhileUnavailable(() => isRegistered(app), CONFIRM_TIMEOUT_MS)) return undefined;
         await retryWhileUnavailable(
           async () => undoWrite(grants, unchecked, stored, version, await imported.conditions()),
-          CERTAIN_MS,
+          CONFIRM_TIMEOUT_MS,
         );
         return { kind: 'refused', cause: 'removed' };
       }
@@ -86,7 +90,7 @@ export function createGrantImports(parts: {
 
     async check({ userId, app }) {
       const { stored, outcome } = await refresher.attempt({ userId, app });
-      if (!stored) return { kind: 'refused', cause: isOfOther(outcome) ? 'other_account' : 'removed' };
+      if (!stored) return { kind: 'refused', cause: isOtherSubject(outcome) ? 'other_account' : 'removed' };
       if ('unreadable' in stored) return { kind: 'refused', cause: 'unreadable' };
       const { grant } = stored;
       return isUnchecked(grant) ? failureOf(grant) : { kind: 'imported' };
@@ -94,7 +98,7 @@ export function createGrantImports(parts: {
   };
 }
 
-/** Undefined where the stored grant is to be replaced. */
+/** Undefined if the import must replace the stored grant. */
 function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): ImportOutcome | 'sealed' | undefined {
   if ('unreadable' in stored) return { kind: 'invalid', cause: 'unreadable' };
   const { grant } = stored;
@@ -102,12 +106,12 @@ function outcomeOf(stored: StoredGrant, imported: ImportedGrant, now: number): I
   if (!isBroken && !isUnchecked(grant)) return { kind: 'already_connected' };
   if (!isIssuedFor(grant.registration, imported.app)) return undefined;
   if (!isBroken) return 'sealed';
-  // Refused before: a second call would get the same response.
+  // The provider refused this refresh token before: a second call would get the same response.
   return isUnchecked(grant) && grant.refreshToken === imported.refreshToken ? failureOf(grant) : undefined;
 }
 
-/** The id of the connection that ended, where the import is of the same account and registration. */
-function keptId(stored: StoredGrant | undefined, { app, account }: ImportedGrant): string | undefined {
+/** The id of the stored connection, if the import has the same account and registration. */
+function reusedId(stored: StoredGrant | undefined, { app, account }: ImportedGrant): string | undefined {
   if (!stored || 'unreadable' in stored) return undefined;
   const { grant } = stored;
   return isIssuedFor(grant.registration, app) && sameAccount(app, grant, account) ? grant.id : undefined;
@@ -118,11 +122,11 @@ function failureOf({ failure }: Grant): ImportOutcome {
   return kind === 'reconnect_needed' ? { kind: 'refused', cause } : { kind: 'unchecked', cause, retryAt, reason };
 }
 
-function isOfOther(outcome: Refreshed['outcome']): boolean {
+function isOtherSubject(outcome: Refreshed['outcome']): boolean {
   return outcome?.kind === 'unusable' && outcome.reason === OTHER_SUBJECT;
 }
 
-/** Expired since 1970, so that a clock that is set back does not make it usable. */
+/** The grant is expired since 1970, so that it stays unusable even if the clock is set back. */
 function uncheckedGrant(
   { userId, app, refreshToken, scopes, account }: Omit<ImportedGrant, 'conditions'>,
   id: string,

@@ -1,15 +1,15 @@
-/** Writes the lists of connections after each write of a grant, and later where the storage fails at that moment. */
+/** Writes the lists of connections after each write of a grant; if the storage fails, later. */
 import { createWriteQueue } from '../../shared/storage/write-queue.ts';
 import type { ConnectionIndex, ListedConnection } from './connection-index.ts';
 import type { StoredGrant } from './grant.ts';
 
-/** As the index, but `update` and `drop` never reject. */
+/** Like the index, but `update` and `drop` never reject. */
 export interface Listing extends Pick<ConnectionIndex, 'update' | 'drop'> {
-  /** Writes what is left, in at most a few seconds. */
+  /** Writes the remaining changes, in at most a few seconds. */
   close(): Promise<void>;
 }
 
-/** @param parts `lost`: called with the number of connections whose lists stay as they were */
+/** @param parts `lost`: called with the number of connections whose lists could not be updated */
 export function createListing(parts: {
   index: Pick<ConnectionIndex, 'update' | 'drop'>;
   load: (userId: string, appId: string) => Promise<StoredGrant | undefined>;
@@ -18,7 +18,7 @@ export function createListing(parts: {
   const { index, load, lost } = parts;
   const queue = createWriteQueue({ onLost: lost });
 
-  /** By the grant as it is then: it may have been written again, or removed. */
+  /** Lists the grant as it is stored now: it may have been rewritten or removed. */
   const relist = async ({ userId, appId }: ListedConnection): Promise<void> => {
     let stored = await load(userId, appId);
     let listedVersion: number | undefined;
@@ -29,11 +29,11 @@ export function createListing(parts: {
       stored = await load(userId, appId);
     } while (stored?.version !== listedVersion);
   };
-  const later = (connection: ListedConnection) => void queue.add(() => relist(connection));
+  const relistLater = (connection: ListedConnection) => void queue.add(() => relist(connection));
 
   return {
-    update: (grant, saved) => index.update(grant, saved).catch(() => later(grant)),
-    drop: (connection) => index.drop(connection).catch(() => later(connection)),
+    update: (grant, saved) => index.update(grant, saved).catch(() => relistLater(grant)),
+    drop: (connection) => index.drop(connection).catch(() => relistLater(connection)),
     close: queue.close,
   };
 }

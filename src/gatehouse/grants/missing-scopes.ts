@@ -1,4 +1,4 @@
-/** Which scopes of its app a connection lacks, and the event that says so once. */
+/** Finds the scopes of its app that a connection lacks, and announces them once. */
 
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -12,54 +12,54 @@ import type { GrantStore } from './grant-store.ts';
 const OFTEN_UNNAMED = ['openid', OFFLINE];
 
 interface Scopes {
-  /** Those that were granted. */
+  /** The granted scopes. */
   scopes: readonly string[];
   requestedScopes?: readonly string[] | undefined;
 }
 
-/** Of an imported grant: what was granted, if the provider uses the app's own names for it. */
+/** The requested scopes; for an imported grant, the granted ones if the provider uses the app's own names. */
 export function requestedScopes(
   registered: readonly string[],
-  { requestedScopes: known, scopes: granted }: Scopes,
+  { requestedScopes: requested, scopes: granted }: Scopes,
 ): readonly string[] {
-  if (known) return known;
+  if (requested) return requested;
   return granted.length > 0 && granted.every((scope) => registered.includes(scope)) ? granted : registered;
 }
 
-/** The scopes of the app that were neither requested nor granted: it has got them since, or the user chose fewer. */
+/** The scopes of the app that were neither requested nor granted: the app added them later, or the user chose fewer. */
 export function missingScopes(app: Pick<ConnectedApp, 'scopes'> | undefined, connection: Scopes): string[] {
-  const { scopes: granted, requestedScopes: known } = connection;
+  const { scopes: granted, requestedScopes: requested } = connection;
   const { scopes = [] } = app ?? {};
-  const asked = new Set([...requestedScopes(scopes, connection), ...granted, ...(known ? [] : OFTEN_UNNAMED)]);
-  return scopes.filter((scope) => !asked.has(scope));
+  const present = new Set([...requestedScopes(scopes, connection), ...granted, ...(requested ? [] : OFTEN_UNNAMED)]);
+  return scopes.filter((scope) => !present.has(scope));
 }
 
-/** True for a working grant that lacks a scope which its user did not decline, and which was not announced. */
-function isNews({ scopes }: ConnectedApp, grant: Grant): boolean {
-  const { requestedScopes: known = [], declinedScopes = [], announcedScopes = [], failure } = grant;
-  // Every use comes here, and almost every connection has all scopes.
-  if (scopes.every((scope) => known.includes(scope))) return false;
+/** True if a working grant lacks a scope that its user did not decline and that was not announced. */
+function lacksUnannouncedScope({ scopes }: ConnectedApp, grant: Grant): boolean {
+  const { requestedScopes: requested = [], declinedScopes = [], announcedScopes = [], failure } = grant;
+  // Every use comes here, and almost every connection has all scopes, so this check comes first.
+  if (scopes.every((scope) => requested.includes(scope))) return false;
   if (failure?.kind === 'reconnect_needed' || isUnchecked(grant)) return false;
   return missingScopes({ scopes }, grant).some(
-    (one) => !declinedScopes.includes(one) && !announcedScopes.includes(one),
+    (scope) => !declinedScopes.includes(scope) && !announcedScopes.includes(scope),
   );
 }
 
-/** A larger count could hold up other requests. */
+/** A larger count could delay other requests. */
 const MAX_COUNTED = 1_000;
 const BATCH = 100;
 
 export interface MissingScopes {
   /**
-   * Counts connections that would lack one of the added scopes. `exact` is false where the app has more than 1,000: then
-   * these are among the newest 1,000.
-   * @param scopes of the app, with those that are added
+   * Counts connections that would lack one of the added scopes. `exact` is false if the app has more than 1,000
+   * connections: only the newest 1,000 are counted.
+   * @param scopes the scopes of the app, including the added ones
    */
   count(appId: string, scopes: string[], added: readonly string[]): Promise<{ count: number; exact: boolean }>;
 
   /**
-   * Announces the scopes that a connection has come to lack: once, since the write of the grant that records it succeeds
-   * in one process alone. Never rejects: the next use or check tries again.
+   * Announces once the scopes that a connection newly lacks: the write that records them succeeds in only one process.
+   * Never rejects; the next use or check retries.
    */
   announce(app: ConnectedApp, stored: StoredGrant | undefined): Promise<void>;
 }
@@ -74,7 +74,7 @@ export function createMissingScopes(parts: {
   return {
     async count(appId, scopes, added) {
       const lacks = (stored: StoredGrant | undefined) =>
-        stored && 'grant' in stored && missingScopes({ scopes }, stored.grant).some((one) => added.includes(one));
+        stored && 'grant' in stored && missingScopes({ scopes }, stored.grant).some((scope) => added.includes(scope));
       let count = 0;
       let after: string | undefined;
       for (let read = 0; read < MAX_COUNTED; read += BATCH) {
@@ -87,9 +87,9 @@ export function createMissingScopes(parts: {
     },
 
     async announce(app, stored) {
-      if (!stored || 'unreadable' in stored || !isNews(app, stored.grant)) return;
+      if (!stored || 'unreadable' in stored || !lacksUnannouncedScope(app, stored.grant)) return;
       const { grant, version } = stored;
-      // A write during a refresh would keep the response's refresh token out of the journal.
+      // A write during a refresh would keep the new refresh token from being saved to the journal.
       if (grant.refresh) return;
       const scopes = missingScopes(app, grant);
       const announcedScopes = [...new Set([...(grant.announcedScopes ?? []), ...scopes])];

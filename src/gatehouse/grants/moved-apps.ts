@@ -1,4 +1,7 @@
-/** Lists the connections of an app again once its registration has changed: those of another one need reconnecting. */
+/**
+ * Updates the lists of an app's connections when its registration changes: those of another registration must
+ * reconnect.
+ */
 
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -23,10 +26,10 @@ export interface MovedAppsParts {
 
 /** The scheduled task. Health is derived whenever a grant is read; only lists and counts depend on it. */
 export function createMovedApps({ store, grants, index, apps, events }: MovedAppsParts): ScheduledTask {
-  const listed = new WeakSet<Registration>();
+  const upToDate = new WeakSet<Registration>();
 
-  /** @param before the registration by which they are listed; those that it set aside are announced already */
-  const listAgain = async (app: ConnectedApp, before: Registration | undefined): Promise<void> => {
+  /** @param before the registration by which they are listed; connections that it set aside are already announced */
+  const relist = async (app: ConnectedApp, before: Registration | undefined): Promise<void> => {
     let count = 0;
     for await (const grant of grantsOf(store, grants, app.id)) {
       await index.update(grant);
@@ -39,20 +42,20 @@ export function createMovedApps({ store, grants, index, apps, events }: MovedApp
   return {
     name: 'list-connections-of-moved-apps',
     everyMilliseconds: 5_000,
-    isDue: async () => apps.list().some((app) => !listed.has(registrationOf(app))),
+    isDue: async () => apps.list().some((app) => !upToDate.has(registrationOf(app))),
     async work() {
       for (const app of apps.list()) {
         const registration = registrationOf(app);
-        if (listed.has(registration)) continue;
+        if (upToDate.has(registration)) continue;
         const key = keys.appRegistration(app.id);
         const value = JSON.stringify(registration);
         const before = (await store.get(key))?.value;
         if (before !== value) {
-          await listAgain(app, before === undefined ? undefined : JSON.parse(before));
-          // Last, so that a process that ends before leaves the rest to another.
+          await relist(app, before === undefined ? undefined : JSON.parse(before));
+          // Stored last: if this process ends before, another one repeats the work.
           await store.write([{ put: key, value }]);
         }
-        listed.add(registration);
+        upToDate.add(registration);
       }
     },
   };
@@ -62,8 +65,8 @@ export function createMovedApps({ store, grants, index, apps, events }: MovedApp
 const MAX_COUNTED = 1_000;
 
 /**
- * How many connections of an app would be set aside by a registration: their tokens may not be sent to where it names. Those
- * that the present app cannot use either do not count.
+ * How many connections of an app a registration would set aside, since their tokens must not be sent to its hosts.
+ * Connections that the present app cannot use either do not count.
  * @param before the app as it is now; undefined for a new one
  * @returns at most 1,000
  */

@@ -1,4 +1,7 @@
-/** Access tokens with fewer scopes than the grant (RFC 6749 section 6) or for one resource (RFC 8707), from a refresh that names them. Cached. */
+/**
+ * Narrowed access tokens, by a refresh: fewer scopes than the grant (RFC 6749 section 6), or one resource (RFC 8707).
+ * Cached.
+ */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
 import { remembered } from '../../shared/remembered.ts';
@@ -9,20 +12,22 @@ import type { GrantStore } from './grant-store.ts';
 import type { Refreshed, Refresher } from './refresh.ts';
 import { isNarrowingRefusal } from './refresh-outcome.ts';
 
-/** Left out: all granted scopes, all resources of the app. */
+/** What is left out is not narrowed: all granted scopes, all resources of the app. */
 export interface Narrowing {
-  /** A subset of the granted ones. */
+  /** A subset of the granted scopes. */
   scopes?: readonly string[] | undefined;
   resource?: string | undefined;
 }
 
 export type NarrowedResult =
   | { kind: 'narrowed'; accessToken: string; scopes: readonly string[]; expiresAt: number | undefined }
-  /** The provider issued no refresh token, refuses these scopes or this resource, or grants more than were requested. */
+  /**
+   * The provider issued no refresh token, refuses these scopes or this resource, or grants more than were requested.
+   */
   | { kind: 'unsupported' }
   /** The grant is missing or broken; `AccessTokens.get` says why. */
   | { kind: 'no_grant' }
-  /** `isUnverified`: as the connection's health says. */
+  /** `isUnverified`: the health of the connection is `unverified`. */
   | { kind: 'unavailable'; isUnverified: boolean; retryAfterSeconds: number };
 
 interface CachedToken {
@@ -56,7 +61,7 @@ export function createNarrowedTokens(parts: {
       const cachedToken = cached.get(key);
       const isFresh =
         cachedToken?.result.expiresAt !== undefined && cachedToken.result.expiresAt - clock() > MIN_LIFETIME_MS;
-      if (isFresh && current && isOf(current, cachedToken)) return cachedToken.result;
+      if (isFresh && current && isTokenOf(current, cachedToken)) return cachedToken.result;
       const refreshed = await refresher.attempt({ userId, app, scopes, resource });
       const result = resultOf(refreshed, scopes, app, clock());
       const { refreshToken, consentedAt } = workingGrant(refreshed.stored) ?? {};
@@ -67,13 +72,13 @@ export function createNarrowedTokens(parts: {
   };
 }
 
-/** Undefined also where the grant is broken, so that access tokens of its refresh token are not returned from the cache. */
+/** Undefined if there is no grant, or a broken one, whose cached access tokens must not be returned. */
 function workingGrant(stored: StoredGrant | undefined): Grant | undefined {
   const grant = stored && 'grant' in stored ? stored.grant : undefined;
   return grant?.failure?.kind === 'reconnect_needed' ? undefined : grant;
 }
 
-function isOf(grant: Grant, { refreshToken, consentedAt }: CachedToken): boolean {
+function isTokenOf(grant: Grant, { refreshToken, consentedAt }: CachedToken): boolean {
   return grant.refreshToken === refreshToken && grant.consentedAt === consentedAt;
 }
 

@@ -1,4 +1,7 @@
-/** The journal of refreshes: an entry in the grant before the call to the provider, so that a kill leaves a trace. */
+/**
+ * The journal of refreshes: writes an entry to the grant before the call to the provider, so that a kill leaves a
+ * trace.
+ */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { Fence } from '../../shared/storage/lease.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
@@ -8,11 +11,11 @@ import type { GrantStore } from './grant-store.ts';
 /** One call to the provider: the grant that it sends, and the version and fence for the writes that follow. */
 export interface RefreshCall {
   app: ConnectedApp;
-  /** As stored, with an open journal entry. */
+  /** The stored grant, with an open journal entry. */
   grant: Grant;
   version: number;
   fence: Fence | undefined;
-  /** The journal entry of an earlier call with the same refresh token whose response was lost: it may have spent the token. */
+  /** The entry of an earlier call with the same refresh token, whose response was lost: it may have spent the token. */
   lostEntry: JournalEntry | undefined;
   /** The access token that the platform refused before the call. */
   rejected?: string | undefined;
@@ -20,11 +23,11 @@ export interface RefreshCall {
   reason?: string | undefined;
   /** The scopes of a narrowed access token, which is returned and not stored. */
   scopes?: readonly string[] | undefined;
-  /** The one resource that such a token is for. */
+  /** The resource of a narrowed access token. */
   resource?: string | undefined;
 }
 
-/** True for a call whose access token is not the grant's own. */
+/** True for a call that gets a narrowed access token, which is not stored. */
 export function isNarrowed({ scopes, resource }: Pick<RefreshCall, 'scopes' | 'resource'>): boolean {
   return scopes !== undefined || resource !== undefined;
 }
@@ -35,7 +38,7 @@ const REMOVE_PAUSE_MS = 100;
 type CallRequest = Pick<RefreshCall, 'app' | 'rejected' | 'scopes' | 'resource'>;
 
 export interface RefreshJournal {
-  /** Opens the entry of a call; undefined where another write changed the grant first. */
+  /** Opens the entry of a call; undefined if another write changed the grant first. */
   openEntry(request: CallRequest, stored: ReadableGrant, fence: Fence): Promise<RefreshCall | undefined>;
 }
 
@@ -51,9 +54,9 @@ export function createRefreshJournal(grants: GrantStore, clock: () => number): R
     const received =
       earlierEntry?.received === undefined ? {} : { refreshToken: earlierEntry.received, refreshedBy: fence.number };
     const written = { ...stored.grant, ...received, refresh: { startedAt, received: undefined } };
-    await grants.noteOpen(userId, appId);
+    await grants.addOpenRefresh(userId, appId);
     if (!(await grants.save(written, stored.version, { fence }))) return undefined;
-    // Loaded again: the holder of an expired lease may have stored newer tokens and left this entry open.
+    // Loaded again, since the holder of an expired lease may have stored newer tokens and left this entry open.
     const opened = await grants.loadStored(userId, appId);
     if (!opened || 'unreadable' in opened || opened.grant.refresh?.startedAt !== startedAt) return undefined;
     const { grant, version } = opened;
@@ -63,8 +66,8 @@ export function createRefreshJournal(grants: GrantStore, clock: () => number): R
   };
 
   /**
-   * Removes the entry of a call that was never sent, so that no process waits for its response. An entry that was open
-   * before is restored, since that earlier call may have got a response.
+   * Removes the entry of a call that was never sent, so that no process waits for its response. The entry of an earlier
+   * call is restored, since that call may have got a response.
    */
   const removeEntry = async (before: Grant, startedAt: number): Promise<void> => {
     const restore = async () => {
@@ -90,14 +93,14 @@ export function createRefreshJournal(grants: GrantStore, clock: () => number): R
 }
 
 /** Closes the entry of this call. An entry of another process stays: its call may still get a response. */
-export function withEntryClosed({ grant: { refresh: ownEntry } }: RefreshCall, grant: Grant): Grant {
-  const isOwn = grant.refresh && grant.refresh.startedAt === ownEntry?.startedAt;
-  return isOwn ? { ...grant, refresh: undefined } : grant;
+export function withEntryClosed({ grant: { refresh: callEntry } }: RefreshCall, grant: Grant): Grant {
+  const isEntryOfCall = grant.refresh && grant.refresh.startedAt === callEntry?.startedAt;
+  return isEntryOfCall ? { ...grant, refresh: undefined } : grant;
 }
 
 /**
- * Closes the entry after a response that says nothing about the refresh token. The entry of an earlier call whose response
- * was lost is restored: that call may have spent the token.
+ * Closes the entry after a response that says nothing about the refresh token. The entry of an earlier call whose
+ * response was lost is restored: that call may have spent the token.
  */
 export function withLostEntryRestored(call: RefreshCall, grant: Grant): Grant {
   const closed = withEntryClosed(call, grant);

@@ -1,4 +1,4 @@
-/** Saves how a refresh ended, also where another write changed the grant meanwhile, and closes its journal entry. */
+/** Saves how a refresh ended, even if another write changed the grant in between, and closes its journal entry. */
 import type { Events } from '../../shared/observability/events.ts';
 import type { RefreshOutcome } from '../../shared/provider/token-refresh.ts';
 import type { TokenResponse } from '../../shared/provider/token-response.ts';
@@ -20,13 +20,13 @@ import type { GrantStore } from './grant-store.ts';
 import { isNarrowed, type RefreshCall, withEntryClosed, withLostEntryRestored } from './refresh-journal.ts';
 import type { Revocations } from './revocations.ts';
 
-/** The tokens of a response; they are revoked where the grant was disconnected meanwhile (R43). */
+/** The tokens of a response. They are revoked if the user disconnected in the meantime (R43). */
 type ReceivedTokens = Partial<Pick<TokenResponse, 'accessToken' | 'refreshToken'>>;
 
-/** Failures without a complete response: a call that was sent may have reached the provider, and may have spent the refresh token. */
+/** Failures without a complete response: the call may have reached the provider and spent the refresh token. */
 const NO_RESPONSE: ReadonlySet<string> = new Set(['timeout', 'connection', 'too_large', 'encoding', 'no_response']);
 
-/** Of the scopes (RFC 6749 section 5.2) or the resource (RFC 8707 section 2). */
+/** Error codes for refused scopes (RFC 6749 section 5.2) or a refused resource (RFC 8707 section 2). */
 const NARROWING_REFUSALS: ReadonlySet<string> = new Set(['invalid_scope', 'invalid_target', 'invalid_request']);
 
 /** The reason of a response whose ID token names another subject than the grant. */
@@ -36,7 +36,10 @@ export const OTHER_SUBJECT = 'other_subject';
 const SAVE_RETRY_TIMEOUT_MS = 20_000;
 const SAVE_RETRY_PAUSE_MS = 200;
 
-/** A refusal is put down to a failover of the storage for so long after it. Then a user in use has had the next refresh. */
+/**
+ * For this long, a refusal after a failover of the storage is attributed to it. By then, connections in use were
+ * refreshed.
+ */
 const FAILOVER_MS = 15 * 60_000;
 
 type SaveResult = { saved: true; stored: ReadableGrant } | { saved: false; stored: StoredGrant | undefined };
@@ -44,20 +47,20 @@ type SaveResult = { saved: true; stored: ReadableGrant } | { saved: false; store
 export interface RefreshOutcomes {
   /**
    * Saves a new refresh token to the journal before the rest of the response is checked (R32, R38). Never rejects.
-   * @returns the call with the grant as it is then stored
+   * @returns the call with the grant as stored afterwards
    */
   saveReceivedToken(call: RefreshCall, refreshToken: string): Promise<RefreshCall>;
 
-  /** Saves the outcome and returns the grant as it is then stored. */
+  /** Saves the outcome and returns the grant as stored afterwards. */
   saveOutcome(opened: RefreshCall, outcome: RefreshOutcome): Promise<StoredGrant | undefined>;
 
-  /** Records why a grant without a refresh token no longer works. @param usable whether its access token has not expired */
+  /** Records why a grant without a refresh token no longer works. @param usable the access token has not expired */
   withoutRefreshToken(call: RefreshCall, usable: boolean): Promise<StoredGrant | undefined>;
 }
 
 export function createRefreshOutcomes(parts: {
   grants: GrantStore;
-  /** Revokes a token that no stored grant holds. */
+  /** Revokes a token that is in no stored grant. */
   revokeUnowned: Revocations['revokeUnowned'];
   events: Events;
   clock: () => number;
@@ -80,15 +83,15 @@ export function createRefreshOutcomes(parts: {
 
   const announce = (before: Grant, next: Grant): void => {
     const { scopes, failure } = next;
-    const of = { userId: next.userId, app: next.appId, connection: next.id };
+    const ids = { userId: next.userId, app: next.appId, connection: next.id };
     const hasEnded = failure?.kind === 'reconnect_needed' && before.failure?.kind !== 'reconnect_needed';
-    if (hasEnded) events.reconnectNeeded({ ...of, cause: failure.cause });
-    // The import has an audit entry, and may have ended before its refresh token was tried.
-    if (isUnchecked(before) && !isUnchecked(next)) events.connectionCreated({ ...of, scopes, audited: true });
-    else if (!failure && isBroken(before)) events.connectionRecovered(of);
+    if (hasEnded) events.reconnectNeeded({ ...ids, cause: failure.cause });
+    // `audited`: the import has written an audit entry. It may have ended before its refresh token was tried.
+    if (isUnchecked(before) && !isUnchecked(next)) events.connectionCreated({ ...ids, scopes, audited: true });
+    else if (!failure && isBroken(before)) events.connectionRecovered(ids);
   };
 
-  /** Saves over the version that was read, or loads what another process wrote first. */
+  /** Replaces the version that was read, or loads the grant that another process wrote first. */
   const saveOrLoad = async (read: ReadableGrant, next: Grant, fence: Fence | undefined): Promise<SaveResult> => {
     const saved = (version: number): SaveResult => {
       announce(read.grant, next);
@@ -100,19 +103,20 @@ export function createRefreshOutcomes(parts: {
       if (version !== undefined) return saved(version);
       const stored = await grants.loadStored(next.userId, next.appId);
       if (!stored || 'unreadable' in stored || stored.version === ifVersion) return { saved: false, stored };
-      // An earlier attempt that timed out was carried out after all.
+      // An earlier attempt that timed out has written it after all.
       if (isSame(stored.grant, next)) return saved(stored.version);
       if (!isSame(stored.grant, read.grant)) return { saved: false, stored };
-      // A key rotation has only sealed it again.
+      // A key rotation has only sealed the grant again.
       ifVersion = stored.version;
     }
   };
 
   /**
-   * Saves received tokens. If another process wrote in between, they replace what it wrote only if that has the tokens that
-   * this call sent, or those of an earlier call: newer tokens of another call stay (R36). If the grant was disconnected or
-   * replaced by one of another account or client meanwhile, the received tokens are revoked (R43). Beside a new connection of
-   * the same account they are left to expire: to revoke one token of a user and client ends all of them at most providers.
+   * Saves received tokens. If another process wrote in between, they replace its grant only if that has the tokens that
+   * this call sent, or tokens of an earlier call: newer tokens of another call stay (R36). If the user disconnected in
+   * the meantime, or connected another account or client, the received tokens are revoked (R43). If the user connected
+   * the same account again, they are left to expire: revoking one token of a user and client ends all of them at most
+   * providers.
    */
   const saveTokens = async (
     call: RefreshCall,
@@ -125,15 +129,15 @@ export function createRefreshOutcomes(parts: {
     while (!saved && stored && 'grant' in stored && isOlder(stored.grant, call)) {
       const current = stored.grant;
       const sameAccess = current.accessToken === call.grant.accessToken || isOfEarlierCall(current, call);
-      // A new consent that kept the refresh token has the newer access token, but that refresh token is spent.
+      // After a new consent that kept the refresh token, the access token is newer, but the refresh token is spent.
       if (!sameAccess && received.refreshToken === undefined) break;
       const next = sameAccess
         ? change(current)
         : { ...withEntryClosed(call, current), refreshToken: received.refreshToken, rotates: true };
-      // Unfenced: another process may hold the lease by now, but it works with older tokens than these.
+      // Without the fence: another process may hold the lease by now, but its tokens are older.
       ({ saved, stored } = await save(stored, next));
     }
-    if (!saved && (!stored || isOfOther(stored, call))) {
+    if (!saved && (!stored || isOtherGrant(stored, call))) {
       if (received.refreshToken) await revokeUnowned(call.app, received.refreshToken, 'refresh_token');
       else if (received.accessToken) await revokeUnowned(call.app, received.accessToken, 'access_token');
     }
@@ -157,7 +161,9 @@ export function createRefreshOutcomes(parts: {
     return saveTokens(call, received, (grant) => ({ ...withEntryClosed(call, grant), ...update }));
   };
 
-  /** The old refresh token may be spent, so the new one is saved although the rest of the response is dropped (R32). */
+  /**
+   * The old refresh token may be spent, so the new one is saved even though the rest of the response is dropped (R32).
+   */
   const saveUnusable = (call: RefreshCall, refreshToken: string | undefined) => {
     const update = refreshToken === undefined ? {} : { refreshToken, refreshedBy: call.fence?.number };
     return saveTokens(call, update, (grant) =>
@@ -166,8 +172,8 @@ export function createRefreshOutcomes(parts: {
   };
 
   /**
-   * Deletes an imported grant whose refresh token is another account's. Its tokens are not revoked: at most providers that
-   * would end every connection of that account.
+   * Deletes an imported grant whose refresh token belongs to another account. The tokens are not revoked, since that
+   * would end every connection of the account at most providers.
    */
   const removeUnchecked = async ({ grant: { userId, appId } }: RefreshCall): Promise<StoredGrant | undefined> => {
     for (;;) {
@@ -181,9 +187,9 @@ export function createRefreshOutcomes(parts: {
     const stored = await grants.loadStored(call.grant.userId, call.grant.appId);
     if (!stored || 'unreadable' in stored) return stored;
     const { refreshToken, accessToken, failure } = stored.grant;
-    // Another process may have used the refresh token a moment ago: then the grant holds newer tokens (R37).
+    // If another process has just used the refresh token, the grant has newer tokens (R37).
     const isReplaced = refreshToken !== call.grant.refreshToken || accessToken !== call.grant.accessToken;
-    // Of two refused calls, the first has already marked the grant and sent the event.
+    // If two calls are refused, the first one has already marked the grant and sent the event.
     if (isReplaced || failure?.kind === 'reconnect_needed') return closeEntry(call, stored);
     const lost = isLostInFailover(stored.grant, failedOverAt(), clock()) ? 'lost_in_failover' : undefined;
     const cause = call.lostEntry ? 'response_lost' : (lost ?? 'grant_refused');
@@ -202,7 +208,7 @@ export function createRefreshOutcomes(parts: {
     return saved ? stored : closeEntry(call, stored);
   };
 
-  /** Closes the journal entry of a call that got a response, and leaves the rest as another process wrote it. */
+  /** Closes the journal entry of a call that got a response, and changes nothing else of the stored grant. */
   const closeEntry = async (call: RefreshCall, stored: StoredGrant | undefined): Promise<StoredGrant | undefined> => {
     if (!stored || 'unreadable' in stored) return stored;
     const closed = withEntryClosed(call, stored.grant);
@@ -246,40 +252,40 @@ export function createRefreshOutcomes(parts: {
 
     withoutRefreshToken(call, usable) {
       if (!usable) return saveFailure(call, 'reconnect_needed', 'access_ended');
-      // Only the platform refused it, which does not prove that the provider ended the grant.
+      // Only the platform refused the token, which does not prove that the provider ended the grant.
       return saveFailure(call, 'unverified', 'access_token_refused');
     },
   };
 }
 
-/** True where the provider refused the requested scopes or resource, which says nothing about the grant. */
+/** True if the provider refused only the requested scopes or resource: the grant may still work. */
 export function isNarrowingRefusal(outcome: RefreshOutcome): boolean {
   return outcome.kind === 'doubtful' && NARROWING_REFUSALS.has(outcome.reason);
 }
 
-/** True where the refused tokens were stored before a recent failover, which may have lost newer ones. */
+/** True if the refused tokens were stored before a recent failover, which may have lost newer ones. */
 function isLostInFailover({ obtainedAt }: Grant, failedOverAt: number | undefined, now: number): boolean {
   return failedOverAt !== undefined && obtainedAt <= failedOverAt && now - failedOverAt < FAILOVER_MS;
 }
 
-function isSame(grant: Grant, other: Grant): boolean {
-  return JSON.stringify(grant) === JSON.stringify(other);
+function isSame(a: Grant, b: Grant): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
 }
 
-/** True where the tokens of this grant are older than those that the call received. */
+/** True if the tokens of this grant are older than those that the call received. */
 function isOlder(grant: Grant, call: RefreshCall): boolean {
   return grant.refreshToken === call.grant.refreshToken || isOfEarlierCall(grant, call);
 }
 
-/** True where the stored grant does not end with the tokens of the call: it is of another account, or of another client. */
-function isOfOther(stored: StoredGrant, { app, grant }: RefreshCall): boolean {
+/** True if the stored grant has another account or client, so that revoking the tokens of the call does not end it. */
+function isOtherGrant(stored: StoredGrant, { app, grant }: RefreshCall): boolean {
   if ('unreadable' in stored) return false;
   const { issuer, clientId } = stored.grant.registration;
   const isSameClient = issuer === app.issuer && clientId === app.clientId;
   return !isSameClient || isOtherAccount(app, stored.grant, grant.account);
 }
 
-/** A process that lost its lease may save its response after the next holder has started with the same refresh token. */
+/** A process that lost its lease may save its response after the next holder has sent the same refresh token. */
 function isOfEarlierCall({ refreshedBy }: Grant, { fence }: RefreshCall): boolean {
   return refreshedBy !== undefined && fence !== undefined && refreshedBy < fence.number;
 }

@@ -19,7 +19,7 @@ import {
   type StoredGrant,
   spreadOf,
 } from './grant.ts';
-import { type GrantStore, storedAsSeenBy } from './grant-store.ts';
+import { type GrantStore, storedGrantForApp } from './grant-store.ts';
 import { createRefreshJournal, isNarrowed, type RefreshCall } from './refresh-journal.ts';
 import { createRefreshOutcomes, OTHER_SUBJECT } from './refresh-outcome.ts';
 import type { Revocations } from './revocations.ts';
@@ -27,22 +27,26 @@ import type { Revocations } from './revocations.ts';
 export interface RefreshRequest {
   userId: string;
   app: ConnectedApp;
-  /** The access token that the platform refused (401): refresh even if none is due, unless it was replaced since. */
+  /**
+   * The access token that the platform refused (401): refresh even if none is due, unless the token was replaced since.
+   */
   rejected?: string | undefined;
-  /** Refresh even if none is due where the journal has an open entry, so that the entry is closed. */
+  /** Refresh if the journal has an open entry, even if none is due, so that the entry is closed. */
   closesJournal?: boolean;
-  /** Refresh even if none is due where the grant has been idle since before this time. */
+  /** Refresh if the grant has been idle since before this time, even if none is due. */
   idleSince?: number | undefined;
   /** Request an access token with only these scopes (RFC 6749 section 6). It is returned and never stored. */
   scopes?: readonly string[] | undefined;
-  /** Request an access token for this resource alone (RFC 8707 section 2.2). It is returned and never stored. */
+  /** Request an access token for only this resource (RFC 8707 section 2.2). It is returned and never stored. */
   resource?: string | undefined;
 }
 
 export interface Refreshed {
-  /** As the app of the request may use it. */
+  /** The grant as the app of the request may use it. */
   stored: StoredGrant | undefined;
-  /** How the call to the provider ended; undefined where this request made none, or `stored` is of another connection or consent. */
+  /**
+   * How the call to the provider ended; undefined without a call, or if `stored` is of another connection or consent.
+   */
   outcome?: RefreshOutcome;
 }
 
@@ -53,49 +57,57 @@ interface InFlight {
 }
 
 const RELOAD_PAUSE_MS = 100;
-/** Of one app: a provider that hangs keeps no other waiting. */
+/** Interrupted refreshes of one app that run concurrently. A provider that hangs does not delay other apps. */
 const MAX_CONCURRENT_INTERRUPTED = 8;
-/** A process that waited longer than this for the lease checks again that the store can take the response. */
+/** A process that waited longer than this for the lease checks again that the store can save the response. */
 const WRITABLE_CHECK_VALID_MS = 500;
-/** How often a refresh starts over because another write changed the grant first. */
+/** How often a refresh is attempted if other writes change the grant first. */
 const MAX_ATTEMPTS = 3;
-/** While another process refreshes: how often to load its result (a read), to try for its lease (a write), and for how long. */
+/**
+ * While another process refreshes: how often to load its result (a read) and to try for its lease (a write), and how
+ * long.
+ */
 const WAIT = { minPollMs: 5, maxPollMs: 40, leaseAttemptMs: 25, maxMs: 30_000 };
 /** If the platform refuses an access token younger than this, another refresh would not help. */
 const JUST_REFRESHED_MS = 2_000;
-/** No process holds an unsaved response for longer: the provider's deadline, and the retries of the store. */
+/** No process has an unsaved response for longer: the provider's deadline and the retries of the store. */
 const MAX_UNSAVED_MS = 90_000;
 
-/** A process that lost the store reconnects within this time and saves the response that it holds. */
+/** A process that lost the store reconnects within this time and saves its response. */
 const RECONNECT_MS = 1_300;
 const MIN_LEASE_MS = 4_000;
 
-/** Times that follow from how long the store may take for a command. */
+/** Times that depend on the store's deadline for a command. */
 export interface RefreshTimes {
-  /** How long after its last renewal the lease on a refresh ends. */
+  /** How long after its last renewal the lease of a refresh expires. */
   leaseMilliseconds: number;
-  /** How long a new holder of the lease waits for the last one to save its response. */
+  /** How long a new holder of the lease waits until the previous holder has saved its response. */
   reconnectMilliseconds: number;
 }
 
-/** A process whose writes take the full deadline keeps its lease, and saves its response before another one calls. */
+/**
+ * Even if its writes take the full deadline, a process keeps its lease, and saves its response before another one
+ * calls.
+ */
 export function refreshTimes(storageDeadlineMilliseconds: number): RefreshTimes {
   const reconnectMilliseconds = storageDeadlineMilliseconds + RECONNECT_MS;
-  // The lease is renewed after a third of it, and that write too may take the full deadline.
+  // The lease is renewed after a third of its time, and that write may take the full deadline as well.
   return { reconnectMilliseconds, leaseMilliseconds: Math.max(MIN_LEASE_MS, 1.5 * reconnectMilliseconds) };
 }
 
 export interface Refresher {
   /**
-   * Refreshes the grant if that is due, and returns the grant; its `failure` says what went wrong.
+   * Refreshes the grant if that is due, and returns it; its `failure` says what went wrong.
    * Concurrent requests for the same user and app share one refresh, in this process and across processes.
    */
   refresh(request: RefreshRequest): Promise<StoredGrant | undefined>;
 
-  /** Refreshes the grant, or gets a narrowed access token, and says how the call ended. The same requests share one call. */
+  /**
+   * Refreshes the grant or gets a narrowed access token, and returns how the call ended. Equal requests share one call.
+   */
   attempt(request: RefreshRequest): Promise<Refreshed>;
 
-  /** Refreshes each grant that a process left with an open journal entry when it died. */
+  /** Refreshes each grant that a killed process left with an open journal entry. */
   refreshInterrupted(findApp: (appId: string) => ConnectedApp | undefined): Promise<void>;
 
   /** Resolves once no refresh is in flight, since a call that was sent is never aborted (R90, F22). */
@@ -117,14 +129,14 @@ export function createRefresher(parts: {
   const { grants, provider, leases, times, events, clock, random } = parts;
   const journal = createRefreshJournal(grants, clock);
   const outcomes = createRefreshOutcomes(parts);
-  // Keyed by user, app, registration, scopes and resource together, so that no caller gets another user's grant (R33), nor one
-  // that the app has moved away from.
+  // Keyed by user, app, registration, scopes and resource, so that no caller gets another user's grant (R33), or a
+  // grant of an earlier registration.
   const inFlight = new Map<string, InFlight>();
 
   const refresh = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
     const { rejected, result } = joinOrStart(request);
     const { stored } = await result;
-    // The refresh that was joined may have started before the platform refused this token, and found none due.
+    // The shared refresh may have started before the platform refused this token, and found no refresh due.
     const isUnchanged = stored && 'grant' in stored && stored.grant.accessToken === request.rejected;
     const needsOwnRefresh = isUnchanged && rejected !== request.rejected;
     return needsOwnRefresh ? (await joinOrStart(request).result).stored : stored;
@@ -135,16 +147,16 @@ export function createRefresher(parts: {
     const key = JSON.stringify([userId, app.id, registrationOf(app), scopes?.toSorted(), resource]);
     const existing = inFlight.get(key);
     if (existing) return existing;
-    // The user may have connected the app under another registration meanwhile.
+    // In the meantime, the user may have connected the app under another registration.
     const result = refreshOrWait(request)
-      .then((refreshed) => ({ ...refreshed, stored: storedAsSeenBy(app, refreshed.stored) }))
+      .then((refreshed) => ({ ...refreshed, stored: storedGrantForApp(app, refreshed.stored) }))
       .finally(() => inFlight.delete(key));
     const started = { rejected: request.rejected, result };
     inFlight.set(key, started);
     return started;
   };
 
-  /** Refreshes the grant, or waits for the process that does. */
+  /** Refreshes the grant, or waits for the process that refreshes it. */
   const refreshOrWait = async (request: RefreshRequest): Promise<Refreshed> => {
     const { userId, app } = request;
     const startedAt = performance.now();
@@ -154,19 +166,19 @@ export function createRefresher(parts: {
       const now = performance.now();
       if (!ifDue(stored, request, clock()) || now > startedAt + WAIT.maxMs) return { stored };
       if (now >= nextLeaseAttemptAt) {
-        // Checked before the lease is taken: a full store then refuses the refresh without another write.
+        // Checked before the lease is taken, so that a full store refuses the refresh without another write.
         if (nextLeaseAttemptAt === startedAt) await grants.assertWritable(inFlight.size);
         const lease = keys.refreshLease(userId, app.id);
         const refreshed = await leases.hold(lease, (fence) => refreshUnderLease(request, fence, startedAt));
         if (refreshed) return refreshed.value;
         nextLeaseAttemptAt = performance.now() + WAIT.leaseAttemptMs * (1 + random());
       }
-      // Most refreshes end soon, so the grant is loaded often at first and then less often.
+      // Most refreshes end soon, so the grant is loaded often at first, then less often.
       await sleep(Math.min(WAIT.maxPollMs, WAIT.minPollMs + (now - startedAt) / 8));
     }
   };
 
-  /** @param checkedAt when the store was last found able to take a response, by `performance.now()` */
+  /** @param checkedAt when `assertWritable` last passed, by `performance.now()` */
   const refreshUnderLease = async (request: RefreshRequest, fence: Fence, checkedAt: number): Promise<Refreshed> => {
     const { userId, app, rejected } = request;
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
@@ -181,12 +193,12 @@ export function createRefresher(parts: {
       if (performance.now() - checkedAt > WRITABLE_CHECK_VALID_MS) await grants.assertWritable(inFlight.size);
       const call = await journal.openEntry(request, due, fence);
       if (call) return callProvider(call);
-      // Another write came first, such as a key rotation that sealed the grant again: start over with what is stored now.
+      // Another write came first, such as a key rotation that sealed the grant again: start over with the stored grant.
     }
     return { stored: await grants.load(userId, app) };
   };
 
-  /** Loads the grant, and waits while an earlier holder of the lease may still save the response that it received. */
+  /** Loads the grant, and waits while an earlier holder of the lease may still save its response. */
   const loadOnceSaved = async (request: RefreshRequest): Promise<StoredGrant | undefined> => {
     const waitUntil = performance.now() + times.reconnectMilliseconds;
     for (;;) {
@@ -199,7 +211,7 @@ export function createRefresher(parts: {
 
   const callProvider = async (opened: RefreshCall): Promise<Refreshed> => {
     const { app, grant, scopes, resource } = opened;
-    // Replaced once a new refresh token is saved, which gives the grant another version.
+    // Saving a new refresh token gives the grant another version, so the call is replaced then.
     let call = opened;
     const startedAt = performance.now();
     const response = await provider.refresh(app, {
@@ -216,28 +228,30 @@ export function createRefresher(parts: {
     const reason = 'reason' in outcome ? outcome.reason : isNarrowed(opened) ? 'for a narrower token' : undefined;
     const name = outcome.kind === 'tokens' ? 'refreshed' : outcome.kind;
     const host = providerHostOf(app);
-    const again = outcome.kind !== 'tokens' && grant.failure !== undefined ? true : undefined;
-    const of = { userId: grant.userId, app: app.id, connection: grant.id };
-    events.refreshEnded({ ...of, outcome: name, reason, again, host, seconds });
+    const repeated = outcome.kind !== 'tokens' && grant.failure !== undefined ? true : undefined;
+    const ids = { userId: grant.userId, app: app.id, connection: grant.id };
+    events.refreshEnded({ ...ids, outcome: name, reason, repeated, host, seconds });
     const stored = await outcomes.saveOutcome(call, outcome);
     // A stale entry in the list of open refreshes costs one read at the next start.
-    if (hasNoOpenEntry(stored)) await grants.noteClosed(grant.userId, app.id).catch(() => undefined);
+    if (hasNoOpenEntry(stored)) await grants.removeOpenRefresh(grant.userId, app.id).catch(() => undefined);
     return isReplaced(grant, stored) ? { stored } : { stored, outcome };
   };
 
-  let stopping = false;
+  let isStopping = false;
   let interrupted: Promise<void> = Promise.resolve();
 
   const refreshInterrupted = async (findApp: (appId: string) => ConnectedApp | undefined): Promise<void> => {
-    const open = await grants.listOpen();
+    const open = await grants.listOpenRefreshes();
     const refreshOne = async ({ userId, appId }: { userId: string; appId: string }) => {
       const app = findApp(appId);
       const stored = app && (await refresh({ userId, app, closesJournal: true }));
-      if (hasNoOpenEntry(stored)) await grants.noteClosed(userId, appId);
+      if (hasNoOpenEntry(stored)) await grants.removeOpenRefresh(userId, appId);
     };
     // A grant whose lease is taken, or whose refresh fails, must not keep the others waiting.
     const keyed = { keyOf: ({ appId }: { appId: string }) => appId, atOnce: MAX_CONCURRENT_INTERRUPTED };
-    await workByKey(open, keyed, (one) => (stopping ? undefined : refreshOne(one).catch(() => undefined)));
+    await workByKey(open, keyed, (connection) =>
+      isStopping ? undefined : refreshOne(connection).catch(() => undefined),
+    );
   };
 
   return {
@@ -251,7 +265,7 @@ export function createRefresher(parts: {
     },
 
     async close() {
-      stopping = true;
+      isStopping = true;
       await interrupted.catch(() => undefined);
       while (inFlight.size > 0) await Promise.allSettled([...inFlight.values()].map(({ result }) => result));
     },
@@ -278,12 +292,12 @@ export function ifDue(
   return needsToken || hasEntryToClose || needsCheck ? stored : undefined;
 }
 
-/** True where the refresh token was last used before that time. An imported one is left to its import at first. */
+/** True if the refresh token was last used before that time. An imported one counts as used when it was imported. */
 export function isIdle(grant: Grant, since: number): boolean {
   return grant.refreshToken !== undefined && (isUnchecked(grant) ? grant.connectedAt : grant.obtainedAt) < since;
 }
 
-/** True where the platform refused the access token of this grant, and a refresh may help. */
+/** True if the platform refused the access token of this grant and a refresh may help. */
 export function isRefused(grant: Grant, rejected: string | undefined, now: number): boolean {
   const age = now - grant.obtainedAt;
   // A clock that was set back must not make every token look new.
@@ -291,21 +305,23 @@ export function isRefused(grant: Grant, rejected: string | undefined, now: numbe
   return rejected === grant.accessToken && !justRefreshed;
 }
 
-/** True where the journal does not say how the last call ended: another process may hold a response that it has not saved. */
+/** True if the journal does not say how the last call ended: another process may have an unsaved response. */
 export function mayHaveUnsavedResponse({ refresh, failure }: Grant, now: number): boolean {
   if (!refresh || refresh.received !== undefined) return false;
-  // A failure that was saved since the call started has a later `retryAt` and means that no response came. The `retryAt` of
-  // an older failure is earlier: until then no call starts.
+  // A failure with a `retryAt` after the start of the call was saved since, and means that there was no response. An
+  // older failure has an earlier `retryAt`, since no call starts before it.
   const hasEnded = failure !== undefined && failure.retryAt > refresh.startedAt;
   return !hasEnded && now - refresh.startedAt < MAX_UNSAVED_MS;
 }
 
-/** True where the journal has no open entry for the grant. */
+/** True if the journal has no open entry for the grant. */
 function hasNoOpenEntry(stored: StoredGrant | undefined): boolean {
   return !stored || ('grant' in stored && !stored.grant.refresh);
 }
 
-/** True where the user has connected or consented anew since the call began: its tokens are of the grant before. */
+/**
+ * True if the user has connected or consented again since the call began, so that its tokens are of the earlier grant.
+ */
 function isReplaced({ id, consentedAt }: Grant, stored: StoredGrant | undefined): boolean {
   if (!stored || 'unreadable' in stored) return false;
   return stored.grant.id !== id || stored.grant.consentedAt !== consentedAt;

@@ -15,16 +15,16 @@ import { revocationToken } from './grant.ts';
 import type { GrantStore } from './grant-store.ts';
 
 interface RevocationRequest {
-  /** `nobody` where the token no longer belongs to a user. */
+  /** `nobody` if the token belongs to no user any more. */
   userId: string;
   appId: string;
-  /** The id of the connection that had the token; undefined where none had it. */
+  /** The id of the connection that had the token; undefined if none had it. */
   connection?: string | undefined;
   /** The registration that the token may be sent to. */
   registration: Registration;
   token: string;
   hint: 'refresh_token' | 'access_token';
-  /** The version of the grant to delete, in case the process dies before it has done so. */
+  /** The version of the grant to delete, in case the process is killed before it deletes it. */
   grantVersion?: number | undefined;
 }
 
@@ -49,18 +49,18 @@ type StoredRevocation = RevocationRequest & Progress;
 /** `pending`: the provider did not confirm it, and it will be retried. */
 interface AttemptResult {
   outcome: Exclude<RevocationOutcome, 'unconfirmed'> | 'pending';
-  /** The provider's response, where it was called. */
+  /** The provider's response, if it was called. */
   reply?: ProviderReply | undefined;
   connection?: string | undefined;
 }
 
-/** Longer than a call to a provider may take, so that no other process starts the same one. */
+/** Longer than a call to a provider may take, so that no other process starts the same call. */
 const MIN_PAUSE_MS = 30_000;
 const MAX_PAUSE_MS = HOUR_MS;
 const MAX_AGE_MS = 7 * DAY_MS;
-/** Each has to be opened to know its app. */
+/** Each revocation must be opened to know its app. */
 const MAX_COUNTED = 1_000;
-const NOBODY = 'nobody';
+const NO_USER = 'nobody';
 
 export interface Revocations {
   /** Stores the request before anything else happens, so that a kill loses no revocation. Returns its id. */
@@ -68,11 +68,14 @@ export interface Revocations {
 
   /**
    * Calls the provider now.
-   * @param patience once it is aborted, the call goes on in the background and counts as pending
+   * @param signal once it is aborted, the call continues in the background and counts as pending
    */
-  attempt(app: ConnectedApp, userId: string, id: string, patience?: AbortSignal): Promise<AttemptResult>;
+  attempt(app: ConnectedApp, userId: string, id: string, signal?: AbortSignal): Promise<AttemptResult>;
 
-  /** Revokes a token that belongs to no stored grant. The request is stored first, and retried until the provider confirms. */
+  /**
+   * Revokes a token that is in no stored grant. The request is stored first, and retried until the provider confirms
+   * it.
+   */
   revokeUnowned: ProviderClient['revoke'];
 
   /** Drops a planned revocation. */
@@ -81,7 +84,10 @@ export interface Revocations {
   /** Oldest first. */
   pendingOf(userId: string): Promise<PendingRevocation[]>;
 
-  /** How many wait for this app. `exact` is false where more than 1,000 wait in all: then these are among the next 1,000. */
+  /**
+   * How many are pending for this app. `exact` is false if more than 1,000 are pending: only the next 1,000 are
+   * counted.
+   */
   countOf(appId: string): Promise<{ count: number; exact: boolean }>;
 
   /** Oldest first. */
@@ -90,7 +96,7 @@ export interface Revocations {
     limit: number;
   }): Promise<{ items: PendingRevocation[]; next?: string | undefined }>;
 
-  /** Calls the providers of revocations that are due. Call it in one process at a time. */
+  /** Calls the providers of due revocations. Must run in one process at a time. */
   retryDue: DueWork['work'];
 }
 
@@ -106,7 +112,7 @@ export function createRevocations(parts: {
 }): Revocations {
   const { store, sealedJson, grants, provider, findApp, events, clock, random } = parts;
 
-  /** `revocation` is undefined where the record cannot be opened. */
+  /** `revocation` is undefined if the record cannot be opened. */
   const load = async (userId: string, id: string) => {
     const key = keys.revocation(userId, id);
     const record = await store.get(key);
@@ -142,9 +148,9 @@ export function createRevocations(parts: {
   const call = async (app: ConnectedApp, userId: string, id: string): Promise<AttemptResult> => {
     const { revocation, version = 0 } = (await load(userId, id)) ?? {};
     if (!revocation) return { outcome: 'revoked' };
-    // An app that has moved gets no token of its earlier provider: it may move back within the week.
-    const isOwn = isIssuedFor(revocation.registration, app);
-    const { outcome, reply } = isOwn
+    // A token of an earlier registration is not sent, but stays pending: the app may be changed back within the week.
+    const maySend = isIssuedFor(revocation.registration, app);
+    const { outcome, reply } = maySend
       ? await provider.revoke(app, revocation.token, revocation.hint)
       : ({ outcome: 'unconfirmed', reply: undefined } as const);
     if (outcome !== 'unconfirmed') {
@@ -159,31 +165,37 @@ export function createRevocations(parts: {
     return { outcome: 'pending', reply };
   };
 
-  const attempt = async (app: ConnectedApp, userId: string, id: string, patience?: AbortSignal) => {
+  const attempt = async (app: ConnectedApp, userId: string, id: string, signal?: AbortSignal) => {
     const calling = call(app, userId, id);
-    const result = await (patience ? Promise.race([calling, aborted(patience)]) : calling);
+    const result = await (signal ? Promise.race([calling, aborted(signal)]) : calling);
     if (result) return result;
-    void calling.then((ended) => noteEnd(userId, app, ended)).catch(() => undefined);
+    void calling.then((ended) => announceEnd(userId, app, ended)).catch(() => undefined);
     return { outcome: 'pending' } satisfies AttemptResult;
   };
 
-  const noteEnd = (userId: string, app: ConnectedApp, { outcome, connection }: AttemptResult): void => {
+  const announceEnd = (userId: string, app: ConnectedApp, { outcome, connection }: AttemptResult): void => {
     if (outcome !== 'pending') events.revocationEnded({ userId, app: app.id, connection, outcome: 'confirmed' });
   };
 
   const revokeUnowned: ProviderClient['revoke'] = async (app, token, hint) => {
-    const planned = await plan({ userId: NOBODY, appId: app.id, registration: registrationOf(app), token, hint }).catch(
-      () => undefined,
-    );
+    const planned = await plan({
+      userId: NO_USER,
+      appId: app.id,
+      registration: registrationOf(app),
+      token,
+      hint,
+    }).catch(() => undefined);
     // Without the store the revocation is attempted once.
     if (planned === undefined) return provider.revoke(app, token, hint);
-    const { outcome, reply } = await attempt(app, NOBODY, planned).catch((): AttemptResult => ({ outcome: 'pending' }));
+    const { outcome, reply } = await attempt(app, NO_USER, planned).catch(
+      (): AttemptResult => ({ outcome: 'pending' }),
+    );
     return { outcome: outcome === 'pending' ? 'unconfirmed' : outcome, reply };
   };
 
   /**
-   * Deletes the grant where a kill or an unavailable store left it beside the planned revocation, also if a refresh has
-   * changed it since. Returns false where the user has connected again: then the provider must not end the connection.
+   * Deletes the grant if a kill or an unavailable store left it with a planned revocation, even if a refresh has
+   * changed it since. Returns false if the user has connected again: then the token must not be revoked.
    */
   const finishRemoval = async (userId: string, id: string): Promise<boolean> => {
     for (;;) {
@@ -194,32 +206,32 @@ export function createRevocations(parts: {
       if (!stored) return true;
       if ('grant' in stored) {
         const { connectedAt, consentedAt } = stored.grant;
-        // A connection made from scratch shares no tokens with the ended one, whose tokens are still revoked.
+        // A new connection shares no tokens with the ended one, whose tokens are still revoked.
         if (consentedAt > revocation.since) return connectedAt > revocation.since;
       }
-      // The newest token is stored before the grant that holds it is deleted.
+      // The newest token is stored before its grant is deleted.
       const newest =
         'grant' in stored ? { registration: stored.grant.registration, ...revocationToken(stored.grant) } : {};
       await save(id, { ...revocation, ...newest, grantVersion: stored.version }, version);
     }
   };
 
-  /** Resolves with whether the provider confirmed the revocation, if it was called. */
+  /** Resolves with false if the provider was called and did not confirm the revocation. */
   const retry = async (userId: string, id: string): Promise<boolean> => {
-    const done = () => drop(userId, id).then(() => true);
+    const finish = () => drop(userId, id).then(() => true);
     const stored = await load(userId, id);
-    if (!stored) return done();
+    if (!stored) return finish();
     const { revocation } = stored;
     if (revocation && revocation.nextAt > clock()) return true;
     const app = revocation && findApp(revocation.appId);
     if (!app || clock() - revocation.since > MAX_AGE_MS) {
       const { appId = 'unknown', connection } = revocation ?? {};
       events.revocationEnded({ userId, app: appId, connection, outcome: 'abandoned' });
-      return done();
+      return finish();
     }
-    if (!(await finishRemoval(userId, id))) return done();
+    if (!(await finishRemoval(userId, id))) return finish();
     const result = await call(app, userId, id);
-    noteEnd(userId, app, result);
+    announceEnd(userId, app, result);
     return result.outcome !== 'pending';
   };
 
@@ -227,8 +239,8 @@ export function createRevocations(parts: {
     store,
     index: keys.revocations,
     clock,
-    receiverOf: async (member) => (await load(...placeOf(member)))?.revocation?.appId ?? '',
-    work: (member) => retry(...placeOf(member)),
+    receiverOf: async (member) => (await load(...parseMember(member)))?.revocation?.appId ?? '',
+    work: (member) => retry(...parseMember(member)),
   });
 
   const pending = async (userId: string, id: string): Promise<PendingRevocation[]> => {
@@ -251,13 +263,16 @@ export function createRevocations(parts: {
 
     async countOf(appId) {
       const { items, next } = await store.page(keys.revocations, { limit: MAX_COUNTED });
-      const loaded = await Promise.all(items.map(({ member }) => load(...placeOf(member))));
-      return { count: loaded.filter((one) => one?.revocation?.appId === appId).length, exact: next === undefined };
+      const loaded = await Promise.all(items.map(({ member }) => load(...parseMember(member))));
+      return {
+        count: loaded.filter((stored) => stored?.revocation?.appId === appId).length,
+        exact: next === undefined,
+      };
     },
 
     async page({ after, limit }) {
       const { items, next } = await store.page(keys.revocations, { limit, ...(after !== undefined && { after }) });
-      const pages = await Promise.all(items.map(({ member }) => pending(...placeOf(member))));
+      const pages = await Promise.all(items.map(({ member }) => pending(...parseMember(member))));
       return { items: pages.flat(), next };
     },
 
@@ -276,6 +291,6 @@ function memberOf(userId: string, id: string): string {
   return JSON.stringify([userId, id]);
 }
 
-function placeOf(member: string): [userId: string, id: string] {
+function parseMember(member: string): [userId: string, id: string] {
   return JSON.parse(member) as [string, string];
 }

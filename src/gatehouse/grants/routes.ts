@@ -26,7 +26,7 @@ import type { Connections } from './connections.ts';
 
 const listSchema = z.object({ connections: z.array(connectionSchema) });
 
-/** Without a connection there is nothing to revoke. */
+/** `revocation` and `provider` are null if there was no connection. */
 const disconnectSchema = z.object({
   id: disconnectedFields.id,
   app: z.string(),
@@ -45,7 +45,7 @@ const DISCONNECT: Operation = {
 };
 
 export interface ConnectionRoutes {
-  /** The user’s connections, as JSON or as a page. */
+  /** The connections of the user, as JSON or as a page. */
   list: RequestHandler;
 
   /** The page of one connection. */
@@ -78,9 +78,9 @@ export function connectionRoutes(parts: {
     list: described<RequestHandler>(LIST, async (req, res) => {
       const userId = sessionOf(req).user.id;
       if (!wantsPage(req)) {
-        const own = await connections.list(userId);
+        const listed = await connections.list(userId);
         res.json({
-          connections: own.map((connection) => connectionJson(connection, apps.find(connection.app), publicHref)),
+          connections: listed.map((connection) => connectionJson(connection, apps.find(connection.app), publicHref)),
         } satisfies z.output<typeof listSchema>);
         return;
       }
@@ -92,7 +92,7 @@ export function connectionRoutes(parts: {
       const app = appOf(req);
       const userId = sessionOf(req).user.id;
       const connection = await connections.find(userId, app.id);
-      const pending = (await connections.pendingRevocations(userId)).find((one) => one.app === app.id);
+      const pending = (await connections.pendingRevocations(userId)).find((revocation) => revocation.app === app.id);
       pages.send(res, 'connections/one', {
         page: pages.signedInFrame(req, app.name),
         connection: connectionView(app, connection, publicHref, pending?.since, queryField(req, 'scope')?.split(' ')),

@@ -17,12 +17,12 @@ type Send = (headers: readonly string[]) => Promise<StreamedResponse>;
 const MAX_ORIGINS = 1_000;
 
 export interface TokenCarrier {
-  /** Sends the token once, or with DPoP a second time where the platform requires a new nonce. */
+  /** Sends the token once; with DPoP, a second time if the platform requires a new nonce. */
   send(token: CarriedToken, target: Target, send: Send): Promise<StreamedResponse>;
 }
 
 export function createTokenCarrier(): TokenCarrier {
-  // The last nonce of each platform (RFC 9449 section 9); a proof without it costs a second call.
+  // The last nonce of each platform (RFC 9449 section 9). A proof without it costs a second call.
   const nonces = remembered<string>(MAX_ORIGINS);
 
   const rememberNonce = (origin: string, { headers }: StreamedResponse): string | undefined => {
@@ -44,9 +44,9 @@ export function createTokenCarrier(): TokenCarrier {
       response.statusCode === 401 && /error="?use_dpop_nonce/.test(String(response.headers['www-authenticate']));
     if (!needsNonce || newNonce === undefined || newNonce === lastNonce) return response;
     response.body.destroy(new Error('The request is sent again with the nonce that the platform requires.'));
-    const again = await send(await headersWith(newNonce));
-    rememberNonce(origin, again);
-    return again;
+    const retried = await send(await headersWith(newNonce));
+    rememberNonce(origin, retried);
+    return retried;
   };
 
   return {

@@ -31,7 +31,7 @@ export interface Authorization {
 }
 
 /** The failure that the user sees where no connection was stored. */
-const UNMADE = {
+const NOT_CONNECTED = {
   link_ended: 'link_ended',
   user_disabled: 'not_permitted',
   user_gone: 'user_gone',
@@ -124,7 +124,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
     });
     let unfinished: 'connection_not_saved' | 'session_not_saved' = 'connection_not_saved';
     try {
-      const made = await connections.make({
+      const result = await connections.connect({
         userId: user.id,
         app,
         response,
@@ -139,16 +139,16 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
           return { steps: [...steps.writes, listing.ofUser], beside: [listing.live, ...steps.lists] };
         },
       });
-      if (made === 'user_disabled') throw await refusedUser('disabled', user, authorization, log);
-      if (made === 'user_gone') throw await refusedUser('gone', user, authorization, log);
-      if (made === 'app_gone') {
+      if (result === 'user_disabled') throw await refusedUser('disabled', user, authorization, log);
+      if (result === 'user_gone') throw await refusedUser('gone', user, authorization, log);
+      if (result === 'app_gone') {
         // The user may have been deleted, too.
         const steps = await users.signInSteps(user, pendingRequest.startedAt).catch(() => undefined);
         if (typeof steps === 'string') throw await refusedUser(steps, user, authorization, log);
       }
-      if (made !== 'made') {
+      if (result !== 'connected') {
         await connections.discard(user.id, app, response).catch(() => undefined);
-        throw fail(UNMADE[made], { appId: app.id });
+        throw fail(NOT_CONNECTED[result], { appId: app.id });
       }
       unfinished = 'session_not_saved';
       await begun.save();
@@ -217,8 +217,8 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
         }
         log.passed('permitted');
       }
-      const made = await connections
-        .make({
+      const result = await connections
+        .connect({
           userId,
           app,
           response,
@@ -235,10 +235,10 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
         .catch((cause: unknown) => {
           throw unsaved('connection_not_saved', cause);
         });
-      if (made !== 'made') {
-        const isErased = made === 'user_gone' && (await isErasedUser(userId));
+      if (result !== 'connected') {
+        const isErased = result === 'user_gone' && (await isErasedUser(userId));
         await connections.discard(userId, app, response, account, { isErased });
-        throw fail(UNMADE[made], about);
+        throw fail(NOT_CONNECTED[result], about);
       }
       log.passed('connection');
       await log.succeeded('connected', userId);

@@ -55,14 +55,14 @@ export interface Events {
     userId?: string | undefined;
     origin?: Origin | undefined;
   }): void;
-  /** `again`: the refresh before it failed as well, so the health of the connection stays as it was. */
+  /** `repeated`: the refresh before it failed as well, so the health of the connection does not change. */
   refreshEnded(facts: {
     userId: string;
     app: string;
     connection: string;
     outcome: string;
     reason?: string | undefined;
-    again?: boolean | undefined;
+    repeated?: boolean | undefined;
     /** That was called. */
     host?: string | undefined;
     /** How long the call took. */

@@ -227,9 +227,9 @@ describe('the record by which an id finds its connection', () => {
     for (const accessToken of ['at2', 'at3'])
       version = (await grants.save({ ...grant(id), accessToken }, version)) ?? 0;
     expect(kindsOf(writes)).toHaveLength(1);
-    expect(await grants.placeOf(id)).toEqual({ userId: 'u1', appId: PLATFORM.id });
+    expect(await grants.findById(id)).toEqual({ userId: 'u1', appId: PLATFORM.id });
     expect(await grants.remove('u1', PLATFORM.id, version)).toBe(true);
-    expect(await grants.placeOf(id)).toBeUndefined();
+    expect(await grants.findById(id)).toBeUndefined();
   });
 
   test('goes with a grant that another process wrote, and stays where the delete comes too late', async () => {
@@ -237,9 +237,9 @@ describe('the record by which an id finds its connection', () => {
     const version = (await desk.grants.save(grant(id), 0)) ?? 0;
     const other = createGrantStore({ store: desk.store, sealedJson: createSealedJson(desk.sealer), clock: Date.now });
     expect(await other.remove('u1', PLATFORM.id, version + 1)).toBe(false);
-    expect(await other.placeOf(id)).toEqual({ userId: 'u1', appId: PLATFORM.id });
+    expect(await other.findById(id)).toEqual({ userId: 'u1', appId: PLATFORM.id });
     expect(await other.remove('u1', PLATFORM.id, version)).toBe(true);
-    expect(await other.placeOf(id)).toBeUndefined();
+    expect(await other.findById(id)).toBeUndefined();
   });
 
   test('is not left by a write that was refused, which takes none of an existing connection away', async () => {
@@ -247,7 +247,7 @@ describe('the record by which an id finds its connection', () => {
     const version = (await desk.grants.save(grant(id), 0)) ?? 0;
     expect(await desk.grants.save(grant(late), 0)).toBeUndefined();
     for (const wrong of [0, version + 1]) expect(await desk.grants.save(grant(id), wrong)).toBeUndefined();
-    expect([await desk.grants.placeOf(late), await desk.grants.placeOf(id)]).toEqual([
+    expect([await desk.grants.findById(late), await desk.grants.findById(id)]).toEqual([
       undefined,
       { userId: 'u1', appId: PLATFORM.id },
     ]);
@@ -272,7 +272,7 @@ describe('the record by which an id finds its connection', () => {
   test('is looked up for ids alone', async () => {
     const gets = vi.spyOn(desk.store, 'get');
     for (const text of ['', 'cn', 'cn}', `cn${'x'.repeat(12)}`, `xx${'x'.repeat(11)}`]) {
-      expect(await desk.grants.placeOf(text)).toBeUndefined();
+      expect(await desk.grants.findById(text)).toBeUndefined();
     }
     expect(gets).not.toHaveBeenCalled();
   });

@@ -90,7 +90,7 @@ describe('as JSON', () => {
     expect(connectionJson(stale, appOf('a'), HREF)).toMatchObject(told);
     expect(connectionView(appOf('a'), stale, HREF)).toMatchObject({
       ...{ ...told, connectedAt: '2026-01-02T03:04:02.000Z', lastUsedAt: '2026-01-02T03:04:05.000Z' },
-      cause: 'It has not been used or checked for a while, so it may no longer work. The next use will show.',
+      cause: 'It has not been used or checked for a while, so it may no longer work. The next use will check it.',
     });
   });
 

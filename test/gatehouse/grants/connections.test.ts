@@ -170,7 +170,7 @@ describe('a connection', () => {
 describe('making one', () => {
   const response = { accessToken: 'at2', refreshToken: 'rt2', scopes: undefined } as unknown as TokenResponse;
   const make = (changes: object = {}) =>
-    connections().make({
+    connections().connect({
       ...{
         userId: 'u1',
         app: APP,
@@ -193,7 +193,7 @@ describe('making one', () => {
   const MADE = made(expect.stringMatching(/^cn\w{11}$/));
 
   test('sends an event with the granted scopes, or else the requested ones', async () => {
-    expect(await make()).toBe('made');
+    expect(await make()).toBe('connected');
     await make({ response: { ...response, scopes: ['mail'] } });
     expect(events).toEqual([MADE, made(expect.anything(), { scopes: ['mail'] })]);
     expect(saved[0]?.slice(1)).toEqual([0, { steps: [CONDITION], beside: [] }]);
@@ -233,12 +233,12 @@ describe('making one', () => {
   test('is repeated where another write came first', async () => {
     store();
     writes = [false, true];
-    expect(await make()).toBe('made');
+    expect(await make()).toBe('connected');
     expect([saved.length, saved[0]?.[1], events.length]).toEqual([2, 3, 1]);
   });
 
   test('by a connect link uses the link up, and stores nothing where it was used before', async () => {
-    expect(await make({ link: 'l1' })).toBe('made');
+    expect(await make({ link: 'l1' })).toBe('connected');
     const ticket = keys.connectTicket('u1', 'l1');
     expect(saved[0]?.[2]).toEqual({ steps: [CONDITION, { exists: ticket }, { delete: ticket }], beside: [] });
     expect(events).toEqual([made(expect.anything(), { link: 'l1' })]);
@@ -246,7 +246,7 @@ describe('making one', () => {
     expect(await make({ link: 'l1' })).toBe('link_ended');
     expect(events).toHaveLength(1);
     [writes, isOpen] = [[false, true], true];
-    expect(await make({ link: 'l1' })).toBe('made');
+    expect(await make({ link: 'l1' })).toBe('connected');
   });
 
   test('stores nothing for a user who is gone, also where that is seen at the second write', async () => {
@@ -263,7 +263,7 @@ describe('making one', () => {
       stored = { grant, version: 7 };
       return unavailable();
     });
-    expect(await make()).toBe('made');
+    expect(await make()).toBe('connected');
     expect([events, saved.map(([, ifVersion]) => ifVersion)]).toEqual([[MADE], [7]]);
     vi.spyOn(grants, 'save').mockImplementationOnce(unavailable);
     await expect(make({ response: { ...response, accessToken: 'at3' } })).rejects.toMatchObject({

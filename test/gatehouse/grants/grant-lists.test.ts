@@ -60,14 +60,14 @@ const usersOf = async (state?: Parameters<ConnectionIndex['page']>[0]['state']) 
   (await index.page({ limit: 9, ...(state && { state }) })).items.map(({ userId }) => userId);
 
 test('a refresh that has begun is listed until it has ended, whatever else is', async () => {
-  await grants.noteOpen('u1', 'platform');
-  await grants.noteOpen('u"2', 'platform');
-  expect(await grants.listOpen()).toEqual([
+  await grants.addOpenRefresh('u1', 'platform');
+  await grants.addOpenRefresh('u"2', 'platform');
+  expect(await grants.listOpenRefreshes()).toEqual([
     { userId: 'u1', appId: 'platform' },
     { userId: 'u"2', appId: 'platform' },
   ]);
-  await grants.noteClosed('u1', 'platform');
-  expect(await grants.listOpen()).toEqual([{ userId: 'u"2', appId: 'platform' }]);
+  await grants.removeOpenRefresh('u1', 'platform');
+  expect(await grants.listOpenRefreshes()).toEqual([{ userId: 'u"2', appId: 'platform' }]);
 });
 
 test('connections of one app in one state are found behind a page of others', async () => {

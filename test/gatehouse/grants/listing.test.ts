@@ -26,7 +26,7 @@ function listingOf({ failing, current }: { failing: number; current: () => Store
 test('R119 a connection whose lists could not be written is listed once the storage is back, as it is then', async () => {
   const versions = [storedOf(2), storedOf(3), storedOf(3)];
   const { listing, listed, lost } = listingOf({ failing: 1, current: () => versions.shift() });
-  await listing.update(grantOf(1), { version: 1, over: 0 });
+  await listing.update(grantOf(1), { version: 1, replacedVersion: 0 });
   expect(listed).toEqual([]);
   await listing.close();
   expect([listed, lost()]).toEqual([['c2', 'c3'], 0]);
@@ -41,7 +41,7 @@ test('R119 a connection that has ended leaves the lists once the storage is back
 
 test('R119 what a stop leaves unlisted is counted', async () => {
   const { listing, lost } = listingOf({ failing: Number.POSITIVE_INFINITY, current: () => storedOf(2) });
-  await listing.update(grantOf(1), { version: 1, over: 0 });
+  await listing.update(grantOf(1), { version: 1, replacedVersion: 0 });
   await listing.close();
   expect(lost()).toBe(1);
 });

@@ -99,7 +99,7 @@ describe('a narrower token', () => {
     });
     expect(asked).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
     expect(await read()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt2', refresh: undefined });
-    expect(await grants.listOpen()).toEqual([]);
+    expect(await grants.listOpenRefreshes()).toEqual([]);
   });
 
   test('is given again while it lasts, to whoever asks for the same, and not once a refresh may have ended it', async () => {
@@ -243,7 +243,7 @@ describe('there is none', () => {
       answer = async () => ({ kind: 'doubtful', reason });
       expect(await token()).toEqual({ kind: 'unsupported' });
       expect(await read()).toMatchObject({ failure: undefined, refresh: undefined });
-      expect(await grants.listOpen()).toEqual([]);
+      expect(await grants.listOpenRefreshes()).toEqual([]);
     },
   );
 
@@ -296,12 +296,12 @@ describe('what somebody who died has left open', () => {
 
   test('at a start every open refresh is settled, also where an app is gone and one of them fails', async () => {
     await stored({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
-    await grants.noteOpen('u1', APP.id);
-    await grants.noteOpen('u1', 'gone');
-    await grants.noteOpen('u2', APP.id);
+    await grants.addOpenRefresh('u1', APP.id);
+    await grants.addOpenRefresh('u1', 'gone');
+    await grants.addOpenRefresh('u2', APP.id);
     answer = async () => tokens('at3', 'rt3');
     await refresher.refreshInterrupted((id) => (id === APP.id ? APP : undefined));
-    expect(await grants.listOpen()).toEqual([]);
+    expect(await grants.listOpenRefreshes()).toEqual([]);
     expect(await read()).toMatchObject({ refreshToken: 'rt3', refresh: undefined });
     expect(asked.map(({ refreshToken }) => refreshToken)).toEqual(['rt2']);
   });

@@ -631,7 +631,7 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent', 'rt-consent').response;
     answer = async () => {
-      await connections.make({
+      await connections.connect({
         userId: 'u1',
         app: APP,
         response: consent,
@@ -651,7 +651,14 @@ describe('writes that come in between', () => {
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent').response;
     answer = async () => {
-      await connections.make({ userId: 'u1', app: APP, response: consent, scopes: ['openid'], account, stepsOfUser });
+      await connections.connect({
+        userId: 'u1',
+        app: APP,
+        response: consent,
+        scopes: ['openid'],
+        account,
+        stepsOfUser,
+      });
       return tokens('at2', 'rt2');
     };
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at-consent' });
@@ -663,11 +670,11 @@ test('R38: a refresh whose response never came stays in the list of open ones, a
   await stored();
   answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
   await token();
-  expect(await grants.listOpen()).toEqual([{ userId: 'u1', appId: APP.id }]);
+  expect(await grants.listOpenRefreshes()).toEqual([{ userId: 'u1', appId: APP.id }]);
   now += 120_000;
   answer = async () => tokens('at2', 'rt2');
   await token();
-  expect(await grants.listOpen()).toEqual([]);
+  expect(await grants.listOpenRefreshes()).toEqual([]);
 });
 
 test('R130 a refresh that was not sent leaves no open entry, so that a refusal of the next one is one of the grant', async () => {
@@ -675,7 +682,7 @@ test('R130 a refresh that was not sent leaves no open entry, so that a refusal o
   answer = async () => ({ kind: 'unavailable', reason: 'connection', retryAfterSeconds: undefined, unsent: true });
   await token();
   expect((await read()).refresh).toBeUndefined();
-  expect(await grants.listOpen()).toEqual([]);
+  expect(await grants.listOpenRefreshes()).toEqual([]);
   now += 120_000;
   answer = async () => ({ kind: 'refused' });
   await token();
@@ -813,7 +820,7 @@ describe('the result of a request for a token', () => {
   test('R90: a stop begins nothing that was left open, and waits for what is begun', async () => {
     for (let n = 0; n < 30; n += 1) {
       await stored(`u${n}`, { refresh: { startedAt: now - 100_000, received: undefined } });
-      await grants.noteOpen(`u${n}`, APP.id);
+      await grants.addOpenRefresh(`u${n}`, APP.id);
     }
     answer = async (refreshToken) => {
       await new Promise((resolve) => setTimeout(resolve, 100));
@@ -931,7 +938,7 @@ describe('connections', () => {
   const connections = () => connectionsOf(grants);
   const account = { subject: 's1' };
   const make = (refreshToken: string | undefined, of = account) =>
-    connections().make({
+    connections().connect({
       userId: 'u1',
       app: APP,
       response: tokens('at-new', refreshToken).response,
@@ -973,7 +980,7 @@ describe('connections', () => {
   test('nor where the provider names nobody: it may be anybody’s', async () => {
     await stored('u1', { account: {} });
     const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'], stepsOfUser };
-    await connections().make({ ...consent, account: {} });
+    await connections().connect({ ...consent, account: {} });
     expect((await read()).refreshToken).toBeUndefined();
   });
 
@@ -1015,7 +1022,7 @@ describe('connections', () => {
     const requested = ['openid', 'email', 'offline_access'];
     const consent = (scopes: string[], granted: string[] | undefined, changes: object = {}) => {
       const response = { ...tokens('at-new').response, scopes: granted };
-      return connections().make({ userId: 'u1', app: APP, response, scopes, account, stepsOfUser, ...changes });
+      return connections().connect({ userId: 'u1', app: APP, response, scopes, account, stepsOfUser, ...changes });
     };
 
     test('is kept beside what was granted', async () => {
@@ -1054,7 +1061,7 @@ describe('connections', () => {
     const asked = ['openid', 'offline_access'];
     const scopesAfter = async () => {
       const answered = { ...tokens('at-new').response, scopes: ['openid'] };
-      await connections().make({ userId: 'u1', app: APP, response: answered, scopes: asked, account, stepsOfUser });
+      await connections().connect({ userId: 'u1', app: APP, response: answered, scopes: asked, account, stepsOfUser });
       return (await read()).scopes;
     };
     expect(await scopesAfter()).toEqual(['openid']);
@@ -1168,7 +1175,7 @@ describe('R39: a refusal after a refresh whose answer never came', () => {
 test('R38: a refresh whose tokens are kept succeeds although its note cannot be cleared', async () => {
   await stored();
   answer = async () => tokens('at2', 'rt2');
-  const noteClosed = vi.spyOn(grants, 'noteClosed').mockRejectedValue(new Error('no store'));
+  const removeOpenRefresh = vi.spyOn(grants, 'removeOpenRefresh').mockRejectedValue(new Error('no store'));
   expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at2' });
-  expect(noteClosed).toHaveBeenCalledOnce();
+  expect(removeOpenRefresh).toHaveBeenCalledOnce();
 });

@@ -108,7 +108,7 @@ const connections = () =>
 
 /** @param subject null where the provider does not say */
 const connect = (refreshToken: string | undefined, subject: string | null = 's1') =>
-  connections().make({
+  connections().connect({
     userId: 'u1',
     app: APP,
     response: { accessToken: `at-${refreshToken}`, refreshToken } as unknown as TokenResponse,

@@ -1,7 +1,7 @@
 /** How a callback ends: session, connection and record in their order, what may not change meanwhile, and what is discarded. */
 import { describe, expect, test, vi } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
-import type { MakeResult } from '../../../src/gatehouse/grants/connections.ts';
+import type { ConnectResult } from '../../../src/gatehouse/grants/connections.ts';
 import { createSignInFlow } from '../../../src/gatehouse/sign-in/flow.ts';
 import { providerSessionIdOf } from '../../../src/gatehouse/sign-in/identity.ts';
 import { fingerprintOf } from '../../../src/gatehouse/sign-in/pending-requests.ts';
@@ -33,8 +33,8 @@ const quiet = (known: Record<string, unknown>) =>
   new Proxy(known, { get: (target, name) => Reflect.get(target, name) ?? (async () => undefined) });
 
 type StepsOfUser = (isFirst: boolean) => Promise<object | 'disabled' | 'gone'>;
-const madeAfter = (steps: Awaited<ReturnType<StepsOfUser>>): MakeResult =>
-  typeof steps === 'string' ? `user_${steps}` : 'made';
+const resultAfter = (steps: Awaited<ReturnType<StepsOfUser>>): ConnectResult =>
+  typeof steps === 'string' ? `user_${steps}` : 'connected';
 
 interface Changes {
   /** Undefined for one that is not registered. */
@@ -74,8 +74,9 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   const recorder = createAttemptRecorder({
     ...{ records, events: { signInEnded: ended }, clock },
   } as unknown as Parameters<typeof createAttemptRecorder>[0]);
-  const make = vi.fn(
-    async ({ stepsOfUser }: { stepsOfUser: StepsOfUser }): Promise<MakeResult> => madeAfter(await stepsOfUser(true)),
+  const connect = vi.fn(
+    async ({ stepsOfUser }: { stepsOfUser: StepsOfUser }): Promise<ConnectResult> =>
+      resultAfter(await stepsOfUser(true)),
   );
   const discard = vi.fn(async () => undefined);
   const exchangeCode = vi.fn(async () => TOKENS as object);
@@ -88,7 +89,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   const flow = createSignInFlow({
     apps: { find: (id: string) => (id === APP.id ? app : undefined) },
     provider: quiet({ exchangeCode, authorizationUrl, ...changes.provider }),
-    connections: quiet({ make, discard, ...changes.connections }),
+    connections: quiet({ connect, discard, ...changes.connections }),
     users: quiet({ conditionFor: async () => LISTED, ...users }),
     recorder,
     pendingRequests: { take: async () => pendingRequest, put },
@@ -122,7 +123,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
       info: { reference: 'REF1', browserSecret: 'b1', origin: ORIGIN },
       ...request,
     } as Parameters<typeof flow.start>[0]);
-  const parts = { flow, ended, make, discard, exchangeCode, session, put, authorizationUrl, started };
+  const parts = { flow, ended, connect, discard, exchangeCode, session, put, authorizationUrl, started };
   return { ...parts, start, finish, outcomes, added, begun, steps };
 }
 
@@ -131,19 +132,19 @@ const LISTED = { index: 'sessions', add: 's1', score: 0 };
 const ENABLED = { signInSteps: async () => STEPS };
 
 test('R56 disabled before the sign-in: nothing is made', async () => {
-  const { finish, make, session } = flowWith({ signInSteps: async () => 'disabled' });
+  const { finish, connect, session } = flowWith({ signInSteps: async () => 'disabled' });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
-  expect([make.mock.calls.length, session.begin.mock.calls.length]).toEqual([0, 0]);
+  expect([connect.mock.calls.length, session.begin.mock.calls.length]).toEqual([0, 0]);
 });
 
 test('R56 disabled while the session is made: nothing is written, and the record says why', async () => {
   let disabled = false;
-  const { finish, outcomes, make, session } = flowWith({ signInSteps: async () => (disabled ? 'disabled' : STEPS) });
+  const { finish, outcomes, connect, session } = flowWith({ signInSteps: async () => (disabled ? 'disabled' : STEPS) });
   // The first write is refused, since the record of the user has changed.
-  make.mockImplementation(async ({ stepsOfUser }) => {
+  connect.mockImplementation(async ({ stepsOfUser }) => {
     await stepsOfUser(true);
     disabled = true;
-    return madeAfter(await stepsOfUser(false));
+    return resultAfter(await stepsOfUser(false));
   });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
   expect([session.save.mock.calls.length, session.drop.mock.calls.length]).toEqual([0, 1]);
@@ -197,7 +198,7 @@ test('the session and the grant are of the verified user, and the record has wha
   const { email: _, ...claims } = { ...CLAIMS, sid: 'at-provider', acr: 'pwd', auth_time: 1_799_999_000 };
   const tokens = { ...TOKENS, claims, idToken: 'ey.id.token' };
   const provider = { userinfo: async () => ({ email: 'ada@userinfo.test' }) };
-  const { finish, exchangeCode, session, make, added } = flowWith(ENABLED, { provider });
+  const { finish, exchangeCode, session, connect, added } = flowWith(ENABLED, { provider });
   exchangeCode.mockResolvedValue(tokens);
   await finish();
   const user = {
@@ -213,7 +214,7 @@ test('the session and the grant are of the verified user, and the record has wha
   const begun = { user, app: 'platform', providerSession, acr: 'pwd', authTime: 1_799_999_000, idToken };
   expect(session.begin.mock.calls).toEqual([[begun, 'b1']]);
   const grant = { userId: USER_ID, app: APP, response: tokens, scopes: ['openid'], account: user, origin: ORIGIN };
-  expect(make.mock.calls).toEqual([[expect.objectContaining(grant)]]);
+  expect(connect.mock.calls).toEqual([[expect.objectContaining(grant)]]);
   expect(added).toMatchObject([{ outcome: 'signed_in', name: 'Ada', email: 'ada@userinfo.test' }]);
 });
 
@@ -331,8 +332,8 @@ describe('what cannot be saved', () => {
   });
 
   test('the connection of a sign-in: no session is written', async () => {
-    const { finish, session, make, steps } = flowWith(ENABLED);
-    make.mockRejectedValue(away);
+    const { finish, session, connect, steps } = flowWith(ENABLED);
+    connect.mockRejectedValue(away);
     await expect(finish()).rejects.toMatchObject({ failure: 'connection_not_saved', ...unsaved });
     expect([session.save.mock.calls.length, session.drop.mock.calls.length, steps()?.at(-1)]).toEqual([
       0,
@@ -360,7 +361,7 @@ describe('a connection', () => {
   test('without an ID token is of the account that the app’s setting names', async () => {
     const named = flowOf({}, { provider: { accountId: async () => 'account-7' } });
     expect(await named.finish()).toBe('/connections/platform');
-    expect(named.make).toHaveBeenCalledWith({
+    expect(named.connect).toHaveBeenCalledWith({
       ...{ userId: 'u1', app, response: tokens, scopes: APP.scopes, chosen: true, link: undefined, origin: ORIGIN },
       ...{ account: { accountId: 'account-7' }, stepsOfUser: expect.any(Function) },
     });
@@ -368,19 +369,19 @@ describe('a connection', () => {
     expect(named.outcomes()).toEqual(['connected']);
     const unnamed = flowOf({});
     await unnamed.finish();
-    expect(unnamed.make).toHaveBeenCalledWith(expect.objectContaining({ account: { accountId: undefined } }));
+    expect(unnamed.connect).toHaveBeenCalledWith(expect.objectContaining({ account: { accountId: undefined } }));
     expect(unnamed.steps()?.slice(-2)).toEqual(['token_endpoint', 'connection']);
   });
 
   test('with an ID token is of its subject, and has the scopes that the user chose', async () => {
-    const { finish, exchangeCode, make, added } = flowOf(
+    const { finish, exchangeCode, connect, added } = flowOf(
       { scopes: ['openid'] },
       { app: { ...app, scopes: APP.scopes } },
     );
     exchangeCode.mockResolvedValue(TOKENS);
     await finish();
     expect(exchangeCode.mock.calls[0]?.at(-1)).toMatchObject({ scopes: ['openid'] });
-    expect(make).toHaveBeenCalledWith(
+    expect(connect).toHaveBeenCalledWith(
       expect.objectContaining({ scopes: ['openid'], account: expect.objectContaining({ subject: 's1' }) }),
     );
     // The record is of the user who connects, and not of the account at the provider.
@@ -392,19 +393,19 @@ describe('a connection', () => {
     const accountId = async () => {
       throw new ProviderError('invalid', 'account_unreadable', { status: 404 });
     };
-    const { finish, make, discard, steps } = flowOf({}, { provider: { accountId } });
+    const { finish, connect, discard, steps } = flowOf({}, { provider: { accountId } });
     discard.mockRejectedValue(new Error('the provider is away'));
     await expect(finish()).rejects.toMatchObject({
       ...{ failure: 'account_unreadable', logDetail: 'account_unreadable: account_unreadable 404' },
       step: { label: 'Try again', url: `${HREF}/connections/platform` },
     });
     expect(discard.mock.calls).toEqual([['u1', app, tokens]]);
-    expect([make.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not claims']);
+    expect([connect.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not claims']);
   });
 
   test('that cannot be saved fails at that step', async () => {
-    const { finish, make, steps } = flowOf({});
-    make.mockRejectedValue(new AppError('storage_unavailable'));
+    const { finish, connect, steps } = flowOf({});
+    connect.mockRejectedValue(new AppError('storage_unavailable'));
     await expect(finish()).rejects.toMatchObject({ failure: 'connection_not_saved' });
     expect(steps()?.at(-1)).toBe('not connection');
   });
@@ -419,22 +420,22 @@ describe('a connection', () => {
   test.each<[string, string, object | undefined, string | undefined, () => Promise<boolean>]>([
     ['refused', 'at a provider that names each user alike to all clients', own, undefined, isPublic],
     ['refused', 'with the app that the user signed in with', own, 'platform', isPairwise],
-    ['made', 'at a provider that names users differently to each client', own, undefined, isPairwise],
-    ['made', 'where the session began with another client', own, 'second', isPairwise],
-    ['made', 'where the provider cannot be asked', own, undefined, unknown],
-    ['made', 'of another provider', { issuer: 'https://other.test' }, 'platform', isPublic],
-    ['made', 'of a user who is not known', undefined, 'platform', isPublic],
+    ['connected', 'at a provider that names users differently to each client', own, undefined, isPairwise],
+    ['connected', 'where the session began with another client', own, 'second', isPairwise],
+    ['connected', 'where the provider cannot be asked', own, undefined, unknown],
+    ['connected', 'of another provider', { issuer: 'https://other.test' }, 'platform', isPublic],
+    ['connected', 'of a user who is not known', undefined, 'platform', isPublic],
   ])('R114 by a link, of another account, is %s %s', async (outcome, _where, user, signInApp, hasPublicSubjects) => {
-    const { finish, exchangeCode, make, discard } = flowOf(byLink, {
+    const { finish, exchangeCode, connect, discard } = flowOf(byLink, {
       ...{ provider: { hasPublicSubjects }, signInApp },
       users: { find: async () => user },
     });
     exchangeCode.mockResolvedValue(TOKENS);
-    if (outcome === 'made') return expect(await finish()).toBe(connecting.returnTo);
+    if (outcome === 'connected') return expect(await finish()).toBe(connecting.returnTo);
     const step = { label: 'Use another account', url: `${HREF}/connect/gthl_x?prompt=select_account` };
     await expect(finish()).rejects.toMatchObject({ failure: 'link_other_account', step });
     expect(discard.mock.calls).toEqual([['u1', app, TOKENS, expect.objectContaining({ id: USER_ID })]]);
-    expect(make).not.toHaveBeenCalled();
+    expect(connect).not.toHaveBeenCalled();
   });
 
   test('R114 by a link, of the own account, or of another one without a link, is made', async () => {
@@ -443,7 +444,7 @@ describe('a connection', () => {
     const mine = flowOf({ ...byLink, userId: USER_ID }, { provider, users, userId: USER_ID });
     mine.exchangeCode.mockResolvedValue(TOKENS);
     expect(await mine.finish()).toBe(connecting.returnTo);
-    expect(mine.make).toHaveBeenCalledWith(expect.objectContaining({ link: 'l1' }));
+    expect(mine.connect).toHaveBeenCalledWith(expect.objectContaining({ link: 'l1' }));
     const other = flowOf({}, { provider, users });
     other.exchangeCode.mockResolvedValue(TOKENS);
     expect(await other.finish()).toBe(connecting.returnTo);
@@ -451,13 +452,13 @@ describe('a connection', () => {
     expect(await withoutIdToken.finish()).toBe(connecting.returnTo);
   });
 
-  test.each<[string, MakeResult, object]>([
+  test.each<[string, ConnectResult, object]>([
     ['link has ended', 'link_ended', { failure: 'link_ended', step: { url: `${HREF}/` } }],
     ['user is gone', 'user_gone', { failure: 'user_gone' }],
     ['app was deleted', 'app_gone', { failure: 'registration_changed' }],
   ])('whose %s meanwhile is not made, and its tokens are discarded', async (_what, result, refusal) => {
-    const { finish, make, discard } = flowOf(byLink);
-    make.mockResolvedValue(result);
+    const { finish, connect, discard } = flowOf(byLink);
+    connect.mockResolvedValue(result);
     await expect(finish()).rejects.toMatchObject(refusal);
     const options = { isErased: result === 'user_gone' };
     expect(discard.mock.calls).toEqual([['u1', app, tokens, { accountId: undefined }, options]]);
@@ -479,8 +480,8 @@ describe('a connection', () => {
       },
     };
     expect(await flowOf({ trial: true }, { provider }).finish()).toBe(`${HREF}/admin/sign-ins/a1`);
-    const { finish, make } = flowOf({ trial: true });
-    make.mockRejectedValue(new TypeError('a bug of ours'));
+    const { finish, connect } = flowOf({ trial: true });
+    connect.mockRejectedValue(new TypeError('a bug of ours'));
     await expect(finish()).rejects.toThrow('a bug of ours');
   });
 
@@ -491,10 +492,10 @@ describe('a connection', () => {
       [CLAIMS, false],
       [undefined, false],
     ] as const) {
-      const { finish, exchangeCode, make, discard, steps } = flowOf({ trial: true }, { app: staff });
+      const { finish, exchangeCode, connect, discard, steps } = flowOf({ trial: true }, { app: staff });
       exchangeCode.mockResolvedValue({ ...tokens, claims });
       expect(await finish()).toBe(allowed ? connecting.returnTo : `${HREF}/admin/sign-ins/a1`);
-      expect([make.mock.calls.length, discard.mock.calls.length]).toEqual(allowed ? [1, 0] : [0, 1]);
+      expect([connect.mock.calls.length, discard.mock.calls.length]).toEqual(allowed ? [1, 0] : [0, 1]);
       expect(steps()).toContain(allowed ? 'permitted' : 'not permitted');
     }
     // An ordinary connection does not sign in.

@@ -128,7 +128,7 @@ async function makeUser(user: typeof USER): Promise<void> {
       return condition ? { steps: [condition] } : 'gone';
     };
     const consent = { userId: user.id, app, response, scopes: ['openid'], account: { subject: user.subject } };
-    expect(await connections.make({ ...consent, stepsOfUser } as never)).toBe('made');
+    expect(await connections.connect({ ...consent, stepsOfUser } as never)).toBe('connected');
   }
   await store.write([{ put: `session-of:{${user.id}}`, value: user.id }]);
   const reference = user === OTHER ? 'AAAA1111' : 'BBBB2222';

@@ -69,6 +69,6 @@ describe('1,001 of them', () => {
     const open = ids.map((id, score) => ({ index: keys.openRefreshes, add: JSON.stringify(['u1', id]), score }));
     expect(await store.write(open)).toBeDefined();
     const grants = createGrantStore({ store, sealedJson: createSealedJson(sealer), clock: Date.now });
-    expect((await grants.listOpen()).map(({ appId }) => appId)).toEqual(ids);
+    expect((await grants.listOpenRefreshes()).map(({ appId }) => appId)).toEqual(ids);
   });
 });

@@ -59,10 +59,11 @@ export function createConnectedAppChanges(parts: {
   countSetAside: CountSetAside;
   links: Pick<ConnectLinks, 'revokeAll'>;
   /** Ends the connections of an app that was deleted a moment ago. */
-  endLeft: (app: ConnectedApp, by: EndedBy) => Promise<void>;
+  endRemaining: (app: ConnectedApp, by: EndedBy) => Promise<void>;
   checks: Pick<ScheduledChecks, 'forget'>;
 }): ConnectedAppChanges {
-  const { apps, registry, audit, examine, withdraw, countConnections, countSetAside, links, endLeft, checks } = parts;
+  const { apps, registry, audit, examine, withdraw, countConnections, countSetAside, links, endRemaining, checks } =
+    parts;
 
   const check = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
     const faults = [
@@ -161,7 +162,7 @@ export function createConnectedAppChanges(parts: {
       const { actor: by, ...origin } = actorOf(req);
       let withdrawal: Withdrawal | undefined;
       try {
-        await Promise.all([forget(id), endLeft(app, { by, origin })]);
+        await Promise.all([forget(id), endRemaining(app, { by, origin })]);
       } finally {
         // Also if the storage failed: nothing would repeat it.
         withdrawal = management && (await withdraw(req, app, management));

@@ -38,7 +38,7 @@ export function connectedAppRoutes(parts: AdminParts) {
     countConnections,
     countSetAside,
     links,
-    endLeft: grants.endLeft,
+    endRemaining: grants.endRemaining,
   });
   const registerAt = atProvider.register;
   const registerAtProvider = createProviderRegistration({

@@ -96,7 +96,7 @@ const isOf = (wanted: Activity | undefined, kind: Activity) => wanted === undefi
 function isListed({ event, outcome, facts }: AuditRecord): boolean {
   if (event === 'sign_in.succeeded') return outcome !== 'connected';
   if (event === 'relay.used') return outcome !== 'answered';
-  if (event === 'refresh.failed') return facts?.again !== true;
+  if (event === 'refresh.failed') return facts?.repeated !== true;
   return event !== 'relay_token.exchanged';
 }
 

@@ -69,7 +69,7 @@ const changes = () =>
     audit: { trail: { append: async ({ outcome }: AuditEntry) => void outcomes.push(outcome) }, note: () => undefined },
     ...{ countConnections: count, countSetAside: count },
     links: { revokeAll: async (of: object) => void rest.push(['links', of]) },
-    endLeft: async ({ id }: { id: string }, by: object) => void rest.push(['endLeft', id, by]),
+    endRemaining: async ({ id }: { id: string }, by: object) => void rest.push(['endRemaining', id, by]),
     checks: { forget: async (id: string) => void rest.push(['checks', id]) },
   } as unknown as Parameters<typeof createConnectedAppChanges>[0]);
 const move = () =>
@@ -184,7 +184,7 @@ describe('a deletion of an app to which the storage responds too late', () => {
     respondLate(true, failing);
     await remove();
     expect([rest, outcomes]).toEqual([
-      [...ended, ['endLeft', HOME.id, { by: actorOf(req).actor, origin: originOf(req) }], ['withdraw']],
+      [...ended, ['endRemaining', HOME.id, { by: actorOf(req).actor, origin: originOf(req) }], ['withdraw']],
       [undefined],
     ]);
   });
