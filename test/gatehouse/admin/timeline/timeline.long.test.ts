@@ -150,7 +150,7 @@ test('a kind narrows it, and pages show each item once', async () => {
 
 test('a change of health is told once, whatever fails after it', async () => {
   const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
-  const fail = async (again: boolean) => {
+  const fail = async (repeated: boolean) => {
     const stored = await vault.grants.loadStored(userId, 'platform');
     if (!stored || !('grant' in stored)) throw new Error('The grant cannot be read.');
     const { grant, version } = stored;
@@ -159,8 +159,8 @@ test('a change of health is told once, whatever fails after it', async () => {
     await agent.get(`${site.url}/threads/current`, { headers: { accept: 'application/json' } });
     await until(async () => {
       const { json } = await api.call('GET', `/audit?event=refresh.failed&whom=${userId}`);
-      const entries = json.items as { facts: { again?: boolean } }[];
-      return entries.length === (again ? 2 : 1);
+      const entries = json.items as { facts: { repeated?: boolean } }[];
+      return entries.length === (repeated ? 2 : 1);
     });
   };
   await fail(false);
