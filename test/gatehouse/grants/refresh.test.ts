@@ -739,7 +739,7 @@ describe('the log says of a call to the provider', () => {
     answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
     await stored('u1', { failure: failed });
     await token();
-    expect(ended).toMatchObject([{ outcome: 'unavailable', again: true }]);
+    expect(ended).toMatchObject([{ outcome: 'unavailable', repeated: true }]);
     answer = async () => tokens('at2');
     await stored('u1', { failure: failed });
     await token();
