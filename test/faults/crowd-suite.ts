@@ -159,7 +159,7 @@ export function crowdSuite(kind: StoreKind): void {
         const bytes = readFileSync(file);
         bytes.fill(0x5a, 4_096 * 3, 4_096 * 40);
         writeFileSync(file, bytes);
-        expect(await refusalOf({ ...crowd.env, DATA_DIR: copy })).toMatch(/is damaged.*Put a backup in its place/);
+        expect(await refusalOf({ ...crowd.env, DATA_DIR: copy })).toMatch(/is damaged.*Restore a backup/);
         expect(readFileSync(file).equals(bytes)).toBe(true);
         expect(readdirSync(copy).filter((name) => !/-(wal|shm)$/.test(name))).toEqual([DATABASE_FILE]);
       } finally {

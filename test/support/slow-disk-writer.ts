@@ -29,7 +29,7 @@ const countRefusal = (error: unknown) => {
   refused += 1;
 };
 const keepWriting = async () => {
-  while (!stop.signal.aborted) await writer.run(write, { alone: true }).catch(countRefusal);
+  while (!stop.signal.aborted) await writer.run(write, { separate: true }).catch(countRefusal);
 };
 process.stdout.write('ready\n');
 await once(process.stdin, 'data');

@@ -1,4 +1,4 @@
-/** Records when a record was lastAt used: at most once a minute for each record and process. */
+/** Records when a record was last used: at most once a minute for each record and process. */
 import { remembered } from '../remembered.ts';
 import type { Store } from './store.ts';
 
@@ -6,7 +6,7 @@ const INTERVAL_MS = 60_000;
 const MAX_REMEMBERED = 10_000;
 
 /**
- * @param parts `keyOf`: the key of the record; `useKeyOf`: the key of its lastAt use; `clock`: milliseconds since the
+ * @param parts `keyOf`: the key of the record; `useKeyOf`: the key of its last use; `clock`: milliseconds since the
  *   epoch
  */
 export function createLastUses(parts: {
@@ -31,7 +31,7 @@ export function createLastUses(parts: {
         recordedAt.delete(id);
       }
     },
-    /** The text that was lastAt recorded. */
+    /** The text that was last recorded. */
     async read(id: string): Promise<string | undefined> {
       return (await store.get(useKeyOf(id)))?.value;
     },

@@ -1,4 +1,4 @@
-/** Checks a Redis at the start and while it is used: it must evict no keys, and lose none at a restart. */
+/** Checks a Redis at the start and during use: it must not evict keys, or lose keys at a restart. */
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { Cluster, type Redis } from 'ioredis';
@@ -9,39 +9,41 @@ import type { Admission } from '../store.ts';
 import type { RedisConnection } from './connection.ts';
 import { causeCode } from './faults.ts';
 import type { RedisNames } from './names.ts';
-import type { RedisPlace } from './target.ts';
+import type { RedisLocation } from './target.ts';
 
-/** `aof`: an append-only file. `replicas`: at least one replica, which confirms each write. `none`: it may forget. */
+/**
+ * `aof`: an append-only file. `replicas`: at least one replica, which confirms each write. `none`: data may be lost.
+ */
 export type RedisDurability = 'aof' | 'replicas' | 'none';
 
 type Info = ReadonlyMap<string, string>;
 
-/** What `master_replid2` is until a server takes over from another (Redis, INFO replication). */
+/** The value of `master_replid2` on a server that has never taken over from another (Redis, INFO replication). */
 const NO_FORMER_MASTER = /^0*$/;
 
 /**
- * Asks `INFO`, because managed services refuse `CONFIG`. `INFO` does not say whether the append-only file is flushed after
- * each write (`appendfsync always`).
+ * Uses `INFO`, because managed services refuse `CONFIG`. `INFO` does not say whether the append-only file is flushed
+ * after each write (`appendfsync always`).
  */
 export function createAdmission(parts: {
   connection: Pick<RedisConnection, 'client' | 'run'>;
-  place: Pick<RedisPlace, 'kind'>;
+  location: Pick<RedisLocation, 'kind'>;
   durability: RedisDurability;
   names: Pick<RedisNames, 'marks'>;
 }) {
-  const { connection, place, durability, names } = parts;
+  const { connection, location, durability, names } = parts;
   const { client } = connection;
-  /** The run ids of the servers at the last check. A server has a new one after each start. */
-  let knownRuns: ReadonlySet<string> = new Set();
+  /** The run ids of the servers at the last check. A server gets a new run id at each start. */
+  let lastRunIds: ReadonlySet<string> = new Set();
   // Redis Cluster has no way to wait for the replica of the node that wrote.
-  const losesWrites = durability !== 'replicas' || place.kind === 'cluster';
+  const losesWrites = durability !== 'replicas' || location.kind === 'cluster';
 
-  const ask = async (server: Redis): Promise<Info> => {
+  const fetchInfo = async (server: Redis): Promise<Info> => {
     try {
       return readInfo(await connection.run(() => server.info()));
     } catch (error) {
       if (error instanceof AppError && causeCode(error.cause) === 'NOPERM')
-        throw new StorageRefused(`${nameOf(server)} does not allow INFO. Allow it to this user (ACL +info).`, error);
+        throw new StorageRefused(`${nameOf(server)} does not allow INFO. Allow INFO for this user (ACL +info).`, error);
       throw error;
     }
   };
@@ -52,31 +54,33 @@ export function createAdmission(parts: {
     const servers = client instanceof Cluster ? client.nodes('master') : [client];
     const infos = await Promise.all(
       servers.map(async (server) => {
-        const info = await ask(server);
-        if (isStart && place.kind === 'single') await assertSingleMaster(connection, server, info);
-        assertKeepsAll(nameOf(server), info, durability);
+        const info = await fetchInfo(server);
+        if (isStart && location.kind === 'single') await assertSingleMaster(connection, server, info);
+        assertRetainsData(nameOf(server), info, durability);
         if (isStart && durability === 'replicas') assertReplica(nameOf(server), info);
         return info;
       }),
     );
     const runs = infos.map((info) => ({ id: info.get('run_id') ?? '', former: info.get('master_replid2') ?? '' }));
-    const hasNewMaster = runs.some(({ id, former }) => !knownRuns.has(id) && !NO_FORMER_MASTER.test(former));
-    const failedOver = losesWrites && knownRuns.size > 0 && hasNewMaster;
-    knownRuns = new Set(runs.map(({ id }) => id));
+    const hasNewMaster = runs.some(({ id, former }) => !lastRunIds.has(id) && !NO_FORMER_MASTER.test(former));
+    const failedOver = losesWrites && lastRunIds.size > 0 && hasNewMaster;
+    lastRunIds = new Set(runs.map(({ id }) => id));
     return { failedOver };
   };
 
-  /** What the marks of a cluster were at the first check. The identity of the store lies on one of its masters. */
-  let knownMarks: readonly unknown[] | undefined;
-  const assertWhole = async (): Promise<void> => {
-    if (place.kind !== 'cluster') return;
+  /**
+   * The marks of a cluster at the first check. They are needed because the store's identity lies on only one master.
+   */
+  let firstMarks: readonly unknown[] | undefined;
+  const assertComplete = async (): Promise<void> => {
+    if (location.kind !== 'cluster') return;
     const each = <T>(command: (name: string) => Promise<T>) => Promise.all(names.marks.map(command));
-    if (!knownMarks) await each((name) => connection.run((all) => all.set(name, randomUUID(), 'NX')));
-    const found = await each((name) => connection.run((all) => all.get(name)));
-    knownMarks ??= found;
-    if (isDeepStrictEqual(found, knownMarks)) return;
+    if (!firstMarks) await each((name) => connection.run((cluster) => cluster.set(name, randomUUID(), 'NX')));
+    const marks = await each((name) => connection.run((cluster) => cluster.get(name)));
+    firstMarks ??= marks;
+    if (isDeepStrictEqual(marks, firstMarks)) return;
     throw new StorageReplaced(
-      'A master of the Redis cluster has lost its data. Bring the data back, and this process goes on. Otherwise restore a ' +
+      'A master of the Redis cluster has lost its data. Bring the data back, and this process continues. Otherwise restore a ' +
         'backup, and restart every Gatehouse process.',
     );
   };
@@ -85,11 +89,12 @@ export function createAdmission(parts: {
     /** @throws StorageRefused, or AppError `storage_unavailable` if a server does not respond */
     atStart: () => inspect(true),
     /**
-     * The same while Redis is used. A server that has become a replica, or has lost its replica, is left out: reads go on, and
-     * the writes themselves are refused. @throws as above, StorageReplaced
+     * Repeats the checks during use. A server that has become a replica, or has lost its replica, is accepted: it can
+     * still be read, and it refuses the writes itself.
+     * @throws as `atStart`, and StorageReplaced
      */
-    async again() {
-      await assertWhole();
+    async duringUse() {
+      await assertComplete();
       return inspect(false);
     },
   };
@@ -104,18 +109,21 @@ async function assertSingleMaster(connection: Pick<RedisConnection, 'run'>, serv
   const mode = info.get('redis_mode');
   if (mode === 'sentinel')
     throw new StorageRefused('The Redis is a sentinel. Set REDIS_SENTINELS instead of REDIS_URL.');
-  if (mode === 'cluster' && !(await servesAlone(connection, server)))
+  if (mode === 'cluster' && !(await servesAllSlots(connection, server)))
     throw new StorageRefused('The Redis is a node of a cluster. Set REDIS_CLUSTER instead of REDIS_URL.');
   if (info.get('role') !== 'slave') return;
   const master = `${info.get('master_host')}:${info.get('master_port')}`;
   throw new StorageRefused(
-    `The Redis is a replica, which takes no writes. Name its master in REDIS_URL: ${master}. If sentinels decide which ` +
+    `The Redis is a replica, which accepts no writes. Name its master in REDIS_URL: ${master}. If sentinels decide which ` +
       'server is the master, set REDIS_SENTINELS instead.',
   );
 }
 
-/** A cluster with one master holds every slot, so it serves like a single server. A node that has just started reports size 1. */
-async function servesAlone({ run }: Pick<RedisConnection, 'run'>, server: Redis): Promise<boolean> {
+/**
+ * A cluster with one master has every slot, so it works like a single server. A node that was just started reports size
+ * 1.
+ */
+async function servesAllSlots({ run }: Pick<RedisConnection, 'run'>, server: Redis): Promise<boolean> {
   const info = readInfo(String(await run(() => server.cluster('INFO')).catch(() => '')));
   return info.get('cluster_size') === '1' && info.get('cluster_slots_assigned') === '16384';
 }
@@ -123,24 +131,25 @@ async function servesAlone({ run }: Pick<RedisConnection, 'run'>, server: Redis)
 function assertReplica(name: string, info: Info): void {
   if (Number(info.get('connected_slaves')) >= 1) return;
   throw new StorageRefused(
-    `${name} has no connected replica that would keep what it forgets. Connect one, or set REDIS_DURABILITY to aof or none.`,
+    `${name} has no connected replica, so a restart would lose data. Connect one, or set REDIS_DURABILITY to aof or none.`,
   );
 }
 
-function assertKeepsAll(name: string, info: Info, durability: RedisDurability): void {
+function assertRetainsData(name: string, info: Info, durability: RedisDurability): void {
   const policy = info.get('maxmemory_policy');
   if (policy !== 'noeviction') {
-    const found = policy === undefined ? 'it does not say its maxmemory-policy' : `its maxmemory-policy is ${policy}`;
+    const reason =
+      policy === undefined ? 'it does not report its maxmemory-policy' : `its maxmemory-policy is ${policy}`;
     const evicted = Number(info.get('evicted_keys') ?? 0);
-    const deleted = evicted > 0 ? `, and it has deleted ${evicted} keys since it was started` : '';
+    const deleted = evicted > 0 ? `, and it has deleted ${evicted} keys since its start` : '';
     throw new StorageRefused(
-      `${name} may delete grants and sessions to make room: ${found}${deleted}. Set maxmemory-policy to noeviction.`,
+      `${name} may delete grants and sessions to free memory: ${reason}${deleted}. Set maxmemory-policy to noeviction.`,
     );
   }
   if (durability === 'aof' && info.get('aof_enabled') !== '1') {
     throw new StorageRefused(
-      `${name} keeps no append-only file, so a restart would forget what was stored. Set appendonly to yes, ` +
-        'or set REDIS_DURABILITY to replicas or none.',
+      `${name} has no append-only file, so a restart would lose data. Set appendonly to yes, or set REDIS_DURABILITY to ` +
+        'replicas or none.',
     );
   }
 }

@@ -1,19 +1,23 @@
-/** The settings of every ioredis client: no queue while disconnected, no command sent twice, a fast reconnect after an outage. */
+/**
+ * The settings of every ioredis client: no queue while disconnected, no command sent twice, a fast reconnect after an
+ * outage.
+ */
 import { subscribe } from 'node:diagnostics_channel';
 import { TLSSocket } from 'node:tls';
 import { Cluster, Redis } from 'ioredis';
-import type { RedisAddress, RedisPlace } from './target.ts';
+import type { RedisAddress, RedisLocation } from './target.ts';
 
-/** Between 0 and 1. */
+/** Returns a number between 0 and 1. */
 export type RandomNumber = () => number;
 
 const MAX_PAUSE_MS = 200;
 const TOPOLOGY_MS = 10_000;
 
 /**
- * A TLS connection can emit a second error, such as an alert of the server after its certificate was refused. ioredis listens
- * for one error only (redis/ioredis#962), and an `error` event without a listener ends the process. ioredis does not hand out
- * connections to sentinels, nor those that are not ready yet: this channel of Node reaches all of them.
+ * A TLS connection can emit a second error, such as an alert by the server after its certificate was refused. ioredis
+ * listens for only one error (redis/ioredis#962), and an `error` event without a listener ends the process. ioredis
+ * does not expose its connections to sentinels, or connections that are not ready; this diagnostics channel of Node
+ * reaches all of them.
  */
 subscribe('net.client.socket', (message) => {
   const { socket } = message as { socket: unknown };
@@ -21,19 +25,19 @@ subscribe('net.client.socket', (message) => {
 });
 
 export interface ClientParts {
-  place: RedisPlace;
-  /** How long to wait for each response, also while a connection is made. */
+  location: RedisLocation;
+  /** The time limit for each response, also while connecting. */
   deadlineMilliseconds: number;
   random: RandomNumber;
 }
 
-/** A client of the whole target. ioredis begins to connect at once. */
+/** A client of the whole target, which begins to connect at once. */
 export function createClient(parts: ClientParts): Redis | Cluster {
-  const { place, deadlineMilliseconds, random } = parts;
-  if (place.kind === 'cluster') return createCluster(parts);
-  const { addresses, sentinelName, sentinelCredentials: { username, password } = {} } = place;
-  const base = { ...nodeOptions(parts), db: place.database };
-  if (place.kind === 'single') return new Redis({ ...base, ...addresses[0] });
+  const { location, deadlineMilliseconds, random } = parts;
+  if (location.kind === 'cluster') return createCluster(parts);
+  const { addresses, sentinelName, sentinelCredentials: { username, password } = {} } = location;
+  const base = { ...nodeOptions(parts), db: location.database };
+  if (location.kind === 'single') return new Redis({ ...base, ...addresses[0] });
   return new Redis({
     ...base,
     sentinels: addresses,
@@ -41,8 +45,9 @@ export function createClient(parts: ClientParts): Redis | Cluster {
     role: 'master',
     ...(username === undefined ? {} : { sentinelUsername: username }),
     ...(password === undefined ? {} : { sentinelPassword: password }),
-    ...(place.credentials.tls ? { enableTLSForSentinelMode: true, sentinelTLS: place.credentials.tls } : {}),
-    // If ioredis 6 hears of a failover while it looks for the master, it stops for good. Silence and READONLY reveal one, too.
+    ...(location.credentials.tls ? { enableTLSForSentinelMode: true, sentinelTLS: location.credentials.tls } : {}),
+    // ioredis 6 stops for ever if it is told of a failover while it looks for the master. Silence and READONLY reveal
+    // one, too.
     failoverDetector: false,
     sentinelCommandTimeout: deadlineMilliseconds,
     sentinelRetryStrategy: (times: number) => pauseMilliseconds(times, random),
@@ -55,23 +60,23 @@ export function createNodeClient(parts: ClientParts, address: RedisAddress): Red
 }
 
 function createCluster(parts: ClientParts): Cluster {
-  const { place, deadlineMilliseconds, random } = parts;
+  const { location, deadlineMilliseconds, random } = parts;
   const { retryStrategy: _, enableOfflineQueue, ...redisOptions } = nodeOptions(parts);
-  return new Cluster(place.addresses, {
+  return new Cluster(location.addresses, {
     enableOfflineQueue: false,
     redisOptions,
     clusterRetryStrategy: (times: number) => pauseMilliseconds(times, random),
     slotsRefreshTimeout: deadlineMilliseconds,
     slotsRefreshInterval: TOPOLOGY_MS,
-    // A command whose connection broke may have been executed: the caller decides whether to repeat it.
+    // A command on a broken connection may have been executed, so the caller decides whether to repeat it.
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
-    // Certificates contain names, but ioredis would connect to their addresses.
-    ...(place.credentials.tls ? { dnsLookup: (address, callback) => callback(null, address) } : {}),
+    // Keeps host names, which the certificates contain. By default ioredis connects to the resolved addresses.
+    ...(location.credentials.tls ? { dnsLookup: (address, callback) => callback(null, address) } : {}),
   });
 }
 
-function nodeOptions({ place: { credentials }, deadlineMilliseconds, random }: ClientParts) {
+function nodeOptions({ location: { credentials }, deadlineMilliseconds, random }: ClientParts) {
   return {
     ...credentials,
     protocol: 2 as const,
@@ -84,7 +89,7 @@ function nodeOptions({ place: { credentials }, deadlineMilliseconds, random }: C
     keepAlive: 5_000,
     maxLoadingRetryTime: 200,
     retryStrategy: (times: number) => pauseMilliseconds(times, random),
-    // The server has become a replica: a new connection finds the current master.
+    // If the server has become a replica, a new connection finds the current master.
     reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
   };
 }

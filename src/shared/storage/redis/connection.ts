@@ -1,9 +1,12 @@
-/** A connection to Redis as the store uses it: with deadlines, a limited number of commands, and refusals while it is down. */
+/**
+ * The store's connection to Redis, with deadlines, a limit on waiting commands, and immediate refusals while it is
+ * down.
+ */
 import { Cluster, type Redis } from 'ioredis';
 import { storeClosed, unavailable } from '../unavailable.ts';
 import { type ClientParts, createClient } from './clients.ts';
 import { withDeadline } from './deadlines.ts';
-import { causeCode, isOfWholeCluster, toStoreError } from './faults.ts';
+import { causeCode, isClusterError, toStoreError } from './faults.ts';
 import { defineScripts } from './scripts.ts';
 import { cutStuckHandshakes, watchSilence } from './silence.ts';
 import { isWrongDatabase, startFault } from './start-fault.ts';
@@ -14,23 +17,23 @@ type RedisClient = Redis | Cluster;
 export interface RedisConnection {
   /** For commands to one node, or without a deadline. */
   client: RedisClient;
-  /** Sends one command and returns Redis' response. Rejects as the store's methods do. */
+  /** Sends one command and returns the response. Rejects as the store's methods do. */
   run<T>(command: (client: RedisClient) => Promise<T>): Promise<T>;
-  /** Reads a value. On one server, all reads of one turn of the event loop are one command. */
+  /** Reads a value. On a single server, all reads of one turn of the event loop are one command. */
   get(key: string): Promise<string | null>;
-  /** Takes no more commands, and resolves when those under way are settled. */
+  /** Refuses further commands, and resolves when the running ones are settled. */
   close(): Promise<void>;
 }
 
 export interface ConnectionParts extends ClientParts {
-  /** Called in the moment in which a connection to a server is there again, before a command is sent on it. */
+  /** Called when a connection to a server is open again, before a command is sent on it. */
   onReconnect?: (() => void) | undefined;
 }
 
-/** A start waits so long for a connection, or as long as its first responses may take. */
+/** A start waits this long for a connection, or for the deadlines of the first responses if that is longer. */
 const MIN_OPEN_MS = 5_000;
 const FIRST_RESPONSES = 4;
-/** Beyond this, a command gets at once the error that it would get at the deadline. A read counts as one command. */
+/** If this many commands wait, the next one is refused at once. Each read counts as one command. */
 const MAX_UNDER_WAY = 8_192;
 
 /** Rejects with the error of `startFault` if there is no connection in time. */
@@ -48,7 +51,7 @@ export async function openRedisConnection(parts: ConnectionParts): Promise<Redis
     deadlineMilliseconds,
   );
   const readOne = (key: string) => bounded((server) => server.get(key));
-  // As buffers: the strings of an array that ioredis decodes stay in memory long after the request.
+  // Buffers, because the strings of an array that ioredis decodes stay in memory long after the request.
   const readAll = (keys: string[]) => bounded((server) => server.mgetBuffer(keys), keys.length);
   const turn = client instanceof Cluster ? undefined : createTurn(client, readOne, readAll);
   let underWay = 0;
@@ -89,7 +92,7 @@ export async function openRedisConnection(parts: ConnectionParts): Promise<Redis
         whenIdle = resolve;
         if (underWay === 0) resolve();
       });
-      // A client that is not connected at this moment does not report its end.
+      // A client without a connection never reports its end.
       await withDeadline(disconnect(client), deadlineMilliseconds).catch(() => undefined);
     },
   };
@@ -97,35 +100,35 @@ export async function openRedisConnection(parts: ConnectionParts): Promise<Redis
 
 function notConnected(cause: unknown) {
   const code = causeCode(cause);
-  const slow = code === 'ETIMEDOUT' ? ', it responds too slowly or not at all' : '';
-  const reason = code === undefined ? isOfWholeCluster(cause) && 'no node of the cluster responds' : `${code}${slow}`;
+  const slow = code === 'ETIMEDOUT' ? '. It responds too slowly or not at all' : '';
+  const reason = code === undefined ? isClusterError(cause) && 'no node of the cluster responds' : `${code}${slow}`;
   return unavailable(`There is no connection to Redis${reason ? `: ${reason}` : ''}`, { cause });
 }
 
 /**
- * Returns a function that returns why the last attempt to connect failed. Without a listener for `error`, ioredis would print
- * to the console.
+ * Returns a function that returns the error of the last attempt to connect. Without a listener for `error`, ioredis
+ * would print to the console.
  */
 function watchFaults(client: RedisClient): () => unknown {
   let fault: unknown;
-  const note = (error: unknown) => {
-    // A cluster client follows the errors of its nodes with one of its own, which often has no code.
+  const remember = (error: unknown) => {
+    // After the errors of its nodes, a cluster client emits a general error, which often has no code.
     if (causeCode(fault) === undefined || causeCode(error) !== undefined) fault = error;
   };
-  client.on('error', note);
-  client.on('node error', note);
+  client.on('error', remember);
+  client.on('node error', remember);
   client.on('ready', () => {
     fault = undefined;
   });
   return () => fault;
 }
 
-/** Returns whether the connection is open. */
+/** Returns a function that returns whether the connection is open. */
 function watchServer(client: Redis, deadlineMilliseconds: number): () => boolean {
   fenceConnections(client);
   cutStuckHandshakes(client, deadlineMilliseconds);
   let open = false;
-  // Registered after the barrier's listener, so that the barrier sends the first command.
+  // Registered after the listener of `fenceConnections`, so that its command is the first.
   client.on('ready', () => {
     open = true;
   });
@@ -135,7 +138,9 @@ function watchServer(client: Redis, deadlineMilliseconds: number): () => boolean
   return () => open;
 }
 
-/** ioredis connects to a node only at its first command, and refuses all further commands until it has. */
+/**
+ * Connects to all nodes at once: ioredis connects to a node at its first command, and refuses all others until then.
+ */
 function watchCluster(client: Cluster, deadlineMilliseconds: number): () => boolean {
   const connectAll = () => {
     if (client.status !== 'ready') return;
@@ -150,7 +155,7 @@ function watchCluster(client: Cluster, deadlineMilliseconds: number): () => bool
   return () => client.status === 'ready';
 }
 
-/** Of a cluster, each server counts: one alone may have lost its data. */
+/** In a cluster every server counts, because a single one may have lost its data. */
 function watchReconnects(client: RedisClient, onReconnect: () => void): void {
   client.on('ready', onReconnect);
   if (!(client instanceof Cluster)) return;
@@ -158,26 +163,26 @@ function watchReconnects(client: RedisClient, onReconnect: () => void): void {
   client.on('+node', (node: Redis) => node.on('ready', onReconnect));
 }
 
-/** If the client is not connected in time, ends it and rejects with the error of `startFault`. */
+/** Ends the client and rejects with the error of `startFault` if it does not connect in time. */
 export async function untilReady(client: RedisClient, parts: Omit<ClientParts, 'random'>): Promise<void> {
   let fault: unknown;
-  const note = (error: unknown) => {
+  const remember = (error: unknown) => {
     fault = error;
   };
-  client.on('error', note).on('node error', note);
+  client.on('error', remember).on('node error', remember);
   const ready = async () => {
     if (client.status !== 'ready') await new Promise((resolve) => client.once('ready', resolve));
     if (client instanceof Cluster) await untilNodesReady(client);
   };
   try {
     await withDeadline(ready(), Math.max(MIN_OPEN_MS, FIRST_RESPONSES * parts.deadlineMilliseconds));
-    // ioredis only reports that SELECT has failed, and would go on in database 0.
+    // ioredis only emits an error if SELECT fails, and would continue in database 0.
     if (isWrongDatabase(fault)) throw fault;
   } catch {
     client.disconnect();
     throw await startFault(parts, fault);
   } finally {
-    client.off('error', note).off('node error', note);
+    client.off('error', remember).off('node error', remember);
   }
 }
 
@@ -195,10 +200,10 @@ async function disconnect(client: RedisClient): Promise<void> {
 }
 
 /**
- * Tells the server to end the former connection before anything is sent on the new one. A write that has timed out may still
- * lie in a socket, and would overwrite later writes. A server that has ended the connection drops it. The address must match
- * as well, because another server (or the same one after a restart) uses the same ids again. If the server does not allow
- * CLIENT, a late write is executed late.
+ * Makes the server end the former connection before anything is sent on the new one. A write that has timed out may
+ * still be in a socket, and would overwrite later writes; a server that has ended the connection drops it. The address
+ * must match, too, because another server (or the same server after a restart) reuses ids. If the server does not allow
+ * CLIENT, such a write is executed late.
  */
 function fenceConnections(client: Redis): void {
   let former: { id: string; address: string } | undefined;

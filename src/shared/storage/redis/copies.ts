@@ -1,4 +1,4 @@
-/** Copies of what is in Redis: reads it tag by tag while others write, and puts it back. */
+/** Copies of the data in Redis: reads it tag by tag while other processes write, and loads it. */
 import { allPages } from '../paging.ts';
 import { StorageRefused } from '../refused.ts';
 import { retryWhileUnavailable } from '../retry.ts';
@@ -12,12 +12,12 @@ import { scanNames } from './walk.ts';
 
 type CopyMethods = 'dump' | 'load' | 'logIdAt' | 'clear';
 
-/** Keys of one tag that are read in one step. Few enough not to delay other commands of Redis. */
+/** Keys of one tag that are read in one step. Small enough not to delay other commands of Redis. */
 const KEYS_PER_STEP = 64;
 const STEPS_AT_ONCE = 64;
-/** Larger indexes and all logs are read page by page. */
+/** Larger indexes and all logs are read in pages of this size. */
 const PAGE = 1_000;
-/** Few enough that all are on disk before the deadline of a command. */
+/** Small enough that all writes are on disk before the deadline of a command. */
 const WRITES_AT_ONCE = 200;
 /** The first version with `PEXPIRETIME`. */
 const OLDEST_VERSION = 7;
@@ -27,12 +27,12 @@ export function redisCopies(parts: RedisParts): Pick<Store, CopyMethods> {
   return {
     dump: () => dump(parts),
     load: (items) => load(parts, items),
-    // The ids that a stream makes itself are times, and so higher.
-    logIdAt: (place) => `0-${place}`,
-    async clear(spared) {
+    // The ids that a stream generates are times, so they are higher.
+    logIdAt: (position) => `0-${position}`,
+    async clear(exceptKey) {
       for await (const items of dump(parts)) {
         const keys = new Set(items.map(keyOf));
-        keys.delete(spared);
+        keys.delete(exceptKey);
         await Promise.all([...keys].map((key) => runWrite((client) => client.unlink(names.of(key)))));
       }
     },
@@ -59,10 +59,10 @@ async function* dump(parts: RedisParts): AsyncGenerator<CopyItem[]> {
       for await (const entries of allPages(read, PAGE)) yield entries.map((entry) => ({ log, ...entry }));
     }
     for (const steps of inBatches(list.inSteps(KEYS_PER_STEP))) {
-      const found = await Promise.all(steps.map((keys) => retryWhileUnavailable(() => readTogether(parts, keys))));
-      const items = found.flatMap((part) => part.items);
+      const results = await Promise.all(steps.map((keys) => retryWhileUnavailable(() => readTogether(parts, keys))));
+      const items = results.flatMap((result) => result.items);
       if (items.length > 0) yield items;
-      for (const index of found.flatMap((part) => part.large)) {
+      for (const index of results.flatMap((result) => result.largeIndexes)) {
         const read = (options: PageOptions) => retryWhileUnavailable(() => page(index, options));
         for await (const members of allPages(read, PAGE)) yield members.map((member) => ({ index, ...member }));
       }
@@ -76,24 +76,24 @@ async function assertVersion({ connection }: RedisParts): Promise<void> {
   const info = await connection.run((client) => client.info('server'));
   const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '';
   if (Number.parseInt(version, 10) >= OLDEST_VERSION) return;
-  throw new StorageRefused(`Copies take Redis ${OLDEST_VERSION} or later; this one has version ${version}.`);
+  throw new StorageRefused(`Copies need Redis ${OLDEST_VERSION} or later; this one has version ${version}.`);
 }
 
 async function logsOf(parts: RedisParts): Promise<string[]> {
-  const found = await Array.fromAsync(keysOf(parts, 'stream'));
-  return [...new Set(found.flat())].toSorted();
+  const keys = await Array.fromAsync(keysOf(parts, 'stream'));
+  return [...new Set(keys.flat())].toSorted();
 }
 
-/** A key may come more than once. */
+/** A key may be returned more than once. */
 async function* keysOf(parts: RedisParts, type: 'string' | 'zset' | 'stream'): AsyncGenerator<string[]> {
-  for await (const { found } of scanNames(parts, type))
-    yield found.map(parts.names.keyOf).filter((key) => key !== undefined);
+  for await (const { redisKeys } of scanNames(parts, type))
+    yield redisKeys.map(parts.names.keyOf).filter((key) => key !== undefined);
 }
 
-function* inBatches<T>(all: Iterable<T>): Generator<T[]> {
+function* inBatches<T>(items: Iterable<T>): Generator<T[]> {
   let batch: T[] = [];
-  for (const one of all) {
-    batch.push(one);
+  for (const item of items) {
+    batch.push(item);
     if (batch.length < STEPS_AT_ONCE) continue;
     yield batch;
     batch = [];
@@ -101,46 +101,46 @@ function* inBatches<T>(all: Iterable<T>): Generator<T[]> {
   if (batch.length > 0) yield batch;
 }
 
-type Found = ['text', text: string, expiresAt: number] | ['index', flat: string[]] | [type: string];
+type ReadResult = ['text', text: string, expiresAt: number] | ['index', flat: string[]] | [type: string];
 
 async function readTogether(
   { connection, names }: RedisParts,
   keys: readonly string[],
-): Promise<{ items: CopyItem[]; large: string[] }> {
-  const all = (await connection.run((client) =>
+): Promise<{ items: CopyItem[]; largeIndexes: string[] }> {
+  const results = (await connection.run((client) =>
     runScript(client, 'gatehouseRead', keys.map(names.of), [PAGE]),
-  )) as Found[];
+  )) as ReadResult[];
   const items: CopyItem[] = [];
-  const large: string[] = [];
-  for (const [at, found] of all.entries()) {
-    const key = keys[at] ?? '';
-    if (isText(found)) items.push(...textItem(key, found[1], found[2]));
-    else if (isIndex(found)) items.push(...membersOf(found[1]).map((member) => ({ index: key, ...member })));
-    else if (found[0] === 'zset') large.push(key);
+  const largeIndexes: string[] = [];
+  for (const [n, result] of results.entries()) {
+    const key = keys[n] ?? '';
+    if (isText(result)) items.push(...textItem(key, result[1], result[2]));
+    else if (isIndex(result)) items.push(...membersOf(result[1]).map((member) => ({ index: key, ...member })));
+    else if (result[0] === 'zset') largeIndexes.push(key);
   }
-  return { items, large };
+  return { items, largeIndexes };
 }
 
-const isText = (found: Found): found is ['text', string, number] => found[0] === 'text';
-const isIndex = (found: Found): found is ['index', string[]] => found[0] === 'index';
+const isText = (result: ReadResult): result is ['text', string, number] => result[0] === 'text';
+const isIndex = (result: ReadResult): result is ['index', string[]] => result[0] === 'index';
 
-/** A record begins with its version; a counter is a number that expires. Anything else belongs to another program. */
-function textItem(key: string, text: string, end: number): CopyItem[] {
-  if (/^\d+:/.test(text)) return [{ record: key, ...readRecord(text), ...(end < 0 ? {} : { expiresAt: end }) }];
-  return end >= 0 && /^-?\d+$/.test(text) ? [{ counter: key, value: Number(text), expiresAt: end }] : [];
+/** A record begins with its version; a counter is a number that expires. Any other text belongs to another program. */
+function textItem(key: string, text: string, expiresAt: number): CopyItem[] {
+  if (/^\d+:/.test(text)) return [{ record: key, ...readRecord(text), ...(expiresAt < 0 ? {} : { expiresAt }) }];
+  return expiresAt >= 0 && /^-?\d+$/.test(text) ? [{ counter: key, value: Number(text), expiresAt }] : [];
 }
 
 async function load({ connection, runWrite, names }: RedisParts, items: readonly CopyItem[]): Promise<void> {
-  const lastPlaces = new Map<string, number>();
+  const lastPositions = new Map<string, number>();
   for (const log of new Set(items.flatMap((item) => ('log' in item ? [item.log] : [])))) {
     const [last] = await connection.run((client) => client.xrevrange(names.of(log), '+', '-', 'COUNT', 1));
-    lastPlaces.set(log, placeOf(last?.[0]));
+    lastPositions.set(log, positionOf(last?.[0]));
   }
   const put = (item: CopyItem): Promise<unknown> => {
     if ('record' in item) return putText(item.record, `${item.version}:${item.value}`, item.expiresAt);
     if ('counter' in item) return putText(item.counter, String(item.value), item.expiresAt);
     if ('index' in item) return runWrite((client) => client.zadd(names.of(item.index), item.score, item.member));
-    if (placeOf(item.id) <= (lastPlaces.get(item.log) ?? 0)) return Promise.resolve();
+    if (positionOf(item.id) <= (lastPositions.get(item.log) ?? 0)) return Promise.resolve();
     const { log, id, at, entry } = item;
     return runWrite((client) => client.xadd(names.of(log), id, 'at', at, 'entry', entry));
   };
@@ -154,7 +154,7 @@ async function load({ connection, runWrite, names }: RedisParts, items: readonly
     await Promise.all(items.slice(start, start + WRITES_AT_ONCE).map(put));
 }
 
-/** The place in an id of `logIdAt`. */
-function placeOf(id: string | undefined): number {
+/** The position in an id of `logIdAt`. */
+function positionOf(id: string | undefined): number {
   return Number(id?.split('-')[1] ?? 0);
 }

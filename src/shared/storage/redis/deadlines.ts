@@ -1,4 +1,4 @@
-/** The deadline of a command. */
+/** Deadlines of commands. */
 import { unavailable } from '../unavailable.ts';
 
 /** Settles like the promise, or calls `onExpired` and rejects with `storage_unavailable` at the deadline. */
@@ -10,7 +10,7 @@ export function withDeadline<T>(promise: Promise<T>, milliseconds: number, onExp
       onExpired?.();
       reject(unavailable('Redis did not respond before the deadline'));
     };
-    // In a turn of the event loop, timers come before input: after a stall, the response may not have been read yet.
+    // The event loop runs timers before it reads input, so after a stall the response may not have been read yet.
     const timer = setTimeout(() => setImmediate(expire), milliseconds);
     const settle = () => {
       settled = true;

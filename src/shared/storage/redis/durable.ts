@@ -1,4 +1,4 @@
-/** Writes that a replica must confirm: on a connection of their own, with one `WAIT` for all that arrived together. */
+/** Writes that a replica must confirm, on a separate connection, with one `WAIT` for all that arrived together. */
 import { unavailable } from '../unavailable.ts';
 import type { RedisConnection } from './connection.ts';
 
@@ -15,26 +15,27 @@ interface Job {
 }
 
 /**
- * `WAIT` blocks its whole connection, so writes that arrive meanwhile share the next one: a write takes one or two round
- * trips to the replica, however many there are. A write that no replica confirmed is unknown, and all further writes are
- * refused at once until a replica has caught up with it.
+ * `WAIT` blocks its connection, so writes that arrive meanwhile share the next `WAIT`. A write takes one or two round
+ * trips to the replica, however many writes there are. The result of a write that no replica confirmed is unknown, and
+ * further writes are refused at once until a replica has caught up.
  */
 export function createDurableWrites(connection: RedisConnection, deadlineMilliseconds: number): RunWrite {
-  // A write waits half of the deadline for the writes before it, and half for its replica. A response that a busy machine
-  // delays still arrives before the deadline, which would end the connection and with it the state of the replica.
+  // A write may wait half of the deadline for earlier writes, and half for its replica. So a response that a busy
+  // machine delays still arrives before the deadline of the connection, which would end the connection and lose the
+  // state of the replica.
   const halfDeadline = deadlineMilliseconds / 2;
   const jobs: Job[] = [];
   let active = false;
   let lagging = false;
 
-  /** How many replicas have the writes of this connection, or the error. */
+  /** The number of replicas that have the writes of this connection, or the error. */
   const confirmations = (): Promise<number | Error> =>
     connection.run((client) => client.wait(1, halfDeadline)).catch((error: Error) => error);
 
   async function work(): Promise<void> {
     while (jobs.length > 0) {
-      const sent = withoutLate(jobs.splice(0), halfDeadline);
-      if (sent.length > 0 && (await finishTogether(sent, confirmations)) === 0) void untilCaughtUp();
+      const batch = failLate(jobs.splice(0), halfDeadline);
+      if (batch.length > 0 && (await finishTogether(batch, confirmations)) === 0) void untilCaughtUp();
     }
     active = false;
   }
@@ -42,7 +43,7 @@ export function createDurableWrites(connection: RedisConnection, deadlineMillise
   async function untilCaughtUp(): Promise<void> {
     lagging = true;
     for (const job of jobs.splice(0)) job.fail(replicaLags());
-    // It also stops if the connection ends. Then the first write on the next connection waits for the replica.
+    // Also stops if the connection ends. Then the first write on the next connection waits for the replica.
     while ((await confirmations()) === 0);
     lagging = false;
   }
@@ -67,11 +68,11 @@ export function createDurableWrites(connection: RedisConnection, deadlineMillise
     });
 }
 
-/** A write that has waited longer would pass the deadline with its own `WAIT`. */
-function withoutLate(jobs: readonly Job[], milliseconds: number): Job[] {
-  const since = performance.now() - milliseconds;
-  for (const job of jobs) if (job.since < since) job.fail(tooMany());
-  return jobs.filter((job) => job.since >= since);
+/** Fails the writes that would exceed the deadline during their `WAIT`, and returns the others. */
+function failLate(jobs: readonly Job[], milliseconds: number): Job[] {
+  const oldest = performance.now() - milliseconds;
+  for (const job of jobs) if (job.since < oldest) job.fail(tooMany());
+  return jobs.filter((job) => job.since >= oldest);
 }
 
 async function finishTogether(
@@ -82,7 +83,7 @@ async function finishTogether(
   const replicas = await confirmations();
   await Promise.all(responses);
   const fault = replicas instanceof Error ? replicas : replicaLags();
-  // A job that has failed stays failed, because a promise settles once.
+  // A failed job stays failed, because a promise settles only once.
   for (const job of jobs) typeof replicas === 'number' && replicas > 0 ? job.finish() : job.fail(fault);
   return replicas;
 }

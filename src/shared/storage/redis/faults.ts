@@ -1,4 +1,4 @@
-/** Errors of Redis: which of them mean that the store is unavailable, and which are our own mistakes. */
+/** Errors of Redis: distinguishes faults of the store from mistakes in our own commands. */
 import { AppError, codeOf } from '../../errors.ts';
 import { unavailable } from '../unavailable.ts';
 
@@ -6,7 +6,7 @@ import { unavailable } from '../unavailable.ts';
 const MISTAKES = new Set(['ERR', 'WRONGTYPE', 'CROSSSLOT']);
 const TOO_MANY_CLIENTS = 'ERR max number of clients reached';
 
-/** Seconds until a retry makes sense, for faults that an operator has to mend. */
+/** Seconds until a retry makes sense, for faults that an operator must fix. */
 const RETRY_AFTER_SECONDS: Readonly<Record<string, number>> = {
   OOM: 30,
   MISCONF: 30,
@@ -26,22 +26,25 @@ export function toStoreError(error: unknown): unknown {
   });
 }
 
-/** True if Redis refuses a command with several keys: it uses slots as a cluster does, or its ACL forbids `MGET`. */
+/**
+ * True if Redis refuses a command with several keys, because it checks slots as a cluster does, or its ACL forbids
+ * `MGET`.
+ */
 export function refusesSeveralKeys(error: unknown): boolean {
   const code = replyCode(error instanceof AppError ? error.cause : error);
   return code === 'CROSSSLOT' || code === 'NOPERM';
 }
 
-/** A code of the system, of TLS or of Redis, such as `ECONNREFUSED` or `NOAUTH`, without any text of the error. */
+/** The code of a system, TLS or Redis error, such as `ECONNREFUSED` or `NOAUTH`. Never contains text of the error. */
 export function causeCode(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
-  // A cluster client gives the cause in the error of its last node.
-  if (isOfWholeCluster(error)) return causeCode(error.lastNodeError);
+  // A cluster client reports the cause as the error of its last node.
+  if (isClusterError(error)) return causeCode(error.lastNodeError);
   return codeOf(error) ?? replyCode(error);
 }
 
 /** True for the error of a cluster client that reached no node. */
-export function isOfWholeCluster(error: unknown): error is Error & { lastNodeError: unknown } {
+export function isClusterError(error: unknown): error is Error & { lastNodeError: unknown } {
   return error instanceof Error && 'lastNodeError' in error;
 }
 
@@ -52,7 +55,7 @@ function replyCode(error: unknown): string | undefined {
   return error.message.split(' ', 1)[0];
 }
 
-/** ioredis adds the command and its arguments to the error, so the values would get into the log. */
+/** Removes the command and its arguments, which ioredis adds to the error, so that no values are logged. */
 function withoutCommand(error: unknown): unknown {
   if (error instanceof Error && 'command' in error) delete error.command;
   return error;

@@ -24,11 +24,11 @@ export function redisIndexes({ connection, names }: RedisParts): Pick<Store, 'pa
     async page(index, { after, limit, order }) {
       const isDescending = order === 'descending';
       const key = names.of(index);
-      const wanted = assertLimit(limit) + 1;
+      const count = assertLimit(limit) + 1;
       const items =
         after === undefined
-          ? await readFirst(key, wanted, isDescending)
-          : await readBeyond(key, after, wanted, isDescending);
+          ? await readFirst(key, count, isDescending)
+          : await readBeyond(key, after, count, isDescending);
       return pageOf(items, limit, encodeCursor);
     },
     count: (index, upTo) =>
@@ -38,9 +38,9 @@ export function redisIndexes({ connection, names }: RedisParts): Pick<Store, 'pa
   };
 }
 
-/** @param flat member, score, member, score, as Redis returns them */
+/** @param flat members and scores in turn, as Redis returns them */
 export function membersOf(flat: readonly string[]): IndexPage['items'] {
   const items: IndexPage['items'] = [];
-  for (let at = 0; at + 1 < flat.length; at += 2) items.push({ member: flat[at] ?? '', score: Number(flat[at + 1]) });
+  for (let n = 0; n + 1 < flat.length; n += 2) items.push({ member: flat[n] ?? '', score: Number(flat[n + 1]) });
   return items;
 }

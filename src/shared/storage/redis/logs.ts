@@ -17,25 +17,25 @@ export function redisLogs({ connection, runWrite, names }: RedisParts): Pick<Sto
       return (ids as string[]).map(String);
     },
     async readLog(log, { after, limit, order }) {
-      const most = assertLimit(limit) + 1;
+      const count = assertLimit(limit) + 1;
       const beyond = after === undefined ? undefined : `(${assertId(after)}`;
       const entries = await connection.run((client) =>
         order === 'descending'
-          ? client.xrevrange(names.of(log), beyond ?? '+', '-', 'COUNT', most)
-          : client.xrange(names.of(log), beyond ?? '-', '+', 'COUNT', most),
+          ? client.xrevrange(names.of(log), beyond ?? '+', '-', 'COUNT', count)
+          : client.xrange(names.of(log), beyond ?? '-', '+', 'COUNT', count),
       );
       return pageOf(entries.map(readEntry), limit, ({ id }) => id);
     },
     async logEntries(log, ids) {
       const key = names.of(log);
-      const found = await connection.run((client) =>
+      const results = await connection.run((client) =>
         Promise.all(ids.filter((id) => ID.test(id)).map((id) => client.xrange(key, id, id))),
       );
-      return found.flat().map(readEntry);
+      return results.flat().map(readEntry);
     },
     async removeEntries(log, ids) {
-      const found = ids.filter((id) => ID.test(id));
-      if (found.length > 0) await connection.run((client) => client.xdel(names.of(log), ...found));
+      const validIds = ids.filter((id) => ID.test(id));
+      if (validIds.length > 0) await connection.run((client) => client.xdel(names.of(log), ...validIds));
     },
   };
 }
@@ -44,7 +44,7 @@ function readEntry([id, [, at, , entry = '']]: [id: string, fields: string[]]): 
   return { id, at: Number(at), entry };
 }
 
-/** Short enough for Redis to read both numbers. */
+/** Limits the digits so that Redis can parse both numbers. */
 const ID = /^\d{1,15}-\d{1,15}$/;
 
 function assertId(id: string): string {

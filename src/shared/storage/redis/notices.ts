@@ -1,4 +1,4 @@
-/** Publish and subscribe over Redis: a connection that only listens, and subscribes again whenever it was lost. */
+/** Publish and subscribe over Redis, with a separate connection that subscribes again after it was lost. */
 import { Cluster, type Redis } from 'ioredis';
 import { createListeners } from '../listeners.ts';
 import type { Store } from '../store.ts';
@@ -49,7 +49,7 @@ export async function openRedisNotices(
       if (channels.length > 0) next.subscribe(...channels).catch(() => undefined);
     });
     next.on('message', listeners.deliver);
-    // A node of a cluster is gone: another one takes its place.
+    // If the node of a cluster is gone, another node is used.
     next.on('end', () => {
       if (closed) return;
       timer = setTimeout(() => {
@@ -69,14 +69,14 @@ export async function openRedisNotices(
       const channel = names.of(name);
       const remove = listeners.add(channel, listener);
       try {
-        // Also for the second listener of a channel: Redis may not have confirmed the first subscription yet.
+        // Repeated for each listener of a channel, because Redis may not have confirmed the first subscription yet.
         await withDeadline(client.subscribe(channel), deadlineMilliseconds);
       } catch (error) {
         remove();
         throw toStoreError(error);
       }
       return async () => {
-        // Not awaited: a message without listeners is dropped here.
+        // Not awaited, because a message without listeners is dropped anyway.
         if (remove()) client.unsubscribe(channel).catch(() => undefined);
       };
     },
@@ -84,12 +84,12 @@ export async function openRedisNotices(
   };
 }
 
-/** On a cluster, every node passes on all messages. */
+/** On a cluster any node will do, because every node forwards all messages. */
 function createListeningClient(parts: RedisNoticesParts): Redis {
-  const { place, connection, random } = parts;
+  const { location, connection, random } = parts;
   if (!(connection.client instanceof Cluster)) return createClient(parts) as Redis;
   const nodes = connection.client.nodes('all').filter((node) => node.status === 'ready');
   const { host, port } = nodes[Math.floor(random() * nodes.length)]?.options ?? {};
-  const [known] = place.addresses;
-  return createNodeClient(parts, { host: host ?? known?.host ?? '', port: port ?? known?.port ?? 0 });
+  const [fallback] = location.addresses;
+  return createNodeClient(parts, { host: host ?? fallback?.host ?? '', port: port ?? fallback?.port ?? 0 });
 }

@@ -1,4 +1,4 @@
-/** Records and their versions in Redis, and the atomic write that also changes indexes. */
+/** Records and their versions in Redis, and the atomic write of records and indexes. */
 import { assertOneTag, keyOf } from '../key-tag.ts';
 import { assertFinite } from '../paging.ts';
 import type { Store, StoredRecord, Write, WriteOptions } from '../store.ts';
@@ -13,7 +13,7 @@ export interface RedisParts {
   names: RedisNames;
 }
 
-/** 3,000 years: longer lifetimes are more than Redis can count. */
+/** 3,000 years. Redis cannot represent longer lifetimes. */
 const MAX_LIFETIME_MS = 1e14;
 
 export function redisRecords({ connection, runWrite, names }: RedisParts): Pick<Store, 'get' | 'getUnless' | 'write'> {
@@ -56,23 +56,23 @@ function writeScript(writes: readonly Write[], { fence }: WriteOptions, names: R
   assertOneTag([anyKey, ...stepKeys]);
   const floor = names.floorOf(anyKey);
   const keys = [floor, fence === undefined ? floor : names.of(fence.lease), ...stepKeys.map(names.of)];
-  // The keys of the steps begin at the third place, and Lua counts from one.
+  // Lua counts from 1, and the keys of the steps begin at position 3.
   const args = writes.flatMap((step, n) => stepArguments(step, n + 3));
   return { keys, args: [fence === undefined ? '' : fence.number, ...args] };
 }
 
-function stepArguments(step: Write, keyPlace: number): (string | number)[] {
+function stepArguments(step: Write, keyPosition: number): (string | number)[] {
   if ('index' in step) {
-    if ('remove' in step) return ['remove', keyPlace, '', '', step.remove];
-    return ['add', keyPlace, assertFinite(step.score), '', step.add];
+    if ('remove' in step) return ['remove', keyPosition, '', '', step.remove];
+    return ['add', keyPosition, assertFinite(step.score), '', step.add];
   }
-  if ('exists' in step) return ['exists', keyPlace, step.version ?? '', '', ''];
+  if ('exists' in step) return ['exists', keyPosition, step.version ?? '', '', ''];
   const condition = step.ifVersion ?? '';
-  if ('delete' in step) return ['delete', keyPlace, condition, '', ''];
+  if ('delete' in step) return ['delete', keyPosition, condition, '', ''];
   const { lifetimeSeconds } = step;
   const lifetime =
     typeof lifetimeSeconds === 'number' ? lifetimeMilliseconds(lifetimeSeconds) : (lifetimeSeconds ?? '');
-  return ['put', keyPlace, condition, lifetime, step.value];
+  return ['put', keyPosition, condition, lifetime, step.value];
 }
 
 /** Whole milliseconds; 0 for a lifetime that has passed. */

@@ -1,11 +1,12 @@
-/** The Lua scripts of the Redis store: each is one atomic step and names all its keys, which lie in one slot. */
+/** The Lua scripts of the Redis store. Each is one atomic step and names all its keys, which are in one slot. */
 import type { Cluster, Redis } from 'ioredis';
 
 /**
- * Versions and fencing numbers are the server's time in microseconds, or one more than the key's former number if that is
- * higher. So they exceed even the numbers that a failover or a restored backup has lost, because the clocks of two servers
- * differ by less than a failover takes. A counter in Redis would repeat those. When a record is deleted, the tag's floor
- * keeps its version until ten minutes after that time, so that a clock that is set back repeats nothing.
+ * Versions and fencing numbers are the server's time in microseconds, or one more than the key's last number if that is
+ * higher. So they exceed even numbers that a failover or a restored backup has lost, because the clocks of two servers
+ * differ by less than the duration of a failover. A counter in Redis would repeat such numbers. When a record is
+ * deleted, the tag's floor keeps its version for ten minutes after that time, so that versions do not repeat if the
+ * clock is set back.
  */
 const CLOCK = `
 local time = redis.call('TIME')
@@ -14,10 +15,10 @@ local function text(number) return string.format('%.0f', number) end
 `;
 
 /**
- * KEYS: the tag's floor, the fence's lease (or the floor again), the keys of the steps.
- * ARGV: the fence's number or nothing; then five for each step: kind, position of its key, demanded version or score,
- * lifetime in milliseconds (or nothing, or `unchanged`), value or member. All keys are read before the first is changed, so
- * that a key of another kind fails the script while there is nothing to undo.
+ * KEYS: the tag's floor, the fence's lease (or the floor again), the keys of the steps. ARGV: the fence's number or
+ * empty; then five for each step: kind, position of its key, required version or score, lifetime in milliseconds (or
+ * empty, or `unchanged`), value or member. All keys are read before the first one is changed, so that a key of another
+ * kind fails the script before there is anything to undo.
  */
 const WRITE = `${CLOCK}
 local function versionOf(key)
@@ -25,9 +26,9 @@ local function versionOf(key)
 end
 local function floor() return tonumber(redis.call('GET', KEYS[1]) or 0) end
 local function remember(version)
-  local kept = math.max(version, floor())
-  local ahead = math.ceil(math.max(0, kept - now) / 1000)
-  redis.call('SET', KEYS[1], text(kept), 'PX', text(ahead + 600000))
+  local highest = math.max(version, floor())
+  local ahead = math.ceil(math.max(0, highest - now) / 1000)
+  redis.call('SET', KEYS[1], text(highest), 'PX', text(ahead + 600000))
 end
 if ARGV[1] ~= '' and redis.call('HGET', KEYS[2], 'number') ~= ARGV[1] then return false end
 local versions, version = {}, now
@@ -67,8 +68,9 @@ return version
 `;
 
 /**
- * KEYS: the index. ARGV: score and member of the position, limit, direction. Returns the members beyond the position, always
- * ascending. Ties are compared by bytes, as Redis orders them, because Lua's comparison follows the server's locale.
+ * KEYS: the index. ARGV: score and member of the position, limit, direction. Returns the members after the position in
+ * this direction, but always in ascending order. Ties are compared by bytes, as Redis does, because Lua's comparison
+ * follows the server's locale.
  */
 const PAGE = `
 local function isBefore(a, b)
@@ -91,29 +93,29 @@ if low == 0 then return {} end
 return redis.call('ZRANGE', KEYS[1], math.max(0, low - limit), low - 1, 'WITHSCORES')
 `;
 
-/** KEYS: the counter. ARGV: increment, lifetime in milliseconds, limit or nothing. */
+/** KEYS: the counter. ARGV: increment, lifetime in milliseconds, limit or empty. */
 const INCREMENT = `
-local held = redis.call('GET', KEYS[1])
-local value = tonumber(held or 0) + tonumber(ARGV[1])
+local stored = redis.call('GET', KEYS[1])
+local value = tonumber(stored or 0) + tonumber(ARGV[1])
 if ARGV[3] ~= '' and value > tonumber(ARGV[3]) then return false end
-if held then redis.call('INCRBY', KEYS[1], ARGV[1])
+if stored then redis.call('INCRBY', KEYS[1], ARGV[1])
 elseif ARGV[2] ~= '0' then redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
 return value
 `;
 
 /**
- * KEYS: the log, the indexes of all entries, one entry after the other. ARGV: three for each entry: time, text, number of its
- * indexes. All keys are read before the first is changed, as above.
+ * KEYS: the log, then the indexes of each entry. ARGV: three for each entry: time, text, number of its indexes. All
+ * keys are read before the first one is changed, as in `WRITE`.
  */
 const APPEND = `
 redis.call('XLEN', KEYS[1])
 for i = 2, #KEYS do redis.call('ZCARD', KEYS[i]) end
-local ids, place = {}, 2
+local ids, position = {}, 2
 for i = 1, #ARGV, 3 do
   local id = redis.call('XADD', KEYS[1], '*', 'at', ARGV[i], 'entry', ARGV[i + 1])
   for _ = 1, tonumber(ARGV[i + 2]) do
-    redis.call('ZADD', KEYS[place], ARGV[i], id)
-    place = place + 1
+    redis.call('ZADD', KEYS[position], ARGV[i], id)
+    position = position + 1
   end
   ids[#ids + 1] = id
 end
@@ -121,51 +123,56 @@ return ids
 `;
 
 /**
- * KEYS: keys of one tag. ARGV: the maximum number of members of an index. Returns for each key its text and expiry, or all
- * members with scores, or only its type if it is of another kind, missing, or a larger index.
+ * KEYS: keys of one tag. ARGV: the maximum number of members of an index. Returns for each key its text and expiry, or
+ * all its members with scores, or only its type if it has another type, does not exist, or is a larger index.
  */
 const READ = `
-local found = {}
+local results = {}
 for i, key in ipairs(KEYS) do
   local kind = redis.call('TYPE', key).ok
-  if kind == 'string' then found[i] = {'text', redis.call('GET', key), redis.call('PEXPIRETIME', key)}
+  if kind == 'string' then results[i] = {'text', redis.call('GET', key), redis.call('PEXPIRETIME', key)}
   elseif kind == 'zset' and redis.call('ZCARD', key) <= tonumber(ARGV[1]) then
-    found[i] = {'index', redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')}
-  else found[i] = {kind} end
+    results[i] = {'index', redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')}
+  else results[i] = {kind} end
 end
-return found
+return results
 `;
 
 const LEASES = `${CLOCK}
 local lease = redis.call('HMGET', KEYS[1], 'owner', 'number', 'until', 'length')
 local length = tonumber(ARGV[2] or 0)
-local function keep(number)
+local function store(number)
   redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'number', text(number), 'until', text(now + length * 1000), 'length', length)
   redis.call('PEXPIRE', KEYS[1], length + 86400000)
 end
 `;
 
-/** KEYS: the lease. ARGV: owner, milliseconds. If more than its length is left of a lease, the clock was set back. */
+/**
+ * KEYS: the lease. ARGV: owner, milliseconds. If a lease has more time left than its length, the clock was set back.
+ */
 const ACQUIRE = `${LEASES}
 if lease[1] and lease[1] ~= ARGV[1] then
-  local left = tonumber(lease[3]) - now
-  local most = tonumber(lease[4]) * 1000
-  if left > most then redis.call('HSET', KEYS[1], 'until', text(now + most)) end
-  if left > 0 then return false end
+  local remaining = tonumber(lease[3]) - now
+  local max = tonumber(lease[4]) * 1000
+  if remaining > max then redis.call('HSET', KEYS[1], 'until', text(now + max)) end
+  if remaining > 0 then return false end
 end
 local number = math.max(now, tonumber(lease[2] or 0) + 1)
-keep(number)
+store(number)
 return number
 `;
 
-/** KEYS: the lease. ARGV: owner, milliseconds; without them the lease ends now. It is remembered for a day in any case. */
+/**
+ * KEYS: the lease. ARGV: owner, milliseconds; without milliseconds the lease ends now. It is remembered for a day
+ * anyway.
+ */
 const EXTEND = `${LEASES}
 if lease[1] ~= ARGV[1] or tonumber(lease[3]) <= now then return 0 end
-keep(tonumber(lease[2]))
+store(tonumber(lease[2]))
 return 1
 `;
 
-/** KEYS: the channel. Its slot decides which node of a cluster sends the messages, so that they keep their order. */
+/** KEYS: the channel, so that one node of a cluster publishes all its messages and they keep their order. */
 const PUBLISH = `return redis.call('PUBLISH', KEYS[1], ARGV[1])`;
 
 const SCRIPTS = {
@@ -185,7 +192,9 @@ export function defineScripts(client: Redis | Cluster): void {
   for (const [name, lua] of Object.entries(SCRIPTS)) client.defineCommand(name, { lua });
 }
 
-/** Sends only the digest, or the text if the connection has not sent it yet or the server does not know it. */
+/**
+ * Sends the script's digest, and its text only if the connection has not sent it yet or the server does not have it.
+ */
 export function runScript(
   client: Redis | Cluster,
   name: ScriptName,

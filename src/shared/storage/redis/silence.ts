@@ -6,16 +6,16 @@ const HEARTBEAT_MS = 1_000;
 const CHECK_MS = 50;
 
 /**
- * The connection is the circuit breaker. When it ends, the commands under way on it fail, and the store refuses all others
- * until a new one is ready, which takes a response from the server. The heartbeat finds a connection that died while no
- * command waited for it.
+ * The connection is the circuit breaker. When it ends, its running commands fail, and the store refuses all others
+ * until a new connection is ready, which requires a response from the server. The heartbeat detects a connection that
+ * died while no command was waiting.
  */
 export function watchSilence(nodes: () => readonly Redis[], deadlineMilliseconds: number) {
   const ping = (milliseconds: number) => {
     for (const node of nodes()) {
       if (node.status !== 'ready') continue;
       const { stream } = node;
-      // An error is a response, too.
+      // An error of the server is a response, too.
       withDeadline(
         node.ping().catch(() => undefined),
         milliseconds,
@@ -25,7 +25,9 @@ export function watchSilence(nodes: () => readonly Redis[], deadlineMilliseconds
   let checking: NodeJS.Timeout | undefined;
   const heartbeat = setInterval(() => ping(deadlineMilliseconds), HEARTBEAT_MS).unref();
   return {
-    /** A command has passed its deadline: ends the connections on which a ping gets no response within 50 ms. */
+    /**
+     * Called when a command exceeds its deadline. Ends the connections on which a ping gets no response within 50 ms.
+     */
     check() {
       // One check serves all commands that expire in the meantime.
       if (checking) return;
@@ -42,9 +44,9 @@ export function watchSilence(nodes: () => readonly Redis[], deadlineMilliseconds
 }
 
 /**
- * Ends a connection whose server does not respond to one of the first commands, which have no deadline of their own. A frozen
- * server may accept the connection and respond to nothing, and the next attempt may reach another server.
- * @param milliseconds for each response
+ * Ends a connection whose server does not respond to one of the first commands, which have no deadline of their own. A
+ * frozen server may accept the connection but never respond, and the next attempt may reach another server.
+ * @param milliseconds time limit for each response
  */
 export function cutStuckHandshakes(client: Redis, milliseconds: number): void {
   let timer: NodeJS.Timeout | undefined;

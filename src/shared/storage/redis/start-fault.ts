@@ -1,91 +1,94 @@
-/** Explains why there is no connection to Redis at the start: the address, the setting that names it, and the cause. */
+/** Explains why a start cannot connect to Redis, with the address, the setting that names it, and the cause. */
 import { connect } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { codeOf } from '../../errors.ts';
 import { StorageRefused } from '../refused.ts';
 import { unavailable } from '../unavailable.ts';
 import type { ClientParts } from './clients.ts';
-import { isOfWholeCluster } from './faults.ts';
+import { isClusterError } from './faults.ts';
 import { hostsOf, type RedisAddress } from './target.ts';
 
 const SETTINGS = { single: 'REDIS_URL', cluster: 'REDIS_CLUSTER', sentinel: 'REDIS_SENTINELS' } as const;
-/** How ioredis begins what it says of sentinels; what follows is the last error of one of them. */
-const FROM_SENTINEL = 'All sentinels are unreachable';
-/** The longest `REDIS_TIMEOUT_MS`, for the first packet and the response. */
+/** The beginning of ioredis' error for sentinels, before the last error of one of them. */
+const SENTINEL_ERROR = 'All sentinels are unreachable';
+/** The maximum of `REDIS_TIMEOUT_MS`, for the first packet and the response. */
 const MAX_RESPONSE_MS = 6_000;
-const CLIENT_CERTIFICATE = 'Set REDIS_CERT_FILE and REDIS_KEY_FILE to one that it accepts.';
+const CLIENT_CERTIFICATE = 'Set REDIS_CERT_FILE and REDIS_KEY_FILE to a certificate that it accepts.';
 
 /** The error to throw: `StorageRefused` if the settings are wrong, otherwise `storage_unavailable`. */
 export async function startFault(parts: Omit<ClientParts, 'random'>, error: unknown): Promise<Error> {
-  const { place, deadlineMilliseconds } = parts;
+  const { location, deadlineMilliseconds } = parts;
   const { code, text } = read(error);
-  const setting = SETTINGS[place.kind];
-  const name = `Redis at ${hostsOf(place)} (${setting})`;
-  const refuse = (why: string) => new StorageRefused(`${name} ${why}`, error);
+  const setting = SETTINGS[location.kind];
+  const name = `Redis at ${hostsOf(location)} (${setting})`;
+  const refuse = (reason: string) => new StorageRefused(`${name} ${reason}`, error);
 
-  const credentials = /\b(WRONGPASS|NOAUTH|NOPERM)\b/.exec(text)?.[1];
-  if (credentials) {
-    const isSentinel = text.startsWith(FROM_SENTINEL);
-    const whose = isSentinel ? 'REDIS_SENTINEL_PASSWORD, and in REDIS_SENTINEL_USERNAME if they have users' : setting;
-    return refuse(`refuses the user or the password (${credentials}). Correct them in ${whose}.`);
+  const credentialsCode = /\b(WRONGPASS|NOAUTH|NOPERM)\b/.exec(text)?.[1];
+  if (credentialsCode) {
+    const isSentinel = text.startsWith(SENTINEL_ERROR);
+    const settings = isSentinel
+      ? 'REDIS_SENTINEL_PASSWORD, and in REDIS_SENTINEL_USERNAME if the sentinels have users'
+      : setting;
+    return refuse(`refuses the user or the password (${credentialsCode}). Correct them in ${settings}.`);
   }
   const certificate = isUnreached(code) ? undefined : certificateFault((await tlsFault(parts)) ?? code);
   if (certificate) return refuse(certificate);
   if (text.includes('cluster support disabled')) return refuse('is not a cluster. Set REDIS_URL instead.');
   if (/unknown command .sentinel/i.test(text))
     return refuse('is not a sentinel. Set REDIS_URL or REDIS_CLUSTER instead.');
-  if (text.includes('No such master')) return refuse('knows no master of that name. Correct REDIS_SENTINEL_NAME.');
+  if (text.includes('No such master')) return refuse('has no master with that name. Correct REDIS_SENTINEL_NAME.');
   if (text.startsWith('DENIED'))
-    return refuse('is in protected mode: it accepts only connections from its own machine. Give its users a password.');
-  if (isWrongDatabase(error)) return refuse(`has no database of that number. Correct ${setting}.`);
-  const isSecure = place.credentials.tls !== undefined;
+    return refuse('is in protected mode and accepts only connections from its own machine. Give its users a password.');
+  if (isWrongDatabase(error)) return refuse(`has no database with that number. Correct ${setting}.`);
+  const isSecure = location.credentials.tls !== undefined;
   const responses = async (secure: boolean, milliseconds: number) =>
-    (await Promise.all(place.addresses.map((address) => firstResponse(address, secure, milliseconds)))).join('');
+    (await Promise.all(location.addresses.map((address) => firstResponse(address, secure, milliseconds)))).join('');
   if (!isUnreached(code) && (await responses(!isSecure, deadlineMilliseconds)) !== '') {
     return refuse(isSecure ? 'does not speak TLS. Write redis:// instead.' : 'speaks TLS. Write rediss:// instead.');
   }
-  const late = isUnreached(code) ? '' : await responses(isSecure, MAX_RESPONSE_MS);
-  if (late.includes('-LOADING')) return unavailable(`${name} is still loading its data`, { cause: error });
-  if (late.includes('-ERR max number of clients'))
+  const response = isUnreached(code) ? '' : await responses(isSecure, MAX_RESPONSE_MS);
+  if (response.includes('-LOADING')) return unavailable(`${name} is still loading its data`, { cause: error });
+  if (response.includes('-ERR max number of clients'))
     return unavailable(`${name} has as many clients as its maxclients allows`, { cause: error });
-  if (late !== '')
+  if (response !== '')
     return unavailable(`${name} responded too slowly. Set a longer REDIS_TIMEOUT_MS than ${deadlineMilliseconds}`, {
       cause: error,
     });
   return unavailable(`${name} cannot be reached: ${code ?? 'no response'}`, { cause: error });
 }
 
-/** The response to `SELECT` with a number that Redis does not have. */
+/** True for the response to `SELECT` with a database number that does not exist. */
 export function isWrongDatabase(error: unknown): boolean {
   return read(error).text.includes('DB index is out of range');
 }
 
-/** ioredis gives the cause as text, and for a cluster in the error of its last node. */
+/** ioredis reports the cause only as text, and for a cluster in the error of its last node. */
 function read(error: unknown): { code: string | undefined; text: string } {
   if (!(error instanceof Error)) return { code: undefined, text: '' };
-  if (isOfWholeCluster(error)) return read(error.lastNodeError);
+  if (isClusterError(error)) return read(error.lastNodeError);
   return { code: 'code' in error ? String(error.code) : undefined, text: error.message };
 }
 
-/** What is wrong with the certificate of either side, as the end of a sentence. @param code of OpenSSL or Node */
+/** Describes a fault of either side's certificate, as the end of a sentence. @param code from OpenSSL or Node */
 function certificateFault(code: string | undefined): string | undefined {
   if (code === undefined || !/CERT|UNABLE_TO_|SELF_SIGNED|_ALERT_/.test(code)) return undefined;
-  if (code.includes('ALERT_CERTIFICATE_REQUIRED')) return `wants a client certificate (${code}). ${CLIENT_CERTIFICATE}`;
+  if (code.includes('ALERT_CERTIFICATE_REQUIRED'))
+    return `requires a client certificate (${code}). ${CLIENT_CERTIFICATE}`;
   if (code.includes('_ALERT_')) return `refuses TLS with this client certificate (${code}). ${CLIENT_CERTIFICATE}`;
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
-    return `has a certificate for another name (${code}). Use the host name that it is for.`;
+    return `has a certificate for another name (${code}). Use the host name in the certificate.`;
   if (code === 'CERT_HAS_EXPIRED' || code === 'CERT_NOT_YET_VALID')
-    return `has a certificate that is not valid now (${code}). Have it renewed, or set the clock of this server.`;
-  return `has a certificate of an unknown authority (${code}). Set CA_FILE to a PEM file with the certificate of that authority.`;
+    return `has a certificate that is not valid now (${code}). Renew it, or correct the clock of this server.`;
+  return `has a certificate from an unknown authority (${code}). Set CA_FILE to a PEM file with the certificate of that authority.`;
 }
 
 /**
- * The code with which TLS to one of the addresses fails; undefined without TLS. ioredis tells no code of a sentinel, and of
- * a server that refuses the client certificate only that the connection broke.
+ * The code with which TLS to one of the addresses fails; undefined without TLS. ioredis reports no code for a sentinel,
+ * and only a broken connection if the server refuses the client certificate.
  */
-async function tlsFault({ place, deadlineMilliseconds }: Omit<ClientParts, 'random'>): Promise<string | undefined> {
-  const { addresses } = place;
-  const { tls } = place.credentials;
+async function tlsFault({ location, deadlineMilliseconds }: Omit<ClientParts, 'random'>): Promise<string | undefined> {
+  const { addresses } = location;
+  const { tls } = location.credentials;
   if (!tls) return undefined;
   const codes = await Promise.all(
     addresses.map((address) => handshakeFault({ ...tls, ...address }, deadlineMilliseconds)),
@@ -93,7 +96,7 @@ async function tlsFault({ place, deadlineMilliseconds }: Omit<ClientParts, 'rand
   return codes.find((code) => code !== undefined);
 }
 
-/** Sends nothing: data that the server does not read would turn its alert into a reset. */
+/** Sends no data, because data that the server does not read would turn its alert into a reset. */
 function handshakeFault(options: ConnectionOptions, milliseconds: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = connectTls(options).resume();
@@ -112,8 +115,8 @@ function isUnreached(code: string | undefined): boolean {
 }
 
 /**
- * The response to a `PING`, or nothing if there is none of Redis in that time. Sends no credentials, because it may be a
- * server of another kind.
+ * The response to a `PING`, or an empty text if Redis does not respond in time. Sends no credentials, because the
+ * server may not be a Redis.
  */
 function firstResponse({ host, port }: RedisAddress, isSecure: boolean, milliseconds: number): Promise<string> {
   return new Promise((resolve) => {

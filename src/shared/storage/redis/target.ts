@@ -1,17 +1,17 @@
-/** Parses the three ways to name a Redis into addresses and credentials for ioredis. */
+/** Parses the three forms of Redis settings into addresses and credentials for ioredis. */
 import type { ConnectionOptions } from 'node:tls';
 import { hostAndPort, splitList } from '../../config/rules.ts';
 
 /**
- * Entries of the two lists are separated by commas: `host:port`, or a URL as for a single server. The credentials and the
- * scheme of the first entry are used for every Redis server. Sentinels get `sentinelCredentials` alone.
+ * Entries of the two lists are separated by commas: `host:port`, or a URL as for a single server. The credentials and
+ * the scheme of the first entry are used for every Redis server. Sentinels get only `sentinelCredentials`.
  */
 export type RedisTarget =
   | { /** `redis://[user:password@]host[:port][/database]`, or `rediss://` for TLS. */ url: string }
   | { cluster: string }
   | { sentinels: string; sentinelName: string; sentinelCredentials?: { username?: string; password?: string } };
 
-/** PEM, for servers and sentinels that want a client certificate. */
+/** In PEM, for servers and sentinels that require a client certificate. */
 export interface ClientCertificate {
   cert: string;
   key: string;
@@ -29,7 +29,7 @@ interface RedisCredentials {
 }
 
 /** A parsed target. `addresses` has one element for a single server. */
-export interface RedisPlace {
+export interface RedisLocation {
   kind: 'single' | 'cluster' | 'sentinel';
   addresses: RedisAddress[];
   credentials: RedisCredentials;
@@ -41,36 +41,36 @@ export interface RedisPlace {
 const DEFAULT_PORT = 6379;
 const DEFAULT_SENTINEL_PORT = 26379;
 
-/** @throws TypeError that does not repeat the text, which may contain a password */
-export function readTarget(target: RedisTarget & { clientCertificate?: ClientCertificate | undefined }): RedisPlace {
-  const place = readPlace(target);
-  const { tls } = place.credentials;
+/** @throws TypeError, which does not repeat the text, since it may contain a password */
+export function readTarget(target: RedisTarget & { clientCertificate?: ClientCertificate | undefined }): RedisLocation {
+  const location = readLocation(target);
+  const { tls } = location.credentials;
   const { clientCertificate } = target;
-  if (!tls || !clientCertificate) return place;
-  return { ...place, credentials: { ...place.credentials, tls: { ...tls, ...clientCertificate } } };
+  if (!tls || !clientCertificate) return location;
+  return { ...location, credentials: { ...location.credentials, tls: { ...tls, ...clientCertificate } } };
 }
 
-function readPlace(target: RedisTarget): RedisPlace {
+function readLocation(target: RedisTarget): RedisLocation {
   if ('url' in target) {
     const entry = readEntry(target.url, DEFAULT_PORT);
-    return { kind: 'single', ...first([entry]), database: entry.database };
+    return { kind: 'single', ...combine([entry]), database: entry.database };
   }
   if ('cluster' in target) {
-    return { kind: 'cluster', ...first(readList(target.cluster, DEFAULT_PORT)), database: 0 };
+    return { kind: 'cluster', ...combine(readList(target.cluster, DEFAULT_PORT)), database: 0 };
   }
   const entries = readList(target.sentinels, DEFAULT_SENTINEL_PORT);
   const { sentinelName, sentinelCredentials = {} } = target;
-  return { kind: 'sentinel', ...first(entries), database: 0, sentinelName, sentinelCredentials };
+  return { kind: 'sentinel', ...combine(entries), database: 0, sentinelName, sentinelCredentials };
 }
 
-/** The name of the setting that gives the address. */
+/** The name of the setting with the address. */
 export function settingOf(target: RedisTarget): string {
   if ('url' in target) return 'REDIS_URL';
   return 'cluster' in target ? 'REDIS_CLUSTER' : 'REDIS_SENTINELS';
 }
 
 /** `host:port`, separated by commas. */
-export function hostsOf({ addresses }: Pick<RedisPlace, 'addresses'>): string {
+export function hostsOf({ addresses }: Pick<RedisLocation, 'addresses'>): string {
   return addresses.map(hostAndPort).join(', ');
 }
 
@@ -80,10 +80,10 @@ interface Entry {
   database: number;
 }
 
-function first(entries: readonly Entry[]): Pick<RedisPlace, 'addresses' | 'credentials'> {
-  const [head] = entries;
-  if (head === undefined) throw new TypeError('The list of Redis servers is empty.');
-  return { addresses: entries.map((entry) => entry.address), credentials: head.credentials };
+function combine(entries: readonly Entry[]): Pick<RedisLocation, 'addresses' | 'credentials'> {
+  const [first] = entries;
+  if (first === undefined) throw new TypeError('The list of Redis servers is empty.');
+  return { addresses: entries.map((entry) => entry.address), credentials: first.credentials };
 }
 
 function readList(list: string, defaultPort: number): Entry[] {
@@ -94,7 +94,7 @@ function readEntry(text: string, defaultPort: number): Entry {
   const url = URL.parse(text.includes('://') ? text : `redis://${text}`);
   const database = url?.pathname.slice(1) ?? '';
   if (!url || !/^rediss?:$/.test(url.protocol) || url.hostname === '' || !/^\d{0,4}$/.test(database)) {
-    throw new TypeError('A Redis server is named as redis://[user:password@]host:port/database or host:port.');
+    throw new TypeError('Name a Redis server as redis://[user:password@]host:port/database or host:port.');
   }
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   return {

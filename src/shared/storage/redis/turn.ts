@@ -1,4 +1,4 @@
-/** The commands of one turn of the event loop: they leave in one packet, and the reads among them as one command. */
+/** Sends all commands of one turn of the event loop in one packet, and the reads among them as one command. */
 import type { Redis } from 'ioredis';
 import { refusesSeveralKeys } from './faults.ts';
 
@@ -8,11 +8,11 @@ interface Read {
   reject(error: unknown): void;
 }
 
-/** Limits how many reads fail together if one command is late. */
+/** Limits how many reads fail together if a command is late. */
 const KEYS_PER_COMMAND = 256;
 
 /**
- * One packet for each turn more than doubles the number of commands that a process can send. The turn ends with
+ * With one packet for each turn, a process can send more than twice as many commands. The turn ends with
  * `setImmediate`, after all requests that arrived together.
  * @param readAll returns the values in the order of the keys
  */
@@ -21,22 +21,22 @@ export function createTurn(
   readOne: (key: string) => Promise<string | null>,
   readAll: (keys: string[]) => Promise<(Buffer | null)[]>,
 ) {
-  let held: Redis['stream'] | undefined;
+  let corkedStream: Redis['stream'] | undefined;
   let waiting: Read[] = [];
-  let takesSeveralKeys = true;
+  let acceptsSeveralKeys = true;
 
   const readEach = (reads: readonly Read[]) => {
     for (const { key, resolve, reject } of reads) readOne(key).then(resolve, reject);
   };
 
   const readTogether = async (reads: readonly Read[]) => {
-    if (reads.length === 1 || !takesSeveralKeys) return readEach(reads);
+    if (reads.length === 1 || !acceptsSeveralKeys) return readEach(reads);
     try {
       const values = await readAll(reads.map(({ key }) => key));
       for (const [n, { resolve }] of reads.entries()) resolve(values[n]?.toString() ?? null);
     } catch (error) {
       if (refusesSeveralKeys(error)) {
-        takesSeveralKeys = false;
+        acceptsSeveralKeys = false;
         return readEach(reads);
       }
       for (const { reject } of reads) reject(error);
@@ -44,30 +44,30 @@ export function createTurn(
   };
 
   const begin = () => {
-    if (held || !client.stream) return;
-    held = client.stream;
-    held.cork();
+    if (corkedStream || !client.stream) return;
+    corkedStream = client.stream;
+    corkedStream.cork();
     setImmediate(end);
   };
 
   const end = () => {
-    for (let at = 0; at < waiting.length; at += KEYS_PER_COMMAND)
-      void readTogether(waiting.slice(at, at + KEYS_PER_COMMAND));
+    for (let start = 0; start < waiting.length; start += KEYS_PER_COMMAND)
+      void readTogether(waiting.slice(start, start + KEYS_PER_COMMAND));
     waiting = [];
-    held?.uncork();
-    held = undefined;
+    corkedStream?.uncork();
+    corkedStream = undefined;
   };
 
   return {
-    /** Holds back all commands until the end of the turn. */
+    /** Delays all commands until the end of the turn. */
     begin,
     end,
-    /** How many reads wait for the end of the turn. */
+    /** The number of reads that wait for the end of the turn. */
     waiting: () => waiting.length,
-    /** Reads a value at the end of the turn, together with all others. */
+    /** Reads a value at the end of the turn, together with all other reads. */
     get(key: string): Promise<string | null> {
       begin();
-      if (!held) return readOne(key);
+      if (!corkedStream) return readOne(key);
       return new Promise((resolve, reject) => waiting.push({ key, resolve, reject }));
     },
   };

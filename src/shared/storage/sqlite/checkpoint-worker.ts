@@ -1,6 +1,6 @@
 /**
- * The thread that copies the log into the database file and begins the log anew, with connections of its own. Each message names a
- * step; each response has its result, or the message and SQLite's result code of its error.
+ * The thread that copies the log into the database file and restarts the log, with its own connections. Each message
+ * names a step. Each reply has the result of the step, or the message and the SQLite result code of its error.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { connect } from './database.ts';
@@ -12,12 +12,12 @@ export type CheckpointReply = { milliseconds: number } & (
   | { message: string; errcode: number | undefined }
 );
 
-/** Long enough for a reader of the main thread to end, short enough for the writers that wait meanwhile. */
+/** Long enough for a reader of the main thread to end, and short enough for the waiting writers. */
 const BUSY_MS = 50;
 
 const file = String(workerData);
 const [database, reader] = [connect(file, BUSY_MS), connect(file, BUSY_MS)];
-// A commit does not wait for the disk; the header of a log that begins anew does, and so do both sides of a checkpoint.
+// A commit does not wait for the disk. The header of a restarted log and both sides of a checkpoint do.
 database.exec(`
   PRAGMA synchronous = NORMAL;
   PRAGMA fullfsync = ON;
@@ -31,13 +31,13 @@ const checkpoint = (mode: 'NOOP' | 'PASSIVE' | 'RESTART') => {
 
 const STEPS: Record<CheckpointStep, () => boolean> = {
   /**
-   * Copies what is in the log now. Writers may go on, meanwhile and after it. The next of them would begin a log anew that was
-   * copied completely; the reader prevents that until `restart`.
+   * Copies the present content of the log, while writers continue. If the log was copied completely, the next writer
+   * would restart it; the reader prevents that until `restart`.
    */
   copy() {
     if (reader.isTransaction) {
       const { frames, copied } = checkpoint('NOOP');
-      // A reader that began now would read the file alone, and prevent nothing.
+      // A reader that begins now would read only the file, and would not prevent a restart of the log.
       if (frames === copied) return true;
       reader.exec('COMMIT');
     }
@@ -47,8 +47,8 @@ const STEPS: Record<CheckpointStep, () => boolean> = {
     return true;
   },
   /**
-   * Returns whether the log has begun anew. This connection writes first, and so flushes the header. If a reader prevents it,
-   * it writes all the same, since it may be prevented no longer when the next one writes.
+   * Returns whether the log was restarted. This connection writes first, and so flushes the header. It also writes if a
+   * reader prevents the restart, because the reader may have ended before the next write.
    */
   restart() {
     if (reader.isTransaction) reader.exec('COMMIT');

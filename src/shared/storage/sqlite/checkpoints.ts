@@ -1,6 +1,6 @@
 /**
- * Keeps the log short: when it has grown, a thread of its own copies it into the database file, so that no flush of a checkpoint
- * holds up the event loop.
+ * Keeps the log short. When the log has grown, a separate thread copies it into the database file, so that no flush of
+ * a checkpoint blocks the event loop.
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
@@ -9,31 +9,31 @@ import { FlushFault, isDeviceFault } from './faults.ts';
 import type { LogFlush } from './log-flush.ts';
 import type { SqliteWriter } from './writer.ts';
 
-/** About 4 MB. The log stays as long, and is written from its beginning again. */
+/** About 4 MB. The file of the log keeps this size, and is overwritten from its beginning. */
 const FRAMES = 1_000;
-/** How long writes may wait while the rest of the log is copied. On a good disk that takes milliseconds. */
+/** The time for which writes may wait while the rest of the log is copied. On a good disk it takes milliseconds. */
 const MAX_PAUSE_MS = 1_000;
-/** About 64 MB. A longer log is copied however long writes wait, so that a slow disk does not become a full one. */
+/** About 64 MB. A longer log is copied regardless of waiting writes, so that a slow disk does not fill up. */
 const MAX_FRAMES = 16_000;
 const MIN_INTERVAL_MS = 1_000;
 const REPORT_INTERVAL_MS = 60_000;
 
 export interface CheckpointObserver {
-  /** The log could not be copied into the database file, or the thread has ended. At most once a minute; it is tried again. */
+  /** Called at most once a minute if the log could not be copied, or the thread has ended. The copy is retried. */
   checkpointFailed(facts: { file: string; cause: unknown }): void;
 }
 
 export interface Checkpoints {
-  /** Copies the log if it has grown enough, or if only that can restore it after a failed flush. */
+  /** Copies the log if it has grown enough, or if a flush has failed, which only a copy can repair. */
   consider(): void;
-  /** Copies the log whatever its length. */
+  /** Copies the log regardless of its length. */
   begin(): void;
   close(): Promise<void>;
 }
 
 /**
- * Several processes on one file do this each for itself; SQLite lets one at a time. Where another process begins the log anew first,
- * and where it closes the database, the main thread may have to flush the header of the log, once.
+ * Each process on a file makes its own checkpoints, and SQLite allows one at a time. If another process restarts the
+ * log first, or closes the database, the main thread may have to flush the header of the log once.
  */
 export function createCheckpoints(parts: {
   file: string;
@@ -45,9 +45,9 @@ export function createCheckpoints(parts: {
   const { file, database, writer, flush, observer } = parts;
   const logState = database.prepare('PRAGMA wal_checkpoint(NOOP)');
   let worker: CheckpointThread | undefined;
-  let round: Promise<void> | undefined;
+  let checkpoint: Promise<void> | undefined;
   let threshold = FRAMES;
-  let begunAt = Number.NEGATIVE_INFINITY;
+  let startedAt = Number.NEGATIVE_INFINITY;
   let reportedAt = Number.NEGATIVE_INFINITY;
   let closed = false;
 
@@ -61,7 +61,7 @@ export function createCheckpoints(parts: {
     try {
       return Number(logState.get()?.log);
     } catch {
-      // The next write reports what is wrong.
+      // The next write reports the fault.
       return 0;
     }
   };
@@ -72,87 +72,89 @@ export function createCheckpoints(parts: {
       onStep: flush.checkpointed,
       onEnd(cause) {
         worker = undefined;
-        // During a round, its caller reports it.
-        if (!round && !closed) report(cause);
+        // During a checkpoint, `begin` reports it.
+        if (!checkpoint && !closed) report(cause);
       },
     });
-    const { ask } = worker;
-    await ask('copy');
+    const { run } = worker;
+    await run('copy');
     const isUrgent = failure !== undefined || framesInLog() > MAX_FRAMES;
     writer.pause(new FlushFault(`A checkpoint of ${file} takes longer than a write may wait`));
-    let isNew = false;
+    let isRestarted = false;
     try {
-      const rest = ask('copy');
-      if (isUrgent || (await endsWithin(rest, MAX_PAUSE_MS))) {
-        await rest;
-        // Without a limit: meanwhile, a write of the main thread could be the one that has to flush the header of the new log.
-        isNew = await ask('restart');
+      const copyOfRest = run('copy');
+      if (isUrgent || (await endsWithin(copyOfRest, MAX_PAUSE_MS))) {
+        await copyOfRest;
+        // Without a time limit, because a write of the main thread might otherwise have to flush the header of the new
+        // log.
+        isRestarted = await run('restart');
       } else {
-        // Safe for the main thread: it adds to the log, since the reader of the other thread stays until the next round.
+        // Writes of the main thread only append to the log, since the reader of the thread stays until the next
+        // checkpoint.
         writer.resume();
-        await rest;
+        await copyOfRest;
       }
     } finally {
       writer.resume();
     }
-    // After a long reader, or on a slow disk, the next attempt waits until the log has grown as much again.
-    threshold = FRAMES + (isNew ? 0 : framesInLog());
-    if (isNew && failure) flush.restored(failure);
+    // If the log was not restarted, the next attempt waits until it has grown by the same amount again.
+    threshold = FRAMES + (isRestarted ? 0 : framesInLog());
+    if (isRestarted && failure) flush.restored(failure);
   };
 
   const begin = () => {
-    if (closed || round) return;
-    begunAt = performance.now();
-    round = copyLog()
+    if (closed || checkpoint) return;
+    startedAt = performance.now();
+    checkpoint = copyLog()
       .catch((cause: unknown) => {
         threshold = FRAMES + framesInLog();
-        // What SQLite failed to flush may be missing in the log, too.
+        // Data that SQLite failed to flush may also be missing in the log.
         if (isDeviceFault(cause)) flush.fail(cause);
         report(cause);
       })
       .finally(() => {
-        round = undefined;
+        checkpoint = undefined;
       });
   };
 
   return {
     consider() {
-      if (round) return;
-      if (flush.failure() === undefined ? framesInLog() > threshold : performance.now() - begunAt > MIN_INTERVAL_MS)
+      if (checkpoint) return;
+      if (flush.failure() === undefined ? framesInLog() > threshold : performance.now() - startedAt > MIN_INTERVAL_MS)
         begin();
     },
     begin,
     async close() {
       closed = true;
-      await round;
+      await checkpoint;
       await worker?.close();
     },
   };
 }
 
 interface CheckpointThread {
-  ask(step: CheckpointStep): Promise<boolean>;
+  run(step: CheckpointStep): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** @param handlers `onStep`: called after each step; `onEnd`: when the thread has ended, expected or not */
+/** @param handlers `onStep`: called after each step; `onEnd`: called when the thread has ended for any reason */
 function startThread(
   file: string,
   { onStep, onEnd }: { onStep: (milliseconds: number) => void; onEnd: (error: Error) => void },
 ): CheckpointThread {
   const thread = new Worker(new URL('./checkpoint-worker.ts', import.meta.url), { workerData: file });
-  // While it works, a write or a close waits for it, and keeps the process alive.
+  // While the thread works, a write or a close waits for it and keeps the process alive.
   thread.unref();
-  const asked: PromiseWithResolvers<boolean>[] = [];
+  const pending: PromiseWithResolvers<boolean>[] = [];
   let ended: Error | undefined;
   const end = (error: Error): void => {
     if (ended) return;
     ended = error;
     onEnd(error);
-    for (const { reject } of asked.splice(0)) reject(error);
+    for (const { reject } of pending.splice(0)) reject(error);
   };
   thread.on('message', (reply: CheckpointReply) => {
-    const first = asked.shift();
+    const first = pending.shift();
     onStep(reply.milliseconds);
     if ('result' in reply) first?.resolve(reply.result);
     else first?.reject(Object.assign(new Error(reply.message), { errcode: reply.errcode }));
@@ -164,24 +166,24 @@ function startThread(
       resolve();
     });
   });
-  const ask = (step: CheckpointStep) => {
+  const run = (step: CheckpointStep) => {
     if (ended) return Promise.reject(ended);
     const reply = Promise.withResolvers<boolean>();
-    asked.push(reply);
+    pending.push(reply);
     thread.postMessage(step);
     return reply.promise;
   };
   return {
-    ask,
+    run,
     async close() {
       thread.ref();
-      await ask('close').catch(() => undefined);
+      await run('close').catch(() => undefined);
       await exited;
     },
   };
 }
 
-/** @throws what the promise rejects with, also after the time */
+/** Returns whether the promise resolves in this time. Rejects if the promise rejects first. */
 async function endsWithin(promise: Promise<unknown>, milliseconds: number): Promise<boolean> {
   const late = Promise.withResolvers<false>();
   const timer = setTimeout(late.resolve, milliseconds, false);

@@ -1,35 +1,41 @@
-/** A note beside the database that the last process closed it: then the next start need not read all of it to look for damage. */
+/**
+ * A file next to the database that says that the last process closed it, so that the next start need not check all of
+ * it.
+ */
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 
-const noteOf = (file: string) => `${file}-closed`;
+const markerOf = (file: string) => `${file}-closed`;
 
-/** Changes with every write to the file, and with a copy of it. */
+/** Changes with every write to the file, and is different for a copy of it. */
 function stateOf(file: string): string {
   const { ino, size, mtimeNs } = statSync(file, { bigint: true });
   return `${ino} ${size} ${mtimeNs}`;
 }
 
-/** Where another process has the database open, its log is still there, and nothing is noted. */
+/** True while a process has the database open: the last one that closes it deletes the log. */
 const isOpen = (file: string): boolean => existsSync(`${file}-wal`);
 
-/** Called once this process has closed the database. Never throws: without the note, the next start only takes longer. */
-export function noteCleanStop(file: string): void {
+/**
+ * Called after this process has closed the database. Never throws: without the marker, the next start only takes
+ * longer.
+ */
+export function recordCleanStop(file: string): void {
   try {
-    if (!isOpen(file)) writeFileSync(noteOf(file), stateOf(file), { mode: 0o600 });
+    if (!isOpen(file)) writeFileSync(markerOf(file), stateOf(file), { mode: 0o600 });
   } catch {
-    rmSync(noteOf(file), { force: true });
+    rmSync(markerOf(file), { force: true });
   }
 }
 
 /**
- * Whether the file is as the last process closed it. A kill, a copy, or a write by another program since then means no. Removes
- * the note, and says no where it cannot.
+ * True if the file has not changed since the last process closed it. False after a kill, a copy, or a write by another
+ * program, or if the marker cannot be removed.
  */
-export function takeCleanStop(file: string): boolean {
+export function consumeCleanStop(file: string): boolean {
   try {
-    const noted = readFileSync(noteOf(file), 'utf8');
-    rmSync(noteOf(file));
-    return !isOpen(file) && noted === stateOf(file);
+    const recordedState = readFileSync(markerOf(file), 'utf8');
+    rmSync(markerOf(file));
+    return !isOpen(file) && recordedState === stateOf(file);
   } catch {
     return false;
   }

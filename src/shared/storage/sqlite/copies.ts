@@ -1,4 +1,4 @@
-/** Copies of the embedded database: reads everything as of one moment, and puts it back. */
+/** Copies of the embedded database: reads a snapshot of all data, and loads it. */
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import type { CopyItem, Store } from '../store.ts';
 import { prepareIndexStep } from './indexes.ts';
@@ -31,17 +31,17 @@ export function sqliteCopies(parts: SqliteParts, file: string): Pick<Store, Copy
         snapshot.close();
       }
     },
-    load: (items) => write(() => loadAll(items), { alone: true }),
+    load: (items) => write(() => loadAll(items), { separate: true }),
     logIdAt: String,
-    clear: (spared) =>
+    clear: (exceptKey) =>
       write(() => {
-        database.prepare('DELETE FROM records WHERE key <> ?').run(spared);
+        database.prepare('DELETE FROM records WHERE key <> ?').run(exceptKey);
         for (const table of ['index_members', 'counters', 'log_entries']) database.exec(`DELETE FROM ${table}`);
       }),
   };
 }
 
-/** A separate connection, in a transaction that sees no later write and holds up no writer. */
+/** A separate connection, in a transaction that sees no later writes and blocks no writer. */
 function openSnapshot(file: string): DatabaseSync {
   const snapshot = new DatabaseSync(file, { readOnly: true, timeout: 0 });
   try {
@@ -61,7 +61,7 @@ interface Row {
   end: number | null;
 }
 
-/** In the order of a dump, all with the same columns. `isTimed`: the statement takes the time. */
+/** In the order of a dump, all with the same columns. `isTimed`: the statement has the time as its parameter. */
 const TABLES: readonly { sql: string; isTimed: boolean; itemOf: (row: Row) => CopyItem }[] = [
   {
     sql: 'SELECT log AS key, entry AS value, at AS number, id AS end FROM log_entries ORDER BY log, id',
@@ -86,31 +86,31 @@ const TABLES: readonly { sql: string; isTimed: boolean; itemOf: (row: Row) => Co
   },
 ];
 
-/** Puts items in place, inside a transaction. */
+/** Writes items of a copy, inside a transaction. */
 function prepareLoad({ database, clock }: SqliteParts): (items: readonly CopyItem[]) => void {
   const put = (table: string, columns: string) => {
-    const places = columns.replaceAll(/\w+/g, '?');
-    const statement = database.prepare(`INSERT OR REPLACE INTO ${table} (${columns}) VALUES (${places})`);
+    const placeholders = columns.replaceAll(/\w+/g, '?');
+    const statement = database.prepare(`INSERT OR REPLACE INTO ${table} (${columns}) VALUES (${placeholders})`);
     return (...values: SQLInputValue[]) => void statement.run(...values);
   };
   const putRecord = put('records', 'key, value, version, expires_at');
   const changeIndex = prepareIndexStep(database);
   const putCounter = put('counters', 'key, value, expires_at');
   const putEntry = put('log_entries', 'id, log, at, entry');
-  const pushSequence = database.prepare('UPDATE sequence SET value = max(value, ?)');
+  const advanceSequence = database.prepare('UPDATE sequence SET value = max(value, ?)');
 
   return (items) => {
-    let highest = 0;
+    let highestVersion = 0;
     for (const item of items) {
       if ('record' in item) {
         putRecord(item.record, item.value, item.version, item.expiresAt ?? null);
-        highest = Math.max(highest, item.version);
+        highestVersion = Math.max(highestVersion, item.version);
       } else if ('index' in item) changeIndex({ index: item.index, add: item.member, score: item.score });
       else if ('counter' in item) putCounter(item.counter, item.value, item.expiresAt);
       else putEntry(Number(item.id), item.log, item.at, item.entry);
     }
-    // The copy does not tell which versions were used after it was made, and none may be used again. The sequence continues
-    // from the time in microseconds, which no number of writes overtakes.
-    pushSequence.run(Math.max(highest, Math.floor(clock() * MICROSECONDS)));
+    // Versions that were used after the copy was made must not repeat, and the copy does not contain them. The sequence
+    // continues from the time in microseconds, which is higher than any number of writes.
+    advanceSequence.run(Math.max(highestVersion, Math.floor(clock() * MICROSECONDS)));
   };
 }

@@ -1,4 +1,6 @@
-/** The database file: created whole or not at all, with durable settings; refused if damaged or another program's. */
+/**
+ * Opens or creates the database file with durable settings, and refuses a file that is damaged or of another program.
+ */
 import { randomUUID } from 'node:crypto';
 import { chmodSync, closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, rmSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -6,18 +8,18 @@ import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { codeOf } from '../../errors.ts';
 import { releaseCandidateRefused, StorageRefused } from '../refused.ts';
-import { takeCleanStop } from './clean-stop.ts';
+import { consumeCleanStop } from './clean-stop.ts';
 import { isDamage, isForeign } from './faults.ts';
 import { assertOwnLog, beginUse, hasLog } from './log-state.ts';
 import { type RetryOptions, retryWhileBusy } from './retry.ts';
 import { APPLICATION_ID, createTables, readPragma, TABLES_VERSION } from './schema.ts';
 
-const RESTORE = 'Put a backup in its place, or move it away to start with nothing.';
+const RESTORE = 'Restore a backup, or move the file away to start with an empty storage.';
 
 /**
- * `synchronous=NORMAL`: a commit does not wait for the disk; log-flush.ts flushes the log before a write is confirmed.
- * `wal_autocheckpoint=0`: checkpoints.ts has it done by a thread of its own. `secure_delete`: deleted content is
- * overwritten. `temp_store`: nothing is written to a temporary folder.
+ * `synchronous=NORMAL`: a commit does not wait for the disk; `log-flush.ts` flushes the log before a write is
+ * acknowledged. `wal_autocheckpoint=0`: a separate thread of `checkpoints.ts` makes checkpoints. `secure_delete`:
+ * deleted content is overwritten. `temp_store`: nothing is written to a temporary folder.
  */
 const SETTINGS = `
   PRAGMA journal_mode = WAL;
@@ -32,7 +34,7 @@ const SETTINGS = `
   PRAGMA journal_size_limit = 67108864;
 `;
 
-/** No flush at all, and so no harm if the main thread copies the log. */
+/** Without flushes, the main thread can copy the log itself. */
 const SETTINGS_IF_NOT_DURABLE = `
   PRAGMA synchronous = OFF;
   PRAGMA wal_autocheckpoint = 1000;
@@ -40,7 +42,7 @@ const SETTINGS_IF_NOT_DURABLE = `
 
 /**
  * Opens the file, or creates it.
- * @param durable false for data that can be made again; then this process may have the file open already
+ * @param durable false for data that can be created again; the file may then already be open in this process
  * @throws StorageRefused, or AppError `storage_unavailable`
  */
 export function openDatabase(file: string, retry: RetryOptions, durable = true): Promise<DatabaseSync> {
@@ -51,22 +53,26 @@ export function openDatabase(file: string, retry: RetryOptions, durable = true):
 }
 
 function ensureFile(file: string): void {
-  // In the other order, a database that another process is creating would seem to be lost.
+  // Checked before the file, because a database that another process is just creating would otherwise look lost.
   const hadLog = hasLog(file);
   if (existsSync(file)) {
     const { mode, size } = statSync(file);
-    // SQLite takes an empty file for a new database; here it can only be the remains of one.
+    // SQLite would treat an empty file as a new database, but here it can only be the remains of a lost one.
     if (size === 0) throw new StorageRefused(`The file ${file} is empty. ${RESTORE}`);
     if (mode & 0o077) chmodSync(file, 0o600);
     return;
   }
-  if (hadLog) throw new StorageRefused(`The database ${file} is gone but its log ${file}-wal is there. ${RESTORE}`);
+  if (hadLog)
+    throw new StorageRefused(
+      `The database ${file} is gone, but its log ${file}-wal exists. Restore a backup, or move the log away to start with an ` +
+        'empty storage.',
+    );
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   createFile(file);
 }
 
 /**
- * Creates it under another name and links it: a kill leaves no partial database, and of two processes one creates it.
+ * Creates the file under a temporary name and links it, so that a kill or a second process leaves no partial database.
  */
 function createFile(file: string): void {
   const draft = `${file}.${randomUUID()}.new`;
@@ -97,8 +103,7 @@ function linkIfAbsent(draft: string, file: string): void {
 }
 
 /**
- * Connects to a database that exists. By default there is no busy timeout: while SQLite waits for a lock, it blocks the
- * thread.
+ * Connects to an existing database. By default there is no busy timeout, since SQLite blocks the thread while it waits.
  */
 export function connect(file: string, busyMilliseconds = 0): DatabaseSync {
   const url = pathToFileURL(file);
@@ -107,8 +112,8 @@ export function connect(file: string, busyMilliseconds = 0): DatabaseSync {
 }
 
 function openExisting(file: string, durable: boolean): DatabaseSync {
-  // Before the file is opened, which makes a log.
-  const wasClosed = takeCleanStop(file);
+  // Before the file is opened, because opening it creates a log.
+  const wasClosed = consumeCleanStop(file);
   if (durable && !wasClosed) assertOwnLog(file);
   const database = connect(file);
   try {
@@ -129,7 +134,7 @@ function openExisting(file: string, durable: boolean): DatabaseSync {
 
 function checkOwner(database: DatabaseSync, file: string): void {
   if (readPragma(database, 'application_id') !== APPLICATION_ID)
-    throw new StorageRefused(`The database ${file} was not made by this program. Set DATA_DIR to another folder.`);
+    throw new StorageRefused(`The database ${file} belongs to another program. Set DATA_DIR to another folder.`);
   const version = Number(readPragma(database, 'user_version'));
   if (version < TABLES_VERSION) throw releaseCandidateRefused();
   if (version > TABLES_VERSION) {

@@ -1,4 +1,4 @@
-/** SQLite's result codes: which of them are worth a retry, and which mean that the store is unavailable. */
+/** Classifies SQLite's result codes: which mean that the store is unavailable, and when to retry. */
 import { unavailable } from '../unavailable.ts';
 
 /** Primary result codes (https://sqlite.org/rescode.html); the high bits of an extended code only refine them. */
@@ -9,7 +9,7 @@ const CORRUPT = 11;
 const NOTADB = 26;
 const PRIMARY_MASK = 0xff;
 
-/** Codes that are not listed are mistakes in our own statements. `retry`: seconds until a retry makes sense. */
+/** Other codes are mistakes in our own statements. `retry`: seconds until a retry makes sense. */
 const STORAGE_FAULTS: Readonly<Record<number, { name: string; retry: number; isDisk?: true }>> = {
   3: { name: 'PERM', retry: 30, isDisk: true },
   [BUSY]: { name: 'BUSY', retry: 1 },
@@ -25,7 +25,7 @@ const STORAGE_FAULTS: Readonly<Record<number, { name: string; retry: number; isD
   [NOTADB]: { name: 'NOTADB', retry: 60 },
 };
 
-/** A flush of the log failed, or takes too long. */
+/** A flush of the log that failed or takes too long. */
 export class FlushFault extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, { cause });
@@ -38,12 +38,12 @@ export function isBusy(error: unknown): boolean {
   return code === BUSY || code === LOCKED;
 }
 
-/** True if the device fails, and what was to be flushed may be lost. */
+/** True if the device failed, so that unflushed data may be lost. */
 export function isDeviceFault(error: unknown): boolean {
   return primaryCode(error) === IOERR;
 }
 
-/** True if the file has no header of SQLite. */
+/** True if the file is not an SQLite database. */
 export function isForeign(error: unknown): boolean {
   return primaryCode(error) === NOTADB;
 }
@@ -53,12 +53,12 @@ export function isDamage(error: unknown): boolean {
   return code === CORRUPT || code === NOTADB;
 }
 
-/** True if the store is at fault, and not the statement or its parameters. */
+/** True if the store is at fault, not the statement or its parameters. */
 export function isStorageFault(error: unknown): boolean {
   return storageFault(error) !== undefined;
 }
 
-/** True if the file system refuses: it is full or read-only, or the device fails or is too slow. */
+/** True for a fault of the file system: it is full or read-only, or the device fails or is too slow. */
 export function isDiskFault(error: unknown): boolean {
   return error instanceof FlushFault || storageFault(error)?.isDisk === true;
 }

@@ -1,33 +1,33 @@
-/** Finds out that the files of the database are no longer those that this process opened (R125). */
+/** Detects that the files of the database are no longer those that this process opened (R125). */
 import { type BigIntStats, statSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { codeOf } from '../../errors.ts';
 import { StorageReplaced } from '../replaced.ts';
 import { unavailable } from '../unavailable.ts';
 
-/** Without any of them, other processes would work on another state. */
+/** If one of these files were missing, other processes would work on different data. */
 const SUFFIXES = ['', '-wal', '-shm'];
 
-const sameFile = (one: BigIntStats, other: BigIntStats) => one.dev === other.dev && one.ino === other.ino;
+const isSameFile = (a: BigIntStats, b: BigIntStats) => a.dev === b.dev && a.ino === b.ino;
 
 /**
- * To be called once the database is open. Returns the function that looks again at the paths.
- * @param onLogBytes gets the size of the log at each look
+ * Called after the database was opened. Returns a function that checks the files again.
+ * @param onLogBytes called with the size of the log at each check
  */
 export function rememberFiles(file: string, onLogBytes?: (bytes: number) => void): () => Promise<void> {
   const paths = SUFFIXES.map((suffix) => `${file}${suffix}`);
-  const opened = paths.map((path) => statSync(path, { bigint: true }));
+  const openedFiles = paths.map((path) => statSync(path, { bigint: true }));
   return async () => {
-    const found = await Promise.all(paths.map(statOrNone));
+    const currentFiles = await Promise.all(paths.map(statOrNone));
     for (const [n, path] of paths.entries()) {
-      const [before, now] = [opened[n], found[n]];
-      if (before && now && sameFile(before, now)) continue;
-      const state = now ? 'is another file than the one that this process opened' : 'is gone';
+      const [opened, current] = [openedFiles[n], currentFiles[n]];
+      if (opened && current && isSameFile(opened, current)) continue;
+      const state = current ? 'is not the file that this process opened' : 'is gone';
       throw new StorageReplaced(
-        `${path} ${state}. Put the files of the database back and restart every process; their last writes may be elsewhere.`,
+        `${path} ${state}. Put the files of the database back, and restart every process. The last writes may be in other files.`,
       );
     }
-    onLogBytes?.(Number(found[1]?.size ?? 0));
+    onLogBytes?.(Number(currentFiles[1]?.size ?? 0));
   };
 }
 
@@ -36,6 +36,6 @@ async function statOrNone(path: string): Promise<BigIntStats | undefined> {
     return await stat(path, { bigint: true });
   } catch (error) {
     if (codeOf(error) === 'ENOENT' || codeOf(error) === 'ENOTDIR') return undefined;
-    throw unavailable(`The files of the database cannot be looked at: ${codeOf(error)}`, { cause: error });
+    throw unavailable(`The files of the database cannot be checked: ${codeOf(error)}`, { cause: error });
   }
 }

@@ -1,9 +1,15 @@
-/** Leases in the embedded database: the owner of each, and the fencing number that reveals a stale holder. */
+/** Leases in the embedded database, with the fencing number that reveals a stale holder. */
 import type { Store } from '../store.ts';
 import type { SqliteParts } from './parts.ts';
 import { createSequence } from './schema.ts';
 
 type LeaseMethods = 'acquireLease' | 'renewLease' | 'releaseLease';
+
+interface LeaseRow {
+  owner: string;
+  expires_at: number;
+  length: number;
+}
 
 export function sqliteLeases({ database, clock, write }: SqliteParts): Pick<Store, LeaseMethods> {
   const select = database.prepare('SELECT owner, expires_at, length FROM leases WHERE lease = ?');
@@ -12,23 +18,23 @@ export function sqliteLeases({ database, clock, write }: SqliteParts): Pick<Stor
     ON CONFLICT (lease) DO UPDATE SET owner = excluded.owner, number = excluded.number,
       expires_at = excluded.expires_at, length = excluded.length`);
   const shorten = database.prepare('UPDATE leases SET expires_at = ? WHERE lease = ?');
-  // The row outlives the lease: its number refuses a holder that wakes up late.
+  // The row outlives the lease, so that its number stops a stale holder.
   const setExpiry = database.prepare(
     'UPDATE leases SET expires_at = ? WHERE lease = ? AND owner = ? AND expires_at > ?',
   );
   const nextNumber = createSequence(database);
 
-  /** A lease never has more than its length left. If it seems to, the clock was set back, and its length counts from now. */
-  const isHeld = (lease: string, { expires_at: end, length }: { expires_at: number; length: number }, now: number) => {
-    if (end - now > length) shorten.run(now + length, lease);
-    return end > now;
+  /** If a lease has more time left than its length, the clock was set back. Its length then counts from now. */
+  const isHeld = (lease: string, { expires_at: expiresAt, length }: LeaseRow, now: number) => {
+    if (expiresAt - now > length) shorten.run(now + length, lease);
+    return expiresAt > now;
   };
 
   return {
     acquireLease: (lease, owner, milliseconds) =>
       write(() => {
         const now = clock();
-        const current = select.get(lease) as { owner: string; expires_at: number; length: number } | undefined;
+        const current = select.get(lease) as LeaseRow | undefined;
         if (current !== undefined && current.owner !== owner && isHeld(lease, current, now)) return undefined;
         const number = nextNumber();
         const length = Math.ceil(milliseconds);

@@ -1,4 +1,7 @@
-/** Flushes the log of the database off the main thread. One flush serves all writes that were committed before it began. */
+/**
+ * Flushes the log of the database outside the main thread. One flush serves all writes that were committed before it
+ * began.
+ */
 import { constants, fdatasync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { unavailable } from '../unavailable.ts';
@@ -7,37 +10,37 @@ import { FlushFault } from './faults.ts';
 /** A flush that takes longer is reported. */
 const SLOW_MS = 500;
 const SLOW_REPORT_INTERVAL_MS = 60_000;
-/** How long the readiness probe waits for flushes. A waiter may come during a flush, and then waits for the next one, too. */
+/** The time limit for the readiness probe. A caller that comes during a flush also waits for the next flush. */
 const MAX_PROBE_WAIT_MS = 2_000;
-/** How long each other write waits for flushes. Then it is rejected, and its result is unknown. */
+/** The time limit for all other writes. After it, a write is rejected and its result is unknown. */
 const MAX_WAIT_MS = 10_000;
 
 export interface FlushObserver {
-  /** After each flush of the log, and after each step of a checkpoint, which flushes up to twice; failed ones included. */
+  /** Called after each flush of the log and each step of a checkpoint, which flushes up to twice; failures included. */
   flushed(seconds: number, by: 'flush' | 'checkpoint'): void;
-  /** After a flush, or a step of a checkpoint, of more than half a second. At most once a minute. */
+  /** Called at most once a minute after a flush, or a step of a checkpoint, of more than half a second. */
   flushedSlowly(facts: { file: string; milliseconds: number }): void;
 }
 
 export interface FlushWaiter {
   done(): void;
   fail(error: unknown): void;
-  /** Of the readiness probe, which waits 2 s and not 10 s. */
+  /** True for the readiness probe, which waits 2 s instead of 10 s. */
   isProbe?: boolean;
 }
 
 export interface LogFlush {
-  /** Calls `done` once everything that was committed before this call is on the disk, or `fail`, at the latest after 10 s. */
+  /** Calls `done` once everything that was committed before this call is on disk, or `fail` after at most 10 s. */
   wait(waiter: FlushWaiter): void;
-  /** Why no write may be acknowledged now. */
+  /** The reason why no write may be acknowledged now. */
   fault(): FlushFault | undefined;
-  /** The failed flush after which none is acknowledged until `restored` is called. */
+  /** The failed flush, after which no write is acknowledged until `restored` is called. */
   failure(): FlushFault | undefined;
-  /** From now on no write is acknowledged, until `restored` is called with this fault. */
+  /** Stops all acknowledgements until `restored` is called with this fault. */
   fail(error: unknown): void;
-  /** The whole log has been copied into the database file, flushed there, and begun anew, all since this fault. */
+  /** Called when, since this fault, the whole log was copied into the database file, flushed there, and restarted. */
   restored(fault: FlushFault): void;
-  /** Takes the time of a step of a checkpoint, which has flushes of its own. */
+  /** Reports the duration of a step of a checkpoint, which makes its own flushes. */
   checkpointed(milliseconds: number): void;
   /** Resolves once no write waits for a flush. */
   idle(): Promise<void>;
@@ -59,7 +62,10 @@ export function createLogFlush(parts: {
   let underWay = new Set<TimedWaiter>();
   let running: Promise<void> | undefined;
   let failed: FlushFault | undefined;
-  /** After a write has waited too long, until the flush of that moment ends: the next writes would wait even longer. */
+  /**
+   * Set from when a write has waited too long until the present flush ends, because later writes would wait even
+   * longer.
+   */
   let overdue: FlushFault | undefined;
   let reportedAt = Number.NEGATIVE_INFINITY;
 
@@ -72,8 +78,8 @@ export function createLogFlush(parts: {
   };
 
   /**
-   * The kernel takes pages that it failed to write for written, so a later flush would succeed and mean nothing. The log is
-   * trusted again once it was copied into the database file as a whole and has begun anew.
+   * The kernel marks pages that it failed to write as written, so a later flush would succeed without writing them. The
+   * log is trusted again after it was completely copied into the database file and restarted.
    */
   const fail = (error: unknown) => {
     failed = new FlushFault(`A flush of ${file}-wal failed`, error);
@@ -137,8 +143,8 @@ export function createLogFlush(parts: {
     fault,
     failure: () => failed,
     fail,
-    restored(past) {
-      if (failed === past) failed = undefined;
+    restored(earlierFault) {
+      if (failed === earlierFault) failed = undefined;
     },
     checkpointed: (milliseconds) => report(milliseconds, 'checkpoint'),
     idle: () => running ?? Promise.resolve(),
@@ -150,8 +156,9 @@ export function refusedBy(fault: FlushFault) {
 }
 
 /**
- * The log of an open database, opened once. Never open the database file itself beside SQLite: closing any descriptor of it
- * ends the locks that SQLite has on it in this process (https://sqlite.org/howtocorrupt.html, 2.2). The log has none.
+ * Opens the log of an open database, for its flushes. Never open the database file itself in this way: closing any
+ * descriptor of it ends the locks that SQLite has on it in this process (https://sqlite.org/howtocorrupt.html, 2.2).
+ * The log has no locks.
  */
 export async function openLog(file: string): Promise<{ sync(): Promise<void>; close(): Promise<void> }> {
   const log: FileHandle = await open(`${file}-wal`, constants.O_RDWR);

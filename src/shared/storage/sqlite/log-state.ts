@@ -1,7 +1,8 @@
 /**
- * Whether the database file and the log beside it belong together, in the table `log_state`. Each time that the log begins anew, it
- * gets a generation of its own. The database file has that of the log, or the one before it as long as nothing was copied.
- * `in_use` is 1 in the file while writes may be in the log alone: from the opening until the last process has closed it.
+ * Checks by the table `log_state` whether the database file and its log belong together. Each time the log is
+ * restarted, it gets a new generation. The database file has the generation of the log, or the previous one as long as
+ * nothing was copied. `in_use` is 1 in the file while writes may be only in the log: from when it is opened until the
+ * last process has closed it.
  */
 import { statSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
@@ -10,14 +11,14 @@ import { StorageRefused } from '../refused.ts';
 import { isBusy, isStorageFault } from './faults.ts';
 import { readPragma } from './schema.ts';
 
-/** Begins a generation. Only in the first transaction of a log, or a moment later. */
+/** Begins a generation. Used only in the first transaction of a log, or a moment later. */
 export const BEGIN_GENERATION = 'UPDATE log_state SET in_use = 1, previous = generation, generation = randomblob(8)';
 export const MARK_IN_USE = 'UPDATE log_state SET in_use = 1';
-/** A write that always adds to the log: SQLite leaves out an update that changes nothing. */
+/** A write that always adds to the log, unlike an update that changes nothing. */
 export const TOUCH = 'UPDATE probe SET filler = randomblob(16) WHERE id = 1';
 export const END_USE = 'UPDATE log_state SET in_use = 0';
 
-/** Shorter logs hold no transaction: the header (https://sqlite.org/fileformat2.html#walformat). */
+/** The size of the header (https://sqlite.org/fileformat2.html#walformat). A log of this size has no transaction. */
 const LOG_HEADER_BYTES = 32;
 
 export function hasLog(file: string): boolean {
@@ -25,47 +26,48 @@ export function hasLog(file: string): boolean {
 }
 
 /**
- * Before the first connection, since even closing one would copy another database's log into the file. It reads the file without
- * its log, which must not happen while this process has it open: that would end SQLite's locks.
- * @throws StorageRefused if the log is missing, of another database, or of another state of this one
+ * Must be called before the first connection, since even closing a connection would copy the log of another database
+ * into the file. Must not be called while this process has the file open: it reads the file without its log, which ends
+ * SQLite's locks.
+ * @throws StorageRefused if the log is missing, or belongs to another database or another state of this one
  */
 export function assertOwnLog(file: string): void {
   const size = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size;
   if (size === undefined) assertNoLogNeeded(file);
-  else if (size > LOG_HEADER_BYTES) assertSameTime(file);
+  else if (size > LOG_HEADER_BYTES) assertSameGeneration(file);
 }
 
-/** How often it looks before it refuses, since another process may open, close or copy the log between two looks. */
-const LOOKS = 3;
+/** The number of checks before a refusal, since another process may open, close or copy the log between two reads. */
+const MAX_CHECKS = 3;
 
-/** A crash leaves the log, so a file that is in use and has none is a copy. */
+/** A crash leaves the log, so a file that is in use but has no log is a copy. */
 function assertNoLogNeeded(file: string): void {
-  for (let look = 0; look < LOOKS; look += 1) {
-    if (stateOf(() => withoutLog(file))?.inUse !== 1 || hasLog(file)) return;
+  for (let check = 0; check < MAX_CHECKS; check += 1) {
+    if (stateOf(() => openWithoutLog(file))?.inUse !== 1 || hasLog(file)) return;
   }
   throw new StorageRefused(
-    `The database ${file} was in use, and its log ${file}-wal is missing. Most likely the file was copied without it, and ` +
-      'what was written last is not there. Stop every process and copy both files, or restore a backup. To go on with what ' +
-      `is there, which may bring back ended sessions and spent tokens: touch ${file}-wal`,
+    `The database ${file} was in use, and its log ${file}-wal is missing. Most likely the file was copied without its log, so ` +
+      'the last writes are missing. Stop every process and copy both files, or restore a backup. To continue without the last ' +
+      `writes, which may bring back ended sessions and spent tokens: touch ${file}-wal`,
   );
 }
 
-function assertSameTime(file: string): void {
-  for (let look = 0; look < LOOKS; look += 1) {
-    // As a reader it changes nothing, and copies nothing when it is closed.
-    const inLog = stateOf(() => new DatabaseSync(file, { readOnly: true, timeout: 0 }));
-    const inFile = stateOf(() => withoutLog(file));
-    // What is wrong with the file itself is found when it is opened.
-    if (inFile === undefined) return;
-    if (inFile.generation === inLog?.generation || inFile.generation === inLog?.previous) return;
+function assertSameGeneration(file: string): void {
+  for (let check = 0; check < MAX_CHECKS; check += 1) {
+    // A read-only connection changes nothing, and copies nothing when it is closed.
+    const logState = stateOf(() => new DatabaseSync(file, { readOnly: true, timeout: 0 }));
+    const fileState = stateOf(() => openWithoutLog(file));
+    // A fault of the file itself is found when it is opened.
+    if (fileState === undefined) return;
+    if (fileState.generation === logState?.generation || fileState.generation === logState?.previous) return;
   }
   throw new StorageRefused(
-    `The log ${file}-wal does not belong to the database ${file}: they are from different times or places. Put both files of ` +
-      'one time there, or move both away and restore a backup.',
+    `The log ${file}-wal does not belong to the database ${file}: the files are from different times or databases. Put back ` +
+      'both files from the same time, or move both away and restore a backup.',
   );
 }
 
-function withoutLog(file: string): DatabaseSync {
+function openWithoutLog(file: string): DatabaseSync {
   const url = pathToFileURL(file);
   url.search = '?mode=ro&immutable=1';
   return new DatabaseSync(url);
@@ -77,7 +79,7 @@ interface LogState {
   previous: string;
 }
 
-/** Undefined if it cannot be read. @throws the error of a busy database */
+/** Undefined if the table cannot be read. @throws the error of a busy database */
 function stateOf(open: () => DatabaseSync): LogState | undefined {
   let database: DatabaseSync | undefined;
   try {
@@ -93,7 +95,7 @@ function stateOf(open: () => DatabaseSync): LogState | undefined {
 }
 
 /**
- * Marks the file as in use, on the disk, before anything is written that would be in the log alone.
+ * Marks the file as in use, on disk, before any write that would be only in the log.
  * @param reader a second connection
  */
 export function beginUse(database: DatabaseSync, reader: DatabaseSync): void {
@@ -102,14 +104,15 @@ export function beginUse(database: DatabaseSync, reader: DatabaseSync): void {
   if (inUse && log !== checkpointed) return;
   try {
     database.exec(BEGIN_GENERATION);
-    // If all of the log were copied, the next write would begin it anew, and wait for the disk. The reader prevents that.
+    // If the log were copied completely, the next write would restart it and wait for the disk. The reader prevents
+    // that.
     reader.exec('BEGIN');
     reader.prepare('SELECT in_use FROM log_state').get();
     database.exec(TOUCH);
     readPragma(database, 'wal_checkpoint(PASSIVE)');
     reader.exec('COMMIT');
   } catch (error) {
-    // A full disk keeps no process from starting. The probe marks the file later.
+    // A process can start on a full disk. The probe marks the file later.
     if (isBusy(error) || !isStorageFault(error)) throw error;
   }
 }

@@ -12,7 +12,7 @@ type LogMethods = 'append' | 'readLog' | 'logEntries' | 'removeEntries';
 export function sqliteLogs({ database, read, write }: SqliteParts): Pick<Store, LogMethods> {
   const insert = database.prepare('INSERT INTO log_entries (log, at, entry) VALUES (?, ?, ?)');
   const removeOne = database.prepare('DELETE FROM log_entries WHERE log = ? AND id = ?');
-  const one = database.prepare('SELECT id, at, entry FROM log_entries WHERE log = ? AND id = ?');
+  const selectOne = database.prepare('SELECT id, at, entry FROM log_entries WHERE log = ? AND id = ?');
   const changeIndex = prepareIndexStep(database);
   const ascending = prepareRead(database, '>', 'ASC');
   const descending = prepareRead(database, '<', 'DESC');
@@ -34,7 +34,7 @@ export function sqliteLogs({ database, read, write }: SqliteParts): Pick<Store, 
         return pageOf(rows, limit, ({ id }) => id);
       }),
     logEntries: (log, ids) =>
-      read(() => ids.filter((id) => ID.test(id)).flatMap((id) => one.all(log, Number(id)).map(entryOf))),
+      read(() => ids.filter((id) => ID.test(id)).flatMap((id) => selectOne.all(log, Number(id)).map(entryOf))),
     removeEntries: (log, ids) =>
       write(() => {
         for (const id of ids) if (ID.test(id)) removeOne.run(log, Number(id));

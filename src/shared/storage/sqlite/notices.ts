@@ -1,4 +1,4 @@
-/** Publish and subscribe between the processes that share a database file: a table, and a poll of `data_version`. */
+/** Publish and subscribe between the processes that share a database file, by a table and a poll of `data_version`. */
 import { randomUUID } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import { createListeners } from '../listeners.ts';
@@ -34,7 +34,7 @@ export function sqliteNotices({
         for (const { channel, message } of notices) listeners.deliver(channel, message);
       }
     } catch (error) {
-      // The notices stay in the table for the next poll, and requests report the fault.
+      // The notices stay in the table for the next poll. Requests report the fault.
       if (!isStorageFault(error)) throw error;
     }
   }
@@ -60,21 +60,21 @@ export function sqliteNotices({
   };
 }
 
-/** Returns what other processes have published since the last call. Reads no table unless something was committed. */
+/** Returns the notices of other processes since the last call. Reads the table only after a commit. */
 function prepareForeignRead(database: DatabaseSync, origin: string): () => Notice[] {
   const version = database.prepare('PRAGMA data_version');
   const later = database.prepare(
     `SELECT id, channel, message FROM notices WHERE id > ? AND origin <> ? ORDER BY id ${LIMIT}`,
   );
   const last = database.prepare('SELECT max(id) AS id FROM notices').get() as { id: number | null };
-  let seenId = last.id ?? 0;
-  let seenVersion: unknown;
+  let lastId = last.id ?? 0;
+  let lastVersion: unknown;
   return () => {
     const currentVersion = version.get()?.data_version;
-    if (currentVersion === seenVersion) return [];
-    const notices = later.all(seenId, origin, READ_BATCH) as unknown as Notice[];
-    seenId = notices.at(-1)?.id ?? seenId;
-    if (notices.length < READ_BATCH) seenVersion = currentVersion;
+    if (currentVersion === lastVersion) return [];
+    const notices = later.all(lastId, origin, READ_BATCH) as unknown as Notice[];
+    lastId = notices.at(-1)?.id ?? lastId;
+    if (notices.length < READ_BATCH) lastVersion = currentVersion;
     return notices;
   };
 }

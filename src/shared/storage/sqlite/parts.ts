@@ -1,4 +1,4 @@
-/** The parts that the methods of the embedded store share. */
+/** The parts that all methods of the embedded store share. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { SqliteReader } from './reader.ts';
 import type { SqliteWriter } from './writer.ts';

@@ -1,4 +1,4 @@
-/** Reads: those of one turn of the event loop share a transaction, and so one lock of the file. */
+/** Runs reads. All reads of one turn of the event loop share a transaction, and so one lock of the file. */
 import type { DatabaseSync } from 'node:sqlite';
 import { storeClosed } from '../unavailable.ts';
 import { type RetryOptions, retryWhileBusy } from './retry.ts';
@@ -10,15 +10,15 @@ interface Read {
 }
 
 /**
- * Work is synchronous and changes nothing. Rejects with `storage_unavailable` if the database stays busy, cannot be read or is
- * closed.
+ * The work must be synchronous and must not change anything. Rejects with `storage_unavailable` if the database stays
+ * busy, cannot be read, or is closed.
  */
 export interface SqliteReader {
-  /** Runs work at once. */
+  /** Runs the work at once. */
   run<T>(work: () => T): Promise<T>;
-  /** Runs work at the end of this turn of the event loop: cheaper if many requests arrive at once. */
+  /** Runs the work at the end of this turn of the event loop, which is cheaper if many requests arrive together. */
   runTogether<T>(work: () => T): Promise<T>;
-  /** Does the waiting reads now, because the database is about to be closed. */
+  /** Runs the waiting reads now, because the database is about to be closed. */
   end(): void;
 }
 
@@ -29,12 +29,12 @@ export function createSqliteReader(database: DatabaseSync, retry: RetryOptions):
 
   const run = <T>(work: () => T): Promise<T> =>
     retryWhileBusy(() => {
-      // Checked at each attempt: the database may be closed between two of them.
+      // Checked at each attempt, since the database may be closed in between.
       if (!database.isOpen) throw storeClosed();
       return work();
     }, retry);
 
-  /** Returns false, with no read settled, if one of them failed: then each runs alone. */
+  /** Returns false and settles no read if one of them fails. Each read must then run separately. */
   function readTogether(batch: readonly Read[]): boolean {
     try {
       begin.run();

@@ -1,4 +1,4 @@
-/** Records and their versions in the embedded database, and the atomic write that also changes indexes. */
+/** Records and their versions in the embedded database, and the atomic write of records and indexes. */
 import { assertOneTag, keyOf } from '../key-tag.ts';
 import { isRelaxed } from '../keys.ts';
 import type { KeyedRecord, Store, StoredRecord, Write } from '../store.ts';
@@ -15,7 +15,7 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
   const selectUnless = database.prepare(
     `SELECT CASE WHEN version = ? THEN NULL ELSE value END AS value, version FROM records WHERE key = ? AND ${ALIVE}`,
   );
-  // Every relayed call reads this, and arrays are cheaper than objects.
+  // Every relayed call runs this statement, and arrays are cheaper than objects.
   selectUnless.setReturnArrays(true);
   const selectVersion = database.prepare(`SELECT version FROM records WHERE key = ? AND ${ALIVE}`);
   const selectBeyond = database.prepare(
@@ -29,8 +29,8 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
     const row = select.get(key, clock()) as StoredRecord | undefined;
     return row && { value: row.value, version: row.version };
   };
-  const findUnless = (key: string, known: number | undefined): StoredRecord | 'unchanged' | undefined => {
-    const row = selectUnless.get(known ?? null, key, clock()) as unknown as [string | null, number] | undefined;
+  const findUnless = (key: string, cachedVersion: number | undefined): StoredRecord | 'unchanged' | undefined => {
+    const row = selectUnless.get(cachedVersion ?? null, key, clock()) as unknown as [string | null, number] | undefined;
     if (row === undefined) return undefined;
     const [value, version] = row;
     return value === null ? 'unchanged' : { value, version };
@@ -56,7 +56,7 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
       }
     },
     async write(writes, { fence } = {}) {
-      // Refused as on a cluster.
+      // Refuses the same writes as a cluster.
       assertOneTag([...writes.map(keyOf), ...(fence ? [fence.lease] : [])]);
       const writeAll = () => {
         if (fence && isLatestHolder.get(fence.lease, fence.number) === undefined) return undefined;
@@ -70,7 +70,7 @@ export function sqliteRecords({ database, clock, read, readTogether, write }: Sq
   };
 }
 
-/** Does one step of a write, inside a transaction. */
+/** Applies one step of a write, inside a transaction. */
 function prepareStep({ database, clock }: Pick<SqliteParts, 'database' | 'clock'>) {
   const upsert = database.prepare(`
     INSERT INTO records (key, value, version, expires_at) VALUES (?, ?, ?, ?)

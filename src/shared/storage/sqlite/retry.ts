@@ -1,11 +1,14 @@
-/** Waits for a busy database in short pauses that leave the event loop free, up to a deadline. */
+/** Retries while the database is busy, with short pauses that leave the event loop free, until a deadline. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isBusy, toStoreError } from './faults.ts';
 
-/** Short, because another process may leave the lock free only briefly. */
+/** Short, because another process may release the lock only briefly. */
 const AVERAGE_PAUSE_MS = 2;
 
-/** How long a process leaves the lock free: longer than the longest pause of a writer, so that another process can take it. */
+/**
+ * The time for which a process leaves the lock free. It exceeds the longest pause of a writer, so another can acquire
+ * it.
+ */
 export const YIELD_MS = 4;
 
 export interface RetryOptions {
@@ -14,7 +17,7 @@ export interface RetryOptions {
   random: () => number;
 }
 
-/** Repeats synchronous work while the database is busy. @throws AppError `storage_unavailable` at the deadline */
+/** Repeats synchronous work while the database is busy. @throws AppError `storage_unavailable` after the deadline */
 export async function retryWhileBusy<T>(work: () => T, options: RetryOptions): Promise<T> {
   const deadline = performance.now() + options.deadlineMilliseconds;
   for (;;) {
@@ -27,7 +30,7 @@ export async function retryWhileBusy<T>(work: () => T, options: RetryOptions): P
   }
 }
 
-/** A pause varies by half of the average in both directions, so that processes do not retry in step. */
+/** Varies by half of the average in both directions, so that processes do not retry at the same time. */
 export function pauseMilliseconds({ random }: Pick<RetryOptions, 'random'>): number {
   return AVERAGE_PAUSE_MS * (0.5 + random());
 }

@@ -1,10 +1,10 @@
-/** The tables of the embedded database. `user_version` is their version in a file. */
+/** The tables of the embedded database. The `user_version` of a file is their version. */
 import type { DatabaseSync } from 'node:sqlite';
 
 /** "GATE": marks a file as ours (`PRAGMA application_id`). */
 export const APPLICATION_ID = 0x47415445;
 
-/** Rises with each change of the tables. A program opens only files of its own version. */
+/** Rises with each change of the tables. A program opens only files with its own version. */
 export const TABLES_VERSION = 4;
 
 const TABLES = `
@@ -47,7 +47,7 @@ const TABLES = `
     owner TEXT NOT NULL,
     number INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
-    -- If more than this is left of a lease, the clock was set back.
+    -- If a lease has more time left than this, the clock was set back.
     length INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX leases_by_expiry ON leases (expires_at);
@@ -64,7 +64,7 @@ const TABLES = `
   CREATE TABLE probe (id INTEGER PRIMARY KEY CHECK (id = 1), filler BLOB NOT NULL) STRICT;
   INSERT INTO probe (id, filler) VALUES (1, zeroblob(0));
 
-  -- Whether the log belongs to the file: see log-state.ts.
+  -- Shows whether the log belongs to the file: see log-state.ts.
   CREATE TABLE log_state (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     in_use INTEGER NOT NULL,
@@ -73,7 +73,7 @@ const TABLES = `
   ) STRICT;
   INSERT INTO log_state (id, in_use, generation, previous) VALUES (1, 0, randomblob(8), randomblob(8));
 
-  -- Counting the members of a large index takes SQLite 50 ms for a million, during which the process serves no request.
+  -- SQLite needs 50 ms to count a million members, during which the process would serve no request.
   CREATE TABLE index_sizes (
     index_key TEXT PRIMARY KEY NOT NULL,
     members INTEGER NOT NULL
@@ -89,12 +89,12 @@ const TABLES = `
   END;
 `;
 
-/** The condition that a row has not expired. Takes the time. */
+/** The condition that a row has not expired. Its parameter is the time. */
 export const ALIVE = '(expires_at IS NULL OR expires_at > ?)';
 
 /**
- * For the end of a statement. With a bare `LIMIT ?` the limit is part of the plan, and SQLite parses the statement again at
- * each run: 15 us instead of 3.
+ * The end of a statement. A plain `LIMIT ?` is part of the query plan, so SQLite would parse the statement again at
+ * each run, which takes 15 us instead of 3.
  */
 export const LIMIT = 'LIMIT CAST(? AS INTEGER)';
 
@@ -102,18 +102,18 @@ export function readPragma(database: DatabaseSync, name: string): unknown {
   return Object.values(database.prepare(`PRAGMA ${name}`).get() ?? {})[0];
 }
 
-/** Makes them in an empty database. */
+/** Creates the tables in an empty database. */
 export function createTables(database: DatabaseSync): void {
   database.exec(
     `BEGIN; ${TABLES} PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${TABLES_VERSION}; COMMIT`,
   );
 }
 
-/** Returns the next number of the file's only sequence. Numbers never repeat. */
+/** Returns a function that returns the next number of the file's only sequence. Numbers never repeat. */
 export function createSequence(database: DatabaseSync): () => number {
   const next = database.prepare('UPDATE sequence SET value = value + 1 RETURNING value');
   return () => {
-    // Unlike get(), all() runs the statement to its end, where SQLite reports a failed write.
+    // Unlike get(), all() runs the statement to its end, which reports a failed write.
     const [row] = next.all() as { value: number }[];
     if (row === undefined) throw new Error('The sequence of the database is missing.');
     return row.value;

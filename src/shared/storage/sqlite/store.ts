@@ -7,7 +7,7 @@ import { isRelaxed } from '../keys.ts';
 import type { Store } from '../store.ts';
 import { unavailable } from '../unavailable.ts';
 import { type CheckpointObserver, type Checkpoints, createCheckpoints } from './checkpoints.ts';
-import { noteCleanStop } from './clean-stop.ts';
+import { recordCleanStop } from './clean-stop.ts';
 import { sqliteCopies } from './copies.ts';
 import { openDatabase } from './database.ts';
 import { sqliteIndexes } from './indexes.ts';
@@ -25,30 +25,32 @@ import { startSqliteSweep } from './sweep.ts';
 import { createSqliteWriter } from './writer.ts';
 
 export interface SqliteStoreOptions {
-  /** Holds the database; created, only for its owner, if it is missing. */
+  /** The folder of the database. Created for its owner only, if it does not exist. */
   directory: string;
-  /** Milliseconds since the epoch; decides on lifetimes and leases. */
+  /** Milliseconds since the epoch, for lifetimes and leases. */
   clock?: () => number;
   /** Between 0 and 1; spreads the retries of processes that wait for the database. */
   random?: () => number;
-  /** How long a call waits for a busy database before it rejects with `storage_unavailable`. */
+  /** The time after which a call that waits for a busy database rejects with `storage_unavailable`. */
   deadlineMilliseconds?: number;
-  /** Whether a confirmed write survives a power cut. Default true; false only for data that can be made again. */
+  /**
+   * Whether an acknowledged write survives a power cut. Default true; false only for data that can be created again.
+   */
   durable?: boolean;
-  /** How often expired records are removed; they are invisible before. */
+  /** The interval at which expired records are removed. They are invisible before. */
   sweepMilliseconds?: number;
-  /** What is worth a metric or a line of the log. */
+  /** Receives events for metrics and the log. */
   observer?: SqliteObserver;
 }
 
 export interface SqliteObserver extends FlushObserver, CheckpointObserver {
-  /** The size of the log in bytes, at each look of the probe. */
+  /** Called with the size of the log in bytes at each check of the probe. */
   logBytes(bytes: number): void;
 }
 
 export const DATABASE_FILE = 'gatehouse.sqlite';
 
-/** How long a call waits for a busy database. On a busy machine, the process that has the lock may itself wait for a processor. */
+/** Long enough for a busy machine, on which the process with the lock may itself wait for a processor. */
 export const DEADLINE_MILLISECONDS = 2_000;
 const OPEN_DEADLINE_MS = 5_000;
 
@@ -88,7 +90,7 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
     ...sqliteCopies(parts, file),
     publish: notices.publish,
     subscribe: notices.subscribe,
-    // The settings of a database file are those of this program.
+    // The program sets the settings of the database itself, so there is nothing to check.
     admit: async () => ({ failedOver: false }),
     ready: probe.ready,
     close: once(async () => {
@@ -100,13 +102,13 @@ export async function createSqliteStore(options: SqliteStoreOptions): Promise<St
       probe.close();
       await log.close();
       await closeDatabase(database, retry);
-      // Without flushes, a power cut may undo any of it.
-      if (durable) noteCleanStop(file);
+      // Without flushes, a power cut may undo any write.
+      if (durable) recordCleanStop(file);
     }),
   };
 }
 
-/** Here the main thread may wait for the disk. */
+/** At the close, the main thread may wait for the disk. */
 async function closeDatabase(database: DatabaseSync, retry: RetryOptions): Promise<void> {
   try {
     await retryWhileBusy(() => {
@@ -114,14 +116,13 @@ async function closeDatabase(database: DatabaseSync, retry: RetryOptions): Promi
       database.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     }, retry);
   } catch (error) {
-    // Nothing is lost: the log holds all of it for the next process that opens the file.
+    // Nothing is lost: the log keeps all writes for the next process that opens the file.
     if (!(error instanceof AppError)) throw error;
   } finally {
     database.close();
   }
 }
 
-/** Counters with a lifetime. */
 function sqliteCounters({ database, clock, read, write }: SqliteParts): Pick<Store, 'increment' | 'counter'> {
   const select = database.prepare('SELECT value, expires_at FROM counters WHERE key = ? AND expires_at > ?');
   const upsert = database.prepare(`

@@ -1,21 +1,21 @@
-/** Removes expired rows from time to time, in small batches that do not hold up requests. */
+/** Removes expired rows at intervals, in small batches that do not delay requests. */
 import type { SqliteParts } from './parts.ts';
 
 const BATCH = 200;
 const MINUTE_MS = 60_000;
 
-/** Lease rows stay for a day: they refuse a holder that wakes up late. */
-const SWEPT = [
-  { table: 'records', id: 'key', column: 'expires_at', keptMilliseconds: 0 },
-  { table: 'counters', id: 'key', column: 'expires_at', keptMilliseconds: 0 },
-  { table: 'leases', id: 'lease', column: 'expires_at', keptMilliseconds: 24 * 60 * MINUTE_MS },
-  { table: 'notices', id: 'id', column: 'at', keptMilliseconds: 10 * MINUTE_MS },
+/** Lease rows are kept for a day, because they stop a stale holder. */
+const SWEPT_TABLES = [
+  { table: 'records', id: 'key', column: 'expires_at', retentionMilliseconds: 0 },
+  { table: 'counters', id: 'key', column: 'expires_at', retentionMilliseconds: 0 },
+  { table: 'leases', id: 'lease', column: 'expires_at', retentionMilliseconds: 24 * 60 * MINUTE_MS },
+  { table: 'notices', id: 'id', column: 'at', retentionMilliseconds: 10 * MINUTE_MS },
 ] as const;
 
-/** Returns the function that stops it. */
+/** Returns the function that stops the sweep. */
 export function startSqliteSweep({ database, write, clock }: SqliteParts, intervalMilliseconds: number): () => void {
-  const sweeps = SWEPT.map(({ table, id, column, keptMilliseconds }) => ({
-    keptMilliseconds,
+  const sweeps = SWEPT_TABLES.map(({ table, id, column, retentionMilliseconds }) => ({
+    retentionMilliseconds,
     find: database.prepare(`SELECT 1 FROM ${table} WHERE ${column} <= ? LIMIT 1`),
     remove: database.prepare(
       `DELETE FROM ${table} WHERE ${id} IN (SELECT ${id} FROM ${table} WHERE ${column} <= ? LIMIT ${BATCH})`,
@@ -25,9 +25,9 @@ export function startSqliteSweep({ database, write, clock }: SqliteParts, interv
   let stopped = false;
 
   async function sweep(): Promise<void> {
-    for (const { find, remove, keptMilliseconds } of sweeps) {
-      const before = clock() - keptMilliseconds;
-      // Without this look, an idle server would write.
+    for (const { find, remove, retentionMilliseconds } of sweeps) {
+      const before = clock() - retentionMilliseconds;
+      // Without this check, an idle server would write at each interval.
       while (!stopped && find.get(before) !== undefined) await write(() => remove.run(before));
     }
   }
@@ -36,7 +36,7 @@ export function startSqliteSweep({ database, write, clock }: SqliteParts, interv
     if (running) return;
     running = true;
     sweep()
-      // Requests report a fault of the storage. Expired rows are invisible, and the next sweep finds them again.
+      // Requests report faults of the storage. Expired rows are invisible, and the next sweep removes them.
       .catch(() => undefined)
       .finally(() => {
         running = false;

@@ -1,4 +1,4 @@
-/** Writes: one queue for each process. Waiting jobs share a transaction, and transactions share a flush to the disk. */
+/** Runs writes from one queue per process. Waiting jobs share a transaction, and transactions share a flush to disk. */
 import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { storeClosed, unavailable } from '../unavailable.ts';
@@ -9,48 +9,51 @@ import { pauseMilliseconds, type RetryOptions, YIELD_MS } from './retry.ts';
 interface Job {
   relaxed: boolean;
   isProbe: boolean;
-  alone: boolean;
+  separate: boolean;
   deadline: number;
-  /** Does the work and returns the function that settles it after the commit. */
+  /** Does the work and returns a function that resolves the job after the commit. */
   start(): () => void;
   fail(error: unknown): void;
 }
 
-/** Limits how long one transaction holds up the event loop and other processes. */
+/** Limits how long a transaction blocks the event loop and other processes. */
 const JOBS_PER_TRANSACTION = 64;
-/** After it has held the lock this long, in one transaction or several, a process leaves it free for `YIELD_MS`. */
+/**
+ * After a process has held the lock for this time, in one or several transactions, it leaves it free for `YIELD_MS`.
+ */
 const YIELD_AFTER_MS = 50;
 
 interface WriteOptions {
-  /** Resolves once the work is committed, which a power cut may undo, a kill does not. */
+  /** Resolves once the work is committed. A power cut may undo it, but not a kill. */
   relaxed?: boolean;
-  /** No other job shares the transaction. */
-  alone?: boolean;
+  /** Runs the job in a separate transaction. */
+  separate?: boolean;
   isProbe?: boolean;
 }
 
 export interface SqliteWriter {
   /**
-   * Runs synchronous work in an immediate transaction and resolves once it is on disk. A job rejects if it has not begun at
-   * its deadline, and then again if it waits more than 10 s for flushes, or 2 s with `isProbe`. An error undoes only this
-   * work.
+   * Runs synchronous work in an immediate transaction and resolves once it is on disk. Rejects if the work has not
+   * begun at its deadline, or if it then waits more than 10 s for flushes (2 s with `isProbe`). An error undoes only
+   * this work.
    */
   run<T>(work: () => T, options?: WriteOptions): Promise<T>;
   /**
-   * From now on jobs wait in the queue, each until its deadline, until `resume` is called. No transaction is under way.
-   * @param reason what is wrong if the pause lasts beyond a deadline
+   * Makes jobs wait in the queue, each until its deadline, until `resume` is called. No transaction runs during the
+   * pause.
+   * @param reason the fault to report if the pause exceeds a deadline
    */
   pause(reason: FlushFault): void;
   resume(): void;
   /** Resolves once there is no pause. @throws AppError `storage_unavailable` at the deadline, by `performance.now()` */
   unpaused(deadline: number): Promise<void>;
-  /** Takes no more work and resolves when the work that was taken is done. */
+  /** Refuses further work, and resolves when the queued work is done. */
   close(): Promise<void>;
 }
 
 /**
- * @param parts `flush`: undefined if no write waits for the disk; `afterCommit`: called after each transaction, and after
- *   each write that the flush refuses
+ * @param parts `flush`: undefined if writes do not wait for the disk; `afterCommit`: called after each transaction, and
+ *   after each write that is refused because of a fault of the flush
  */
 export function createSqliteWriter(
   database: DatabaseSync,
@@ -61,13 +64,13 @@ export function createSqliteWriter(
   const transaction = prepareTransaction(database, flush);
   let heldMilliseconds = 0;
   let active = false;
-  /** Why no transaction begins now. */
+  /** The reason of the present pause. */
   let pause: FlushFault | undefined;
   let whenIdle: (() => void) | undefined;
   let closed = false;
 
-  /** Only the head of the queue tries the lock, so a busy database costs the event loop the same however long the queue is. */
-  function turn(): void {
+  /** Only the first batch tries the lock, so the cost of a busy database does not depend on the length of the queue. */
+  function runNextBatch(): void {
     const batch = nextBatch(waiting);
     if (batch.length === 0) {
       active = false;
@@ -76,26 +79,26 @@ export function createSqliteWriter(
     }
     const startedAt = performance.now();
     if (pause || transaction(batch) === 'busy') {
-      // After the attempt: if this process was stalled, the database may still take what is overdue.
+      // Only after the attempt: if this process was stalled, the database may still accept overdue writes.
       failOverdue(waiting, pause);
       heldMilliseconds = 0;
-      setTimeout(turn, pauseMilliseconds(retry));
+      setTimeout(runNextBatch, pauseMilliseconds(retry));
       return;
     }
     waiting.splice(0, batch.length);
     afterCommit?.();
     heldMilliseconds += performance.now() - startedAt;
     if (heldMilliseconds < YIELD_AFTER_MS) {
-      setImmediate(turn);
+      setImmediate(runNextBatch);
       return;
     }
-    // SQLite's lock has no queue: a process that takes it again at once can starve the others.
+    // SQLite's lock has no queue, so a process that acquires it again at once can starve the others.
     heldMilliseconds = 0;
-    setTimeout(turn, YIELD_MS);
+    setTimeout(runNextBatch, YIELD_MS);
   }
 
   return {
-    run<T>(work: () => T, { relaxed = false, alone = false, isProbe = false }: WriteOptions = {}) {
+    run<T>(work: () => T, { relaxed = false, separate = false, isProbe = false }: WriteOptions = {}) {
       if (closed) return Promise.reject(storeClosed());
       const fault = flush?.fault();
       if (fault) {
@@ -105,7 +108,7 @@ export function createSqliteWriter(
       return new Promise<T>((resolve, reject) => {
         waiting.push({
           relaxed,
-          alone,
+          separate,
           isProbe,
           deadline: performance.now() + retry.deadlineMilliseconds,
           start() {
@@ -116,8 +119,8 @@ export function createSqliteWriter(
         });
         if (active) return;
         active = true;
-        // Not at once, so that jobs of the same turn of the event loop share the transaction.
-        setImmediate(turn);
+        // Deferred, so that jobs of the same turn of the event loop share the transaction.
+        setImmediate(runNextBatch);
       });
     },
     pause(reason) {
@@ -146,19 +149,21 @@ export function createSqliteWriter(
 
 function nextBatch(waiting: readonly Job[]): Job[] {
   const batch = waiting.slice(0, JOBS_PER_TRANSACTION);
-  const apart = batch.findIndex(({ alone }) => alone);
-  return apart === -1 ? batch : batch.slice(0, Math.max(apart, 1));
+  const index = batch.findIndex(({ separate }) => separate);
+  return index === -1 ? batch : batch.slice(0, Math.max(index, 1));
 }
 
 function failOverdue(waiting: Job[], pause: FlushFault | undefined): void {
   const now = performance.now();
   while (waiting[0] !== undefined && waiting[0].deadline <= now) {
-    const busy = () => unavailable('The write did not get the lock of the database before the deadline');
-    waiting.shift()?.fail(pause ? refusedBy(pause) : busy());
+    const error = pause
+      ? refusedBy(pause)
+      : unavailable('The write did not get the lock of the database before the deadline');
+    waiting.shift()?.fail(error);
   }
 }
 
-/** Returns `busy` if nothing was done; otherwise every job of the batch is settled, or waits for the flush. */
+/** Returns `busy` if no job was run. Otherwise every job of the batch is settled or waits for the flush. */
 function prepareTransaction(
   database: DatabaseSync,
   flush: LogFlush | undefined,
@@ -185,7 +190,7 @@ function prepareTransaction(
   };
 }
 
-/** A mistake in one job does not undo the others; a fault of the storage ends the transaction for all of them. */
+/** An error in one job does not undo the others, but a fault of the storage ends the transaction for all jobs. */
 function prepareJobs(database: DatabaseSync): (batch: readonly Job[]) => (() => void)[] {
   const savepoint = database.prepare('SAVEPOINT job');
   const release = database.prepare('RELEASE job');
@@ -203,7 +208,7 @@ function prepareJobs(database: DatabaseSync): (batch: readonly Job[]) => (() => 
       return () => job.fail(error);
     }
   };
-  // Inside a savepoint, the more the transaction has changed, the longer each statement takes: seconds for a part of a copy,
-  // which therefore runs `alone`. A single job is undone with its transaction.
+  // Inside a savepoint, each statement takes longer the more the transaction has changed: seconds for a part of a copy,
+  // which is therefore `separate`. A single job needs no savepoint, since it is undone with its transaction.
   return (batch) => (batch.length > 1 ? batch.map(runJob) : batch.map((job) => job.start()));
 }

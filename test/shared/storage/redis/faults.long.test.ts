@@ -303,7 +303,7 @@ describe('F5, R51: at the start', () => {
   const lru = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];
   test.each<[string, RedisDurability, string[], RegExp | undefined]>([
     ['an append-only file', 'aof', ['--appendonly', 'yes'], undefined],
-    ['nothing kept', 'aof', IN_MEMORY, /keeps no append-only file/],
+    ['nothing kept', 'aof', IN_MEMORY, /has no append-only file/],
     ['nothing kept', 'replicas', IN_MEMORY, /has no connected replica/],
     ['nothing kept', 'none', IN_MEMORY, undefined],
     ['an append-only file but eviction', 'aof', ['--appendonly', 'yes', ...lru], /may delete grants and sessions/],

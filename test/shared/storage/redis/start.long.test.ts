@@ -78,7 +78,7 @@ describe.concurrent('a start', () => {
       'with a certificate of an unknown CA',
       EX_CONFIG,
       () => ({ REDIS_URL: `rediss://:${PASSWORD}@localhost:${tlsPort}` }),
-      /localhost:\d+ \(REDIS_URL\) has a certificate of an unknown authority \(DEPTH_ZERO_SELF_SIGNED_CERT\).*CA_FILE/,
+      /localhost:\d+ \(REDIS_URL\) has a certificate from an unknown authority \(DEPTH_ZERO_SELF_SIGNED_CERT\).*CA_FILE/,
     ],
     [
       'without TLS at a TLS port',
@@ -114,19 +114,19 @@ describe.concurrent('a start', () => {
       'R127 with a replica as a single server',
       EX_CONFIG,
       () => ({ REDIS_URL: `redis://127.0.0.1:${replica.port}` }),
-      /is a replica, which takes no writes\. Name its master in REDIS_URL: 127\.0\.0\.1:\d+\./,
+      /is a replica, which accepts no writes\. Name its master in REDIS_URL: 127\.0\.0\.1:\d+\./,
     ],
     [
       'R127 with a database that Redis does not have',
       EX_CONFIG,
       () => ({ REDIS_URL: `redis://127.0.0.1:${open.port}/99` }),
-      /\(REDIS_URL\) has no database of that number\. Correct REDIS_URL/,
+      /\(REDIS_URL\) has no database with that number\. Correct REDIS_URL/,
     ],
     [
       'with the wrong name of the master',
       EX_CONFIG,
       () => ({ REDIS_SENTINELS: `127.0.0.1:${sentinel.port}`, REDIS_SENTINEL_NAME: 'other' }),
-      /\(REDIS_SENTINELS\) knows no master of that name\. Correct REDIS_SENTINEL_NAME/,
+      /\(REDIS_SENTINELS\) has no master with that name\. Correct REDIS_SENTINEL_NAME/,
     ],
     [
       'with a server as a sentinel',

@@ -111,7 +111,7 @@ describe.concurrent('a start is refused', () => {
     const { port } = proxy.address() as AddressInfo;
     const env = { ...overTls(), CA_FILE: other.file, REDIS_URL: `rediss://localhost:${port}` };
     const { status, stderr } = await runServer(await settings(env));
-    expect([status, stderr]).toEqual([78, expect.stringMatching(/has a certificate of an unknown authority/)]);
+    expect([status, stderr]).toEqual([78, expect.stringMatching(/has a certificate from an unknown authority/)]);
   });
 
   // Each in a process of its own, which CA_FILE gives another authority.
@@ -119,7 +119,7 @@ describe.concurrent('a start is refused', () => {
     [
       'with another authority',
       () => ({ ...overTls(), CA_FILE: other.file }),
-      /\(REDIS_URL\) has a certificate of an unknown authority \(\w+\)\. .*CA_FILE/,
+      /\(REDIS_URL\) has a certificate from an unknown authority \(\w+\)\. .*CA_FILE/,
     ],
     [
       'with a host name that the certificate lacks',
@@ -129,7 +129,7 @@ describe.concurrent('a start is refused', () => {
     [
       'without a client certificate',
       () => ({ ...overTls(), REDIS_CERT_FILE: '', REDIS_KEY_FILE: '' }),
-      /\(REDIS_URL\) wants a client certificate.*REDIS_CERT_FILE and REDIS_KEY_FILE/,
+      /\(REDIS_URL\) requires a client certificate.*REDIS_CERT_FILE and REDIS_KEY_FILE/,
     ],
     [
       'with a client certificate of another authority',
@@ -146,7 +146,7 @@ describe.concurrent('a start is refused', () => {
     [
       'without CA_FILE',
       () => ({ ...overTls(), CA_FILE: '' }),
-      /localhost:\d+ \(REDIS_URL\) has a certificate of an unknown authority \(\w+\)\. .*CA_FILE/,
+      /localhost:\d+ \(REDIS_URL\) has a certificate from an unknown authority \(\w+\)\. .*CA_FILE/,
     ],
     [
       'without the password of the sentinels',
@@ -161,7 +161,7 @@ describe.concurrent('a start is refused', () => {
     [
       'with a sentinel whose authority is unknown',
       () => behindSentinel('rediss://'),
-      /localhost:\d+ \(REDIS_SENTINELS\) has a certificate of an unknown authority \(\w+\)\. .*CA_FILE/,
+      /localhost:\d+ \(REDIS_SENTINELS\) has a certificate from an unknown authority \(\w+\)\. .*CA_FILE/,
     ],
   ])('%s, with what mends it', async ([, env, words]) => {
     const refusal = await refusalOf(await settings(env()));

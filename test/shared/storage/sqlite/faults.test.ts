@@ -17,7 +17,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { StorageRefused } from '../../../../src/shared/storage/refused.ts';
-import { noteCleanStop } from '../../../../src/shared/storage/sqlite/clean-stop.ts';
+import { recordCleanStop } from '../../../../src/shared/storage/sqlite/clean-stop.ts';
 import { openDatabase } from '../../../../src/shared/storage/sqlite/database.ts';
 import { isBusy, toStoreError } from '../../../../src/shared/storage/sqlite/faults.ts';
 import { END_USE } from '../../../../src/shared/storage/sqlite/log-state.ts';
@@ -207,7 +207,7 @@ describe('the file', () => {
     randomBytes(8_192).copy(bytes, 4_096);
     writeFileSync(file, bytes);
     await expect(open()).rejects.toBeInstanceOf(StorageRefused);
-    await expect(open()).rejects.toThrow(/damaged.*Put a backup in its place/);
+    await expect(open()).rejects.toThrow(/damaged.*Restore a backup/);
     expect(readFileSync(file).equals(bytes)).toBe(true);
   });
 
@@ -227,7 +227,7 @@ describe('the file', () => {
     test('is not read as a whole at the next start, only at the one after that', async () => {
       await makeAndClose();
       damage();
-      noteCleanStop(file);
+      recordCleanStop(file);
       await opensUnchecked();
       await expect(opensUnchecked()).rejects.toMatchObject(refusal(/is damaged/));
     });
@@ -241,7 +241,7 @@ describe('the file', () => {
     test('is checked if it is a copy', async () => {
       await makeAndClose();
       damage();
-      noteCleanStop(file);
+      recordCleanStop(file);
       copyFileSync(file, `${file}.copy`);
       renameSync(`${file}.copy`, file);
       await expect(opensUnchecked()).rejects.toMatchObject(refusal(/is damaged/));
@@ -285,7 +285,7 @@ describe('the file', () => {
     const other = new DatabaseSync(file);
     other.exec('CREATE TABLE t (x)');
     other.close();
-    await expect(open()).rejects.toMatchObject(refusal(/was not made by this program/));
+    await expect(open()).rejects.toMatchObject(refusal(/belongs to another program/));
   });
 
   test('of a newer version is refused', async () => {
@@ -307,7 +307,7 @@ describe('the file', () => {
 
   test('that is gone while its log is there is not replaced by a new one', async () => {
     writeFileSync(`${file}-wal`, 'what was written last');
-    await expect(open()).rejects.toMatchObject(refusal(/is gone but its log/));
+    await expect(open()).rejects.toMatchObject(refusal(/is gone, but its log/));
     expect(existsSync(file)).toBe(false);
   });
 
