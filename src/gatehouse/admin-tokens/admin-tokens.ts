@@ -1,4 +1,7 @@
-/** Admin tokens: shown once, stored as a hash, and read from the store for each call, so that a revocation works at once. */
+/**
+ * Admin tokens: shown once, stored as a hash, and read from the store on each call, so that a revocation takes effect
+ * at once.
+ */
 import { hashOf, keys } from '../../shared/storage/keys.ts';
 import { createLastUses } from '../../shared/storage/last-uses.ts';
 import { createOpaqueToken, matchesHash, parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
@@ -8,7 +11,7 @@ import type { Store } from '../../shared/storage/store.ts';
 
 export const ADMIN_TOKEN_PREFIX = 'gtha_';
 
-/** `write` includes reading. */
+/** `write` includes `read`. */
 export type AdminTokenScope = 'read' | 'write';
 
 /** Times in milliseconds since the epoch. */
@@ -26,9 +29,9 @@ interface StoredToken extends AdminToken {
 }
 
 export interface AdminTokens extends Pick<Records<StoredToken, AdminToken>, 'find' | 'page' | 'count'> {
-  /** `text` is the token itself, which is shown only once. @param wanted `id`: from `newOpaqueTokenId` */
-  create(wanted: Omit<AdminToken, 'createdAt'>): Promise<{ token: AdminToken; text: string }>;
-  /** Records the use. Undefined for unknown, wrong, expired and revoked tokens alike (R84). */
+  /** `text` is the token itself, which is shown only once. @param details `id`: from `newOpaqueTokenId` */
+  create(details: Omit<AdminToken, 'createdAt'>): Promise<{ token: AdminToken; text: string }>;
+  /** Returns the token and records its use. Undefined for unknown, wrong, expired and revoked tokens (R84). */
   verify(text: string): Promise<AdminToken | undefined>;
   lastUse(id: string): Promise<number | undefined>;
   /** @returns false if there is no such token */

@@ -31,7 +31,7 @@ export function createThreadPanels(parts: { threads: ThreadCall }) {
         const response = await parts.threads.current({ ownerId: userId, app, signal: timeout });
         const text = await readText(response, timeout);
         if (response.status < 300) return threadPanel(app.name, text);
-        throw new AppError('upstream_error', { logDetail: `the platform answered ${response.status}`, call });
+        throw new AppError('upstream_error', { logDetail: `the platform responded with ${response.status}`, call });
       } catch (error) {
         if (error instanceof AppError && error.code === 'not_connected') return { kind: 'not_connected', ...names };
         const code = codeOf(error, timeout);

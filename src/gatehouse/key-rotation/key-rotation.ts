@@ -1,4 +1,7 @@
-/** Seals every record with the first key, started in the browser: one process does it, and another resumes it after a kill. */
+/**
+ * Seals every record with the first key, in the background: one process works on it, and another resumes it after a
+ * kill.
+ */
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import type { Events } from '../../shared/observability/events.ts';
@@ -16,19 +19,19 @@ import type { Audit } from '../audit/audit.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
 
 export const rotationJson = z.object({
-  kid: z.string().describe('the key that seals everything in the end'),
+  kid: z.string().describe('the key that all records are sealed with'),
   startedAt: z.iso.datetime(),
   finishedAt: z.iso.datetime().nullable(),
   total: z.int().nullable().describe('records to seal again; null until they are counted'),
   done: z.int(),
-  unreadable: z.record(z.string(), z.int()).describe('records that no key opens, by kind: they stay as they are'),
-  droppable: z.array(z.string()).describe('keys that it replaced: remove them from ENCRYPTION_KEYS'),
-  failure: z.string().nullable().describe('why it ended before everything was sealed'),
+  unreadable: z.record(z.string(), z.int()).describe('records that no key opens, by kind: they are not changed'),
+  droppable: z.array(z.string()).describe('replaced keys: remove them from ENCRYPTION_KEYS'),
+  failure: z.string().nullable().describe('why it ended before all records were sealed'),
 });
 
 export type RotationProgress = z.output<typeof rotationJson>;
 
-/** The administrator or the program that started it, for the audit trail. */
+/** The administrator or the program that started the rotation, for the audit trail. */
 type StartedBy = Pick<AuditEntry, 'actor' | 'address' | 'requestId'>;
 
 interface Job extends RotationProgress {
@@ -43,15 +46,15 @@ const RESUME_MS = 5_000;
 export interface KeyRotation {
   /** The key that a rotation would seal with. */
   kid(): string;
-  /** Of the last rotation, for 30 days. */
+  /** The progress of the last rotation, for 30 days. */
   progress(): Promise<RotationProgress | undefined>;
   /** @throws AppError `version_conflict` if a process still seals with another key */
   assertReady(): Promise<void>;
-  /** Starts a rotation, or returns the progress of the one that runs. */
+  /** Starts a rotation, or returns the progress of the running one. */
   start(by: StartedBy): Promise<RotationProgress>;
-  /** Takes up a rotation that a process left behind. */
+  /** Resumes a rotation of a process that ended. */
   scheduledTasks: readonly ScheduledTask[];
-  /** Stops after the records under way; the next process goes on. */
+  /** Stops after the records in progress; another process resumes the rotation. */
   close(): Promise<void>;
 }
 
@@ -64,14 +67,14 @@ export function createKeyRotation(parts: {
   const { storage, audit, events, clock } = parts;
   const { store } = storage;
   const leases = createLeases({ store, milliseconds: LEASE_MS });
-  const underWay = new Set<Promise<unknown>>();
-  let stopping = false;
+  const inFlight = new Set<Promise<unknown>>();
+  let isStopping = false;
 
   const load = async (): Promise<{ job: Job | undefined; version: number }> => {
     const stored = await store.get(keys.keyRotation);
     return { job: stored && (JSON.parse(stored.value) as Job), version: stored?.version ?? 0 };
   };
-  /** Changes nothing if another process changes it at the same time: then that one works on it. */
+  /** Changes nothing if another process changes the job at the same time: then that process works on it. */
   const update = async (change: (job: Job) => Partial<Job>): Promise<void> => {
     const { job, version: ifVersion } = await load();
     if (!job || !isOpen(job)) return;
@@ -83,19 +86,19 @@ export function createKeyRotation(parts: {
     await update((job) => ({ ...result, total: result.done ?? job.done, finishedAt: isoTime(clock()) }));
   };
 
-  /** Saves the progress from time to time, and stops with the process. */
+  /** Saves the progress at most once a second, and stops the work when the process ends. */
   const counter = (before: number) => {
     let done = before;
     let savedAt = clock();
     let saving: Promise<unknown> = Promise.resolve();
     return {
       advance(count: number) {
-        if (stopping) throw new Stopped();
+        if (isStopping) throw new Stopped();
         done += count;
         if (clock() - savedAt < SAVE_MS) return;
         savedAt = clock();
-        const now = done;
-        saving = update(() => ({ done: now })).catch(() => undefined);
+        const current = done;
+        saving = update(() => ({ done: current })).catch(() => undefined);
       },
       done: () => done,
       /** Resolves once no save is under way. */
@@ -110,12 +113,12 @@ export function createKeyRotation(parts: {
     const due = counts.values().reduce((sum, ofKid) => sum + sumOf(ofKid), 0);
     await update(({ done }) => ({ total: done + due }));
     const progress = counter(job.done);
-    const assertAllUse = () => assertAllSealWith(store, kid);
-    const result = await rotateKeys(store, sealer, progress.advance, assertAllUse);
+    const assertReady = () => assertAllSealWith(store, kid);
+    const result = await rotateKeys(store, sealer, progress.advance, assertReady);
     const unreadable = Object.fromEntries(result.unreadable);
     const resealed = progress.done() - sumOf(result.unreadable);
     await audit.trail.append({ event: 'key.rotated', ...job.by, facts: { kid, resealed } });
-    // A save that is late would make the last one fail.
+    // A late save of the progress would make the last save fail.
     await progress.saved();
     await finish({ done: progress.done(), unreadable, droppable: [...result.retired], failure: null });
   };
@@ -123,27 +126,28 @@ export function createKeyRotation(parts: {
   const work = async (): Promise<void> => {
     const { job } = await load();
     if (!job || !isOpen(job)) return;
-    const failed = (failure: string) => finish({ failure });
-    // A reload may replace the keys meanwhile: the work goes on with these, and the roll call finds the others.
+    const fail = (failure: string) => finish({ failure });
+    // A reload may replace the keys in the meantime: the work continues with these keys, and the roll call finds the
+    // new ones.
     const sealer = storage.sealer.current();
     const kid = sealer.sealingKid;
-    if (job.kid !== kid) return failed(`The first key of ENCRYPTION_KEYS is now "${kid}": start again.`);
+    if (job.kid !== kid) return fail(`The first key of ENCRYPTION_KEYS is now "${kid}": start the rotation again.`);
     try {
       await seal(job, sealer);
     } catch (error) {
       const code = error instanceof AppError ? error.code : undefined;
-      // The next turn resumes it, here or in another process.
+      // The next run of the scheduled task resumes the rotation, here or in another process.
       if (error instanceof Stopped || code === 'storage_unavailable') return;
       const refusal = code === 'version_conflict' ? (error as AppError).detail : undefined;
       if (!refusal) events.keyRotationFailed({ cause: error });
-      await failed(refusal || UNEXPECTED);
+      await fail(refusal || UNEXPECTED);
     }
   };
 
   const run = (): void => {
     const turn = leases.hold(keys.keyRotationLease, work).catch(() => undefined);
-    underWay.add(turn);
-    void turn.finally(() => underWay.delete(turn));
+    inFlight.add(turn);
+    void turn.finally(() => inFlight.delete(turn));
   };
 
   return {
@@ -154,7 +158,7 @@ export function createKeyRotation(parts: {
     async start(by) {
       const begin = (job: Job | undefined): Job => {
         const kid = storage.sealer.sealingKid;
-        return job && isOpen(job) && job.kid === kid ? job : { ...FRESH, kid, startedAt: isoTime(clock()), by };
+        return job && isOpen(job) && job.kid === kid ? job : { ...NEW_JOB, kid, startedAt: isoTime(clock()), by };
       };
       const { after } = await updateRecord(store, keys.keyRotation, begin, { lifetimeSeconds: LIFETIME_SECONDS });
       run();
@@ -169,24 +173,24 @@ export function createKeyRotation(parts: {
           const { job } = await load();
           return job !== undefined && isOpen(job);
         },
-        // Not waited for: a scheduled task that lasts would hold up the end of the process.
+        // Not awaited: a long scheduled task would delay the end of the process.
         work: async () => run(),
       },
     ],
 
     async close() {
-      stopping = true;
-      await Promise.all(underWay);
+      isStopping = true;
+      await Promise.all(inFlight);
     },
   };
 }
 
-const FRESH = { finishedAt: null, total: null, done: 0, unreadable: {}, droppable: [], failure: null };
+const NEW_JOB = { finishedAt: null, total: null, done: 0, unreadable: {}, droppable: [], failure: null };
 
 const isOpen = ({ finishedAt }: Job) => finishedAt === null;
 
 const UNEXPECTED =
-  'An unexpected error ended it; the log has its cause. To go on, run this command: npm run gatehouse -- keys rotate';
+  'The rotation ended with an unexpected error; the log has the cause. To continue, run: npm run gatehouse -- keys rotate';
 
-/** The process ends. */
+/** Thrown when the process ends. */
 class Stopped extends Error {}

@@ -7,10 +7,10 @@ import type { Store } from '../../shared/storage/store.ts';
 const WINDOW_MS = 10_000;
 /** Together with the current window they always cover the last minute. */
 const PAST_WINDOWS = 6;
-const KEPT_SECONDS = 90;
-/** This long after its end the count of a window is final, even where the clocks of the processes differ a little. */
+const LIFETIME_SECONDS = 90;
+/** The count of a window is final this long after its end, even if the clocks of the processes differ slightly. */
 const FINAL_MS = 2_000;
-/** How long a late reservation waits for other late ones to be released before it tries again. */
+/** How long a late reservation waits until other late ones are released, before it is tried again. */
 const LATE_MS = 100;
 const MAX_CACHED = 20_000;
 
@@ -21,7 +21,10 @@ export interface CallWindows {
    */
   reserve(appId: string, ownerId: string, limit: number): Promise<number | undefined>;
 
-  /** Releases a call that was not made. @param reservedAt when `reserve` resolved, in milliseconds since the epoch */
+  /**
+   * Releases a reserved call that was not sent.
+   * @param reservedAt when `reserve` resolved, in milliseconds since the epoch
+   */
   release(appId: string, ownerId: string, reservedAt: number): Promise<void>;
 }
 
@@ -38,7 +41,7 @@ export function createCallWindows({ store, clock }: { store: Store; clock: () =>
   };
 
   const decrement = async (key: string): Promise<void> => {
-    await store.increment(key, -1, { lifetimeSeconds: KEPT_SECONDS }).catch(() => undefined);
+    await store.increment(key, -1, { lifetimeSeconds: LIFETIME_SECONDS }).catch(() => undefined);
   };
 
   const reserve = async (appId: string, ownerId: string, limit: number): Promise<number | undefined> => {
@@ -46,17 +49,19 @@ export function createCallWindows({ store, clock }: { store: Store; clock: () =>
     const current = windowAt(now);
     const windows = Array.from({ length: PAST_WINDOWS }, (_none, at) => current - PAST_WINDOWS + at);
     const counts = await Promise.all(windows.map((window) => countIn(appId, ownerId, window, now)));
-    const left = limit - sumOf(counts);
+    const remaining = limit - sumOf(counts);
     const key = keys.providerCalls(appId, ownerId, current);
     const reserved =
-      left > 0 ? await store.increment(key, 1, { lifetimeSeconds: KEPT_SECONDS, limit: left }) : undefined;
+      remaining > 0
+        ? await store.increment(key, 1, { lifetimeSeconds: LIFETIME_SECONDS, limit: remaining })
+        : undefined;
     if (reserved === undefined) {
-      return secondsUntilRoom([...counts, await store.counter(key)], current, limit, now);
+      return secondsUntilFree([...counts, await store.counter(key)], current, limit, now);
     }
     if (windowAt(clock()) === current) return undefined;
-    // The window has ended meanwhile, and a process that counted it from the next window may have missed this call.
+    // The window has ended, and a process that counted it from the next window may have missed this call.
     await decrement(key);
-    // Other processes may be just as late and about to release their calls.
+    // Other processes may be late as well, and about to release their calls.
     await sleep(LATE_MS);
     return reserve(appId, ownerId, limit);
   };
@@ -65,7 +70,7 @@ export function createCallWindows({ store, clock }: { store: Store; clock: () =>
     reserve,
 
     release: (appId, ownerId, reservedAt) =>
-      // From the window that counted the call: in a later one it would permit a call too many.
+      // From the window that counted the call: released from a later window, it would permit one call too many.
       decrement(keys.providerCalls(appId, ownerId, windowAt(reservedAt))),
   };
 }
@@ -76,8 +81,8 @@ function windowAt(time: number): number {
   return Math.floor(time / WINDOW_MS);
 }
 
-/** Windows leave the minute oldest first. A call is free once enough of them have left. */
-function secondsUntilRoom(counts: readonly number[], current: number, limit: number, now: number): number {
+/** The oldest window leaves the minute first. A call is free once enough calls have left it. */
+function secondsUntilFree(counts: readonly number[], current: number, limit: number, now: number): number {
   let total = sumOf(counts);
   for (const [at, count] of counts.entries()) {
     total -= count;

@@ -9,29 +9,29 @@ import type { Store } from '../../shared/storage/store.ts';
 import type { CallWindows } from './call-windows.ts';
 import { createStatedWindows, type StatedLimit } from './stated-windows.ts';
 
-/** Services leave a part of every limit to users who are waiting for a page. */
+/** Services leave a share of every limit to users who wait for a page. */
 export type Caller = 'browser' | 'service';
 
 export interface BudgetedCall {
   app: Pick<ConnectedApp, 'id' | 'rateLimit'>;
-  /** Owner of the access token: the id of a user or of a service account. */
+  /** The owner of the access token: the id of a user or of a service account. */
   ownerId: string;
   caller: Caller;
-  /** Set by `take`: the stated limits that this call holds a ticket of. */
+  /** Set by `take`: the stated limits for which this call has a ticket. */
   counted?: Counted;
 }
 
 type Counted = Readonly<Record<'owner' | 'company', boolean>>;
 
 const BROWSER_SHARE = 0.2;
-/** Of services' share. */
+/** The share of checks, within the share of services. */
 const CHECK_SHARE = 0.25;
-/** In place of an owner's id, for a limit that a company's users share. */
+/** Stands for the owner's id in a limit that all users of a company share. */
 const ALL_OWNERS = '*';
-/** The callers that a hold applies to, in the words of the messages between processes. */
+/** The callers that a hold applies to, as messages between processes name them. */
 const ALL_CALLERS = 'everybody';
 const SERVICES = 'services';
-/** A refusal holds back all callers; a limit that is nearly spent holds back services only. */
+/** A refusal holds back all callers; a nearly spent limit holds back only services. */
 type Held = typeof ALL_CALLERS | typeof SERVICES;
 const CHANNEL = 'provider-budget';
 const MAX_SECONDS = 3_600;
@@ -42,17 +42,17 @@ export interface ProviderBudget {
   take(call: BudgetedCall): Promise<number | undefined> | number | undefined;
 
   /**
-   * Charges a call that checks a connection: at most a quarter of services' share of `perAppPerMinute`, so that most of it is
-   * left to them. One such call for a user in an interval is too little to count in the user's limit.
+   * Charges a call that checks a connection: checks get at most a quarter of services' share of `perAppPerMinute`. They
+   * do not count in the user's limit, since there is only one per user and interval.
    */
   takeCheck(app: BudgetedCall['app']): Promise<number | undefined>;
 
-  /** Takes over what a response says about the provider's limits. */
+  /** Updates the limits that a response of the provider states. */
   update(call: BudgetedCall, headers: IncomingHttpHeaders): void;
 
   /**
    * The provider has refused this call because of its rate limit.
-   * @param stated whether it said how long to wait. A guess holds back services only, not users
+   * @param stated whether it said how long to wait. An assumed time holds back only services, not users
    */
   refused(call: BudgetedCall, retryAfterSeconds: number, stated: boolean): void;
 
@@ -87,7 +87,7 @@ export async function createProviderBudget(parts: {
   const hold = (name: string, seconds: number): void => {
     const until = clock() + Math.min(MAX_SECONDS, seconds) * 1000;
     if (!extend(name, until)) return;
-    // A process that misses the message learns it from the provider.
+    // A process that misses the message is refused by the provider itself.
     void store.publish(CHANNEL, JSON.stringify({ name, until })).catch(() => undefined);
   };
 
@@ -95,7 +95,7 @@ export async function createProviderBudget(parts: {
     const now = clock();
     if (now >= lastEnd) return 0;
     const held: readonly Held[] = caller === 'service' ? [ALL_CALLERS, SERVICES] : [ALL_CALLERS];
-    const names = held.flatMap((one) => [nameOf(one, app.id, ALL_OWNERS), nameOf(one, app.id, ownerId)]);
+    const names = held.flatMap((callers) => [nameOf(callers, app.id, ALL_OWNERS), nameOf(callers, app.id, ownerId)]);
     const seconds = names.map((name) => Math.ceil(((holds.get(name) ?? 0) - now) / 1000));
     // Caps the wait in case the clock was set back.
     return Math.min(MAX_SECONDS, Math.max(0, ...seconds));
@@ -111,8 +111,8 @@ export async function createProviderBudget(parts: {
     stated.update(app.id, ownerId, limit, counted || caller === 'browser');
     if (limit.remaining > reserveOf(limit.limit)) return;
     const seconds = limit.resetAt === undefined ? DEFAULT_RESET_SECONDS : Math.ceil((limit.resetAt - clock()) / 1000);
-    // The rest is for users. They may call until the provider refuses, because some providers do not enforce what they
-    // state.
+    // The rest is for users. They may call until the provider refuses, since some providers do not enforce their stated
+    // limits.
     hold(nameOf(SERVICES, app.id, ownerId), seconds);
   };
 
@@ -184,9 +184,9 @@ export async function createProviderBudget(parts: {
   };
 }
 
-/** Does what else a call needs. What is `held` for the call is released if that does not permit it, or fails. */
+/** Returns the result of `work`. Releases the reservation if that is a wait, or fails. */
 async function orRelease(
-  held: { release(): void | Promise<void> } | undefined,
+  reservation: { release(): void | Promise<void> } | undefined,
   work: () => Promise<number | undefined>,
 ): Promise<number | undefined> {
   let wait: number | undefined = 0;
@@ -194,7 +194,7 @@ async function orRelease(
     wait = await work();
     return wait;
   } finally {
-    if (wait !== undefined) await held?.release();
+    if (wait !== undefined) await reservation?.release();
   }
 }
 
@@ -213,14 +213,14 @@ function shareOf(limit: number, caller: Caller): number {
 
 const DEFAULT_RESET_SECONDS = 60;
 
-/** `…-Reset` is a UTC timestamp in seconds. Some providers send the seconds left, or 0 once the limit is spent. */
+/** `…-Reset` is a UTC timestamp in seconds. Some providers send the remaining seconds, or 0 once the limit is spent. */
 function readLimit(headers: IncomingHttpHeaders, prefix: string, now: number): StatedLimit | undefined {
   const limit = wholeNumber(headers[`${prefix}-limit`]);
   const remaining = wholeNumber(headers[`${prefix}-remaining`]);
   if (limit === undefined || remaining === undefined) return undefined;
   const reset = wholeNumber(headers[`${prefix}-reset`]) ?? 0;
-  const left = reset > 1_000_000_000 ? reset - now / 1000 : reset;
-  return { limit, remaining, resetAt: left > 0 ? now + left * 1000 : undefined };
+  const secondsLeft = reset > 1_000_000_000 ? reset - now / 1000 : reset;
+  return { limit, remaining, resetAt: secondsLeft > 0 ? now + secondsLeft * 1000 : undefined };
 }
 
 function wholeNumber(value: string | string[] | undefined): number | undefined {

@@ -12,13 +12,13 @@ import type { GrantReading, GrantStore } from '../grants/grant-store.ts';
 import type { ThreadCall } from './thread-call.ts';
 
 const CURRENT: Operation = {
-  summary: 'The current thread of the user, as the platform responds',
+  summary: 'The current thread of the user, as the platform returns it',
   query: z.object({
     app: z
       .string()
       .optional()
       .describe(
-        'id of a connected app; left out, it is the one that the user signed in with, or else the only one that serves threads',
+        'id of a connected app; default: the app that the user signed in with, or else the only app that serves threads',
       ),
   }),
   responses: {
@@ -31,7 +31,7 @@ const CURRENT: Operation = {
 };
 
 export interface ThreadRoutes {
-  /** `prefetch`: called before the guard, so that grant and session are read in one round trip to the store. */
+  /** `prefetch` is called before the guard, so that grant and session are read in one round trip to the store. */
   current: RelayedHandler & { prefetch(req: IncomingMessage): RelayedHandler };
 }
 
@@ -50,8 +50,9 @@ export function threadRoutes(parts: {
   };
 
   /**
-   * Starts to read the grant of the user to whom this session belonged when this process last read or wrote it. Grant and
-   * session are then read in one round trip to the store. The reading is used only if the session still belongs to that user.
+   * Starts to read the grant of the user to whom the session belonged when this process last read or wrote it, so that
+   * grant and session are read in one round trip to the store. The reading is used only if the session still belongs to
+   * that user.
    */
   const prefetch = (req: IncomingMessage): RelayedHandler => {
     // The query may name an app that does not exist, and only a signed-in caller may learn that.

@@ -4,7 +4,7 @@ import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_MS } from '../../shared/time.ts';
 
-/** What a response says about one limit. */
+/** A limit that a response states. */
 export interface StatedLimit {
   limit: number;
   remaining: number;
@@ -14,43 +14,45 @@ export interface StatedLimit {
 
 interface Ticket {
   wait: undefined;
-  /** For a call that was not made. */
+  /** Returns the ticket of a call that was not made. */
   release(): void;
 }
 
 interface Window {
-  /** Counters in the store, both of which permit and count each call. */
+  /** Two counters in the store: both must permit each call, and both count it. */
   cells: readonly [string, string];
   endsAt: number;
   /** Services' share of the limit, for all processes. */
   limit: number;
-  /** Fetched from the store and not used yet. */
+  /** Fetched from the store, but not used yet. */
   tickets: number;
   /** Calls that wait for a ticket. */
   waiting: number;
   /**
-   * The batch being fetched. One at a time, so that a burst of calls does not use up the tickets of other processes.
+   * The batch being fetched. Only one is fetched at a time, so that a burst of calls does not use up the tickets of
+   * others.
    */
   filling: Promise<boolean> | undefined;
 }
 
 const MAX_WINDOWS = 20_000;
 /**
- * A batch is a sixteenth of the limit: fewer writes than calls, and few tickets lost in a process that needs no more.
+ * A batch is a sixteenth of the limit: this needs fewer writes than calls, and an idle process keeps few unused
+ * tickets.
  */
 const BATCHES = 16;
-/** Reset times of one window differ a little between responses, since some providers send the seconds left. */
+/** Reset times of one window differ slightly between responses, since some providers send the remaining seconds. */
 const SAME_WINDOW_MS = 5_000;
 /**
- * A window counts in the cell of its end and in the next one. So processes whose ends of a window differ by less than a cell have
- * one in common, and no edge of a cell divides them.
+ * A window counts in the cell of its end and in the next cell. Processes whose ends of a window differ by less than a
+ * cell therefore share at least one cell.
  */
 const CELL_MS = SAME_WINDOW_MS / 2;
 const MAX_WINDOW_MS = DAY_MS;
 
 export interface StatedWindows {
   /**
-   * Takes a ticket for one call of a service. Undefined if no current window is known: the call may be made, and its
+   * Takes a ticket for one call of a service. Undefined if there is no current window: the call may be made, and its
    * response states the limit.
    * @returns `wait`: whole seconds until the limit is reset, because all tickets are taken
    */
@@ -91,8 +93,8 @@ export function createStatedWindows(parts: {
   });
 
   /**
-   * Fetches a batch, or a ticket for each waiting call if that is more. Halves it while too few tickets are left.
-   * Returns false if none is left.
+   * Fetches a batch, or a ticket for each waiting call if that is more. Halves the number while too few tickets remain.
+   * Returns false if none remains.
    */
   const fill = async (window: Window): Promise<boolean> => {
     const batch = Math.max(1, Math.floor(window.limit / BATCHES));

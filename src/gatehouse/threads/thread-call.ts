@@ -1,4 +1,4 @@
-/** Fetches a thread from the platform, for browsers and services alike, within the provider's budget. */
+/** Fetches a thread from the platform, for browsers and services, within the provider's budget. */
 import type { Readable } from 'node:stream';
 import { AppError, type FailedCall } from '../../shared/errors.ts';
 import { type BodyLimits, boundedBody } from '../../shared/outbound/bounded-body.ts';
@@ -25,7 +25,7 @@ import {
 import { announcesMore, demandedScopes, isClaimsChallenge, passedHeaders, rateLimitOf } from './upstream-response.ts';
 
 interface ThreadRequest {
-  /** Of the access token: the id of a user or of a service account. */
+  /** The owner of the access token: the id of a user or of a service account. */
   ownerId: string;
   app: ThreadApp;
   /** A read of the grant that was started early. */
@@ -41,14 +41,14 @@ export interface ThreadResponse {
 }
 
 interface ThreadStream extends Omit<ThreadResponse, 'body'> {
-  /** This call, for an error of its body. */
+  /** The call to name in an error of the body. */
   call: () => FailedCall;
   /** Fails if the platform exceeds the deadline or the byte limit. */
   body: StreamedBody;
 }
 
 export interface ThreadLimits extends BodyLimits {
-  /** Until the platform's headers arrive or the call has failed, a token refresh included. */
+  /** Until the platform's headers arrive or the call fails, including a token refresh. */
   headersMilliseconds: number;
 }
 
@@ -60,15 +60,15 @@ export const THREAD_LIMITS: ThreadLimits = {
 
 export interface ThreadCall {
   /**
-   * GETs `{apiBaseUrl}{threadPath}` with the owner's access token. Not split into async functions: each further promise costs
-   * measurable time in a relayed call.
+   * GETs `{apiBaseUrl}{threadPath}` with the owner's access token. Not split into async functions: each further promise
+   * costs measurable time in a relayed call.
    * @param stop stopped when the caller disconnects, which also ends the call to the platform
-   * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`, `upstream_rate_limited`,
-   *   `upstream_error`, `upstream_timeout`, `overloaded`
+   * @throws AppError `not_connected`, `reconnect_needed`, `scopes_missing`, `provider_unavailable`,
+   *   `upstream_rate_limited`, `upstream_error`, `upstream_timeout`, `overloaded`
    */
   stream(request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream>;
 
-  /** The same without a streamed body. @param request `signal`: aborted when the caller disconnects */
+  /** Like `stream`, with a body that is a `Readable`. @param request `signal`: aborted when the caller disconnects */
   current(request: ThreadRequest & { signal: AbortSignal }): Promise<ThreadResponse>;
 }
 
@@ -80,7 +80,7 @@ export function createThreadCall(parts: {
   publicHref: string;
   limits: ThreadLimits;
   clock: () => number;
-  /** The owners are users, who can allow more. */
+  /** The owners are users, who can grant more scopes. */
   canConsent: boolean;
 }): ThreadCall {
   const { authorizedFetch, budget, caller, publicHref, limits, clock, canConsent } = parts;
@@ -114,7 +114,7 @@ export function createThreadCall(parts: {
     if (isEncoded(headers))
       return upstreamError('upstream_error', 'the response is compressed, although no compression was requested');
     const isPassedOn = statusCode >= 400 && statusCode < 500 && statusCode !== 401;
-    return isPassedOn ? undefined : upstreamError('upstream_error', `the platform answered ${statusCode}`);
+    return isPassedOn ? undefined : upstreamError('upstream_error', `the platform responded with ${statusCode}`);
   };
 
   const assertPassedOn = async (app: ThreadApp, charged: BudgetedCall, response: StreamedResponse): Promise<void> => {
@@ -176,5 +176,5 @@ function assertNoWait(retryAfterSeconds: number | undefined): void {
   if (retryAfterSeconds !== undefined) throw budgetError(retryAfterSeconds);
 }
 
-/** The only headers sent beside the access token: nothing of the caller's request is forwarded (R75). */
+/** The only headers besides the access token: no header of the caller's request is forwarded (R75). */
 const REQUEST_HEADERS = ['accept', 'application/json', 'accept-encoding', 'identity', 'user-agent', 'Gatehouse'];

@@ -1,4 +1,4 @@
-/** The errors of thread calls, with what they say to the caller and to the log. */
+/** The errors of thread calls, with their details for the caller and for the log. */
 import { AppError, type FailedCall, type ProblemCode } from '../../shared/errors.ts';
 import { asOutboundError } from '../../shared/outbound/outbound.ts';
 import type { StreamedResponse } from '../../shared/outbound/streamed-response.ts';
@@ -11,7 +11,9 @@ export function platformCall(app: ThreadApp, apiBaseUrl: string | undefined): Fa
   return { app: app.id, host: new URL(threadUrlOf(app, apiBaseUrl)).host };
 }
 
-/** The call that ended with this error: that to the platform, or the refresh before it; undefined where neither did. */
+/**
+ * The call that ended with this error: the call to the platform, or the refresh before it; undefined if neither did.
+ */
 export function failedCall({ code }: AppError, app: ThreadApp, apiBaseUrl: string | undefined): FailedCall | undefined {
   if (code === 'provider_unavailable' || code === 'reconnect_needed') return { app: app.id, host: providerHostOf(app) };
   return PLATFORM_FAILURES.has(code) ? platformCall(app, apiBaseUrl) : undefined;
@@ -58,11 +60,11 @@ export function grantError(
   }
 }
 
-/** Neither a refresh nor the caller can meet the challenge: the user has to pass the provider's checks again. */
+/** Neither a refresh nor the caller can meet the challenge: the user must sign in at the provider again. */
 export function claimsError({ id, name }: ConnectedApp, status: number, publicHref: string): AppError {
   return new AppError('upstream_error', {
-    detail: `${name} requires more of the user’s sign-in than this connection shows (claims challenge). Connect ${name} again; if it still refuses, its administrator has to change what it requires of this app.`,
-    logDetail: `the platform answered ${status} with a claims challenge`,
+    detail: `${name} requires more of the user’s sign-in than this connection shows (claims challenge). Connect ${name} again; if it still refuses, its administrator must change what it requires of this app.`,
+    logDetail: `the platform responded with ${status} and a claims challenge`,
     cause: Object.assign(new Error('claims challenge'), { code: 'insufficient_claims' }),
     connectUrl: `${publicHref}/connections/${id}`,
     headers: proxyStatus(`received-status=${status}`),
@@ -78,7 +80,7 @@ export function scopesError(
 ): AppError {
   return new AppError('scopes_missing', {
     detail: `${name} requires a permission that this connection does not have: ${scopes.join(' ')}.`,
-    logDetail: `the platform answered ${status} with insufficient_scope`,
+    logDetail: `the platform responded with ${status} and insufficient_scope`,
     connectUrl: `${publicHref}/connections/${id}?${new URLSearchParams({ scope: scopes.join(' ') })}`,
     headers: proxyStatus(`received-status=${status}`),
   });
@@ -93,11 +95,11 @@ export function tooLarge({ body }: StreamedResponse): AppError {
   return error;
 }
 
-/** An AppError, or a bug in this program: a TypeError without the `code` that Node's own carry. */
+/** True for an AppError, or a bug of this program: a TypeError without the `code` that errors of Node have. */
 export const isOurs = (error: unknown) =>
   error instanceof AppError || (error instanceof TypeError && !('code' in error));
 
-/** Within this time, most of the calls that are waiting now are made. */
+/** Most calls that wait now are made within this time. */
 const BUSY_RETRY_SECONDS = 2;
 
 export function callError(error: unknown, url: string, tooLate: boolean): AppError {
@@ -135,7 +137,7 @@ export function limitError(status: number, retryAfterSeconds: number): AppError 
   });
 }
 
-/** RFC 9209: the refusal is ours and not the platform's. */
+/** Shows that Gatehouse refused the call, not the platform (RFC 9209). */
 function proxyStatus(parameter: string): Record<string, string> {
   return { 'Proxy-Status': `gatehouse; ${parameter}` };
 }

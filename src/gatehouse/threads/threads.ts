@@ -1,4 +1,4 @@
-/** Makes the thread calls for browsers and for services, all within the provider's one budget. */
+/** Creates the thread calls for browsers and for services, all within the provider's budget. */
 
 import type { Store } from '../../shared/storage/store.ts';
 import type { AuthorizedFetch } from '../grants/authorized-fetch.ts';
@@ -8,19 +8,19 @@ import { type BudgetedCall, createProviderBudget, type ProviderBudget } from './
 import { createThreadCall, THREAD_LIMITS, type ThreadCall } from './thread-call.ts';
 
 export interface Threads {
-  /** With the user's token. */
+  /** Calls with the token of the session's user. */
   forBrowsers: ThreadCall;
 
-  /** With a user's token. */
+  /** Calls with the token of a user. */
   forServices: ThreadCall;
 
-  /** With the token that `fetch` sends. */
+  /** Calls with the token that `fetch` sends. */
   forServicesWith(fetch: AuthorizedFetch): ThreadCall;
 
   /** Charges the budget with one call for a service. Returns the whole seconds to wait first, if any. */
   charge(app: BudgetedCall['app'], ownerId: string): Promise<number | undefined>;
 
-  /** Charges it with a check of a connection, in the same way. */
+  /** Charges the budget with a check of a connection, in the same way. */
   chargeCheck: ProviderBudget['takeCheck'];
 
   close(): Promise<void>;

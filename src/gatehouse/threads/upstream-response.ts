@@ -16,18 +16,20 @@ export function passedHeaders({ statusCode, headers }: StreamedResponse): Record
   return passed;
 }
 
-/** True where the response announces more bytes than this. */
+/** True if the response announces more bytes than this. */
 export function announcesMore({ headers }: StreamedResponse, maxBytes: number): boolean {
   return Number(headers['content-length']) > maxBytes;
 }
 
-/** True for a claims challenge: the token is valid, and the platform requires more of the user's sign-in than it shows. */
+/**
+ * True for a claims challenge: the token is valid, and the platform requires more of the user's sign-in than it shows.
+ */
 export function isClaimsChallenge({ statusCode, headers }: StreamedResponse): boolean {
   const isRefusal = statusCode === 401 || statusCode === 403;
   return isRefusal && /\berror="?insufficient_claims\b/.test(String(headers['www-authenticate']));
 }
 
-/** The scopes that a platform names where it refuses a token that lacks them (RFC 6750 section 3.1). */
+/** The scopes that the platform names when it refuses a token without them (RFC 6750 section 3.1). */
 export function demandedScopes({ statusCode, headers }: StreamedResponse): string[] {
   const challenge = String(headers['www-authenticate']);
   const isRefusal = statusCode === 401 || statusCode === 403;
@@ -47,7 +49,7 @@ interface RateLimit {
 }
 
 /**
- * Returns the limit if the platform says that one is exceeded (429, or a 503 that says so), otherwise undefined.
+ * Returns the rate limit if the response says that it is exceeded (429, or a 503 that says so), otherwise undefined.
  * @param now milliseconds since the epoch
  */
 export async function rateLimitOf(response: StreamedResponse, now: number): Promise<RateLimit | undefined> {
@@ -64,11 +66,11 @@ export async function rateLimitOf(response: StreamedResponse, now: number): Prom
 
 const COMPANY_RESET = 'x-company-ratelimit-reset';
 
-/** A UTC timestamp in seconds. Some platforms send the seconds left. */
+/** The header is a UTC timestamp in seconds. Some platforms send the remaining seconds. */
 function resetSeconds(value: string | string[] | undefined, now: number): number | undefined {
   const reset = Number(value);
-  const left = reset > 1_000_000_000 ? reset - now / 1000 : reset;
-  return left > 0 ? left : undefined;
+  const secondsLeft = reset > 1_000_000_000 ? reset - now / 1000 : reset;
+  return secondsLeft > 0 ? secondsLeft : undefined;
 }
 
 function saysLimit(headers: IncomingHttpHeaders): boolean {
@@ -79,8 +81,8 @@ function saysLimit(headers: IncomingHttpHeaders): boolean {
 const INSPECTED_BYTES = 2048;
 
 /**
- * Some platforms say it only in the body ("Over Rate Limit"). A 503 is never passed on, so its body may be consumed
- * here.
+ * True if the body names a rate limit ("Over Rate Limit"), as on some platforms. A 503 is never passed on, so its body
+ * may be consumed here.
  */
 async function bodySaysLimit(body: AsyncIterable<Buffer>): Promise<boolean> {
   let text = '';

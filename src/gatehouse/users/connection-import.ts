@@ -1,4 +1,7 @@
-/** Imports connections from another system: entries are checked, sealed in batches, and each is tried by one paced refresh. */
+/**
+ * Imports connections from another system: checks entries, seals them in batches, and tries each with one paced
+ * refresh.
+ */
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ADVICE, inputFaults } from '../../shared/config/input-faults.ts';
@@ -21,7 +24,7 @@ import type { UserStore } from './user-store.ts';
 
 export interface ImportItem {
   line: number;
-  /** Undefined where it is not JSON. */
+  /** Undefined if the line is not JSON. */
   entry: unknown;
 }
 
@@ -34,7 +37,7 @@ export interface ImportParts {
   /** Writes an entry to the audit trail before a grant is stored. */
   audit: (facts: { userId: string; app: string; connection: string; scopes: readonly string[] }) => Promise<unknown>;
   clock: () => number;
-  /** How long to wait for one provider in all. `sinceSuccess`: each success begins it anew. */
+  /** How long to wait for one provider in total. `sinceSuccess`: each success starts the time again. */
   patience: { milliseconds: number; sinceSuccess: boolean };
 }
 
@@ -42,9 +45,9 @@ interface SealedEntry extends ImportedGrant {
   line: number;
 }
 
-/** Entries that are sealed at a time, and tokens of one app that are tried. */
+/** Entries that are sealed concurrently, and tokens of one app that are tried concurrently. */
 const CONCURRENCY = 8;
-/** For one token, while others of its app may succeed. */
+/** Calls for one token, while others of its app may succeed. */
 const MAX_CALLS = 5;
 
 /** One import; its entries come in one or more batches. */
@@ -52,7 +55,7 @@ export function startImport(parts: ImportParts) {
   const { apps, users, imports, charge, audit, clock, patience } = parts;
   const seen = new Set<string>();
   const report: ImportReport = { imported: 0, alreadyConnected: 0, refused: 0, unchecked: 0, invalid: 0, failures: [] };
-  /** By app: since when its provider has been waited for, and until when it must not be called. */
+  /** By app: when the wait for its provider began, and until when the provider must not be called. */
   const waits = new Map<string, { since: number; until: number; isLimit: boolean }>();
   const startedAt = clock();
 
@@ -77,9 +80,9 @@ export function startImport(parts: ImportParts) {
     if (user.subject !== undefined && issuer === undefined) return 'issuer_missing';
     if (user.issuer !== undefined && !issuers.has(user.issuer)) return 'unknown_issuer';
     const id = user.id ?? userIdOf(issuer ?? '', user.subject ?? '');
-    const known = await users.find(id);
-    if (known?.disabledAt !== undefined) return 'user_disabled';
-    if (known) return known;
+    const storedUser = await users.find(id);
+    if (storedUser?.disabledAt !== undefined) return 'user_disabled';
+    if (storedUser) return storedUser;
     // A user who signs in later gets the same id.
     return user.id === undefined ? { id, issuer: issuer ?? '', subject: user.subject ?? '' } : 'unknown_user';
   };
@@ -89,15 +92,15 @@ export function startImport(parts: ImportParts) {
     entry: ImportEntry,
     user: { issuer: string; subject: string },
   ): Grant['account'] => {
-    const named = entry.account?.subject;
-    if (!isOpenIdApp(app)) return named === undefined ? {} : { accountId: named };
+    const subject = entry.account?.subject;
+    if (!isOpenIdApp(app)) return subject === undefined ? {} : { accountId: subject };
     const issuers = acceptedIssuers(app);
-    const isOwn = issuers.includes(user.issuer);
-    const issuer = isOwn ? user.issuer : issuers[0];
-    return { issuer, subject: named ?? (isOwn ? user.subject : undefined) };
+    const isSignInProvider = issuers.includes(user.issuer);
+    const issuer = isSignInProvider ? user.issuer : issuers[0];
+    return { issuer, subject: subject ?? (isSignInProvider ? user.subject : undefined) };
   };
 
-  const judge = async ({ line, entry: input }: ImportItem): Promise<SealedEntry | undefined> => {
+  const validate = async ({ line, entry: input }: ImportItem): Promise<SealedEntry | undefined> => {
     const invalid = (cause: ImportCause, more: Partial<ImportFailure> = {}) =>
       void fail(line, { result: 'invalid', cause, ...more });
     if (typeof input !== 'object' || input === null || Array.isArray(input)) return invalid('malformed_json');
@@ -115,7 +118,7 @@ export function startImport(parts: ImportParts) {
     const key = JSON.stringify([user.id, app.id]);
     if (seen.has(key)) return invalid('duplicate', { app: app.id, user: user.id });
     const { refreshToken, scopes = app.scopes } = entry;
-    // A second use would end the connection of the first at a provider that rotates refresh tokens.
+    // At a provider that rotates refresh tokens, a second use would end the first connection.
     const token = hash('sha256', refreshToken, 'base64url');
     if (seen.has(token)) return invalid('same_token', { app: app.id, user: user.id });
     seen.add(key).add(token);
@@ -124,19 +127,19 @@ export function startImport(parts: ImportParts) {
   };
 
   const seal = async (item: ImportItem): Promise<SealedEntry | undefined> => {
-    const one = await judge(item);
-    if (!one) return undefined;
-    const { userId, app, scopes } = one;
-    const outcome = await imports.seal(one, async (connection) => {
+    const entry = await validate(item);
+    if (!entry) return undefined;
+    const { userId, app, scopes } = entry;
+    const outcome = await imports.seal(entry, async (connection) => {
       await audit({ userId, app: app.id, connection, scopes });
     });
-    if (outcome) count(one, outcome);
-    return outcome ? undefined : one;
+    if (outcome) count(entry, outcome);
+    return outcome ? undefined : entry;
   };
 
   /**
-   * Waits for the provider of the app. Returns false once that has lasted too long.
-   * @param isLast no call follows, so that only other tokens have to wait
+   * Waits for the provider of the app. Returns false if that has lasted too long.
+   * @param isLast no call follows for this token, so only other tokens wait
    */
   const waitUntil = async (appId: string, until: number, isLimit = false, isLast = false): Promise<boolean> => {
     const since = waits.get(appId)?.since ?? (patience.sinceSuccess ? clock() : startedAt);
@@ -146,46 +149,47 @@ export function startImport(parts: ImportParts) {
     return true;
   };
 
-  const check = async (one: SealedEntry): Promise<void> => {
-    const { app, userId } = one;
+  const check = async (entry: SealedEntry): Promise<void> => {
+    const { app, userId } = entry;
     let calls = 0;
     let outcome: ImportOutcome = { kind: 'unchecked', cause: 'not_checked', retryAt: 0 };
-    const tries = async (): Promise<boolean> => {
+    /** Returns whether another attempt must follow. */
+    const attempt = async (): Promise<boolean> => {
       const wait = waits.get(app.id);
       if (wait && wait.until > clock()) return waitUntil(app.id, wait.until, wait.isLimit);
       const seconds = await charge(app, userId);
       if (seconds !== undefined) return waitUntil(app.id, clock() + seconds * 1000);
-      outcome = await imports.check(one);
+      outcome = await imports.check(entry);
       calls += 1;
       const until = outcome.kind === 'unchecked' ? pauseOf(outcome) : undefined;
       if (until !== undefined) return waitUntil(app.id, until, isLimited(outcome), calls >= MAX_CALLS);
-      // A call that was under way when the provider named a time says nothing about that time.
+      // A call that was already running when the provider named a time does not end that wait.
       const current = waits.get(app.id);
       if (!current?.isLimit || current.until <= clock()) waits.delete(app.id);
       return false;
     };
-    while (await tries());
-    count(one, outcome);
+    while (await attempt());
+    count(entry, outcome);
   };
 
   return {
     report,
 
-    /** Seals all entries of a batch, then checks them. @throws AppError `storage_unavailable`; what is sealed stays */
+    /** Seals all entries of a batch, then checks them. @throws AppError `storage_unavailable`; sealed entries stay */
     async take(items: readonly ImportItem[]): Promise<void> {
       const sealed: SealedEntry[] = [];
       await workByKey(items, { keyOf: () => 'storage', atOnce: CONCURRENCY }, async (item) => {
-        const one = await seal(item);
-        if (one) sealed.push(one);
+        const entry = await seal(item);
+        if (entry) sealed.push(entry);
       });
-      // A provider that hangs, or limits its calls, keeps the tokens of no other app waiting.
+      // A provider that hangs or limits its calls delays only the tokens of its own app.
       await workByKey(sealed, { keyOf: ({ app }) => app.id, atOnce: CONCURRENCY }, check);
-      report.failures.sort((one, other) => one.line - other.line);
+      report.failures.sort((a, b) => a.line - b.line);
     },
   };
 }
 
-/** Until when no token of the app need be tried; undefined where only this one failed. */
+/** Until when no token of the app can succeed; undefined if only this token failed. */
 function pauseOf({ cause, retryAt }: ImportOutcome & { kind: 'unchecked' }): number | undefined {
   if (cause === 'app_refused') return Number.POSITIVE_INFINITY;
   return cause === 'provider_unavailable' || cause === 'provider_limited' ? retryAt : undefined;

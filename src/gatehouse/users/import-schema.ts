@@ -1,4 +1,4 @@
-/** An entry of an import, the causes for which one fails, and the report. */
+/** The entries of an import, the causes of their failures, and the report. */
 import { z } from 'zod';
 import { SUBJECT } from '../../shared/provider/provider-jwt.ts';
 import { FAILURE_WORDS } from '../grants/grant.ts';
@@ -10,11 +10,16 @@ const importedUser = z
     {
       id: z
         .string()
-        .regex(/^[\w-]{1,60}$/, 'This is not an id of a user.')
+        .regex(/^[\w-]{1,60}$/, 'This is not a user id.')
         .optional()
-        .describe('of a user who has signed in'),
-      subject: subject.describe('the `sub` that the provider of the sign-in gives the user'),
-      issuer: z.string().min(1).max(2000).optional().describe('of that provider; needed if users sign in at several'),
+        .describe('the id of a user who has signed in'),
+      subject: subject.describe('the `sub` of the user at the sign-in provider'),
+      issuer: z
+        .string()
+        .min(1)
+        .max(2000)
+        .optional()
+        .describe('the issuer of that provider; required if users sign in at several'),
     },
     {
       error: ({ code }) =>
@@ -32,18 +37,18 @@ export const importEntry = z.strictObject({
   app: z
     .string()
     .regex(/^[a-z0-9-]{1,40}$/, 'This is not an id of a connected app.')
-    .describe('id of a connected app'),
+    .describe('the id of a connected app'),
   // RFC 6749 appendix A.17.
   refreshToken: z.string().regex(/^[\x20-\x7e]{1,16384}$/, 'Give 1 to 16,384 visible ASCII characters.'),
   scopes: z
     .array(z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]{1,200}$/, 'This is not a scope.'))
     .max(100)
     .optional()
-    .describe('those that the user granted; default: those of the app'),
+    .describe('the scopes that the user granted; default: the scopes of the app'),
   account: z
     .strictObject({ subject })
     .optional()
-    .describe('the account at the provider of the app, if it is not the one of the sign-in'),
+    .describe('the account at the provider of the app, if it is not the sign-in account'),
 });
 
 export type ImportEntry = z.output<typeof importEntry>;
@@ -70,7 +75,7 @@ export type ImportCause = keyof typeof IMPORT_CAUSES;
 
 const importFailure = z.object({
   line: z.int().describe('the line of the file, or the position in the request, from 1'),
-  user: z.string().nullable().describe('our id of the user, where it is known'),
+  user: z.string().nullable().describe('the user id, if it is known'),
   app: z.string().nullable(),
   result: z.enum(['refused', 'unchecked', 'invalid']),
   cause: z.enum(Object.keys(IMPORT_CAUSES) as ImportCause[]),
@@ -82,7 +87,7 @@ export const importReport = z.object({
   imported: count,
   alreadyConnected: count.describe('not changed: the user has a connection to this app'),
   refused: count.describe('the provider refused the refresh token'),
-  unchecked: count.describe('stored, but not tried with success yet: import them again, or wait for the first use'),
+  unchecked: count.describe('stored, but not tried successfully yet: import them again, or wait for the first use'),
   invalid: count.describe('nothing was stored'),
   failures: z.array(importFailure),
 });

@@ -1,4 +1,4 @@
-/** Derives our user id from issuer and subject. */
+/** Derives the user id from issuer and subject. */
 import { hashOf } from '../../shared/storage/keys.ts';
 
 /** Never derived from the e-mail address (R19). */

@@ -1,9 +1,9 @@
-/** Finds users by the first letters of a name, of a word of a name, of an address, an id or a subject. */
+/** Finds users whose name, word of a name, e-mail address, id or subject starts with a text. */
 import { keys } from '../../shared/storage/keys.ts';
 import { encodeCursor } from '../../shared/storage/paging.ts';
 import type { Store, Write } from '../../shared/storage/store.ts';
 
-/** What a user is found by. */
+/** The fields of a user that are searched. */
 interface Searchable {
   id: string;
   subject: string;
@@ -17,16 +17,16 @@ export interface PageRequest {
   q?: string | undefined;
 }
 
-/** May have fewer items than the limit, even none, although there is a `next`. */
+/** May have fewer items than the limit, or none, even if there is a `next`. */
 export interface MatchingUsers<U> {
-  /** `cursor`: the place after this user. */
+  /** `cursor`: continues after this user. */
   items: { user: U; cursor: string }[];
   next?: string;
 }
 
 const MAX_TERMS = 10;
 const MAX_TERM_CHARACTERS = 100;
-const TERMS_AT_ONCE = 250;
+const TERMS_PER_READ = 250;
 /** Bounds the work for one page. */
 const MAX_TERMS_READ = 1_000;
 /** Separates the term from the user id. Terms cannot contain it, and it sorts before every character that they can. */
@@ -41,18 +41,18 @@ export function createUserSearch<U extends Searchable>(
     const prefix = normalised(q);
     const items: MatchingUsers<U>['items'] = [];
     let cursor = after ?? encodeCursor({ score: 0, member: prefix });
-    for (let read = 0; read < MAX_TERMS_READ; read += TERMS_AT_ONCE) {
-      // The first read is enough, unless most of the terms belong to users who are listed at another term.
-      const size = read === 0 ? limit + 1 : TERMS_AT_ONCE;
+    for (let read = 0; read < MAX_TERMS_READ; read += TERMS_PER_READ) {
+      // The first read is enough, unless most of its terms belong to users who are listed under another term.
+      const size = read === 0 ? limit + 1 : TERMS_PER_READ;
       const batch = await store.page(keys.userNames, { limit: size, after: cursor });
       const terms = batch.items.filter(({ member }) => member.startsWith(prefix));
-      const found = await Promise.all(terms.map(({ member }) => find(member.slice(member.indexOf(END) + 1))));
+      const users = await Promise.all(terms.map(({ member }) => find(member.slice(member.indexOf(END) + 1))));
       for (const [at, term] of terms.entries()) {
         if (items.length === limit) return { items, next: cursor };
         cursor = encodeCursor(term);
-        const user = found[at];
-        // Several terms of one user may start with the prefix: list the user at the first of them.
-        if (user && termsOf(user).find((one) => one.startsWith(prefix)) === term.member) items.push({ user, cursor });
+        const user = users[at];
+        // Several terms of one user may start with the prefix: the user is listed under the first of them.
+        if (user && termsOf(user).find((text) => text.startsWith(prefix)) === term.member) items.push({ user, cursor });
       }
       if (batch.next === undefined || terms.length < batch.items.length) return { items };
     }
@@ -60,12 +60,14 @@ export function createUserSearch<U extends Searchable>(
   };
 }
 
-/** The steps that bring the index from one state of a user to another. @param after undefined for a user who is deleted */
+/** The steps that update the index after a change of a user. @param after undefined for a deleted user */
 export function termChanges(before: Searchable | undefined, after: Searchable | undefined): Write[] {
-  const [past, now] = [before ? termsOf(before) : [], after ? termsOf(after) : []];
+  const [oldTerms, newTerms] = [before ? termsOf(before) : [], after ? termsOf(after) : []];
   return [
-    ...now.filter((term) => !past.includes(term)).map((term) => ({ index: keys.userNames, add: term, score: 0 })),
-    ...past.filter((term) => !now.includes(term)).map((term) => ({ index: keys.userNames, remove: term })),
+    ...newTerms
+      .filter((term) => !oldTerms.includes(term))
+      .map((term) => ({ index: keys.userNames, add: term, score: 0 })),
+    ...oldTerms.filter((term) => !newTerms.includes(term)).map((term) => ({ index: keys.userNames, remove: term })),
   ];
 }
 

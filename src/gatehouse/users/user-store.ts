@@ -1,4 +1,4 @@
-/** Stores the users, from their first sign-in on: who they are, and whether something may be made for them. */
+/** Stores users from their first sign-in on: their identity, and whether something may be stored for them. */
 import { rememberedOfEach } from '../../shared/remembered.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import { createOpenedRecords } from '../../shared/storage/opened-records.ts';
@@ -17,7 +17,7 @@ export interface User {
   firstSignInAt: number;
   lastSignInAt: number;
   disabledAt?: number | undefined;
-  /** When the user last signed out everywhere: what was begun before makes nothing. */
+  /** When the user last signed out everywhere. Requests that began before store nothing. */
   signedOutAt?: number | undefined;
   /** Since when the user is being deleted. */
   erasingAt?: number | undefined;
@@ -25,13 +25,16 @@ export interface User {
 
 type Identity = Pick<User, 'id' | 'issuer' | 'subject' | 'name' | 'email'>;
 
-/** `writes` lie in the user's slot. `lists` lie elsewhere and may be written early: readers leave out entries without a user. */
+/**
+ * `writes` are in the user's slot. `lists` are in other slots and may be written early: readers skip entries without a
+ * user.
+ */
 export interface SignInSteps {
   writes: readonly Write[];
   lists: readonly Write[];
 }
 
-/** The deletion of a user. `mark`: when it began, by which it differs from others of the same user. */
+/** The deletion of a user. `mark`: when it began, which tells it from other deletions of the same user. */
 export interface Erasure {
   id: string;
   mark: number;
@@ -65,33 +68,37 @@ export interface UserStore {
   prefetch(id: string): UserReading;
 
   /**
-   * What a sign-in writes of the user, by the identity that the provider reports. Read again where the write is refused.
+   * The writes that a sign-in makes for the user. If a write is refused, the caller must call this again.
+   * @param identity as the provider reports it
    * @param since when the sign-in began: a user who was deleted or signed out everywhere after that is `gone`
    * @param prefetched used only if it is a reading of this user
    */
   signInSteps(identity: Identity, since: number, prefetched?: UserReading): Promise<SignInSteps | 'disabled' | 'gone'>;
 
-  /** Stores the identity that the provider reports at a sign-in, and nothing beside it. */
+  /** Stores the identity that the provider reports at a sign-in, and nothing else. */
   noteSignIn(identity: Identity): Promise<'noted' | 'disabled' | 'gone'>;
 
   /**
-   * The condition under which a write for this user may be made: the record stays as it was when it was read.
+   * The condition of every write for this user: the user's record has not changed since it was read.
    * @param since when the request began
-   * @returns undefined where nothing may be made: the user is disabled, being deleted, not known, or was deleted or signed out
-   * everywhere since
+   * @returns undefined if nothing may be stored: the user is unknown, disabled or being deleted, or was deleted or
+   *   signed out everywhere since then
    */
   conditionFor(id: string, since: number): Promise<Write | undefined>;
 
   /**
-   * As `conditionFor`, for imports and connect links, whose users may never have signed in: a record that comes meanwhile
-   * refuses the write.
+   * Like `conditionFor`, for imports and connect links, whose users may never have signed in: if the user signs in
+   * meanwhile, the write is refused.
    */
   conditionsForImport(id: string, since: number): Promise<readonly Write[] | undefined>;
 
-  /** Notes that the user signed out everywhere: before the sessions end, so that nothing that is under way outlives them. */
+  /**
+   * Records that the user signed out everywhere. Called before the sessions end, so that no running request outlives
+   * them.
+   */
   noteSignOutEverywhere(id: string): Promise<void>;
 
-  /** Marks the user: nothing is made for this user from then on. */
+  /** Marks the user as being deleted: nothing is stored for this user from then on. */
   beginErasure(id: string): Promise<void>;
 
   /** Deletions that began by that time and are not finished, oldest first. */
@@ -101,20 +108,21 @@ export interface UserStore {
   setDisabled(id: string, disabled: boolean): Promise<User | undefined>;
 
   /**
-   * Deletes the record. That of a disabled user stays, without name and address, so that they cannot sign in again as a new
-   * user. For any other a note of the time stays for 15 minutes, so that a sign-in that began before makes nothing.
-   * @param mark of the deletion
-   * @returns false if the user is there, and is not being deleted by it
+   * Deletes the record. The record of a disabled user stays, without name and address, so that the user cannot sign in
+   * again as a new one. For other users, the time stays for 15 minutes, so that a sign-in that began before stores
+   * nothing.
+   * @param mark the mark of the deletion
+   * @returns false if the user exists and is not being deleted by this deletion
    */
   remove(id: string, mark: number | undefined): Promise<boolean>;
 
-  /** Ends an erasure: last, so that one that is interrupted before is repeated. The mark of a later one stays. */
+  /** Ends an erasure. Called last, so that an interrupted erasure is repeated. The mark of a later erasure stays. */
   endErasure(erasure: Erasure): Promise<void>;
 
-  /** Users with a name, a word of a name, an address, an id or a subject that starts with `q`, in alphabetical order of that. */
+  /** Users whose name, word of a name, address, id or subject starts with `q`, in alphabetical order of that text. */
   search(request: PageRequest & { q: string }): Promise<MatchingUsers<User>>;
 
-  /** Sorted by the last sign-in, newest first; with `q`, those of `search`. */
+  /** Sorted by the last sign-in, newest first; with `q`, the results of `search`. */
   page(request: PageRequest): Promise<UserPage>;
 
   count(): Promise<number>;
@@ -131,7 +139,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
   const find = async (id: string) => (await load(id)).user;
 
-  // Needed for each relayed call of a service. An entry is current only if the store says that its version is.
+  // Read for each relayed call of a service. An entry is used only if its version is the stored one.
   const states = rememberedOfEach<{ version: number; state: UserState }>(USERS_SHARE);
   const records = createOpenedRecords({
     store,
@@ -144,16 +152,16 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
   });
   const stateOf = async (id: string): Promise<UserState> => (await records.find(keys.user(id)))?.state ?? 'unknown';
 
-  /** @returns undefined where `next` changes nothing */
+  /** @returns undefined if `next` changes nothing */
   const change = async (id: string, next: (user: User | undefined) => User | undefined): Promise<User | undefined> =>
     (await updateRecord(store, keys.user(id), next))?.after;
 
   /**
-   * `gone` if the user was deleted since then, within the last 15 minutes, also one who has signed in again; otherwise the
-   * condition that demands that it stays so.
+   * Returns `gone` if the user was deleted since then (within the last 15 minutes), even if the user has signed in
+   * again. Otherwise returns the condition that the user is not deleted meanwhile.
    */
   const erasureSince = async (user: User | undefined, id: string, since: number): Promise<'gone' | Write[]> => {
-    // The record would be younger.
+    // After a deletion, the user would have signed in first at a later time.
     if (user && user.firstSignInAt <= since) return [];
     const key = keys.erasedUser(id);
     const stored = await store.get(key);
@@ -175,13 +183,13 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     const { user, version: ifVersion } = await load(id, prefetched);
     const refusal = user && refusalOf(user, since);
     if (refusal) return refusal;
-    const erased = await erasureSince(user, id, since);
-    if (erased === 'gone') return 'gone';
+    const notErased = await erasureSince(user, id, since);
+    if (notErased === 'gone') return 'gone';
     const now = clock();
     const { firstSignInAt = now } = user ?? {};
     const signedIn = { ...user, name: undefined, email: undefined, ...identity, firstSignInAt, lastSignInAt: now };
     return {
-      writes: [{ put: keys.user(id), value: JSON.stringify(signedIn), ifVersion }, ...erased],
+      writes: [{ put: keys.user(id), value: JSON.stringify(signedIn), ifVersion }, ...notErased],
       lists: listSteps(signedIn, user),
     };
   };
@@ -195,7 +203,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
     prefetch(id) {
       const record = store.get(keys.user(id));
-      // The calls that await the record handle a failure. Without one it must not be an unhandled rejection.
+      // The calls that await the record handle a failure. Without such a call, it must not be an unhandled rejection.
       record.catch(() => undefined);
       return { id, record };
     },
@@ -214,7 +222,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
     async conditionFor(id, since) {
       const { user, version } = await load(id);
       if (!user || refusalOf(user, since)) return undefined;
-      // A user who connected before the first sign-in was deleted in between.
+      // If the first sign-in is later than the request, the user was deleted in between.
       if (user.firstSignInAt > since) return undefined;
       return { exists: keys.user(id), version };
     },
@@ -223,8 +231,8 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       const { user, version } = await load(id);
       if (user && refusalOf(user, since)) return undefined;
       const condition: Write = user ? { exists: keys.user(id), version } : { delete: keys.user(id), ifVersion: 0 };
-      const erased = await erasureSince(user, id, since);
-      return erased === 'gone' ? undefined : [condition, ...erased];
+      const notErased = await erasureSince(user, id, since);
+      return notErased === 'gone' ? undefined : [condition, ...notErased];
     },
 
     async noteSignOutEverywhere(id) {
@@ -233,13 +241,14 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
 
     async beginErasure(id) {
       const mark = clock();
-      // The list first: an entry without a mark is dropped later, but a mark without an entry is never found.
+      // The list is written first: an entry without a mark is dropped later, but a mark without an entry is never
+      // found.
       await store.write([{ index: keys.erasures, add: memberOf({ id, mark }), score: mark }]);
-      const isOwn = await change(id, (user) =>
+      const isMarked = await change(id, (user) =>
         user && user.erasingAt === undefined ? { ...user, erasingAt: mark } : undefined,
       );
-      // The deletion that began before has an entry of its own.
-      if (!isOwn) await store.write([{ index: keys.erasures, remove: memberOf({ id, mark }) }]);
+      // An earlier deletion of this user has its own entry.
+      if (!isMarked) await store.write([{ index: keys.erasures, remove: memberOf({ id, mark }) }]);
     },
 
     async erasures(by) {
@@ -251,7 +260,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
       return change(id, (user) => {
         if (!user) return undefined;
         const { disabledAt, ...rest } = user;
-        // Nothing that began before is made once the user is enabled again.
+        // Once the user is enabled again, requests that began before still store nothing.
         return disabled ? { ...rest, disabledAt: disabledAt ?? clock(), signedOutAt: clock() } : rest;
       });
     },
@@ -262,7 +271,8 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
         const { user, version } = await load(id);
         if (!user) return true;
         if (user.erasingAt === undefined || user.erasingAt !== mark) {
-          // Another process was faster, and the user has signed in again: back into the lists.
+          // Another process finished the deletion, and the user has signed in again, so the lists must have the user
+          // again.
           if (!isListed) await store.write(listSteps(user, undefined));
           return false;
         }
@@ -270,7 +280,7 @@ export function createUserStore({ store, clock }: { store: Store; clock: () => n
         const { name: _, email: __, ...anonymous } = user;
         if (user.disabledAt !== undefined) {
           await store.write(listSteps(anonymous, user));
-          // What began before the deletion makes nothing, also where the user is enabled again.
+          // Requests that began before the deletion store nothing, even if the user is enabled again.
           const value = JSON.stringify({ ...anonymous, signedOutAt: clock() });
           if (await store.write([{ put: keys.user(id), value, ifVersion: version }])) return true;
           continue;
@@ -318,7 +328,7 @@ function stateIn(record: StoredRecord | undefined): UserState {
 
 const memberOf = ({ id, mark }: Erasure): string => JSON.stringify({ id, mark });
 
-/** Why nothing may be made for this user by what began at that time. */
+/** Why a request that began at that time may store nothing for this user. */
 function refusalOf({ disabledAt, erasingAt, signedOutAt }: User, since: number): 'disabled' | 'gone' | undefined {
   if (disabledAt !== undefined) return 'disabled';
   return erasingAt !== undefined || (signedOutAt !== undefined && signedOutAt >= since) ? 'gone' : undefined;

@@ -1,4 +1,4 @@
-/** The users: their store, and what acts on a user as a whole: sign out, disable, enable, and delete everything that is stored. */
+/** The users: their store, and the actions on a whole user: sign out everywhere, disable, enable and delete. */
 import { AppError } from '../../shared/errors.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import { retryWhileUnavailable } from '../../shared/storage/retry.ts';
@@ -16,7 +16,7 @@ export interface Users {
   scheduledTasks: readonly ScheduledTask[];
 }
 
-/** @param parts `sessions`, `signInRecords`: what other modules store about a user */
+/** @param parts `sessions`, `signInRecords`: the data that other modules store about a user */
 export function createUsers(parts: {
   storage: { store: Store };
   grants: Pick<Grants, 'connections' | 'links' | 'checks'>;
@@ -49,7 +49,7 @@ export function createUsers(parts: {
 
 type EndedConnection = { app: string } & Disconnected;
 
-/** For the providers of all connections that are to be revoked. What they have not confirmed by then is pending. */
+/** How long a deletion waits for all providers. Revocations that are not confirmed by then are pending. */
 const MAX_WAIT_MS = 10_000;
 /** A deletion that takes longer than this was interrupted. */
 const RESUME_AFTER_MS = 60_000;
@@ -69,28 +69,30 @@ interface LifecycleParts {
 
 export interface UserLifecycle {
   /**
-   * Ends the sessions before and after it marks the user: a kill in between leaves no disabled user with a session, and a sign-in
-   * in progress sees the mark, or its session is ended.
+   * Ends the sessions before and after it marks the user: a kill in between leaves no disabled user with a session, and
+   * a sign-in in progress either sees the mark or has its session ended.
    */
   disable(userId: string): Promise<User | undefined>;
 
   enable(userId: string): Promise<User | undefined>;
 
-  /** Noted first: a connection or sign-in that is under way stores nothing afterwards. */
+  /** Records the time first, so that a connection or sign-in in progress stores nothing afterwards. */
   signOut(userId: string): Promise<void>;
 
-  /** From now on nothing is made for the user. `erase` has to follow; if it does not, a scheduled task finishes the deletion. */
+  /**
+   * From now on, nothing is stored for the user. `erase` must follow; otherwise a scheduled task finishes the deletion.
+   */
   beginErasure(userId: string): Promise<void>;
 
   /**
-   * Revokes and deletes the connections, ends sessions and connect links, and deletes everything else. Audit entries stay for
-   * their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis that depends on
-   * its persistence settings.
-   * @throws AppError `storage_unavailable` that says what is left
+   * Revokes and deletes the connections, ends sessions and connect links, and deletes everything else. Audit entries
+   * stay for their retention time. On embedded storage the deletion survives a power cut once this resolves; on Redis
+   * that depends on its persistence settings.
+   * @throws AppError `storage_unavailable`, which says what is not deleted yet
    */
   erase(userId: string, by: EndedBy): Promise<EndedConnection[]>;
 
-  /** Finishes the deletions that a failure or the end of a process has interrupted. */
+  /** Finishes deletions that were interrupted by a failure or by the end of a process. */
   finishErasures(): Promise<void>;
 }
 
@@ -98,57 +100,57 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
   const { store, users, connections, links, sessions, signIns, events, clock } = parts;
 
   /**
-   * Ends and deletes what it has read while the user was being deleted by this deletion, by its id, and stops where another
-   * process has finished it meanwhile and the user has signed in again: what is new stays, also where another deletion follows.
-   * @param mark undefined where the user was not being deleted any more
-   * @param left what is still to be deleted, kept up to date
-   * @param patience as in `Connections.end`
+   * Ends and deletes, by id, only data that was read while this deletion was in progress. It stops if another process
+   * has finished the deletion and the user has signed in again: new data stays, even if another deletion follows.
+   * @param mark undefined if the user was no longer being deleted
+   * @param remaining what must still be deleted; updated by this function
+   * @param signal as for `Connections.end`
    */
   const erase = async (
     userId: string,
     mark: number | undefined,
     by: EndedBy,
-    left: string[],
-    patience = AbortSignal.timeout(MAX_WAIT_MS),
+    remaining: string[],
+    signal = AbortSignal.timeout(MAX_WAIT_MS),
   ): Promise<EndedConnection[]> => {
     const isDue = async (): Promise<boolean> => {
       const user = await users.find(userId);
       return user === undefined || (mark !== undefined && user.erasingAt === mark);
     };
     const ended: EndedConnection[] = [];
-    // First, since the rest may take as long as a provider does.
+    // First, since the rest may take as long as the providers.
     await sessions.endAll(userId, isDue);
-    left.shift();
+    remaining.shift();
     const connected = await connections.list(userId);
-    const noteLeft = () => left.splice(0, 1, connectionsOf(connected.length - ended.length));
-    noteLeft();
+    const countRemaining = () => remaining.splice(0, 1, connectionsOf(connected.length - ended.length));
+    countRemaining();
     if (!(await isDue())) return ended;
-    // Before the grants, without which nothing says which ids are left.
+    // Before the grants: without them, nothing shows which ids remain.
     await connections.dropIds(connected);
     for (const { id, app } of connected) {
-      noteLeft();
+      countRemaining();
       if (!(await isDue())) return ended;
-      const one = await connections.end(userId, app, { ...by, only: { id } }, patience);
-      ended.push({ app, ...(one ?? { id, revocation: 'unconfirmed' }) });
+      const disconnected = await connections.end(userId, app, { ...by, only: { id } }, signal);
+      ended.push({ app, ...(disconnected ?? { id, revocation: 'unconfirmed' }) });
     }
-    left.shift();
+    remaining.shift();
     const user = await users.find(userId);
     if (!(await isDue())) return ended;
-    const named = { id: userId, email: user?.email };
+    const forgotten = { id: userId, email: user?.email };
     const removedAfter = clock();
-    await signIns.forgetUser(named);
-    left.shift();
+    await signIns.forgetUser(forgotten);
+    remaining.shift();
     if (!(await isDue())) return ended;
     await links.revokeAll({ userId });
-    left.shift();
-    // Sign-in records are deleted without a flush to disk. Flush before the user is deleted: if that fails, the user is still
-    // there and the deletion can be repeated.
+    remaining.shift();
+    // Sign-in records are deleted without a flush to disk, so flush before the user is deleted: if that fails, the user
+    // still exists and the deletion can be repeated.
     await store.ready();
     if (!(await users.remove(userId, mark))) return ended;
-    // Those of sign-ins that ended meanwhile.
-    left.splice(0, 1, SIGN_IN_RECORDS);
-    await signIns.forgetUser(named, removedAfter);
-    left.shift();
+    // Deletes the records of sign-ins that ended in the meantime.
+    remaining.splice(0, 1, SIGN_IN_RECORDS);
+    await signIns.forgetUser(forgotten, removedAfter);
+    remaining.shift();
     events.userErased({ userId, by: by.by, origin: by.origin });
     // Everything is deleted. If this fails, a scheduled task repeats it.
     if (mark !== undefined) await users.endErasure({ id: userId, mark }).catch(() => undefined);
@@ -167,33 +169,34 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
 
     async signOut(userId) {
       await users.noteSignOutEverywhere(userId);
-      // The session of this very request may be ended already, and then the user cannot repeat it.
+      // The session of this request may already have ended, and then the user could not repeat the request.
       await retryWhileUnavailable(() => sessions.endAll(userId), 5_000);
     },
 
     beginErasure: users.beginErasure,
 
     async erase(userId, by) {
-      const left = [...STAGES];
+      const remaining = [...STAGES];
       const user = await users.find(userId);
-      return erase(userId, user?.erasingAt, by, left).catch((cause: unknown) => {
-        throw unfinished(cause, left);
+      return erase(userId, user?.erasingAt, by, remaining).catch((cause: unknown) => {
+        throw unfinished(cause, remaining);
       });
     },
 
     async finishErasures() {
       const by = { kind: 'system' } as const;
-      const patience = AbortSignal.timeout(MAX_WAIT_MS);
+      const signal = AbortSignal.timeout(MAX_WAIT_MS);
       for (const erasure of await users.erasures(clock() - RESUME_AFTER_MS)) {
         const { id: userId, mark } = erasure;
         const user = await users.find(userId);
         if (user && user.erasingAt !== mark) {
-          // The record was deleted, and the user has signed in again since. Otherwise the deletion never marked the user.
+          // The record was deleted, and the user has signed in again since. Otherwise the deletion never marked the
+          // user.
           if (user.firstSignInAt > mark) events.userErased({ userId, by });
           await users.endErasure(erasure);
         } else {
-          // One that fails does not keep the others waiting, since it is repeated, nor does a provider that hangs.
-          await erase(userId, mark, { by }, [], patience).catch(() => undefined);
+          // A deletion that fails is repeated later, and a provider that hangs does not delay the other deletions.
+          await erase(userId, mark, { by }, [], signal).catch(() => undefined);
         }
       }
     },
@@ -201,13 +204,13 @@ export function createUserLifecycle(parts: LifecycleParts): UserLifecycle {
 }
 
 const SIGN_IN_RECORDS = 'sign-in records';
-/** What a deletion deletes, in this order. */
+/** The stages of a deletion, in order. */
 const STAGES = ['sessions', 'connections', SIGN_IN_RECORDS, 'connect links', 'name and e-mail address'];
 
 const connectionsOf = (count: number) => `${count} connection${count === 1 ? '' : 's'}`;
 
-function unfinished(cause: unknown, left: readonly string[]): unknown {
+function unfinished(cause: unknown, remaining: readonly string[]): unknown {
   if (!(cause instanceof AppError) || cause.code !== 'storage_unavailable') return cause;
-  const detail = `The deletion has begun, but the storage did not respond. Not deleted yet: ${left.join(', ')}. Gatehouse finishes the deletion within two minutes after the storage responds again.`;
+  const detail = `The deletion has begun, but the storage did not respond. Not deleted yet: ${remaining.join(', ')}. Gatehouse finishes the deletion within two minutes after the storage responds again.`;
   return new AppError('storage_unavailable', { detail, cause, retryAfterSeconds: cause.retryAfterSeconds });
 }

@@ -11,7 +11,10 @@ import type { WebhookStore, WebhookTarget } from './webhook-store.ts';
 const LIMITS = { deadlineMilliseconds: 10_000, maxBytes: 64 * 1024, statusDecides: true };
 /** Enough for an error message of the receiver. */
 const MAX_BODY_CHARACTERS = 1_000;
-/** Are searched for secrets, since one may begin before the end of what is kept and be recognised only further on. */
+/**
+ * How much is searched for secrets: one may begin near the end of the stored text and be recognised only by what
+ * follows.
+ */
 const MAX_SEARCHED_CHARACTERS = 4_096;
 /** The longest beginning of a secret that is not recognised: 18 digits of a card number, each with a separator. */
 const MAX_CUT_OFF_CHARACTERS = 36;
@@ -30,7 +33,7 @@ export function createDelivery(parts: {
       'user-agent': 'Gatehouse',
       'webhook-id': id,
       'webhook-timestamp': timestamp,
-      // One for each valid secret, with spaces between them: the receiver accepts the message if any is right.
+      // One signature per valid secret, separated by spaces: the receiver accepts the message if any of them is right.
       'webhook-signature': secrets.map((secret) => signatureOf(secret, id, timestamp, body)).join(' '),
     };
     try {
@@ -48,7 +51,7 @@ export function createDelivery(parts: {
     }
   };
 
-  /** @param manual sends also to a webhook that is disabled */
+  /** @param manual sends the message even if the webhook is disabled */
   return async (message: WebhookMessage, { manual }: { manual: boolean }): Promise<Outcome> => {
     const target = await webhooks.target(message.webhook).catch(unreadable);
     if (target === 'unreadable') return { result: 'the webhook cannot be opened', isUnsent: true };
@@ -59,14 +62,17 @@ export function createDelivery(parts: {
   };
 }
 
-/** Administrators read it: a receiver that repeats a secret, a token or a card number must not show it to them. */
+/** The beginning of the response, without secrets, tokens and card numbers, since administrators read it. */
 function beginningOf(text: string): string | undefined {
   const scrubbed = scrubSecrets(text.slice(0, MAX_SEARCHED_CHARACTERS));
   const whole = text.length > MAX_SEARCHED_CHARACTERS ? scrubbed.slice(0, -MAX_CUT_OFF_CHARACTERS) : scrubbed;
   return whole.slice(0, MAX_BODY_CHARACTERS).toWellFormed() || undefined;
 }
 
-/** A webhook sealed with a lost key must not stop the messages of others. Its own are retried and finally fail. */
+/**
+ * A webhook sealed with a lost key must not stop the messages of other webhooks. Its own messages are retried until
+ * they fail.
+ */
 function unreadable(error: unknown): 'unreadable' {
   if (error instanceof AppError && error.code === 'internal') return 'unreadable';
   throw error;

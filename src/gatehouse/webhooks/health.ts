@@ -1,4 +1,4 @@
-/** The health of webhooks: the latest response of each, and since when every attempt has failed. */
+/** The health of webhooks: the latest result of each, and since when every attempt has failed. */
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 
@@ -9,12 +9,12 @@ export interface WebhookHealth {
 }
 
 export interface WebhookHealths {
-  /** Needs no reading, so that attempts that end together in several processes cannot undo each other. */
+  /** Writes without reading first, so that attempts that end together in several processes cannot undo each other. */
   note(webhook: string, at: number, attempt: { result: string; isDelivered: boolean }): Promise<void>;
 
   of(webhook: string): Promise<WebhookHealth>;
 
-  /** For a webhook with a new address. */
+  /** For a webhook whose URL changes. */
   forget(webhook: string): Promise<void>;
 }
 
@@ -27,13 +27,13 @@ export function createWebhookHealths({ store }: { store: Store }): WebhookHealth
   return {
     async note(webhook, at, { result, isDelivered }) {
       const [last, failing] = [keys.webhookResponse(webhook), keys.webhookFailing(webhook)];
-      // Leaves nothing behind for a webhook that was deleted meanwhile.
-      const isThere = { exists: keys.webhook(webhook) };
+      // Writes nothing if the webhook was deleted in the meantime.
+      const ifExists = { exists: keys.webhook(webhook) };
       const put = { put: last, value: JSON.stringify({ at, result }) };
-      await store.write(isDelivered ? [isThere, put, { delete: failing }] : [isThere, put]);
+      await store.write(isDelivered ? [ifExists, put, { delete: failing }] : [ifExists, put]);
       if (isDelivered) return;
-      // Refused where an earlier attempt has failed already.
-      await store.write([isThere, { put: failing, value: JSON.stringify({ since: at }), ifVersion: 0 }]);
+      // Refused if an earlier attempt has already failed.
+      await store.write([ifExists, { put: failing, value: JSON.stringify({ since: at }), ifVersion: 0 }]);
     },
 
     async of(webhook) {

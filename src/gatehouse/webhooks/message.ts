@@ -1,21 +1,21 @@
-/** A message to one webhook, and what an attempt to deliver it changes. Pure. */
+/** A message to one webhook, and how an attempt to deliver it changes it. Pure. */
 import type { WebhookEvent } from './webhook-store.ts';
 
-/** The type of test messages. No webhook chooses it: an administrator sends one at a time. */
+/** The type of test messages, which administrators send one at a time. Webhooks do not choose it. */
 export const TEST_EVENT = 'webhook.test';
 export type MessageEvent = WebhookEvent | typeof TEST_EVENT;
 
 export const MESSAGE_STATES = ['pending', 'delivered', 'failed'] as const;
 export type MessageState = (typeof MESSAGE_STATES)[number];
 
-/** One attempt. Times in this room are milliseconds since the epoch. */
+/** One attempt to deliver a message. Times in this module are milliseconds since the epoch. */
 export interface DeliveryAttempt {
   at: number;
   /** The status of the response, or why there was none. */
   result: string;
-  /** How the body of the response begins, if there was one. */
+  /** The beginning of the response's body, if there was one. */
   responseBody?: string | undefined;
-  /** By an administrator, beside the attempts that Gatehouse makes by itself. */
+  /** Made by an administrator, in addition to Gatehouse's own attempts. */
   manual?: true;
 }
 
@@ -27,22 +27,22 @@ export interface WebhookMessage {
   body: string;
   createdAt: number;
   state: MessageState;
-  /** When it is sent next; only while it is waiting. */
+  /** When it is sent next; only while it is pending. */
   nextAt: number | undefined;
   attempts: readonly DeliveryAttempt[];
 }
 
 export interface Outcome extends Pick<DeliveryAttempt, 'result' | 'responseBody'> {
   isDelivered?: boolean;
-  /** No further attempt. */
+  /** No further attempt is made. */
   isFinal?: boolean;
-  /** Nothing was sent, so it says nothing about the receiver. */
+  /** Nothing was sent, so the attempt does not count for the health of the webhook. */
   isUnsent?: boolean;
 }
 
 /** The pause before each of the eight attempts, about 16 hours in total. */
 export const PAUSES_SECONDS = [0, 5, 60, 300, 1_800, 7_200, 18_000, 28_800] as const;
-/** Older ones are dropped, so that the record cannot grow without end. */
+/** Older manual attempts are dropped, so that the record cannot grow without bound. */
 const MAX_MANUAL_ATTEMPTS = 20;
 
 /** @param random 0 to 1, spreads the next attempts by a tenth */
@@ -54,14 +54,14 @@ export function afterAttempt(
   const attempt: DeliveryAttempt = { at: now, result, responseBody, ...(manual && { manual }) };
   const attempts = withoutOldest([...message.attempts, attempt]);
   if (isDelivered) return { ...message, attempts, state: 'delivered', nextAt: undefined };
-  // An attempt by hand takes none of the attempts that are still to come.
+  // A manual attempt does not reduce the number of automatic attempts.
   if (manual || message.state !== 'pending') return { ...message, attempts };
-  const pause = isFinal ? undefined : PAUSES_SECONDS[attempts.filter((one) => !one.manual).length];
+  const pause = isFinal ? undefined : PAUSES_SECONDS[attempts.filter((earlier) => !earlier.manual).length];
   if (pause === undefined) return { ...message, attempts, state: 'failed', nextAt: undefined };
   return { ...message, attempts, nextAt: now + pause * 1000 * (0.9 + random / 5) };
 }
 
 function withoutOldest(attempts: readonly DeliveryAttempt[]): DeliveryAttempt[] {
   const oldest = attempts.filter(({ manual }) => manual).at(-MAX_MANUAL_ATTEMPTS);
-  return attempts.filter((one) => !one.manual || oldest === undefined || one.at >= oldest.at);
+  return attempts.filter(({ manual, at }) => !manual || oldest === undefined || at >= oldest.at);
 }

@@ -35,13 +35,13 @@ export interface WebhookMessages {
 
   isDue: DueWork['isDue'];
 
-  /** Sends the messages that are due. Call it in one process at a time. */
+  /** Sends due messages. Must run in one process at a time. */
   deliver: DueWork['work'];
 
-  /** Sends a test message, once, also to a webhook that is disabled. The result has the attempt. */
+  /** Sends a test message once, even to a disabled webhook. The returned message has the attempt. */
   test(webhook: string): Promise<WebhookMessage>;
 
-  /** Sends a message once more, now, with its id and content. Undefined if the webhook has no such message. */
+  /** Sends a message once more, with the same id and content. Undefined if the webhook has no such message. */
   resend(webhook: string, id: string): Promise<WebhookMessage | undefined>;
 
   find(webhook: string, id: string): Promise<WebhookMessage | undefined>;
@@ -52,13 +52,13 @@ export interface WebhookMessages {
     options: { after?: string | undefined; limit: number; state?: MessageState | undefined },
   ): Promise<MatchingPage<WebhookMessage>>;
 
-  /** Deletes the messages of a webhook that is deleted; those that wait are not sent. */
+  /** Deletes the messages of a deleted webhook; pending ones are not sent. */
   forget(webhook: string): Promise<void>;
 
-  /** Resolves once everything announced is stored. */
+  /** Resolves once the messages of all announced events are stored. */
   settle(): Promise<void>;
 
-  /** Stores what is announced, in at most a few seconds. */
+  /** Stores the messages of announced events, in at most a few seconds. */
   close(): Promise<void>;
 }
 
@@ -103,7 +103,7 @@ export function createWebhookMessages(parts: {
     await store.write(items.map(({ member }) => ({ index, remove: member })));
   };
 
-  /** One message for each webhook that has chosen the event, and was there when it happened: this may run later. */
+  /** One message for each webhook that chose the event and existed when it happened, since this may run later. */
   const messagesFor = async (event: WebhookEvent, data: Data, now: number): Promise<WebhookMessage[]> => {
     const isReceiver = ({ enabled, events, createdAt }: Webhook) =>
       enabled && events.includes(event) && createdAt <= now;
@@ -130,7 +130,7 @@ export function createWebhookMessages(parts: {
     return updated?.after;
   };
 
-  /** Resolves with whether the receiver took the message, if it was sent. */
+  /** Resolves with false if the message was sent and not delivered. */
   const attempt = async (id: string): Promise<boolean> => {
     const message = await load(id);
     if (message?.state !== 'pending') {
@@ -141,11 +141,11 @@ export function createWebhookMessages(parts: {
     const outcome = await send(message, false);
     const { isDelivered = false, isUnsent = false } = outcome;
     const next = await record(id, outcome, false);
-    if (next?.state === 'failed') noteFailed(next, outcome);
+    if (next?.state === 'failed') auditFailure(next, outcome);
     return isDelivered || isUnsent;
   };
 
-  const noteFailed = ({ id, webhook, event, attempts }: WebhookMessage, { result }: Outcome): void => {
+  const auditFailure = ({ id, webhook, event, attempts }: WebhookMessage, { result }: Outcome): void => {
     const facts = { message: id, event, attempts: attempts.length, result };
     audit.note({
       event: 'webhook.failed',
@@ -173,7 +173,7 @@ export function createWebhookMessages(parts: {
       const now = clock();
       let messages: readonly WebhookMessage[] | undefined;
       queue.add(async () => {
-        // The same at each attempt: a message that is stored already is not stored again.
+        // The same messages at each attempt, so that a stored message is not stored again.
         messages ??= await messagesFor(event, data, now);
         for (const message of messages) await create(message);
       });
@@ -185,9 +185,10 @@ export function createWebhookMessages(parts: {
     async test(webhook) {
       const message = newMessage(webhook, TEST_EVENT, { webhook }, clock());
       const outcome = await send(message, true);
-      const sent = afterAttempt(message, outcome, { now: clock(), random: 0, manual: true });
-      // Stored after the attempt: it is not repeated, so that an end of the process between leaves nothing pending.
-      const tested: WebhookMessage = outcome.isDelivered ? sent : { ...sent, state: 'failed' };
+      const attempted = afterAttempt(message, outcome, { now: clock(), random: 0, manual: true });
+      // Stored after the attempt, so that nothing stays pending if the process ends in between. The attempt is not
+      // repeated.
+      const tested: WebhookMessage = outcome.isDelivered ? attempted : { ...attempted, state: 'failed' };
       await create(tested);
       return tested;
     },

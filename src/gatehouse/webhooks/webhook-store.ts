@@ -23,12 +23,12 @@ export interface Webhook {
   enabled: boolean;
   /** Milliseconds since the epoch. */
   createdAt: number;
-  /** Until when the previous secret signs, too. */
+  /** Until when the previous secret signs as well. */
   overlapEndsAt: number | undefined;
   version: number;
 }
 
-type WantedWebhook = Pick<Webhook, 'url' | 'events' | 'enabled'>;
+type WebhookSettings = Pick<Webhook, 'url' | 'events' | 'enabled'>;
 /** The sealed record. `secret`: `whsec_` and 32 bytes in base64. */
 type StoredWebhook = Omit<Webhook, 'version' | 'overlapEndsAt'> & {
   secret: string;
@@ -38,12 +38,12 @@ type StoredWebhook = Omit<Webhook, 'version' | 'overlapEndsAt'> & {
 export interface WebhookTarget {
   url: string;
   enabled: boolean;
-  /** Each signs the messages: the current one, and during an overlap the previous one. */
+  /** Every secret signs the messages: the current one, and during an overlap the previous one. */
   secrets: readonly string[];
 }
 
 const PREFIX = 'wh';
-/** Created before the webhook, so that the audit entry written first can name it. */
+/** Created before the webhook, so that the audit entry, which is written first, can name it. */
 export const newWebhookId = (): string => PREFIX + newOpaqueTokenId();
 
 export interface WebhookStore {
@@ -58,18 +58,18 @@ export interface WebhookStore {
   remove(id: string): Promise<boolean>;
 
   /** `secret` verifies the signatures, and is shown only once. @param id from `newWebhookId` */
-  create(id: string, wanted: WantedWebhook): Promise<{ webhook: Webhook; secret: string }>;
+  create(id: string, settings: WebhookSettings): Promise<{ webhook: Webhook; secret: string }>;
 
-  /** Undefined where there is none. @throws AppError `version_conflict` */
-  change(id: string, version: number, wanted: WantedWebhook): Promise<Webhook | undefined>;
+  /** Undefined if there is no such webhook. @throws AppError `version_conflict` */
+  change(id: string, version: number, settings: WebhookSettings): Promise<Webhook | undefined>;
 
   /**
-   * Creates a new secret. The previous one signs, too, for `overlapSeconds`; an older one ends now. Undefined if there is
-   * no such webhook.
+   * Creates a new secret. The previous secret also signs for `overlapSeconds`; an older one ends now. Undefined if
+   * there is no such webhook.
    */
   rotate(id: string, overlapSeconds: number): Promise<{ webhook: Webhook; secret: string } | undefined>;
 
-  /** Where to send, and what to sign with; undefined for one that is gone. */
+  /** The URL and the signing secrets of a webhook; undefined if it does not exist. */
   target(id: string): Promise<WebhookTarget | undefined>;
 }
 

@@ -1,4 +1,4 @@
-/** Makes the webhooks: their records, and the messages sent to them when a connection changes. */
+/** Creates the parts of webhooks: their records, their health, and the messages about changes of connections. */
 
 import type { EventListener, EventSource } from '../../shared/observability/events.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
@@ -11,12 +11,12 @@ import { createWebhookMessages, type WebhookMessages } from './messages.ts';
 import { createWebhookStore, type WebhookStore } from './webhook-store.ts';
 
 export interface Webhooks {
-  /** The webhooks themselves. */
+  /** The registered webhooks. */
   registered: WebhookStore;
   healths: WebhookHealths;
   messages: WebhookMessages;
   scheduledTasks: readonly ScheduledTask[];
-  /** Stores what is announced, in at most a few seconds. */
+  /** Stores the messages of announced events, in at most a few seconds. */
   close(): Promise<void>;
 }
 
@@ -43,7 +43,7 @@ export function createWebhooks(parts: {
     lost: (announcements) => events.announcementsLost({ announcements }),
   });
   events.listen(announcedEvents(messages.announce));
-  const send: ScheduledTask = {
+  const sendTask: ScheduledTask = {
     name: 'send-webhooks',
     everyMilliseconds: 1_000,
     isDue: messages.isDue,
@@ -53,32 +53,32 @@ export function createWebhooks(parts: {
     registered,
     healths,
     messages,
-    scheduledTasks: [send],
+    scheduledTasks: [sendTask],
     close: messages.close,
   };
 }
 
-/** Turns events of connections into messages. */
+/** Announces the events of connections. */
 function announcedEvents(announce: WebhookMessages['announce']): EventListener {
   return {
     connectionCreated(facts) {
-      announce('connection.created', { ...named(facts), ...(facts.link && { linkId: facts.link }) });
+      announce('connection.created', { ...idsOf(facts), ...(facts.link && { linkId: facts.link }) });
     },
     reconnectNeeded(facts) {
-      announce('connection.reconnect_needed', { ...named(facts), cause: facts.cause });
+      announce('connection.reconnect_needed', { ...idsOf(facts), cause: facts.cause });
     },
     connectionRecovered(facts) {
-      announce('connection.recovered', named(facts));
+      announce('connection.recovered', idsOf(facts));
     },
     scopesMissing(facts) {
-      announce('connection.scopes_missing', { ...named(facts), missingScopes: facts.scopes });
+      announce('connection.scopes_missing', { ...idsOf(facts), missingScopes: facts.scopes });
     },
     connectionRemoved(facts) {
-      announce('connection.removed', { ...named(facts), revocation: facts.revocation });
+      announce('connection.removed', { ...idsOf(facts), revocation: facts.revocation });
     },
   };
 }
 
-function named({ userId, app, connection }: { userId: string; app: string; connection: string | undefined }) {
+function idsOf({ userId, app, connection }: { userId: string; app: string; connection: string | undefined }) {
   return { user: userId, app, connection: connection ?? null };
 }

@@ -375,7 +375,7 @@ describe('what the platform’s answers become', () => {
     // Lines of the audit trail may come in between and afterwards.
     const ofRequest = site.logs().filter((line) => line.includes(`"requestId":"${headers.get('x-request-id')}"`));
     expect(ofRequest).toContainEqual(
-      expect.stringContaining(`the platform answered ${status} with a claims challenge`),
+      expect.stringContaining(`the platform responded with ${status} and a claims challenge`),
     );
     expect(site.logs().join('')).not.toContain('eyJhY2Nlc3N');
     const page = await agent.get(`${site.url}/threads/current`);

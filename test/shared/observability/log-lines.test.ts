@@ -111,7 +111,7 @@ describe('with ACCESS_LOG, a line for each request', () => {
 
 describe('a failed call names app, host and cause', () => {
   test.each([
-    ['a status', 'unavailable', 'upstream_error', { detail: 'the platform answered 503' }],
+    ['a status', 'unavailable', 'upstream_error', { detail: 'the platform responded with 503' }],
     ['a connection', 'reset', 'upstream_error', { detail: expect.stringContaining('ECONNRESET') }],
     ['a body that ends early', 'truncated', 'upstream_error', { detail: 'the response of the platform broke off' }],
   ] as const)('of the platform: %s', async (_words, kind, code, cause) => {
