@@ -18,13 +18,13 @@ export function createAccountApp(parts: {
   publicUrl: PublicUrl;
   begin: BeginRequest;
   routes: AccountRoutes;
-  /** For a payment system, with its own token instead of a session. */
+  /** Called by a payment system, with its own token instead of a session. */
   confirmPlan: RequestHandler;
   browsers: Browsers;
   problems: ProblemParts;
   isTrusted: (address: string) => boolean;
 }): Express {
-  const { publicUrl, browsers, routes: to, isTrusted } = parts;
+  const { publicUrl, browsers, routes, isTrusted } = parts;
   const { loadSession, requireUser } = browsers;
   const change = [...readBody, csrfGuard(publicUrl.origin)];
 
@@ -38,16 +38,16 @@ export function createAccountApp(parts: {
   app.use(
     publicUrl.basePath || '/',
     routeTable([
-      ['GET', '/', [], to.home],
-      ['GET', '/account', loadSession, to.show],
-      ['GET', '/account/sign-in', getOnly, to.signIn],
-      ['GET', '/account/callback', [getOnly, loadSession], to.callback],
-      ['POST', '/account/sign-out', [loadSession, change], to.signOut],
-      ['POST', '/account/plan', [requireUser, change], to.choosePlan],
+      ['GET', '/', [], routes.home],
+      ['GET', '/account', loadSession, routes.show],
+      ['GET', '/account/sign-in', getOnly, routes.signIn],
+      ['GET', '/account/callback', [getOnly, loadSession], routes.callback],
+      ['POST', '/account/sign-out', [loadSession, change], routes.signOut],
+      ['POST', '/account/plan', [requireUser, change], routes.choosePlan],
       ['POST', '/account/confirmations', [readBody], parts.confirmPlan],
-      ['POST', '/account/keys', [requireUser, change], to.makeKey],
-      ['POST', '/account/keys/:key/addresses', [requireUser, change], to.setNetworks],
-      ['POST', '/account/keys/:key/revoke', [requireUser, change], to.revokeKey],
+      ['POST', '/account/keys', [requireUser, change], routes.createKey],
+      ['POST', '/account/keys/:key/addresses', [requireUser, change], routes.setNetworks],
+      ['POST', '/account/keys/:key/revoke', [requireUser, change], routes.revokeKey],
     ]),
   );
   app.use(notFound, problemHandler(parts.problems));

@@ -19,9 +19,9 @@ const networks = words
   .transform((entries) => [...new Set(entries)])
   .pipe(z.array(network).max(MAX_NETWORKS, `Give at most ${MAX_NETWORKS} addresses.`));
 
-/** To change the addresses that a key may be used from. */
+/** Changes the addresses that a key may be used from. */
 export const addressesForm = z.object({ networks });
-/** To make an API key. */
+/** Creates an API key. */
 export const keyForm = z.object({
   name: z
     .string()
@@ -48,7 +48,7 @@ export interface KeyView {
   name: string;
   hint: string;
   createdAt: string;
-  /** One on each line. */
+  /** One address or CIDR on each line. */
   networks: string;
 }
 
@@ -65,7 +65,7 @@ export interface BinAccountPage {
     limitText: string;
     rateText?: string | undefined;
     support?: string | undefined;
-    state: 'current' | 'asked' | 'open';
+    state: 'current' | 'requested' | 'available';
   }[];
   /** Seconds after which a request for a plan is confirmed; absent if the operator confirms it. */
   confirmSeconds?: number | undefined;
@@ -73,7 +73,7 @@ export interface BinAccountPage {
     | {
         id: string;
         plan?: UsageMeter | undefined;
-        asked?: { title: string; order: string } | undefined;
+        requested?: { title: string; order: string } | undefined;
         keys: readonly KeyView[];
       }
     | undefined;
@@ -123,8 +123,8 @@ export function accountPage(parts: {
   const month = monthOf(parts.now);
   const free: Plan = { ...parts.free, name: FREE_PLAN };
   const stateOf = ({ name }: Plan) => {
-    if (account?.requested?.name === name) return 'asked';
-    return account?.plan?.name === name ? 'current' : 'open';
+    if (account?.requested?.name === name) return 'requested';
+    return account?.plan?.name === name ? 'current' : 'available';
   };
   return {
     page,
@@ -146,7 +146,7 @@ export function accountPage(parts: {
     account: account && {
       id: account.id,
       plan: account.plan && meterOf(account.plan, used.account, month),
-      asked: account.requested && { title: capitalised(account.requested.name), order: account.requested.order },
+      requested: account.requested && { title: capitalised(account.requested.name), order: account.requested.order },
       keys: account.keys.map(({ id, name, hint, createdAt, networks }) => ({
         id,
         name,

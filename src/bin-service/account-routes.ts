@@ -23,7 +23,7 @@ export interface AccountRoutes {
   callback: RequestHandler;
   signOut: RequestHandler;
   choosePlan: RequestHandler;
-  makeKey: RequestHandler;
+  createKey: RequestHandler;
   setNetworks: RequestHandler;
   revokeKey: RequestHandler;
 }
@@ -36,7 +36,7 @@ export function accountRoutes(parts: {
   limits: Pick<RateLimits, 'take'>;
   plans: readonly Plan[];
   free: FreeTier;
-  /** Only for a demo: requests for a plan are confirmed after so many seconds. */
+  /** For a demo only: seconds after which a request for a plan is confirmed. */
   confirmSeconds: number | undefined;
   pages: Pages;
   publicUrl: { href: string; origin: string };
@@ -44,7 +44,7 @@ export function accountRoutes(parts: {
   clock: () => number;
 }): AccountRoutes {
   const { accounts, browsers, quota, limits, plans, pages, publicUrl, confirmSeconds, randomToken, clock } = parts;
-  const here = `${publicUrl.href}/account`;
+  const accountUrl = `${publicUrl.href}/account`;
 
   type RefusedForm = Partial<Pick<BinAccountPage, 'form' | 'addresses'>>;
   const send = async (req: Request, res: Response, account: Account | undefined, refused: RefusedForm = {}) => {
@@ -57,9 +57,9 @@ export function accountRoutes(parts: {
     const faults = form?.faults ?? (addresses && faultsOfRow(addresses.faults, addresses.key));
     const page = account ? pages.signedInFrame(req, 'Your account', faults) : pages.frame(req, 'Look up a card');
     const { free, signIn } = parts;
-    const facts = { page, baseUrl: publicUrl.href, address, plans, free, signIn, account, used, confirmSeconds };
+    const data = { page, baseUrl: publicUrl.href, address, plans, free, signIn, account, used, confirmSeconds };
     const fresh = { ...refused, ...(await pages.flashOf(req)) };
-    pages.send(res, 'account', accountPage({ ...facts, fresh, now: clock() }));
+    pages.send(res, 'account', accountPage({ ...data, fresh, now: clock() }));
   };
 
   const accountOf = async (req: Request): Promise<Account> => {
@@ -70,7 +70,7 @@ export function accountRoutes(parts: {
 
   const done = (changed: Account | undefined, text: string): { url: string; flash: Flash } => {
     if (!changed) throw new AppError('not_found', { detail: 'It no longer exists. Reload the account page.' });
-    return { url: here, flash: { notice: { tone: 'success', text } } };
+    return { url: accountUrl, flash: { notice: { tone: 'success', text } } };
   };
 
   const requireSignIn = () => {
@@ -86,7 +86,7 @@ export function accountRoutes(parts: {
   };
 
   return {
-    home: (_req, res) => res.redirect(302, here),
+    home: (_req, res) => res.redirect(302, accountUrl),
 
     async show(req, res) {
       const account = req.context.session && (await accountOf(req));
@@ -98,7 +98,7 @@ export function accountRoutes(parts: {
       limits.take('sign-in', req.context.address);
       const secret = browsers.secretOf(req) ?? randomToken();
       const url = await signIn.start(secret);
-      browsers.giveSecret(res, secret);
+      browsers.setSecret(res, secret);
       res.redirect(303, url);
     },
 
@@ -115,17 +115,17 @@ export function accountRoutes(parts: {
         });
       const user = req.context.session?.user;
       if (user && identity && (user.issuer !== identity.issuer || user.subject !== identity.subject)) {
-        const step = { label: 'Go to your account', url: here };
+        const step = { label: 'Go to your account', url: accountUrl };
         throw new AppError('invalid_request', { detail: OTHER_ACCOUNT, words: OTHER_ACCOUNT_WORDS, step });
       }
       if (identity) await browsers.begin(req, res, await accounts.register(identity));
-      res.redirect(303, here);
+      res.redirect(303, accountUrl);
     },
 
     async signOut(req, res) {
       // Without a session, nothing else has checked where the request comes from.
       if (req.context.session || !isFromOtherSite(req, publicUrl.origin)) await browsers.end(req, res);
-      res.redirect(303, here);
+      res.redirect(303, accountUrl);
     },
 
     async choosePlan(req, res) {
@@ -139,14 +139,14 @@ export function accountRoutes(parts: {
       });
     },
 
-    makeKey: formHandler({
+    createKey: formHandler({
       pages,
       schema: keyForm,
       async work(req, input) {
-        const made = await accounts.makeKey(sessionOf(req).user.id, input);
-        if (!made) throw new AppError('not_found', { detail: 'This account no longer exists.' });
-        if (made.problem) throw new AppError('invalid_request', { detail: TOO_MANY });
-        return { url: here, flash: { made: { name: input.name, text: made.key } } };
+        const created = await accounts.createKey(sessionOf(req).user.id, input);
+        if (!created) throw new AppError('not_found', { detail: 'This account no longer exists.' });
+        if (created.problem) throw new AppError('invalid_request', { detail: TOO_MANY_KEYS });
+        return { url: accountUrl, flash: { made: { name: input.name, text: created.key } } };
       },
       show: async (req, res, form) => send(req, res, await accountOf(req), { form }),
     }),
@@ -171,7 +171,7 @@ export function accountRoutes(parts: {
 const OTHER_ACCOUNT = 'You are signed in here with another account, so this sign-in was not used.';
 const OTHER_ACCOUNT_WORDS = {
   title: 'Another account is signed in',
-  nextStep: 'Sign out, then sign in with the account you want. Or go on as you were.',
+  nextStep: 'To use the other account, sign out, then sign in with it.',
 };
 function chosenText(confirmSeconds: number | undefined): string {
   return confirmSeconds === undefined
@@ -181,4 +181,4 @@ function chosenText(confirmSeconds: number | undefined): string {
 
 const CHANGED = 'Allowed addresses changed.';
 const REVOKED = 'Key revoked. It no longer works.';
-const TOO_MANY = `You already have ${MAX_KEYS} keys. Revoke one that you no longer use.`;
+const TOO_MANY_KEYS = `You already have ${MAX_KEYS} keys. Revoke one that you no longer use.`;

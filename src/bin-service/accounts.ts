@@ -7,7 +7,7 @@ import { allPages } from '../shared/storage/paging.ts';
 import type { Store } from '../shared/storage/store.ts';
 import { updateRecord } from '../shared/storage/update-record.ts';
 import { HOUR_MS } from '../shared/time.ts';
-import { isApiKey, keyHint, makeApiKey } from './api-key.ts';
+import { createApiKey, isApiKey, keyHint } from './api-key.ts';
 import type { Plan } from './plans.ts';
 
 export interface AccountKey {
@@ -15,7 +15,7 @@ export interface AccountKey {
   hash: string;
   name: string;
   hint: string;
-  /** Addresses and CIDRs that it may be used from; empty allows all. */
+  /** Addresses and CIDRs that the key may be used from. An empty list allows all. */
   networks: readonly string[];
   /** Milliseconds since the epoch. */
   createdAt: number;
@@ -28,11 +28,11 @@ export interface Account {
   name?: string | undefined;
   email?: string | undefined;
   createdAt: number;
-  /** A copy of the plan as confirmed: later changes of the offer do not affect it. */
+  /** A copy of the plan as it was confirmed. Later changes of `PLANS` do not affect it. */
   plan?: (Plan & { since: number }) | undefined;
-  /** `order`: an id that is new for each order, so that a payment confirms no other one. */
+  /** `order`: an id that is unique to each order, so that a payment confirms only that order. */
   requested?: (Plan & { at: number; order: string }) | undefined;
-  /** The latest confirmed orders, by which a repeated confirmation is known. `plan`: its name. */
+  /** The latest confirmed orders, to recognise a repeated confirmation. `plan`: the name of the plan. */
   confirmed?: readonly { order: string; plan: string; since: number }[] | undefined;
   keys: readonly AccountKey[];
 }
@@ -47,7 +47,7 @@ export interface KeyAccess {
   allows(address: string): boolean;
 }
 
-export type MadeKey = { key: string; account: Account; problem?: never } | { key?: never; problem: 'too_many_keys' };
+export type CreatedKey = { key: string; account: Account; problem?: never } | { key?: never; problem: 'too_many_keys' };
 
 export interface Accounts {
   /** Creates the user's account, or updates its name and e-mail address. */
@@ -55,16 +55,16 @@ export interface Accounts {
   find(id: string): Promise<Account | undefined>;
   requestPlan(id: string, plan: Plan): Promise<Account | undefined>;
   /**
-   * Returns undefined if no plan was requested, or another order than `paid`.
-   * @param paid the order that was paid for, and its plan; default: the one requested
+   * Returns undefined if no plan is requested, or if the requested order is not `paid`.
+   * @param paid the order that was paid for, and its plan; default: the requested one
    */
   confirmPlan(id: string, paid?: { order: string; plan: string }): Promise<Account | undefined>;
-  /** For the operator: removes the plan and any request for one. The keys stay, but are refused. */
+  /** For the operator: removes the plan and any request for one. The keys remain, but are refused. */
   endPlan(id: string): Promise<Account | undefined>;
-  /** Accounts whose plan is to be confirmed, oldest request first. */
+  /** Accounts whose plan is not confirmed yet, oldest request first. */
   requests(): Promise<Account[]>;
-  /** The result is the only place that has the key itself. */
-  makeKey(id: string, key: Pick<AccountKey, 'name' | 'networks'>): Promise<MadeKey | undefined>;
+  /** Only this result contains the key itself. */
+  createKey(id: string, key: Pick<AccountKey, 'name' | 'networks'>): Promise<CreatedKey | undefined>;
   setNetworks(id: string, keyId: string, networks: readonly string[]): Promise<Account | undefined>;
   revokeKey(id: string, keyId: string): Promise<Account | undefined>;
   /** Synchronous if the key was checked within the last second. A revoked key works for at most that long. */
@@ -162,12 +162,12 @@ export function createAccounts(parts: {
     },
 
     async endPlan(id) {
-      let dropped: string | undefined;
+      let removedOrder: string | undefined;
       const changed = await change(id, ({ plan: _plan, requested, ...account }) => {
-        dropped = requested?.order;
+        removedOrder = requested?.order;
         return account;
       });
-      await unlist(id, dropped);
+      await unlist(id, removedOrder);
       return changed;
     },
 
@@ -177,23 +177,23 @@ export function createAccounts(parts: {
         const [id = '', order] = member.split(' ');
         const account = await find(id);
         if (account?.requested && account.requested.order === order) return [account];
-        // A removal failed; or the order is being made, and its account has it in a moment.
+        // Either a removal failed, or the order is still being stored in the account.
         if (score < clock() - HOUR_MS) await store.write([{ index: keys.planRequests, remove: member }]);
         return [];
       });
       return (await Promise.all(listed)).flat();
     },
 
-    async makeKey(id, { name, networks }) {
-      const key = makeApiKey(randomBytes(32));
+    async createKey(id, { name, networks }) {
+      const key = createApiKey(randomBytes(32));
       const hash = hashOf(key);
-      const made = { id: randomBytes(9).toString('base64url'), hash, name, hint: keyHint(key), networks };
+      const newKey = { id: randomBytes(9).toString('base64url'), hash, name, hint: keyHint(key), networks };
       // The key does not work until the account lists it.
       await store.write([{ put: keys.apiKey(hash), value: id }]);
       let isFull = false;
       const account = await change(id, (stored) => {
         isFull = stored.keys.length >= MAX_KEYS;
-        return isFull ? undefined : { ...stored, keys: [...stored.keys, { ...made, createdAt: clock() }] };
+        return isFull ? undefined : { ...stored, keys: [...stored.keys, { ...newKey, createdAt: clock() }] };
       });
       if (account) return { key, account };
       await store.write([{ delete: keys.apiKey(hash) }]);
@@ -229,12 +229,12 @@ export function createAccounts(parts: {
   };
 }
 
-/** Of the index of orders. An account that orders again meanwhile has another member, which a removal leaves alone. */
+/** The member of the index for this order. A later order has another member, which a removal does not affect. */
 function memberOf(id: string, order: string): string {
   return `${id} ${order}`;
 }
 
-/** Never derived from the e-mail address. */
+/** Does not depend on the e-mail address, which can change. */
 function accountIdOf(issuer: string, subject: string): string {
   return `a${hashOf(JSON.stringify([issuer, subject])).slice(0, 22)}`;
 }

@@ -10,7 +10,7 @@ import { readCredentials } from './credentials.ts';
 import type { Month } from './month.ts';
 import { FREE_PLAN, type FreeTier, MINUTE, type Plan } from './plans.ts';
 import type { Refusal } from './problems.ts';
-import type { Quota, Taken } from './quota.ts';
+import type { Quota, QuotaResult } from './quota.ts';
 
 /** `headers`: alternating names and values, for the response to this caller. */
 export type Admission = { refusal?: Refusal; headers: readonly string[] };
@@ -23,11 +23,11 @@ export interface Admissions {
   admit(req: IncomingMessage, query: string): Admission | Promise<Admission>;
 }
 
-/** `subject` is charged, and `banned` is banned after too many refusals. */
-interface Charged {
+/** Whom to charge for a request. `banSubject` is banned after too many refusals. */
+interface ChargedCaller {
   subject: string;
   plan: Plan;
-  banned: string;
+  banSubject: string;
   isFree: boolean;
 }
 
@@ -41,13 +41,16 @@ export function createAdmissions(parts: {
   quota: Quota;
   bans: Bans;
   limits: Pick<RateLimits, 'take'>;
-  /** Of callers without a key. */
+  /** The limits of callers without a key. */
   free: FreeTier;
 }): Admissions {
   const { addressOf, accounts, quota, bans, limits } = parts;
   const free: Plan = { ...parts.free, name: FREE_PLAN };
 
-  const admissionOf = ({ plan, banned, isFree }: Charged, charge: Taken): Admission | Promise<Admission> => {
+  const admissionOf = (
+    { plan, banSubject, isFree }: ChargedCaller,
+    charge: QuotaResult,
+  ): Admission | Promise<Admission> => {
     const { granted, remaining, resetSeconds, month } = charge;
     const headers = [
       'RateLimit-Policy',
@@ -57,26 +60,26 @@ export function createAdmissions(parts: {
     ];
     if (granted) return { headers };
     const usedUp: Admission = { refusal: quotaSpent(isFree, resetSeconds), headers };
-    const ban = bans.countRefusal(banned);
+    const ban = bans.countRefusal(banSubject);
     const decide = (seconds: number) => (seconds > 0 ? bannedFor(seconds) : usedUp);
     return typeof ban === 'number' ? decide(ban) : ban.then(decide);
   };
 
-  const charge = (charged: Charged): Admission | Promise<Admission> => {
-    const seconds = bans.secondsLeft(charged.banned);
+  const charge = (caller: ChargedCaller): Admission | Promise<Admission> => {
+    const seconds = bans.secondsLeft(caller.banSubject);
     if (seconds > 0) return bannedFor(seconds);
-    const { subject, plan } = charged;
-    const waitSeconds = takeOfMinute(limits, subject, plan);
-    if (waitSeconds > 0) return tooFast(charged, waitSeconds);
-    return quota.take(subject, plan.monthlyRequests).then((taken) => admissionOf(charged, taken));
+    const { subject, plan } = caller;
+    const waitSeconds = takeFromMinute(limits, subject, plan);
+    if (waitSeconds > 0) return tooFast(caller, waitSeconds);
+    return quota.take(subject, plan.monthlyRequests).then((result) => admissionOf(caller, result));
   };
 
   const chargeFree = (address: string) => {
     const subject = freeSubject(address);
-    return charge({ subject, plan: free, banned: subject, isFree: true });
+    return charge({ subject, plan: free, banSubject: subject, isFree: true });
   };
 
-  /** Invalid keys count towards a ban, against guessing. */
+  /** Invalid keys count towards a ban, to prevent guessing. */
   const refuseKey = async (address: string): Promise<Admission> => {
     const seconds = await bans.countRefusal(freeSubject(address));
     return seconds > 0 ? bannedFor(seconds) : { refusal: KEY_REFUSED, headers: [] };
@@ -87,8 +90,8 @@ export function createAdmissions(parts: {
     if (!access.allows(address)) return forbidden('address_not_listed');
     if (!access.plan) return forbidden('no_plan');
     const subject = accountSubject(access.accountId);
-    const banned = `${subject} ${callerNetwork(address)}`;
-    return charge({ subject, plan: access.plan, banned, isFree: false });
+    const banSubject = `${subject} ${callerNetwork(address)}`;
+    return charge({ subject, plan: access.plan, banSubject, isFree: false });
   };
 
   return {
@@ -96,7 +99,7 @@ export function createAdmissions(parts: {
       const credentials = readCredentials(req, query);
       const address = addressOf(req);
       if (credentials.kind === 'none') return chargeFree(address);
-      if (credentials.kind === 'doubled') return { refusal: { code: 'invalid_request' }, headers: [] };
+      if (credentials.kind === 'several') return { refusal: { code: 'invalid_request' }, headers: [] };
       const access = credentials.kind === 'key' ? accounts?.accessOf(credentials.key) : undefined;
       return access && 'then' in access
         ? access.then((loaded) => chargeKey(address, loaded))
@@ -106,7 +109,7 @@ export function createAdmissions(parts: {
 }
 
 /** Returns the seconds to wait; 0 if the request is within the rate of the plan. */
-function takeOfMinute(limits: Pick<RateLimits, 'take'>, subject: string, { requestsPerMinute }: Plan): number {
+function takeFromMinute(limits: Pick<RateLimits, 'take'>, subject: string, { requestsPerMinute }: Plan): number {
   if (requestsPerMinute === undefined) return 0;
   try {
     limits.take('plan', subject, requestsPerMinute);
@@ -117,7 +120,7 @@ function takeOfMinute(limits: Pick<RateLimits, 'take'>, subject: string, { reque
   }
 }
 
-function tooFast({ plan: { requestsPerMinute = 0 }, isFree }: Charged, seconds: number): Admission {
+function tooFast({ plan: { requestsPerMinute = 0 }, isFree }: ChargedCaller, seconds: number): Admission {
   const headers = {
     'Retry-After': String(seconds),
     'RateLimit-Policy': minutePolicy(requestsPerMinute),
@@ -148,13 +151,16 @@ function forbidden(rule: 'address_not_listed' | 'no_plan'): Admission {
   return { refusal: { code: 'not_allowed', rule }, headers: [] };
 }
 
-/** The rate limit headers (draft-ietf-httpapi-ratelimit-headers). For example `"free";q=10000;w=2592000, "minute";q=12000;w=60`: each quota, and its window in seconds. */
+/**
+ * Each quota and its window in seconds (draft-ietf-httpapi-ratelimit-headers), for example
+ * `"free";q=10000;w=2592000, "minute";q=12000;w=60`.
+ */
 export function rateLimitPolicy({ name, monthlyRequests, requestsPerMinute }: Plan, { start, end }: Month): string {
   const monthly = `"${name}";q=${monthlyRequests};w=${(end - start) / 1000}`;
   return requestsPerMinute === undefined ? monthly : `${monthly}, ${minutePolicy(requestsPerMinute)}`;
 }
 
-/** Of the minute alone, for a request that exceeds it. */
+/** The policy of the minute only, for a request that exceeds it. */
 function minutePolicy(requestsPerMinute: number): string {
   return `"${MINUTE}";q=${requestsPerMinute};w=60`;
 }

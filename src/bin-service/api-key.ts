@@ -6,12 +6,12 @@ const FORMAT = /^gthb_[A-Za-z0-9_-]{43}[0-9a-z]{7}$/;
 const CHECKSUM_LENGTH = 7;
 
 /** @param random 32 bytes */
-export function makeApiKey(random: Buffer): string {
+export function createApiKey(random: Buffer): string {
   const text = `${PREFIX}${random.toString('base64url')}`;
   return text + checksumOf(text);
 }
 
-/** Refuses typing errors and most guesses without a read of the store. */
+/** Refuses typing errors and most guesses without reading the store. */
 export function isApiKey(text: string): boolean {
   return FORMAT.test(text) && checksumOf(text.slice(0, -CHECKSUM_LENGTH)) === text.slice(-CHECKSUM_LENGTH);
 }

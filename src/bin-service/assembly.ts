@@ -52,11 +52,11 @@ export interface BinServiceParts {
   /** Searched before the built-in data set. */
   datasetFile?: DatasetFile | undefined;
   logDestination: LogDestination;
-  /** Keys that are valid beside those of accounts. */
+  /** Keys that are valid in addition to those of accounts. */
   fixedAccess?: ((key: string) => KeyAccess | undefined) | undefined;
-  /** Only for a sandbox: test cards are answered with all facts, marked as test data. */
+  /** For a sandbox only: returns all facts of test cards, marked as test data. */
   withTestCards?: boolean | undefined;
-  /** Only for a demo: requests for a plan are confirmed after so many seconds. */
+  /** For a demo only: seconds after which a request for a plan is confirmed. */
   confirmSeconds?: number | undefined;
 }
 
@@ -74,7 +74,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     events.binDatasetLoaded({ source: dataset.source, rows: dataset.size, badRows: report.skipped });
   }
 
-  // Before the first request, because it blocks the process.
+  // Loaded before the first request, because loading blocks the process.
   const builtIn = builtInDataset();
 
   const outbound = createOutbound({ policy: createAddressPolicy(settings.internalHosts), proxy: settings.proxy });
@@ -102,7 +102,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
     settings.signIn &&
     createSignIn({ settings: settings.signIn, provider, store, clock, randomToken, redirectUri, tryAgain });
 
-  const pages = withOwnFrame(
+  const pages = withoutUserMenu(
     createPages({ storage: { store, sealedJson }, config: settings, views: BIN_SERVICE_VIEWS, clock }),
   );
   const isTrusted = (address: string) => isInNetworks(address, settings.trustedProxies);
@@ -163,28 +163,28 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
   };
 }
 
-/** Starts of sign-ins are limited by the minute, because each leaves a record; look-ups by the plan of their caller. */
+/** Limits sign-ins by the minute, because each start stores a record. The plan of the caller limits look-ups. */
 const RATE_LIMITS = { address: 0, signIns: 60, session: 0, relayToken: 0 };
 
-/** There are no administration pages to look up a reference. */
+/** This service has no administration pages in which to look up a reference. */
 const NO_REFERENCES = { keep: async () => undefined };
 
 /**
- * Derives the key from the one secret that all processes share. Without it there are no accounts, and so no sessions.
+ * Derives the key from the only secret that all processes share. Without that secret there are no accounts or sessions.
  */
 function accountSealer(secret: string): Sealer {
   const key = createSecretKey(Buffer.from(hkdfSync('sha256', secret, '', 'accounts', 32)));
   return createSealer([{ kid: 'accounts', key }]);
 }
 
-/** For `GET /` a program gets a problem document that explains the API, and a browser the page. */
+/** At `GET /` browsers get the page; programs get a problem document that explains the API. */
 function isPage(path: string, { headers }: IncomingMessage): boolean {
   if (path === '/') return headers.accept?.includes('text/html') ?? false;
   return path === '/account' || path.startsWith('/account/') || path.startsWith('/assets/');
 }
 
 /** Error pages use Gatehouse's layout, whose menu for signed-in users has links that do not exist here. */
-function withOwnFrame(pages: Pages): Pages {
+function withoutUserMenu(pages: Pages): Pages {
   return {
     ...pages,
     frame(req, title) {

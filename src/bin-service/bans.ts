@@ -7,8 +7,8 @@ export interface Bans {
   /** Remaining seconds of a ban that this process knows of; 0 if there is none. */
   secondsLeft(subject: string): number;
   /**
-   * Counts a refusal. Returns the remaining seconds of the ban that results, or that another process set. Never
-   * rejects.
+   * Counts a refusal. Returns the remaining seconds of the ban, which this refusal or another process may have started;
+   * 0 if there is none. Never rejects.
    */
   countRefusal(subject: string): number | Promise<number>;
 }
@@ -18,7 +18,7 @@ interface Entry {
   bannedUntil: number;
   /** Refusals not reported to the store yet. */
   refusals: number;
-  /** Of `performance.now()`. */
+  /** In milliseconds, from `performance.now()`. */
   reportedAt: number;
 }
 
@@ -44,9 +44,9 @@ export function createBans(parts: {
     return entry;
   };
 
-  const leftOf = (entry: Entry) => Math.max(0, Math.ceil((entry.bannedUntil - clock()) / 1000));
+  const secondsLeftOf = (entry: Entry) => Math.max(0, Math.ceil((entry.bannedUntil - clock()) / 1000));
 
-  /** The counter of a ban holds its end in seconds since the epoch. The limit lets only the first process set it. */
+  /** The counter of a ban is its end, in seconds since the epoch. With its limit, only the first process can set it. */
   const report = async (subject: string, entry: Entry): Promise<number> => {
     const unreported = entry.refusals;
     entry.refusals = 0;
@@ -58,19 +58,19 @@ export function createBans(parts: {
         ? undefined
         : await counters.increment(keys.planBan(subject), until, { lifetimeSeconds: seconds, limit: until });
     entry.bannedUntil = (set ?? (await counters.counter(keys.planBan(subject)))) * 1000;
-    return leftOf(entry);
+    return secondsLeftOf(entry);
   };
 
   return {
     secondsLeft(subject) {
       const entry = entries.get(subject);
-      return entry === undefined || entry.bannedUntil === 0 ? 0 : leftOf(entry);
+      return entry === undefined || entry.bannedUntil === 0 ? 0 : secondsLeftOf(entry);
     },
     countRefusal(subject) {
       const entry = entryOf(subject);
       entry.refusals += 1;
-      if (entry.refusals < step && performance.now() - entry.reportedAt < REPORT_MS) return leftOf(entry);
-      // If the store fails there is no ban, but the refusal stands.
+      if (entry.refusals < step && performance.now() - entry.reportedAt < REPORT_MS) return secondsLeftOf(entry);
+      // If the store fails, there is no ban, but the request is still refused.
       return report(subject, entry).catch(() => 0);
     },
   };

@@ -1,4 +1,4 @@
-/** Browser cookies of the account pages: a session, and a random value that binds sign-ins to the browser. */
+/** The cookies of the account pages: a session, and a random value that binds sign-ins to the browser. */
 import type { IncomingMessage } from 'node:http';
 import { parse as parseCookies } from 'cookie';
 import type { CookieOptions, RequestHandler, Response } from 'express';
@@ -16,9 +16,9 @@ export interface Browsers {
   requireUser: RequestHandler;
   /** The random value from the browser's cookie. */
   secretOf(req: IncomingMessage): string | undefined;
-  giveSecret(res: Response, secret: string): void;
+  setSecret(res: Response, secret: string): void;
   /**
-   * Begins a new session and changes the value in the cookie, so that neither earlier one opens anything (R17, R103).
+   * Begins a new session and replaces the random value, so that the earlier ones are useless (R17, R103).
    */
   begin(req: IncomingMessage, res: Response, account: Account): Promise<void>;
   /** Clears both cookies, so that a pending callback cannot finish afterwards (R103). */
@@ -29,7 +29,7 @@ const FORM = /^[A-Za-z0-9_-]{43}$/;
 const SESSION = 'bin-service';
 const SECRET = 'bin-service-tx';
 
-/** @param parts `randomToken`: 32 random bytes in base64url; `signInUrl`: where a request without a session is sent */
+/** @param parts `randomToken`: 32 random bytes in base64url; `signInUrl`: offered to a request without a session */
 export function createBrowsers(parts: {
   records: SessionRecords;
   secure: boolean;
@@ -55,7 +55,7 @@ export function createBrowsers(parts: {
     if (id !== undefined) await records.end(id);
   };
 
-  const giveSecret = (res: Response, secret: string) => void res.cookie(`${prefix}${SECRET}`, secret, options);
+  const setSecret = (res: Response, secret: string) => void res.cookie(`${prefix}${SECRET}`, secret, options);
 
   return {
     loadSession: (req, _res, next) => load(req).then(() => next(), next),
@@ -65,7 +65,7 @@ export function createBrowsers(parts: {
         next(session ? undefined : new AppError('sign_in_required', { detail: 'Sign in and try again.', step }));
       }, next),
     secretOf: (req) => read(req, SECRET),
-    giveSecret,
+    setSecret,
 
     async begin(req, res, account) {
       const { id, issuer, subject, name, email } = account;
@@ -80,7 +80,7 @@ export function createBrowsers(parts: {
       // This program reads none of the other fields of express-session.
       await records.write(sessionId, data as unknown as SessionData);
       res.cookie(`${prefix}${SESSION}`, sessionId, options);
-      giveSecret(res, randomToken());
+      setSecret(res, randomToken());
     },
 
     async end(req, res) {

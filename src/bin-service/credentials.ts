@@ -1,8 +1,8 @@
 /** Reads the API key: Bearer, Basic with the key as user name, or the query parameter `apiKey`. */
 import type { IncomingMessage } from 'node:http';
 
-/** `none`: a free request. `doubled`: several credentials, which RFC 6750 section 2 forbids. */
-export type Credentials = { kind: 'none' | 'doubled' | 'unreadable' } | { kind: 'key'; key: string };
+/** `none`: a free request. `several`: more than one credential, which RFC 6750 section 2 forbids. */
+export type Credentials = { kind: 'none' | 'several' | 'unreadable' } | { kind: 'key'; key: string };
 
 const NONE: Credentials = { kind: 'none' };
 const UNREADABLE: Credentials = { kind: 'unreadable' };
@@ -14,7 +14,7 @@ export function readCredentials({ headers, headersDistinct }: IncomingMessage, q
   if (authorization === undefined && inQuery.length === 0) return NONE;
   // `headers` has only the first of several Authorization headers.
   const count = (authorization === undefined ? 0 : (headersDistinct.authorization?.length ?? 1)) + inQuery.length;
-  if (count > 1) return { kind: 'doubled' };
+  if (count > 1) return { kind: 'several' };
   return authorization === undefined ? asKey(inQuery[0]) : readAuthorization(authorization);
 }
 

@@ -15,7 +15,7 @@ export function monthOf(now: number): Month {
   return { id: date.toISOString().slice(0, 7), start: Date.UTC(year, month, 1), end: Date.UTC(year, month + 1, 1) };
 }
 
-/** Returns `last` while it is current, because computing the month for each request would cost time. */
+/** Returns `last` while it is current, because computing the month for each request would be slow. */
 export function monthAt(now: number, last: Month): Month {
   return now >= last.start && now < last.end ? last : monthOf(now);
 }

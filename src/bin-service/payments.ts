@@ -27,7 +27,7 @@ export function confirmationHandler(parts: {
     if (!expected)
       throw new AppError('not_found', { detail: 'PAYMENT_TOKEN is not set: plans are confirmed by command.' });
     const { isSent, token } = bearerOf(req);
-    // Compared first, so that wrong calls from a shared address do not block the right token.
+    // Compare first, so that wrong calls from a shared address do not block the right token.
     if (token === undefined || !timingSafeEqual(hashOf(token), expected)) {
       limits.take('guess', req.context.address);
       throw new AppError('sign_in_required', {
@@ -39,11 +39,11 @@ export function confirmationHandler(parts: {
     if (!paid) throw new AppError('invalid_request', { detail: 'Send {"account", "plan", "order"} as JSON.' });
     const account = (await accounts.confirmPlan(paid.account, paid)) ?? (await accounts.find(paid.account));
     if (!account) throw new AppError('not_found', { detail: 'There is no account with this id.' });
-    // Payment systems repeat a call whose response they lost: for an order that is confirmed already nothing changes.
+    // Payment systems repeat a call whose response was lost. An order that is already confirmed does not change.
     const confirmed = account.confirmed?.find(({ order, plan }) => order === paid.order && plan === paid.plan);
     if (!confirmed)
       throw new AppError('version_conflict', {
-        detail: 'The account has no such order of this plan, or has ordered again before it was confirmed.',
+        detail: 'The account has no such order of this plan, or a later order has replaced it.',
       });
     res.json({ account: account.id, ...confirmed, since: isoTime(confirmed.since) });
   };

@@ -14,13 +14,13 @@ export interface Plan {
 export type FreeTier = Pick<Plan, 'monthlyRequests' | 'requestsPerMinute'>;
 
 export const FREE_PLAN = 'free';
-/** The name of the minute's quota in `RateLimit`, so no plan may have it. */
+/** The name of the quota per minute in `RateLimit`. No plan may have this name. */
 export const MINUTE = 'minute';
 
 const FORMAT = /^([a-z0-9-]{1,40}):([1-9]\d{0,11})(?::([1-9]\d{0,8}))?(?::(https:\/\/\S+|[^\s:@]+@[^\s:@]+))?$/;
 
 /**
- * Parses the entries of `PLANS`, in the order in which pages offer them. Each fault continues the name of the setting.
+ * Parses the entries of `PLANS`, in the order in which pages offer them. Each fault follows the name of the setting.
  */
 export function parsePlans(entries: readonly string[]): { plans: Plan[]; faults: string[] } {
   const plans: Plan[] = [];
@@ -34,7 +34,7 @@ export function parsePlans(entries: readonly string[]): { plans: Plan[]; faults:
     } else if (name === FREE_PLAN) {
       faults.push(': "free" is reserved for requests without a key: set FREE_MONTHLY_REQUESTS instead.');
     } else if (name === MINUTE) {
-      faults.push(': "minute" names the limit of requests a minute in responses: choose another name.');
+      faults.push(': "minute" is reserved for the limit of requests a minute: choose another name.');
     } else if (plans.some((plan) => plan.name === name)) {
       faults.push(`: "${name}" is listed twice.`);
     } else {

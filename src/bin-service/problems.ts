@@ -1,7 +1,7 @@
 /** Refusals of a look-up: codes, details, and the problem document (RFC 9457). */
 import { PROBLEMS } from '../shared/errors.ts';
 
-/** The codes shared with Gatehouse, and one for API keys. */
+/** The problem codes that Gatehouse has too, and one for API keys. */
 const CODES = {
   invalid_bin: PROBLEMS.invalid_bin,
   invalid_request: PROBLEMS.invalid_request,
@@ -27,11 +27,11 @@ export interface Refusal {
   headers?: Readonly<Record<string, string>>;
 }
 
-/** Never repeat any part of the request. A part in braces is left out without an account page. */
+/** These texts never repeat any part of the request. A part in braces is left out if there is no account page. */
 const DETAILS: Partial<Record<LookupProblemCode, string>> = {
   invalid_bin: 'Send the first 6 to 8 digits of the card number, and only digits. Never send a full card number.',
   invalid_request: 'Send one API key in one place: as Bearer, as the user name of Basic, or as apiKey.',
-  api_key_invalid: 'Check the API key, or leave it out to use the free tier.{ Make keys on the account page.}',
+  api_key_invalid: 'Check the API key, or leave it out to use the free tier.{ Create keys on the account page.}',
   bin_not_found: 'Check the digits, or try more of them: up to 8.',
   not_found: 'Use GET /BIN, where BIN is the first 6 to 8 digits of a card number.',
   method_not_allowed: 'This service is read-only: use GET.',
@@ -42,13 +42,13 @@ const RULES = {
   address_not_listed: 'This key may not be used from your address.{ Add the address on the account page.}',
   no_plan: 'The account of this key has no plan.{ Choose one on the account page and wait until it is confirmed.}',
   banned:
-    'Your address continued to call after it had been refused, and is banned for now. Wait as long as Retry-After says.',
+    'Your address continued to call after it was refused, and is banned for now. Wait as long as Retry-After says.',
   free_used_up:
-    'Your address has used up its free look-ups for this month. Wait for the next month (UTC){, or make a key on the account page}.',
+    'Your address has used up its free look-ups for this month. Wait for the next month (UTC){, or create a key on the account page}.',
   plan_used_up:
     'Your plan’s look-ups for this month are used up. Wait for the next month (UTC){, or choose a larger plan on the account page}.',
   free_too_fast:
-    'These are more free requests than your address may send in a minute. Wait as long as Retry-After says{, or make a key on the account page}.',
+    'These are more free requests than your address may send in a minute. Wait as long as Retry-After says{, or create a key on the account page}.',
   plan_too_fast:
     'These are more requests than your plan allows in a minute. Wait as long as Retry-After says{, or choose a larger plan on the account page}.',
 } as const;

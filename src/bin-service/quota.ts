@@ -7,9 +7,9 @@ import { keys } from '../shared/storage/keys.ts';
 import type { Counters } from './counters.ts';
 import { type Month, monthAt, monthOf, secondsLeft } from './month.ts';
 
-export interface Taken {
+export interface QuotaResult {
   granted: boolean;
-  /** Requests left this month. */
+  /** Remaining requests this month. */
   remaining: number;
   resetSeconds: number;
   month: Month;
@@ -20,48 +20,48 @@ export interface Quota {
    * Takes one request of this month. Rejects with `storage_unavailable`.
    * @param limit requests in a month
    */
-  take(subject: string, limit: number): Promise<Taken>;
+  take(subject: string, limit: number): Promise<QuotaResult>;
   /** For pages: requests this month. */
   used(subject: string): Promise<number>;
 }
 
-interface Waiting {
+interface WaitingRequest {
   limit: number;
   resolve: (remaining: number) => void;
   reject: (error: unknown) => void;
 }
 
-// Longer than two months, so that a clock set back finds the count of the earlier month.
+// Longer than two months, so that after the clock is set back, the count of the earlier month still exists.
 const LIFETIME_SECONDS = 100 * 24 * 3600;
-/** How long a spent limit is not counted again: a caller who goes on must not cost writes. */
+/** How long requests over the limit are not counted again, because a caller who continues must not cause writes. */
 const SPENT_MS = 1_000;
 const MAX_SPENT = 10_000;
-/** Other processes may take the rest between its reading and its reservation. */
+/** Other processes may use the remaining requests between the read and the reservation. */
 const MAX_ATTEMPTS = 8;
 const REFUSED = -1;
 
 /** @param parts `clock`: milliseconds since the epoch */
 export function createQuota(parts: { counters: Counters; clock: () => number }): Quota {
   const { counters, clock } = parts;
-  const queues = new Map<string, Waiting[]>();
+  const queues = new Map<string, WaitingRequest[]>();
   const spent = remembered<{ limit: number; at: number }>(MAX_SPENT);
   let month = monthOf(clock());
 
-  /** Counts as many as the limit still allows. */
+  /** Reserves as many requests as the limit still allows. */
   const reserve = async (key: string, count: number, limit: number): Promise<{ granted: number; used: number }> => {
-    let wanted = count;
-    for (let attempt = 0; wanted > 0 && attempt < MAX_ATTEMPTS; attempt += 1) {
-      const used = await counters.increment(key, wanted, { lifetimeSeconds: LIFETIME_SECONDS, limit });
-      if (used !== undefined) return { granted: wanted, used };
-      wanted = Math.min(wanted, limit - (await counters.counter(key)));
+    let requested = count;
+    for (let attempt = 0; requested > 0 && attempt < MAX_ATTEMPTS; attempt += 1) {
+      const used = await counters.increment(key, requested, { lifetimeSeconds: LIFETIME_SECONDS, limit });
+      if (used !== undefined) return { granted: requested, used };
+      requested = Math.min(requested, limit - (await counters.counter(key)));
     }
     return { granted: 0, used: limit };
   };
 
-  const serve = async (key: string, queue: Waiting[]): Promise<void> => {
+  const serve = async (key: string, queue: WaitingRequest[]): Promise<void> => {
     while (queue.length > 0) {
       const batch = queue.splice(0);
-      // A plan can change in between: the latest limit counts.
+      // The plan can change between the requests: the latest limit applies.
       const limit = batch.at(-1)?.limit ?? 0;
       try {
         const { granted, used } = await reserve(key, batch.length, limit);
@@ -76,8 +76,8 @@ export function createQuota(parts: { counters: Counters; clock: () => number }):
   };
 
   const isSpent = (key: string, limit: number): boolean => {
-    const last = spent.get(key);
-    return last !== undefined && limit <= last.limit && performance.now() - last.at < SPENT_MS;
+    const entry = spent.get(key);
+    return entry !== undefined && limit <= entry.limit && performance.now() - entry.at < SPENT_MS;
   };
 
   const count = (key: string, limit: number): Promise<number> => {
@@ -86,19 +86,19 @@ export function createQuota(parts: { counters: Counters; clock: () => number }):
       const waiting = { limit, resolve, reject };
       const queue = queues.get(key);
       if (queue) return void queue.push(waiting);
-      const started = [waiting];
-      queues.set(key, started);
-      void serve(key, started);
+      const newQueue = [waiting];
+      queues.set(key, newQueue);
+      void serve(key, newQueue);
     });
   };
 
   return {
     async take(subject, limit) {
       month = monthAt(clock(), month);
-      const counted = month;
-      const remaining = await count(keys.planUse(subject, counted.id), limit);
-      const resetSeconds = secondsLeft(counted, clock());
-      return { granted: remaining !== REFUSED, remaining: Math.max(0, remaining), resetSeconds, month: counted };
+      const countedMonth = month;
+      const remaining = await count(keys.planUse(subject, countedMonth.id), limit);
+      const resetSeconds = secondsLeft(countedMonth, clock());
+      return { granted: remaining !== REFUSED, remaining: Math.max(0, remaining), resetSeconds, month: countedMonth };
     },
     used(subject) {
       month = monthAt(clock(), month);

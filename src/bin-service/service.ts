@@ -24,13 +24,13 @@ import { createQuota, type Quota } from './quota.ts';
 
 /** The defaults are for the sandbox: the service then counts in memory and has no API keys. */
 export interface BinServiceParts {
-  /** Default: the built-in data set alone. */
+  /** Default: only the built-in data set. */
   datasets?: DatasetSources | undefined;
   /** For BINs that no data set has; its facts are marked `Gatehouse-Test-Data`. */
   testData?: Dataset | undefined;
-  /** Called for internal errors, to log them with the id of the request. */
+  /** Called with each internal error and the id of the request, to log them. */
   onFailure?: ((error: unknown, requestId: string) => void) | undefined;
-  /** Called for other refusals, to log them. */
+  /** Called for each other refusal, to log it. */
   onRefused?: ((refused: { requestId: string; code: string; status: number }) => void) | undefined;
   /** Called after each response, for metrics: `dataset`, `rules`, or the code of a refusal. */
   onResponse?: ((outcome: string) => void) | undefined;
@@ -40,7 +40,7 @@ export interface BinServiceParts {
   accounts?: Pick<Accounts, 'accessOf'> | undefined;
   quota?: Quota | undefined;
   bans?: Bans | undefined;
-  /** Default: no limit by the minute. */
+  /** Default: no limit a minute. */
   limits?: Pick<RateLimits, 'take'> | undefined;
   /** Default: the peer's own address. */
   addressOf?: ClientAddress | undefined;
@@ -48,7 +48,7 @@ export interface BinServiceParts {
   basePath?: string | undefined;
   /** Whether `PUBLIC_URL` is https; default false. */
   secure?: boolean | undefined;
-  /** Refusals name it; default: users cannot register, so there is none to name. */
+  /** Named in refusals. Default: none, because users cannot register. */
   accountUrl?: string | undefined;
   /** Handles pages. `isPage` is called with the path without the base path. */
   pages?: { isPage: (path: string, req: IncomingMessage) => boolean; listener: RequestListener } | undefined;
@@ -67,8 +67,8 @@ interface LookupResponse {
 }
 
 /**
- * Responds to `GET /{bin}` with the record as JSON, and with headers that say where it comes from; to everything else
- * with a problem document: 400 `invalid_bin` or `invalid_request`, 401 `api_key_invalid`, 403 `not_allowed`, 404
+ * Responds to `GET /{bin}` with the record as JSON, and with headers that name its source. All other requests get
+ * a problem document: 400 `invalid_bin` or `invalid_request`, 401 `api_key_invalid`, 403 `not_allowed`, 404
  * `bin_not_found` or `not_found`, 405, 429 `bin_quota_exhausted`, 503.
  */
 export function createBinService(parts: BinServiceParts = {}): RequestListener {
@@ -88,13 +88,13 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
     req: IncomingMessage,
     res: ServerResponse,
     refusal: Refusal,
-    more: readonly string[] = [],
+    extraHeaders: readonly string[] = [],
     id: string = randomUUID(),
   ) => {
     const { code } = refusal;
     const { status, body } = problemDocument(refusal, id, parts.accountUrl);
     const type = ['Content-Type', `${PROBLEM_TYPE}; charset=utf-8`];
-    const headers = [...type, ...more, ...Object.entries(refusal.headers ?? {}).flat()];
+    const headers = [...type, ...extraHeaders, ...Object.entries(refusal.headers ?? {}).flat()];
     send(req, res, { status, id, outcome: code, headers, body });
     if (code !== 'internal') parts.onRefused?.({ requestId: id, code, status });
   };
@@ -111,27 +111,29 @@ export function createBinService(parts: BinServiceParts = {}): RequestListener {
     if (refusal) return refuse(req, res, refusal, headers);
     const local = findLocalFacts(bin, datasets);
     const test = local?.source === 'dataset' ? undefined : findInDataset(bin, parts.testData);
-    const found = test ? { ...test, testData: true as const } : local;
-    if (!found) return refuse(req, res, { code: 'bin_not_found' }, headers);
-    const origin = Object.entries(recordHeaders(withAge(found, Date.now()))).flat();
-    const all = ['Content-Type', 'application/json; charset=utf-8', ...origin, ...headers];
-    const facts = { status: 200, id: randomUUID(), outcome: found.source };
-    return send(req, res, { ...facts, headers: all, body: JSON.stringify(found.record) });
+    const result = test ? { ...test, testData: true as const } : local;
+    if (!result) return refuse(req, res, { code: 'bin_not_found' }, headers);
+    const origin = Object.entries(recordHeaders(withAge(result, Date.now()))).flat();
+    const allHeaders = ['Content-Type', 'application/json; charset=utf-8', ...origin, ...headers];
+    const success = { status: 200, id: randomUUID(), outcome: result.source };
+    return send(req, res, { ...success, headers: allHeaders, body: JSON.stringify(result.record) });
   };
 
   const lookUp = (req: IncomingMessage, res: ServerResponse, bin: Bin, query: string) => {
     const admission = admit(req, query);
     if ('then' in admission)
-      return void admission.then((later) => respond(req, res, bin, later)).catch((error) => fail(req, res, error));
+      return void admission
+        .then((resolved) => respond(req, res, bin, resolved))
+        .catch((error) => fail(req, res, error));
     return respond(req, res, bin, admission);
   };
 
   return (req, res) => {
     try {
       const { path, query } = splitTarget(req.url ?? '');
-      const own = path.startsWith(basePath) ? path.slice(basePath.length) : '';
-      if (pages?.isPage(own, req)) return pages.listener(req, res);
-      const parsed = readBin(own);
+      const localPath = path.startsWith(basePath) ? path.slice(basePath.length) : '';
+      if (pages?.isPage(localPath, req)) return pages.listener(req, res);
+      const parsed = readBin(localPath);
       if (parsed === 'not_found') return refuse(req, res, { code: parsed });
       if (req.method !== 'GET' && req.method !== 'HEAD')
         return refuse(req, res, { code: 'method_not_allowed', headers: { Allow: 'GET, HEAD' } });
@@ -168,7 +170,7 @@ function splitTarget(target: string): { path: string; query: string } {
   return end < 0 ? { path: target, query: '' } : { path: target.slice(0, end), query: target.slice(end + 1) };
 }
 
-/** Any single path segment counts as an attempt at a BIN. */
+/** Any single path segment is read as a BIN. */
 function readBin(path: string): ParsedBin | 'not_found' {
   const segment = path.startsWith('/') ? path.slice(1).replace(/\/$/, '') : '';
   if (segment === '' || segment.includes('/')) return 'not_found';

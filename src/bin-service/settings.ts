@@ -38,7 +38,7 @@ const PAYMENT_TOKEN_FORM = /^[!-~]{32,200}$/;
 const paymentToken = z.string().superRefine((token, context) => {
   const misfit = 'needs 32 to 200 letters, digits and ASCII signs, without spaces';
   const fault = weakSecretFault(token) ?? (PAYMENT_TOKEN_FORM.test(token) ? undefined : misfit);
-  if (fault) context.addIssue({ code: 'custom', message: ` ${fault}; make one with: openssl rand -base64 48` });
+  if (fault) context.addIssue({ code: 'custom', message: ` ${fault}; generate one with: openssl rand -base64 48` });
 });
 
 /** `docs/bin-service.env.example` is generated from this table. */
@@ -46,14 +46,14 @@ export const BIN_SERVICE_SETTINGS = {
   PUBLIC_URL: {
     schema: SETTINGS.PUBLIC_URL.schema.optional(),
     about:
-      'The URL under which callers and browsers reach it; may have a path. Required where HOST is no loopback address.',
+      'The URL under which callers and browsers reach it; may have a path. Required if HOST is not a loopback address.',
     example: 'https://bins.example.com',
   },
   HOST: SETTINGS.HOST,
   PORT: { schema: integer(0, 65_535).default(3003) },
   MANAGEMENT_HOST: SETTINGS.MANAGEMENT_HOST,
   MANAGEMENT_PORT: { schema: integer(0, 65_535).default(3008) },
-  // A directory of its own, because the service shares nothing with Gatehouse.
+  // The service has its own directory, because it shares nothing with Gatehouse.
   DATA_DIR: {
     schema: z.string().default('./data/bin-service'),
     about:
@@ -84,7 +84,7 @@ export const BIN_SERVICE_SETTINGS = {
   },
   PLANS: {
     schema: plans.prefault('starter:100000:60000,business:1000000:600000'),
-    about: `Plans that users can choose, comma-separated: NAME:REQUESTS a month, then if wanted :REQUESTS a minute, and :the support
+    about: `Plans that users can choose, comma-separated: NAME:REQUESTS a month, then optionally :REQUESTS a minute, and :the support
 address of the plan (an e-mail address or an https URL; otherwise SUPPORT_CONTACT).`,
     example: 'starter:100000:60000,business:1000000:600000:priority@example.com',
   },
@@ -92,7 +92,7 @@ address of the plan (an e-mail address or an https URL; otherwise SUPPORT_CONTAC
     schema: paymentToken.optional(),
     secret: true,
     about: `A random text of 32 to 200 letters, digits and ASCII signs, with which a payment system confirms plans (docs/bin-service.md).
-Without it they are confirmed by command alone. Make one: openssl rand -base64 48`,
+Without it they are confirmed only by command. Generate one: openssl rand -base64 48`,
   },
   BAN_REFUSALS: {
     schema: integer(1).default(BAN_DEFAULTS.refusals),
@@ -107,7 +107,7 @@ Without it they are confirmed by command alone. Make one: openssl rand -base64 4
   SIGN_IN_ISSUER: {
     schema: z.string().optional(),
     about:
-      'The OpenID provider that users register with; without it there is the free tier alone. Register PUBLIC_URL/account/callback.',
+      'The OpenID provider that users register with; without it there is only the free tier. Register PUBLIC_URL/account/callback.',
     example: 'https://idp.example.com',
   },
   SIGN_IN_NAME: { schema: z.string().optional(), example: 'Example' },
@@ -123,7 +123,7 @@ Without it they are confirmed by command alone. Make one: openssl rand -base64 4
     schema: SETTINGS.CA_FILE.schema,
     file: true,
     about:
-      'Certificates of private authorities (one PEM file), trusted besides the public ones, for the provider and Redis.',
+      'Certificates of private authorities (one PEM file), trusted in addition to the public ones, for the provider and Redis.',
     example: '/etc/bin-service/ca.pem',
   },
   HTTPS_PROXY: {
@@ -172,7 +172,7 @@ export interface BinServiceSettings
   datasetFile: string | undefined;
   free: FreeTier;
   plans: readonly Plan[];
-  /** Undefined: plans are confirmed by command alone. */
+  /** Undefined: plans are confirmed only by command. */
   paymentToken: string | undefined;
   bans: { refusals: number; seconds: number };
   /** Undefined: there is no registration, only the free tier. */
@@ -183,9 +183,9 @@ export type LoadedSettings = { settings: BinServiceSettings; faults: [] } | { se
 
 /** Returns the settings, or all faults: sentences that name the setting and say what to do. */
 export function loadBinServiceSettings(source: ConfigSource): LoadedSettings {
-  const { values, faults: single, faulty } = readSettings(BIN_SERVICE_SETTINGS, source);
-  const faults = [...single];
-  const publicUrl = values.PUBLIC_URL ?? ownUrl(values);
+  const { values, faults: settingFaults, faulty } = readSettings(BIN_SERVICE_SETTINGS, source);
+  const faults = [...settingFaults];
+  const publicUrl = values.PUBLIC_URL ?? loopbackUrl(values);
   if (!publicUrl && !faulty.has('PUBLIC_URL')) faults.push(`PUBLIC_URL is required: ${PUBLIC_URL_ADVICE}`);
   const server = { ...values, PUBLIC_URL: publicUrl ?? SETTINGS.PUBLIC_URL.standIn };
   faults.push(...serverFaults(server, faulty), ...redisChoiceFaults(values, faulty));
@@ -214,7 +214,7 @@ function toFreeTier({ FREE_MONTHLY_REQUESTS: monthlyRequests, FREE_REQUESTS_PER_
 }
 
 /** On a loopback address only programs on this machine can call, so the listener's address is the public URL. */
-function ownUrl({ HOST: host, PORT: port }: Values): PublicUrl | undefined {
+function loopbackUrl({ HOST: host, PORT: port }: Values): PublicUrl | undefined {
   if (!isLoopbackHost(host)) return undefined;
   return parsePublicUrl(`http://${host.includes(':') ? `[${host}]` : host}:${port}`).publicUrl;
 }
@@ -225,7 +225,7 @@ function readSignIn(values: Values, faulty: ReadonlySet<string>, faults: string[
   if (issuer === undefined || clientId === undefined || clientSecret === undefined) {
     const isFileFault = faulty.has('SIGN_IN_CLIENT_SECRET');
     if (!isFileFault)
-      faults.push('SIGN_IN_ISSUER, SIGN_IN_CLIENT_ID and SIGN_IN_CLIENT_SECRET belong together: give all or none.');
+      faults.push('SIGN_IN_ISSUER, SIGN_IN_CLIENT_ID and SIGN_IN_CLIENT_SECRET belong together: set all or none.');
     return undefined;
   }
   const rule = createAddressPolicy(values.INTERNAL_HOSTS).checkUrl(issuer);

@@ -62,11 +62,11 @@ export function createSignIn(parts: {
     });
   };
 
-  const withName = async (claims: Claims, answer: TokenResponse): Promise<Claims> => {
+  const withName = async (claims: Claims, tokenResponse: TokenResponse): Promise<Claims> => {
     if (claims.name !== undefined && claims.email !== undefined) return claims;
     // A missing name must not fail the sign-in.
-    const more = await provider.userinfo(app, answer, claims.sub).catch(() => undefined);
-    return { ...more, ...claims };
+    const userinfo = await provider.userinfo(app, tokenResponse, claims.sub).catch(() => undefined);
+    return { ...userinfo, ...claims };
   };
 
   return {
@@ -84,19 +84,19 @@ export function createSignIn(parts: {
 
     async finish(browserSecret, callback) {
       const state = callback.searchParams.get('state');
-      const doubled = SINGLE_PARAMETERS.some((name) => callback.searchParams.getAll(name).length > 1);
-      const isPending = !doubled && state && browserSecret && (await pending.take(browserSecret, state, clock()));
+      const hasDuplicates = SINGLE_PARAMETERS.some((name) => callback.searchParams.getAll(name).length > 1);
+      const isPending = !hasDuplicates && state && browserSecret && (await pending.take(browserSecret, state, clock()));
       if (!isPending)
         throw fail('invalid_request', { detail: 'This sign-in was not started in this browser, or it has expired.' });
-      const at = new URL(redirectUri);
-      at.search = callback.search;
-      const answer = await provider
-        .exchangeCode(app, at, requestOf(browserSecret, state, redirectUri))
+      const callbackUrl = new URL(redirectUri);
+      callbackUrl.search = callback.search;
+      const tokenResponse = await provider
+        .exchangeCode(app, callbackUrl, requestOf(browserSecret, state, redirectUri))
         .catch((cause: unknown) => {
           throw toAppError(cause);
         });
-      if (!answer.claims) throw fail('provider_unavailable', { logDetail: 'no ID token' });
-      const claims = await withName(answer.claims, answer);
+      if (!tokenResponse.claims) throw fail('provider_unavailable', { logDetail: 'no ID token' });
+      const claims = await withName(tokenResponse.claims, tokenResponse);
       return { issuer: app.issuer, subject: claims.sub, name: text(claims.name), email: text(claims.email) };
     },
   };
@@ -113,7 +113,7 @@ function requestOf(browserSecret: string, state: string, redirectUri: string): A
 
 type PendingStates = [hash: string, startedAt: number][];
 
-/** Pending states: each is valid once, in the browser that started it, and each browser has at most ten. */
+/** Pending states. Each is valid once, in the browser that started it. A browser has at most ten. */
 function createPending({ store }: { store: Store }) {
   /** @param next gets the states that have not expired, and returns undefined to change nothing */
   const update = (browserSecret: string, now: number, next: (states: PendingStates) => PendingStates | undefined) =>
@@ -129,11 +129,11 @@ function createPending({ store }: { store: Store }) {
       await update(browserSecret, now, (states) => [...states.slice(1 - MAX_PENDING), [hashOf(state), now]]);
     },
     async take(browserSecret: string, state: string, now: number): Promise<boolean> {
-      const taken = await update(browserSecret, now, (states) => {
-        const rest = states.filter(([hash]) => hash !== hashOf(state));
-        return rest.length === states.length ? undefined : rest;
+      const updated = await update(browserSecret, now, (states) => {
+        const remaining = states.filter(([hash]) => hash !== hashOf(state));
+        return remaining.length === states.length ? undefined : remaining;
       });
-      return taken !== undefined;
+      return updated !== undefined;
     },
   };
 }

@@ -23,7 +23,7 @@ export type Environment = ConfigSource['env'];
 
 export interface RunningBinService {
   settings: BinServiceSettings;
-  /** Serves for SHUTDOWN_DELAY_SECONDS more, waits up to SHUTDOWN_SECONDS for requests in flight, and closes everything. */
+  /** Serves for another SHUTDOWN_DELAY_SECONDS, waits up to SHUTDOWN_SECONDS for open requests, then closes. */
   close(): Promise<void>;
 }
 
@@ -75,11 +75,11 @@ export async function openBinService(parts: Omit<BinServiceParts, 'store'>): Pro
   };
 }
 
-/** Also for operator commands, beside a running service. @throws StartRefused */
+/** Operator commands call this too, while the service runs. @throws StartRefused */
 export function readBinServiceSettings(env: Environment): BinServiceSettings {
   const { settings, faults } = loadBinServiceSettings({ env, readFile: (path) => readFileSync(path, 'utf8') });
-  const all = [...faults, ...(settings ? redisAddressFaults(settings) : [])];
-  if (!settings || all.length > 0) throw new StartRefused(all);
+  const allFaults = [...faults, ...(settings ? redisAddressFaults(settings) : [])];
+  if (!settings || allFaults.length > 0) throw new StartRefused(allFaults);
   return settings;
 }
 

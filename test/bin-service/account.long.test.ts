@@ -1,4 +1,4 @@
-/** The account page: registering at an OpenID provider, a plan that an operator confirms, keys shown once, and what guards it. */
+/** The account page: registration at an OpenID provider, plans that an operator confirms, keys, and guards. */
 import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ afterAll(() => site?.close());
 
 const register = (login = 'user@example.test', agent?: UserAgent) =>
   signIn(site, login, { path: '/account/sign-in', ...(agent ? { agent } : {}) });
-/** The URL of a callback that another browser with this cookie has not opened. */
+/** Returns the URL of a callback for a browser with this cookie, without opening it. */
 async function pendingAs(login: string, secret: string | undefined): Promise<string> {
   const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
   agent.cookies.set(site.url, 'bin-service-tx', secret);
@@ -37,9 +37,9 @@ async function pendingAs(login: string, secret: string | undefined): Promise<str
 const keyOn = (page: Page) => /data-copy-source>(gthb_[^<]+)</.exec(page.body)?.[1] ?? '';
 const accountOn = (page: Page) => /Account <code>([^<]+)</.exec(page.body)?.[1] ?? '';
 const orderOn = (page: Page) => /Your order of the plan \w+: <code>([^<]+)</.exec(page.body)?.[1] ?? '';
-const ask = (key: string) => fetch(`${site.url}/45717360`, { headers: { authorization: `Bearer ${key}` } });
+const lookUp = (key: string) => fetch(`${site.url}/45717360`, { headers: { authorization: `Bearer ${key}` } });
 
-test('from registering to a counted look-up, and to the end of the key', async () => {
+test('a user registers, gets a plan, looks up with a key and revokes it', async () => {
   const front = await createUserAgent().get(`${site.url}/account`);
   expect(front.body).toContain('Sign in with <bdi>Sandbox</bdi>');
   expect(front.body).toContain('Plans for 50 or 5,000 requests a month');
@@ -51,10 +51,10 @@ test('from registering to a counted look-up, and to the end of the key', async (
   const chosen = await agent.submit(page, { plan: 'small' }, { button: 'Choose' });
   expect(chosen.status).toBe(200);
   expect(chosen.body).toContain('Awaiting confirmation');
-  const made = await agent.submit(chosen, { name: 'Shop <script>', networks: '' });
-  const key = keyOn(made);
-  expect(made.body).toContain('Shop &lt;script&gt;');
-  expect((await ask(key)).status).toBe(403);
+  const created = await agent.submit(chosen, { name: 'Shop <script>', networks: '' });
+  const key = keyOn(created);
+  expect(created.body).toContain('Shop &lt;script&gt;');
+  expect((await lookUp(key)).status).toBe(403);
 
   const listed = await command(site.env, 'plan', 'requests', '--json');
   expect(JSON.parse(listed.out)).toMatchObject([
@@ -68,18 +68,18 @@ test('from registering to a counted look-up, and to the end of the key', async (
   });
   expect((await command(site.env, 'plan', 'confirm', id)).status).toBe(1);
 
-  await expect.poll(async () => (await ask(key)).status).toBe(200);
+  await expect.poll(async () => (await lookUp(key)).status).toBe(200);
   const again = await agent.get(`${site.url}/account`);
   expect(again.body).toMatch(/<strong>1<\/strong> of 50 requests/);
   expect(again.body).toMatch(/<meter min="0" max="50" value="1"/);
 
   const bound = await agent.submit(again, { networks: '198.51.100.0/24' }, { button: 'Change addresses' });
   expect(bound.body).toContain('Works from: 198.51.100.0/24');
-  await expect.poll(async () => (await ask(key)).status).toBe(403);
+  await expect.poll(async () => (await lookUp(key)).status).toBe(403);
 
   const revoked = await agent.submit(bound, {}, { button: 'Revoke' });
   expect(revoked.body).toContain('No keys yet');
-  await expect.poll(async () => (await ask(key)).status).toBe(401);
+  await expect.poll(async () => (await lookUp(key)).status).toBe(401);
 });
 
 describe('a payment system', () => {
@@ -90,7 +90,7 @@ describe('a payment system', () => {
       body: JSON.stringify(body),
     });
 
-  test('confirms the plan that was paid for, again where it lost the response, and no other one', async () => {
+  test('confirms exactly the plan that was paid for, and may repeat the call', async () => {
     const { agent, page } = await register('second@example.test');
     const account = accountOn(page);
     expect(page.body).toContain('600 a minute');
@@ -124,7 +124,7 @@ describe('a payment system', () => {
     expect((await command(site.env, 'plan', 'end', account)).status).toBe(0);
   });
 
-  test('confirms no later order when it repeats a call', async () => {
+  test('does not confirm a later order by repeating an earlier call', async () => {
     const { agent, page } = await register('second@example.test');
     const account = accountOn(page);
     const first = orderOn(await agent.submit(page, { plan: 'small' }, { button: 'Choose' }));
@@ -146,46 +146,46 @@ describe('a payment system', () => {
     expect((await command(site.env, 'plan', 'end', account)).status).toBe(0);
   });
 
-  test('an order that comes while an earlier one is confirmed stays listed', async () => {
+  test('an order that arrives while an earlier one is confirmed stays listed', async () => {
     const store = await openBinServiceStore(readBinServiceSettings(site.env));
     onTestFinished(() => store.close());
-    const others = createAccounts({ store, clock: Date.now, randomBytes });
-    const { id } = await others.register({ issuer: 'https://idp.example', subject: 'orders twice' });
-    await others.requestPlan(id, { name: 'small', monthlyRequests: 1 });
+    const accounts = createAccounts({ store, clock: Date.now, randomBytes });
+    const { id } = await accounts.register({ issuer: 'https://idp.example', subject: 'orders twice' });
+    await accounts.requestPlan(id, { name: 'small', monthlyRequests: 1 });
     let later: Account | undefined;
     const write: Store['write'] = async (writes, options) => {
-      if (writes.some((one) => 'remove' in one))
-        later ??= await others.requestPlan(id, { name: 'large', monthlyRequests: 2 });
+      if (writes.some((entry) => 'remove' in entry))
+        later ??= await accounts.requestPlan(id, { name: 'large', monthlyRequests: 2 });
       return store.write(writes, options);
     };
     await createAccounts({ store: { ...store, write }, clock: Date.now, randomBytes }).confirmPlan(id);
     expect(later?.requested?.name).toBe('large');
-    expect((await others.requests()).filter((account) => account.id === id)).toEqual([later]);
-    await others.endPlan(id);
-    expect((await others.requests()).filter((account) => account.id === id)).toEqual([]);
+    expect((await accounts.requests()).filter((account) => account.id === id)).toEqual([later]);
+    await accounts.endPlan(id);
+    expect((await accounts.requests()).filter((account) => account.id === id)).toEqual([]);
   });
 
-  test('entries of the list that their account has no order for are deleted, once that order cannot be in the making', async () => {
+  test('listed orders that their account does not have are deleted after an hour', async () => {
     const store = await openBinServiceStore(readBinServiceSettings(site.env));
     onTestFinished(() => store.close());
     const accounts = createAccounts({ store, clock: Date.now, randomBytes });
-    const { id } = await accounts.register({ issuer: 'https://idp.example', subject: 'has entries left' });
-    const kept = await accounts.requestPlan(id, { name: 'small', monthlyRequests: 1 });
+    const { id } = await accounts.register({ issuer: 'https://idp.example', subject: 'has stale entries' });
+    const current = await accounts.requestPlan(id, { name: 'small', monthlyRequests: 1 });
     const hourAgo = Date.now() - 3_600_000;
     for (const [order, score] of [
-      ['oleft', hourAgo - 1_000],
-      ['omaking', hourAgo + 60_000],
+      ['ostale', hourAgo - 1_000],
+      ['onew', hourAgo + 60_000],
     ] as const)
       await store.write([{ index: keys.planRequests, add: `${id} ${order}`, score }]);
     const requested = async () => (await accounts.requests()).filter((account) => account.id === id);
-    expect(await requested()).toEqual([kept]);
+    expect(await requested()).toEqual([current]);
     const { items } = await store.page(keys.planRequests, { limit: 99 });
-    const left = items.flatMap(({ member }) => (member.startsWith(id) ? [member.split(' ')[1]] : []));
-    expect(left).toEqual(['omaking', kept?.requested?.order]);
+    const remaining = items.flatMap(({ member }) => (member.startsWith(id) ? [member.split(' ')[1]] : []));
+    expect(remaining).toEqual(['onew', current?.requested?.order]);
     await accounts.endPlan(id);
   });
 
-  test('needs its token, an account, a plan and an order', async () => {
+  test('must send its token, an account, a plan and an order', async () => {
     const order = { account: 'anobody', plan: 'small', order: 'onone' };
     for (const [token, challenge] of [
       ['', 'Bearer'],
@@ -205,7 +205,7 @@ describe('a payment system', () => {
     expect(byUser.status).toBe(401);
   });
 
-  test('confirms also while other callers of its address send wrong tokens', async () => {
+  test('can confirm while other callers from its address send wrong tokens', async () => {
     const order = { account: 'anobody', plan: 'small', order: 'onone' };
     const wrong = async () => (await confirm(order, 'wrong')).status;
     const statuses = await Promise.all(Array.from({ length: 210 }, wrong));
@@ -213,7 +213,7 @@ describe('a payment system', () => {
     expect((await confirm(order)).status).toBe(404);
   });
 
-  test('is not there without a token, nor are plans offered without registration', async () => {
+  test('cannot confirm without PAYMENT_TOKEN, and no plans are offered without registration', async () => {
     const other = await startBinSite();
     const response = await fetch(`${other.url}/account/confirmations`, { method: 'POST', body: '{}' });
     expect(response.status).toBe(404);
@@ -222,30 +222,30 @@ describe('a payment system', () => {
   });
 });
 
-test('the sandbox confirms orders by itself, and says so', async () => {
+test('the sandbox confirms orders automatically, and says so', async () => {
   const port = await freePort(3);
   const folder = temporaryFolder();
-  const own = createOwnBinService({ port });
-  const sandbox = await startSandbox({ port, clients: [own.client], binService: own.listener });
+  const binService = createOwnBinService({ port });
+  const sandbox = await startSandbox({ port, clients: [binService.client], binService: binService.listener });
   onTestFinished(async () => {
-    await own.close();
+    await binService.close();
     await sandbox.close();
     folder.remove();
   });
   const early = fetch(`${sandbox.binServiceUrl}/424242`);
-  await own.open(sandbox, { directory: folder.path, logLevel: 'error', logDestination: watchedLog([]) });
+  await binService.open(sandbox, { directory: folder.path, logLevel: 'error', logDestination: watchedLog([]) });
   expect((await early).headers.get('gatehouse-test-data')).toBe('true');
   const { agent, page } = await signIn({ url: sandbox.binServiceUrl }, 'user@example.test', {
     path: '/account/sign-in',
   });
-  expect(page.body).toContain('confirmed by itself after 5 seconds');
+  expect(page.body).toContain('confirmed automatically after 5 seconds');
   const ordered = await agent.submit(page, { plan: 'starter' }, { button: 'Choose' });
   expect(ordered.body).toContain('This demo takes no payment and confirms it in 5 seconds: then reload this page.');
   const later = () => agent.get(`${sandbox.binServiceUrl}/account`);
   await until(async () => (await later()).body.includes('of 100,000 requests'));
 });
 
-test('an order that confirms itself confirms no later one', async () => {
+test('automatic confirmation of an order does not confirm a later one', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const confirmed: unknown[] = [];
@@ -272,12 +272,12 @@ test('an order that confirms itself confirms no later one', async () => {
 });
 
 describe('keys', () => {
-  test('R50 R80 are shown once, and kept nowhere in the clear', async () => {
+  test('R50 R80 are shown once, and never stored or logged in the clear', async () => {
     const { agent, page } = await register('second@example.test');
-    const made = await agent.submit(page, { name: 'once', networks: '' });
-    const key = keyOn(made);
+    const created = await agent.submit(page, { name: 'once', networks: '' });
+    const key = keyOn(created);
     expect(key).toMatch(/^gthb_/);
-    expect(made.headers.get('cache-control')).toBe('no-store');
+    expect(created.headers.get('cache-control')).toBe('no-store');
     const later = await agent.get(`${site.url}/account`);
     expect(later.body).not.toContain(key.slice(10, 40));
     expect(later.body).toContain(key.slice(-4));
@@ -287,16 +287,16 @@ describe('keys', () => {
     expect(site.logs().join()).not.toContain(key.slice(10, 40));
   });
 
-  test('R106 are made once however often the page is loaded again', async () => {
+  test('R106 are created once, even if the page is reloaded', async () => {
     const { agent, page } = await register('second@example.test');
-    const made = await agent.submit(page, { name: 'single', networks: '' });
-    expect(new URL(made.url).pathname).toBe('/account');
-    expect(keyOn(made)).toMatch(/^gthb_/);
-    const again = await agent.get(made.url);
+    const created = await agent.submit(page, { name: 'single', networks: '' });
+    expect(new URL(created.url).pathname).toBe('/account');
+    expect(keyOn(created)).toMatch(/^gthb_/);
+    const again = await agent.get(created.url);
     expect([keyOn(again), again.body.match(/>single</g)?.length]).toEqual(['', 1]);
   });
 
-  test('with faults are refused beside the field, and what was typed stays', async () => {
+  test('with faults are refused next to the field, and the input stays', async () => {
     const { agent, page } = await register('second@example.test');
     const wrong = await agent.submit(page, { name: 'mine', networks: '10.0.0.0/8\n<b>' });
     expect(wrong.status).toBe(400);
@@ -311,17 +311,17 @@ describe('keys', () => {
     expect(unnamed.body.match(/<(?:input|textarea)[^>]* autofocus/g)).toEqual([expect.stringContaining('id="name"')]);
   });
 
-  test('R106 are made once by a form that is sent twice', async () => {
+  test('R106 are created once, even if the form is sent twice', async () => {
     const { agent, page } = await register('second@example.test');
     const both = await Promise.all([1, 2].map(() => agent.submit(page, { name: 'doubled', networks: '' })));
     expect(both.map(({ status }) => status)).toEqual([200, 200]);
     expect((await agent.get(`${site.url}/account`)).body.match(/>doubled</g)).toHaveLength(1);
   });
 
-  test('show a fault of their addresses in their own form', async () => {
+  test('show a fault of their addresses in the form of that key', async () => {
     const { agent, page } = await register('second@example.test');
-    const made = await agent.submit(page, { name: 'bound', networks: '' });
-    const refused = await agent.submit(made, { networks: 'here' }, { button: 'Change addresses' });
+    const created = await agent.submit(page, { name: 'bound', networks: '' });
+    const refused = await agent.submit(created, { networks: 'here' }, { button: 'Change addresses' });
     const [, id] = /<li><a href="#(networks-[^"]+)">Entry 1: “here” is not an address/.exec(refused.body) ?? [];
     expect(refused.body).toMatch(new RegExp(`<textarea id="${id}"[^>]* aria-invalid="true" autofocus[^>]*>here<`));
     expect(refused.body.match(/aria-invalid/g)).toHaveLength(1);
@@ -330,71 +330,71 @@ describe('keys', () => {
   test('have at most 50 addresses', async () => {
     const { agent, page } = await register('second@example.test');
     const addresses = (count: number) => Array.from({ length: count }, (_, at) => `198.51.100.${at}`).join('\n');
-    const made = await agent.submit(page, { name: 'many', networks: addresses(50) });
-    expect(made.body).toContain('Works from: 198.51.100.0');
-    const more = await agent.submit(made, { name: 'more', networks: addresses(51) });
+    const created = await agent.submit(page, { name: 'many', networks: addresses(50) });
+    expect(created.body).toContain('Works from: 198.51.100.0');
+    const more = await agent.submit(created, { name: 'more', networks: addresses(51) });
     expect([more.status, more.body.includes('Give at most 50 addresses.')]).toEqual([400, true]);
-    const changed = await agent.submit(made, { networks: addresses(51) }, { button: 'Change addresses' });
+    const changed = await agent.submit(created, { networks: addresses(51) }, { button: 'Change addresses' });
     expect([changed.status, changed.body.includes('Give at most 50 addresses.')]).toEqual([400, true]);
   });
 
-  test('of another account cannot be touched', async () => {
+  test('of another account cannot be changed', async () => {
     const { agent, page } = await register('second@example.test');
-    const made = await agent.submit(page, { name: 'theirs', networks: '' });
-    const action = made.forms.find(({ action: one }) => one.endsWith('/revoke'))?.action ?? '';
-    const { agent: other, page: own } = await register('admin@example.test');
-    const token = own.forms[0]?.fields.find(([name]) => name === '_csrf')?.[1] ?? '';
+    const created = await agent.submit(page, { name: 'theirs', networks: '' });
+    const action = created.forms.find(({ action }) => action.endsWith('/revoke'))?.action ?? '';
+    const { agent: other, page: otherPage } = await register('admin@example.test');
+    const token = otherPage.forms[0]?.fields.find(([name]) => name === '_csrf')?.[1] ?? '';
     const body = new URLSearchParams({ _csrf: token });
     expect((await other.request(site.url + action, { method: 'POST', body })).status).toBe(404);
   });
 });
 
-describe('what guards it', () => {
-  test('R1 R3 the authorization request is fresh, S256, and nothing of it can be set from outside', async () => {
+describe('security', () => {
+  test('R1 R3 each authorization request is new and uses S256, and query parameters cannot change it', async () => {
     const start = (query = '') =>
       fetch(`${site.url}/account/sign-in${query}`, { redirect: 'manual' }).then(
-        (answer) => new URL(answer.headers.get('location') ?? ''),
+        (response) => new URL(response.headers.get('location') ?? ''),
       );
-    const [one, other] = [await start(), await start('?state=x&redirect_uri=https://evil.example&scope=all')];
+    const [first, second] = [await start(), await start('?state=x&redirect_uri=https://evil.example&scope=all')];
     for (const name of ['state', 'nonce', 'code_challenge']) {
-      expect(one.searchParams.get(name)).toMatch(/^[A-Za-z0-9_-]{43}$/);
-      expect(one.searchParams.get(name)).not.toBe(other.searchParams.get(name));
+      expect(first.searchParams.get(name)).toMatch(/^[A-Za-z0-9_-]{43}$/);
+      expect(first.searchParams.get(name)).not.toBe(second.searchParams.get(name));
     }
-    expect(other.searchParams.get('code_challenge_method')).toBe('S256');
-    expect(other.searchParams.getAll('redirect_uri')).toEqual([`${site.url}/account/callback`]);
-    expect(other.searchParams.get('scope')).toBe('openid profile email');
+    expect(second.searchParams.get('code_challenge_method')).toBe('S256');
+    expect(second.searchParams.getAll('redirect_uri')).toEqual([`${site.url}/account/callback`]);
+    expect(second.searchParams.get('scope')).toBe('openid profile email');
   });
 
-  test('R7 R8 R9 a callback is good once, in the browser that began it', async () => {
+  test('R7 R8 R9 a callback is valid once, in the browser that started the sign-in', async () => {
     const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
     const { page } = await register('user@example.test', agent);
     expect(page.url).toContain('/account/callback?');
     expect((await createUserAgent().get(page.url)).status).toBe(400);
     const cookie = agent.cookies.header(page.url);
     const open = () => fetch(page.url, { redirect: 'manual', headers: { cookie } });
-    const answers = await Promise.all(Array.from({ length: 8 }, open));
-    expect(answers.filter(({ status }) => status === 303)).toHaveLength(1);
-    expect(answers.filter(({ status }) => status === 400)).toHaveLength(7);
+    const responses = await Promise.all(Array.from({ length: 8 }, open));
+    expect(responses.filter(({ status }) => status === 303)).toHaveLength(1);
+    expect(responses.filter(({ status }) => status === 400)).toHaveLength(7);
     for (const query of ['', '?state=', '?state=x&code=y', '?state=a&state=b', `?state=${'x'.repeat(5_000)}`]) {
       expect((await fetch(`${site.url}/account/callback${query}`, { headers: { cookie } })).status).toBe(400);
     }
   });
 
   test.each(['code', 'state', 'iss', 'error', 'error_description', 'response'])(
-    'R14 a callback with %s twice is refused, and uses nothing up',
+    'R14 a callback with %s twice is refused, and can be sent again without it',
     async (name) => {
       const agent = createUserAgent({ stopAt: (url) => url.includes('/account/callback') });
       const { page } = await register('user@example.test', agent);
       const headers = { cookie: agent.cookies.header(page.url) };
-      const given = new URL(page.url).searchParams.get(name);
-      const doubled = new URL(page.url);
-      for (const value of given === null ? ['x', 'x'] : [given]) doubled.searchParams.append(name, value);
-      expect((await fetch(doubled, { redirect: 'manual', headers })).status).toBe(400);
+      const value = new URL(page.url).searchParams.get(name);
+      const duplicated = new URL(page.url);
+      for (const extra of value === null ? ['x', 'x'] : [value]) duplicated.searchParams.append(name, extra);
+      expect((await fetch(duplicated, { redirect: 'manual', headers })).status).toBe(400);
       expect((await fetch(page.url, { redirect: 'manual', headers })).status).toBe(303);
     },
   );
 
-  test('a sign-in that was begun more than 600 s ago is refused, also where another was begun since', async () => {
+  test('a sign-in that started more than 600 s ago is refused, even if another started later', async () => {
     const agent = createUserAgent();
     const begin = async () => {
       const begun = await agent.get(`${site.url}/account/sign-in`, { follow: false });
@@ -410,7 +410,7 @@ describe('what guards it', () => {
     expect([page.status, page.url]).toEqual([200, `${site.url}/account`]);
   });
 
-  test('R15 a refusal of the provider signs nobody in', async () => {
+  test('R15 an error from the provider does not sign the user in', async () => {
     const agent = createUserAgent({ stopAt: (url) => url.startsWith(site.sandbox.issuer) });
     const page = await agent.get(`${site.url}/account/sign-in`);
     const state = new URL(page.url).searchParams.get('state');
@@ -420,10 +420,10 @@ describe('what guards it', () => {
     expect(refused.body).toContain('Try again');
   });
 
-  test('R17 R53 the session is new with each sign-in, in a cookie that scripts cannot read', async () => {
+  test('R17 R53 each sign-in starts a new session, in a cookie that scripts cannot read', async () => {
     const agent = createUserAgent();
-    const answers = [await register('user@example.test', agent), await register('user@example.test', agent)];
-    expect(answers).toHaveLength(2);
+    const responses = [await register('user@example.test', agent), await register('user@example.test', agent)];
+    expect(responses).toHaveLength(2);
     const before = agent.cookies.header(site.url);
     await register('user@example.test', agent);
     const after = agent.cookies.header(site.url);
@@ -451,7 +451,7 @@ describe('what guards it', () => {
     expect((await agent.get(`${site.url}/account`)).body).toContain('Sign in with');
   });
 
-  test('R103 the cookie of pending sign-ins is gone after a sign-out without a live session', async () => {
+  test('R103 a sign-out without a session also clears the cookie of pending sign-ins', async () => {
     const agent = createUserAgent();
     await register('user@example.test', agent);
     const link = await pendingAs('user@example.test', agent.cookies.get('bin-service-tx'));
@@ -461,9 +461,9 @@ describe('what guards it', () => {
     expect((await agent.get(link)).status).toBe(400);
   });
 
-  test('R103 the callback of another account than the one signed in stores nothing, and says to sign out', async () => {
+  test('R103 a callback of another account while signed in stores nothing, and asks to sign out', async () => {
     const other = accountOn((await register('second@example.test')).page);
-    const { agent, page: own } = await register();
+    const { agent, page } = await register();
     const link = await pendingAs('second@example.test', agent.cookies.get('bin-service-tx'));
     const cookies = agent.cookies.header(site.url);
     const store = await openBinServiceStore(readBinServiceSettings(site.env));
@@ -471,22 +471,22 @@ describe('what guards it', () => {
     const stored = await store.get(keys.planAccount(other));
     expect(stored).toBeDefined();
     const refused = await agent.get(link);
-    expect([refused.status, refused.body.includes('Sign out, then sign in')]).toEqual([400, true]);
+    expect([refused.status, refused.body.includes('sign out, then sign in')]).toEqual([400, true]);
     expect(agent.cookies.header(site.url)).toBe(cookies);
     expect(await store.get(keys.planAccount(other))).toEqual(stored);
-    expect(accountOn(await agent.get(`${site.url}/account`))).toBe(accountOn(own));
+    expect(accountOn(await agent.get(`${site.url}/account`))).toBe(accountOn(page));
   });
 
-  test('R57 signing out ends the session here', async () => {
+  test('R57 sign-out ends the session', async () => {
     const { agent, page } = await register();
     const cookie = agent.cookies.header(site.url);
-    const left = await agent.submit(page, {}, { button: 'Sign out' });
-    expect(left.body).toContain('Sign in with');
+    const signedOut = await agent.submit(page, {}, { button: 'Sign out' });
+    expect(signedOut.body).toContain('Sign in with');
     const old = await fetch(`${site.url}/account`, { headers: { cookie: cookie ?? '', accept: 'text/html' } });
     expect(await old.text()).toContain('Sign in with');
   });
 
-  test('R66 every change needs the session’s token and our own origin', async () => {
+  test('R66 every change requires the CSRF token of the session and the right origin', async () => {
     const { agent, page } = await register();
     const token = page.forms[0]?.fields.find(([name]) => name === '_csrf')?.[1] ?? '';
     const paths = ['/account/plan', '/account/keys', '/account/keys/x/addresses', '/account/keys/x/revoke'];
@@ -496,7 +496,7 @@ describe('what guards it', () => {
       expect((await post({ name: 'x', plan: 'small' })).status).toBe(403);
       expect((await post({ _csrf: token, plan: 'small' }, { origin: 'https://evil.example' })).status).toBe(403);
       expect((await post({ _csrf: token, plan: 'small' }, { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
-      // A sign-out without a session clears what is left of one.
+      // A sign-out without a session still clears the cookies.
       const status = path === '/account/sign-out' ? 303 : 401;
       expect((await fetch(site.url + path, { method: 'POST', redirect: 'manual' })).status).toBe(status);
       expect((await fetch(site.url + path)).status).toBe(405);
@@ -516,13 +516,13 @@ describe('what guards it', () => {
     expect(asset.headers.get('content-type')).toContain('text/css');
   });
 
-  test('a browser that asks for the root comes to the account page, a program learns what to ask for', async () => {
+  test('the root redirects browsers to the account page, and returns a problem document to programs', async () => {
     expect((await createUserAgent().get(`${site.url}/`)).url).toBe(`${site.url}/account`);
     expect((await fetch(`${site.url}/`)).status).toBe(404);
   });
 });
 
-test('R91 an address may start 60 sign-ins a minute, and an IPv6 network of 64 bits counts as one', async () => {
+test('R91 an address may start 60 sign-ins a minute; an IPv6 network of 64 bits counts as one address', async () => {
   const other = await startBinSiteWithAccounts({ TRUSTED_PROXIES: '127.0.0.1' });
   onTestFinished(() => other.close());
   passToNextMinute();
@@ -532,8 +532,8 @@ test('R91 an address may start 60 sign-ins a minute, and an IPv6 network of 64 b
     ['192.0.2.1', '192.0.2.1'],
     ['2001:db8:1:2::1', '2001:db8:1:2:ffff::9'],
   ] as const) {
-    const answers = await Promise.all(Array.from({ length: 60 }, () => start(address)));
-    expect(answers.every(({ status }) => status === 303)).toBe(true);
+    const responses = await Promise.all(Array.from({ length: 60 }, () => start(address)));
+    expect(responses.every(({ status }) => status === 303)).toBe(true);
     const refused = await start(next);
     expect([refused.status, refused.headers.getSetCookie()]).toEqual([429, []]);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
@@ -542,13 +542,13 @@ test('R91 an address may start 60 sign-ins a minute, and an IPv6 network of 64 b
   for (const address of ['192.0.2.2', '2001:db8:1:3::1']) expect((await start(address)).status).toBe(303);
 });
 
-test('sessions that have ended by themselves leave the list of all, soon after a start', async () => {
+test('expired sessions are removed from the list soon after a start', async () => {
   const folder = temporaryFolder();
   const env = await settingsFor({ DATA_DIR: folder.path });
   const listed = async (store: Store) => (await store.page(keys.liveSessions, { limit: 9 })).items;
   const before = await openBinServiceStore(readBinServiceSettings(env));
-  // Its record is long gone.
-  await before.write([{ index: keys.liveSessions, add: 'hash-of-one-that-ended', score: Date.now() - 3_600_000 }]);
+  // The record of this session no longer exists.
+  await before.write([{ index: keys.liveSessions, add: 'hash-of-an-expired-session', score: Date.now() - 3_600_000 }]);
   expect(await listed(before)).toHaveLength(1);
   await before.close();
 

@@ -1,4 +1,4 @@
-/** The free tier, keys and bans as callers meet them, over HTTP and storage as shipped. */
+/** The free tier, keys and bans, over HTTP and with real storage. */
 
 import { randomBytes } from 'node:crypto';
 import { createRequire } from 'node:module';
@@ -22,7 +22,7 @@ const binlookup = createRequire(import.meta.url)('binlookup') as (
 const PROXY = { 'x-forwarded-for': '' };
 const from = (address: string) => ({ ...PROXY, 'x-forwarded-for': address });
 const SIGN_IN = { SIGN_IN_ISSUER: 'https://idp.example.com', SIGN_IN_CLIENT_ID: 'bins', SIGN_IN_CLIENT_SECRET: 'kept' };
-/** Every address of these tests comes through a proxy that is trusted: so one machine stands for many. */
+/** A trusted proxy sets the address of each request, so that one machine stands for many. */
 const SETTINGS = { TRUSTED_PROXIES: '127.0.0.1', PLANS: 'small:40', BAN_REFUSALS: '20', BAN_SECONDS: '600' };
 
 let site: BinSite;
@@ -38,7 +38,7 @@ afterAll(async () => {
 
 const ask = (headers: Record<string, string> = {}, path = '/45717360') => fetch(site.url + path, { headers });
 
-/** An account with a plan, and a key of its own. */
+/** Creates an account with a plan and a key. */
 async function customer(networks: string[] = [], confirmed = true, monthlyRequests = 40) {
   const accounts = createAccounts({ store, clock: Date.now, randomBytes });
   const { id } = await accounts.register({ issuer: 'https://idp.example', subject: randomBytes(8).toString('hex') });
@@ -46,15 +46,15 @@ async function customer(networks: string[] = [], confirmed = true, monthlyReques
     await accounts.requestPlan(id, { name: 'small', monthlyRequests });
     await accounts.confirmPlan(id);
   }
-  const made = await accounts.makeKey(id, { name: 'test', networks });
+  const created = await accounts.createKey(id, { name: 'test', networks });
   const account = await accounts.find(id);
-  return { accounts, id, key: made?.key ?? '', keyId: account?.keys[0]?.id ?? '' };
+  return { accounts, id, key: created?.key ?? '', keyId: account?.keys[0]?.id ?? '' };
 }
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` });
 
 describe('the free tier', () => {
-  test('R87 ends with the 10,000th request of an address: then 429 with Retry-After, for that address alone', async () => {
+  test('R87 after the 10,000th request of an address, returns 429 with Retry-After to that address only', async () => {
     const { key } = await customer();
     const counted = await statuses(`${site.url}/45717360`, 10_000, { headers: from('192.0.2.1'), connections: 32 });
     expect(counted).toEqual({ 200: 10_000 });
@@ -66,7 +66,7 @@ describe('the free tier', () => {
     expect(Math.abs(seconds - (monthEnd - now.getTime()) / 1000)).toBeLessThan(10);
     expect(await refused.json()).toMatchObject({
       ...{ status: 429, code: 'bin_quota_exhausted' },
-      // Registration is off here.
+      // Registration is disabled here.
       detail: 'Your address has used up its free look-ups for this month. Wait for the next month (UTC).',
     });
     expect(refused.headers.get('ratelimit')).toBe(`"free";r=0;t=${seconds}`);
@@ -75,16 +75,18 @@ describe('the free tier', () => {
     expect((await ask({ ...from('192.0.2.1'), ...bearer(key) })).status).toBe(200);
   });
 
-  test('R104 counts an address as one, however the proxy writes it, and all else together', async () => {
-    const left = async (address: string) =>
+  test('R104 counts all spellings of an address together, and all invalid values together', async () => {
+    const remainingFor = async (address: string) =>
       Number(/r=(\d+)/.exec((await ask(from(address))).headers.get('ratelimit') ?? '')?.[1]);
     const spellings = ['192.0.2.40', '192.0.2.40:4711', '::ffff:192.0.2.40', '[::ffff:192.0.2.40]:80'];
-    expect(await Promise.all(spellings.map(left)).then((all) => all.sort())).toEqual([9_996, 9_997, 9_998, 9_999]);
-    const before = await left('junk');
-    expect(await left('_hidden')).toBe(before - 1);
+    expect(await Promise.all(spellings.map(remainingFor)).then((all) => all.sort())).toEqual([
+      9_996, 9_997, 9_998, 9_999,
+    ]);
+    const before = await remainingFor('junk');
+    expect(await remainingFor('_hidden')).toBe(before - 1);
   });
 
-  test('R104 an address list of a key means the same in IPv4 and IPv6', async () => {
+  test('R104 the address list of a key matches IPv4 addresses in their IPv6 form', async () => {
     const { key } = await customer(['::ffff:203.0.113.5', '198.51.100.0/24']);
     const statusFrom = async (address: string) => (await ask({ ...from(address), ...bearer(key) })).status;
     expect(await statusFrom('203.0.113.5:99')).toBe(200);
@@ -94,32 +96,32 @@ describe('the free tier', () => {
     expect((await ask({ ...from('unknown'), ...bearer(ofProxy.key) })).status).toBe(403);
   });
 
-  test('tells what is left, and counts what was found and what was not, but not what was refused', async () => {
-    const left = async (path: string) => {
-      const answer = await ask(from('192.0.2.3'), path);
-      expect(answer.headers.get('ratelimit-policy') ?? 'none').toMatch(
+  test('reports the remaining requests, and counts look-ups with and without a result, but not invalid ones', async () => {
+    const remainingFor = async (path: string) => {
+      const response = await ask(from('192.0.2.3'), path);
+      expect(response.headers.get('ratelimit-policy') ?? 'none').toMatch(
         /^("free";q=10000;w=\d+, "minute";q=12000;w=60|none)$/,
       );
-      return /r=(\d+)/.exec(answer.headers.get('ratelimit') ?? '')?.[1];
+      return /r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1];
     };
-    expect(await left('/45717360')).toBe('9999');
-    expect(await left('/999999')).toBe('9998');
-    expect(await left('/4571736')).toBe('9997');
-    expect(await left('/4571')).toBeUndefined();
-    expect(await left('/45717360')).toBe('9996');
+    expect(await remainingFor('/45717360')).toBe('9999');
+    expect(await remainingFor('/999999')).toBe('9998');
+    expect(await remainingFor('/4571736')).toBe('9997');
+    expect(await remainingFor('/4571')).toBeUndefined();
+    expect(await remainingFor('/45717360')).toBe('9996');
   });
 
   test('counts an IPv6 network of 64 bits as one caller', async () => {
-    const left = async (address: string) =>
+    const remainingFor = async (address: string) =>
       /r=(\d+)/.exec((await ask(from(address))).headers.get('ratelimit') ?? '')?.[1];
-    expect(await left('2001:db8:1:2::1')).toBe('9999');
-    expect(await left('2001:db8:1:2:ffff::9')).toBe('9998');
-    expect(await left('2001:db8:1:3::1')).toBe('9999');
+    expect(await remainingFor('2001:db8:1:2::1')).toBe('9999');
+    expect(await remainingFor('2001:db8:1:2:ffff::9')).toBe('9998');
+    expect(await remainingFor('2001:db8:1:3::1')).toBe('9999');
   });
 });
 
 describe('a key', () => {
-  test('counts for the plan of its account, wherever it stands in the request', async () => {
+  test('counts against the plan of its account, in every place that it may be sent', async () => {
     const { key } = await customer();
     const ways: [Record<string, string>, string][] = [
       [bearer(key), ''],
@@ -127,9 +129,9 @@ describe('a key', () => {
       [{}, `?apiKey=${key}`],
     ];
     for (const [index, [headers, query]] of ways.entries()) {
-      const answer = await ask({ ...from('192.0.2.10'), ...headers }, `/45717360${query}`);
-      expect(answer.status).toBe(200);
-      expect(answer.headers.get('ratelimit')).toMatch(new RegExp(`^"small";r=${39 - index};`));
+      const response = await ask({ ...from('192.0.2.10'), ...headers }, `/45717360${query}`);
+      expect(response.status).toBe(200);
+      expect(response.headers.get('ratelimit')).toMatch(new RegExp(`^"small";r=${39 - index};`));
     }
     const url = `${site.url}/45717360`;
     expect(await statuses(url, 60, { headers: bearer(key), connections: 4 })).toMatchObject({ 200: 37 });
@@ -137,7 +139,7 @@ describe('a key', () => {
     expect((await ask(from('192.0.2.10'))).headers.get('ratelimit')).toMatch(/^"free";r=9999;/);
   });
 
-  test('may be used from the addresses on its list alone', async () => {
+  test('works only from the addresses on its list', async () => {
     const { key } = await customer(['198.51.100.0/24', '2001:db8::/32']);
     expect((await ask({ ...from('198.51.100.7'), ...bearer(key) })).status).toBe(200);
     expect((await ask({ ...from('2001:db8:9::1'), ...bearer(key) })).status).toBe(200);
@@ -146,7 +148,7 @@ describe('a key', () => {
     expect(await refused.json()).toMatchObject({ code: 'not_allowed', detail: expect.stringContaining('address') });
   });
 
-  test('R81 is refused within a second of its end, and without a plan', async () => {
+  test('R81 is refused without a plan, and within a second of its revocation', async () => {
     const { accounts, id, key, keyId } = await customer([], true, 10_000);
     const status = async () => (await ask({ ...from('192.0.2.20'), ...bearer(key) })).status;
     expect(await status()).toBe(200);
@@ -156,16 +158,16 @@ describe('a key', () => {
     expect(await until(async () => (await status()) === 401)).toBeLessThan(1_000);
   });
 
-  test('R84 that is none, unknown or mistyped is refused alike, and guessing it ends in a ban', async () => {
+  test('R84 that is malformed or unknown gets the same refusal, and repeated guesses lead to a ban', async () => {
     const { key } = await customer();
     const other = `gthb_${'A'.repeat(43)}0000000`;
     const wrong = [key.slice(0, -1), `${key}x`, other, 'abc', '%E0%A4'];
     const bodies = new Set<string>();
     for (const guess of wrong) {
-      const answer = await ask({ ...from('192.0.2.30'), ...bearer(guess) });
-      expect(answer.status).toBe(401);
-      expect(answer.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
-      const { instance: _instance, ...body } = (await answer.json()) as Record<string, unknown>;
+      const response = await ask({ ...from('192.0.2.30'), ...bearer(guess) });
+      expect(response.status).toBe(401);
+      expect(response.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
+      const { instance: _instance, ...body } = (await response.json()) as Record<string, unknown>;
       bodies.add(JSON.stringify(body));
     }
     expect(bodies.size).toBe(1);
@@ -175,14 +177,14 @@ describe('a key', () => {
     expect((await ask({ ...from('192.0.2.30'), ...bearer(key) })).status).toBe(200);
   });
 
-  test('in two places at once is refused', async () => {
+  test('sent in two places at once is refused', async () => {
     const { key } = await customer();
-    const answer = await ask(bearer(key), `/45717360?apiKey=${key}`);
-    expect(answer.status).toBe(400);
-    expect(await answer.json()).toMatchObject({ code: 'invalid_request' });
+    const response = await ask(bearer(key), `/45717360?apiKey=${key}`);
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ code: 'invalid_request' });
   });
 
-  test('R50 R60 is nowhere in the store or the log', async () => {
+  test('R50 R60 is in neither the store nor the log', async () => {
     const { accounts, id, key } = await customer();
     await ask({}, `/45717360?apiKey=${key}`);
     await ask({}, `/x?apiKey=${key}`);
@@ -194,16 +196,16 @@ describe('a key', () => {
 });
 
 describe('the rate of a plan', () => {
-  test('is that of the plan, and of the free tier without a key; too fast a request costs nothing of the month', async () => {
+  test('limits plans and the free tier, and requests over the rate do not count towards the month', async () => {
     const other = await startBinSite({ ...SETTINGS, ...SIGN_IN, FREE_REQUESTS_PER_MINUTE: '5' });
-    const own = await openBinServiceStore(readBinServiceSettings(other.env));
+    const store = await openBinServiceStore(readBinServiceSettings(other.env));
     passToNextMinute();
     try {
-      const accounts = createAccounts({ store: own, clock: Date.now, randomBytes });
+      const accounts = createAccounts({ store, clock: Date.now, randomBytes });
       const { id } = await accounts.register({ issuer: 'https://idp.example', subject: 'fast' });
       await accounts.requestPlan(id, { name: 'small', monthlyRequests: 1_000, requestsPerMinute: 9 });
       await accounts.confirmPlan(id);
-      const { key = '' } = (await accounts.makeKey(id, { name: 'test', networks: [] })) ?? {};
+      const { key = '' } = (await accounts.createKey(id, { name: 'test', networks: [] })) ?? {};
       const url = `${other.url}/45717360`;
       expect(await statuses(url, 12, { headers: from('192.0.2.60') })).toEqual({ 200: 5, 429: 7 });
       expect(await statuses(url, 12, { headers: bearer(key) })).toEqual({ 200: 9, 429: 3 });
@@ -211,7 +213,7 @@ describe('the rate of a plan', () => {
         [
           from('192.0.2.60'),
           5,
-          'your address may send in a minute. Wait as long as Retry-After says, or make a key on',
+          'your address may send in a minute. Wait as long as Retry-After says, or create a key on',
         ],
         [bearer(key), 9, 'your plan allows in a minute. Wait as long as Retry-After says, or choose a larger plan on'],
       ] as const) {
@@ -228,14 +230,14 @@ describe('the rate of a plan', () => {
       expect(next.headers.get('ratelimit-policy')).toMatch(/^"small";q=1000;w=\d+, "minute";q=9;w=60$/);
       expect(next.headers.get('ratelimit')).toMatch(/^"small";r=990;/);
     } finally {
-      await own.close();
+      await store.close();
       await other.close();
     }
   });
 });
 
-describe('an address that goes on calling past its limit', () => {
-  test('is banned for a while, and its neighbours are not', async () => {
+describe('an address that continues to call over its limit', () => {
+  test('is banned for a time; other addresses are not', async () => {
     const small = await startBinSite({ ...SETTINGS, FREE_MONTHLY_REQUESTS: '3', BAN_REFUSALS: '10' });
     const counted = await statuses(`${small.url}/45717360`, 30, { headers: from('192.0.2.40'), connections: 1 });
     expect(counted).toMatchObject({ 200: 3, 429: 9, 403: 18 });
@@ -247,7 +249,7 @@ describe('an address that goes on calling past its limit', () => {
   });
 });
 
-describe('npm binlookup, a public client', () => {
+describe('the npm package binlookup, a public client', () => {
   const example = { scheme: 'visa', brand: 'Visa/Dankort', bank: { name: 'Jyske Bank' } };
 
   test('works unchanged without a key', async () => {
@@ -258,9 +260,9 @@ describe('npm binlookup, a public client', () => {
     const { key, accounts, id } = await customer(['127.0.0.1'], true, 10_000);
     expect(await binlookup({ url: `${site.url}/`, key })('45717360')).toMatchObject(example);
     await accounts.endPlan(id);
-    const look = binlookup({ url: `${site.url}/`, key });
+    const lookUp = binlookup({ url: `${site.url}/`, key });
     const refused = () =>
-      look('45717360').then(
+      lookUp('45717360').then(
         () => false,
         () => true,
       );
@@ -268,8 +270,8 @@ describe('npm binlookup, a public client', () => {
   });
 });
 
-describe('the rest of its HTTP', () => {
-  test('R68 every answer carries its headers, its id and no more', async () => {
+describe('other HTTP behaviour', () => {
+  test('R68 every response has the security headers and a request id, and no cookie', async () => {
     for (const path of ['/45717360', '/999999', '/4', '/', '/1/2']) {
       const { headers } = await ask({}, path);
       expect(headers.get('x-content-type-options')).toBe('nosniff');
@@ -282,7 +284,7 @@ describe('the rest of its HTTP', () => {
     }
   });
 
-  test('R68 https: HSTS on every response, of look-ups, pages, files and refusals', async () => {
+  test('R68 with https, every response has HSTS: look-ups, pages, files and refusals', async () => {
     const secure = await startBinSite({ PUBLIC_URL: 'https://bins.test' });
     const listener = `http://127.0.0.1:${secure.env.PORT}`;
     try {
@@ -310,7 +312,7 @@ describe('the rest of its HTTP', () => {
     }
   });
 
-  test('PUBLIC_URL may have a path, under which all of it lies', async () => {
+  test('everything is below the path of PUBLIC_URL', async () => {
     const port = String(await freePort());
     const below = await startBinSite({ PORT: port, PUBLIC_URL: `http://127.0.0.1:${port}/bins/v1` });
     const status = async (path: string, headers = {}) =>
@@ -322,7 +324,7 @@ describe('the rest of its HTTP', () => {
     await below.close();
   });
 
-  test('health and metrics are on a listener of their own', async () => {
+  test('health and metrics have a separate listener', async () => {
     const read = async (path: string) => (await fetch(site.managementUrl + path)).text();
     expect(await read('/healthz')).toBe('alive\n');
     expect(await read('/readyz')).toBe('{"ready":true}\n');
@@ -331,9 +333,9 @@ describe('the rest of its HTTP', () => {
     expect((await ask({}, '/metrics')).status).toBe(400);
   });
 
-  test('HEAD is answered as GET is, without a body', async () => {
-    const answer = await fetch(`${site.url}/45717360`, { method: 'HEAD' });
-    expect(answer.status).toBe(200);
-    expect(Number(answer.headers.get('content-length'))).toBeGreaterThan(300);
+  test('HEAD gets the response to GET without the body', async () => {
+    const response = await fetch(`${site.url}/45717360`, { method: 'HEAD' });
+    expect(response.status).toBe(200);
+    expect(Number(response.headers.get('content-length'))).toBeGreaterThan(300);
   });
 });

@@ -1,4 +1,4 @@
-/** The account page in a real browser: narrow and wide, light and dark, without a complaint. */
+/** The account page in a real browser: narrow and wide, light and dark, without errors or accessibility faults. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { leaveBy, lookAround, throughProvider } from '../support/journey.ts';
@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-test('registering, a plan and a key', async () => {
+test('a user registers, chooses a plan and creates a key', async () => {
   const page = await openPage({}, /status of 400/);
   const look = (name: string) => lookAround(page, `bin-service-${name}`);
   await statuses(`${site.url}/45717360`, 300);

@@ -24,23 +24,23 @@ const settings = (env: Record<string, string> = {}) => ({
   ...{ FREE_MONTHLY_REQUESTS: String(LIMIT), BAN_REFUSALS: '100000', DATA_DIR: folder.path },
   ...env,
 });
-const asking = (url: string) => (count: number) => statuses(`${url}/45717360`, count, { connections: 8 });
+const requestsTo = (url: string) => (count: number) => statuses(`${url}/45717360`, count, { connections: 8 });
 
-/** A process of its own. */
+/** Starts a separate process. */
 async function start() {
   const started = await startBinProcess(await settingsFor(settings()));
   running.push(started.program);
-  return { ...started, ask: asking(started.url) };
+  return { ...started, send: requestsTo(started.url) };
 }
 
-/** In this process, with a store and reservations of its own: as good as another one, and sooner there. */
+/** Starts the service in this process with its own store and quotas, in place of a slower separate process. */
 async function open(env: Record<string, string> = {}) {
   const site = await startBinSite(settings(env));
-  return { close: site.close, ask: asking(site.url) };
+  return { close: site.close, send: requestsTo(site.url) };
 }
 
 async function stop(program: Program, signal: NodeJS.Signals): Promise<void> {
-  running = running.filter((one) => one !== program);
+  running = running.filter((other) => other !== program);
   program.signal(signal);
   await program.ended;
 }
@@ -48,19 +48,19 @@ async function stop(program: Program, signal: NodeJS.Signals): Promise<void> {
 const granted = (counts: Record<number, number>[]) => counts.reduce((sum, count) => sum + (count[200] ?? 0), 0);
 
 describe('R87 two processes on one store', () => {
-  test('grant the limit between them and nothing past it, however uneven they are asked', async () => {
+  test('together grant exactly the limit, even under uneven load', async () => {
     const [one, other] = await Promise.all([start(), start()]);
-    expect(await Promise.all([one.ask(1_300), other.ask(500)])).toEqual([{ 200: 1_300 }, { 200: 500 }]);
-    expect(await other.ask(300)).toEqual({ 200: 200, 429: 100 });
-    expect(await one.ask(20)).toEqual({ 429: 20 });
+    expect(await Promise.all([one.send(1_300), other.send(500)])).toEqual([{ 200: 1_300 }, { 200: 500 }]);
+    expect(await other.send(300)).toEqual({ 200: 200, 429: 100 });
+    expect(await one.send(20)).toEqual({ 429: 20 });
   });
 
-  test('the same on Redis, where every key carries the service’s prefix', async (context: TestContext) => {
+  test('together grant exactly the limit on Redis, where every key has the prefix of the service', async (context: TestContext) => {
     skipWithout(context, missingRedis);
     const redis = await startRedis();
     const services = [await open({ REDIS_URL: redis.url }), await open({ REDIS_URL: redis.url })];
     try {
-      expect(granted(await Promise.all(services.map(({ ask }) => ask(1_500))))).toBe(LIMIT);
+      expect(granted(await Promise.all(services.map(({ send }) => send(1_500))))).toBe(LIMIT);
       const names = redis.ask('KEYS', '*').split('\n');
       expect(names.every((name) => name === '' || name.startsWith('bin-service:'))).toBe(true);
     } finally {
@@ -71,33 +71,33 @@ describe('R87 two processes on one store', () => {
 });
 
 describe('R87 a restart', () => {
-  test('in order loses no request and grants none twice', async () => {
+  test('after a clean stop, loses no count and grants nothing twice', async () => {
     const first = await open();
-    expect(await first.ask(700)).toEqual({ 200: 700 });
+    expect(await first.send(700)).toEqual({ 200: 700 });
     await first.close();
     const second = await open();
-    expect(await second.ask(1_400)).toEqual({ 200: 1_300, 429: 100 });
+    expect(await second.send(1_400)).toEqual({ 200: 1_300, 429: 100 });
     await second.close();
   });
 
-  test('after kill -9 under load never passes the limit, and loses no more than was under way', async () => {
+  test('after kill -9 under load, stays within the limit and loses at most the requests in flight', async () => {
     const killed = await start();
-    const counting = killed.ask(1_500);
-    // Many are counted by then, and many are to come.
-    const first = await killed.ask(50);
+    const counting = killed.send(1_500);
+    // By then many requests are counted, and many are still to come.
+    const first = await killed.send(50);
     await stop(killed.program, 'SIGKILL');
     const last = await start();
-    const total = granted([first, await counting, await last.ask(LIMIT + 50)]);
+    const total = granted([first, await counting, await last.send(LIMIT + 50)]);
     expect(total).toBeLessThanOrEqual(LIMIT);
-    // Counted, but not answered: one for each connection.
+    // One request of each connection can be counted without a response.
     expect(total).toBeGreaterThanOrEqual(LIMIT - 16);
     await stop(last.program, 'SIGTERM');
     expect(await last.program.ended).toEqual({ status: 0, signal: null });
   });
 });
 
-describe('the text at the start', () => {
-  test('names the settings that switch accounts on, where they are off', async () => {
+describe('the text that a start prints', () => {
+  test('names the settings that enable accounts, if they are disabled', async () => {
     const { program, url } = await start();
     const text = program.stdout();
     for (const name of ['SIGN_IN_ISSUER', 'SIGN_IN_CLIENT_ID', 'SIGN_IN_CLIENT_SECRET', 'INTERNAL_HOSTS'])
@@ -106,7 +106,7 @@ describe('the text at the start', () => {
     expect((await fetch(`${url}/account/sign-in`)).status).toBe(404);
   });
 
-  test('names the account page where they are on', async () => {
+  test('names the account page, if accounts are enabled', async () => {
     const signIn = { SIGN_IN_ISSUER: 'https://idp.example.com', SIGN_IN_CLIENT_ID: 'bins' };
     const env = await settingsFor(settings({ ...signIn, SIGN_IN_CLIENT_SECRET: 'a secret of this test' }));
     const { program, url } = await startBinProcess(env);

@@ -1,4 +1,4 @@
-/** Counting a month's requests: to the last one, over many counters of one store, with a clock that goes where it likes. */
+/** Counts a month's requests exactly, with several quotas on one store and a clock that moves forwards and back. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { createBans } from '../../src/bin-service/bans.ts';
 import { type Counters, createMemoryCounters } from '../../src/bin-service/counters.ts';
@@ -15,8 +15,8 @@ afterEach(() => {
 const quotaOn = (counters: Counters) => createQuota({ counters, clock });
 
 async function take(quota: Quota, times: number, limit: number, subject = 'a'): Promise<number> {
-  const taken = await Promise.all(Array.from({ length: times }, () => quota.take(subject, limit)));
-  return taken.filter(({ granted }) => granted).length;
+  const results = await Promise.all(Array.from({ length: times }, () => quota.take(subject, limit)));
+  return results.filter(({ granted }) => granted).length;
 }
 
 function counting(counters: Counters): Counters & { writes: number } {
@@ -29,7 +29,7 @@ function counting(counters: Counters): Counters & { writes: number } {
 }
 
 describe('R87 a month of requests', () => {
-  test('ends with the last one that is allowed, one by one and all at once', async () => {
+  test('grants exactly the limit, to requests one by one or all at once', async () => {
     const counters = createMemoryCounters(clock);
     const quota = quotaOn(counters);
     for (let count = 1; count <= 50; count += 1) {
@@ -41,13 +41,13 @@ describe('R87 a month of requests', () => {
     expect(await take(quota, 10, 200, 'b')).toBe(0);
   });
 
-  test('is counted for each subject', async () => {
+  test('is counted separately for each subject', async () => {
     const quota = quotaOn(createMemoryCounters(clock));
     expect(await take(quota, 20, 10)).toBe(10);
     expect(await take(quota, 20, 10, 'b')).toBe(10);
   });
 
-  test('is exact over several processes, whoever asks and stops when', async () => {
+  test('is exact over several processes', async () => {
     const counters = createMemoryCounters(clock);
     const quotas = [quotaOn(counters), quotaOn(counters), quotaOn(counters)];
     let granted = 0;
@@ -60,7 +60,7 @@ describe('R87 a month of requests', () => {
     expect(await last.used('a')).toBe(1_000);
   });
 
-  test('costs one write for all requests that arrive during another', async () => {
+  test('needs one write for all requests that arrive during another write', async () => {
     const counters = counting(createMemoryCounters(clock));
     const quota = quotaOn(counters);
     expect(await take(quota, 2_000, 100_000)).toBe(2_000);
@@ -68,7 +68,7 @@ describe('R87 a month of requests', () => {
     expect(await quota.used('a')).toBe(2_000);
   });
 
-  test('costs a caller who goes on after the last one no write', async () => {
+  test('needs no writes for a caller who continues over the limit', async () => {
     const counters = counting(createMemoryCounters(clock));
     const quota = quotaOn(counters);
     expect(await take(quota, 20, 10)).toBe(10);
@@ -77,13 +77,13 @@ describe('R87 a month of requests', () => {
     expect(counters.writes).toBe(writes);
   });
 
-  test('counts down to none in the order of the requests', async () => {
+  test('counts down to 0 in the order of the requests', async () => {
     const quota = quotaOn(createMemoryCounters(clock));
-    const taken = await Promise.all(Array.from({ length: 12 }, () => quota.take('a', 10)));
-    expect(taken.map(({ remaining }) => remaining)).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0]);
+    const results = await Promise.all(Array.from({ length: 12 }, () => quota.take('a', 10)));
+    expect(results.map(({ remaining }) => remaining)).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0]);
   });
 
-  test('begins anew in the next month, and a clock that goes back refills nothing', async () => {
+  test('starts again in the next month, and grants nothing more when the clock is set back', async () => {
     const quota = quotaOn(createMemoryCounters(clock));
     expect(await take(quota, 20, 10)).toBe(10);
     now = Date.UTC(2026, 11, 1);
@@ -94,13 +94,13 @@ describe('R87 a month of requests', () => {
     expect(await take(quota, 20, 10)).toBe(5);
   });
 
-  test('a larger plan counts at once', async () => {
+  test('applies a larger plan at once', async () => {
     const quota = quotaOn(createMemoryCounters(clock));
     expect(await take(quota, 12, 10)).toBe(10);
     expect(await take(quota, 12, 15)).toBe(5);
   });
 
-  test('a store that cannot answer refuses nobody and grants nothing', async () => {
+  test('rejects while the storage is unavailable', async () => {
     const down = async () => Promise.reject(new AppError('storage_unavailable'));
     const quota = quotaOn({ increment: down, counter: down });
     await expect(async () => quota.take('a', 10)).rejects.toThrow(AppError);
@@ -108,7 +108,7 @@ describe('R87 a month of requests', () => {
 });
 
 describe('bans', () => {
-  test('come with the last refusal, are known to every process, and end', async () => {
+  test('start with the last refusal, apply in every process, and expire', async () => {
     const counters = createMemoryCounters(clock);
     const [one, other] = [0, 1].map(() => createBans({ counters, refusals: 5, seconds: 60, clock }));
     if (!one || !other) return;
@@ -123,7 +123,7 @@ describe('bans', () => {
     expect(await one.countRefusal('a')).toBe(0);
   });
 
-  test('are nobody’s fate while the store is down', async () => {
+  test('are not imposed while the storage is unavailable', async () => {
     const down = async () => Promise.reject(new AppError('storage_unavailable'));
     const bans = createBans({ counters: { increment: down, counter: down }, refusals: 1, seconds: 60, clock });
     expect(await bans.countRefusal('a')).toBe(0);

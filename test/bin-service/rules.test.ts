@@ -1,17 +1,17 @@
-/** The pure rules of the BIN lookup service: months, plans, the form of keys, where a key may stand, who is counted. */
+/** The rules of the BIN lookup service that need no storage: months, plans, refusals and keys. */
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { rateLimit, rateLimitPolicy } from '../../src/bin-service/admission.ts';
-import { isApiKey, keyHint, makeApiKey } from '../../src/bin-service/api-key.ts';
+import { createApiKey, isApiKey, keyHint } from '../../src/bin-service/api-key.ts';
 import { readCredentials } from '../../src/bin-service/credentials.ts';
 import { monthAt, monthOf, secondsLeft } from '../../src/bin-service/month.ts';
 import { parsePlans } from '../../src/bin-service/plans.ts';
 import { PROBLEM_CODES, problemDocument, type Refusal } from '../../src/bin-service/problems.ts';
 
 describe('months', () => {
-  test('R87 begin and end in UTC, whatever the time', () => {
+  test('R87 begin and end in UTC', () => {
     fc.assert(
       fc.property(
         fc.date({ min: new Date('2000-01-01'), max: new Date('2100-01-01'), noInvalidDate: true }),
@@ -27,7 +27,7 @@ describe('months', () => {
     );
   });
 
-  test('a known month is kept while it lasts, forwards and back', () => {
+  test('monthAt reuses the last month until the clock leaves it, forwards or back', () => {
     const november = monthOf(Date.UTC(2026, 10, 21));
     expect(monthAt(Date.UTC(2026, 10, 30, 23, 59, 59, 999), november)).toBe(november);
     expect(monthAt(Date.UTC(2026, 11, 1), november).id).toBe('2026-12');
@@ -35,7 +35,7 @@ describe('months', () => {
     expect(secondsLeft(november, november.end)).toBe(1);
   });
 
-  test('R89 the limit is told in the form of the RateLimit draft', () => {
+  test('R89 the headers follow the RateLimit draft', () => {
     const november = monthOf(Date.UTC(2026, 10, 21));
     const free = { name: 'free', monthlyRequests: 10_000 };
     expect(rateLimitPolicy(free, november)).toBe('"free";q=10000;w=2592000');
@@ -58,7 +58,7 @@ describe('refusals', () => {
   ] as const;
 
   test.each([...rules.map((rule): Refusal => ({ code: 'not_allowed', rule })), { code: 'api_key_invalid' } as const])(
-    'name the account page only where there is one: %o',
+    'name the account page only if there is one: %o',
     (refusal) => {
       expect(detailOf(refusal, 'https://bins.test/account')).toMatch(
         /^[^{}]+ the account page \(https:\/\/bins\.test\/account\)[^{}]*\.$/,
@@ -68,20 +68,20 @@ describe('refusals', () => {
     },
   );
 
-  test('of a path that is no BIN name the path to use', () => {
+  test('of a path that is not a BIN name the path to use', () => {
     expect(detailOf({ code: 'not_found' })).toBe(
       'Use GET /BIN, where BIN is the first 6 to 8 digits of a card number.',
     );
   });
 
-  test.each(PROBLEM_CODES)('%s shows no braces of a template', (code) => {
+  test.each(PROBLEM_CODES)('%s leaves no template braces in its text', (code) => {
     for (const accountUrl of [undefined, 'https://bins.test/account'])
       expect(problemDocument({ code } as Refusal, 'id', accountUrl).body.slice(1, -1)).not.toMatch(/[{}]/);
   });
 });
 
 describe('plans', () => {
-  test('are read in their order', () => {
+  test('are parsed in the order of PLANS', () => {
     const support = 'https://help.example.com:8443/x';
     expect(parsePlans(['starter:100000', 'business:1000000:600:a@b.example', `large:5:6:${support}`])).toEqual({
       plans: [
@@ -108,22 +108,22 @@ describe('plans', () => {
     expect(parsePlans([entry]).faults).toHaveLength(1);
   });
 
-  test('refuse a name that is there twice', () => {
+  test('refuse a duplicate name', () => {
     expect(parsePlans(['a:1', 'a:2']).faults).toHaveLength(1);
   });
 });
 
 describe('keys', () => {
-  test('R80 begin recognisably, and end with a checksum', () => {
-    const key = makeApiKey(randomBytes(32));
+  test('R80 begin with a prefix and end with a checksum', () => {
+    const key = createApiKey(randomBytes(32));
     expect(key).toMatch(/^gthb_[A-Za-z0-9_-]{43}[0-9a-z]{7}$/);
     expect(isApiKey(key)).toBe(true);
     expect(key).toContain(keyHint(key).slice(0, 9));
     expect(keyHint(key).length).toBeLessThan(16);
   });
 
-  test('with one character changed are none', () => {
-    const key = makeApiKey(randomBytes(32));
+  test('are invalid after any one character changes', () => {
+    const key = createApiKey(randomBytes(32));
     fc.assert(
       fc.property(fc.nat(key.length - 1), fc.constantFrom(...'abcXYZ019_-'), (at, character) => {
         const changed = key.slice(0, at) + character + key.slice(at + 1);
@@ -134,7 +134,7 @@ describe('keys', () => {
   });
 });
 
-function asked(headers: Record<string, string | string[]>, peer = '192.0.2.1'): IncomingMessage {
+function requestWith(headers: Record<string, string | string[]>, peer = '192.0.2.1'): IncomingMessage {
   const entries = Object.entries(headers);
   return {
     headers: Object.fromEntries(entries.map(([name, value]) => [name, Array.isArray(value) ? value[0] : value])),
@@ -161,10 +161,10 @@ describe('credentials', () => {
     [{ authorization: basic(':password') }, '', { kind: 'unreadable' }],
     [{ authorization: 'Bearer %E0%A4' }, '', { kind: 'unreadable' }],
     [{ authorization: `Bearer ${'x'.repeat(9_000)}` }, '', { kind: 'unreadable' }],
-    [{ authorization: 'Bearer abc' }, 'apiKey=abc', { kind: 'doubled' }],
-    [{ authorization: ['Bearer abc', 'Bearer abc'] }, '', { kind: 'doubled' }],
-    [{}, 'apiKey=a&apiKey=b', { kind: 'doubled' }],
+    [{ authorization: 'Bearer abc' }, 'apiKey=abc', { kind: 'several' }],
+    [{ authorization: ['Bearer abc', 'Bearer abc'] }, '', { kind: 'several' }],
+    [{}, 'apiKey=a&apiKey=b', { kind: 'several' }],
   ])('R83 %o %s', (headers, query, expected) => {
-    expect(readCredentials(asked(headers as Record<string, string>), query)).toEqual(expected);
+    expect(readCredentials(requestWith(headers as Record<string, string>), query)).toEqual(expected);
   });
 });

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => void server.close());
 
-test('the public example, to the letter', async () => {
+test('returns the published example exactly', async () => {
   const response = await fetch(`${base}/45717360`);
   expect(response.status).toBe(200);
   expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
@@ -41,7 +41,7 @@ test('the public example, to the letter', async () => {
   });
 });
 
-test('a longer number finds the shorter prefix and says so', async () => {
+test('falls back to a shorter prefix and reports its length', async () => {
   const response = await fetch(`${base}/42765099`);
   expect(response.headers.get('gatehouse-digits-matched')).toBe('6');
   expect(await response.json()).toMatchObject({ bank: { name: 'Sberbank' } });
@@ -51,7 +51,7 @@ test.each([
   ['411111', 'visa', 16],
   ['42424242', 'visa', 16],
   ['555555', 'mastercard', 16],
-])('%s is answered by the rules of its network, and says so', async (digits, scheme, length) => {
+])('%s falls back to the rules of its network, with that source in a header', async (digits, scheme, length) => {
   const response = await fetch(`${base}/${digits}`);
   expect(response.status).toBe(200);
   expect(await response.json()).toEqual({ scheme, number: { length, luhn: true } });
@@ -66,21 +66,18 @@ test.each([
   ['400005', 'debit', 'Visa Debit', false, 'US'],
   ['62509470', 'credit', 'UnionPay', false, 'CN'],
   ['62509460', 'debit', 'UnionPay', false, 'CN'],
-])(
-  'the test card %s has all facts where test data are on, and is marked',
-  async (digits, type, brand, prepaid, alpha2) => {
-    const sandbox = createServer(createBinService({ testData: testCards() })).listen(0, '127.0.0.1');
-    await once(sandbox, 'listening');
-    const response = await fetch(`http://127.0.0.1:${(sandbox.address() as AddressInfo).port}/${digits}`);
-    expect(response.headers.get('gatehouse-test-data')).toBe('true');
-    expect(await response.json()).toMatchObject({
-      ...{ type, brand, prepaid, country: { alpha2 }, bank: { name: 'Test card, no bank' } },
-    });
-    sandbox.close();
-  },
-);
+])('with test data, the test card %s has all facts and is marked', async (digits, type, brand, prepaid, alpha2) => {
+  const sandbox = createServer(createBinService({ testData: testCards() })).listen(0, '127.0.0.1');
+  await once(sandbox, 'listening');
+  const response = await fetch(`http://127.0.0.1:${(sandbox.address() as AddressInfo).port}/${digits}`);
+  expect(response.headers.get('gatehouse-test-data')).toBe('true');
+  expect(await response.json()).toMatchObject({
+    ...{ type, brand, prepaid, country: { alpha2 }, bank: { name: 'Test card, no bank' } },
+  });
+  sandbox.close();
+});
 
-test('a test card counts only where no data set has the BIN, so that Gatehouse says the same without the service', async () => {
+test('test data apply only to BINs that no data set has', async () => {
   const testData = datasetOf({ start: '427650', end: '427650', country: 'US', brand: 'Test' });
   const sandbox = createServer(createBinService({ testData })).listen(0, '127.0.0.1');
   await once(sandbox, 'listening');
@@ -90,7 +87,7 @@ test('a test card counts only where no data set has the BIN, so that Gatehouse s
   sandbox.close();
 });
 
-test('facts of 2017 say that they are outdated', async () => {
+test('facts of 2017 are marked as outdated', async () => {
   const { headers } = await fetch(`${base}/427650`);
   expect(headers.get('gatehouse-source')).toBe('dataset');
   expect(headers.get('gatehouse-as-of')).toBe('2017-07-16');
@@ -110,7 +107,7 @@ test.each([
   ['GET', '/45717360/more', 404, 'not_found'],
   ['POST', '/45717360', 405, 'method_not_allowed'],
   ['DELETE', '/4111111111111111', 405, 'method_not_allowed'],
-])('R85: %s %s answers %i as a problem document that repeats no digits', async (method, path, status, code) => {
+])('R85: %s %s returns %i and a problem document that repeats no digits', async (method, path, status, code) => {
   const response = await fetch(base + path, { method });
   expect(response.status).toBe(status);
   expect(response.headers.get('content-type')).toMatch(/^application\/problem\+json/);
@@ -121,7 +118,7 @@ test.each([
   expect(JSON.stringify(problem)).not.toMatch(/\d{4}/);
 });
 
-test('a failure of our own is told to the log and answered without its text', async () => {
+test('an internal error is logged, and its text is not in the response', async () => {
   const failures: unknown[] = [];
   const broken = {
     ...datasetOf(),
@@ -139,7 +136,7 @@ test('a failure of our own is told to the log and answered without its text', as
   failing.close();
 });
 
-test('R65 a store that cannot be asked: 503 with Retry-After, and nothing is granted', async () => {
+test('R65 while the storage is unavailable, returns 503 with Retry-After and grants nothing', async () => {
   const take = () => Promise.reject(new AppError('storage_unavailable'));
   const quota = { take, used: async () => 0, close: async () => undefined };
   const down = createServer(createBinService({ quota })).listen(0, '127.0.0.1');
@@ -151,7 +148,7 @@ test('R65 a store that cannot be asked: 503 with Retry-After, and nothing is gra
   down.close();
 });
 
-test('the sandbox’s own counts too, in memory', async () => {
+test('without options it counts in memory', async () => {
   const { headers } = await fetch(`${base}/45717360`);
   expect(headers.get('ratelimit-policy')).toMatch(/^"free";q=10000;w=\d+$/);
   expect(headers.get('ratelimit')).toMatch(/^"free";r=99\d\d;t=\d+$/);

@@ -41,7 +41,7 @@ describe('settings', () => {
     });
   });
 
-  test('every fault is told at once, each naming its setting', () => {
+  test('all faults are reported at once, each with the name of its setting', () => {
     const wrong = {
       ...{ HOST: '0.0.0.0', PORT: '70000', PLANS: 'free:1', FREE_MONTHLY_REQUESTS: '1e3', BAN_SECONDS: '0' },
       ...{ BAN_REFUSALS: '-1', TRUSTED_PROXIES: 'somewhere', SIGN_IN_ISSUER: 'https://idp.example.com' },
@@ -58,14 +58,14 @@ describe('settings', () => {
     );
   });
 
-  test('R79 the provider has to be one that may be called', () => {
+  test('R79 an issuer at a forbidden address is refused', () => {
     expect(load({ ...SIGN_IN, SIGN_IN_ISSUER: 'http://10.0.0.1' }).faults).toEqual([
       expect.stringMatching(/^SIGN_IN_ISSUER: /),
     ]);
     expect(load(SIGN_IN).settings?.signIn).toMatchObject({ name: 'idp.example.com', clientSecret: 'kept' });
   });
 
-  test.each(['!', '~'])('PAYMENT_TOKEN is one that a header can carry: %s', (sign) => {
+  test.each(['!', '~'])('PAYMENT_TOKEN must fit into a header: %s', (sign) => {
     const random = randomBytes(150).toString('base64url').slice(0, 199);
     const faultsOf = (PAYMENT_TOKEN: string) => load({ PAYMENT_TOKEN }).faults;
     expect(faultsOf(random + sign)).toEqual([]);
@@ -76,10 +76,10 @@ describe('settings', () => {
       `${random.slice(0, 40)}é`,
       random.slice(0, 31),
     ])
-      expect(faultsOf(token)).toEqual([expect.stringMatching(/^PAYMENT_TOKEN .+; make one with: openssl/)]);
+      expect(faultsOf(token)).toEqual([expect.stringMatching(/^PAYMENT_TOKEN .+; generate one with: openssl/)]);
   });
 
-  test('a secret can come from a file, and not from two places', () => {
+  test('a secret can come from a file, but not from both a file and a variable', () => {
     const { SIGN_IN_CLIENT_SECRET: _secret, ...rest } = SIGN_IN;
     const env = { ...rest, SIGN_IN_CLIENT_SECRET_FILE: '/run/s' };
     expect(load(env, { '/run/s': 'kept\n' }).settings?.signIn?.clientSecret).toBe('kept');
@@ -87,7 +87,7 @@ describe('settings', () => {
     expect(load({ ...SIGN_IN, ...env }, { '/run/s': 'kept' }).faults[0]).toMatch(/both set/);
   });
 
-  test('never throw, whatever the environment holds', () => {
+  test('loading never throws, for any environment', () => {
     const names = Object.keys(BIN_SERVICE_SETTINGS);
     fc.assert(
       fc.property(fc.dictionary(fc.constantFrom(...names), anyText()), (env) => {
@@ -98,7 +98,7 @@ describe('settings', () => {
     );
   });
 
-  test('that are wrong end the start with status 78, and with all that is wrong', async () => {
+  test('invalid settings end the start with status 78 and a list of all faults', async () => {
     const { status, err } = await command(await settingsFor({ PLANS: 'x', BAN_SECONDS: 'x' }));
     expect(status).toBe(78);
     expect(err).toMatch(/^The BIN lookup service cannot start:\n- PLANS: .*\n- BAN_SECONDS .*\n/);
@@ -109,7 +109,7 @@ describe('documents', () => {
   const root = join(import.meta.dirname, '..', '..');
   const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
-  test('docs/bin-service.env.example is made from the table, with no setting uncommented and every secret empty', async () => {
+  test('docs/bin-service.env.example is generated from the table, with every setting commented out and every secret empty', async () => {
     const example = exampleFile(BIN_SERVICE_PREAMBLE, BIN_SERVICE_SETTINGS);
     await expect(example).toMatchFileSnapshot(join(root, 'docs', 'bin-service.env.example'));
     expect(example).not.toMatch(/^[A-Z]/m);
@@ -118,7 +118,7 @@ describe('documents', () => {
   });
 
   test('docs/bin-service.md names every problem code', () => {
-    for (const code of PROBLEM_CODES.filter((one) => !['internal', 'not_found'].includes(one)))
+    for (const code of PROBLEM_CODES.filter((problem) => !['internal', 'not_found'].includes(problem)))
       expect(read('docs/bin-service.md')).toContain(`\`${code}\``);
   });
 });
@@ -134,23 +134,23 @@ test('a BIN_DATASET_FILE of an unknown shape is refused with advice for this pro
   folder.remove();
 });
 
-test('answers from the file of BIN_DATASET_FILE, and tells the log how many rows it left out', async () => {
+test('responds with the data of BIN_DATASET_FILE, and logs the number of skipped rows', async () => {
   const folder = temporaryFolder();
   const file = join(folder.path, 'own.csv');
   writeFileSync(file, 'bin,brand,type,alpha_2\n999900,VISA,DEBIT,SE\n4571736012345674,VISA,DEBIT,SE\n');
-  const own = await startBinSite({ BIN_DATASET_FILE: file });
+  const site = await startBinSite({ BIN_DATASET_FILE: file });
   try {
-    expect(await (await fetch(`${own.url}/999900`)).json()).toMatchObject({
+    expect(await (await fetch(`${site.url}/999900`)).json()).toMatchObject({
       type: 'debit',
       country: { alpha2: 'SE' },
     });
     // The built-in set and the rules are still there.
-    expect(await (await fetch(`${own.url}/45717360`)).json()).toMatchObject({ bank: { name: 'Jyske Bank' } });
-    expect((await fetch(`${own.url}/411111`)).headers.get('gatehouse-source')).toBe('rules');
-    const told = own.logs().find((line) => line.includes('BIN data set loaded'));
-    expect(JSON.parse(told ?? '{}')).toMatchObject({ source: 'own.csv', rows: 1, badRows: 1 });
+    expect(await (await fetch(`${site.url}/45717360`)).json()).toMatchObject({ bank: { name: 'Jyske Bank' } });
+    expect((await fetch(`${site.url}/411111`)).headers.get('gatehouse-source')).toBe('rules');
+    const logLine = site.logs().find((line) => line.includes('BIN data set loaded'));
+    expect(JSON.parse(logLine ?? '{}')).toMatchObject({ source: 'own.csv', rows: 1, badRows: 1 });
   } finally {
-    await own.close();
+    await site.close();
     folder.remove();
   }
 });

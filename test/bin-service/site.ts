@@ -1,4 +1,4 @@
-/** Starts the BIN lookup service as it is shipped, in this process or in others, with the sandbox as its identity provider where wanted. */
+/** Starts the BIN lookup service, in this process or in another, optionally with the sandbox as its provider. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,10 +28,10 @@ export async function settingsFor(env: Record<string, string> = {}): Promise<Rec
   return { PORT: String(port), MANAGEMENT_PORT: String(managementPort), SHUTDOWN_SECONDS: '5', ...env };
 }
 
-/** In this process, on storage of its own unless `DATA_DIR` says otherwise. */
-export async function startBinSite(given: Record<string, string> = {}): Promise<BinSite> {
+/** Starts the service in this process. Default for `DATA_DIR`: a temporary folder. */
+export async function startBinSite(settings: Record<string, string> = {}): Promise<BinSite> {
   const folder = temporaryFolder();
-  const env = await settingsFor({ DATA_DIR: folder.path, ...given });
+  const env = await settingsFor({ DATA_DIR: folder.path, ...settings });
   const lines: string[] = [];
   const service: RunningBinService = await startBinService(env, watchedLog(lines));
   return {
@@ -46,12 +46,12 @@ export async function startBinSite(given: Record<string, string> = {}): Promise<
   };
 }
 
-/** With accounts: people sign in at a sandbox of its own. */
+/** Starts the service with accounts: users sign in at a sandbox that this call starts. */
 export async function startBinSiteWithAccounts(
-  given: Record<string, string> = {},
+  settings: Record<string, string> = {},
 ): Promise<BinSite & { sandbox: Sandbox }> {
   const port = await freePort();
-  const url = given.PUBLIC_URL ?? `http://127.0.0.1:${port}`;
+  const url = settings.PUBLIC_URL ?? `http://127.0.0.1:${port}`;
   const sandbox = await startSandbox({
     clients: [{ clientId: 'bin-service', clientSecret: CLIENT_SECRET, redirectUris: [`${url}/account/callback`] }],
     binService: (_req, res) => void res.end(),
@@ -64,7 +64,7 @@ export async function startBinSiteWithAccounts(
     SIGN_IN_CLIENT_ID: 'bin-service',
     SIGN_IN_CLIENT_SECRET: CLIENT_SECRET,
     INTERNAL_HOSTS: '127.0.0.1',
-    ...given,
+    ...settings,
   });
   const close = async () => {
     await site.close();
@@ -73,14 +73,14 @@ export async function startBinSiteWithAccounts(
   return { ...site, sandbox, close };
 }
 
-/** As a process of its own, ready to answer. */
+/** Starts the service as a separate process, and waits until it is ready. */
 export async function startBinProcess(env: Record<string, string>) {
   const program = startProgram(['node', 'src/bin-service.ts'], env);
   await program.printed('is ready at');
   return { program, url: `http://127.0.0.1:${env.PORT}` };
 }
 
-/** An operator's command; answers what it printed. */
+/** Runs an operator command, and returns its status and output. */
 export async function command(
   env: Record<string, string>,
   ...args: string[]
@@ -90,7 +90,7 @@ export async function command(
   return { status, out: program.stdout(), err: program.stderr() };
 }
 
-/** Asks so many times over kept connections, and answers how often each status came. */
+/** Sends `count` requests over keep-alive connections, and returns the number of responses with each status. */
 export async function statuses(
   url: string,
   count: number,
@@ -98,18 +98,18 @@ export async function statuses(
 ): Promise<Record<number, number>> {
   const { connections = 16, headers = {} } = options;
   const dispatcher = new Agent({ connections, pipelining: 1 });
-  const seen: Record<number, number> = {};
-  let left = count;
+  const counts: Record<number, number> = {};
+  let remaining = count;
   const work = async () => {
-    while (left > 0) {
-      left -= 1;
-      const answer = await request(url, { dispatcher, headers }).catch(() => undefined);
-      await answer?.body.dump();
-      const status = answer?.statusCode ?? 0;
-      seen[status] = (seen[status] ?? 0) + 1;
+    while (remaining > 0) {
+      remaining -= 1;
+      const response = await request(url, { dispatcher, headers }).catch(() => undefined);
+      await response?.body.dump();
+      const status = response?.statusCode ?? 0;
+      counts[status] = (counts[status] ?? 0) + 1;
     }
   };
   await Promise.all(Array.from({ length: connections }, work));
   await dispatcher.close();
-  return seen;
+  return counts;
 }

@@ -369,7 +369,7 @@ const CHANGED: Readonly<Record<string, { make(desk: Desk): Promise<unknown>; cha
         const { id } = await planAccountsOf(desk).register({ ...PERSON, name: 'Another' });
         await planAccountsOf(desk).requestPlan(id, { name: 'p', monthlyRequests: 1 });
         await planAccountsOf(desk).confirmPlan(id);
-        await planAccountsOf(desk).makeKey(id, { name: 'k', networks: [] });
+        await planAccountsOf(desk).createKey(id, { name: 'k', networks: [] });
       },
     },
   };
