@@ -1,4 +1,4 @@
-/** What the administrator of the demo's history set up and changed, with the entries that the administration writes. */
+/** Plans the administrator's changes in the demo's history, with their audit entries. */
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
 import type { RegistrationExtras } from '../gatehouse/connected-apps/app-registry.ts';
 import { newServiceAccountId } from '../gatehouse/relay/service-account.ts';
@@ -12,18 +12,21 @@ import type { Scene } from './scene.ts';
 import { DAYS, startOfDay } from './timeline.ts';
 import { userOf } from './visits.ts';
 
-/** Each with the days since it was created, and the days that it is valid. */
+/** `days`: the age of the token; `validDays`: its lifetime. */
 const ADMIN_TOKENS = [
   { name: 'terraform', scope: 'write', days: 21, validDays: 90 },
   { name: 'metrics-export', scope: 'read', days: 25, validDays: 30 },
 ] as const;
-const WEEKLY = [22, 15, 8, 1];
-/** By when each attempt of a message is due: a pause is up to a tenth longer. */
+const BACKUP_DAYS_AGO = [22, 15, 8, 1];
+/** The latest time of each delivery attempt, since a pause may be up to a tenth longer. */
 const DELIVERIES_MS = PAUSES_SECONDS.map((_pause, at) =>
   PAUSES_SECONDS.slice(0, at + 1).reduce<number>((sum, pause) => sum + pause * 1_100, 0),
 );
 
-/** @returns plans a change by the administrator with its entry in the audit trail; `make` makes it and returns what the entry names */
+/**
+ * @returns a function that plans a change by the administrator with its audit entry. `apply` makes the change, and
+ * returns the target and the facts of the entry
+ */
 export function changesOf({
   modules,
   timeline,
@@ -35,9 +38,9 @@ export function changesOf({
     actor: { kind: 'administrator', id, name: ADMINISTRATOR.login },
     address: ADMINISTRATOR.address,
   } as const;
-  type Named = Pick<AuditEntry, 'target' | 'facts'>;
-  return (daysAgo: number, event: AuditEntry['event'], make: () => Promise<Named> | Named): void =>
-    timeline.at(now - daysAgo * DAY_MS, async () => modules.audit.note({ event, ...by, ...(await make()) }));
+  type TargetAndFacts = Pick<AuditEntry, 'target' | 'facts'>;
+  return (daysAgo: number, event: AuditEntry['event'], apply: () => Promise<TargetAndFacts> | TargetAndFacts): void =>
+    timeline.at(now - daysAgo * DAY_MS, async () => modules.audit.note({ event, ...by, ...(await apply()) }));
 }
 
 /** @returns the id of the service account */
@@ -50,7 +53,7 @@ export function planAdministration(scene: Scene): { serviceAccount: string } {
       await modules.apps.create(registrationOf(app, sandbox), app.clientSecret, extras);
       return { target: { kind: 'connected_app', id: app.id, name: app.name } };
     });
-  // After the first visit of the administrator, and before those of all others.
+  // After the first visit of the administrator, and before the visits of the other users.
   register((now - startOfDay(now - DAYS * DAY_MS)) / DAY_MS, platform);
   register(29, team, { secretExpiresAt: now + 6 * DAY_MS + 5 * HOUR_MS });
   const serviceAccount = newServiceAccountId();
@@ -73,7 +76,7 @@ export function planAdministration(scene: Scene): { serviceAccount: string } {
     await modules.users.setDisabled(id, true);
     return { target: { kind: 'user', id, name: email } };
   });
-  for (const days of WEEKLY) {
+  for (const days of BACKUP_DAYS_AGO) {
     const backup = {
       event: 'storage.backed_up',
       actor: { kind: 'operator' },
@@ -106,7 +109,7 @@ function planWebhooks(scene: Scene): void {
   });
 }
 
-/** Delivers what was just announced, and repeats it as Gatehouse would. */
+/** Delivers the messages of the latest event, and retries at the times at which Gatehouse would. */
 function planDeliveries({ modules, timeline }: Scene): void {
   const now = timeline.clock();
   for (const milliseconds of DELIVERIES_MS) {

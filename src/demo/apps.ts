@@ -1,4 +1,4 @@
-/** The connected apps of the demo: two that administrators can change, and that of the file, which administrators sign in with. */
+/** The demo's connected apps: two that administrators can change, and one in the file, with which they sign in. */
 import { randomBytes } from 'node:crypto';
 import { ADMIN_GROUP } from '../sandbox/accounts.ts';
 import type { SandboxClient } from '../sandbox/clients.ts';
@@ -21,19 +21,19 @@ export interface DemoApp {
 export interface DemoApps {
   platform: DemoApp;
   team: DemoApp;
-  /** That of the file. */
+  /** The app in CONNECTED_APPS_FILE. */
   staff: DemoApp;
 }
 
 /** @param publicUrl of the demo's Gatehouse */
 export function demoApps(publicUrl: string): DemoApps {
   const scopes = ['openid', 'profile', 'email', 'offline_access'];
-  const app = (id: string, about: Pick<DemoApp, 'name' | 'clientId' | 'signIn' | 'hasPlatform'>): DemoApp => ({
+  const app = (id: string, details: Pick<DemoApp, 'name' | 'clientId' | 'signIn' | 'hasPlatform'>): DemoApp => ({
     id,
     clientSecret: randomBytes(24).toString('base64url'),
-    scopes: about.hasPlatform ? [...scopes, 'platform_read_only'] : scopes,
+    scopes: details.hasPlatform ? [...scopes, 'platform_read_only'] : scopes,
     callbackUrl: `${publicUrl}/oauth/callback/${id}`,
-    ...about,
+    ...details,
   });
   return {
     platform: app('platform', {
@@ -52,30 +52,30 @@ export function demoApps(publicUrl: string): DemoApps {
   };
 }
 
-/** What the sandbox registers. */
+/** The registration at the sandbox. */
 export function clientOf({ name, clientId, clientSecret, callbackUrl }: DemoApp): SandboxClient {
   return {
     clientId,
     clientSecret,
     name: `Gatehouse demo: ${name}`,
     redirectUris: [callbackUrl],
-    // Gatehouse's start page: its callback URLs end with `/oauth/callback/ID`.
+    // Gatehouse's start page. Callback URLs end with `/oauth/callback/ID`.
     postLogoutRedirectUris: [new URL('../../', callbackUrl).href],
     settings: { requirePkce: true },
   };
 }
 
-/** What Gatehouse registers. */
+/** The registration in Gatehouse. */
 export function registrationOf(
   { id, name, clientId, scopes, signIn, hasPlatform, callbackUrl }: DemoApp,
   { issuer, platformUrl }: Pick<Sandbox, 'issuer' | 'platformUrl'>,
 ): ConnectedAppRegistration {
-  const own = { id, name, clientId, issuer, scopes, callbackUrls: [callbackUrl], signIn };
+  const base = { id, name, clientId, issuer, scopes, callbackUrls: [callbackUrl], signIn };
   const platform = hasPlatform ? { apiBaseUrl: platformUrl, resources: [platformUrl] } : {};
-  return connectedAppSchema.parse({ ...own, ...platform });
+  return connectedAppSchema.parse({ ...base, ...platform });
 }
 
-/** The entry of CONNECTED_APPS_FILE. @param secretIn the variable that holds the client secret */
-export function entryOf(app: DemoApp, sandbox: Pick<Sandbox, 'issuer' | 'platformUrl'>, secretIn: string) {
-  return { ...registrationOf(app, sandbox), clientSecret: { env: secretIn } };
+/** The entry of CONNECTED_APPS_FILE. @param secretVariable the environment variable of the client secret */
+export function entryOf(app: DemoApp, sandbox: Pick<Sandbox, 'issuer' | 'platformUrl'>, secretVariable: string) {
+  return { ...registrationOf(app, sandbox), clientSecret: { env: secretVariable } };
 }

@@ -1,4 +1,4 @@
-/** Checks the demo's apps as the administration does, so that the first visitor sees the results. */
+/** Runs the checks of the demo's apps, so that the first visitor sees their results. */
 import { readFileApps } from '../gatehouse/commands/file-apps.ts';
 import { createConnectedApps } from '../gatehouse/connected-apps/connected-apps.ts';
 import type { Config } from '../shared/config/config.ts';

@@ -1,11 +1,11 @@
-/** The relay token that the demo's greeting shows. */
+/** Creates the relay token that the demo prints. */
 import { createRelayTokens } from '../gatehouse/relay/relay-token.ts';
 import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
 import type { OpenedStorage } from '../shared/storage/storage.ts';
 import { DAY_MS } from '../shared/time.ts';
 
-/** The settings of a relay token that the demo's tokens leave alone. */
-export const BARE_POLICY = {
+/** The default settings of the demo's relay tokens. */
+export const DEFAULT_POLICY = {
   assertUser: false,
   fullScope: false,
   acceptIdTokens: false,
@@ -13,7 +13,7 @@ export const BARE_POLICY = {
   binCallsPerMonth: null,
 };
 
-/** @returns its text */
+/** @returns the text of the token */
 export async function createDemoToken({ store, sealedJson }: OpenedStorage): Promise<string> {
   const tokens = await createRelayTokens({ store, sealedJson, clock: Date.now });
   const { text } = await tokens.create(newOpaqueTokenId(), {
@@ -21,7 +21,7 @@ export async function createDemoToken({ store, sealedJson }: OpenedStorage): Pro
     scopes: ['threads:read', 'connections:read', 'connect_links:create'],
     apps: ['platform'],
     users: 'all',
-    ...BARE_POLICY,
+    ...DEFAULT_POLICY,
     assertUser: true,
     expiresAt: Date.now() + DAY_MS,
   });

@@ -1,18 +1,18 @@
-/** What `npm run demo` reads: its help, and the variables of the environment. */
+/** The command line and the environment variables of `npm run demo`. */
 import { Command } from 'commander';
 import { isLoopbackHost, parsePublicUrl } from '../shared/config/rules.ts';
 import type { ConfigSource } from '../shared/config/setting.ts';
 import { StartRefused } from '../shared/errors.ts';
 
-const HELP = `It has no options. Of the environment it reads:
-  PORT             of Gatehouse (default: 3000)
-  MANAGEMENT_PORT  of health and metrics (default: 3009)
-  SANDBOX_PORT     first of three: identity provider, platform, BIN lookup service (default: 3001)
-  PUBLIC_URL       where your front end serves Gatehouse, if it does: an address of this machine,
+const HELP = `There are no options. It reads these environment variables:
+  PORT             port of Gatehouse (default: 3000)
+  MANAGEMENT_PORT  port of health and metrics (default: 3009)
+  SANDBOX_PORT     first of three ports: identity provider, platform, BIN lookup service (default: 3001)
+  PUBLIC_URL       URL at which your front end serves Gatehouse, on an address of this machine,
                    such as http://localhost:5173/gatehouse (docs/your-front-end.md)
-  LOG_LEVEL        of the log file (default: info)`;
+  LOG_LEVEL        level of the log file (default: info)`;
 
-/** Prints the help and ends the process, if the command line asks for it or holds anything else. */
+/** For `--help` prints the help, for anything else an error. Both end the process. */
 export function readCommandLine(args: readonly string[]): void {
   new Command('npm run demo --')
     .description('Starts Gatehouse with the sandbox and 30 days of history. It deletes everything when it stops.')
@@ -22,8 +22,8 @@ export function readCommandLine(args: readonly string[]): void {
 }
 
 /**
- * No other variable is read: the settings of a real Gatehouse in the same shell would give the demo real storage.
- * `publicUrl`: where browsers reach its Gatehouse, and `localUrl`: where programs of this machine do.
+ * Reads no other variables, because settings of a real Gatehouse in the same shell would give the demo real storage.
+ * @returns `publicUrl`: the URL of its Gatehouse for browsers; `localUrl`: the one for programs on this machine
  * @throws StartRefused with every fault
  */
 export function readEnvironment(env: ConfigSource['env']) {
@@ -42,7 +42,7 @@ export function readEnvironment(env: ConfigSource['env']) {
   ];
   if (env.PUBLIC_URL && fault) faults.push(`PUBLIC_URL ${fault}`);
   if (isElsewhere) {
-    const advice = 'give an address of this machine, such as http://localhost:5173/gatehouse, or unset it';
+    const advice = 'set it to an address of this machine, such as http://localhost:5173/gatehouse, or unset it';
     faults.push(`PUBLIC_URL: the accounts of the demo have a known password: ${advice}.`);
   }
   if (env.NODE_ENV === 'production') {
@@ -57,7 +57,7 @@ export function readEnvironment(env: ConfigSource['env']) {
     sandboxPort,
     publicUrl: publicUrl.href,
     localUrl: localUrl + publicUrl.basePath,
-    /** A front end of this machine serves it, under its own address. */
+    /** Whether a front end on this machine serves Gatehouse at its own address. */
     isProxied: Boolean(env.PUBLIC_URL),
     logLevel: env.LOG_LEVEL,
   };

@@ -1,11 +1,11 @@
-/** The fault switches of the tour: their words, and what each does to the provider. */
+/** The fault switches of the tour: their texts, and their effects on the provider. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { Access } from '../sandbox/switches.ts';
 
 /**
- * `users`: whose connection shows the effect, the first that is connected. After an outage Gatehouse waits before it refreshes a
- * connection again, so the other switches have other users.
+ * `users`: the first of these who is connected shows the effect. After an outage Gatehouse waits before it refreshes
+ * a connection again, so the other switches have other users.
  */
 export const SWITCHES = {
   expire: {
@@ -21,7 +21,7 @@ export const SWITCHES = {
     press: 'Make the provider fail',
     users: ['chiara.romano'],
     words:
-      'The access token has expired, and every endpoint of the provider responds with 503. Gatehouse keeps the connection. Once the provider works again, it refreshes after a pause of about 30 seconds.',
+      'The access token has expired, and every endpoint of the provider responds with 503. Gatehouse keeps the connection. When the provider works again, Gatehouse refreshes after about 30 seconds.',
     see: { path: 'admin/connections?health=unverified', words: 'Unverified connections' },
   },
   keys: {
@@ -29,7 +29,7 @@ export const SWITCHES = {
     press: 'Rotate its keys',
     users: ['elif.kaya'],
     words:
-      'New keys are published, and sign ID tokens ten seconds later. Gatehouse reads the published keys again in time, so nothing breaks.',
+      'The provider publishes new keys, and signs ID tokens with them ten seconds later. Gatehouse reads the published keys again in time, so nothing breaks.',
     see: { path: 'admin/connected-apps/platform', words: 'The connected app and its check' },
   },
   revoke: {
@@ -37,7 +37,7 @@ export const SWITCHES = {
     press: 'Revoke the grant',
     users: ['user', 'benoit.lefevre', 'daniel.weiss'],
     words:
-      'The provider refuses the refresh token for good. Gatehouse marks the connection “Reconnect needed”, sends a webhook message, and gives the caller a link with which the user reconnects.',
+      'The provider refuses the refresh token for good. The connection becomes “Reconnect needed”. Gatehouse sends a webhook message, and returns a link with which the user reconnects.',
     see: { path: 'admin/connections?health=reconnect_needed', words: 'Connections that need reconnecting' },
   },
 } as const satisfies Record<string, { users: readonly string[]; [word: string]: unknown }>;
@@ -47,32 +47,32 @@ export type SwitchName = keyof typeof SWITCHES;
 export const isSwitch = (name: string): name is SwitchName => Object.hasOwn(SWITCHES, name);
 export const RELEASE = 'Let the provider work again';
 
-/** Where Gatehouse calls the provider. Pages for users, among them the tour, still work. */
+/** The endpoints that Gatehouse calls. Pages for users, including the tour, still work. */
 const ENDPOINTS = ['/authorize', '/token', '/jwks', '/userinfo', '/revoke', '/par', '/.well-known'];
-/** Longer than Gatehouse uses keys without reading them again. */
+/** Longer than the time for which Gatehouse caches keys. */
 const PUBLISHED_MS = 11_000;
 
 export interface FaultSwitches {
   /** True during an outage. */
   isDown(): boolean;
-  /** Ends the outage. @param say tells what the provider does */
+  /** Ends the outage. @param say reports what the provider does */
   restore(say: (words: string) => void): void;
-  /** Resolves once it is done, so that a call shows the effect. */
+  /** Resolves when the next call shows the effect. */
   press(name: SwitchName, access: Access, say: (words: string) => void): Promise<void>;
 }
 
 export function createFaultSwitches({ switches, faults }: Pick<Sandbox, 'switches' | 'faults'>): FaultSwitches {
-  let ending: (() => void)[] = [];
+  let endFaults: (() => void)[] = [];
 
   return {
-    isDown: () => ending.length > 0,
+    isDown: () => endFaults.length > 0,
     restore(say) {
-      if (ending.length > 0) say('works again');
-      for (const end of ending.splice(0)) end();
+      if (endFaults.length > 0) say('works again');
+      for (const end of endFaults.splice(0)) end();
     },
     async press(name, access, say) {
       if (name === 'outage') {
-        ending = ENDPOINTS.map((path) => faults.set({ on: 'identity-provider', path, kind: 'unavailable' }));
+        endFaults = ENDPOINTS.map((path) => faults.set({ on: 'identity-provider', path, kind: 'unavailable' }));
         say('responds with 503');
       }
       if (name === 'keys') {
@@ -86,7 +86,7 @@ export function createFaultSwitches({ switches, faults }: Pick<Sandbox, 'switche
         switches.revoke(access);
         return say('ends every token of this consent');
       }
-      // Without this, the next call would need nothing of the provider.
+      // Without this, the next call would not need the provider.
       switches.expireAccessTokens(access);
       say('ends the access token');
     },

@@ -1,6 +1,6 @@
 /**
- * The demo's history: 30 days of people, services and administration, written by the same modules that write it in Gatehouse, on
- * a clock that moves through these days. It is the same at every start, apart from keys and ids that are drawn by the system.
+ * The demo's history: 30 days of users, services and administration, written by the modules of Gatehouse with a clock
+ * that moves through these days. It is the same at every start, except for random keys and ids.
  */
 
 import type { Config } from '../shared/config/config.ts';
@@ -23,7 +23,7 @@ export async function writeHistory(
   parts: Pick<Scene, 'sandbox' | 'apps' | 'receivers' | 'now'> & { storage: OpenedStorage; config: Config },
 ): Promise<void> {
   const { config, sandbox, apps, receivers, now } = parts;
-  // Each of some thousand writes would wait for the disk.
+  // Otherwise each of several thousand writes would wait for the disk.
   const store = await createSqliteStore({ directory: config.dataDirectory, durable: false });
   const storage = { ...parts.storage, store };
   const random = createRandom(SEED);
@@ -43,7 +43,7 @@ export async function writeHistory(
   await store.close();
 }
 
-/** On a working day, in the morning. */
+/** Returns an outage in the morning of a working day. */
 function outageBefore(now: number): Scene['outage'] {
   let day = startOfDay(now) - 9 * DAY_MS;
   while (isWeekend(day)) day -= DAY_MS;
@@ -51,7 +51,7 @@ function outageBefore(now: number): Scene['outage'] {
   return { from, to: from + 0.7 * HOUR_MS };
 }
 
-/** Each check of a connection is a refresh; services cause some more in working hours. */
+/** Each check of a connection is a refresh. Services cause some more in working hours. */
 function planRefreshes(
   scene: Scene,
   { connected, idOf }: Pick<PlannedVisits, 'connected' | 'idOf'>,
@@ -63,26 +63,26 @@ function planRefreshes(
     const share = (isWorkingHour(hour) ? 1.1 : 1) * Math.min(1, (now - hour) / HOUR_MS);
     timeline.at(hour, () => {
       const count = connected.size * checksPerHour * share * random.between(0.97, 1.03);
-      // Thousands of events would cost too much: only the tally counts them.
-      for (let one = 0; one < count; one += 1) modules.audit.tallies.count('refresh.succeeded');
+      // Thousands of events would take too long, so they are only counted.
+      for (let refresh = 0; refresh < count; refresh += 1) modules.audit.tallies.count('refresh.succeeded');
     });
   }
   for (let at = outage.from; at < outage.to; at += random.whole(60_000, 180_000)) {
-    const person = random.pick(PEOPLE.map((one) => [one, 1]));
-    const of = { userId: userOf(scene, person).id, app, connection: idOf(person.login, apps.platform) };
-    timeline.at(at, () => modules.events.refreshEnded({ ...of, outcome: 'unavailable', reason: 'status' }));
+    const person = random.pick(PEOPLE.map((candidate) => [candidate, 1]));
+    const connection = { userId: userOf(scene, person).id, app, connection: idOf(person.login, apps.platform) };
+    timeline.at(at, () => modules.events.refreshEnded({ ...connection, outcome: 'unavailable', reason: 'status' }));
   }
 }
 
-/** Look-ups of this month. */
+/** Writes the look-ups of this month. */
 async function writeLookUps({ modules, random, now }: Scene): Promise<void> {
   const days = new Date(now).getUTCDate();
   const { lookedUp, cacheRead, serviceResponded } = modules.binTally;
   const counts = { dataset: 61, cache: 9, service: 3, rules: 2, bin_not_found: 1 } as const;
-  for (const [outcome, aDay] of Object.entries(counts) as [keyof typeof counts, number][]) {
-    const count = Math.round(aDay * days * random.between(0.9, 1.1));
+  for (const [outcome, perDay] of Object.entries(counts) as [keyof typeof counts, number][]) {
+    const count = Math.round(perDay * days * random.between(0.9, 1.1));
     lookedUp(outcome, count);
-    for (let one = 0; one < count; one += 1) {
+    for (let lookUp = 0; lookUp < count; lookUp += 1) {
       if (outcome === 'cache' || outcome === 'service') cacheRead(outcome === 'cache');
       if (outcome === 'service') await modules.binQuota?.reserve({ kind: 'operator' });
     }

@@ -1,4 +1,4 @@
-/** The modules of Gatehouse that write the demo's history, on the clock of that history. */
+/** The modules of Gatehouse that write the demo's history, with the clock of that history. */
 import { type AdminTokens, createAdminTokens } from '../gatehouse/admin-tokens/admin-tokens.ts';
 import { auditedEvents } from '../gatehouse/audit/audited-events.ts';
 import type { AuditEntry } from '../gatehouse/audit/kinds.ts';
@@ -48,11 +48,11 @@ export interface Modules {
   sessions: SessionRecords;
   signIns: SignInRecords['recorder'];
   grants: GrantStore;
-  /** Writes what is queued. */
+  /** Also writes queued entries. */
   close(): Promise<void>;
 }
 
-/** @param parts `receive`: the status with which a receiver of webhook messages responds at the time of the clock */
+/** @param parts `receive`: returns the status of a webhook receiver at the current time of `clock` */
 export async function openModules(parts: {
   storage: OpenedStorage;
   config: Pick<Config, 'publicUrl' | 'auditDays' | 'session' | 'bin'>;
@@ -63,14 +63,14 @@ export async function openModules(parts: {
   const { storage, config, clock, random, receive } = parts;
   const { store, sealedJson } = storage;
   const sealed = { store, sealedJson, clock };
-  // Neither the log nor the metrics of the process tell of the past.
+  // The history must not appear in the log or the metrics of the process.
   const logger = createLogger({ level: 'silent', destination: { write: () => undefined } });
   const events = createEvents({ logger, metrics: createMetrics() });
   const trail = createAuditTrail({ store, clock, days: config.auditDays });
   const tallies = createTallies({ store, clock });
-  // Without the queue of a running Gatehouse, which gives up where the storage is slow.
-  const noted: Promise<void>[] = [];
-  const note = (entry: AuditEntry) => void noted.push(trail.append(entry));
+  // Does not use the queue of a running Gatehouse, which drops entries if the storage is slow.
+  const appends: Promise<void>[] = [];
+  const note = (entry: AuditEntry) => void appends.push(trail.append(entry));
   const audit = { trail, tallies, note };
   events.listen(auditedEvents(note));
   events.listen(talliedEvents(tallies));
@@ -111,7 +111,7 @@ export async function openModules(parts: {
       await relayUses.close();
       await webhooks.close();
       await binTally.close();
-      await Promise.all(noted);
+      await Promise.all(appends);
       await tallies.close();
       await relayTokens.close();
       await registry.close();

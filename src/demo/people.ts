@@ -1,4 +1,4 @@
-/** The people of the demo's history. Each has an account at the sandbox, with the password of all accounts. */
+/** The people in the demo's history. Each has an account at the sandbox, with its shared password. */
 import type { Seed } from '../sandbox/seed.ts';
 import { DAYS } from './timeline.ts';
 
@@ -7,11 +7,11 @@ export interface Person {
   login: string;
   browser: string;
   address: string;
-  /** Sign-ins on a working day, on average. */
+  /** Average number of sign-ins on a working day. */
   visits: number;
-  /** How many days ago the person came for the first time. */
+  /** The first visit, in days before the start of the demo. */
   since: number;
-  /** Has connected the second app, too. */
+  /** Whether the person has also connected the second app. */
   team: boolean;
 }
 
@@ -35,7 +35,7 @@ const person = (
   team,
 });
 
-/** Is sent a link with which to connect the second app. */
+/** Receives a connect link for the second app. */
 export const QUENTIN = person('Quentin Dubois', 'Microsoft Edge on Windows', BRANCH, 1.1, 3);
 
 export const PEOPLE: readonly Person[] = [
@@ -59,13 +59,13 @@ export const PEOPLE: readonly Person[] = [
   person('Rosa Delgado', 'Chrome on macOS', OFFICE, 1.6, 1, true),
 ];
 
-/** Works in administration, and signs in with the built-in account. Came a day before the others, whose app she registered. */
+/** The built-in administrator. Her first visit is a day before the others', because she registers their app. */
 export const ADMINISTRATOR: Person = {
   ...person('Ada Moreau', 'Firefox on Linux', OFFICE, 1.1, DAYS + 1),
   login: 'admin@example.test',
 };
 
-/** Left the company: disabled, and refused at the last sign-in. */
+/** Left the company. The user is disabled, and the last sign-in was refused. */
 export const DISABLED = person('Tomas Novak', 'Chrome on Windows', '192.0.2.201', 1.3, 30);
 
 /** The back-end service whose platform API token is a service account of Gatehouse. */

@@ -1,7 +1,7 @@
 /** Random numbers that are the same at every start (mulberry32), so that the demo's history does not change. */
 
 export interface Random {
-  /** From 0, less than 1. */
+  /** At least 0, less than 1. */
   next(): number;
   between(from: number, to: number): number;
   whole(from: number, to: number): number;
@@ -26,12 +26,12 @@ export function createRandom(seed: number): Random {
     whole: (from, to) => Math.floor(between(from, to + 1)),
     chance: (probability) => next() < probability,
     pick<T>(items: readonly (readonly [T, number])[]) {
-      let left = next() * items.reduce((sum, [, weight]) => sum + weight, 0);
-      const found = items.find(([, weight]) => {
-        left -= weight;
-        return left < 0;
+      let remaining = next() * items.reduce((sum, [, weight]) => sum + weight, 0);
+      const picked = items.find(([, weight]) => {
+        remaining -= weight;
+        return remaining < 0;
       });
-      return (found ?? (items.at(-1) as readonly [T, number]))[0];
+      return (picked ?? (items.at(-1) as readonly [T, number]))[0];
     },
     hex(digits) {
       let text = '';

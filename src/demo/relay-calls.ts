@@ -3,26 +3,28 @@ import type { UseResult } from '../gatehouse/relay/stored-uses.ts';
 import { newOpaqueTokenId } from '../shared/storage/opaque-token.ts';
 import { DAY_MS, HOUR_MS, isoTime } from '../shared/time.ts';
 import { changesOf } from './administration.ts';
-import { BARE_POLICY } from './demo-token.ts';
+import { DEFAULT_POLICY } from './demo-token.ts';
 import { PEOPLE, QUENTIN } from './people.ts';
 import type { Scene } from './scene.ts';
 import { hourOf, isWeekend, startOfHour } from './timeline.ts';
 import { userOf } from './visits.ts';
 
-type Wanted = Parameters<Scene['modules']['relayTokens']['create']>[1];
+type NewRelayToken = Parameters<Scene['modules']['relayTokens']['create']>[1];
 
-interface Service extends Pick<Wanted, 'scopes' | 'apps' | 'users'>, Partial<Pick<Wanted, 'assertUser' | 'networks'>> {
+interface Service
+  extends Pick<NewRelayToken, 'scopes' | 'apps' | 'users'>,
+    Partial<Pick<NewRelayToken, 'assertUser' | 'networks'>> {
   name: string;
   address: string;
-  /** How many days ago its token was created, and for how many days that is valid. */
+  /** The age of its token; `validDays`: the lifetime of the token. */
   days: number;
   validDays: number;
-  /** It calls from this hour until before that one (UTC). */
+  /** The first hour of its calls, and the hour before which they end (UTC). */
   hours: readonly [number, number];
   weekend: boolean;
-  /** In an hour, on average. */
+  /** Average number of calls in an hour. */
   calls: number;
-  /** Whose threads it reads: a part of `PEOPLE`. Without them, those of the service account. */
+  /** The range of `PEOPLE` whose threads it reads. If empty, it reads those of the service account. */
   people: readonly [number, number];
 }
 
@@ -79,7 +81,7 @@ export function planServices(scene: Scene, serviceAccount: string): void {
     const id = newOpaqueTokenId();
     const expiresAt = scene.now + (validDays - days) * DAY_MS;
     change(days, 'relay_token.created', async () => {
-      await scene.modules.relayTokens.create(id, { ...BARE_POLICY, ...policy, name, expiresAt });
+      await scene.modules.relayTokens.create(id, { ...DEFAULT_POLICY, ...policy, name, expiresAt });
       const facts = { scopes: policy.scopes, expiresAt: isoTime(expiresAt) };
       return { target: { kind: 'relay_token', id, name }, facts };
     });
@@ -104,15 +106,14 @@ function planCalls(
     const subject = userId === undefined ? { serviceAccount } : { userId };
     const isDown = hour + HOUR_MS > outage.from && hour < outage.to;
     const note = (result: UseResult, count: number) => {
-      const about = { token, scope: 'threads:read', app: apps.platform.id, address, ...subject } as const;
-      for (let call = 0; call < count; call += 1)
-        modules.relayUses.note({ ...about, result, requestId: random.hex(32) });
+      const use = { token, scope: 'threads:read', app: apps.platform.id, address, ...subject } as const;
+      for (let call = 0; call < count; call += 1) modules.relayUses.note({ ...use, result, requestId: random.hex(32) });
     };
     timeline.at(hour + random.whole(60_000, 3_000_000), () => {
       note('answered', Math.round(calls * random.between(0.6, 1.4)));
       note('failed', isDown ? random.whole(8, 30) : random.chance(0.12) ? random.whole(1, 3) : 0);
       if (random.chance(0.04)) note('users', random.whole(1, 4));
-      // Earlier notes would be overwritten.
+      // Earlier uses would be overwritten.
       return now - hour < 4 * DAY_MS ? modules.relayTokens.noteUse(token.id, address) : undefined;
     });
   }
@@ -123,8 +124,8 @@ function planLink(scene: Scene, { address, ...relayToken }: { id: string; name: 
   const userId = userOf(scene, QUENTIN).id;
   const { id: app, scopes } = apps.team;
   timeline.at(now - LINK_AGE_MS, async () => {
-    const wanted = { userId, app, scopes, returnUrl: undefined, relayToken };
-    const created = await modules.connectLinks.create(wanted, async () => []);
+    const request = { userId, app, scopes, returnUrl: undefined, relayToken };
+    const created = await modules.connectLinks.create(request, async () => []);
     if (!created) return;
     const { link } = created;
     const target = { kind: 'connect_link', id: link.id };

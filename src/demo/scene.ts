@@ -1,4 +1,4 @@
-/** What the plans of the demo's history share. */
+/** The parts that the plans of the demo's history share. */
 import type { Sandbox } from '../sandbox/sandbox.ts';
 import type { DemoApps } from './apps.ts';
 import type { Modules } from './modules.ts';
@@ -15,6 +15,6 @@ export interface Scene {
   apps: DemoApps;
   /** URLs that webhook messages are sent to. */
   receivers: { working: string; failing: string };
-  /** The provider was down. */
+  /** When the provider was unavailable. */
   outage: { from: number; to: number };
 }

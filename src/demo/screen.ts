@@ -6,7 +6,7 @@ import { REFUSED_REFERENCE } from './visits.ts';
 
 export function demoScreen(parts: {
   publicUrl: string;
-  /** Where a front end passes requests on to, if one serves Gatehouse. */
+  /** The URL to which a front end must forward requests; undefined without a front end. */
   localUrl: string | undefined;
   managementUrl: string;
   sandbox: Pick<Sandbox, 'accounts' | 'issuer' | 'binServiceUrl'>;
@@ -17,32 +17,33 @@ export function demoScreen(parts: {
   /** Login of the user whom the relay call names. */
   user: string;
   userId: string;
-  /** The folder has a `.env`, whose settings commands use in place of the demo's. */
+  /** Whether the folder has a `.env`, whose settings commands use instead of the demo's. */
   hasOwnSettings: boolean;
 }): string {
   const { publicUrl, localUrl, managementUrl, sandbox, tourUrl, logFile, relayToken, user, userId, hasOwnSettings } =
     parts;
   const { platform, staff } = parts.apps;
   const { issuer, binServiceUrl } = sandbox;
-  const ofHistory = SEED.users.map(({ login }) => login);
-  const accounts = sandbox.accounts.filter(({ login }) => !ofHistory.includes(login));
+  const historyLogins = SEED.users.map(({ login }) => login);
+  const accounts = sandbox.accounts.filter(({ login }) => !historyLogins.includes(login));
   const width = Math.max(...accounts.map(({ login }) => login.length));
   const accountLines = accounts.map(
     ({ login, name, groups }) =>
       `  ${login.padEnd(width)}  ${name}${groups.length > 0 ? ` (administrator, signs in with ${staff.name})` : ''}`,
   );
-  const passedOn = localUrl === undefined ? '' : `\nYour front end has to pass it on to ${localUrl}, with this path`;
+  const forwarding =
+    localUrl === undefined ? '' : `\nYour front end must forward these requests to ${localUrl}, with this path`;
   const warning =
-    'Commands (npm run gatehouse) use the .env of this folder, not the demo: run the demo elsewhere for those.\n';
+    'Commands (npm run gatehouse) use the .env of this folder, not the demo. To try them, run the demo elsewhere.\n';
   return `
-Gatehouse is ready at ${publicUrl}${passedOn}
+Gatehouse is ready at ${publicUrl}${forwarding}
 
 Each account has the password ${accounts[0]?.password}:
 ${accountLines.join('\n')}
 
 1. Sign in with ${platform.name} as ${user}, read the thread, and look up the BIN 45717360.
 2. Wait a minute: the access token expires, and the thread still loads.
-3. In a private window, sign in with it as second@example.test and deny: the page shows a reference.
+3. In a private window, sign in with it as second@example.test and choose Deny: the page shows a reference.
 4. There: Use another account, ${staff.name}, sign in as admin@example.test, Switch, Allow. Then enter the
    reference (or ${REFUSED_REFERENCE}) at ${publicUrl}/admin/sign-ins
 5. Check the app, change its scopes and callback URLs: ${publicUrl}/admin/connected-apps/${platform.id}

@@ -1,7 +1,7 @@
-/** The time of the demo's history: its days and working hours in UTC, and a clock that stands at the time of each event. */
+/** The time in the demo's history: days and working hours in UTC, and a clock that moves from event to event. */
 import { DAY_MS, HOUR_MS } from '../shared/time.ts';
 
-/** How far the history goes back. */
+/** The length of the history. */
 export const DAYS = 30;
 
 export const startOfDay = (time: number): number => Math.floor(time / DAY_MS) * DAY_MS;
@@ -12,16 +12,16 @@ export const isWorkingHour = (time: number): boolean => !isWeekend(time) && hour
 
 type Task = { at: number; run: () => unknown };
 
-/** Runs what happened in the past in its order. */
+/** Runs the planned tasks in the order of their times. */
 export interface Timeline {
   clock(): number;
   moveTo(time: number): void;
   at(time: number, run: Task['run']): void;
-  /** Also runs what a task adds, if that is not earlier than the task itself. */
+  /** Also runs tasks that a task adds, unless they are earlier than that task. */
   play(): Promise<void>;
 }
 
-/** @param end later tasks are left out: they have not happened yet. Milliseconds since the epoch */
+/** @param end later tasks are ignored, because they are in the future; milliseconds since the epoch */
 export function createTimeline(end: number): Timeline {
   const tasks: Task[] = [];
   let now = end;
@@ -33,8 +33,8 @@ export function createTimeline(end: number): Timeline {
     at(time, run) {
       const at = Math.round(time);
       if (at >= end) return;
-      const place = tasks.findIndex((task) => task.at > at);
-      tasks.splice(place === -1 ? tasks.length : place, 0, { at, run });
+      const index = tasks.findIndex((task) => task.at > at);
+      tasks.splice(index === -1 ? tasks.length : index, 0, { at, run });
     },
     async play() {
       for (let task = tasks.shift(); task !== undefined; task = tasks.shift()) {

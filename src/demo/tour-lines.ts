@@ -1,12 +1,12 @@
-/** What the tour shows of calls to the sandbox and of the audit trail. Pure. */
+/** Selects the calls to the sandbox and the audit entries that the tour shows. */
 import { AUDIT_EVENTS, type AuditEvent } from '../gatehouse/audit/kinds.ts';
 import type { Hit } from '../sandbox/hits.ts';
 
 export interface Line {
   /** Milliseconds since the epoch. */
   at: number;
-  who: string;
-  words: string;
+  source: string;
+  text: string;
 }
 
 /** Milliseconds since the epoch. */
@@ -16,28 +16,28 @@ export interface Interval {
 }
 
 /**
- * Calls by Gatehouse: neither those of browsers, nor of the platform, which checks tokens at the provider. Other connections are
- * refreshed all the time, so tokens and threads are shown only during a call of the tour.
- * @param withKeys also readings of the provider's keys, which serve all connections
+ * Returns the calls by Gatehouse, without those of browsers and of the platform, which introspects tokens. Other
+ * connections are refreshed all the time, so calls for tokens and threads are shown only during a call of the tour.
+ * @param withKeys whether to include reads of the provider's keys, which serve all connections
  */
 export function linesOfHits(hits: readonly Hit[], calls: readonly Interval[], withKeys: boolean): Line[] {
   return hits.flatMap(({ on, method, path, atMs: at }) => {
-    const words = `${method} ${path}`;
+    const text = `${method} ${path}`;
     const isDuringCall = calls.some(({ from, to }) => at >= from && at <= to);
-    if (on === 'platform') return isDuringCall ? [{ at, who: 'Gatehouse to the platform', words }] : [];
+    if (on === 'platform') return isDuringCall ? [{ at, source: 'Gatehouse to the platform', text }] : [];
     const isShown = (path === '/jwks' && withKeys) || (path === '/token' && isDuringCall);
-    return on === 'identity-provider' && isShown ? [{ at, who: 'Gatehouse to the provider', words }] : [];
+    return on === 'identity-provider' && isShown ? [{ at, source: 'Gatehouse to the provider', text }] : [];
   });
 }
 
-/** Entries about one user, without those of each call. */
+/** Returns the entries about one user, except those about single relay calls. */
 export function linesOfAudit(
   entries: readonly { at: string; event: AuditEvent; outcome?: string; facts?: Record<string, unknown> }[],
 ): Line[] {
   return entries
     .filter(({ event }) => event !== 'relay.used')
     .map(({ at, event, outcome, facts }) => {
-      const words = [AUDIT_EVENTS[event], outcome, facts?.reason, facts?.cause].filter(Boolean).join(', ');
-      return { at: Date.parse(at), who: 'Gatehouse notes', words };
+      const text = [AUDIT_EVENTS[event], outcome, facts?.reason, facts?.cause].filter(Boolean).join(', ');
+      return { at: Date.parse(at), source: 'Gatehouse records', text };
     });
 }

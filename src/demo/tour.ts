@@ -1,4 +1,4 @@
-/** The tour: a page with fault switches, and beside each what happened after it was pressed. */
+/** The tour: a page of fault switches, each with the events after it was pressed. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import express, { type Request, type Response } from 'express';
 import { userIdOf } from '../gatehouse/users/user-id.ts';
@@ -19,17 +19,17 @@ import { type Interval, type Line, linesOfAudit, linesOfHits } from './tour-line
 interface OpenedTour {
   sandbox: Sandbox;
   publicUrl: string;
-  /** Where the tour itself calls Gatehouse: a front end before it may not run. */
+  /** The URL at which the tour calls Gatehouse, because a front end may not be running. */
   localUrl: string;
   apps: DemoApps;
-  /** Of the visitor, once signed in. */
+  /** The user that the commands on the page name. */
   userId: string;
   relayToken: string;
   /** An admin token with the scope `read`. */
   adminToken: string;
 }
 
-/** A switch that was pressed, and by whose connection its effect is shown. */
+/** A switch that was pressed, and the login of the user whose connection shows its effect. */
 interface Press {
   name: SwitchName;
   at: number;
@@ -38,34 +38,38 @@ interface Press {
 
 interface RunningTour {
   publicUrl: string;
-  /** For the commands of the page. */
+  /** The data for the commands on the page. */
   more: { publicUrl: string; relayToken: string; userId: string; app: DemoApp; staff: DemoApp };
   switches: FaultSwitches;
   accessOf(login: string): Access;
   /** The login of the user who shows the effect of a switch. */
   userOf(name: SwitchName): string;
-  /** Reads the user's thread as a back-end service does. Returns request and response in words. */
+  /** Reads the user's thread as a back-end service would. Returns a line about the request and the response. */
   call(login: string): Promise<string>;
-  /** Has Gatehouse hold an access token that works, and that is old enough to be refreshed again. */
+  /** Makes Gatehouse get a valid access token, and waits until that is old enough to be refreshed. */
   warmUp(login: string): Promise<void>;
-  /** What happened from the press until then, in order. @param own `kept`: lines of the tour itself; `calls`: when it called */
-  linesSince(press: Press, until: number, own: { kept: readonly Line[]; calls: readonly Interval[] }): Promise<Line[]>;
+  /** Returns the events from the press until then, in order. @param tour its lines, and the times of its calls */
+  linesSince(
+    press: Press,
+    until: number,
+    tour: { lines: readonly Line[]; calls: readonly Interval[] },
+  ): Promise<Line[]>;
 }
 
 export const TOUR_PATH = '/tour';
 const MAX_LINES = 9;
-const MAX_KEPT = 200;
+const MAX_STORED = 200;
 /** Gatehouse does not refresh an access token that is younger than two seconds. */
 const JUST_REFRESHED_MS = 3_000;
 const SCRIPT_POLICY = "script-src 'self'; connect-src 'self'";
 
 export function createTour() {
   const pages = createPages();
-  const kept: Line[] = [];
+  const tourLines: Line[] = [];
   const calls: Interval[] = [];
-  const say = (who: string, words: string) => {
-    kept.push({ at: Date.now(), who, words });
-    kept.splice(0, kept.length - MAX_KEPT);
+  const say = (source: string, text: string) => {
+    tourLines.push({ at: Date.now(), source, text });
+    tourLines.splice(0, tourLines.length - MAX_STORED);
   };
   const receivers = createReceivers((receiver, event, status) => say(`Webhook to ${receiver}`, `${event}: ${status}`));
   const opened = Promise.withResolvers<RunningTour>();
@@ -73,12 +77,13 @@ export function createTour() {
 
   const viewOf = async () => {
     const tour = await opened.promise;
-    const switches = Object.entries(SWITCHES).map(async ([id, about]) => {
-      const place = presses.findIndex(({ name }) => name === id);
-      const press = presses[place];
-      const until = presses[place + 1]?.at ?? Number.POSITIVE_INFINITY;
-      const label = id === 'outage' && tour.switches.isDown() ? RELEASE : about.press;
-      return { id, ...about, label, press, lines: press && (await tour.linesSince(press, until, { kept, calls })) };
+    const switches = Object.entries(SWITCHES).map(async ([id, texts]) => {
+      const index = presses.findIndex(({ name }) => name === id);
+      const press = presses[index];
+      const until = presses[index + 1]?.at ?? Number.POSITIVE_INFINITY;
+      const label = id === 'outage' && tour.switches.isDown() ? RELEASE : texts.press;
+      const lines = press && (await tour.linesSince(press, until, { lines: tourLines, calls }));
+      return { id, ...texts, label, press, lines };
     });
     const { publicUrl, more } = tour;
     return {
@@ -91,30 +96,30 @@ export function createTour() {
   };
 
   const act = async (req: Request, res: Response) => {
-    // The page of another site could send the form, too.
+    // A page of another site could send the form, too.
     if (req.get('origin') !== `${req.protocol}://${req.get('host')}`) return void res.status(403).end();
     const name = String(req.params.name);
     if (!isSwitch(name)) return void res.status(404).end();
     const tour = await opened.promise;
-    const last = presses.at(-1);
-    const isAgain = req.params.again !== undefined;
-    const isRelease = name === 'outage' && !isAgain && tour.switches.isDown();
+    const latest = presses.at(-1);
+    const isRepeat = req.params.again !== undefined;
+    const isRelease = name === 'outage' && !isRepeat && tour.switches.isDown();
     const user = tour.userOf(name);
-    const says = (words: string) => say('Provider', words);
-    const goesOn = (isAgain || isRelease) && last?.name === name;
+    const sayProvider = (text: string) => say('Provider', text);
+    const isContinued = (isRepeat || isRelease) && latest?.name === name;
     // The effect of one switch would hide that of the next.
-    if (!isAgain) tour.switches.restore(says);
-    if (!goesOn && !isRelease) await tour.warmUp(user);
-    const press = goesOn ? last : { name, at: Date.now(), user };
-    presses = [...presses.filter((one) => one.name !== name), press];
+    if (!isRepeat) tour.switches.restore(sayProvider);
+    if (!isContinued && !isRelease) await tour.warmUp(user);
+    const press = isContinued ? latest : { name, at: Date.now(), user };
+    presses = [...presses.filter((other) => other.name !== name), press];
     const work = async () => {
-      if (!isAgain && !isRelease) await tour.switches.press(name, tour.accessOf(press.user), says);
+      if (!isRepeat && !isRelease) await tour.switches.press(name, tour.accessOf(press.user), sayProvider);
       const from = Date.now();
       say('Caller', await tour.call(press.user));
       calls.push({ from, to: Date.now() });
-      calls.splice(0, calls.length - MAX_KEPT);
+      calls.splice(0, calls.length - MAX_STORED);
     };
-    // The rotation of keys takes longer than a response may.
+    // A rotation of keys takes longer than a response may take.
     if (name === 'keys') void work().catch(() => undefined);
     else await work();
     res.redirect(303, `${TOUR_PATH}#${name}`);
@@ -133,7 +138,7 @@ export function createTour() {
   router.use('/hooks', receivers.router);
   router.post('/:name{/:again}', act);
   return {
-    /** A request for the page waits until the tour is open. */
+    /** Requests for the page wait until the tour is open. */
     listener: router,
     /** @param origin of the sandbox's identity provider */
     receivers: (origin: string) => receivers.urls(`${origin}${TOUR_PATH}/hooks`),
@@ -166,19 +171,20 @@ function openTour(parts: OpenedTour): RunningTour {
 
     async warmUp(login) {
       await this.call(login);
-      const last = sandbox.hits.requests('identity-provider').findLast(({ path }) => path === '/token')?.atMs ?? 0;
-      await sleep(Math.max(0, last + JUST_REFRESHED_MS - Date.now()), undefined, { ref: false });
+      const refreshedAt =
+        sandbox.hits.requests('identity-provider').findLast(({ path }) => path === '/token')?.atMs ?? 0;
+      await sleep(Math.max(0, refreshedAt + JUST_REFRESHED_MS - Date.now()), undefined, { ref: false });
     },
 
-    async linesSince({ name, at, user }, until, own) {
+    async linesSince({ name, at, user }, until, tour) {
       const query = new URLSearchParams({ whom: idOf(user), from: new Date(at).toISOString(), limit: '50' });
       const headers = { authorization: `Bearer ${adminToken}` };
       const response = await fetch(`${localUrl}/admin/api/audit?${query}`, { headers });
       const audit = response.ok ? linesOfAudit(((await response.json()) as { items: never[] }).items) : [];
-      const lines = [...own.kept, ...linesOfHits(sandbox.hits.requests(), own.calls, name === 'keys'), ...audit]
+      const lines = [...tour.lines, ...linesOfHits(sandbox.hits.requests(), tour.calls, name === 'keys'), ...audit]
         .filter((line) => line.at >= at && line.at < until)
-        .sort((one, other) => one.at - other.at);
-      // The first tell what happened, the last what is so now.
+        .sort((a, b) => a.at - b.at);
+      // The first lines show what happened, the last the current state.
       return lines.length > 2 * MAX_LINES ? [...lines.slice(0, MAX_LINES), ...lines.slice(-MAX_LINES)] : lines;
     },
   };
@@ -187,7 +193,7 @@ function openTour(parts: OpenedTour): RunningTour {
 const RECEIVERS = { crm: 204, billing: 503 };
 
 /**
- * Two receivers of webhook messages: one that takes them, and one that is down.
+ * Two receivers of webhook messages: one that accepts them, and one that is unavailable.
  * @param onMessage called for each message, with the status of the response
  */
 function createReceivers(onMessage: (receiver: string, event: string, status: number) => void) {

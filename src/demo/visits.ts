@@ -1,4 +1,4 @@
-/** The sign-ins of the demo's history, with failures of several causes, and the connections that came of them. */
+/** Plans the sign-ins in the demo's history, some of which fail, and stores the resulting connections. */
 import type { SessionData } from 'express-session';
 import { registrationOf as issuedFor } from '../gatehouse/connected-apps/registration.ts';
 import { newConnectionId } from '../gatehouse/grants/connection-ids.ts';
@@ -14,15 +14,15 @@ import { ADMINISTRATOR, DISABLED, PEOPLE, type Person } from './people.ts';
 import type { Scene } from './scene.ts';
 import { isWeekend, startOfDay } from './timeline.ts';
 
-/** Found by the reference that the terminal shows. */
+/** The reference of a refused sign-in, which the terminal shows. */
 export const REFUSED_REFERENCE = 'b7f3d02c';
 
-/** `left`: the user closed the page of the provider. */
-type Outcome = 'signed_in' | 'left' | { failure: SignInFailure; facts?: SignInFacts };
+/** `abandoned`: the user closed the page of the provider. */
+type Outcome = 'signed_in' | 'abandoned' | { failure: SignInFailure; facts?: SignInFacts };
 
 const OUTCOMES: readonly (readonly [Outcome, number])[] = [
   ['signed_in', 1_000],
-  ['left', 20],
+  ['abandoned', 20],
   [{ failure: 'access_denied', facts: { oauthError: 'access_denied' } }, 22],
   [{ failure: 'state_expired' }, 20],
   [{ failure: 'cookie_missing', facts: { otherBrowser: true } }, 12],
@@ -30,7 +30,7 @@ const OUTCOMES: readonly (readonly [Outcome, number])[] = [
 ];
 const OUTAGE: Outcome = { failure: 'provider_unavailable', facts: { status: 503, reason: 'status' } };
 
-/** Hours of the day (UTC) with the share of visits that begin in each. */
+/** Hours of the day (UTC) with the relative number of visits that begin in each. */
 const HOURS: readonly (readonly [number, number])[] = [
   [6, 2],
   [7, 9],
@@ -48,10 +48,10 @@ const HOURS: readonly (readonly [number, number])[] = [
   [21, 1],
 ];
 const WEEKEND_SHARE = 0.12;
-/** A user does not sign in again within this time: the session still lasts. */
+/** How long a session lasts. */
 const SESSION_HOURS = 8;
 
-/** A connection that the provider has ended, and when. */
+/** Connections that the provider has ended, with the time since then. */
 export const BROKEN: readonly { login: string; hoursAgo: number }[] = [
   { login: 'grace.adeyemi@example.test', hoursAgo: 44 },
   { login: 'liam.byrne@example.test', hoursAgo: 5 },
@@ -66,7 +66,7 @@ export function userOf(
   return { id, issuer: sandbox.issuer, subject, name, email: login, admin: login === ADMINISTRATOR.login };
 }
 
-/** When a person connected an app first and last. */
+/** The times at which a person first and last connected an app. */
 interface Connected {
   person: Person;
   app: DemoApp;
@@ -79,7 +79,7 @@ export interface PlannedVisits {
   connected: ReadonlyMap<string, Connected>;
   /** The id of a person's connection. */
   idOf(login: string, app: DemoApp): string;
-  /** Stores the connections as they are now. Their access tokens have expired, so Gatehouse refreshes each in turn. */
+  /** Stores the current connections with expired access tokens, so that Gatehouse refreshes each in turn. */
   storeConnections(): Promise<void>;
 }
 
@@ -102,12 +102,12 @@ export function planVisits(scene: Scene): PlannedVisits {
     const state = random.hex(32);
     const browserSecret = random.hex(32);
     const origin = { address: person.address, requestId: `${random.hex(24)}${reference}` };
-    const about = { browser: person.browser, origin, browserSecret };
+    const client = { browser: person.browser, origin, browserSecret };
     const redirectUri = app.callbackUrl;
     const outcome = at > outage.from && at < outage.to ? OUTAGE : planned;
 
     timeline.at(at, () =>
-      modules.signIns.record(app.id, { ...about, reference }, async (log) => {
+      modules.signIns.record(app.id, { ...client, reference }, async (log) => {
         log.passed('started', app.id);
         log.learn({ purpose, ...(purpose === 'connect' && { user }) });
         log.passed('sent', redirectUri);
@@ -115,24 +115,24 @@ export function planVisits(scene: Scene): PlannedVisits {
         modules.events.signInStarted({ app: app.id, purpose, userId: undefined });
       }),
     );
-    if (outcome === 'left') return;
+    if (outcome === 'abandoned') return;
     const minutesLate = outcome !== 'signed_in' && outcome.failure === 'state_expired' ? random.whole(11, 50) : 0;
-    const back = at + minutesLate * 60_000 + random.whole(4_000, 40_000);
+    const callbackAt = at + minutesLate * 60_000 + random.whole(4_000, 40_000);
     const failure = outcome === 'signed_in' ? undefined : outcome;
     const finish = async (log: AttemptLog) => {
       log.passed('came_back');
       log.learn({ state, purpose, id: reference });
-      if (failure?.failure === 'state_expired' || failure?.failure === 'cookie_missing') throw failed(failure);
+      if (failure?.failure === 'state_expired' || failure?.failure === 'cookie_missing') throw errorOf(failure);
       log.passedUpTo('cookie');
       log.passed('redirect_uri', redirectUri);
-      if (failure && failure.failure !== 'not_permitted') throw failed(failure);
+      if (failure && failure.failure !== 'not_permitted') throw errorOf(failure);
       log.passedUpTo('id_token_signature');
       log.learn({ user });
       log.passed('claims');
-      if (failure) throw failed(failure);
+      if (failure) throw errorOf(failure);
       if (purpose === 'sign_in') {
         log.passed('permitted');
-        await beginSession(user, person, app, back);
+        await beginSession(user, person, app, callbackAt);
         log.passed('session');
         await modules.users.noteSignIn(user);
       }
@@ -140,11 +140,11 @@ export function planVisits(scene: Scene): PlannedVisits {
       log.passed('connection');
       await log.succeeded(purpose === 'sign_in' ? 'signed_in' : 'connected', user.id);
     };
-    const info = { ...about, reference: outcome === 'signed_in' ? random.hex(8) : reference };
-    timeline.at(back, () => modules.signIns.record(app.id, info, finish).catch(onlySignInError));
+    const info = { ...client, reference: outcome === 'signed_in' ? random.hex(8) : reference };
+    timeline.at(callbackAt, () => modules.signIns.record(app.id, info, finish).catch(onlySignInError));
   };
 
-  /** Only sessions that still last are of interest. */
+  /** Stores the session only if it has not expired by now. */
   const beginSession = async (user: SessionUser, { browser, address }: Person, app: DemoApp, at: number) => {
     if (now - at > SESSION_HOURS * HOUR_MS) return;
     const id = random.hex(32);
@@ -158,9 +158,9 @@ export function planVisits(scene: Scene): PlannedVisits {
   const connect = (person: Person, app: DemoApp, user: SessionUser, origin: { address: string; requestId: string }) => {
     const key = `${person.login} ${app.id}`;
     const at = timeline.clock();
-    const before = connected.get(key);
-    connected.set(key, { person, app, first: before?.first ?? at, last: at });
-    if (before) return;
+    const earlier = connected.get(key);
+    connected.set(key, { person, app, first: earlier?.first ?? at, last: at });
+    if (earlier) return;
     const connection = idOf(person.login, app);
     modules.events.connectionCreated({ userId: user.id, app: app.id, connection, scopes: app.scopes, origin });
   };
@@ -249,7 +249,7 @@ export function planVisits(scene: Scene): PlannedVisits {
   };
 }
 
-const failed = ({ failure, facts = {} }: { failure: SignInFailure; facts?: SignInFacts }) =>
+const errorOf = ({ failure, facts = {} }: { failure: SignInFailure; facts?: SignInFacts }) =>
   new SignInError(failure, { facts });
 
 function onlySignInError(error: unknown): void {

@@ -1,4 +1,4 @@
-/** Every command that a page of the administration shows works on the running demo, as it stands there. */
+/** Every command on a page of the administration works, unchanged, on the running demo. */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ let folder: string;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'gatehouse-demo-commands-'));
   writeFileSync(join(folder, 'bins.csv'), DATASET);
-  // Stands in for the download of a data set.
+  // Replaces the download of a data set.
   writeFileSync(join(folder, 'curl'), '#!/bin/sh\nexit 0\n', { mode: 0o755 });
   demo = await startDemo();
   await demo.program.printed('Ctrl+C');
@@ -39,12 +39,17 @@ async function commandsOf(path: string): Promise<string[]> {
 }
 
 async function run(command: string, env: Record<string, string | undefined> = {}) {
-  // Only one demo has to be named among those of other tests.
+  // SANDBOX_PORT selects this demo among those of other tests.
   const { HOME, NODE_COMPILE_CACHE } = process.env;
-  const own = { PATH: `${folder}:${process.env.PATH}`, HOME, NODE_COMPILE_CACHE, SANDBOX_PORT: demo.env.SANDBOX_PORT };
+  const demoEnv = {
+    PATH: `${folder}:${process.env.PATH}`,
+    HOME,
+    NODE_COMPILE_CACHE,
+    SANDBOX_PORT: demo.env.SANDBOX_PORT,
+  };
   const child = spawn('sh', ['-c', command.replaceAll('bins.csv', join(folder, 'bins.csv'))], {
     cwd: ROOT,
-    env: { ...own, ...env },
+    env: { ...demoEnv, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const exited = new Promise((resolve) => child.on('close', resolve));
@@ -54,8 +59,8 @@ async function run(command: string, env: Record<string, string | undefined> = {}
 
 test('the commands of each page work', async () => {
   const paths = MENU.flatMap(({ tabs }) => tabs).map(({ path }) => path);
-  const done = new Set<string>();
-  // Again, because what a command does makes a page show the next one.
+  const commands = new Set<string>();
+  // Several rounds, because a page may show the next command only after the first one.
   for (let round = 0; round < 3; round += 1) {
     const tried = new Set<string>();
     for (const path of paths) {
@@ -64,26 +69,26 @@ test('the commands of each page work', async () => {
         tried.add(command);
         const { status, stderr } = await run(command);
         expect({ command, status }, stderr).toEqual({ command, status: 0 });
-        const told = `Uses the settings of the running demo (${join('data', `demo-${demo.env.SANDBOX_PORT}`)}`;
-        expect(stderr.split(told).length - 1, stderr).toBe(command.endsWith('keys generate') ? 0 : 1);
-        done.add(/-- (\w+ \w+)/.exec(command)?.[1] ?? command);
+        const notice = `Uses the settings of the running demo (${join('data', `demo-${demo.env.SANDBOX_PORT}`)}`;
+        expect(stderr.split(notice).length - 1, stderr).toBe(command.endsWith('keys generate') ? 0 : 1);
+        commands.add(/-- (\w+ \w+)/.exec(command)?.[1] ?? command);
       }
     }
   }
-  expect([...done]).toEqual(expect.arrayContaining(['keys rotate', 'bin import']));
+  expect([...commands]).toEqual(expect.arrayContaining(['keys rotate', 'bin import']));
   const { json } = await getJson(agent, `${demo.url}/admin/api/audit?event=bin_dataset.imported`);
   expect((json.items as unknown[]).length).toBeGreaterThan(0);
 });
 
 test.each(['--version', '--help', 'keys --help', 'keys generate'])(
-  '%s needs no settings, and so says nothing of the demo',
+  '%s needs no settings, and so does not mention the demo',
   async (args) => {
     const { status, stderr } = await run(`npm run -s gatehouse -- ${args}`);
     expect([status, stderr]).toEqual([0, '']);
   },
 );
 
-test('a command with settings of its own leaves the demo alone', async () => {
+test('a command with its own settings does not use the demo', async () => {
   const directory = join(folder, 'real');
   const { ENCRYPTION_KEYS } = { ENCRYPTION_KEYS: (await run('npm run -s gatehouse -- keys generate')).stdout.trim() };
   const { status, stderr } = await run('npm run -s gatehouse -- keys status', { DATA_DIR: directory, ENCRYPTION_KEYS });
@@ -93,13 +98,13 @@ test('a command with settings of its own leaves the demo alone', async () => {
   expect(existsSync(directory)).toBe(false);
 });
 
-test('a command in production never takes the settings of a demo', async () => {
+test('a command in production never uses the settings of a demo', async () => {
   const { status, stderr } = await run('npm run -s gatehouse -- keys status', { NODE_ENV: 'production' });
   expect(status).toBe(78);
   expect(stderr).toContain('ENCRYPTION_KEYS is required');
 });
 
-test('the commands of the BIN lookup service work with the folder that its page in the docs names', async () => {
+test('commands of the BIN lookup service work with the folder named in its document', async () => {
   const docs = readFileSync(join(ROOT, 'docs', 'bin-service.md'), 'utf8');
   const [, folderOfDemo = ''] = /`DATA_DIR=(\S+)` before them/.exec(docs) ?? [];
   expect(folderOfDemo).toBe('./data/demo-3001/bin-service');
@@ -109,7 +114,7 @@ test('the commands of the BIN lookup service work with the folder that its page 
   expect(stdout).toBe('No plan requests.\n');
 });
 
-test('the folder of a demo that was killed is no running demo', async () => {
+test('the folder of a killed demo does not count as a running demo', async () => {
   const file = join(demo.directory, 'settings.env');
   const settings = readFileSync(file, 'utf8');
   writeFileSync(file, settings.replace(/^DEMO_PID=.*$/m, 'DEMO_PID=0'));

@@ -1,4 +1,4 @@
-/** What `npm run demo` reads of its environment, and what it refuses. */
+/** The environment variables of `npm run demo`, and their faults. */
 import { expect, test } from 'vitest';
 import { readEnvironment } from '../../src/demo/environment.ts';
 import type { StartRefused } from '../../src/shared/errors.ts';
@@ -18,7 +18,7 @@ test('without variables, Gatehouse is at its own port', () => {
   expect(readEnvironment({ PORT: '', SANDBOX_PORT: '' })).toMatchObject({ publicUrl: url, sandboxPort: '3001' });
 });
 
-test('a front end of this machine can serve it under an address and a path of its own', () => {
+test('a front end on this machine can serve it at another address and path', () => {
   expect(readEnvironment({ PORT: '3100', PUBLIC_URL: 'http://localhost:5173/gatehouse/' })).toMatchObject({
     publicUrl: 'http://localhost:5173/gatehouse',
     localUrl: 'http://127.0.0.1:3100/gatehouse',
@@ -26,7 +26,7 @@ test('a front end of this machine can serve it under an address and a path of it
   });
 });
 
-test.each(['PORT', 'MANAGEMENT_PORT', 'SANDBOX_PORT'])('%s that is no port is named', (name) => {
+test.each(['PORT', 'MANAGEMENT_PORT', 'SANDBOX_PORT'])('an invalid %s is refused', (name) => {
   for (const value of ['x', '0', '65536', '3000.5', '-1', ' 3000', '1e3'])
     expect(faultsOf({ [name]: value }), value).toEqual([
       expect.stringMatching(`^${name} must be a whole number from 1`),

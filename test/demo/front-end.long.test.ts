@@ -1,4 +1,4 @@
-/** `npm run demo` behind the Vite configuration of docs/your-front-end.md, and what it says of its command line. */
+/** `npm run demo` behind the Vite configuration of docs/your-front-end.md, and faults of its command line. */
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, onTestFinished, test } from 'vitest';
@@ -36,7 +36,7 @@ test('a page behind Vite signs users in with the demo, reads their thread, and s
   const site = await startVite(env.PORT, vitePort);
   const url = `${site}/gatehouse`;
   expect(program.stdout()).toContain(`Gatehouse is ready at ${url}\n`);
-  expect(program.stdout()).toContain(`pass it on to http://127.0.0.1:${env.PORT}/gatehouse`);
+  expect(program.stdout()).toContain(`forward these requests to http://127.0.0.1:${env.PORT}/gatehouse`);
 
   const path = '/sign-in?app=platform&return_to=/board';
   const { agent, page } = await signIn({ url }, 'user@example.test', { path });
@@ -45,13 +45,13 @@ test('a page behind Vite signs users in with the demo, reads their thread, and s
   expect(json).toMatchObject({ thread: { author: { name: 'Uma Okafor' } } });
 
   const home = await agent.get(`${url}/`);
-  const asked = await agent.submit(home, {}, { button: 'Sign out' });
-  const left = await agent.submit(asked, {}, { button: 'Sign out' });
-  expect(left.url).toBe(`${url}/`);
-  expect(left.body).toContain('Sign in with');
+  const question = await agent.submit(home, {}, { button: 'Sign out' });
+  const signedOut = await agent.submit(question, {}, { button: 'Sign out' });
+  expect(signedOut.url).toBe(`${url}/`);
+  expect(signedOut.body).toContain('Sign in with');
 });
 
-test('a command line or variable that it cannot use ends it with a sentence', async () => {
+test('an invalid command line or variable ends the demo with a message', async () => {
   const run = async (args: string[], env: Record<string, string> = {}) => {
     const program = startProgram(['npm', 'run', '-s', 'demo', '--', ...args], env);
     const { status } = await program.ended;

@@ -1,4 +1,4 @@
-/** The demo's history: every page of the administration has something to show, and it is the same at every start. */
+/** The demo's history fills every page of the administration, and is the same at every start. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -43,7 +43,7 @@ describe('a running demo', () => {
     },
   );
 
-  test('has an app of the users that can be changed, one of the administrators in the file, and a passed check of each', async () => {
+  test('has changeable apps for users, an app for administrators in the file, and a passed check of each', async () => {
     const apps = await items('connected-apps');
     expect(apps.map(({ id, source, signIn }) => [id, source, signIn])).toEqual([
       ['platform', 'administration', { allow: 'everyone' }],
@@ -54,7 +54,7 @@ describe('a running demo', () => {
       const { lastCheck } = await api(`connected-apps/${id}`);
       expect(lastCheck, String(id)).toMatchObject({ ok: true, warnings: 0 });
       const { findings } = lastCheck as { findings: { check: string; result: string }[] };
-      // No preset is of the sandbox, and it is called without TLS.
+      // There is no preset for the sandbox, and it has no TLS.
       expect(findings.filter(({ result }) => result !== 'fine').map(({ check }) => check)).toEqual(['preset', 'tls']);
     }
   });
@@ -66,9 +66,9 @@ describe('a running demo', () => {
     const isWeekday = ({ at }: { at: string }) => ![0, 6].includes(new Date(at).getUTCDay());
     for (const { at, counts } of spans.slice(4).filter(isWeekday)) {
       for (const name of ['sign_in.succeeded', 'refresh.succeeded', 'relay.answered']) {
-        // Today has hardly begun.
-        const least = at === spans.at(-1)?.at ? 0 : 1;
-        expect(counts[name] ?? 0, `${name} on ${at}`).toBeGreaterThanOrEqual(least);
+        // Today may have only just begun.
+        const minimum = at === spans.at(-1)?.at ? 0 : 1;
+        expect(counts[name] ?? 0, `${name} on ${at}`).toBeGreaterThanOrEqual(minimum);
       }
     }
     const total = (name: string) => spans.reduce((sum, { counts }) => sum + (counts[name] ?? 0), 0);
@@ -79,7 +79,7 @@ describe('a running demo', () => {
     expect(day.spans.filter(({ counts }) => (counts['refresh.succeeded'] ?? 0) > 0).length).toBeGreaterThan(20);
   });
 
-  test('has failures of several causes, and the refused sign-in that the terminal names', async () => {
+  test('has failures with several causes, and the refused sign-in whose reference the terminal shows', async () => {
     const failed = await items('sign-ins?failed=true&limit=100');
     expect(new Set(failed.map(({ cause }) => JSON.stringify(cause))).size).toBeGreaterThan(4);
     expect(demo.program.stdout()).toContain(REFUSED_REFERENCE);
@@ -87,7 +87,7 @@ describe('a running demo', () => {
     expect(body).toContain('This user is disabled');
   });
 
-  test('has a connection that the provider has ended, and others that it refreshes', async () => {
+  test('has connections that need reconnecting, and others that it refreshes', async () => {
     const broken = await items('connections?health=reconnect_needed');
     expect(broken.length).toBeGreaterThan(0);
     for (const connection of broken)
@@ -95,23 +95,23 @@ describe('a running demo', () => {
     expect((await items('connections?limit=100')).length).toBeGreaterThan(20);
   });
 
-  test('has a webhook whose receiver responds with 503, a client secret that ends, and a token that expires', async () => {
+  test('has a webhook whose receiver responds with 503, and a client secret and a token that expire soon', async () => {
     const webhooks = await items('webhooks');
     expect(webhooks.length).toBe(2);
     const messages = await Promise.all(webhooks.map(({ id }) => items(`webhooks/${id}/messages`)));
     expect(JSON.stringify(messages)).toMatch(/"503"|503/);
     const within = (time: unknown, days: number) => {
-      const left = (Date.parse(String(time)) - Date.now()) / 86_400_000;
-      return left > 0 && left < days;
+      const daysLeft = (Date.parse(String(time)) - Date.now()) / 86_400_000;
+      return daysLeft > 0 && daysLeft < days;
     };
     expect((await items('connected-apps')).some((app) => within(app.clientSecretExpiresAt, 8))).toBe(true);
     expect((await items('relay-tokens')).some(({ expiresAt }) => within(expiresAt, 14))).toBe(true);
   });
 });
 
-test('the history is the same at every start of one moment, apart from keys and ids of tokens', async () => {
+test('the history for one moment is the same at every start, except for keys and ids', async () => {
   const now = Date.UTC(2026, 10, 23, 15, 20);
-  const written = async () => {
+  const write = async () => {
     const directory = mkdtempSync(join(tmpdir(), 'gatehouse-history-'));
     const apps = demoApps('http://127.0.0.1:3000');
     const clients = Object.values(apps).map(clientOf);
@@ -142,7 +142,7 @@ test('the history is the same at every start of one moment, apart from keys and 
       rmSync(directory, { recursive: true, force: true });
     }
   };
-  const [first, second] = [await written(), await written()];
+  const [first, second] = [await write(), await write()];
   expect(first.entries.length).toBeGreaterThan(500);
   expect(second.entries).toEqual(first.entries);
 });

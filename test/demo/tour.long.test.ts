@@ -1,4 +1,4 @@
-/** The tour: each fault switch, in a browser and without a script, with what Gatehouse did then. */
+/** The tour: each fault switch and the reaction of Gatehouse, in a browser and without scripts. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { createUserAgent } from '../support/browserless.ts';
@@ -21,8 +21,8 @@ test('an access token that expires early: Gatehouse refreshes and repeats the ca
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
   await leaveBy(page, () => page.getByRole('button', { name: 'Expire this token' }).click());
-  const told = await page.locator('#expire').innerText();
-  expect(told.replaceAll(/\s+/g, ' ')).toMatch(
+  const text = await page.locator('#expire').innerText();
+  expect(text.replaceAll(/\s+/g, ' ')).toMatch(
     /ends the access token.*GET \/1\/threads\/current.*POST \/token.*GET \/1\/threads\/current.*GET \/relay\/threads\/current: 200/,
   );
   await page.setViewportSize({ width: 360, height: 800 });
@@ -37,16 +37,16 @@ test('the overview of the administration links to the tour', async () => {
   expect(page.url()).toBe(tour);
 });
 
-test('an outage: the connection stays, and works again once the provider does', async () => {
+test('an outage: the connection stays, and works again after the outage', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
   const section = page.locator('#outage');
   await leaveBy(page, () => page.getByRole('button', { name: 'Make the provider fail' }).click());
-  // The script fetches what the audit trail has by now.
+  // The script fetches new audit entries.
   await expect
     .poll(() => section.innerText())
     .toMatch(/responds with 503[\s\S]*Refresh failed[\s\S]*503 provider_unavailable/);
-  // Users and their sign-in feel it, too.
+  // The outage also affects sign-in.
   const user = createUserAgent();
   expect((await user.get(`${demo.url}/sign-in?app=platform`)).status).toBe(503);
 
@@ -63,16 +63,16 @@ test('an outage: the connection stays, and works again once the provider does', 
     .toMatch(/GET \/relay\/threads\/current: 200/);
 });
 
-test('new keys: no call fails, and the script shows what comes after the response', async () => {
+test('new keys: no call fails, and the script shows events after the response', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(tour);
   await leaveBy(page, () => page.getByRole('button', { name: 'Rotate its keys' }).click());
-  const told = () => page.locator('#keys').innerText();
-  await expect.poll(told).toMatch(/signs with the new keys[\s\S]*GET \/relay\/threads\/current: 200/);
-  expect(await told()).toContain('GET /jwks');
+  const text = () => page.locator('#keys').innerText();
+  await expect.poll(text).toMatch(/signs with the new keys[\s\S]*GET \/relay\/threads\/current: 200/);
+  expect(await text()).toContain('GET /jwks');
 });
 
-test('a revoked grant: the connection of the visitor breaks, and webhooks are told', async () => {
+test('a revoked grant: the visitor’s connection needs reconnecting, and webhooks receive a message', async () => {
   const page = await openPage(NO_MOTION);
   await page.goto(`${demo.url}/sign-in?app=platform`);
   await throughProvider(page, demo);
@@ -86,7 +86,7 @@ test('a revoked grant: the connection of the visitor breaks, and webhooks are to
   expect(await page.locator('main').innerText()).toContain('The provider has ended this connection');
 });
 
-test('works without a script, and not for the page of another site', async () => {
+test('works without scripts, and refuses requests from other sites', async () => {
   const agent = createUserAgent();
   const page = await agent.submit(await agent.get(tour), {}, { button: 'Expire this token' });
   expect(page.body).toContain('GET /relay/threads/current: 200');

@@ -1,10 +1,10 @@
-/** Keeps the tour up to date: Gatehouse still acts after a switch was pressed. Without a script, reload the page. */
+/** Updates the tour, because Gatehouse still acts after a switch was pressed. Without scripts, reload the page. */
 const REFRESH_MS = 1_500;
 const switches = document.getElementById('switches');
 let shown = '';
 
 setInterval(async () => {
-  // A button that has the focus would lose it.
+  // A focused button would lose the focus.
   if (document.hidden || switches.contains(document.activeElement)) return;
   const response = await fetch('/tour/switches').catch(() => undefined);
   if (!response?.ok) return;
