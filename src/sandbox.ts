@@ -97,7 +97,7 @@ function optionsOf(settings: Settings): Omit<SandboxOptions, 'clients' | 'binSer
     refreshTokens: { policy: refreshPolicy, graceSeconds },
     claimsInIdToken: leanIdToken !== true,
     rateLimits: {
-      answer: overLimit,
+      response: overLimit,
       perUserPerMinute: userCallsPerMinute,
       perUserPerHour: userCallsPerHour,
       perCompanyPerMinute: companyCallsPerMinute,

@@ -1,4 +1,4 @@
-/** A user's own page: the apps that they allowed, and revoking that. */
+/** The page on which a user sees and revokes the apps that they allowed. */
 import express from 'express';
 import type { Approvals } from './approvals.ts';
 import { fields } from './form-fields.ts';
@@ -22,7 +22,7 @@ export function createAccountPages({ ownSignIn, approvals, pages }: Parts): expr
     pages.send(res, 'account', { title: 'Apps you allowed', account, xsrf, allowed });
   });
 
-  router.post('/take-back', (req, res) => {
+  router.post('/revoke', (req, res) => {
     approvals.revoke(ownSignIn.visitor(res).account.id, fields(req).app ?? '');
     res.redirect(303, '/account');
   });

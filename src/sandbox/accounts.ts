@@ -15,7 +15,7 @@ export interface Account {
   readonly totpSecret?: string;
   /** Addresses and CIDRs from which sign-in is allowed; empty allows all. */
   readonly networks: readonly string[];
-  /** Whether tokens, too, may be used only from there. */
+  /** Whether tokens, too, may be used only from these networks. */
   readonly restrictTokens: boolean;
   readonly disabled: boolean;
 }
@@ -40,7 +40,7 @@ export type AccountChanges = Pick<NewAccount, 'groups' | 'totpSecret' | 'network
 };
 
 export interface Accounts {
-  /** The password of every account without one of its own. */
+  /** The shared password, for every account without its own. */
   readonly password: string;
   readonly all: readonly Account[];
   byId(id: string): Account | undefined;
@@ -55,7 +55,7 @@ export interface Accounts {
 
 const PASSWORD = 'gatehouse-demo';
 export const ADMIN_GROUP = 'gatehouse-admins';
-/** The same at every start, so that an authenticator app has to be set up only once. */
+/** The same at every start, so an authenticator app must be set up only once. */
 export const ADMIN_TOTP_SECRET = 'SANDBOXADMIN2345SANDBOXADMIN2345';
 
 const BUILT_IN: readonly NewAccount[] = [
@@ -70,11 +70,11 @@ const BUILT_IN: readonly NewAccount[] = [
   },
 ];
 
-/** @param parts `more`: added to the built-in accounts, or replacing those with the same login */
+/** @param parts `more`: added to the built-in accounts; an account with the same login replaces the built-in one */
 export function createAccounts(parts: { builtIn?: boolean; more?: readonly NewAccount[] } = {}): Accounts {
   const accounts = new Map<string, Account>();
   const ownPasswords = new Map<string, { salt: string; digest: Buffer }>();
-  const byLogin = (login: string) => [...accounts.values()].find((one) => one.login === normalized(login));
+  const byLogin = (login: string) => [...accounts.values()].find((account) => account.login === normalized(login));
   const setPassword = (id: string, password: string | undefined) => {
     const salt = randomBytes(16).toString('hex');
     if (password) ownPasswords.set(id, { salt, digest: digestOf(salt, password) });
@@ -99,8 +99,8 @@ export function createAccounts(parts: { builtIn?: boolean; more?: readonly NewAc
     hasOwnPassword: (id) => ownPasswords.has(id),
     signIn(login, password) {
       const account = byLogin(login);
-      const own = account && ownPasswords.get(account.id);
-      const { salt, digest } = own ?? { salt: '', digest: digestOf('', PASSWORD) };
+      const ownPassword = account && ownPasswords.get(account.id);
+      const { salt, digest } = ownPassword ?? { salt: '', digest: digestOf('', PASSWORD) };
       const matches = timingSafeEqual(digestOf(salt, password), digest);
       return matches && account?.kind === 'person' && !account.disabled ? account : undefined;
     },

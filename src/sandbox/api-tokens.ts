@@ -1,4 +1,4 @@
-/** API tokens: made by an administrator for a user or a service account, shown once, and stored as hashes. */
+/** API tokens, which an administrator creates for a user or a service account. Shown once, and stored as hashes. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 
 export const API_TOKEN_PREFIX = 'sbxt_';
@@ -10,9 +10,9 @@ export interface ApiToken {
   readonly scopes: readonly string[];
   /** The first characters, to tell tokens apart. */
   readonly start: string;
-  readonly madeBy: string;
-  readonly madeAtMs: number;
-  /** Undefined: it does not expire. */
+  readonly createdBy: string;
+  readonly createdAtMs: number;
+  /** Undefined: the token does not expire. */
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
   readonly lastUsedAtMs?: number;
@@ -23,16 +23,16 @@ export interface NewApiToken {
   accountId: string;
   scopes: readonly string[];
   expiresAtMs?: number | undefined;
-  madeBy: string;
-  /** For a sandbox that is the same at every start; default: a random token. */
+  createdBy: string;
+  /** Set by a seed file, so that the token is the same at every start. Default: a random token. */
   token?: string | undefined;
 }
 
 export interface ApiTokens {
   readonly all: readonly ApiToken[];
   byId(id: string): ApiToken | undefined;
-  /** `token` cannot be read again later. */
-  make(newToken: NewApiToken): { apiToken: ApiToken; token: string };
+  /** Only this result contains `token`. */
+  create(newToken: NewApiToken): { apiToken: ApiToken; token: string };
   /** Returns the token if it is valid, and records its use. */
   use(token: string): ApiToken | undefined;
   revoke(id: string): void;
@@ -54,11 +54,11 @@ export function createApiTokens({ now }: { now: () => number }): ApiTokens {
     get all() {
       return [...byHash.values()];
     },
-    byId: (id) => [...byHash.values()].find((one) => one.id === id),
-    make({ token = API_TOKEN_PREFIX + randomBytes(32).toString('base64url'), expiresAtMs, ...made }) {
+    byId: (id) => [...byHash.values()].find((token) => token.id === id),
+    create({ token = API_TOKEN_PREFIX + randomBytes(32).toString('base64url'), expiresAtMs, ...details }) {
       const start = token.slice(0, API_TOKEN_PREFIX.length + 4);
       const expiry = expiresAtMs === undefined ? {} : { expiresAtMs };
-      const apiToken = { ...made, ...expiry, id: randomUUID(), start, madeAtMs: now() };
+      const apiToken = { ...details, ...expiry, id: randomUUID(), start, createdAtMs: now() };
       byHash.set(hashOf(token), apiToken);
       return { apiToken, token };
     },

@@ -3,14 +3,14 @@ import { z } from 'zod';
 import { isAllowedFrom } from '../shared/config/networks.ts';
 import type { Account } from './accounts.ts';
 
-/** What happens to used refresh tokens. May be changed while the sandbox runs. */
+/** How used refresh tokens are treated. May be changed while the sandbox runs. */
 export interface RefreshTokens {
   /**
    * `rotating`: each is valid once, and a second use ends the grant. `reusable`: always the same token. `grace`:
    * rotating, but a used token stays valid for a while, for clients that lost the response.
    */
   policy: 'rotating' | 'reusable' | 'grace';
-  /** With `grace`: how long, counted from the first use. */
+  /** With `grace`: how long a used token stays valid, from its first use. */
   graceSeconds: number;
 }
 
@@ -27,13 +27,13 @@ export const appSettingsSchema = z.strictObject({
   refreshMaxSeconds: seconds(365 * DAY_SECONDS).optional(),
   refreshPolicy: z.enum(['rotating', 'reusable', 'grace'], 'must be rotating, reusable or grace').optional(),
   graceSeconds: seconds(DAY_SECONDS).optional(),
-  /** The token endpoint does its work and then delays its response by this time. */
+  /** The token endpoint delays its response by this time, after the request took effect. */
   tokenDelayMilliseconds: z
     .int('must be a whole number of milliseconds')
     .min(0, 'must be 0 or more')
     .max(60_000, 'must be 60000 or less')
     .optional(),
-  /** Off for a provider whose tokens live as long as the organisation's session. */
+  /** False imitates a provider whose tokens live as long as the organisation's session. */
   sendExpiresIn: z.boolean().optional(),
   /** Accept the app's tokens only from the networks of their user. */
   restrictTokens: z.boolean().optional(),
@@ -41,13 +41,13 @@ export const appSettingsSchema = z.strictObject({
   requirePkce: z.boolean().optional(),
   /** Accept authorization requests only by PAR (RFC 9126). */
   requirePushedRequests: z.boolean().optional(),
-  /** Issue tokens only with a DPoP proof, bound to its key (RFC 9449). */
+  /** Issue only tokens that are bound to the key of a DPoP proof (RFC 9449). */
   requireDpop: z.boolean().optional(),
   /** Require a nonce from the server in DPoP proofs. */
   requireDpopNonce: z.boolean().optional(),
 });
 
-/** What an app sets itself. */
+/** The settings that are set for an app. */
 export type AppChoices = z.infer<typeof appSettingsSchema>;
 
 /** The settings in effect. */
@@ -72,7 +72,7 @@ export function refreshTokenSeconds(settings: AppSettings, signedInAtSeconds: nu
   return Math.max(1, Math.min(refreshIdleSeconds, signedInAtSeconds + refreshMaxSeconds - nowSeconds));
 }
 
-/** The settings in effect for an app: its own, with the sandbox's current ones as defaults. */
+/** The settings in effect for an app. Its own settings override those of the sandbox. */
 export function settingsFor(
   choices: AppChoices | undefined,
   defaults: DefaultSettings,
@@ -94,7 +94,7 @@ export function settingsFor(
 }
 
 /**
- * Whether a token may be used from an address: its user's networks count if the app or the account says so.
+ * Whether a token may be used from an address. The user's networks apply if the app or the account restricts tokens.
  * @param app undefined for an API token
  */
 export function isTokenAllowedFrom(

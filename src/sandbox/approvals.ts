@@ -1,4 +1,4 @@
-/** Which apps users have allowed: listing, revoking, and the limit of approvals for each app. */
+/** Lists and revokes the apps that users have allowed, and limits the approvals of each app. */
 import type { AppRegistry } from './apps.ts';
 import type { Payload, ProviderRecords } from './provider-records.ts';
 
@@ -10,7 +10,7 @@ export interface Approval {
 }
 
 export interface Approvals {
-  /** One for each app, latest first. */
+  /** One approval for each app, latest first. */
   of(accountId: string): Approval[];
   /** Ends every token of the app for this account. The app must ask for consent again. */
   revoke(accountId: string, clientId: string): void;
@@ -25,12 +25,12 @@ interface Parts {
   records: ProviderRecords;
   apps: AppRegistry;
   /** Maximum of approvals of one app by one account. */
-  keep: number;
-  /** The sandbox's own pages, which need no consent. */
+  maxApprovals: number;
+  /** The client of the sandbox's own pages, which need no consent. */
   ownClientId: string;
 }
 
-export function createApprovals({ records, apps, keep, ownClientId }: Parts): Approvals {
+export function createApprovals({ records, apps, maxApprovals, ownClientId }: Parts): Approvals {
   const grantsOf = (accountId: string, clientId?: string) =>
     records
       .all('Grant')
@@ -57,7 +57,7 @@ export function createApprovals({ records, apps, keep, ownClientId }: Parts): Ap
     endApp: (clientId) => endAll(records.all('Grant').filter(({ payload }) => payload.clientId === clientId)),
     trim(accountId, clientId) {
       const grants = grantsOf(accountId, clientId);
-      endAll(grants.slice(0, Math.max(0, grants.length - keep)));
+      endAll(grants.slice(0, Math.max(0, grants.length - maxApprovals)));
     },
   };
 }

@@ -14,7 +14,7 @@ import type { RecordAdapter } from './provider-records.ts';
 export interface RegisteredApp extends SandboxClient {
   readonly origin: 'start' | 'console' | 'dynamic registration';
   readonly registeredAtMs: number;
-  /** The secret before the present one, while both are valid. */
+  /** The previous secret, while both are valid. */
   readonly oldSecret?: { readonly secret: string; readonly untilMs: number };
   /** Other metadata from dynamic registration. */
   readonly otherMetadata?: Readonly<Record<string, unknown>>;
@@ -26,8 +26,8 @@ export interface AppRegistry {
   /** Generates the client ID and, if the authentication method needs one, the secret. */
   register(app: Omit<SandboxClient, 'clientId' | 'clientSecret'>): RegisteredApp;
   /**
-   * Replaces the fields of the form; URLs that it leaves out are removed. Returns a new secret if the changed
-   * authentication method needs one and there was none.
+   * Replaces the fields of the form, and removes URLs that it leaves out. Returns a new secret if the changed
+   * authentication method needs a secret and the app has none.
    */
   change(clientId: string, app: Omit<SandboxClient, 'clientId' | 'clientSecret'>): string | undefined;
   /** Replaces the secret; the old one stays valid for `overlapMs`. Undefined if the app has none. */
@@ -78,8 +78,8 @@ export function createApps({ clients, defaults, refreshTokens, own, now }: Parts
       return clientSecret;
     },
     isOldSecret(clientId, secret) {
-      const old = apps.get(clientId)?.oldSecret;
-      return old !== undefined && now() < old.untilMs && isEqual(old.secret, secret);
+      const oldSecret = apps.get(clientId)?.oldSecret;
+      return oldSecret !== undefined && now() < oldSecret.untilMs && isEqual(oldSecret.secret, secret);
     },
     remove: (clientId) => void apps.delete(clientId),
     settingsOf: (clientId) => settingsFor(apps.get(clientId)?.settings, defaults, refreshTokens),
@@ -92,8 +92,8 @@ export function createApps({ clients, defaults, refreshTokens, own, now }: Parts
         const app = fromMetadata(id, metadata);
         // An app that updates its registration (RFC 7592) keeps the settings from the console.
         const { settings, registeredAtMs = now(), oldSecret } = apps.get(id) ?? {};
-        const kept = { settings: { ...settings, ...app.settings }, ...(oldSecret ? { oldSecret } : {}) };
-        add({ ...app, ...kept, origin: 'dynamic registration', registeredAtMs });
+        const previous = { settings: { ...settings, ...app.settings }, ...(oldSecret ? { oldSecret } : {}) };
+        add({ ...app, ...previous, origin: 'dynamic registration', registeredAtMs });
       },
       findByUid: async () => undefined,
       consume: async () => undefined,

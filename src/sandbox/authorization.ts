@@ -50,7 +50,7 @@ export function createAuthorization(parts: Parts): Authorization {
       const active = /^[A-Za-z0-9\-._~+/]+=*$/.test(token) ? await find(token) : undefined;
       const account = active && accounts.byId(active.subject);
       if (active === undefined || account === undefined || account.disabled) return refuseToken(res, scheme);
-      // RFC 8707 section 3: a token for another resource is of no use here.
+      // RFC 8707 section 3: a token for another resource is not accepted here.
       if ((active.audience ?? baseUrl) !== baseUrl) return refuseToken(res, scheme);
       if (!(await hasValidBinding(req, scheme, token, active))) {
         return scheme === 'DPoP' && active.keyThumbprint !== undefined ? refuseProof(res) : refuseToken(res, scheme);
@@ -69,7 +69,7 @@ function hasSeveralTokens(req: Request): boolean {
   return headers > 1 || (headers === 1 && (query.access_token !== undefined || hasTokenInForm(req)));
 }
 
-/** RFC 6750 section 2.2. Routes that do not parse forms never see a token there. */
+/** RFC 6750 section 2.2. Routes that do not parse forms do not see such a token. */
 function hasTokenInForm(req: Request): boolean {
   return Boolean(req.is('urlencoded')) && Object.hasOwn(req.body ?? {}, 'access_token');
 }
@@ -84,7 +84,7 @@ function askForToken(res: Response): undefined {
 }
 
 function refuseRequest(res: Response): undefined {
-  const description = 'The request gives a token in more than one way.';
+  const description = 'The request contains a token in more than one place.';
   challenge(res, 400, 'Bearer error="invalid_request"', 'invalid_request', description);
 }
 
@@ -94,13 +94,17 @@ function refuseToken(res: Response, scheme: Scheme): undefined {
 }
 
 function refuseProof(res: Response): undefined {
-  const description =
-    'The DPoP proof is missing, was used already, or is not for this request, this token and its key.';
+  const description = 'The DPoP proof is missing or already used, or is not for this request, this token and its key.';
   challenge(res, 401, challengeOf('DPoP', 'error="invalid_dpop_proof"'), 'invalid_dpop_proof', description);
 }
 
 function refuseAddress(res: Response): undefined {
-  refuse(res, 403, 'ip_restricted', 'The token works only from certain networks, and this address is in none of them.');
+  refuse(
+    res,
+    403,
+    'ip_restricted',
+    'The token works only from certain networks, and this address is not in any of them.',
+  );
 }
 
 function refuseScope(res: Response, scheme: Scheme, scopes: readonly string[]): undefined {

@@ -1,4 +1,4 @@
-/** Which callback URLs can be registered: absolute, exact and safe to send a code to. Each fault has a name. */
+/** Checks callback URLs: they must be absolute, exact and safe to send a code to. Each fault has a name. */
 
 export const CALLBACK_FAULTS = {
   not_absolute: 'is not an absolute URL, such as https://app.example.com/callback',
@@ -16,26 +16,26 @@ export type CallbackFault = keyof typeof CALLBACK_FAULTS;
 
 const LOOPBACK_HOSTS = new Set(['127.0.0.1', '[::1]', 'localhost']);
 
-/** Returns the faults of each URL; an empty list if it may be registered. */
+/** Returns the faults of each URL. The list of a URL that may be registered is empty. */
 export function callbackFaults(urls: readonly string[]): CallbackFault[][] {
   return urls.map((url, index) => [...faultsOf(url), ...(urls.indexOf(url) < index ? ['duplicate' as const] : [])]);
 }
 
 function faultsOf(text: string): CallbackFault[] {
-  const found: CallbackFault[] = [];
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
-  if (/[\u0000-\u0020\u007f-\u00a0]/.test(text)) found.push('control');
-  if (text.includes('\\')) found.push('backslash');
-  if (text.includes('*')) found.push('wildcard');
-  if (text.includes('#')) found.push('fragment');
+  const faults: CallbackFault[] = [];
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters to find
+  if (/[\u0000-\u0020\u007f-\u00a0]/.test(text)) faults.push('control');
+  if (text.includes('\\')) faults.push('backslash');
+  if (text.includes('*')) faults.push('wildcard');
+  if (text.includes('#')) faults.push('fragment');
   const url = URL.parse(text);
   // URL.parse also accepts `https:host` and `https:/host`, and reads them as another URL.
-  if (url === null || !/^[a-z][a-z0-9+.-]*:\/\/[^/\\]/i.test(text)) return [...found, 'not_absolute'];
-  if (url.username !== '' || url.password !== '' || /^[^/?#]*:\/\/[^/?#]*@/.test(text)) found.push('userinfo');
-  if (hasDotSegment(text)) found.push('dot_segments');
+  if (url === null || !/^[a-z][a-z0-9+.-]*:\/\/[^/\\]/i.test(text)) return [...faults, 'not_absolute'];
+  if (url.username !== '' || url.password !== '' || /^[^/?#]*:\/\/[^/?#]*@/.test(text)) faults.push('userinfo');
+  if (hasDotSegment(text)) faults.push('dot_segments');
   const isPlainLoopback = url.protocol === 'http:' && LOOPBACK_HOSTS.has(url.hostname);
-  if (url.protocol !== 'https:' && !isPlainLoopback) found.push('not_https');
-  return found;
+  if (url.protocol !== 'https:' && !isPlainLoopback) faults.push('not_https');
+  return faults;
 }
 
 /** Includes `..;` and encoded dots, which some servers behind proxies treat as the parent folder. */

@@ -12,7 +12,7 @@ export const PAGES_CLIENT_ID = 'sandbox-pages';
 export const BIN_CLIENT_ID = 'sandbox-bin-service';
 /** The app of `npm run sandbox`. */
 export const DEMO_CLIENT_ID = 'sandbox-demo-app';
-/** Not available in seed files. */
+/** Seed files cannot use these IDs. */
 export const OWN_CLIENT_IDS: readonly string[] = [PLATFORM_CLIENT_ID, PAGES_CLIENT_ID, BIN_CLIENT_ID, DEMO_CLIENT_ID];
 
 export interface SandboxClient {

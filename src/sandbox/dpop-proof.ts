@@ -1,7 +1,7 @@
 /**
- * Checks DPoP proofs at the platform (RFC 9449 section 4.3): right request, token and key, and used only once.
- * jose verifies the signature. No package checks a proof beside an opaque access token: oauth4webapi 3.8.8 makes proofs, and
- * checks them only as a part of `validateJwtAccessToken`, without replays; oidc-provider's check belongs to its own endpoints.
+ * Checks DPoP proofs at the platform (RFC 9449 section 4.3): for this request, token and key, and used only once.
+ * jose verifies the signature. No package checks a proof for an opaque access token: oauth4webapi 3.8.8 checks proofs
+ * only in `validateJwtAccessToken`, and does not detect replays; oidc-provider checks them only at its own endpoints.
  */
 import { createHash } from 'node:crypto';
 import { calculateJwkThumbprint, EmbeddedJWK, jwtVerify } from 'jose';
@@ -24,11 +24,11 @@ export function createProofCheck({ now }: { now: () => number }): (claim: ProofC
   const seen = new Set<string>();
 
   return async ({ proof, method, url, token, keyThumbprint }) => {
-    const checked = await jwtVerify(proof, EmbeddedJWK, { algorithms: DPOP_ALGORITHMS, typ: 'dpop+jwt' }).catch(
+    const verified = await jwtVerify(proof, EmbeddedJWK, { algorithms: DPOP_ALGORITHMS, typ: 'dpop+jwt' }).catch(
       () => undefined,
     );
-    if (checked?.protectedHeader.jwk === undefined) return false;
-    const { htm, htu, ath, iat, jti } = checked.payload;
+    if (verified?.protectedHeader.jwk === undefined) return false;
+    const { htm, htu, ath, iat, jti } = verified.payload;
     const isForThisRequest =
       htm === method &&
       typeof htu === 'string' &&
@@ -36,7 +36,7 @@ export function createProofCheck({ now }: { now: () => number }): (claim: ProofC
       ath === createHash('sha256').update(token).digest('base64url');
     const isRecent = typeof iat === 'number' && Math.abs(now() / 1000 - iat) <= WINDOW_SECONDS;
     if (!isForThisRequest || !isRecent || typeof jti !== 'string' || jti === '') return false;
-    if ((await calculateJwkThumbprint(checked.protectedHeader.jwk)) !== keyThumbprint) return false;
+    if ((await calculateJwkThumbprint(verified.protectedHeader.jwk)) !== keyThumbprint) return false;
     const proofId = `${keyThumbprint} ${jti}`;
     if (seen.has(proofId)) return false;
     seen.add(proofId);

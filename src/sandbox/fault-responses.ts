@@ -9,7 +9,7 @@ import type { FaultKind } from './faults.ts';
 const HUGE_BYTES = 200 * 1024 * 1024;
 const CHUNK = Buffer.alloc(64 * 1024, 'x');
 
-/** Returns true if the fault was the whole response, and false if the request is to be handled as usual. */
+/** Returns true if the fault is the whole response, and false if the request must be handled as usual. */
 export async function sendFault(res: ServerResponse, fault: FaultKind): Promise<boolean> {
   switch (fault.kind) {
     case 'error':
@@ -19,7 +19,7 @@ export async function sendFault(res: ServerResponse, fault: FaultKind): Promise<
       return send(res, 503, 'application/json', JSON.stringify({ error: 'temporarily_unavailable' }));
     case 'garbage':
       return send(res, 200, 'application/json', randomBytes(512));
-    case 'answer':
+    case 'response':
       return scripted(res, fault);
     case 'drip':
       return stream(res, drip(fault.intervalMs ?? 1000));
@@ -39,7 +39,7 @@ function send(res: ServerResponse, status: number, type: string, body: string | 
   return true;
 }
 
-function scripted(res: ServerResponse, fault: Extract<FaultKind, { kind: 'answer' }>): true {
+function scripted(res: ServerResponse, fault: Extract<FaultKind, { kind: 'response' }>): true {
   const { status, body = '', headers = {} } = fault;
   for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
   const type = String(res.getHeader('content-type') ?? (typeof body === 'string' ? 'text/plain' : 'application/json'));
@@ -64,7 +64,7 @@ async function cutAfter(res: ServerResponse, headers: Record<string, string>, st
 
 async function stream(res: ServerResponse, chunks: AsyncIterable<Buffer | string>): Promise<true> {
   res.writeHead(200, { 'Content-Type': 'application/json' });
-  // These two usually end when the caller disconnects.
+  // `drip` and `huge` usually end when the caller disconnects.
   await pipeline(Readable.from(chunks), res).catch(() => undefined);
   return true;
 }
@@ -79,6 +79,7 @@ async function* drip(intervalMs: number) {
 
 async function* huge(bytes: number) {
   yield '"';
-  for (let left = bytes - 2; left > 0; left -= CHUNK.length) yield CHUNK.subarray(0, Math.min(left, CHUNK.length));
+  for (let remaining = bytes - 2; remaining > 0; remaining -= CHUNK.length)
+    yield CHUNK.subarray(0, Math.min(remaining, CHUNK.length));
   yield '"';
 }

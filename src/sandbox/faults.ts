@@ -1,12 +1,12 @@
 /** Fault switches for tests: which requests fail, how, and how often. Only this process can set them. */
 import type { ListenerName } from './listeners.ts';
 
-/** Requests to `on` whose path is `path` or below it. Fields that are left out match everything. */
+/** Matches requests to the listener `on` whose path is `path` or below it. A missing field matches everything. */
 export interface FaultScope {
   on: ListenerName;
   path?: string;
   method?: string;
-  /** The fault ends after so many requests. */
+  /** The number of requests after which the fault ends. */
   times?: number;
 }
 
@@ -23,7 +23,7 @@ export type FaultKind =
   | { kind: 'garbage' }
   /** 200 with an endless body, one byte at a time (default every 1000 ms). */
   | { kind: 'drip'; intervalMs?: number }
-  /** 200 with a streamed JSON string of so many bytes (default 200 MB). */
+  /** 200 with a streamed JSON string of `bytes` bytes (default 200 MB). */
   | { kind: 'huge'; bytes?: number }
   /**
    * The connection is reset: before a response, within the body, or after the request took effect but before the
@@ -33,10 +33,10 @@ export type FaultKind =
   /** 200 that ends before its Content-Length. */
   | { kind: 'truncated' }
   /** This response instead. An object is sent as JSON, a string unchanged. */
-  | { kind: 'answer'; status: number; body?: string | object; headers?: Record<string, string> }
+  | { kind: 'response'; status: number; body?: string | object; headers?: Record<string, string> }
   /** Handled as usual, but with changed JSON in the response. */
   | { kind: 'rewrite'; change: (body: Record<string, unknown>) => object | Promise<object> }
-  /** Another issuer in discovery (`issuer`), in ID tokens (`iss`, properly signed) and in the callback (`iss`). */
+  /** Another issuer in discovery (`issuer`), in validly signed ID tokens (`iss`) and in the callback (`iss`). */
   | { kind: 'wrong_issuer'; issuer?: string }
   /** ID tokens signed by a key that is not in the JWK set. */
   | { kind: 'wrong_signature' };
@@ -50,28 +50,28 @@ export interface Faults {
 }
 
 export interface FaultBook extends Faults {
-  /** The fault for this request, which is counted. */
+  /** Returns the fault for this request, and counts the request. */
   take(on: ListenerName, method: string, path: string): Fault | undefined;
 }
 
 export function createFaults(): FaultBook {
-  let switches: { fault: Fault; left: number }[] = [];
+  let switches: { fault: Fault; remaining: number }[] = [];
 
   return {
     set(fault) {
-      const entry = { fault, left: fault.times ?? Number.POSITIVE_INFINITY };
+      const entry = { fault, remaining: fault.times ?? Number.POSITIVE_INFINITY };
       switches.unshift(entry);
       return () => {
-        switches = switches.filter((one) => one !== entry);
+        switches = switches.filter((other) => other !== entry);
       };
     },
     clear() {
       switches = [];
     },
     take(on, method, path) {
-      const entry = switches.find(({ fault, left }) => left > 0 && matches(fault, on, method, path));
+      const entry = switches.find(({ fault, remaining }) => remaining > 0 && matches(fault, on, method, path));
       if (entry === undefined) return undefined;
-      entry.left -= 1;
+      entry.remaining -= 1;
       return entry.fault;
     },
   };

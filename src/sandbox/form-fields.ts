@@ -1,7 +1,7 @@
 /** Reads the sandbox's short forms. */
 import type { Request } from 'express';
 
-/** Fields that were sent exactly once. */
+/** Returns the fields that were sent exactly once. */
 export function fields(req: Request): Record<string, string> {
   const body: unknown = req.body;
   if (typeof body !== 'object' || body === null) return {};

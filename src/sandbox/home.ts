@@ -14,7 +14,7 @@ interface Parts {
   tour: RequestListener | undefined;
 }
 
-/** An account as shown to every visitor. Nothing in the sandbox is secret, because nothing in it is real. */
+/** An account as shown to every visitor. Nothing in the sandbox is secret, because none of it is real. */
 export interface ShownAccount extends Account {
   readonly ownPassword: boolean;
   readonly currentCode: CurrentCode | undefined;

@@ -16,7 +16,7 @@ import type { Pages } from './pages.ts';
 import { type Problem, withCause } from './problem.ts';
 import type { ProviderRecords } from './provider-records.ts';
 import { features, type ProviderSettingsParts, pageSettings, protocolSettings } from './provider-settings.ts';
-import { makeInitialAccessToken } from './registration.ts';
+import { createInitialAccessToken } from './registration.ts';
 import { defaultScopes } from './requested-scope.ts';
 import type { SecondFactor } from './second-factor.ts';
 import { createSignOut } from './sign-out.ts';
@@ -25,7 +25,7 @@ import { createThreadPages } from './thread-pages.ts';
 import type { Threads } from './threads.ts';
 import { createTokenResponses } from './token-responses.ts';
 
-/** The events of oidc-provider after an error that a program receives. */
+/** The events of oidc-provider for errors whose response goes to a program. */
 const ERROR_EVENTS = [
   'grant.error',
   'pushed_authorization_request.error',
@@ -40,7 +40,7 @@ export interface IdentityProviderParts extends ProviderSettingsParts {
   apiTokens: ApiTokens;
   threads: Threads;
   /** Maximum of approvals of one app by one account. */
-  approvalsKept: number;
+  maxApprovals: number;
   platformUrl: string;
   tour: RequestListener | undefined;
   now: () => number;
@@ -50,7 +50,7 @@ export interface IdentityProviderParts extends ProviderSettingsParts {
 export interface IdentityProvider {
   app: express.Express;
   /** For dynamic registration. @param value the token; default: a random one */
-  makeInitialAccessToken(value?: string): Promise<string>;
+  createInitialAccessToken(value?: string): Promise<string>;
   switches: Switches;
 }
 
@@ -64,23 +64,23 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
     features: features(parts, signOut.feature),
   });
   provider.use(createNotFoundPage(pages));
-  provider.use(signOut.goStraightBack);
+  provider.use(signOut.redirectSignedOut);
   provider.use(signOut.askBeforeSwitching);
   provider.use(createTokenResponses({ apps, records, platformUrl: parts.platformUrl }));
   acceptOldSecrets(provider, apps);
   defaultScopes(provider);
   for (const event of ERROR_EVENTS) {
     provider.on(event, (ctx, error) => {
-      // A page has the cause from `renderError`.
+      // `renderError` adds the cause to pages.
       if (typeof ctx.body !== 'string') ctx.body = withCause(ctx.body as Problem, error);
     });
   }
   provider.on('error', report);
   provider.on('server_error', (_ctx, error) => report(error));
 
-  const approvals = createApprovals({ records, apps, keep: parts.approvalsKept, ownClientId: PAGES_CLIENT_ID });
+  const approvals = createApprovals({ records, apps, maxApprovals: parts.maxApprovals, ownClientId: PAGES_CLIENT_ID });
   const ownSignIn = createOwnSignIn({ provider, accounts, pages, issuer });
-  const initialAccessToken = (value?: string) => makeInitialAccessToken(provider, value);
+  const initialAccessToken = (value?: string) => createInitialAccessToken(provider, value);
   const forPages = { ...parts, provider, approvals, ownSignIn, initialAccessToken };
 
   const app = express();
@@ -103,10 +103,10 @@ export function createIdentityProvider(parts: IdentityProviderParts): IdentityPr
     pages.send(res.status(500), 'message', { title: 'Something went wrong here', text });
   });
   const switches = createSwitches({ ...parts, provider, approvals });
-  return { app, makeInitialAccessToken: initialAccessToken, switches };
+  return { app, createInitialAccessToken: initialAccessToken, switches };
 }
 
-/** A browser gets a page for a 404; programs get the library's bare one. */
+/** Sends browsers a page for a 404. Programs get the response of the library. */
 function createNotFoundPage({ render, headers }: Pages) {
   return async (ctx: ProviderContext, next: () => Promise<void>): Promise<void> => {
     await next();
@@ -121,7 +121,7 @@ function createNotFoundPage({ render, headers }: Pages) {
 /** A replaced secret stays valid for as long as the administrator chose. */
 function acceptOldSecrets({ Client: { prototype } }: Provider, apps: AppRegistry): void {
   const { compareClientSecret } = prototype;
-  prototype.compareClientSecret = async function compareEither(secret) {
+  prototype.compareClientSecret = async function compareWithBothSecrets(secret) {
     return (await compareClientSecret.call(this, secret)) || apps.isOldSecret(this.clientId, secret);
   };
 }
@@ -132,7 +132,10 @@ interface SessionEndingParts {
   report: (error: unknown) => void;
 }
 
-/** Ends all sessions of an account, with back-channel logout to its apps. Resolves once every logout token has been delivered or has failed. Failures are only reported. */
+/**
+ * Ends all sessions of an account, with back-channel logout at its apps. Resolves when every logout token has been
+ * delivered or has failed. Failures are only reported.
+ */
 function createSessionEnding({ provider, records, report }: SessionEndingParts): (accountId: string) => Promise<void> {
   async function notify(clientId: string, accountId: string, sid: string | undefined): Promise<void> {
     const client = await provider.Client.find(clientId);
@@ -142,9 +145,9 @@ function createSessionEnding({ provider, records, report }: SessionEndingParts):
   return async function endSessionsOf(accountId: string): Promise<void> {
     const sessions = records.all('Session').filter(({ payload }) => payload.accountId === accountId);
     for (const { id } of sessions) await records.adapterFor('Session').destroy(id);
-    const visits = sessions.flatMap(({ payload }) =>
+    const authorizations = sessions.flatMap(({ payload }) =>
       Object.entries((payload.authorizations ?? {}) as Record<string, { sid?: string }>),
     );
-    await Promise.all(visits.map(([clientId, { sid }]) => notify(clientId, accountId, sid)));
+    await Promise.all(authorizations.map(([clientId, { sid }]) => notify(clientId, accountId, sid)));
   };
 }

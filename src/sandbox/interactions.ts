@@ -98,9 +98,9 @@ async function finishLogin(
   req: Request,
   res: Response,
   account: Account,
-  how: { acr: string; amr: string[] },
+  method: { acr: string; amr: string[] },
 ): Promise<void> {
-  const result = { login: { accountId: account.id, remember: false, ...how } };
+  const result = { login: { accountId: account.id, remember: false, ...method } };
   await provider.interactionFinished(req, res, result, { mergeWithLastSubmission: false });
 }
 
@@ -109,7 +109,7 @@ async function deny({ provider }: Parts, req: Request, res: Response, descriptio
   await provider.interactionFinished(req, res, result, { mergeWithLastSubmission: false });
 }
 
-/** Returns the pending authorization request of this browser. Otherwise sends a page. */
+/** Returns the pending authorization request of this browser. If there is none, sends a page. */
 async function findDetails({ provider, pages }: Parts, req: Request, res: Response, prompt?: string) {
   const details = await provider.interactionDetails(req, res).catch(() => undefined);
   if (details?.uid === req.params.uid && (prompt === undefined || details?.prompt.name === prompt)) return details;
@@ -149,9 +149,10 @@ async function saveGrant({ provider, approvals }: Parts, { grantId, session, par
   const accountId = session?.accountId ?? '';
   const existing: Grant | undefined = grantId ? await provider.Grant.find(grantId) : undefined;
   const grant = existing ?? new provider.Grant({ accountId, clientId: params.client_id });
-  const { missingOIDCScope: missing, missingResourceScopes: ofResources = {} } = prompt.details;
+  const { missingOIDCScope: missing, missingResourceScopes: missingByResource = {} } = prompt.details;
   if (missing) grant.addOIDCScope(missing.join(' '));
-  for (const [resource, scopes] of Object.entries(ofResources)) grant.addResourceScope(resource, scopes.join(' '));
+  for (const [resource, scopes] of Object.entries(missingByResource))
+    grant.addResourceScope(resource, scopes.join(' '));
   const saved = await grant.save();
   approvals.trim(accountId, params.client_id);
   return saved;

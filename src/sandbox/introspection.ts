@@ -5,7 +5,7 @@ export interface ActiveToken {
   /** Undefined for an API token. */
   clientId?: string;
   scopes: ReadonlySet<string>;
-  /** The resource that the token is for (RFC 8707); undefined for a token of a request without one. */
+  /** The resource that the token is for (RFC 8707); undefined if the request named none. */
   audience?: string;
   /** Thumbprint of the DPoP key that the token is bound to (RFC 9449); undefined for a bearer token. */
   keyThumbprint?: string;
@@ -36,7 +36,7 @@ export function createIntrospection(parts: { endpoint: string; clientId: string;
 }
 
 function factsOf(body: Record<string, unknown>): ActiveToken | undefined {
-  // Refresh tokens are active too, but have no type and are not accepted here.
+  // Refresh tokens are active too, but have no type. They are not accepted here.
   const isAccessToken = body.token_type === 'Bearer' || body.token_type === 'DPoP';
   if (body.active !== true || !isAccessToken || typeof body.sub !== 'string') return undefined;
   const scopes = new Set(typeof body.scope === 'string' ? body.scope.split(' ') : []);

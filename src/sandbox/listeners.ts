@@ -11,42 +11,42 @@ export interface Listeners {
   readonly urls: Readonly<Record<ListenerName, string>>;
   /** URL at which the sandbox itself reaches the identity provider. */
   readonly innerIssuer: string;
-  /** Starts to handle requests, first those that have arrived since the ports opened. */
+  /** Starts to handle requests, beginning with those that arrived since the ports opened. */
   serve(handlers: Readonly<Record<ListenerName, RequestListener>>): void;
   close(): Promise<void>;
 }
 
 export interface Address {
   host: string;
-  /** The first of three consecutive ports, or 0 for any three. */
+  /** The first of three consecutive ports, or 0 for any three free ports. */
   port: number;
   beyondLoopback?: boolean | undefined;
   /** The host in URLs; default: `host`. */
   publicHost?: string | undefined;
 }
 
-/** Rejects with a sentence that says what to do. */
+/** @throws StartRefused with a sentence that says what to do */
 export async function openListeners({ host, port, beyondLoopback = false, publicHost }: Address): Promise<Listeners> {
   if (!beyondLoopback) assertLoopback(host);
   if (isWildcard(host) && publicHost === undefined) {
     throw new StartRefused([
-      `"${host}" cannot be used in URLs: give the host by which others reach the sandbox with --public-host.`,
+      `"${host}" cannot be used in URLs: set --public-host to the host at which others reach the sandbox.`,
     ]);
   }
   const servers = new Map<ListenerName, Server>();
   const handling = Promise.withResolvers<Readonly<Record<ListenerName, RequestListener>>>();
   const close = async () => void (await Promise.all([...servers.values()].map(closeServer)));
   try {
-    const failed: { port: number; code: string }[] = [];
+    const failures: { port: number; code: string }[] = [];
     for (const [index, name] of LISTENER_NAMES.entries()) {
       // A request that arrives during the start waits for `serve`.
       const server = createServer((req, res) => void handling.promise.then((handlers) => handlers[name](req, res)));
-      const at = port === 0 ? 0 : port + index;
-      const code = await listen(server, host, at);
+      const listenerPort = port === 0 ? 0 : port + index;
+      const code = await listen(server, host, listenerPort);
       if (code === undefined) servers.set(name, server);
-      else failed.push({ port: at, code });
+      else failures.push({ port: listenerPort, code });
     }
-    if (failed.length > 0) throw new StartRefused([reasonOf(failed)]);
+    if (failures.length > 0) throw new StartRefused([reasonOf(failures)]);
   } catch (error) {
     await close();
     throw error;
@@ -78,7 +78,7 @@ function isWildcard(host: string): boolean {
   return host === '0.0.0.0' || host === '::';
 }
 
-/** @returns the code of the error, if it does not listen */
+/** @returns the error code if the port cannot be opened */
 function listen(server: Server, host: string, port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     server.once('error', (error) => resolve(codeOf(error) ?? 'unknown failure'));
@@ -89,13 +89,13 @@ function listen(server: Server, host: string, port: number): Promise<string | un
   });
 }
 
-function reasonOf(failed: readonly { port: number; code: string }[]): string {
-  const taken = failed.filter(({ code }) => code === 'EADDRINUSE').map(({ port }) => `Port ${port} is taken.`);
-  const other = failed.find(({ code }) => code !== 'EADDRINUSE');
+function reasonOf(failures: readonly { port: number; code: string }[]): string {
+  const usedPorts = failures.filter(({ code }) => code === 'EADDRINUSE').map(({ port }) => `Port ${port} is in use.`);
+  const other = failures.find(({ code }) => code !== 'EADDRINUSE');
   if (other) return `The sandbox cannot listen on port ${other.port}: ${other.code}`;
   return [
-    ...taken,
-    'The sandbox needs three consecutive ports: give the first of three free ones',
+    ...usedPorts,
+    'The sandbox needs three consecutive ports: set the first of three free ports',
     '(SANDBOX_PORT, or --port of npm run sandbox).',
   ].join(' ');
 }

@@ -1,4 +1,4 @@
-/** When the identity provider asks for sign-in despite a session: step-up, address limits and disabled accounts. */
+/** Requires sign-in despite a session, for step-up, address limits and disabled accounts. */
 import { base, Check, Prompt } from 'oidc-provider/lib/helpers/interaction_policy/index.js';
 import type { AuthorizationContext } from 'oidc-provider/lib/provider.js';
 import { isAllowedFrom } from '../shared/config/networks.ts';
@@ -8,7 +8,7 @@ import { SECOND_FACTOR_ACR } from './second-factor.ts';
 export type SecondFactorDemand = 'on_request' | 'always';
 
 const SELECT_ACCOUNT = 'select_account';
-/** In discovery. */
+/** The values of `prompt` in discovery. */
 export const PROMPTS = ['none', 'login', 'consent', SELECT_ACCOUNT];
 
 /** The prompt reason that asks only for a code. */
@@ -29,9 +29,9 @@ export function createLoginPolicy({ accounts, demand }: { accounts: Accounts; de
   const policy = base();
   const { checks } = policy.get('login');
   // The user chooses an account on the sign-in page, which asks for its password.
-  const choice = new Prompt({ name: SELECT_ACCOUNT, requestable: true });
-  choice.checks.clear();
-  policy.add(choice);
+  const selectAccount = new Prompt({ name: SELECT_ACCOUNT, requestable: true });
+  selectAccount.checks.clear();
+  policy.add(selectAccount);
   checks.add(
     new Check(SELECT_ACCOUNT, 'the user must choose an account', 'account_selection_required', ({ oidc }) => {
       return oidc.prompts.has(SELECT_ACCOUNT) && oidc.result?.login === undefined;

@@ -1,4 +1,4 @@
-/** The BIN lookup service of the sandbox: the whole one, whose users register with the accounts of the sandbox. */
+/** The complete BIN lookup service in the sandbox, whose users register with the accounts of the sandbox. */
 import { randomBytes } from 'node:crypto';
 import type { RequestListener } from 'node:http';
 import { isIPv6 } from 'node:net';
@@ -13,16 +13,16 @@ type OpenParts = Omit<BinServiceParts, 'settings' | 'store'> & {
 };
 
 export interface OwnBinService {
-  /** For the sandbox to register. */
+  /** The client that the sandbox must register. */
   client: SandboxClient;
-  /** A request waits until the service is open. */
+  /** Requests wait until the service is open. */
   listener: RequestListener;
-  /** Opens its storage, once the sandbox holds the ports. */
+  /** Opens the service with its storage. Call this after the sandbox has bound the ports. */
   open(sandbox: Pick<Sandbox, 'issuer' | 'binServiceUrl'>, parts: OpenParts): Promise<void>;
   close(): Promise<void>;
 }
 
-/** @param at where the sandbox listens; `port` is its first */
+/** @param address the host of the sandbox, and the first of its ports */
 export function createOwnBinService({ host = '127.0.0.1', port }: { host?: string; port: number }): OwnBinService {
   const clientSecret = randomBytes(24).toString('base64url');
   const url = `http://${isIPv6(host) ? `[${host}]` : host}:${port + 2}`;

@@ -73,8 +73,8 @@ export function createOwnSignIn({ provider, accounts, pages, issuer }: Parts): O
     requireUser: guard(() => true),
     requireAdministrator: guard((_account, acr) => acr === SECOND_FACTOR_ACR, SECOND_FACTOR_ACR),
     finish(req, res) {
-      const back = String(req.query.state ?? '');
-      if (req.query.code !== undefined) return res.redirect(303, isOwnPath(back) ? back : '/');
+      const path = String(req.query.state ?? '');
+      if (req.query.code !== undefined) return res.redirect(303, isOwnPath(path) ? path : '/');
       refuse(res, 'Not signed in', 'The sign-in was cancelled. Open the page again to start over.');
     },
     visitor: (res) => res.locals.visitor as Visitor,
@@ -98,7 +98,7 @@ function isAllowed(account: Account, acrValues: string | undefined): boolean {
   return acrValues === undefined || (account.groups.includes(ADMIN_GROUP) && account.totpSecret !== undefined);
 }
 
-/** The code is never exchanged: only the session is needed. */
+/** The code is never exchanged, because these pages need only the session. */
 function signInPath(redirectUri: string, path: string, acrValues: string | undefined): string {
   const query = new URLSearchParams({
     client_id: PAGES_CLIENT_ID,

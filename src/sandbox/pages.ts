@@ -13,7 +13,7 @@ export interface Pages {
   send(res: Response, name: string, data: Record<string, unknown>): void;
   /** The path of a file in views/sandbox. */
   fileOf(name: string): string;
-  /** Without `form-action`, because browsers apply it to all redirects after a form, including the one to the app. */
+  /** There is no `form-action`, because browsers apply it to every redirect after a form, including that to the app. */
   readonly headers: Readonly<Record<string, string>>;
   /** Style sheets and icon, below `/assets`. */
   readonly assets: express.Router;
@@ -31,7 +31,7 @@ export function createPages(): Pages {
   const views = fileURLToPath(new URL('../../views/', import.meta.url));
   const pico = fileURLToPath(import.meta.resolve('@picocss/pico/css/pico.min.css'));
   const eta = new Eta({ views, cache: true, autoEscape: true });
-  // The names of shared templates begin with `/`, as in the other programs.
+  // The names of shared templates begin with `/`, like those of the other programs.
   eta.readFile = (path) => {
     const isOwn = path.startsWith(join(views, 'sandbox/'));
     return readFileSync(isOwn ? path : join(SHARED_VIEWS, relative(views, path)), 'utf8');

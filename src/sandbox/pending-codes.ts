@@ -3,7 +3,7 @@
 export interface PendingCodes {
   begin(uid: string, accountId: string): void;
   accountId(uid: string): string | undefined;
-  /** Returns false if there were too many: the sign-in must start again. */
+  /** Returns false after too many wrong codes: the sign-in must start again. */
   countWrong(uid: string): boolean;
   end(uid: string): void;
 }

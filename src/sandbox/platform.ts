@@ -20,7 +20,7 @@ type Handler = (req: Request, res: Response, account: Account) => void;
 
 const MAX_RECENT = 50;
 
-/** By Express's error type. */
+/** Descriptions by Express's error type. */
 const UNREADABLE: Readonly<Record<string, string>> = {
   'entity.parse.failed': 'The body is not JSON.',
   'entity.too.large': 'The body is larger than 200 kB, or a form larger than 10 kB.',
@@ -72,7 +72,7 @@ export function createPlatform(parts: PlatformParts): express.Express {
       return refuse(res, 400, 'invalid_request', `count must be a whole number from 1 to ${MAX_RECENT}.`);
     }
     const recent = threads.recentOf(account.id).slice(0, count);
-    res.json(Object.fromEntries(recent.map((one) => [one.thread.id, one])));
+    res.json(Object.fromEntries(recent.map((document) => [document.thread.id, document])));
   });
   const newDocumentRoute = app.route('/1/threads/new-document');
   // Authorize before reading the body, except for a form, which may contain a second token.
@@ -83,18 +83,18 @@ export function createPlatform(parts: PlatformParts): express.Express {
     express.json({ limit: '200kb' }),
     withAccount(newDocument(threads)),
   );
-  newDocumentRoute.all(notAllowed('POST', 'Use POST to make a document.'));
+  newDocumentRoute.all(notAllowed('POST', 'Use POST to create a document.'));
   addReadable('/1/threads/:id', (req, res, account) => {
-    // The response is the same for a thread of others as for none.
+    // The response is the same whether the thread belongs to others or does not exist.
     const thread = threads.find(String(req.params.id), account.id);
     if (thread === undefined)
       return refuse(res, 404, 'not_found', 'There is no such thread, or it is not shared with you.');
     res.json(thread);
   });
 
-  // `thread.link`: the page is the identity provider's, where the user is signed in.
+  // `thread.link` redirects to a page of the identity provider, where the user is signed in.
   app.get('/:id', (req, res, next) => {
-    // Also for an id that does not exist: the redirect must not tell whether it does.
+    // Redirect for unknown ids too: the redirect must not reveal whether a thread exists.
     if (!THREAD_ID.test(req.params.id)) return next();
     res.redirect(303, `${issuer}/threads/${req.params.id}`);
   });
@@ -105,9 +105,9 @@ export function createPlatform(parts: PlatformParts): express.Express {
 
 function newDocument(threads: Threads): Handler {
   return (req, res, account) => {
-    const read = newDocumentSchema.safeParse(req.is('json') ? req.body : undefined);
-    if (read.success) return void res.json(threads.add({ author: account, ...read.data }));
-    const faults = read.error.issues.map(({ path, message }) => `${path.join('.') || 'the body'}: ${message}`);
+    const parsed = newDocumentSchema.safeParse(req.is('json') ? req.body : undefined);
+    if (parsed.success) return void res.json(threads.add({ author: account, ...parsed.data }));
+    const faults = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the body'}: ${message}`);
     refuse(res, 400, 'invalid_request', `${faults.join('; ')}.`);
   };
 }

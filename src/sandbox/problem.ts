@@ -1,4 +1,4 @@
-/** OAuth errors with their cause, which oidc-provider keeps to itself: developers who work against the sandbox need it. */
+/** Adds to OAuth errors the cause, which oidc-provider hides, because developers who use the sandbox need it. */
 
 export interface Problem {
   error: string;

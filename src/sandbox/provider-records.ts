@@ -13,7 +13,7 @@ export type Payload = Record<string, unknown> & {
 interface StoredRecord {
   payload: Payload;
   expiresAtMs: number;
-  /** When it was first used. */
+  /** Time of the first use. */
   consumedAtMs?: number;
 }
 
@@ -43,8 +43,8 @@ export interface ProviderRecords {
 }
 
 /**
- * Replaces the library's memory store, which silently drops live grants beyond 1,000 records. This one drops expired
- * records first, and the oldest only beyond `maxRecords`.
+ * Replaces the library's memory store, which silently drops live grants if there are more than 1,000 records. This
+ * store drops expired records first, and the oldest only if there are more than `maxRecords`.
  * @param parts `graceSeconds`: how long after its first use a refresh token of an app may be used again
  */
 export function createProviderRecords(parts: {
@@ -73,18 +73,18 @@ export function createProviderRecords(parts: {
   function save(key: string, payload: Payload, expiresAtMs: number): void {
     // Delete first, so that the record moves to the end of the eviction order.
     drop(key);
-    if (records.size >= maxRecords) makeRoom();
+    if (records.size >= maxRecords) evict();
     records.set(key, { payload: structuredClone(payload), expiresAtMs });
     if (payload.uid !== undefined) keyByUid.set(payload.uid, key);
   }
 
-  function makeRoom(): void {
+  function evict(): void {
     for (const key of [...records.keys()]) live(key);
     const tenth = Math.ceil(maxRecords / 10);
     for (const key of [...records.keys()].slice(0, Math.max(0, records.size - maxRecords + tenth))) drop(key);
   }
 
-  /** Within the grace period, shows a used refresh token to the library as unused. */
+  /** Within the grace period, returns a used refresh token to the library as unused. */
   function visible(key: string, model: string): Payload | undefined {
     const payload = structuredClone(live(key));
     const consumedAtMs = records.get(key)?.consumedAtMs;
@@ -137,8 +137,8 @@ export function createProviderRecords(parts: {
     },
     endAccessTokens(accountId, clientId) {
       for (const [key, { payload }] of records) {
-        const isOfThem = payload.accountId === accountId && payload.clientId === clientId;
-        if (isOfThem && key.startsWith('AccessToken:')) drop(key);
+        const isMatch = payload.accountId === accountId && payload.clientId === clientId;
+        if (isMatch && key.startsWith('AccessToken:')) drop(key);
       }
     },
     prolong(refreshToken, secondsFrom) {

@@ -63,7 +63,7 @@ export function protocolSettings(parts: ProviderSettingsParts): Record<string, u
       apps.settingsOf(oidc?.client?.clientId ?? '').refreshPolicy !== 'reusable',
     clientBasedCORS: () => false,
     discovery: { prompt_values_supported: PROMPTS },
-    // The same as the platform accepts.
+    // The platform accepts the same algorithms.
     enabledJWA: { dPoPSigningAlgValues: DPOP_ALGORITHMS },
     // Replaces the library's fetch, which refuses loopback addresses.
     fetch: (url: string, { dispatcher: _, ...options }: RequestInit & { dispatcher?: unknown }) => fetch(url, options),
@@ -89,7 +89,7 @@ function lifetimes(apps: AppRegistry): Record<string, unknown> {
     AuthorizationCode: 60,
     IdToken: 60 * 60,
     Interaction: 60 * 60,
-    // A grant stays until the user or the app ends it.
+    // A grant lasts until the user or the app ends it.
     Grant: 10 * 365 * DAY_SECONDS,
     Session: DAY_SECONDS,
   };
@@ -97,7 +97,7 @@ function lifetimes(apps: AppRegistry): Record<string, unknown> {
 
 export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSettingsParts): Record<string, unknown> {
   return {
-    // Cookies are shared between ports of a host, so the names must differ from those of the app.
+    // The ports of a host share cookies, so these names must differ from those of the app.
     cookies: {
       names: { session: 'sandbox-session', interaction: 'sandbox-interaction', resume: 'sandbox-resume' },
       keys: [randomBytes(32).toString('base64url')],
@@ -119,7 +119,7 @@ export function pageSettings({ pages, accounts, secondFactorDemand }: ProviderSe
 export function features({ platformClientId, apps }: ProviderSettingsParts, rpInitiatedLogout: object): object {
   return {
     devInteractions: { enabled: false },
-    // RFC 8707. Of several resources in a token request, the first one counts: a token is for one.
+    // RFC 8707. If a token request names several resources, the first one applies, because a token is for one resource.
     resourceIndicators: {
       enabled: true,
       defaultResource: (_ctx: unknown, _client: unknown, requested?: string[]) => requested?.[0],

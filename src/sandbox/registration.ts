@@ -19,7 +19,7 @@ export const registrationPolicies = {
 };
 
 /** Valid until the sandbox stops. @param value the token; default: a random one */
-export function makeInitialAccessToken(provider: Provider, value?: string): Promise<string> {
+export function createInitialAccessToken(provider: Provider, value?: string): Promise<string> {
   const id = value === undefined ? {} : { jti: value };
   return new provider.InitialAccessToken({ ...id, policies: [POLICY] }).save();
 }

@@ -1,11 +1,11 @@
-/** Faults that let a request take effect and then change, or drop, its response. */
+/** Faults that change or drop the response after the request took effect. */
 import type { ServerResponse } from 'node:http';
 import type { FaultKind } from './faults.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
 type Json = Record<string, unknown>;
 
-const WRONG_ISSUER = 'https://somebody-else.example';
+const WRONG_ISSUER = 'https://other-issuer.example';
 
 /** Prepares `res` so that the fault is applied to the handler's response. */
 export function changeResponse(res: ServerResponse, fault: FaultKind, keys: SigningKeys): void {

@@ -34,13 +34,13 @@ import type { Switches } from './switches.ts';
 import { createThreads, type Threads } from './threads.ts';
 
 export interface SandboxOptions {
-  /** Default `127.0.0.1`. Other than loopback needs `beyondLoopback` too. */
+  /** Default `127.0.0.1`. An address that is not loopback also requires `beyondLoopback`. */
   host?: string;
-  /** Every client that reaches the host can do everything: nothing in the sandbox is protected. */
+  /** Nothing in the sandbox is protected: every client that reaches the host can do everything. */
   beyondLoopback?: boolean | undefined;
   /** The host in URLs; default: `host`. */
   publicHost?: string | undefined;
-  /** The first of three consecutive ports; 0 (default) for any three. */
+  /** The first of three consecutive ports; 0 (default) for any three free ports. */
   port?: number;
   clients: readonly SandboxClient[];
   /** From `readSeed`. */
@@ -51,7 +51,7 @@ export interface SandboxOptions {
   refreshIdleSeconds?: number;
   /** A refresh token expires this long after the sign-in, even if it is used. Default: no limit. */
   refreshMaxSeconds?: number | undefined;
-  /** Whether name, e-mail and groups are in the ID token as well as at userinfo. Default true. */
+  /** Whether name, e-mail and groups are in the ID token, not only at userinfo. Default true. */
   claimsInIdToken?: boolean;
   /** Default `rotating`; with `grace` 60 seconds. */
   refreshTokens?: Partial<RefreshTokens>;
@@ -61,14 +61,14 @@ export interface SandboxOptions {
   secondFactor?: SecondFactorDemand;
   /** Default: headers only, nothing is refused. */
   rateLimits?: Partial<RateLimits>;
-  /** A further approval of the same app by the same account ends the oldest one. Default: no limit. */
-  approvalsKept?: number;
-  /** Sign ID tokens until the first rotation; from `generateKeys`. Default: new ones. */
+  /** Maximum of approvals of one app by one account. A further approval ends the oldest one. Default: no limit. */
+  maxApprovals?: number;
+  /** Keys from `generateKeys` that sign ID tokens until the first rotation. Default: new keys. */
   signingKeys?: readonly SigningKey[];
-  /** For dynamic registration; the admin console can make more. Default: none. */
+  /** For dynamic registration. The admin console can create more. Default: none. */
   initialAccessToken?: string;
   binService: RequestListener;
-  /** Serves `/tour` beside the identity provider's own pages. */
+  /** Serves `/tour` on the port of the identity provider. */
   tour?: RequestListener;
   /** Milliseconds since 1970. The identity provider's token lifetimes use the clock of the process instead. */
   now?: () => number;
@@ -129,7 +129,7 @@ async function assemble(listeners: Listeners, options: SandboxOptions): Promise<
   addSeedThreads(seed, accounts, threads);
   const shared = { accounts, apps, threads, secondFactor, apiTokens, signingKeys, platformClient, now, report };
   const identityProvider = openIdentityProvider(urls, options, shared);
-  if (options.initialAccessToken) await identityProvider.makeInitialAccessToken(options.initialAccessToken);
+  if (options.initialAccessToken) await identityProvider.createInitialAccessToken(options.initialAccessToken);
   const platform = openPlatform(listeners, { ...shared, rateLimits });
 
   const hits = createHits({ now });
@@ -192,7 +192,7 @@ function openIdentityProvider(
     platformClientId: platformClient.clientId,
     claimsInIdToken: options.claimsInIdToken ?? true,
     secondFactorDemand: options.secondFactor ?? 'on_request',
-    approvalsKept: options.approvalsKept ?? Number.POSITIVE_INFINITY,
+    maxApprovals: options.maxApprovals ?? Number.POSITIVE_INFINITY,
   });
 }
 

@@ -32,13 +32,13 @@ export function createSecondFactor({ now }: { now: () => number }): SecondFactor
     const first = stepAt(now()) - STEPS_BEHIND;
     const used = usedSteps.get(account.id);
     for (const step of used ?? []) if (step < first) used?.delete(step);
-    const all = Array.from({ length: STEPS_BEHIND + 1 + STEPS_AHEAD }, (_, index) => first + index);
-    return all.filter((step) => !used?.has(step));
+    const steps = Array.from({ length: STEPS_BEHIND + 1 + STEPS_AHEAD }, (_, index) => first + index);
+    return steps.filter((step) => !used?.has(step));
   }
 
   return {
     currentCode(account) {
-      const step = freeSteps(account).find((one) => one >= stepAt(now()));
+      const step = freeSteps(account).find((free) => free >= stepAt(now()));
       if (account.totpSecret === undefined || step === undefined) return undefined;
       const endsAtMs = (step + 1) * STEP_SECONDS * 1000;
       return { code: codeAt(account.totpSecret, step), validForSeconds: Math.ceil((endsAtMs - now()) / 1000) };
@@ -47,7 +47,7 @@ export function createSecondFactor({ now }: { now: () => number }): SecondFactor
       const { totpSecret } = account;
       if (totpSecret === undefined) return false;
       const digits = code.replaceAll(/\s/g, '');
-      const step = freeSteps(account).find((one) => codeAt(totpSecret, one) === digits);
+      const step = freeSteps(account).find((free) => codeAt(totpSecret, free) === digits);
       if (step === undefined) return false;
       usedSteps.set(account.id, (usedSteps.get(account.id) ?? new Set()).add(step));
       return true;

@@ -28,8 +28,8 @@ export const callbackUrlsSchema = z
   .array(z.string('must be text'))
   .min(1, 'needs at least one callback URL')
   .superRefine((urls, ctx) => {
-    for (const [index, found] of callbackFaults(urls).entries()) {
-      for (const fault of found) {
+    for (const [index, faults] of callbackFaults(urls).entries()) {
+      for (const fault of faults) {
         ctx.addIssue({ code: 'custom', path: [index], message: `${CALLBACK_FAULTS[fault]} (${fault})` });
       }
     }
@@ -70,7 +70,7 @@ const appSchema = z
     settings: appSettingsSchema.optional(),
   })
   .superRefine(({ tokenEndpointAuthMethod: method = 'client_secret_basic', clientSecret, jwksUri }, ctx) => {
-    const addFault = (name: string, why: string) => ctx.addIssue({ code: 'custom', path: [name], message: why });
+    const addFault = (name: string, message: string) => ctx.addIssue({ code: 'custom', path: [name], message });
     if (method.startsWith('client_secret') && !clientSecret) addFault('clientSecret', `is needed with ${method}`);
     if (method === 'private_key_jwt' && !jwksUri) addFault('jwksUri', 'is needed with private_key_jwt');
   });
@@ -106,7 +106,7 @@ export type Seed = z.infer<typeof seedSchema>;
 
 export type ReadSeed = { seed: Seed; faults?: never } | { seed?: never; faults: string[] };
 
-/** Returns the seed, or all faults with their places. */
+/** Returns the seed, or all faults with their paths. */
 export function readSeed(json: string): ReadSeed {
   let input: unknown;
   try {
@@ -114,20 +114,21 @@ export function readSeed(json: string): ReadSeed {
   } catch {
     return { faults: ['It is not JSON: check commas, quotes and brackets.'] };
   }
-  const read = seedSchema.safeParse(input);
-  if (!read.success) return { faults: read.error.issues.map((issue) => `${placeOf(issue.path)}: ${inWords(issue)}`) };
-  const faults = contradictions(read.data);
-  return faults.length > 0 ? { faults } : { seed: read.data };
+  const parsed = seedSchema.safeParse(input);
+  if (!parsed.success)
+    return { faults: parsed.error.issues.map((issue) => `${pathOf(issue.path)}: ${inWords(issue)}`) };
+  const faults = contradictions(parsed.data);
+  return faults.length > 0 ? { faults } : { seed: parsed.data };
 }
 
 /** Faults between entries: duplicate or undefined names. */
 function contradictions({ builtInUsers, users, apps, tokens, threads }: Seed): string[] {
   const { all } = createAccounts({ builtIn: builtInUsers, more: users });
   const logins = new Set(all.map(({ login }) => login));
-  const unknown = (place: string, login: string) => (logins.has(login) ? [] : [`${place}: there is no user ${login}`]);
-  const twice = (place: string, values: (string | undefined)[]) =>
+  const unknown = (path: string, login: string) => (logins.has(login) ? [] : [`${path}: there is no user ${login}`]);
+  const duplicates = (path: string, values: (string | undefined)[]) =>
     values.flatMap((value, index) =>
-      value !== undefined && values.indexOf(value) < index ? [`${place}[${index}]: is a duplicate`] : [],
+      value !== undefined && values.indexOf(value) < index ? [`${path}[${index}]: is a duplicate`] : [],
     );
   const names = {
     users: users.map(({ login }) => login),
@@ -136,9 +137,9 @@ function contradictions({ builtInUsers, users, apps, tokens, threads }: Seed): s
     threads: threads.map(({ id }) => id),
   };
   return [
-    ...Object.entries(names).flatMap(([place, values]) => twice(place, values)),
+    ...Object.entries(names).flatMap(([path, values]) => duplicates(path, values)),
     ...threads.flatMap(({ author, current }, index) =>
-      current && threads.findIndex((one) => one.current && one.author === author) < index
+      current && threads.findIndex((thread) => thread.current && thread.author === author) < index
         ? [`threads[${index}].current: ${author} already has a current thread`]
         : [],
     ),
@@ -157,14 +158,14 @@ const KINDS: Readonly<Record<string, string>> = {
   string: 'text',
 };
 
-/** Replaces zod's messages, which are for programmers. */
+/** Replaces the messages of zod, which are written for programmers. */
 function inWords(issue: z.core.$ZodIssue): string {
   if (issue.code === 'unrecognized_keys') return `has no field ${issue.keys.join(', ')}: check the spelling`;
   if (issue.code !== 'invalid_type' || !issue.message.startsWith('Invalid input')) return issue.message;
   return issue.message.endsWith('undefined') ? 'is missing' : `must be ${KINDS[issue.expected] ?? issue.expected}`;
 }
 
-function placeOf(path: readonly PropertyKey[]): string {
-  const place = path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('');
-  return place.replace(/^\./, '') || 'the file';
+function pathOf(path: readonly PropertyKey[]): string {
+  const text = path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('');
+  return text.replace(/^\./, '') || 'the file';
 }

@@ -1,4 +1,4 @@
-/** Puts the entries of a seed file into the sandbox. */
+/** Adds the entries of a seed file to the sandbox. */
 import { createHash } from 'node:crypto';
 import type { Account, Accounts } from './accounts.ts';
 import type { ApiTokens } from './api-tokens.ts';
@@ -17,7 +17,7 @@ export function appsOf(seed: Seed | undefined): SandboxClient[] {
 export function addSeedTokens(seed: Seed | undefined, accounts: Accounts, apiTokens: ApiTokens): void {
   for (const { user, expiresAt, ...token } of seed?.tokens ?? []) {
     const accountId = accountOf(accounts, user).id;
-    apiTokens.make({ ...token, accountId, expiresAtMs: expiresAt, madeBy: 'the seed file' });
+    apiTokens.create({ ...token, accountId, expiresAtMs: expiresAt, createdBy: 'the seed file' });
   }
 }
 

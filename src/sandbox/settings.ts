@@ -7,7 +7,7 @@ interface NamedOption {
   flag: string;
   env: string;
   fallback?: string;
-  says: string;
+  description: string;
 }
 
 const whole = (min: number, max: number) =>
@@ -46,7 +46,7 @@ const shape = {
   tokenDelayMilliseconds: whole(0, 60_000),
   secondFactor: oneOf(['on_request', 'always']),
   leanIdToken: yes.optional(),
-  approvalsKept: whole(1, 1_000),
+  maxApprovals: whole(1, 1_000),
   overLimit: oneOf(['503', '429', 'none']),
   userCallsPerMinute: whole(1, 1_000_000),
   userCallsPerHour: whole(1, 1_000_000),
@@ -54,109 +54,110 @@ const shape = {
 };
 
 const OPTIONS: Record<keyof typeof shape, NamedOption> = {
-  host: { flag: '--host <host>', env: 'SANDBOX_HOST', fallback: '127.0.0.1', says: 'address to listen on' },
+  host: { flag: '--host <host>', env: 'SANDBOX_HOST', fallback: '127.0.0.1', description: 'address to listen on' },
   beyondLoopback: {
     flag: '--beyond-loopback [yes]',
     env: 'SANDBOX_BEYOND_LOOPBACK',
-    says: 'required if --host is not loopback: every client that reaches the sandbox can do everything in it',
+    description: 'required if --host is not loopback: every client that reaches the sandbox can do everything in it',
   },
   publicHost: {
     flag: '--public-host <host>',
     env: 'SANDBOX_PUBLIC_HOST',
-    says: 'host in URLs, if not --host (such as a container name)',
+    description: 'host in URLs, if not --host (such as a container name)',
   },
   port: {
     flag: '--port <number>',
     env: 'SANDBOX_PORT',
     fallback: '3001',
-    says: 'first of three ports: identity provider, platform, BIN lookup service',
+    description: 'first of three ports: identity provider, platform, BIN lookup service',
   },
   seed: {
     flag: '--seed <file>',
     env: 'SANDBOX_SEED_FILE',
-    says: 'JSON file of users, apps, tokens and threads that exist at every start',
+    description: 'JSON file of users, apps, tokens and threads that exist at every start',
   },
   callbackUrl: {
     flag: '--callback-url <url>',
     env: 'SANDBOX_CALLBACK_URL',
     fallback: 'http://127.0.0.1:3000/oauth/callback/platform',
-    says: 'callback URL of the sandbox’s own app',
+    description: 'callback URL of the sandbox’s own app',
   },
   accessTokenSeconds: {
     flag: '--access-token-seconds <n>',
     env: 'SANDBOX_ACCESS_TOKEN_SECONDS',
     fallback: '60',
-    says: 'lifetime of access tokens',
+    description: 'lifetime of access tokens',
   },
   refreshIdleSeconds: {
     flag: '--refresh-idle-seconds <n>',
     env: 'SANDBOX_REFRESH_IDLE_SECONDS',
     fallback: '1209600',
-    says: 'a refresh token expires if it is not used for this long',
+    description: 'a refresh token expires if it is not used for this long',
   },
   refreshMaxSeconds: {
     flag: '--refresh-max-seconds <n>',
     env: 'SANDBOX_REFRESH_MAX_SECONDS',
-    says: 'a refresh token expires this long after the sign-in, even if it is used (default: no limit)',
+    description: 'a refresh token expires this long after the sign-in, even if it is used (default: no limit)',
   },
   refreshPolicy: {
     flag: '--refresh-policy <policy>',
     env: 'SANDBOX_REFRESH_POLICY',
     fallback: 'rotating',
-    says: 'used refresh tokens: rotating (a second use ends the grant), grace (valid for a while longer), reusable',
+    description:
+      'used refresh tokens: rotating (a second use ends the grant), grace (valid for a while longer), reusable',
   },
   graceSeconds: {
     flag: '--grace-seconds <n>',
     env: 'SANDBOX_GRACE_SECONDS',
     fallback: '60',
-    says: 'how long with --refresh-policy grace',
+    description: 'how long a used refresh token stays valid with --refresh-policy grace',
   },
   tokenDelayMilliseconds: {
     flag: '--token-delay-milliseconds <n>',
     env: 'SANDBOX_TOKEN_DELAY_MILLISECONDS',
     fallback: '0',
-    says: 'delay of the token endpoint’s responses',
+    description: 'delay of the token endpoint’s responses',
   },
   secondFactor: {
     flag: '--second-factor <when>',
     env: 'SANDBOX_SECOND_FACTOR',
     fallback: 'on_request',
-    says: 'require second factors on_request (acr_values=mfa) or always',
+    description: 'require second factors on_request (acr_values=mfa) or always',
   },
   leanIdToken: {
     flag: '--lean-id-token [yes]',
     env: 'SANDBOX_LEAN_ID_TOKEN',
-    says: 'name, e-mail and groups at userinfo only, not in the ID token',
+    description: 'name, e-mail and groups at userinfo only, not in the ID token',
   },
-  approvalsKept: {
-    flag: '--approvals-kept <n>',
-    env: 'SANDBOX_APPROVALS_KEPT',
+  maxApprovals: {
+    flag: '--max-approvals <n>',
+    env: 'SANDBOX_MAX_APPROVALS',
     fallback: '5',
-    says: 'a further approval of the same app by the same user ends the oldest one',
+    description: 'approvals of one app by one user; a further one ends the oldest',
   },
   overLimit: {
-    flag: '--over-limit <answer>',
+    flag: '--over-limit <response>',
     env: 'SANDBOX_OVER_LIMIT',
     fallback: '503',
-    says: 'response to platform calls over a limit: 503 "Over Rate Limit", 429, or none (allowed)',
+    description: 'response to platform calls over a limit: 503 "Over Rate Limit", 429, or none (allowed)',
   },
   userCallsPerMinute: {
     flag: '--user-calls-per-minute <n>',
     env: 'SANDBOX_USER_CALLS_PER_MINUTE',
     fallback: '50',
-    says: 'limit of each user',
+    description: 'limit of each user',
   },
   userCallsPerHour: {
     flag: '--user-calls-per-hour <n>',
     env: 'SANDBOX_USER_CALLS_PER_HOUR',
     fallback: '750',
-    says: 'limit of each user',
+    description: 'limit of each user',
   },
   companyCallsPerMinute: {
     flag: '--company-calls-per-minute <n>',
     env: 'SANDBOX_COMPANY_CALLS_PER_MINUTE',
     fallback: '600',
-    says: 'limit of all users together',
+    description: 'limit of all users together',
   },
 };
 
@@ -166,17 +167,17 @@ export type Settings = z.infer<typeof schema>;
 
 export type ReadSettings = { settings: Settings; faults?: never } | { settings?: never; faults: string[] };
 
-/** Its `opts()` are for `readSettings`. @param more help text below the list of settings */
-export function createCommand(more: string): Command {
+/** Its `opts()` are for `readSettings`. @param helpText added below the list of settings */
+export function createCommand(helpText: string): Command {
   const command = new Command('npm run sandbox --')
     .description(
       'Starts an identity provider, the platform and the BIN lookup service, with one registered app and three accounts.\n' +
         'Everything is kept in memory and lost when it stops. Each setting is an option or an environment variable.',
     )
     .allowExcessArguments(false)
-    .addHelpText('after', `\n${more}`);
-  for (const { flag, env, fallback, says } of Object.values(OPTIONS)) {
-    const option = new Option(flag, says).env(env);
+    .addHelpText('after', `\n${helpText}`);
+  for (const { flag, env, fallback, description } of Object.values(OPTIONS)) {
+    const option = new Option(flag, description).env(env);
     command.addOption(fallback === undefined ? option : option.default(fallback));
   }
   return command;
@@ -188,9 +189,9 @@ export function readSettings(options: Record<string, unknown>): ReadSettings {
     name,
     options[name] === '' ? fallback : options[name],
   ]);
-  const read = schema.safeParse(Object.fromEntries(entries));
-  if (read.success) return { settings: read.data };
-  const faults = read.error.issues.map(({ path, message }) => {
+  const parsed = schema.safeParse(Object.fromEntries(entries));
+  if (parsed.success) return { settings: parsed.data };
+  const faults = parsed.error.issues.map(({ path, message }) => {
     const { flag, env } = OPTIONS[path[0] as keyof typeof OPTIONS];
     return `${flag.split(' ')[0]} (${env}) ${message}`;
   });

@@ -34,8 +34,8 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
     },
 
     /**
-     * A user signs in while another user is signed in: replaces the library's page, which signs the other user out by a
-     * script, with a page that has a button.
+     * For a user who signs in while another user is signed in. Replaces the library's page, whose script signs the
+     * other user out, with a page that has a button.
      */
     async askBeforeSwitching(ctx: ProviderContext, next: () => Promise<void>): Promise<void> {
       await next();
@@ -50,10 +50,9 @@ export function createSignOut({ accounts, pages }: { accounts: Accounts; pages: 
     },
 
     /**
-     * Redirects at once if no user is signed in. The library would send a page whose script posts a form, which needs
-     * JavaScript.
+     * Redirects at once if no user is signed in. The library would send a page that needs JavaScript to post a form.
      */
-    async goStraightBack(ctx: ProviderContext, next: () => Promise<void>): Promise<void> {
+    async redirectSignedOut(ctx: ProviderContext, next: () => Promise<void>): Promise<void> {
       await next();
       const { oidc } = ctx;
       if (oidc?.route !== 'end_session' || ctx.status !== 200 || oidc.session?.accountId !== undefined) return;

@@ -1,4 +1,4 @@
-/** The keys that sign ID tokens, given or generated at the start, generated at each rotation, and kept in memory. */
+/** The keys that sign ID tokens, in memory. New keys are generated at each rotation. */
 import { randomUUID } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader, exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
 
@@ -7,13 +7,13 @@ const ALGORITHMS = ['RS256', 'ES256'] as const;
 export interface SigningKeys {
   /** Private keys, for oidc-provider. */
   readonly jwks: { keys: JWK[] };
-  /** Publishes new keys beside those that sign. */
+  /** Publishes new keys in addition to those that sign. */
   publishNext(): Promise<void>;
-  /** Signs with the newest keys, and publishes only these. */
+  /** Signs with the published new keys, and publishes only these. */
   useNext(): void;
-  /** Changes claims and signs properly, so that only a check of the claims can find it. */
+  /** Changes claims and signs the token validly, so that only a check of the claims fails. */
   changeClaims(idToken: string, changes: Record<string, unknown>): Promise<string>;
-  /** Signs with a key that is not in the JWK set, so that only a signature check can find it. */
+  /** Signs with a key that is not in the JWK set, so that only the signature check fails. */
   signWithWrongKey(idToken: string): Promise<string>;
 }
 
@@ -51,7 +51,7 @@ export function createSigningKeys(first: readonly SigningKey[]): SigningKeys {
   };
 }
 
-/** One for each algorithm. */
+/** Generates one key for each algorithm. */
 export function generateKeys(): Promise<SigningKey[]> {
   return Promise.all(
     ALGORITHMS.map(async (alg) => {

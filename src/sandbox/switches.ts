@@ -1,4 +1,4 @@
-/** Switches for a demo: what a provider does to the tokens of a user and to its own keys, without a sign-in or a request. */
+/** Switches for a demo, which change a user's tokens and the provider's keys without a sign-in or a request. */
 import initializeKeystore from 'oidc-provider/lib/helpers/initialize_keystore.js';
 import type { Provider } from 'oidc-provider/lib/provider.js';
 import type { Accounts } from './accounts.ts';
@@ -13,16 +13,16 @@ export interface Access {
 }
 
 export interface Switches {
-  /** Grants the app access as if the user had consented, also for this resource (RFC 8707). @returns the refresh token */
+  /** Grants the app access as if the user had consented. @param resource RFC 8707 @returns the refresh token */
   allow(access: Access, scopes: readonly string[], resource?: string): Promise<string>;
   isAllowed(access: Access): boolean;
   /** Ends the access tokens; the refresh token remains. */
   expireAccessTokens(access: Access): void;
   /** Ends every token, as if the user had withdrawn the consent. */
   revoke(access: Access): void;
-  /** Publishes the next signing keys beside the present ones, as providers do some time before they sign with them. */
+  /** Publishes the next signing keys in addition to the current ones, as providers do before a rotation. */
   publishNextKeys(): Promise<void>;
-  /** Signs ID tokens with the next keys, and withdraws the earlier ones. */
+  /** Signs ID tokens with the next keys, and removes the earlier ones. */
   signWithNextKeys(): void;
 }
 
@@ -40,15 +40,22 @@ export function createSwitches(parts: {
     async allow({ login, clientId }, scopes, resource) {
       const client = await provider.Client.find(clientId);
       if (client === undefined) throw new Error(`The sandbox has no app ${clientId}.`);
-      const of = { accountId: idOf(login), clientId };
+      const parties = { accountId: idOf(login), clientId };
       const scope = scopes.join(' ');
-      const grant = new provider.Grant(of);
+      const grant = new provider.Grant(parties);
       grant.addOIDCScope(scope);
       if (resource !== undefined) grant.addResourceScope(resource, scope);
       const grantId = await grant.save();
-      return new provider.RefreshToken({ ...of, client, grantId, gty: 'authorization_code', scope, resource }).save();
+      return new provider.RefreshToken({
+        ...parties,
+        client,
+        grantId,
+        gty: 'authorization_code',
+        scope,
+        resource,
+      }).save();
     },
-    isAllowed: ({ login, clientId }) => approvals.of(idOf(login)).some((one) => one.clientId === clientId),
+    isAllowed: ({ login, clientId }) => approvals.of(idOf(login)).some((approval) => approval.clientId === clientId),
     expireAccessTokens: ({ login, clientId }) => records.endAccessTokens(idOf(login), clientId),
     revoke: ({ login, clientId }) => approvals.revoke(idOf(login), clientId),
     async publishNextKeys() {

@@ -1,4 +1,4 @@
-/** The page of a document, to which its `link` at the platform leads. */
+/** The page of a document, which its `link` at the platform opens. */
 import express from 'express';
 import sanitizeHtml from 'sanitize-html';
 import type { OwnSignIn } from './own-sign-in.ts';
@@ -20,7 +20,7 @@ export function createThreadPages({ ownSignIn, threads, pages }: Parts): express
       return pages.send(res.status(404), 'message', { title: 'Not here', text });
     }
     const { thread, html } = document;
-    // The page's own heading is the title already.
+    // The heading of the page already shows the title.
     const isTitle = ({ tag, text }: sanitizeHtml.IFrame) => tag === 'h1' && text.trim() === thread.title;
     const content = sanitizeHtml(html, { exclusiveFilter: isTitle });
     pages.send(res, 'thread', { title: thread.title, thread, content, wide: true });

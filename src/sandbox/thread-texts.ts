@@ -114,7 +114,7 @@ export const THREAD_TEXTS: readonly ThreadText[] = [
   },
 ];
 
-/** What else each user has on the platform. HTML. */
+/** The other threads of each user on the platform, as HTML. */
 export const MORE_THREADS = [
   {
     type: 'spreadsheet',

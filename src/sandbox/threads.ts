@@ -84,7 +84,7 @@ export function createThreads({ accounts, baseUrl, startedAtMs, now }: Parts): T
     return document;
   }
 
-  /** Made at the first call, together with a spreadsheet and a chat, because accounts can be added at any time. */
+  /** Adds the threads of an account at its first call, because accounts can be added at any time. */
   function currentOf(accountId: string): ThreadDocument | undefined {
     const existing = threads.get(currentIds.get(accountId) ?? '');
     const index = accounts.all.findIndex((account) => account.id === accountId);

@@ -1,4 +1,4 @@
-/** Time-based one-time codes as in every authenticator app (RFC 6238: SHA-1, 6 digits, 30 seconds: the defaults of otpauth). */
+/** Time-based one-time codes (RFC 6238) with the defaults of authenticator apps: SHA-1, 6 digits, 30 seconds. */
 import { HOTP, Secret, TOTP } from 'otpauth';
 
 export const STEP_SECONDS = 30;

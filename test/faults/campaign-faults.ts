@@ -205,9 +205,9 @@ export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault
       async strike(milliseconds) {
         const answer = ANSWERS[chance.pick(BIN_ANSWERS)];
         const trapUrl = `${provider.url}/trap`;
-        binService.answerWith((res, { url }) => answer(res, { trapUrl, body: JSON.stringify(recordOf(url.slice(1))) }));
+        binService.respondWith((res, { url }) => answer(res, { trapUrl, body: JSON.stringify(recordOf(url.slice(1))) }));
         await sleep(milliseconds);
-        binService.answerWith((res, { url }) => sendJson(res, recordOf(url.slice(1))));
+        binService.respondWith((res, { url }) => sendJson(res, recordOf(url.slice(1))));
       },
     },
   ];

@@ -67,7 +67,7 @@ export async function startCampaignSite(options: {
     isAdmin: isAdministrator,
   });
   const binService = await startScriptedBinService();
-  binService.answerWith((res, { url: path }) => sendJson(res, recordOf(path.slice(1))));
+  binService.respondWith((res, { url: path }) => sendJson(res, recordOf(path.slice(1))));
   const appsFile = join(directory, 'connected-apps.json');
   writeFileSync(appsFile, JSON.stringify([appOf(url, provider.url)]));
   const env: Record<string, string> = {

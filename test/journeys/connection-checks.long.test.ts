@@ -56,7 +56,7 @@ test('R113 what a user takes back at the provider is announced within the interv
   expect(await connection()).toMatchObject({ health: 'active', notCheckedSince: null });
 
   await page.goto(`${site.sandbox.issuer}/account`);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Take back' }).first().click());
+  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke access' }).first().click());
   const checkedAt = await untilCheck();
   await until(() => messages().length > 0);
   const [message] = messages();

@@ -100,7 +100,7 @@ test('pages of the sandbox', async () => {
     await agent.submit(await open('/tokens'), { name: '' }),
     await agent.submit(await open('/tokens'), { name: 'Reports' }),
     await agent.submit(await open('/users'), { login: '' }),
-    await agent.submit(await open('/registration'), {}, { button: 'Make an initial access token' }),
+    await agent.submit(await open('/registration'), {}, { button: 'Create an initial access token' }),
     await open('/apps/nobody'),
   );
 });

@@ -45,7 +45,7 @@ test('R109 active, then reconnect_needed with where to reconnect, then active, a
   expect((await thread()).status).toBe(200);
 
   await page.goto(`${site.sandbox.issuer}/account`);
-  await leaveBy(page, () => page.getByRole('button', { name: 'Take back' }).click());
+  await leaveBy(page, () => page.getByRole('button', { name: 'Revoke access' }).click());
   // The service finds out once the access token has expired.
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }));
   const refused = await thread();

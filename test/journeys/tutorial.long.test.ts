@@ -77,7 +77,7 @@ test('the tutorial ends with the thread on a page of one’s own, and with the w
     await page.getByText('Spring launch: plan and open questions, by Uma Okafor').waitFor();
 
     await page.goto(`http://127.0.0.1:${sandboxPort}/account`);
-    await leaveBy(page, () => page.getByRole('button', { name: 'Take back' }).click());
+    await leaveBy(page, () => page.getByRole('button', { name: 'Revoke access' }).click());
     const [, firstTitle = ''] = /within seconds[^"]*"([^"]+)"/.exec(text) ?? [];
     const link = page.getByRole('link', { name: 'Continue' });
     await until(async () => {

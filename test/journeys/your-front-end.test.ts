@@ -99,7 +99,7 @@ describe.each(SITES)('%s', (_name, heading, file, command) => {
 
     expect(await callGatehouse('/threads/current')).toMatchObject({ thread: { author: { name: 'Uma Okafor' } } });
     expect(await postToGatehouse('/bin', { bins: ['45717360'] })).toMatchObject({ results: [{ bin: '45717360' }] });
-    site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 404, body: {} });
+    site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 404, body: {} });
     await expect(callGatehouse('/threads/current')).rejects.toMatchObject({
       message: 'Status 404',
       status: 404,

@@ -1,24 +1,24 @@
-/** API tokens end to the millisecond, and neither they nor any other secret is to be had a second time. */
+/** API tokens expire to the millisecond. Like other secrets, they are shown only once. */
 import { describe, expect, it } from 'vitest';
 import { createApiTokens } from '../../src/sandbox/api-tokens.ts';
 import { createReveals } from '../../src/sandbox/console/reveals.ts';
 
 describe('API tokens', () => {
-  const made = { name: 'Nightly', accountId: 'a', scopes: ['platform_read_only'], madeBy: 'the test' };
+  const newToken = { name: 'Nightly', accountId: 'a', scopes: ['platform_read_only'], createdBy: 'the test' };
 
-  it('are kept without the token itself', () => {
+  it('are stored without the token itself', () => {
     const tokens = createApiTokens({ now: () => 5 });
-    const { apiToken, token } = tokens.make(made);
+    const { apiToken, token } = tokens.create(newToken);
     expect(token).toMatch(/^sbxt_[\w-]{43}$/);
     expect(JSON.stringify([apiToken, tokens.all])).not.toContain(token.slice(9));
-    expect(tokens.make(made).token).not.toBe(token);
+    expect(tokens.create(newToken).token).not.toBe(token);
   });
 
-  it('note their use, and end by time or by revocation', () => {
+  it('record their use, and end by expiry or revocation', () => {
     const clock = { ms: 1_000 };
     const tokens = createApiTokens({ now: () => clock.ms });
-    const { apiToken, token } = tokens.make({ ...made, expiresAtMs: 5_000 });
-    const lasting = tokens.make(made);
+    const { apiToken, token } = tokens.create({ ...newToken, expiresAtMs: 5_000 });
+    const lasting = tokens.create(newToken);
     expect(tokens.byId(apiToken.id)?.lastUsedAtMs).toBeUndefined();
     clock.ms = 4_999;
     expect(tokens.use(token)?.accountId).toBe('a');
@@ -32,11 +32,11 @@ describe('API tokens', () => {
   });
 });
 
-it('a secret is shown once, and not after ten minutes', () => {
+it('a secret is shown once, within ten minutes', () => {
   const clock = { ms: 0 };
   const reveals = createReveals({ now: () => clock.ms });
-  reveals.keep('a', 'secret');
-  reveals.keep('b', 'late');
+  reveals.put('a', 'secret');
+  reveals.put('b', 'late');
   expect([reveals.take('a'), reveals.take('a')]).toEqual(['secret', undefined]);
   clock.ms = 10 * 60 * 1000;
   expect(reveals.take('b')).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Refresh policies, lifetimes and odd token answers, as settings of each app. */
+/** Refresh policies, lifetimes and unusual token responses, set for each app. */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AppChoices } from '../../src/sandbox/app-settings.ts';
@@ -42,14 +42,14 @@ async function signIn(clientId: string) {
 const refused = { error: 'invalid_grant' };
 
 describe('an app', () => {
-  it('that rotates loses everything at a second use', async () => {
+  it('with rotation loses its grant when a refresh token is used twice', async () => {
     const { tokens, refresh } = await signIn('rotating');
     const renewed = await refresh(tokens.refresh_token);
     await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
     await expect(refresh(renewed.refresh_token)).rejects.toMatchObject(refused);
   });
 
-  it('with grace may use the old one again, for a while', async () => {
+  it('with grace may use the old refresh token again for the grace period', async () => {
     const { tokens, refresh } = await signIn('grace');
     const renewed = await refresh(tokens.refresh_token);
     expect((await refresh(tokens.refresh_token)).refresh_token).not.toBe(renewed.refresh_token);
@@ -57,7 +57,7 @@ describe('an app', () => {
     await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
   });
 
-  it('that may reuse its token has it as long as it uses it', async () => {
+  it('with a reusable refresh token keeps it while it is used', async () => {
     const { tokens, refresh } = await signIn('reusable');
     for (let use = 0; use < 3; use += 1) {
       pass(60);
@@ -67,14 +67,14 @@ describe('an app', () => {
     await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
   });
 
-  it('loses a refresh token that was left idle', async () => {
+  it('loses a refresh token that was idle too long', async () => {
     const { tokens, refresh } = await signIn('idle');
     pass(11);
     await expect(refresh(tokens.refresh_token)).rejects.toMatchObject(refused);
   });
 
   it.each(['ended', 'ended reusable'])(
-    'loses every refresh token a set time after the sign-in: %s',
+    'loses every refresh token at the maximum time after the sign-in: %s',
     async (clientId) => {
       const { tokens, refresh } = await signIn(clientId);
       const renewed = await refresh(tokens.refresh_token);
@@ -85,7 +85,7 @@ describe('an app', () => {
     },
   );
 
-  it('may get late answers without expires_in, whose tokens end all the same', async () => {
+  it('may get delayed token responses without expires_in, whose tokens still expire', async () => {
     const { tokens, refresh } = await signIn('odd');
     expect(tokens.expires_in).toBeUndefined();
     const started = performance.now();
@@ -96,7 +96,7 @@ describe('an app', () => {
     expect((await client.thread(renewed.access_token)).status).toBe(401);
   });
 
-  it('with none of its own has those that the sandbox was started with, as they stand now', async () => {
+  it('without settings uses the current settings of the sandbox', async () => {
     const { tokens, refresh } = await signIn(CLIENT.clientId);
     expect([tokens.expires_in, tokens.instance_url]).toEqual([60, client.sandbox.platformUrl]);
     client.sandbox.refreshTokens.policy = 'reusable';

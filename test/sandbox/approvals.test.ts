@@ -1,4 +1,4 @@
-/** What people allowed, taken back on a page of their own; and apps that are told when a session ends. */
+/** Users revoke the apps that they allowed, and apps receive a logout token when a session ends. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
@@ -8,22 +8,22 @@ import { CLIENT, createBrowser, type ForeignClient, openConsole, startForeignCli
 
 let client: ForeignClient;
 let logoutTokens: string[] = [];
-let answerWith = 200;
+let responseStatus = 200;
 const app = createServer(async (req, res) => {
   const chunks: Buffer[] = [];
   for await (const chunk of req) chunks.push(chunk as Buffer);
   logoutTokens.push(new URLSearchParams(Buffer.concat(chunks).toString()).get('logout_token') ?? '');
-  res.writeHead(answerWith).end();
+  res.writeHead(responseStatus).end();
 });
 
 beforeAll(async () => {
   await new Promise<void>((resolve) => app.listen(0, '127.0.0.1', resolve));
   const backchannelLogoutUri = `http://127.0.0.1:${(app.address() as AddressInfo).port}/logout`;
-  client = await startForeignClient({ clients: [{ ...CLIENT, backchannelLogoutUri }], approvalsKept: 2 });
+  client = await startForeignClient({ clients: [{ ...CLIENT, backchannelLogoutUri }], maxApprovals: 2 });
 });
 beforeEach(() => {
   logoutTokens = [];
-  answerWith = 200;
+  responseStatus = 200;
 });
 afterAll(async () => {
   await client.sandbox.close();
@@ -31,14 +31,14 @@ afterAll(async () => {
 });
 
 describe('apps you allowed', () => {
-  it('lists in words what each app may do, and taking back ends its tokens and its consent', async () => {
+  it('describes what each app may do, and revoking ends its tokens and its consent', async () => {
     const browser = createBrowser();
     const tokens = await client.signIn({ browser });
     const page = await browser.get(`${client.sandbox.issuer}/account`);
     expect(page.body).toContain('Foreign client');
     expect(page.body).toContain('Read your documents, spreadsheets and chats');
     expect(page.body).not.toContain('the pages of this sandbox');
-    const after = await browser.submit(page, {}, { button: 'Take back' });
+    const after = await browser.submit(page, {}, { button: 'Revoke access' });
     expect(after.body).toContain('No apps yet');
     expect((await client.thread(tokens.access_token)).status).toBe(401);
     await expect(oidc.refreshTokenGrant(client.config, tokens.refresh_token ?? '')).rejects.toMatchObject({
@@ -48,19 +48,19 @@ describe('apps you allowed', () => {
     expect(again.body).toContain('Allow Foreign client?');
   });
 
-  it('is everyone’s own: it asks to sign in, and takes no form of a stranger', async () => {
+  it('requires sign-in, and refuses a form without the CSRF token', async () => {
     const url = `${client.sandbox.issuer}/account`;
     expect((await createBrowser().get(url)).body).toContain('name="password"');
     const other = createBrowser();
     const { access_token } = await client.signIn({ login: 'second@example.test' });
     await client.signIn({ browser: other });
     const forged = new URLSearchParams({ app: CLIENT.clientId });
-    expect((await other.request(`${url}/take-back`, { method: 'POST', body: forged })).status).toBe(403);
-    await other.submit(await other.get(url), {}, { button: 'Take back' });
+    expect((await other.request(`${url}/revoke`, { method: 'POST', body: forged })).status).toBe(403);
+    await other.submit(await other.get(url), {}, { button: 'Revoke access' });
     expect((await client.thread(access_token)).status).toBe(200);
   });
 
-  it('keeps as many approvals of one app as it is set to, and ends the oldest', async () => {
+  it('ends the oldest approval of an app over the maximum', async () => {
     const login = 'admin@example.test';
     const tokens = [await client.signIn({ login }), await client.signIn({ login }), await client.signIn({ login })];
     const statuses = await Promise.all(
@@ -78,7 +78,7 @@ describe('back-channel logout', () => {
       typ: 'logout+jwt',
     });
 
-  it('tells the app when a person signs out here', async () => {
+  it('notifies the app when the user signs out here', async () => {
     const browser = createBrowser();
     const tokens = await client.signIn({ browser });
     await browser.submit(await browser.get(`${client.sandbox.issuer}/sign-out`), {}, { button: 'Sign out' });
@@ -93,10 +93,10 @@ describe('back-channel logout', () => {
     expect(payload.nonce).toBeUndefined();
   });
 
-  it('tells the app when an administrator ends all sessions, even one that does not take it', async () => {
+  it('notifies the app when an administrator ends all sessions, even if the app refuses the token', async () => {
     const browser = createBrowser();
     await client.signIn({ browser });
-    answerWith = 500;
+    responseStatus = 500;
     const admin = await openConsole(client);
     await admin.browser.submit(await admin.open('/users/sbx-00u1'), {}, { button: 'Sign out everywhere' });
     expect(logoutTokens.length).toBeGreaterThan(0);

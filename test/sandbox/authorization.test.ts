@@ -1,4 +1,4 @@
-/** Least privilege at the platform: each scope, and each token that does not count, gets the answer that RFC 6750 names. */
+/** Authorization at the platform: scopes, and the refusals of RFC 6750 for invalid tokens. */
 import { createHash } from 'node:crypto';
 import { request } from 'node:http';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
@@ -78,7 +78,7 @@ const newDocument = (bearer: string, body: unknown = { title: 'Made', content: '
 describe('scopes', () => {
   const READ = ['/1/threads/current', '/1/threads/recent', '/1/users/current'];
 
-  it.each(READ)('GET %s opens with either scope and either kind of token, and with no other', async (path) => {
+  it.each(READ)('GET %s accepts either scope and either kind of token, and refuses others', async (path) => {
     for (const good of [accessTokens.read, accessTokens.full, token('reader'), token('full')]) {
       expect((await call(path, good)).status).toBe(200);
     }
@@ -90,7 +90,7 @@ describe('scopes', () => {
     expect(await refused.json()).toMatchObject({ error: 'insufficient_scope', error_description: expect.any(String) });
   });
 
-  it('writing needs full access', async () => {
+  it('creating a document requires full access', async () => {
     for (const reader of [accessTokens.read, token('reader')]) {
       const refused = await newDocument(reader);
       expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
@@ -99,17 +99,17 @@ describe('scopes', () => {
       ]);
     }
     for (const writer of [accessTokens.full, token('full')]) {
-      const made = (await (await newDocument(writer)).json()) as { thread: { id: string; title: string } };
-      expect(made.thread.title).toBe('Made');
-      expect((await call(`/1/threads/${made.thread.id}`, writer)).status).toBe(200);
+      const created = (await (await newDocument(writer)).json()) as { thread: { id: string; title: string } };
+      expect(created.thread.title).toBe('Made');
+      expect((await call(`/1/threads/${created.thread.id}`, writer)).status).toBe(200);
     }
     expect((await newDocument(token('full'), { title: '' })).status).toBe(400);
     expect((await call('/1/threads/new-document', token('full'))).headers.get('allow')).toBe('POST');
   });
 });
 
-describe('tokens that do not count', () => {
-  it('are refused alike with 401 invalid_token, whatever is wrong with them', async () => {
+describe('invalid tokens', () => {
+  it('all get the same 401 invalid_token', async () => {
     const { refresh_token = '', id_token = '' } = await client.signIn();
     const bad = {
       unknown: 'unknown',
@@ -123,14 +123,14 @@ describe('tokens that do not count', () => {
       'API token, unknown': token('stranger'),
       'API token, cut': token('reader').slice(0, -1),
     };
-    for (const [what, value] of Object.entries(bad)) {
-      const answer = await call('/1/threads/current', value);
-      expect([what, answer.status, answer.headers.get('www-authenticate')]).toEqual([
-        what,
+    for (const [kind, value] of Object.entries(bad)) {
+      const response = await call('/1/threads/current', value);
+      expect([kind, response.status, response.headers.get('www-authenticate')]).toEqual([
+        kind,
         401,
         'Bearer error="invalid_token"',
       ]);
-      expect(await answer.json()).toEqual({
+      expect(await response.json()).toEqual({
         error: 'invalid_token',
         error_code: 401,
         error_description: 'The access token is unknown, expired or revoked.',
@@ -138,7 +138,7 @@ describe('tokens that do not count', () => {
     }
   });
 
-  it('a revoked access token is one of them, and so is one in another scheme', async () => {
+  it('include a revoked access token, and a bearer token in the DPoP scheme', async () => {
     const { access_token } = await client.signIn();
     await oidc.tokenRevocation(client.config, access_token);
     const revoked = await call('/1/threads/current', access_token);
@@ -155,11 +155,11 @@ describe('tokens that do not count', () => {
 
 describe('a request', () => {
   it('without a token gets a bare challenge', async () => {
-    const answer = await call('/1/users/current');
-    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+    const response = await call('/1/users/current');
+    expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
   });
 
-  it('that a stranger sends is not read: the token comes first', async () => {
+  it('is authorized before its body is read', async () => {
     for (const [bearer, status] of [
       [undefined, 401],
       [token('revoked'), 401],
@@ -167,9 +167,9 @@ describe('a request', () => {
       [token('full'), 400],
     ] as const) {
       const headers = { 'content-type': 'application/json' };
-      const answer = await call('/1/threads/new-document', bearer, { method: 'POST', headers, body: '{' });
-      expect([bearer, answer.status]).toEqual([bearer, status]);
-      if (status === 400) expect(await answer.json()).toMatchObject({ error_description: 'The body is not JSON.' });
+      const response = await call('/1/threads/new-document', bearer, { method: 'POST', headers, body: '{' });
+      expect([bearer, response.status]).toEqual([bearer, status]);
+      if (status === 400) expect(await response.json()).toMatchObject({ error_description: 'The body is not JSON.' });
     }
     const body = JSON.stringify({ title: 'Long', content: 'x'.repeat(300_000) });
     const headers = { 'content-type': 'application/json' };
@@ -185,7 +185,7 @@ describe('a request', () => {
     ]);
   });
 
-  it('with a second token in a form is invalid_request, and a form is no document', async () => {
+  it('with a second token in a form is invalid_request, and a form is not accepted as a document', async () => {
     const post = (bearer: string, fields: Record<string, string>) =>
       call('/1/threads/new-document', bearer, { method: 'POST', body: new URLSearchParams(fields) });
     for (const bearer of [token('full'), token('reader'), token('revoked')]) {
@@ -199,7 +199,7 @@ describe('a request', () => {
     expect((await post(token('full'), { title: 'x'.repeat(20_000) })).status).toBe(413);
   });
 
-  it('with a token in two ways is invalid_request', async () => {
+  it('with a token in two places is invalid_request', async () => {
     const inUrlToo = await call(`/1/threads/current?access_token=${accessTokens.read}`, accessTokens.read);
     expect([inUrlToo.status, inUrlToo.headers.get('www-authenticate')]).toEqual([
       400,
@@ -207,10 +207,14 @@ describe('a request', () => {
     ]);
     const twice = await new Promise<number | undefined>((resolve, reject) => {
       const authorization = [`Bearer ${accessTokens.read}`, `Bearer ${accessTokens.full}`];
-      request(`${client.sandbox.platformUrl}/1/threads/current`, { headers: { authorization } as never }, (answer) => {
-        answer.resume();
-        resolve(answer.statusCode);
-      })
+      request(
+        `${client.sandbox.platformUrl}/1/threads/current`,
+        { headers: { authorization } as never },
+        (response) => {
+          response.resume();
+          resolve(response.statusCode);
+        },
+      )
         .on('error', reject)
         .end();
     });
@@ -219,7 +223,7 @@ describe('a request', () => {
 });
 
 describe('documents', () => {
-  it('are seen by those who share them, and not told from none by others', async () => {
+  it('are visible only to users who share them; others get the 404 of an unknown id', async () => {
     const robot = token('reader');
     expect((await call('/1/threads/SHARED1', robot)).status).toBe(200);
     const recent = (await (await call('/1/threads/recent', robot)).json()) as Record<
@@ -228,8 +232,8 @@ describe('documents', () => {
     >;
     expect(Object.keys(recent)).toContain('SHARED1');
     expect(recent.PRIVATE1).toBeUndefined();
-    const [hidden, none] = [await call('/1/threads/PRIVATE1', robot), await call('/1/threads/NOBODYS', robot)];
-    expect([hidden.status, await hidden.text()]).toEqual([none.status, await none.text()]);
+    const [hidden, unknown] = [await call('/1/threads/PRIVATE1', robot), await call('/1/threads/NOBODYS', robot)];
+    expect([hidden.status, await hidden.text()]).toEqual([unknown.status, await unknown.text()]);
     expect(hidden.status).toBe(404);
     expect((await call('/1/threads/PRIVATE1', accessTokens.read)).status).toBe(200);
     expect(
@@ -239,13 +243,13 @@ describe('documents', () => {
       expect((await call(`/1/threads/recent?count=${count}`, robot)).status).toBe(400);
   });
 
-  it('are found under the id that the current thread names', async () => {
+  it('can be read by the id of the current thread', async () => {
     const current = (await (await call('/1/threads/current', accessTokens.read)).json()) as { thread: { id: string } };
     const byId = await call(`/1/threads/${current.thread.id}`, accessTokens.read);
     expect(await byId.json()).toEqual(current);
   });
 
-  it('tell who the user is', async () => {
+  it('users/current returns the user', async () => {
     expect(await (await call('/1/users/current', accessTokens.read)).json()).toMatchObject({
       id: 'sbx-00u1',
       name: 'Uma Okafor',
@@ -256,9 +260,9 @@ describe('documents', () => {
 });
 
 describe('a DPoP proof', () => {
-  it('counts for its request, its token, its key and its time, and once', async () => {
+  it('is valid once, for its request, token, key and time', async () => {
     const clock = { ms: Date.now() };
-    const fits = createProofCheck({ now: () => clock.ms });
+    const isValid = createProofCheck({ now: () => clock.ms });
     const { privateKey, publicKey } = await generateKeyPair('ES256', { extractable: true });
     const jwk = await exportJWK(publicKey);
     const good = {
@@ -267,20 +271,20 @@ describe('a DPoP proof', () => {
       ath: createHash('sha256').update('t').digest('base64url'),
     };
     const claim = { method: 'GET', url: good.htu, token: 't', keyThumbprint: await calculateJwkThumbprint(jwk) };
-    let made = 0;
+    let proofCount = 0;
     const proof = (changes: JWTPayload = {}, typ = 'dpop+jwt') =>
-      new SignJWT({ ...good, jti: `proof-${made++}`, iat: Math.floor(clock.ms / 1000), ...changes })
+      new SignJWT({ ...good, jti: `proof-${proofCount++}`, iat: Math.floor(clock.ms / 1000), ...changes })
         .setProtectedHeader({ alg: 'ES256', typ, jwk })
         .sign(privateKey);
     const first = await proof();
-    expect(await fits({ ...claim, proof: first })).toBe(true);
-    expect(await fits({ ...claim, proof: first })).toBe(false);
-    expect(await fits({ ...claim, proof: await proof({ htu: `${good.htu}?a=1` }) })).toBe(true);
+    expect(await isValid({ ...claim, proof: first })).toBe(true);
+    expect(await isValid({ ...claim, proof: first })).toBe(false);
+    expect(await isValid({ ...claim, proof: await proof({ htu: `${good.htu}?a=1` }) })).toBe(true);
     for (const changes of [{ htm: 'POST' }, { htu: 'https://p.example/1/y' }, { ath: 'x' }, { iat: 1 }, { jti: '' }]) {
-      expect([changes, await fits({ ...claim, proof: await proof(changes) })]).toEqual([changes, false]);
+      expect([changes, await isValid({ ...claim, proof: await proof(changes) })]).toEqual([changes, false]);
     }
-    expect(await fits({ ...claim, proof: await proof({}, 'jwt') })).toBe(false);
-    expect(await fits({ ...claim, proof: await proof(), keyThumbprint: 'another' })).toBe(false);
-    expect(await fits({ ...claim, proof: 'no.jwt' })).toBe(false);
+    expect(await isValid({ ...claim, proof: await proof({}, 'jwt') })).toBe(false);
+    expect(await isValid({ ...claim, proof: await proof(), keyThumbprint: 'another' })).toBe(false);
+    expect(await isValid({ ...claim, proof: 'no.jwt' })).toBe(false);
   });
 });

@@ -1,4 +1,4 @@
-/** PAR (RFC 9126), DPoP (RFC 9449) and private_key_jwt (RFC 7523), tried with openid-client. */
+/** PAR (RFC 9126), DPoP (RFC 9449) and private_key_jwt (RFC 7523), with openid-client. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
@@ -25,12 +25,16 @@ const keyServer = createServer((_req, res) => {
 beforeAll(async () => {
   await new Promise<void>((resolve) => keyServer.listen(0, '127.0.0.1', resolve));
   const jwksUri = `http://127.0.0.1:${(keyServer.address() as AddressInfo).port}/jwks`;
-  const named = (clientId: string, more: Partial<SandboxClient>): SandboxClient => ({ ...CLIENT, clientId, ...more });
+  const clientWith = (clientId: string, changes: Partial<SandboxClient>): SandboxClient => ({
+    ...CLIENT,
+    clientId,
+    ...changes,
+  });
   client = await startForeignClient({
     clients: [
       CLIENT,
-      named('pushed', { settings: { requirePushedRequests: true } }),
-      named('bound', { settings: { requireDpop: true, requireDpopNonce: true } }),
+      clientWith('pushed', { settings: { requirePushedRequests: true } }),
+      clientWith('bound', { settings: { requireDpop: true, requireDpopNonce: true } }),
       { clientId: 'keyed', redirectUris: [CALLBACK_URL], tokenEndpointAuthMethod: 'private_key_jwt', jwksUri },
     ],
   });
@@ -46,7 +50,7 @@ function configOf(clientId: string, auth: oidc.ClientAuth = oidc.ClientSecretBas
   return config;
 }
 
-async function comeBack(url: string) {
+async function signInAndAllow(url: string) {
   const browser = createBrowser();
   const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
   return browser.submit(consent, {}, { button: 'Allow' });
@@ -58,23 +62,23 @@ describe('pushed authorization requests', () => {
     const url = await oidc.buildAuthorizationUrlWithPAR(config, {
       redirect_uri: CALLBACK_URL,
       scope: FULL_SCOPE,
-      state: 'kept',
+      state: 'the-state',
       prompt: 'consent',
       code_challenge: await oidc.calculatePKCECodeChallenge(pkceCodeVerifier),
       code_challenge_method: 'S256',
     });
-    return { url, checks: { pkceCodeVerifier, expectedState: 'kept' } };
+    return { url, checks: { pkceCodeVerifier, expectedState: 'the-state' } };
   }
 
-  it('carry nothing in the URL but their reference, and lead to tokens', async () => {
+  it('have only their reference in the URL, and lead to tokens', async () => {
     const config = configOf('pushed');
     const { url, checks } = await pushed(config);
     expect([...url.searchParams.keys()].sort()).toEqual(['client_id', 'request_uri']);
-    const tokens = await oidc.authorizationCodeGrant(config, new URL((await comeBack(url.href)).url), checks);
+    const tokens = await oidc.authorizationCodeGrant(config, new URL((await signInAndAllow(url.href)).url), checks);
     expect((await client.thread(tokens.access_token)).status).toBe(200);
   });
 
-  it('are the only way for an app that is set so, and one way for others', async () => {
+  it('are required for an app with that setting, and optional for others', async () => {
     const { url } = await beginAs(configOf('pushed'), FULL_SCOPE);
     expect((await createBrowser().get(url)).url).toContain('error=invalid_request');
     expect((await pushed(client.config)).url.searchParams.get('request_uri')).toBeTruthy();
@@ -82,7 +86,7 @@ describe('pushed authorization requests', () => {
 });
 
 describe('DPoP', () => {
-  it('binds tokens to a key, with a nonce where the app is set so, at the token endpoint and at the platform', async () => {
+  it('binds tokens to a key at the token endpoint and the platform, with a nonce if the app requires it', async () => {
     const config = configOf('bound');
     const DPoP = oidc.getDPoPHandle(config, await oidc.randomDPoPKeyPair());
     const verifier = oidc.randomPKCECodeVerifier();
@@ -90,12 +94,12 @@ describe('DPoP', () => {
       redirect_uri: CALLBACK_URL,
       scope: FULL_SCOPE,
       prompt: 'consent',
-      state: 'kept',
+      state: 'the-state',
       code_challenge: await oidc.calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
     });
-    const back = new URL((await comeBack(url.href)).url);
-    const checks = { pkceCodeVerifier: verifier, expectedState: 'kept' };
+    const back = new URL((await signInAndAllow(url.href)).url);
+    const checks = { pkceCodeVerifier: verifier, expectedState: 'the-state' };
     const tokens = await oidc.authorizationCodeGrant(config, back, checks, undefined, { DPoP });
     expect(tokens.token_type).toBe('dpop');
     const resource = new URL(`${client.sandbox.platformUrl}/1/threads/current`);
@@ -113,17 +117,17 @@ describe('DPoP', () => {
     expect((await read(renewed.access_token)).status).toBe(200);
   });
 
-  it('may be signed by whatever discovery and the platform’s challenge name, which is the same', async () => {
+  it('has the same algorithms in discovery and in the challenge of the platform', async () => {
     const { dpop_signing_alg_values_supported: listed } = client.config.serverMetadata();
-    const answer = await fetch(`${client.sandbox.platformUrl}/1/threads/current`, {
+    const response = await fetch(`${client.sandbox.platformUrl}/1/threads/current`, {
       headers: { authorization: 'DPoP unknown' },
     });
-    expect(answer.headers.get('www-authenticate')).toBe(`DPoP algs="${listed?.join(' ')}", error="invalid_token"`);
+    expect(response.headers.get('www-authenticate')).toBe(`DPoP algs="${listed?.join(' ')}", error="invalid_token"`);
   });
 
-  it('is demanded of an app that is set so', async () => {
+  it('is required for an app with that setting', async () => {
     const { url, finish } = await beginAs(configOf('bound'), 'openid');
-    await expect(finish(await comeBack(url))).rejects.toMatchObject({ error: 'invalid_grant' });
+    await expect(finish(await signInAndAllow(url))).rejects.toMatchObject({ error: 'invalid_grant' });
   });
 });
 
@@ -142,13 +146,13 @@ describe('private_key_jwt', () => {
     );
   };
 
-  it('proves the app by a key that it publishes, and no other key does', async () => {
+  it('accepts a key that the app publishes, and refuses any other', async () => {
     await publish(0);
     const config = await keyed(0);
     const tokens = await client.signIn({ as: config });
     expect((await client.thread(tokens.access_token)).status).toBe(200);
     expect((await oidc.refreshTokenGrant(config, tokens.refresh_token ?? '')).access_token).toBeTruthy();
-    const stranger = await oidc.refreshTokenGrant(await keyed(1), 'any').catch((error: unknown) => error);
-    expect(stranger).toMatchObject({ error: 'invalid_client' });
+    const refused = await oidc.refreshTokenGrant(await keyed(1), 'any').catch((error: unknown) => error);
+    expect(refused).toMatchObject({ error: 'invalid_client' });
   });
 });

@@ -40,12 +40,12 @@ describe('callback URLs', () => {
     expect(callbackFaults([url])).toEqual([faults]);
   });
 
-  it('are given once each', () => {
+  it('are refused as duplicates', () => {
     const url = 'https://app.example.com/callback';
     expect(callbackFaults([url, url])).toEqual([[], ['duplicate']]);
   });
 
-  it('that pass are exactly what a URL parser makes of them', () => {
+  it('that are accepted are not changed by a URL parser', () => {
     const piece = fc.constantFrom('a', '/', '..', '%2e', '%2F', '\\', '@', '#', '*', '?', ' ', ';x', '.', ':8', '\t');
     const tail = fc.array(piece, { maxLength: 8 }).map((pieces) => pieces.join(''));
     fc.assert(

@@ -1,4 +1,4 @@
-/** The admin console: who may enter, connected apps, users, and that every secret is shown once. */
+/** The admin console: access, connected apps, users, and secrets that are shown once. */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -26,36 +26,36 @@ async function register(fields: Record<string, string>) {
 }
 
 describe('the console', () => {
-  it('is for administrators with their second factor, and for nobody else', async () => {
-    const person = createBrowser();
-    await client.signIn({ browser: person });
-    const refused = await person.get(`${client.sandbox.issuer}/console/apps`);
+  it('requires an administrator and the second factor', async () => {
+    const user = createBrowser();
+    await client.signIn({ browser: user });
+    const refused = await user.get(`${client.sandbox.issuer}/console/apps`);
     expect([refused.status, refused.body.includes('for administrators')]).toEqual([403, true]);
     const byPassword = createBrowser();
     await client.signIn({ browser: byPassword, login: 'admin@example.test' });
-    const asked = await byPassword.get(`${client.sandbox.issuer}/console/apps`);
-    expect(asked.body).toContain('name="code"');
-    const inside = await byPassword.submit(asked, {
+    const codePage = await byPassword.get(`${client.sandbox.issuer}/console/apps`);
+    expect(codePage.body).toContain('name="code"');
+    const admitted = await byPassword.submit(codePage, {
       code: client.sandbox.secondFactorCode('admin@example.test') ?? '',
     });
-    expect([new URL(inside.url).pathname, inside.status]).toEqual(['/console/apps', 200]);
+    expect([new URL(admitted.url).pathname, admitted.status]).toEqual(['/console/apps', 200]);
   });
 
-  it('takes no form without the mark of its page, and none of a stranger', async () => {
+  it('refuses a form with a wrong CSRF token, or without a session', async () => {
     const url = `${client.sandbox.issuer}/console/apps`;
     const body = new URLSearchParams({ name: 'x', xsrf: 'x' });
     expect((await admin.browser.request(url, { method: 'POST', body })).status).toBe(403);
     expect((await createBrowser().request(url, { method: 'POST', body })).status).toBe(403);
   });
 
-  it('has chosen what most apps ask for on the form for a new one', async () => {
+  it('preselects the usual scopes for a new app', async () => {
     const { body } = await admin.open('/apps/new');
     const chosen = [...body.matchAll(/name="scopes" value="([^"]+)"[^>]* checked/g)].map(([, scope]) => scope);
     expect(chosen).toEqual(expect.arrayContaining(['openid', 'profile', 'email', 'offline_access']));
     expect(chosen).not.toContain('platform_full_access');
   });
 
-  it('has pages without script, marked as sandbox', async () => {
+  it('has pages without scripts, marked as sandbox', async () => {
     for (const path of ['', '/apps', '/apps/new', '/users', '/users/sbx-00u1', '/tokens', '/registration']) {
       const page = await admin.open(path);
       expect([path, page.status, page.body.includes('<script')]).toEqual([path, 200, false]);
@@ -65,16 +65,16 @@ describe('the console', () => {
     expect((await admin.open('/apps/nobody')).status).toBe(404);
   });
 
-  it('and the identity provider are marked as sandbox where somebody is lost, too', async () => {
+  it('a browser gets a page for a 404, a program plain text', async () => {
     const url = `${client.sandbox.issuer}/nothing/here`;
-    const lost = await fetch(url, { headers: { accept: 'text/html,*/*' } });
-    expect([lost.status, lost.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8']);
-    expect(await lost.text()).toContain('<strong>Sandbox</strong>');
+    const notFound = await fetch(url, { headers: { accept: 'text/html,*/*' } });
+    expect([notFound.status, notFound.headers.get('content-type')]).toEqual([404, 'text/html; charset=utf-8']);
+    expect(await notFound.text()).toContain('<strong>Sandbox</strong>');
     const program = await fetch(url, { headers: { accept: 'application/json' } });
     expect([program.status, await program.text()]).toEqual([404, 'Not Found']);
   });
 
-  it('brings nobody to another site after sign-in', async () => {
+  it('never redirects to another site after sign-in', async () => {
     for (const state of ['https://evil.example/', '//evil.example', '/console/../x', '/console\\x']) {
       const url = `${client.sandbox.issuer}/signed-in?${new URLSearchParams({ code: 'x', state })}`;
       expect((await fetch(url, { redirect: 'manual' })).headers.get('location')).toBe('/');
@@ -83,7 +83,7 @@ describe('the console', () => {
 });
 
 describe('a connected app', () => {
-  it('is registered, its secret is shown once, and a new one ends the old', async () => {
+  it('is registered, its secret is shown once, and a new secret replaces it', async () => {
     const page = await register({});
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
     const secret = secretOn(page.body) ?? '';
@@ -103,12 +103,16 @@ describe('a connected app', () => {
       return oidc.refreshTokenGrant(config, 'unknown').catch(({ error, status }) => error ?? status);
     };
     expect(await attempt(secret)).toBe('invalid_grant');
-    const renewed = await admin.browser.submit(await admin.browser.get(page.url), {}, { button: 'Make a new secret' });
+    const renewed = await admin.browser.submit(
+      await admin.browser.get(page.url),
+      {},
+      { button: 'Create a new secret' },
+    );
     expect(await attempt(secret)).toBe(401);
     expect(await attempt(secretOn(renewed.body) ?? '')).toBe('invalid_grant');
   });
 
-  it('has every fault of its callback URLs named, beside the field and with what was typed', async () => {
+  it('has all faults of its callback URLs next to the field, with the input', async () => {
     const urls = ['http://app.example.com/cb', 'https://*.example.com/cb#x', 'https://a@b.example/../cb', '/cb', '/cb'];
     const page = await register({ callbackUrls: urls.join('\n'), name: 'Faulty <b>' });
     expect(page.status).toBe(400);
@@ -131,7 +135,7 @@ describe('a connected app', () => {
     expect((await admin.open('/apps')).body).not.toContain('Faulty');
   });
 
-  it('has the settings it was given, and its removal ends its tokens', async () => {
+  it('has the entered settings, and its removal ends its tokens', async () => {
     const page = await register({ name: 'Short', accessTokenSeconds: '7' });
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
     const auth = oidc.ClientSecretBasic(secretOn(page.body) ?? '');
@@ -152,7 +156,7 @@ describe('a connected app', () => {
     expect((await createBrowser().get((await client.begin(scope, {}, as)).url)).status).toBe(400);
   });
 
-  it('whose addresses are taken out of the form has them no more, and one that leaves its keys gets a secret', async () => {
+  it('loses URLs that are cleared in the form, and gets a secret when it no longer uses keys', async () => {
     const keyed = await register({
       method: 'private_key_jwt',
       jwksUri: 'http://127.0.0.1:9/jwks',
@@ -170,7 +174,7 @@ describe('a connected app', () => {
     expect(secretOn((await admin.browser.get(page.url)).body)).toBeUndefined();
   });
 
-  it('is not saved with settings that cannot be', async () => {
+  it('is not saved with invalid settings', async () => {
     const page = await register({
       accessTokenSeconds: '0',
       graceSeconds: '1.5',
@@ -185,7 +189,7 @@ describe('a connected app', () => {
 });
 
 describe('users', () => {
-  it('are provisioned by an administrator, and sign in', async () => {
+  it('can sign in after an administrator adds them', async () => {
     const form = await admin.open('/users');
     const added = await admin.browser.submit(form, {
       login: 'Nia@Example.test',
@@ -212,7 +216,7 @@ describe('users', () => {
     expect(login.body).toContain('There is no sign-up');
   });
 
-  it('that are disabled are out at once: session, tokens, refresh and sign-in', async () => {
+  it('lose session, tokens, refresh and sign-in at once when they are disabled', async () => {
     const browser = createBrowser();
     const tokens = await client.signIn({ browser, login: 'second@example.test' });
     const page = await admin.browser.submit(await admin.open('/users/sbx-00u2'), {}, { button: 'Disable' });
@@ -221,24 +225,24 @@ describe('users', () => {
     await expect(oidc.refreshTokenGrant(client.config, tokens.refresh_token ?? '')).rejects.toMatchObject({
       error: 'invalid_grant',
     });
-    const asked = await browser.get((await client.begin()).url);
-    expect((await browser.submit(asked, { login: 'second@example.test', password: PASSWORD })).status).toBe(422);
+    const loginPage = await browser.get((await client.begin()).url);
+    expect((await browser.submit(loginPage, { login: 'second@example.test', password: PASSWORD })).status).toBe(422);
     await admin.browser.submit(page, {}, { button: 'Enable' });
     expect((await client.signIn({ login: 'second@example.test' })).access_token).toBeTruthy();
   });
 
-  it('get a second factor when an administrator gives them one', async () => {
+  it('get a second factor from an administrator', async () => {
     const page = await admin.browser.submit(await admin.open('/users/sbx-00u1'), {}, { button: 'New second factor' });
     expect(page.body).toContain('otpauth://totp/Sandbox:user%40example.test?secret=');
     expect(client.sandbox.secondFactorCode('user@example.test')).toMatch(/^\d{6}$/);
   });
 
-  it('that are disabled between password and code do not come in', async () => {
+  it('cannot sign in if they are disabled between password and code', async () => {
     const login = 'user@example.test';
     const user = await admin.browser.submit(await admin.open('/users/sbx-00u1'), {}, { button: 'New second factor' });
     const browser = createBrowser();
-    const asked = await browser.get((await client.begin('openid', { acr_values: 'mfa' })).url);
-    const codePage = await browser.submit(asked, { login, password: PASSWORD });
+    const loginPage = await browser.get((await client.begin('openid', { acr_values: 'mfa' })).url);
+    const codePage = await browser.submit(loginPage, { login, password: PASSWORD });
     const disabled = await admin.browser.submit(user, {}, { button: 'Disable' });
     const page = await browser.submit(codePage, { code: client.sandbox.secondFactorCode(login) ?? '' });
     expect(page.body).toContain('name="password"');

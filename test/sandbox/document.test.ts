@@ -1,4 +1,4 @@
-/** docs/sandbox.md is true: its seed file starts a sandbox, and its calls do what they say. */
+/** docs/sandbox.md: its seed file starts a sandbox, and its calls have the stated results. */
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,7 +13,7 @@ import { type ForeignClient, startForeignClient } from './foreign-client.ts';
 const text = readFileSync(join(import.meta.dirname, '../../docs/sandbox.md'), 'utf8');
 const blocks = (language: string, from: string) =>
   [...from.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'))].map(([, block = '']) => block);
-const walk = text.slice(text.indexOf('## With curl'));
+const curlSection = text.slice(text.indexOf('## With curl'));
 
 let client: ForeignClient;
 let folder: string;
@@ -21,7 +21,7 @@ let folder: string;
 beforeAll(async () => {
   const { seed, faults } = readSeed(blocks('json', text)[0] ?? '');
   if (seed === undefined) throw new Error(`The seed of the document is wrong: ${faults.join('; ')}`);
-  const [, initialAccessToken = ''] = /SANDBOX_INITIAL_ACCESS_TOKEN=(\S+)/.exec(walk) ?? [];
+  const [, initialAccessToken = ''] = /SANDBOX_INITIAL_ACCESS_TOKEN=(\S+)/.exec(curlSection) ?? [];
   client = await startForeignClient({ seed, initialAccessToken });
   folder = mkdtempSync(join(tmpdir(), 'gatehouse-sandbox-'));
 });
@@ -30,7 +30,7 @@ afterAll(async () => {
   await client.sandbox.close();
 });
 
-/** A sentence when a program that the calls need is not there. */
+/** Returns a sentence about a missing program, if there is one. */
 function missing(): string | undefined {
   for (const program of ['bash', 'curl', 'sed']) {
     try {
@@ -45,14 +45,14 @@ function missing(): string | undefined {
 describe('docs/sandbox.md', () => {
   it('has calls that register, sign in, refresh, revoke, and read with both kinds of token', async (context) => {
     skipWithout(context, missing());
-    const script = blocks('sh', walk)
+    const script = blocks('sh', curlSection)
       .join('\n')
       .replaceAll('http://127.0.0.1:3001', client.sandbox.issuer)
       .replaceAll('http://127.0.0.1:3002', client.sandbox.platformUrl);
     const { stdout } = await promisify(execFile)('bash', ['-c', script], { cwd: folder });
-    const promised = [...script.matchAll(/^read_thread .*# (\d+)$/gm)].map(([, status]) => status);
-    expect(promised).toEqual(['200', '200', '401', '200']);
-    expect(stdout.trim().split('\n')).toEqual(promised);
+    const expected = [...script.matchAll(/^read_thread .*# (\d+)$/gm)].map(([, status]) => status);
+    expect(expected).toEqual(['200', '200', '401', '200']);
+    expect(stdout.trim().split('\n')).toEqual(expected);
     expect(readFileSync(join(folder, 'thread.json'), 'utf8')).toContain('Figures of the night');
   });
 

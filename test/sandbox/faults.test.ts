@@ -1,4 +1,4 @@
-/** Each fault switch does what it says, and hits count. */
+/** The effect of each fault switch, and the counts of hits. */
 import { Buffer } from 'node:buffer';
 import * as oidc from 'openid-client';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -18,21 +18,21 @@ afterEach(() => {
 
 const anyPlatformPath = () => fetch(`${client.sandbox.platformUrl}/1/threads/current`);
 
-describe('faults that replace the answer', () => {
+describe('faults that replace the response', () => {
   it('500 with HTML', async () => {
     client.sandbox.faults.set({ on: 'platform', kind: 'error' });
-    const answer = await anyPlatformPath();
-    expect([answer.status, answer.headers.get('content-type')]).toEqual([500, 'text/html']);
+    const response = await anyPlatformPath();
+    expect([response.status, response.headers.get('content-type')]).toEqual([500, 'text/html']);
   });
 
   it('503 with Retry-After', async () => {
     client.sandbox.faults.set({ on: 'bin-service', kind: 'unavailable', retryAfterSeconds: 7 });
-    const answer = await fetch(`${client.sandbox.binServiceUrl}/45717360`);
-    expect([answer.status, answer.headers.get('retry-after')]).toEqual([503, '7']);
-    expect(await answer.json()).toEqual({ error: 'temporarily_unavailable' });
+    const response = await fetch(`${client.sandbox.binServiceUrl}/45717360`);
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '7']);
+    expect(await response.json()).toEqual({ error: 'temporarily_unavailable' });
   });
 
-  it('garbage that calls itself JSON', async () => {
+  it('random bytes with a JSON content type', async () => {
     client.sandbox.faults.set({ on: 'platform', kind: 'garbage' });
     await expect((await anyPlatformPath()).json()).rejects.toThrow();
   });
@@ -40,9 +40,9 @@ describe('faults that replace the answer', () => {
   it('a body that drips', async () => {
     client.sandbox.faults.set({ on: 'platform', kind: 'drip', intervalMs: 10 });
     const abort = new AbortController();
-    const answer = await fetch(client.sandbox.platformUrl, { signal: abort.signal });
+    const response = await fetch(client.sandbox.platformUrl, { signal: abort.signal });
     const sizes: number[] = [];
-    for await (const chunk of answer.body ?? []) {
+    for await (const chunk of response.body ?? []) {
       sizes.push((chunk as Uint8Array).length);
       if (sizes.length === 5) break;
     }
@@ -52,31 +52,31 @@ describe('faults that replace the answer', () => {
 
   it('a huge body', async () => {
     client.sandbox.faults.set({ on: 'platform', kind: 'huge' });
-    const answer = await anyPlatformPath();
+    const response = await anyPlatformPath();
     let bytes = 0;
-    for await (const chunk of answer.body ?? []) bytes += (chunk as Uint8Array).length;
+    for await (const chunk of response.body ?? []) bytes += (chunk as Uint8Array).length;
     expect(bytes).toBe(200 * 1024 * 1024);
   });
 
-  it('a connection cut before and amid the answer', async () => {
+  it('a connection that is cut before or during the response', async () => {
     client.sandbox.faults.set({ on: 'platform', kind: 'reset', times: 1 });
     await expect(anyPlatformPath()).rejects.toThrow('fetch failed');
     client.sandbox.faults.set({ on: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
-    const answer = await anyPlatformPath();
-    expect(answer.status).toBe(200);
-    await expect(answer.text()).rejects.toThrow('terminated');
+    const response = await anyPlatformPath();
+    expect(response.status).toBe(200);
+    await expect(response.text()).rejects.toThrow('terminated');
   });
 
-  it('a body shorter than it says', async () => {
+  it('a body that is shorter than its Content-Length', async () => {
     client.sandbox.faults.set({ on: 'platform', kind: 'truncated' });
-    const answer = await anyPlatformPath();
-    expect(answer.headers.get('content-length')).toBe('4096');
-    await expect(answer.text()).rejects.toThrow('terminated');
+    const response = await anyPlatformPath();
+    expect(response.headers.get('content-length')).toBe('4096');
+    await expect(response.text()).rejects.toThrow('terminated');
   });
 
-  it('a scripted answer of the token endpoint, once', async () => {
+  it('a scripted response of the token endpoint, once', async () => {
     const { refresh_token = '' } = await client.signIn();
-    const scripted = { on: 'identity-provider', path: '/token', kind: 'answer', times: 1 } as const;
+    const scripted = { on: 'identity-provider', path: '/token', kind: 'response', times: 1 } as const;
     client.sandbox.faults.set({ ...scripted, status: 400, body: { error: 'invalid_grant' } });
     await expect(oidc.refreshTokenGrant(client.config, refresh_token)).rejects.toMatchObject({
       error: 'invalid_grant',
@@ -87,26 +87,26 @@ describe('faults that replace the answer', () => {
   });
 });
 
-describe('faults that change an answer', () => {
-  it('slow, and held until told', async () => {
+describe('faults that change a response', () => {
+  it('a delay, and a hold until a promise settles', async () => {
     client.sandbox.faults.set({ on: 'platform', kind: 'slow', ms: 150, times: 1 });
     const started = performance.now();
     expect((await anyPlatformPath()).status).toBe(401);
     expect(performance.now() - started).toBeGreaterThan(140);
     const gate = Promise.withResolvers<void>();
     client.sandbox.faults.set({ on: 'platform', kind: 'hold', until: gate.promise });
-    let answered = false;
-    const pending = anyPlatformPath().then((answer) => {
-      answered = true;
-      return answer.status;
+    let hasResponse = false;
+    const pending = anyPlatformPath().then((response) => {
+      hasResponse = true;
+      return response.status;
     });
     await expect.poll(() => client.sandbox.hits.count('GET /1/threads/current')).toBe(2);
-    expect(answered).toBe(false);
+    expect(hasResponse).toBe(false);
     gate.resolve();
     expect(await pending).toBe(401);
   });
 
-  it('a real token answer with members missing', async () => {
+  it('a real token response with missing members', async () => {
     const { refresh_token = '' } = await client.signIn();
     client.sandbox.faults.set({
       on: 'identity-provider',
@@ -119,7 +119,7 @@ describe('faults that change an answer', () => {
     expect((await client.thread(tokens.access_token)).status).toBe(200);
   });
 
-  it('a refresh that took effect and whose answer was lost', async () => {
+  it('a refresh that took effect but whose response was lost', async () => {
     const { refresh_token = '' } = await client.signIn();
     client.sandbox.faults.set({
       on: 'identity-provider',
@@ -145,11 +145,11 @@ describe('faults that change an answer', () => {
     const { url, finish } = await client.begin();
     const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
     const back = await browser.submit(consent, {}, { button: 'Allow' });
-    expect(new URL(back.url).searchParams.get('iss')).toBe('https://somebody-else.example');
+    expect(new URL(back.url).searchParams.get('iss')).toBe('https://other-issuer.example');
     await expect(finish(back)).rejects.toMatchObject({ cause: { message: expect.stringContaining('"iss"') } });
   });
 
-  it('another issuer in the ID token, properly signed', async () => {
+  it('another issuer in a validly signed ID token', async () => {
     client.sandbox.faults.set({
       on: 'identity-provider',
       path: '/token',
@@ -159,15 +159,15 @@ describe('faults that change an answer', () => {
     await expect(client.signIn()).rejects.toMatchObject({ cause: { cause: { claim: 'iss' } } });
   });
 
-  it('an ID token signed by a stranger', async () => {
+  it('an ID token that is signed with an unknown key', async () => {
     client.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'wrong_signature' });
     const failure = await client.signIn().catch((error: unknown) => error as { cause?: Error });
     expect(String('cause' in failure ? failure.cause : '')).toContain('signature');
   });
 });
 
-describe('which requests a fault meets', () => {
-  it('those below its path and with its method, so many times, the latest switch first', () => {
+describe('the scope of a fault', () => {
+  it('is its path, method and number of times, with the latest fault first', () => {
     const faults = createFaults();
     faults.set({ on: 'platform', path: '/1/threads', method: 'GET', times: 2, kind: 'error' });
     expect(faults.take('platform', 'GET', '/1/threadsome')).toBeUndefined();
@@ -189,7 +189,7 @@ describe('which requests a fault meets', () => {
 });
 
 describe('hits', () => {
-  it('count by method and path, and keep the headers that came', async () => {
+  it('count requests by method and path, and record their headers', async () => {
     const headers = { 'X-Probe': 'Seen', cookie: 'a=1', authorization: `Basic ${Buffer.from('x').toString('base64')}` };
     await fetch(`${client.sandbox.platformUrl}/1/threads/current?q=1`, { headers });
     await anyPlatformPath();

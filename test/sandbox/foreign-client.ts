@@ -17,7 +17,7 @@ export const CLIENT: SandboxClient & { clientSecret: string } = {
   postLogoutRedirectUris: [SIGNED_OUT_URL],
 };
 
-/** Stops every redirect that leaves for the client: nothing listens there, the URL itself is what counts. */
+/** A browser that stops at redirects to the client, where nothing listens. Tests need only the URL. */
 export function createBrowser(): UserAgent {
   return createUserAgent({ stopAt: (url) => url.startsWith('http://127.0.0.1:9/') });
 }
@@ -63,7 +63,7 @@ export async function startForeignClient(options: Partial<SandboxOptions> = {}) 
   return { sandbox, failures, config, discover, begin, signIn, thread };
 }
 
-/** An authorization request of this client, and what becomes of the answer. */
+/** Starts an authorization request of this client. `finish` exchanges the code. */
 export async function beginAs(config: oidc.Configuration, scope: string, extra: Record<string, string> = {}) {
   const verifier = oidc.randomPKCECodeVerifier();
   const checks = { pkceCodeVerifier: verifier, expectedState: oidc.randomState(), expectedNonce: oidc.randomNonce() };
@@ -80,7 +80,7 @@ export async function beginAs(config: oidc.Configuration, scope: string, extra: 
   return { url: url.href, finish: (page: Page) => oidc.authorizationCodeGrant(config, new URL(page.url), checks) };
 }
 
-/** A browser with the administrator signed in at the console, by password and second factor. */
+/** Returns a browser in which the administrator is signed in at the console, with password and second factor. */
 export async function openConsole({ sandbox }: { sandbox: Sandbox }) {
   const browser = createBrowser();
   const login = 'admin@example.test';

@@ -1,12 +1,12 @@
-/** Gatehouse against what the sandbox can be set to: no expires_in, reusable and grace refresh tokens, 503 for too many calls, PAR and DPoP. */
+/** Gatehouse with unusual providers: no expires_in, other refresh policies, 503 over a limit, PAR and DPoP. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AppChoices } from '../../src/sandbox/app-settings.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { pass } from '../support/passing-time.ts';
 import { freePort } from '../support/ports.ts';
 
-/** More than a slow machine takes from a token to its use; the proofs of the last test have to be younger than a minute. */
-const LIFE_SECONDS = 30;
+/** Long enough for a slow machine to use a token, and short enough for proofs, which must be younger than a minute. */
+const LIFETIME_SECONDS = 30;
 
 let site: TestSite;
 
@@ -24,37 +24,37 @@ beforeAll(async () => {
     apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')],
     sandbox: {
       clients: [
-        client('platform', { sendExpiresIn: false, accessTokenSeconds: LIFE_SECONDS, refreshPolicy: 'reusable' }),
+        client('platform', { sendExpiresIn: false, accessTokenSeconds: LIFETIME_SECONDS, refreshPolicy: 'reusable' }),
         client('second', {
           refreshPolicy: 'grace',
           graceSeconds: 30,
-          accessTokenSeconds: LIFE_SECONDS,
+          accessTokenSeconds: LIFETIME_SECONDS,
           tokenDelayMilliseconds: 100,
         }),
       ],
-      rateLimits: { answer: '503' },
+      rateLimits: { response: '503' },
     },
   });
 });
 afterAll(() => site.close());
 
 describe('Gatehouse', () => {
-  it('keeps reading while tokens end, with reusable ones without expires_in, and with rotating ones with a grace', async () => {
-    const people = await Promise.all(
+  it('refreshes reusable refresh tokens without expires_in, and rotating ones with a grace period', async () => {
+    const readers = await Promise.all(
       ['platform', 'second'].map(async (app) => {
         const { agent } = await signIn(site, 'user@example.test', { path: `/sign-in?app=${app}` });
         return () => getJson(agent, `${site.url}/threads/current?app=${app}`);
       }),
     );
-    const readAll = async () => (await Promise.all(people.map((read) => read()))).map(({ status }) => status);
+    const readAll = async () => (await Promise.all(readers.map((read) => read()))).map(({ status }) => status);
     expect(await readAll()).toEqual([200, 200]);
     const before = site.sandbox.hits.count('POST /token');
-    pass(LIFE_SECONDS + 0.1);
+    pass(LIFETIME_SECONDS + 0.1);
     expect(await readAll()).toEqual([200, 200]);
     expect(site.sandbox.hits.count('POST /token')).toBeGreaterThanOrEqual(before + 2);
   });
 
-  it('takes 503 "Over Rate Limit" for what it is', async () => {
+  it('treats 503 "Over Rate Limit" as a rate limit', async () => {
     const { agent } = await signIn(site, 'second@example.test', { path: '/sign-in?app=platform' });
     site.sandbox.rateLimits.perUserPerMinute = 1;
     await getJson(agent, `${site.url}/threads/current?app=platform`);
@@ -64,8 +64,8 @@ describe('Gatehouse', () => {
   });
 });
 
-describe('Gatehouse, told by discovery that requests are pushed', () => {
-  it('pushes them and binds tokens where the app says auto, and does neither where it says off', async () => {
+describe('Gatehouse with a provider that requires PAR', () => {
+  it('uses PAR and DPoP if the app is set to auto, and neither if it is set to off', async () => {
     const strict = await startSite({
       apps: (urls) => [
         sandboxApp(urls, 'platform', { par: 'off', dpop: 'off' }),

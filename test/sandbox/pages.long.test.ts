@@ -1,4 +1,4 @@
-/** The sandbox's own pages in Chromium: nothing wider than a small telephone, no complaint of the browser, every field with a label. */
+/** The sandbox's pages in Chromium: they fit a small phone, cause no errors, and label every field. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
@@ -16,13 +16,13 @@ beforeAll(async () => {
 afterAll(() => client?.sandbox.close());
 
 async function expectLabels(page: Page): Promise<void> {
-  const bare = await page.evaluate(
-    `[...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter((one) => !one.labels.length).map((one) => one.name)`,
+  const unlabelled = await page.evaluate(
+    `[...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter((field) => !field.labels.length).map((field) => field.name)`,
   );
-  expect(bare, page.url()).toEqual([]);
+  expect(unlabelled, page.url()).toEqual([]);
 }
 
-test('every page fits', async () => {
+test('every page fits and labels its fields', async () => {
   const page = await openPage({}, FAILED_PAGE);
   const look = async (name: string) => {
     await expectLabels(page);
@@ -60,14 +60,14 @@ test('every page fits', async () => {
   await press('Register');
   await look('app-secret');
   await page.locator('select[name=overlap]').selectOption('day');
-  await press('Make a new secret');
+  await press('Create a new secret');
   await look('app-old-secret');
   for (const path of ['apps', 'users', 'users/sbx-00u3', 'tokens', 'registration', 'users/nobody']) {
     await visit(`/console/${path}`, path.replace('/', '-'));
   }
   await visit('/console/tokens', 'tokens');
   await page.locator('input[name=name]').fill('Nightly report');
-  await press('Make');
+  await press('Create');
   await look('token-secret');
   const { access_token } = await client.signIn({ login: ADMIN });
   const headers = { authorization: `Bearer ${access_token}` };

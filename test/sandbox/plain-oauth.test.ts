@@ -1,4 +1,4 @@
-/** Clients that do only what a short description of OAuth 2.0 says: a code for a client ID and secret, by curl and by Python's libraries. */
+/** Clients with only plain OAuth 2.0, a client ID and a secret: curl and Python libraries. */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { promisify } from 'node:util';
@@ -6,7 +6,7 @@ import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
 import { SCOPES } from '../../src/sandbox/scopes.ts';
-import { endWithUs } from '../support/left-running.ts';
+import { killOnExit } from '../support/left-running.ts';
 import { skipWithout } from '../support/missing.ts';
 import {
   CALLBACK_URL,
@@ -29,7 +29,7 @@ const NARROW = {
 };
 
 let client: ForeignClient;
-// Debian's own, which finds Debian's packages.
+// Debian's Python, which finds Debian's packages.
 const PYTHON = '/usr/bin/python3';
 const run = promisify(execFile);
 
@@ -46,16 +46,16 @@ const urlOf = (params: Record<string, string>) =>
     ...params,
   })}`;
 
-/** The user signs in and allows the app. Returns the callback URL that the app receives. */
+/** Signs in and allows the app. Returns the callback URL that the app receives. */
 async function allow(url: string): Promise<URL> {
   const browser = createBrowser();
   const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
   return new URL((await browser.submit(consent, {}, { button: 'Allow' })).url);
 }
 
-/** Runs a program that prints an authorization URL, reads the callback URL and prints what became of it. */
+/** Runs a program that prints an authorization URL, reads the callback URL and prints its result. */
 async function drive(command: string, args: string[]): Promise<unknown> {
-  const child = endWithUs(
+  const child = killOnExit(
     spawn(command, args, {
       env: { ...process.env, OAUTHLIB_INSECURE_TRANSPORT: '1', AUTHLIB_INSECURE_TRANSPORT: '1' },
     }),
@@ -84,7 +84,7 @@ const pythonLacks = (module: string) =>
   );
 
 describe('a confidential client without PKCE', () => {
-  it('gets its tokens with curl, by the steps of the description alone', async () => {
+  it('gets its tokens with curl', async () => {
     const back = await allow(urlOf({ scope: SCOPE, state: 'xyz' }));
     expect(back.searchParams.get('state')).toBe('xyz');
     const form = {
@@ -152,7 +152,7 @@ describe('PKCE', () => {
     ]);
   });
 
-  it('is required of a public client that registers itself, and of no other', async () => {
+  it('is required of a dynamically registered client only if it is public', async () => {
     const initialAccessToken = 'initial-access-token-of-this-test-1357913579';
     const other = await startForeignClient({ initialAccessToken });
     const register = async (method: string) => {
@@ -171,7 +171,7 @@ describe('PKCE', () => {
     await other.sandbox.close();
   });
 
-  it('is a switch of the app in the console, and its page says how it stands', async () => {
+  it('can be required on the app’s page of the console, which shows the state', async () => {
     const admin = await openConsole(client);
     const save = async (id: string, requirePkce: string) =>
       (await admin.browser.submit(await admin.open(`/apps/${id}`), { requirePkce }, { button: 'Save' })).body;
@@ -193,22 +193,22 @@ describe('the scope of a request', () => {
     expect(status).toBe(200);
     return body;
   };
-  const exchange = async (code: string, as = CLIENT, more: Record<string, string> = {}) => {
+  const exchange = async (code: string, as = CLIENT, extra: Record<string, string> = {}) => {
     const response = await fetch(`${client.sandbox.issuer}/token`, {
       method: 'POST',
       headers: { authorization: `Basic ${btoa(`${as.clientId}:${encodeURIComponent(as.clientSecret)}`)}` },
-      body: new URLSearchParams({ grant_type: 'authorization_code', code, redirect_uri: CALLBACK_URL, ...more }),
+      body: new URLSearchParams({ grant_type: 'authorization_code', code, redirect_uri: CALLBACK_URL, ...extra }),
     });
     return { status: response.status, body: (await response.json()) as Record<string, string> };
   };
 
-  it.each([{}, { scope: '' }])('is that of the app where it is left out: %j', async (params) => {
+  it.each([{}, { scope: '' }])('defaults to that of the app: %j', async (params) => {
     const tokens = await tokensFor({ client_id: NARROW.clientId, ...params }, NARROW);
     expect([tokens.scope, tokens.refresh_token]).toEqual([SCOPE, expect.any(String)]);
     expect((await client.thread(tokens.access_token)).status).toBe(200);
   });
 
-  it('is that of the app also where the request has parameters that need openid', async () => {
+  it('defaults to that of the app in requests with parameters that need openid', async () => {
     const tokens = await tokensFor({ nonce: 'n-1', max_age: '3600', acr_values: 'pwd' });
     expect(tokens.scope).toMatch(/^openid /);
     expect(decodeJwt(tokens.id_token ?? '')).toMatchObject({ nonce: 'n-1', auth_time: expect.any(Number) });
@@ -238,7 +238,7 @@ describe('the scope of a request', () => {
     });
   });
 
-  it('has offline_access on the consent page, and granted once it is allowed, without prompt=consent', async () => {
+  it('lists offline_access on the consent page and grants it, without prompt=consent', async () => {
     const browser = createBrowser();
     const url = urlOf({ scope: `openid ${SCOPE}` });
     const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
@@ -250,7 +250,7 @@ describe('the scope of a request', () => {
     expect(body).toMatchObject({ scope: `openid ${SCOPE}`, refresh_token: expect.any(String) });
   });
 
-  it('has no offline_access for an app without the grant type or the scope, and the console says so', async () => {
+  it('excludes offline_access for an app without the grant type or the scope, as the console says', async () => {
     const initialAccessToken = 'initial-access-token-of-this-test-9876543210';
     const other = await startForeignClient({
       initialAccessToken,
@@ -309,7 +309,7 @@ describe('an error', () => {
     ['an unknown code', { code: 'unknown' }, 'authorization code not found'],
     ['another callback URL', { redirect_uri: `${CALLBACK_URL}/` }, 'authorization code redirect_uri mismatch'],
     ['a verifier without a challenge', { code_verifier: 'x'.repeat(43) }, 'unsupported code_challenge_method'],
-  ])('of the token endpoint names %s', async (_what, { secret, ...wrong }: Record<string, string>, reason) => {
+  ])('of the token endpoint names %s', async (_case, { secret, ...wrong }: Record<string, string>, reason) => {
     const back = await allow(urlOf({ scope: SCOPE }));
     const response = await fetch(`${client.sandbox.issuer}/token`, {
       method: 'POST',

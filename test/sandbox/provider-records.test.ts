@@ -1,4 +1,4 @@
-/** What the identity provider remembers, and for how long. */
+/** The lifetime and the number of the identity provider's records. */
 import { describe, expect, it } from 'vitest';
 import { createProviderRecords } from '../../src/sandbox/provider-records.ts';
 
@@ -8,7 +8,7 @@ function recordsAt(start: number, maxRecords = 10) {
 }
 
 describe('provider records', () => {
-  it('end with their lifetime, to the millisecond', async () => {
+  it('expire to the millisecond', async () => {
     const { clock, adapterFor } = recordsAt(0);
     const tokens = adapterFor('AccessToken');
     await tokens.upsert('a', { grantId: 'g' }, 60);
@@ -18,7 +18,7 @@ describe('provider records', () => {
     expect(await tokens.find('a')).toBeUndefined();
   });
 
-  it('are found by uid until they are dropped, and revoked by grant within their kind', async () => {
+  it('are found by uid until they are destroyed, and revoked by grant within their kind', async () => {
     const { adapterFor } = recordsAt(0);
     const [sessions, tokens] = [adapterFor('Session'), adapterFor('AccessToken')];
     await sessions.upsert('s', { uid: 'u' }, 60);
@@ -32,7 +32,7 @@ describe('provider records', () => {
     expect(await sessions.find('s')).toBeDefined();
   });
 
-  it('hand out copies, and remember being used', async () => {
+  it('are returned as copies, and record their use', async () => {
     const codes = recordsAt(5_000).adapterFor('AuthorizationCode');
     await codes.upsert('c', { grantId: 'g' }, 60);
     const copy = await codes.find('c');
@@ -41,7 +41,7 @@ describe('provider records', () => {
     expect(await codes.find('c')).toEqual({ grantId: 'g', consumed: 5 });
   });
 
-  it('stay within their number: first what has ended goes, then what was written longest ago', async () => {
+  it('over the maximum, expired records are dropped first, then the oldest', async () => {
     const { clock, adapterFor } = recordsAt(0, 10);
     const tokens = adapterFor('AccessToken');
     await tokens.upsert('brief', {}, 1);

@@ -1,4 +1,4 @@
-/** The platform's limits: told in headers, and refused in either of the two ways of such platforms. */
+/** The platform's rate limits, in headers and as refusals with 503 or 429. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createRateLimits, type RateLimits, USUAL_LIMITS } from '../../src/sandbox/rate-limits.ts';
 import { createBrowser, type ForeignClient, startForeignClient } from './foreign-client.ts';
@@ -12,7 +12,7 @@ function limitsAt(limits: Partial<RateLimits>) {
 }
 
 describe('counting', () => {
-  it('is 50 a minute and 750 an hour for each user, and 600 a minute for all, unless set', () => {
+  it('by default limits each user to 50 a minute and 750 an hour, and all users to 600 a minute', () => {
     const { headers } = limitsAt({}).count('u');
     expect(headers).toMatchObject({
       'X-Ratelimit-Limit': '50',
@@ -21,7 +21,7 @@ describe('counting', () => {
       'X-Company-RateLimit-Limit': '600',
       'X-Company-RateLimit-Remaining': '599',
     });
-    const { clock, count } = limitsAt({ answer: '503' });
+    const { clock, count } = limitsAt({ response: '503' });
     const statuses = () => Array.from({ length: 51 }, () => count('u').refusedWith);
     for (let minute = 0; minute < 15; minute += 1) {
       expect(statuses().lastIndexOf(undefined)).toBe(49);
@@ -33,9 +33,13 @@ describe('counting', () => {
     expect(count('u').refusedWith).toBeUndefined();
   });
 
-  it('refuses one user without the others, and all when the company is spent', () => {
-    const { clock, count } = limitsAt({ answer: '503', perUserPerMinute: 2, perCompanyPerMinute: 3 });
-    expect([count('a'), count('a'), count('a')].map((one) => one.refusedWith)).toEqual([undefined, undefined, 503]);
+  it('refuses only the user over the limit, and all users over the company limit', () => {
+    const { clock, count } = limitsAt({ response: '503', perUserPerMinute: 2, perCompanyPerMinute: 3 });
+    expect([count('a'), count('a'), count('a')].map(({ refusedWith }) => refusedWith)).toEqual([
+      undefined,
+      undefined,
+      503,
+    ]);
     expect(count('b').refusedWith).toBeUndefined();
     clock.ms += 20_000;
     const refused = count('b');
@@ -44,8 +48,8 @@ describe('counting', () => {
     expect(count('b').refusedWith).toBeUndefined();
   });
 
-  it('answered with 429 tells no time of reset; answered with none it refuses nothing', () => {
-    const { count } = limitsAt({ answer: '429', perUserPerMinute: 1 });
+  it('with 429 has no reset time; with none refuses nothing', () => {
+    const { count } = limitsAt({ response: '429', perUserPerMinute: 1 });
     count('a');
     const { refusedWith, headers } = count('a');
     expect([refusedWith, headers['X-Ratelimit-Reset']]).toEqual([429, '0']);
@@ -59,11 +63,11 @@ describe('counting', () => {
 describe('at the platform', () => {
   let client: ForeignClient;
   beforeAll(async () => {
-    client = await startForeignClient({ rateLimits: { perUserPerMinute: 1, answer: '503' } });
+    client = await startForeignClient({ rateLimits: { perUserPerMinute: 1, response: '503' } });
   });
   afterAll(() => client.sandbox.close());
 
-  it('a call over the limit is 503 "Over Rate Limit", or 429', async () => {
+  it('a call over the limit gets 503 "Over Rate Limit", or 429', async () => {
     const { access_token } = await client.signIn({ browser: createBrowser() });
     const first = await client.thread(access_token);
     expect([first.status, first.headers.get('x-ratelimit-remaining')]).toEqual([200, '0']);
@@ -78,8 +82,8 @@ describe('at the platform', () => {
       error_code: 503,
       error_description: 'Over Rate Limit',
     });
-    client.sandbox.rateLimits.answer = '429';
-    const asked = await client.thread(access_token);
-    expect([asked.status, asked.headers.get('x-ratelimit-reset')]).toEqual([429, '0']);
+    client.sandbox.rateLimits.response = '429';
+    const refused = await client.thread(access_token);
+    expect([refused.status, refused.headers.get('x-ratelimit-reset')]).toEqual([429, '0']);
   });
 });

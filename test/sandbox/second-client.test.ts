@@ -1,4 +1,4 @@
-/** A client that is not Gatehouse goes the whole way: registers, signs in, refreshes, revokes, and reads with both kinds of token. */
+/** Another client than Gatehouse registers, signs in, refreshes, revokes, and reads with both kinds of token. */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -32,50 +32,53 @@ const registration = (metadata: Record<string, unknown>, initialAccessToken: str
     { initialAccessToken, execute: [oidc.allowInsecureRequests, oidc.enableNonRepudiationChecks] },
   );
 
-/** Sign-in, thread, refresh, thread, revocation, no thread. */
-async function goTheWholeWay(as: oidc.Configuration): Promise<void> {
+/** Signs in, reads the thread, refreshes, reads it again, revokes, and is refused. */
+async function expectWholeFlow(as: oidc.Configuration): Promise<void> {
   const tokens = await client.signIn({ as });
   expect(tokens.claims()?.email).toBe('user@example.test');
   expect((await client.thread(tokens.access_token)).status).toBe(200);
   const renewed = await oidc.refreshTokenGrant(as, tokens.refresh_token ?? '');
-  const answer = await client.thread(renewed.access_token);
-  expect([answer.status, await answer.json()]).toEqual([200, expect.objectContaining({ html: expect.any(String) })]);
+  const response = await client.thread(renewed.access_token);
+  expect([response.status, await response.json()]).toEqual([
+    200,
+    expect.objectContaining({ html: expect.any(String) }),
+  ]);
   await oidc.tokenRevocation(as, renewed.refresh_token ?? '');
   expect((await client.thread(renewed.access_token)).status).toBe(401);
 }
 
 describe('an app registered', () => {
-  it('in the admin console goes the whole way', async () => {
+  it('in the admin console can use the whole flow', async () => {
     const form = await admin.open('/apps/new');
-    // The boxes that are checked at first leave e-mail out.
-    const typed = { name: 'Board', callbackUrls: CALLBACK_URL, postLogoutUrls: SIGNED_OUT_URL };
+    // The preselected scopes do not include e-mail.
+    const input = { name: 'Board', callbackUrls: CALLBACK_URL, postLogoutUrls: SIGNED_OUT_URL };
     const body = new URLSearchParams([
       ...(form.forms.find(({ names }) => names.includes('callbackUrls'))?.fields ?? []),
     ]);
-    for (const [name, value] of Object.entries(typed)) body.set(name, value);
+    for (const [name, value] of Object.entries(input)) body.set(name, value);
     body.append('scopes', 'email');
     const page = await admin.browser.request(`${client.sandbox.issuer}/console/apps`, { method: 'POST', body });
     const clientId = new URL(page.url).pathname.split('/').at(-1) ?? '';
     const as = new oidc.Configuration(client.config.serverMetadata(), clientId, secretOn(page.body));
     oidc.allowInsecureRequests(as);
-    await goTheWholeWay(as);
+    await expectWholeFlow(as);
     expect((await createBrowser().get((await client.begin('openid groups', {}, as)).url)).url).toContain(
       'invalid_scope',
     );
   });
 
-  it('by dynamic registration goes the whole way, and shows in the console', async () => {
-    const as = await registration({ client_name: 'Robot <made>' }, INITIAL_ACCESS_TOKEN);
-    await goTheWholeWay(as);
+  it('by dynamic registration can use the whole flow, and is listed in the console', async () => {
+    const as = await registration({ client_name: 'Robot <bot>' }, INITIAL_ACCESS_TOKEN);
+    await expectWholeFlow(as);
     const list = (await admin.open('/apps')).body;
-    expect(list).toContain('Robot &lt;made&gt;');
+    expect(list).toContain('Robot &lt;bot&gt;');
     expect(list).toContain('by dynamic registration');
     expect((await admin.open(`/apps/${as.clientMetadata().client_id}`)).body).not.toContain(
       String(as.clientMetadata().client_secret),
     );
   });
 
-  it('RFC 7592 reads, changes and withdraws its own registration, and nobody else does', async () => {
+  it('RFC 7592 can read, change and delete its registration, and other callers cannot', async () => {
     const as = await registration({ client_name: 'Managed' }, INITIAL_ACCESS_TOKEN);
     const { client_id, registration_client_uri, registration_access_token } = as.clientMetadata();
     const manage = (method: string, bearer: unknown, body?: object) =>
@@ -84,8 +87,8 @@ describe('an app registered', () => {
         headers: { authorization: `Bearer ${bearer}`, 'content-type': 'application/json' },
         ...(body ? { body: JSON.stringify(body) } : {}),
       });
-    for (const stranger of ['guess', INITIAL_ACCESS_TOKEN]) {
-      expect((await manage('DELETE', stranger)).status).toBe(401);
+    for (const wrongToken of ['guess', INITIAL_ACCESS_TOKEN]) {
+      expect((await manage('DELETE', wrongToken)).status).toBe(401);
     }
     expect(await (await manage('GET', registration_access_token)).json()).toMatchObject({ client_name: 'Managed' });
     await admin.browser.submit(
@@ -105,11 +108,11 @@ describe('an app registered', () => {
     expect((await admin.open(`/apps/${client_id}`)).status).toBe(404);
   });
 
-  it('with a token that the console made, shown once', async () => {
+  it('can use an initial access token from the console, which is shown once', async () => {
     const page = await admin.browser.submit(
       await admin.open('/registration'),
       {},
-      { button: 'Make an initial access token' },
+      { button: 'Create an initial access token' },
     );
     const token = secretOn(page.body);
     expect((await admin.open('/registration')).body).not.toContain(token);
@@ -129,7 +132,7 @@ describe('an app registered', () => {
     expect(guessed.headers.get('www-authenticate')).toContain('error="invalid_token"');
   });
 
-  it('is held to the same callback rules, each fault named', async () => {
+  it('is refused with the name of each fault in its callback URLs', async () => {
     const uris = ['http://app.example.com/cb', 'https://*.example.com/cb'];
     const refused = await registration({ redirect_uris: uris }, INITIAL_ACCESS_TOKEN).catch((error: unknown) => error);
     expect(refused).toMatchObject({ error: 'invalid_redirect_uri' });
@@ -140,17 +143,17 @@ describe('an app registered', () => {
 });
 
 describe('an API token', () => {
-  const make = async (fields: Record<string, string>) => {
+  const create = async (fields: Record<string, string>) => {
     const page = await admin.browser.submit(await admin.open('/tokens'), { name: 'Nightly report', ...fields });
     return { page, token: secretOn(page.body) };
   };
 
-  it('made in the console is shown once, reads a thread, tells its last use, and is revoked', async () => {
-    const { page, token } = await make({ user: 'sbx-00u2', lifetime: 'day' });
+  it('from the console is shown once, reads a thread, shows its last use, and can be revoked', async () => {
+    const { page, token } = await create({ user: 'sbx-00u2', lifetime: 'day' });
     expect(token).toMatch(/^sbxt_[\w-]{43}$/);
     expect(page.body).toMatch(/Last used<\/dt><dd>\s*never/);
-    const answer = await client.thread(token);
-    expect([answer.status, await answer.json()]).toMatchObject([
+    const response = await client.thread(token);
+    expect([response.status, await response.json()]).toMatchObject([
       200,
       { thread: { author: { name: 'Sven Lindqvist' } } },
     ]);
@@ -169,7 +172,7 @@ describe('an API token', () => {
       name: 'Report robot',
       kind: 'service',
     });
-    const { token } = await make({ user: new URL(added.url).pathname.split('/').at(-1) ?? '' });
+    const { token } = await create({ user: new URL(added.url).pathname.split('/').at(-1) ?? '' });
     const current = await fetch(`${client.sandbox.platformUrl}/1/users/current`, {
       headers: { authorization: `Bearer ${token}` },
     });
@@ -184,9 +187,9 @@ describe('an API token', () => {
     expect(refused.status).toBe(422);
   });
 
-  it('is not made without name or for nobody', async () => {
-    const { page } = await make({ name: '  ', user: 'nobody' });
+  it('is not created without a name or for an unknown user', async () => {
+    const { page } = await create({ name: '  ', user: 'nobody' });
     expect([page.status, page.body.includes('Enter a name.')]).toEqual([400, true]);
-    expect((await make({ user: 'nobody' })).page.body).toContain('id="user-fault"');
+    expect((await create({ user: 'nobody' })).page.body).toContain('id="user-fault"');
   });
 });

@@ -1,4 +1,4 @@
-/** The second factor on demand, step-up, and the networks that an account is held to. */
+/** The second factor, step-up, and the networks of an account. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createAccounts } from '../../src/sandbox/accounts.ts';
 import { createSecondFactor } from '../../src/sandbox/second-factor.ts';
@@ -15,10 +15,10 @@ beforeAll(async () => {
 afterAll(() => client.sandbox.close());
 
 const code = () => client.sandbox.secondFactorCode(ADMIN) ?? '';
-const asking = (prompt: string) => client.begin('openid platform_read_only', { acr_values: 'mfa', prompt });
+const beginWithMfa = (prompt: string) => client.begin('openid platform_read_only', { acr_values: 'mfa', prompt });
 
 describe('codes', () => {
-  it('are those of RFC 6238, appendix B', () => {
+  it('match RFC 6238, appendix B', () => {
     // The secret of the RFC is the text 12345678901234567890.
     const secret = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ';
     const expected = {
@@ -33,11 +33,11 @@ describe('codes', () => {
     }
   });
 
-  it('count once each, and a clock may be a step behind', () => {
+  it('are accepted once each, and from a clock that is one step behind', () => {
     const clock = { ms: 1_800_000_000_000 };
     const accounts = createAccounts();
     const [account, other] = [accounts.byLogin(ADMIN), accounts.byLogin('user@example.test')];
-    if (!account || !other) throw new Error('two accounts are always there');
+    if (!account || !other) throw new Error('the built-in accounts are missing');
     const factor = createSecondFactor({ now: () => clock.ms });
     const first = factor.currentCode(account)?.code ?? '';
     expect(factor.accept(account, `${first.slice(0, 3)} ${first.slice(3)}`)).toBe(true);
@@ -51,10 +51,10 @@ describe('codes', () => {
   });
 });
 
-describe('an app that asks for the second factor', () => {
-  it('gets password and code at a first sign-in, and acr and amr in the ID token', async () => {
+describe('an app that requests the second factor', () => {
+  it('gets acr and amr in the ID token after password and code', async () => {
     const browser = createBrowser();
-    const { url, finish } = await asking('consent');
+    const { url, finish } = await beginWithMfa('consent');
     const codePage = await browser.submit(await browser.get(url), { login: ADMIN, password: PASSWORD });
     expect(codePage.body).toContain('Your second factor');
     const consent = await browser.submit(codePage, { code: code() });
@@ -62,37 +62,37 @@ describe('an app that asks for the second factor', () => {
     expect(claims).toMatchObject({ acr: 'mfa', amr: ['pwd', 'otp', 'mfa'] });
   });
 
-  it('steps a session up by the code alone, and only once', async () => {
+  it('steps a session up with only the code, and only once', async () => {
     const browser = createBrowser();
     const plain = await client.signIn({ browser, login: ADMIN, scope: 'openid platform_read_only' });
     expect(plain.claims()).toMatchObject({ acr: 'pwd', amr: ['pwd'] });
-    const { url, finish } = await asking('');
+    const { url, finish } = await beginWithMfa('');
     const page = await browser.get(url.replace(/&prompt=/, ''));
     expect([page.body.includes('name="code"'), page.body.includes('name="password"')]).toEqual([true, false]);
     expect((await finish(await browser.submit(page, { code: code() }))).claims()?.acr).toBe('mfa');
-    const again = await asking('none');
+    const again = await beginWithMfa('none');
     expect((await again.finish(await browser.get(again.url))).claims()?.acr).toBe('mfa');
   });
 
-  it('learns from acr that an account has none', async () => {
+  it('gets acr=pwd for an account without a second factor', async () => {
     const browser = createBrowser();
-    const { url, finish } = await asking('consent');
+    const { url, finish } = await beginWithMfa('consent');
     const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
     expect((await finish(await browser.submit(consent, {}, { button: 'Allow' }))).claims()?.acr).toBe('pwd');
   });
 
-  it('cannot be had without asking anyone: with prompt=none the answer is an error', async () => {
+  it('gets an error with prompt=none', async () => {
     const browser = createBrowser();
     await client.signIn({ browser, login: ADMIN });
-    const page = await browser.get((await asking('none')).url);
+    const page = await browser.get((await beginWithMfa('none')).url);
     expect(new URL(page.url).searchParams.get('error')).toBe('interaction_required');
   });
 });
 
 describe('the page for the code', () => {
-  it('says, being a sandbox, where to get one, and so does the first page', async () => {
+  it('shows the current code, as does the home page', async () => {
     const browser = createBrowser();
-    const page = await browser.submit(await browser.get((await asking('consent')).url), {
+    const page = await browser.submit(await browser.get((await beginWithMfa('consent')).url), {
       login: ADMIN,
       password: PASSWORD,
     });
@@ -104,7 +104,7 @@ describe('the page for the code', () => {
 
   it('asks again after a wrong code, and ends the sign-in after five', async () => {
     const browser = createBrowser();
-    let page = await browser.submit(await browser.get((await asking('consent')).url), {
+    let page = await browser.submit(await browser.get((await beginWithMfa('consent')).url), {
       login: ADMIN,
       password: PASSWORD,
     });
@@ -116,16 +116,16 @@ describe('the page for the code', () => {
     expect(new URL(ended.url).searchParams.get('error')).toBe('access_denied');
   });
 
-  it('cannot be skipped: a code sent before the password leads back to the password', async () => {
+  it('cannot be used before the password', async () => {
     const browser = createBrowser();
-    const page = await browser.get((await asking('consent')).url);
+    const page = await browser.get((await beginWithMfa('consent')).url);
     const body = new URLSearchParams({ code: code() });
-    const answer = await browser.request(`${page.url}/code`, { method: 'POST', body });
-    expect(answer.body).toContain('name="password"');
+    const response = await browser.request(`${page.url}/code`, { method: 'POST', body });
+    expect(response.body).toContain('name="password"');
   });
 });
 
-it('is demanded at every sign-in where the sandbox is told so', async () => {
+it('the second factor is required at every sign-in with the setting always', async () => {
   const strict = await startForeignClient({ secondFactor: 'always' });
   const browser = createBrowser();
   const { url, finish } = await strict.begin();
@@ -137,23 +137,23 @@ it('is demanded at every sign-in where the sandbox is told so', async () => {
 });
 
 describe('networks of an account', () => {
-  it('hold its sign-in, and a session that there is already', async () => {
-    const person = createBrowser();
-    await client.signIn({ browser: person, login: 'second@example.test' });
+  it('restrict its sign-in and existing sessions', async () => {
+    const browser = createBrowser();
+    await client.signIn({ browser, login: 'second@example.test' });
     const admin = await openConsole(client);
     const save = async (networks: string) => admin.browser.submit(await admin.open('/users/sbx-00u2'), { networks });
     expect((await save('192.0.2.0/24\nnonsense')).body).toContain('is not an address or a CIDR');
     await save('192.0.2.0/24');
-    const asked = await person.get((await client.begin()).url);
-    expect(asked.body).toContain('name="password"');
-    const refused = await person.submit(asked, { login: 'second@example.test', password: PASSWORD });
+    const loginPage = await browser.get((await client.begin()).url);
+    expect(loginPage.body).toContain('name="password"');
+    const refused = await browser.submit(loginPage, { login: 'second@example.test', password: PASSWORD });
     expect([refused.status, refused.body.includes('only from certain networks')]).toEqual([403, true]);
     await save('127.0.0.0/8');
-    expect((await client.signIn({ browser: person, login: 'second@example.test' })).claims()?.sub).toBe('sbx-00u2');
+    expect((await client.signIn({ browser, login: 'second@example.test' })).claims()?.sub).toBe('sbx-00u2');
   });
 });
 
-it('a person who signs in where another is signed in is asked first, by a page that works without JavaScript', async () => {
+it('a user who signs in while another user is signed in must confirm the switch, without JavaScript', async () => {
   const browser = createBrowser();
   await client.signIn({ browser });
   const { url, finish } = await client.begin('openid', { prompt: 'login' });

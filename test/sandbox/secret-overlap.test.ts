@@ -1,4 +1,4 @@
-/** A replaced client secret works beside the new one for the time that the administrator chose. */
+/** A replaced client secret stays valid for the time that the administrator chose. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { pass } from '../support/passing-time.ts';
 import { CLIENT, type ForeignClient, openConsole, startForeignClient } from './foreign-client.ts';
@@ -30,14 +30,14 @@ async function works(clientSecret: string): Promise<boolean> {
 /** Returns the new secret and the page that shows it. */
 async function replace(overlap: string) {
   const page = await admin.open(`/apps/${CLIENT.clientId}`);
-  const { body } = await admin.browser.submit(page, { overlap }, { button: 'Make a new secret' });
+  const { body } = await admin.browser.submit(page, { overlap }, { button: 'Create a new secret' });
   return { body, secret: /class="secret".*?<code>([^<]+)</s.exec(body)?.[1] ?? '' };
 }
 
-it('the old secret ends when it was set to end, and the page says when', async () => {
+it('the old secret expires at the chosen time, and the page shows the time', async () => {
   const first = CLIENT.clientSecret;
   const second = await replace('day');
-  expect(second.body).toContain('A second new secret ends an earlier overlap.');
+  expect(second.body).toContain('A second new secret ends the overlap of the first.');
   expect(second.body).toMatch(/<dt>Old secret<\/dt><dd>works until <time/);
   expect([await works(first), await works(second.secret), await works('guess')]).toEqual([true, true, false]);
 

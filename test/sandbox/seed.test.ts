@@ -1,4 +1,4 @@
-/** A seed file declares what is there at every start, and every fault of it is told at once. */
+/** A seed file declares entries that exist at every start, and all its faults are reported at once. */
 import { describe, expect, it } from 'vitest';
 import { readSeed } from '../../src/sandbox/seed.ts';
 import { CALLBACK_URL, createBrowser, startForeignClient } from './foreign-client.ts';
@@ -24,7 +24,7 @@ const GOOD = {
 };
 
 describe('a seed', () => {
-  it('makes users, apps, tokens and threads, beside those that are always there', async () => {
+  it('adds users, apps, tokens and threads to the built-in ones', async () => {
     const { seed } = readSeed(JSON.stringify(GOOD));
     if (seed === undefined) throw new Error('the seed of this test is wrong');
     const { sandbox, thread } = await startForeignClient({ seed });
@@ -33,8 +33,8 @@ describe('a seed', () => {
       'second@example.test',
       'admin@example.test',
     ]);
-    const answer = await thread(API_TOKEN);
-    expect(await answer.json()).toMatchObject({ thread: { id: 'TEAMPLAN', title: 'Plan' }, html: '<h1>Plan</h1>' });
+    const response = await thread(API_TOKEN);
+    expect(await response.json()).toMatchObject({ thread: { id: 'TEAMPLAN', title: 'Plan' }, html: '<h1>Plan</h1>' });
     const query = new URLSearchParams({
       client_id: 'team-board',
       response_type: 'code',
@@ -51,7 +51,7 @@ describe('a seed', () => {
     await sandbox.close();
   });
 
-  it('makes the same ids, secrets and tokens at every start', async () => {
+  it('has the same ids, secrets and tokens at every start', async () => {
     const { threads, ...rest } = GOOD;
     const unnamed = { ...rest, threads: [{ ...threads[0], id: undefined }] };
     const start = async () => {
@@ -72,7 +72,7 @@ describe('a seed', () => {
     expect(await start()).toEqual(first);
   });
 
-  it('may not take the place of the sandbox’s own registrations', () => {
+  it('cannot replace the sandbox’s own registrations', () => {
     const apps = ['sandbox-pages', 'sandbox-platform', 'sandbox-bin-service', 'sandbox-demo-app'].map((clientId) => ({
       ...GOOD.apps[0],
       clientId,
@@ -82,7 +82,7 @@ describe('a seed', () => {
     );
   });
 
-  it('that is wrong has every fault told, with its place', () => {
+  it('with faults reports each of them with its path', () => {
     const { faults } = readSeed(
       JSON.stringify({
         users: [
@@ -98,8 +98,8 @@ describe('a seed', () => {
         sneaky: true,
       }),
     );
-    const places = faults?.map((fault) => fault.split(':')[0]);
-    for (const place of [
+    const paths = faults?.map((fault) => fault.split(':')[0]);
+    for (const path of [
       'users[0].login',
       'users[0].name',
       'users[1].networks[0]',
@@ -113,11 +113,11 @@ describe('a seed', () => {
       'threads[0]',
       'the file',
     ]) {
-      expect(places).toContain(place);
+      expect(paths).toContain(path);
     }
   });
 
-  it('of the wrong shape is told in words', () => {
+  it('of the wrong shape reports faults in plain words', () => {
     const apps = [{ clientId: 5, settings: { colour: 1 } }];
     const threads = [{ author: 'user@example.test', title: 'x', html: 'x', current: 'yes' }, null];
     expect(readSeed(JSON.stringify({ users: 'none', apps, threads })).faults).toEqual([
@@ -130,9 +130,14 @@ describe('a seed', () => {
     ]);
   });
 
-  it('that contradicts itself is told where', () => {
-    const twice = { ...GOOD, users: [], tokens: [GOOD.tokens[0], GOOD.tokens[0]], apps: [GOOD.apps[0], GOOD.apps[0]] };
-    expect(readSeed(JSON.stringify(twice)).faults).toEqual([
+  it('that contradicts itself reports the paths', () => {
+    const duplicates = {
+      ...GOOD,
+      users: [],
+      tokens: [GOOD.tokens[0], GOOD.tokens[0]],
+      apps: [GOOD.apps[0], GOOD.apps[0]],
+    };
+    expect(readSeed(JSON.stringify(duplicates)).faults).toEqual([
       'apps[1]: is a duplicate',
       'tokens[1]: is a duplicate',
       'tokens[0].user: there is no user robot@example.test',
@@ -146,7 +151,7 @@ describe('a seed', () => {
     expect(readSeed('{').faults).toEqual([expect.stringMatching(/^It is not JSON: /)]);
   });
 
-  it('may leave the built-in users out', async () => {
+  it('can leave out the built-in users', async () => {
     const { seed } = readSeed(
       JSON.stringify({ builtInUsers: false, users: [{ login: 'only@example.test', name: 'Only' }] }),
     );

@@ -1,4 +1,4 @@
-/** What a person and an app meet at sign-in and consent. */
+/** Sign-in and consent, for the user and for the app. */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => client.sandbox.close());
 
 describe('signing in', () => {
-  it('gives name, e-mail and groups in the ID token and at userinfo', async () => {
+  it('returns name, e-mail and groups in the ID token and at userinfo', async () => {
     const tokens = await client.signIn({ login: 'admin@example.test' });
     const expected = { name: 'Ada Moreau', email: 'admin@example.test', groups: ['gatehouse-admins'] };
     expect(tokens.claims()).toMatchObject({ ...expected, amr: ['pwd'] });
@@ -28,7 +28,7 @@ describe('signing in', () => {
     expect(tokens.expires_in).toBe(60);
   });
 
-  it('keeps claims out of the ID token when told so, and still has them at userinfo', async () => {
+  it('with lean ID tokens returns claims only at userinfo', async () => {
     const lean = await startForeignClient({ claimsInIdToken: false });
     const tokens = await lean.signIn();
     expect(tokens.claims()?.name).toBeUndefined();
@@ -37,7 +37,7 @@ describe('signing in', () => {
     await lean.sandbox.close();
   });
 
-  it('signs ID tokens with ES256 for a client that is registered so', async () => {
+  it('signs ID tokens with ES256 for a client with that algorithm', async () => {
     const elliptic = await startForeignClient({ clients: [{ ...CLIENT, idTokenAlgorithm: 'ES256' }] });
     expect((await elliptic.signIn()).claims()?.sub).toBe('sbx-00u1');
     await elliptic.sandbox.close();
@@ -55,7 +55,7 @@ describe('signing in', () => {
     expect(tokens.claims()?.sub).toBe('sbx-00u1');
   });
 
-  it('is remembered in the same browser, and in no other', async () => {
+  it('lasts in the same browser, and not in others', async () => {
     const browser = createBrowser();
     await client.signIn({ browser });
     const again = await browser.get((await client.begin()).url);
@@ -64,7 +64,7 @@ describe('signing in', () => {
     expect(other.body).toContain('name="login"');
   });
 
-  it('asks again for prompt=select_account, fills in the login_hint, and takes ui_locales', async () => {
+  it('honours prompt=select_account and login_hint, and accepts ui_locales', async () => {
     const browser = createBrowser();
     await client.signIn({ browser });
     expect(client.config.serverMetadata().prompt_values_supported).toContain('select_account');
@@ -78,7 +78,7 @@ describe('signing in', () => {
     expect(tokens.claims()?.email).toBe('second@example.test');
   });
 
-  it('can be cancelled, which is access_denied for the app', async () => {
+  it('returns access_denied to the app if it is cancelled', async () => {
     const browser = createBrowser();
     const page = await browser.submit(await browser.get((await client.begin()).url), {}, { button: 'Cancel' });
     expect(new URL(page.url).searchParams.get('error')).toBe('access_denied');
@@ -94,7 +94,7 @@ describe('signing in', () => {
     expect((await browser.submit(page, { login: 'user@example.test', password: PASSWORD })).status).toBe(400);
   });
 
-  it('has pages without script, with a policy that lets forms lead back to the app', async () => {
+  it('has pages without scripts, with a policy that allows forms to redirect to the app', async () => {
     const page = await createBrowser().get((await client.begin()).url);
     expect(page.body).not.toContain('<script');
     const policy = page.headers.get('content-security-policy');
@@ -108,7 +108,7 @@ describe('signing in', () => {
 });
 
 describe('consent', () => {
-  it('says in words what the app will be able to do', async () => {
+  it('describes the access of the app', async () => {
     const browser = createBrowser();
     const login = await browser.get((await client.begin('openid platform_full_access')).url);
     const consent = await browser.submit(login, { login: 'user@example.test', password: PASSWORD });
@@ -120,7 +120,7 @@ describe('consent', () => {
     expect(consent.body).not.toContain('See your e-mail address');
   });
 
-  it('denied gives access_denied to the app', async () => {
+  it('returns access_denied to the app if it is denied', async () => {
     const browser = createBrowser();
     const { url, finish } = await client.begin();
     const consent = await browser.submit(await browser.get(url), { login: 'user@example.test', password: PASSWORD });
@@ -145,24 +145,24 @@ describe('the authorization endpoint', () => {
     'http://localhost:9/callback',
     'http://127.0.0.1:10/callback',
     'http://127.0.0.1:9/x/../callback',
-  ])('refuses the callback URL %s, without going there', async (uri) => {
+  ])('refuses the callback URL %s, without a redirect', async (uri) => {
     const page = await attempt((params) => params.set('redirect_uri', uri));
     expect(page.status).toBe(400);
     expect(page.url.startsWith(client.sandbox.issuer)).toBe(true);
     expect(page.body).toContain('invalid_redirect_uri');
   });
 
-  it('refuses a request without its callback URL, and one of an unknown client', async () => {
+  it('refuses a request without a callback URL, and one from an unknown client', async () => {
     expect((await attempt((params) => params.delete('redirect_uri'))).status).toBe(400);
     expect((await attempt((params) => params.set('client_id', 'nobody'))).status).toBe(400);
   });
 
-  it('takes PKCE with S256 alone', async () => {
+  it('accepts PKCE only with S256', async () => {
     const plain = await attempt((params) => params.set('code_challenge_method', 'plain'));
     expect(new URL(plain.url).searchParams.get('error')).toBe('invalid_request');
   });
 
-  it('names itself in the callback (RFC 9207)', async () => {
+  it('returns its issuer in the callback (RFC 9207)', async () => {
     expect(client.config.serverMetadata().authorization_response_iss_parameter_supported).toBe(true);
     const page = await attempt((params) => params.set('prompt', 'none'));
     expect(new URL(page.url).searchParams.get('iss')).toBe(client.sandbox.issuer);

@@ -1,4 +1,4 @@
-/** How people leave the identity provider. */
+/** Sign-out at the identity provider. */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createBrowser, type ForeignClient, SIGNED_OUT_URL, startForeignClient } from './foreign-client.ts';
@@ -16,7 +16,7 @@ async function signedIn() {
   const url = oidc.buildEndSessionUrl(client.config, {
     post_logout_redirect_uri: SIGNED_OUT_URL,
     id_token_hint: tokens.id_token ?? '',
-    state: 'kept',
+    state: 'the-state',
   });
   return { browser, tokens, url: url.href };
 }
@@ -25,17 +25,17 @@ const asksForPassword = async (browser: ReturnType<typeof createBrowser>) =>
   (await browser.get((await client.begin()).url)).body.includes('name="login"');
 
 describe('sign-out at the identity provider', () => {
-  it('asks, ends the session and goes back to the app', async () => {
+  it('asks, ends the session and returns to the app', async () => {
     const { browser, url } = await signedIn();
     const question = await browser.get(url);
     expect(question.body).toContain('Uma Okafor');
     expect(question.body).not.toContain('<script');
     const back = await browser.submit(question);
-    expect(back.url).toBe(`${SIGNED_OUT_URL}?state=kept`);
+    expect(back.url).toBe(`${SIGNED_OUT_URL}?state=the-state`);
     expect(await asksForPassword(browser)).toBe(true);
   });
 
-  it('leaves tokens with offline_access alive', async () => {
+  it('leaves tokens with offline_access valid', async () => {
     const { browser, tokens, url } = await signedIn();
     await browser.submit(await browser.get(url), {}, { button: 'Sign out' });
     expect((await client.thread(tokens.access_token)).status).toBe(200);
@@ -44,19 +44,19 @@ describe('sign-out at the identity provider', () => {
   it('can be cancelled', async () => {
     const { browser, url } = await signedIn();
     const back = await browser.submit(await browser.get(url), {}, { button: 'Stay signed in' });
-    expect(back.url).toBe(`${SIGNED_OUT_URL}?state=kept`);
+    expect(back.url).toBe(`${SIGNED_OUT_URL}?state=the-state`);
     expect(await asksForPassword(browser)).toBe(false);
   });
 
-  it('goes straight back where nobody is signed in', async () => {
+  it('returns at once if no user is signed in', async () => {
     const { url } = await signedIn();
     const back = await createBrowser().get(url);
-    expect(back.url).toBe(`${SIGNED_OUT_URL}?state=kept`);
+    expect(back.url).toBe(`${SIGNED_OUT_URL}?state=the-state`);
     const bare = await createBrowser().get(`${client.sandbox.issuer}/sign-out`);
     expect([bare.status, bare.body.includes('You are signed out here')]).toEqual([200, true]);
   });
 
-  it('refuses to go to a URL that is not registered', async () => {
+  it('refuses a URL that is not registered', async () => {
     const { browser, url } = await signedIn();
     const page = await browser.get(url.replace('signed-out', 'elsewhere'));
     expect(page.status).toBe(400);

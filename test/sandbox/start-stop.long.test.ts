@@ -1,4 +1,4 @@
-/** The sandbox starts on loopback, says what is wrong if it cannot, and stops clean. */
+/** The sandbox starts on loopback, reports faults if it cannot start, and stops cleanly. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { ADMIN_TOTP_SECRET } from '../../src/sandbox/accounts.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { createCommand, readSettings } from '../../src/sandbox/settings.ts';
 import { codeOf } from '../../src/shared/errors.ts';
-import { endWithUs } from '../support/left-running.ts';
+import { killOnExit } from '../support/left-running.ts';
 import { freePort } from '../support/ports.ts';
 import { createBrowser, PASSWORD, startForeignClient } from './foreign-client.ts';
 
@@ -20,7 +20,7 @@ const parts = { clients: [], binService: (_req: unknown, res: { end(): unknown }
 const MAIN = fileURLToPath(new URL('../../src/sandbox.ts', import.meta.url));
 
 function run(env: Record<string, string>, ...args: string[]) {
-  const child = endWithUs(spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } }));
+  const child = killOnExit(spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } }));
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += String(chunk)));
   return { child, output: () => output, ended: once(child, 'close') };
@@ -34,10 +34,10 @@ describe('starting and stopping', () => {
     },
   );
 
-  it('listens elsewhere when told twice, under the name that others use', async () => {
-    const told = { ...parts, host: '0.0.0.0', beyondLoopback: true };
-    await expect(startSandbox(told)).rejects.toThrow('--public-host');
-    const sandbox = await startSandbox({ ...told, publicHost: 'sandbox.internal' });
+  it('listens beyond loopback with two options, and uses the public host in its URLs', async () => {
+    const options = { ...parts, host: '0.0.0.0', beyondLoopback: true };
+    await expect(startSandbox(options)).rejects.toThrow('--public-host');
+    const sandbox = await startSandbox({ ...options, publicHost: 'sandbox.internal' });
     expect(new URL(sandbox.issuer).hostname).toBe('sandbox.internal');
     const { port } = new URL(sandbox.issuer);
     const discovery = await fetch(`http://127.0.0.1:${port}/.well-known/openid-configuration`);
@@ -45,31 +45,31 @@ describe('starting and stopping', () => {
     await sandbox.close();
   });
 
-  it('takes three ports in a row, and all or none of them', async () => {
+  it('opens three consecutive ports, or none of them', async () => {
     const port = (await freePort(5)) + 2;
     const sandbox = await startSandbox({ ...parts, port });
     const ports = [sandbox.issuer, sandbox.platformUrl, sandbox.binServiceUrl].map((url) => Number(new URL(url).port));
     expect(ports).toEqual([port, port + 1, port + 2]);
-    await expect(startSandbox({ ...parts, port: port - 2 })).rejects.toThrow(`Port ${port} is taken`);
+    await expect(startSandbox({ ...parts, port: port - 2 })).rejects.toThrow(`Port ${port} is in use`);
     await expect(startSandbox({ ...parts, port: port - 1 })).rejects.toThrow(
-      `Port ${port} is taken. Port ${port + 1} is taken. The sandbox needs`,
+      `Port ${port} is in use. Port ${port + 1} is in use. The sandbox needs`,
     );
     await sandbox.close();
     const blocker = createServer().listen(port + 2, '127.0.0.1');
     await once(blocker, 'listening');
-    await expect(startSandbox({ ...parts, port })).rejects.toThrow(`Port ${port + 2} is taken`);
+    await expect(startSandbox({ ...parts, port })).rejects.toThrow(`Port ${port + 2} is in use`);
     const probe = createServer().listen(port, '127.0.0.1');
     await once(probe, 'listening');
     expect((probe.address() as AddressInfo).port).toBe(port);
     await Promise.all([blocker, probe].map((server) => new Promise((resolve) => server.close(resolve))));
   });
 
-  it('responds to requests that arrive during the start once it can', async () => {
+  it('handles requests that arrive during the start', async () => {
     const port = (await freePort(5)) + 2;
     const starting = startSandbox({ ...parts, port });
-    const statusOf = async (one: number) => {
+    const statusOf = async (listenerPort: number) => {
       for (;;) {
-        const response = await fetch(`http://127.0.0.1:${one}/`).catch((error: Error) => error);
+        const response = await fetch(`http://127.0.0.1:${listenerPort}/`).catch((error: Error) => error);
         if (!(response instanceof Error)) return response.status;
         // The port is not open yet.
         if (codeOf(response.cause) !== 'ECONNREFUSED') throw response;
@@ -81,21 +81,21 @@ describe('starting and stopping', () => {
     await sandbox.close();
   });
 
-  it('closes while requests hang', async () => {
+  it('closes despite hanging requests', async () => {
     const { sandbox } = await startForeignClient();
     sandbox.faults.set({ on: 'platform', kind: 'drip' });
-    const answer = await fetch(sandbox.platformUrl);
+    const response = await fetch(sandbox.platformUrl);
     await sandbox.close();
-    await expect(answer.text()).rejects.toThrow();
+    await expect(response.text()).rejects.toThrow();
     await expect(fetch(sandbox.issuer)).rejects.toThrow();
   });
 });
 
 describe('node src/sandbox.ts', () => {
-  it('says where everything is, without warnings, and stops with status 0 on SIGTERM', async () => {
+  it('prints its URLs without warnings, and stops with status 0 on SIGTERM', async () => {
     const port = (await freePort(5)) + 2;
     const folder = mkdtempSync(join(tmpdir(), 'gatehouse-sandbox-test-'));
-    const env = { SANDBOX_PORT: String(port), SANDBOX_BIN_API_KEY: 'the one key', TMPDIR: folder };
+    const env = { SANDBOX_PORT: String(port), SANDBOX_BIN_API_KEY: 'the only key', TMPDIR: folder };
     const { child, output, ended } = run(env);
     await expect.poll(output).toContain('Stop it with');
     expect(output()).toMatch(/^The sandbox is ready\./);
@@ -103,9 +103,9 @@ describe('node src/sandbox.ts', () => {
     const discovery = await fetch(`http://127.0.0.1:${port}/.well-known/openid-configuration`);
     expect(await discovery.json()).toMatchObject({ issuer: `http://127.0.0.1:${port}` });
     const bin = async (headers = {}) => (await fetch(`http://127.0.0.1:${port + 2}/45717360`, { headers })).status;
-    expect(output()).toContain('with the one key');
+    expect(output()).toContain('with the only key');
     expect(await bin()).toBe(200);
-    expect(await bin({ authorization: `Basic ${btoa('the one key:')}` })).toBe(200);
+    expect(await bin({ authorization: `Basic ${btoa('the only key:')}` })).toBe(200);
     expect(await bin({ authorization: 'Bearer another' })).toBe(401);
     const browser = createBrowser();
     const login = await browser.get(`http://127.0.0.1:${port + 2}/account/sign-in`);
@@ -120,7 +120,7 @@ describe('node src/sandbox.ts', () => {
   });
 
   it.each([{ SANDBOX_PUBLIC_HOST: 'sandbox.internal' }, { SANDBOX_HOST: '0.0.0.0', SANDBOX_PUBLIC_HOST: 'localhost' }])(
-    'has the BIN lookup service without accounts where it listens beyond loopback, and says so: %j',
+    'has the BIN lookup service without accounts beyond loopback, and says so: %j',
     async (at) => {
       const port = (await freePort(5)) + 2;
       const { child, output, ended } = run({ SANDBOX_PORT: String(port), SANDBOX_BEYOND_LOOPBACK: 'yes', ...at });
@@ -135,30 +135,30 @@ describe('node src/sandbox.ts', () => {
     },
   );
 
-  it('fails with one sentence when a port is taken', async () => {
+  it('fails with one line if a port is in use', async () => {
     const sandbox = await startSandbox(parts);
-    const taken = run({ SANDBOX_PORT: new URL(sandbox.issuer).port });
-    expect(await taken.ended).toEqual([1, null]);
-    expect(taken.output()).toMatch(/^Port \d+ is taken\..*SANDBOX_PORT.*\n$/);
+    const second = run({ SANDBOX_PORT: new URL(sandbox.issuer).port });
+    expect(await second.ended).toEqual([1, null]);
+    expect(second.output()).toMatch(/^Port \d+ is in use\..*SANDBOX_PORT.*\n$/);
     await sandbox.close();
   });
 
-  it('tells every setting, once as an option and once as a variable', async () => {
+  it('--help lists every setting as an option and as a variable', async () => {
     const help = run({}, '--help');
     expect(await help.ended).toEqual([0, null]);
     const options = createCommand('').options.filter(({ envVar }) => envVar !== undefined);
     expect(options.length).toBeGreaterThan(15);
-    const told = help.output().replaceAll(/\s+/g, ' ');
+    const text = help.output().replaceAll(/\s+/g, ' ');
     for (const { long, envVar } of options) {
-      expect(told).toContain(` ${long} `);
-      expect(told).toMatch(new RegExp(`env: ${envVar}\\)`));
+      expect(text).toContain(` ${long} `);
+      expect(text).toMatch(new RegExp(`env: ${envVar}\\)`));
     }
     const secrets = [...readFileSync(MAIN, 'utf8').matchAll(/process\.env\.(\w+)/g)].map(([, name = '']) => name);
     expect(secrets).toContain('SANDBOX_CLIENT_SECRET');
-    for (const secret of [...secrets, ADMIN_TOTP_SECRET]) expect(told).toContain(secret);
+    for (const secret of [...secrets, ADMIN_TOTP_SECRET]) expect(text).toContain(secret);
   });
 
-  it('tells every fault of its settings, and of its seed file, at once', async () => {
+  it('reports all faults of its settings or seed file at once', async () => {
     const wrong = run(
       { SANDBOX_REFRESH_POLICY: 'never', SANDBOX_PORT: 'first' },
       '--grace-seconds',
@@ -183,7 +183,7 @@ describe('node src/sandbox.ts', () => {
     expect(missing.output()).toContain('/nowhere/seed.json is wrong:\n- It cannot be read');
   });
 
-  it('does not leave loopback because a variable says no', () => {
+  it('treats SANDBOX_BEYOND_LOOPBACK=no as loopback only', () => {
     const read = (value: string) => readSettings({ ...createCommand('').opts(), beyondLoopback: value }).settings;
     expect(read('no')?.beyondLoopback).toBe(false);
     expect(read('')?.beyondLoopback).toBeUndefined();

@@ -1,4 +1,4 @@
-/** The switches of the sandbox: what a provider does to tokens and keys without a request, as its clients see it. */
+/** The switches of the sandbox, which change tokens and keys without a request, as seen by its clients. */
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createBinService } from '../../src/bin-service/service.ts';
@@ -30,7 +30,7 @@ const readThread = async (accessToken: string) =>
   (await fetch(`${sandbox.platformUrl}/1/threads/current`, { headers: { authorization: `Bearer ${accessToken}` } }))
     .status;
 
-test('access that is allowed, expired and revoked without a sign-in', async () => {
+test('access is allowed, expired and revoked without a sign-in', async () => {
   const { switches } = sandbox;
   expect(switches.isAllowed(ACCESS)).toBe(false);
   const first = await refresh(await switches.allow(ACCESS, SCOPES));
@@ -49,7 +49,7 @@ test('access that is allowed, expired and revoked without a sign-in', async () =
   expect(await refresh(second.refresh_token)).toMatchObject({ error: 'invalid_grant' });
 });
 
-test('access that is allowed for one resource is refreshed for it, and for no other', async () => {
+test('access that is allowed for one resource is refreshed only for that resource', async () => {
   const { switches, platformUrl } = sandbox;
   const first = await refresh(await switches.allow(ACCESS, SCOPES, platformUrl), platformUrl);
   expect(await readThread(first.access_token)).toBe(200);
@@ -57,14 +57,14 @@ test('access that is allowed for one resource is refreshed for it, and for no ot
   switches.revoke(ACCESS);
 });
 
-test('the next signing keys are published first, and then replace the others', async () => {
+test('the next signing keys are published first, and then replace the current ones', async () => {
   const published = async () => {
     const { keys } = (await (await fetch(`${sandbox.issuer}/jwks`)).json()) as { keys: { kid: string; alg: string }[] };
     return keys.map(({ kid }) => kid);
   };
   const signing = async () => {
-    const answer = await refresh(await sandbox.switches.allow(ACCESS, SCOPES));
-    return String(decodeProtectedHeader(answer.id_token).kid);
+    const tokens = await refresh(await sandbox.switches.allow(ACCESS, SCOPES));
+    return String(decodeProtectedHeader(tokens.id_token).kid);
   };
   const { switches } = sandbox;
   const before = await published();

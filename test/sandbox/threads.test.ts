@@ -35,17 +35,17 @@ it('a user has a document, a spreadsheet and a chat, and the link of each opens 
   }
 });
 
-it('the page asks to sign in, and shows a document to those who may see it alone', async () => {
+it('the page requires sign-in, and shows a document only to users who share it', async () => {
   const { link } = (await call('current')).thread;
-  const stranger = createBrowser();
-  const refused = await stranger.submit(await stranger.get(link), { login: 'second@example.test', password: PASSWORD });
+  const other = createBrowser();
+  const refused = await other.submit(await other.get(link), { login: 'second@example.test', password: PASSWORD });
   expect([refused.status, refused.body.includes('not shared with you')]).toEqual([404, true]);
   const owner = createBrowser();
   const shown = await owner.submit(await owner.get(link), { login: 'user@example.test', password: PASSWORD });
   expect([shown.status, shown.body.includes('Where we are')]).toEqual([200, true]);
 });
 
-it('a link does not tell a visitor without a session whether its document exists', async () => {
+it('a link does not reveal without a session whether its document exists', async () => {
   const { link } = (await call('current')).thread;
   const { platformUrl, issuer } = client.sandbox;
   for (const url of [link, `${platformUrl}/nothinghere`]) {
@@ -56,7 +56,7 @@ it('a link does not tell a visitor without a session whether its document exists
   expect((await browser.get(`${platformUrl}/nothinghere`)).status).toBe(404);
 });
 
-it('the page asks a user to sign in again outside their networks, and refuses them there', async () => {
+it('outside their networks, a user must sign in again and is refused', async () => {
   const { link } = (await call('current')).thread;
   const owner = createBrowser();
   const login = { login: 'user@example.test', password: PASSWORD };
@@ -74,11 +74,11 @@ it('the page asks a user to sign in again outside their networks, and refuses th
   await saveNetworks('');
 });
 
-it('the page leaves out what could act in the reader’s name', async () => {
+it('the page removes scripts and forms from a document', async () => {
   const content = '<p onclick="x()">Text</p><script>x()</script><form action="/console"><button>Press</button></form>';
-  const { thread } = await call('new-document', { title: 'Made <b>', content });
+  const { thread } = await call('new-document', { title: 'Bold <b>', content });
   const { body } = await browser.get(thread.link);
-  expect(body).toContain('<h1>Made &lt;b&gt;</h1>');
+  expect(body).toContain('<h1>Bold &lt;b&gt;</h1>');
   expect(body).toContain('<p>Text</p>');
   expect(body).not.toMatch(/<script|<form|onclick/);
 });

@@ -1,4 +1,4 @@
-/** Networks of a user hold tokens, too, where the user or the app says so: access tokens, refresh tokens, API tokens. */
+/** A user's networks restrict access, refresh and API tokens, if the user or the app is set to restrict tokens. */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { readSeed } from '../../src/sandbox/seed.ts';
@@ -25,7 +25,7 @@ const saveUser = async (fields: Record<string, string>) =>
 const saveApp = async (restrictTokens: string) =>
   admin.browser.submit(await admin.open('/apps/foreign-client'), { restrictTokens }, { button: 'Save' });
 
-async function everyUse({ access_token, refresh_token = '' }: oidc.TokenEndpointResponse) {
+async function resultsFor({ access_token, refresh_token = '' }: oidc.TokenEndpointResponse) {
   const refreshed = await oidc.refreshTokenGrant(client.config, refresh_token).catch((error: unknown) => error);
   const userinfo = await fetch(`${client.sandbox.issuer}/userinfo`, {
     headers: { authorization: `Bearer ${access_token}` },
@@ -41,12 +41,12 @@ async function everyUse({ access_token, refresh_token = '' }: oidc.TokenEndpoint
 it('a token works from anywhere unless its app or its user is restricted', async () => {
   let tokens: oidc.TokenEndpointResponse = await client.signIn({ login: LOGIN });
   await saveUser({ networks: ELSEWHERE });
-  const free = await everyUse(tokens);
+  const free = await resultsFor(tokens);
   expect(free).toMatchObject({ access: 200, userinfo: 200, api: 200, refreshed: { token_type: 'bearer' } });
   tokens = free.refreshed;
 
   await saveApp('yes');
-  const byApp = await everyUse(tokens);
+  const byApp = await resultsFor(tokens);
   expect(byApp).toMatchObject({ access: 403, userinfo: 401, api: 200, refreshed: { error: 'invalid_grant' } });
   expect(byApp.refreshed.error_description).toContain('not in the networks of the user');
   const refusal = (await (await client.thread(tokens.access_token)).json()) as object;
@@ -54,9 +54,9 @@ it('a token works from anywhere unless its app or its user is restricted', async
 
   await saveApp('');
   await saveUser({ restrictTokens: 'yes' });
-  expect(await everyUse(tokens)).toMatchObject({ access: 403, api: 403, refreshed: { error: 'invalid_grant' } });
+  expect(await resultsFor(tokens)).toMatchObject({ access: 403, api: 403, refreshed: { error: 'invalid_grant' } });
 
   await saveUser({ networks: '127.0.0.0/8' });
-  const inside = await everyUse(tokens);
+  const inside = await resultsFor(tokens);
   expect(inside).toMatchObject({ access: 200, userinfo: 200, api: 200, refreshed: { token_type: 'bearer' } });
 });

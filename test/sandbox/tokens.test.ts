@@ -1,4 +1,4 @@
-/** What tokens open at the platform, and how they are renewed and ended. */
+/** Tokens at the platform, refreshes, and revocation. */
 import * as oidc from 'openid-client';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SandboxClient } from '../../src/sandbox/clients.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => client.sandbox.close());
 
 describe('the platform', () => {
-  it('answers each user their own thread', async () => {
+  it('returns to each user their own thread', async () => {
     const first = await client.signIn();
     const second = await client.signIn({ login: 'second@example.test' });
     const [one, two] = await Promise.all([client.thread(first.access_token), client.thread(second.access_token)]);
@@ -25,7 +25,7 @@ describe('the platform', () => {
     expect(a?.html).not.toBe(b?.html);
   });
 
-  it('adds headers that a relay has to choose from', async () => {
+  it('adds headers that a relay must filter', async () => {
     const { access_token } = await client.signIn();
     const { headers } = await client.thread(access_token);
     expect(headers.get('server')).toBe('nginx');
@@ -35,49 +35,49 @@ describe('the platform', () => {
     expect(Number(headers.get('x-ratelimit-remaining'))).toBeLessThan(50);
   });
 
-  it('asks for a token where there is none, with a bare challenge', async () => {
+  it('responds without a token with a bare challenge', async () => {
     for (const authorization of [undefined, 'Basic eDp5']) {
-      const answer = await fetch(`${client.sandbox.platformUrl}/1/threads/current`, {
+      const response = await fetch(`${client.sandbox.platformUrl}/1/threads/current`, {
         headers: authorization === undefined ? {} : { authorization },
       });
-      expect(answer.status).toBe(401);
-      expect(answer.headers.get('www-authenticate')).toBe('Bearer');
-      expect(await answer.json()).toMatchObject({ error: expect.any(String), error_description: expect.any(String) });
+      expect(response.status).toBe(401);
+      expect(response.headers.get('www-authenticate')).toBe('Bearer');
+      expect(await response.json()).toMatchObject({ error: expect.any(String), error_description: expect.any(String) });
     }
   });
 
   it('refuses unknown and malformed tokens, refresh tokens and tokens in the URL', async () => {
     const { refresh_token = '', access_token } = await client.signIn();
     for (const token of ['unknown', '', 'two words', 'ey.ey.ey', 'ä', refresh_token]) {
-      const answer = await client.thread(encodeURI(token));
-      expect([token, answer.status]).toEqual([token, 401]);
-      expect(answer.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
-      expect(await answer.json()).toMatchObject({ error: 'invalid_token' });
+      const response = await client.thread(encodeURI(token));
+      expect([token, response.status]).toEqual([token, 401]);
+      expect(response.headers.get('www-authenticate')).toBe('Bearer error="invalid_token"');
+      expect(await response.json()).toMatchObject({ error: 'invalid_token' });
     }
     const inUrl = await fetch(`${client.sandbox.platformUrl}/1/threads/current?access_token=${access_token}`);
     expect(inUrl.status).toBe(401);
   });
 
-  it('refuses a token that has run out', async () => {
+  it('refuses an expired token', async () => {
     const brief = await startForeignClient({ accessTokenSeconds: 1 });
     const { access_token } = await brief.signIn();
     pass(2);
-    const answer = await brief.thread(access_token);
-    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
+    const response = await brief.thread(access_token);
+    expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer error="invalid_token"']);
     await brief.sandbox.close();
   });
 
-  it('refuses a token without a platform scope with 403, and takes either of the two scopes', async () => {
+  it('refuses a token without a platform scope with 403, and accepts either scope', async () => {
     const { access_token } = await client.signIn({ scope: 'openid profile' });
-    const answer = await client.thread(access_token);
-    expect(answer.status).toBe(403);
-    expect(answer.headers.get('www-authenticate')).toContain('error="insufficient_scope"');
-    expect(await answer.json()).toMatchObject({ error: 'insufficient_scope' });
+    const response = await client.thread(access_token);
+    expect(response.status).toBe(403);
+    expect(response.headers.get('www-authenticate')).toContain('error="insufficient_scope"');
+    expect(await response.json()).toMatchObject({ error: 'insufficient_scope' });
     const full = await client.signIn({ scope: 'openid platform_full_access' });
     expect((await client.thread(full.access_token)).status).toBe(200);
   });
 
-  it('answers other paths 404 and other methods 405, as JSON', async () => {
+  it('returns 404 for other paths and 405 for other methods, as JSON', async () => {
     const other = await fetch(`${client.sandbox.platformUrl}/1/threads`);
     expect([other.status, (await other.json()) as object]).toEqual([
       404,
@@ -88,7 +88,7 @@ describe('the platform', () => {
     expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
   });
 
-  it('asks the identity provider at each call, and says 503 when that fails', async () => {
+  it('introspects the token at each call, and returns 503 if that fails', async () => {
     const { access_token } = await client.signIn();
     client.sandbox.hits.reset();
     await client.thread(access_token);
@@ -102,14 +102,14 @@ describe('the platform', () => {
 });
 
 describe('refreshing', () => {
-  it('rotates the refresh token and gives a good access token', async () => {
+  it('rotates the refresh token and returns a valid access token', async () => {
     const { refresh_token = '' } = await client.signIn();
     const renewed = await oidc.refreshTokenGrant(client.config, refresh_token);
     expect(renewed.refresh_token).not.toBe(refresh_token);
     expect((await client.thread(renewed.access_token)).status).toBe(200);
   });
 
-  it('ends the whole family when an old refresh token comes again', async () => {
+  it('ends the grant when an old refresh token is used again', async () => {
     const { refresh_token = '' } = await client.signIn();
     const renewed = await oidc.refreshTokenGrant(client.config, refresh_token);
     const refused = { error: 'invalid_grant' };
@@ -118,7 +118,7 @@ describe('refreshing', () => {
     expect((await client.thread(renewed.access_token)).status).toBe(401);
   });
 
-  it('gives no refresh token without offline_access', async () => {
+  it('returns no refresh token without offline_access', async () => {
     expect((await client.signIn({ scope: 'openid platform_read_only' })).refresh_token).toBeUndefined();
   });
 });
@@ -137,7 +137,7 @@ describe('revocation', () => {
     expect((await client.thread(tokens.access_token)).status).toBe(200);
   });
 
-  it('of the refresh token ends everything, and consent is asked for anew', async () => {
+  it('of the refresh token ends the tokens and the consent', async () => {
     const browser = createBrowser();
     const { access_token, refresh_token = '' } = await client.signIn({ browser });
     await oidc.tokenRevocation(client.config, refresh_token);
@@ -151,25 +151,25 @@ describe('revocation', () => {
 });
 
 describe('clients', () => {
-  it('see by introspection only tokens of their own', async () => {
+  it('can introspect only their own tokens', async () => {
     const other = { ...CLIENT, clientId: 'other', clientSecret: 'the secret of the other client, also long' };
     const two = await startForeignClient({ clients: [CLIENT, other] });
     const { access_token } = await two.signIn();
     expect((await oidc.tokenIntrospection(two.config, access_token)).active).toBe(true);
-    const stranger = new oidc.Configuration(two.config.serverMetadata(), 'other', other.clientSecret);
-    oidc.allowInsecureRequests(stranger);
-    expect((await oidc.tokenIntrospection(stranger, access_token)).active).toBe(false);
+    const otherConfig = new oidc.Configuration(two.config.serverMetadata(), 'other', other.clientSecret);
+    oidc.allowInsecureRequests(otherConfig);
+    expect((await oidc.tokenIntrospection(otherConfig, access_token)).active).toBe(false);
     await two.sandbox.close();
   });
 
-  it('are held to their registered scopes', async () => {
+  it('may request only their registered scopes', async () => {
     const narrow = await startForeignClient({ clients: [{ ...CLIENT, scopes: ['openid', 'profile'] }] });
     const page = await createBrowser().get((await narrow.begin()).url);
     expect(new URL(page.url).searchParams.get('error')).toBe('invalid_scope');
     await narrow.sandbox.close();
   });
 
-  it('must know their secret, by either of the two usual methods, unless they are public', async () => {
+  it('must send their secret, by Basic or in the body, unless they are public', async () => {
     const publicClient: SandboxClient = {
       clientId: 'public',
       redirectUris: CLIENT.redirectUris,

@@ -25,7 +25,7 @@ import { checkStorageConfig } from '../../src/shared/storage/storage.ts';
 import { LONG } from '../faults/report.ts';
 import { ask } from '../support/ask.ts';
 import { startAlone, type TestGatehouse } from '../support/gatehouse.ts';
-import { endWithUs } from '../support/left-running.ts';
+import { killOnExit } from '../support/left-running.ts';
 import { skipWithout } from '../support/missing.ts';
 import { missingNginx, startNginx } from '../support/nginx.ts';
 import { freePort } from '../support/ports.ts';
@@ -162,7 +162,7 @@ describe('compose.yaml', () => {
       .replaceAll('$$', '$')
       .replace('/run/secrets/', `${folder}/`)
       .replace(' <<END', ` --port ${port} <<END`);
-    const redis = endWithUs(spawn('sh', ['-c', command], { cwd: folder, stdio: 'ignore' }));
+    const redis = killOnExit(spawn('sh', ['-c', command], { cwd: folder, stdio: 'ignore' }));
     const ping = (env: Record<string, string>) =>
       spawnSync('redis-cli', ['-p', String(port), 'ping'], {
         env: { PATH: process.env.PATH ?? '', ...env },

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { ask } from '../support/ask.ts';
-import { askOverHttp2, type Http2Answer } from '../support/ask-http2.ts';
+import { askOverHttp2, type Http2Response } from '../support/ask-http2.ts';
 import { type DocumentedHaproxy, startDocumentedHaproxy } from '../support/documented-haproxy.ts';
 import { startSite, type TestSite } from '../support/gatehouse.ts';
 import { missingHaproxy } from '../support/haproxy.ts';
@@ -88,7 +88,7 @@ describe('R74 with Gatehouse behind it', () => {
   let haproxy: DocumentedHaproxy | undefined;
   let port: number;
   let plainPort: number;
-  const get = (path: string, headers: Record<string, string> = {}): Promise<Http2Answer> =>
+  const get = (path: string, headers: Record<string, string> = {}): Promise<Http2Response> =>
     askOverHttp2({ port, host: HOST, cert }, path, headers);
   beforeEach(async (context) => {
     skipWithout(context, missingHaproxy);
@@ -137,12 +137,12 @@ describe('R74 with Gatehouse behind it', () => {
       accept: 'application/json',
       referer: `https://${HOST}/?code=the-code`,
     };
-    const responses: [Http2Answer, string][] = [];
+    const responses: [Http2Response, string][] = [];
     for (const [target, logged] of REQUESTS) {
       if (!target.startsWith('http:')) responses.push([await get(target, headers), logged]);
     }
     const log = () => haproxy?.log() ?? '';
-    const lineOf = ({ headers: sent }: Http2Answer) =>
+    const lineOf = ({ headers: sent }: Http2Response) =>
       log()
         .split('\n')
         .find((line) => line.endsWith(` ${sent['x-request-id']}`));

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
 import { ask } from '../support/ask.ts';
-import { endWithUs } from '../support/left-running.ts';
+import { killOnExit } from '../support/left-running.ts';
 import { skipWithout } from '../support/missing.ts';
 import { freePort } from '../support/ports.ts';
 import { until } from '../support/until.ts';
@@ -70,13 +70,13 @@ function startInto(sink: (typeof SINKS)[number], file: string, env: Record<strin
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
   const options = { cwd: ROOT, env: { PATH, HOME, NODE_COMPILE_CACHE, ...env } };
   if (sink === 'a pipe whose reader left') {
-    const started = endWithUs(spawn('node', [file], { ...options, stdio: ['ignore', 'pipe', 'pipe'] }));
+    const started = killOnExit(spawn('node', [file], { ...options, stdio: ['ignore', 'pipe', 'pipe'] }));
     started.stdout.destroy();
     started.stderr.destroy();
     return started;
   }
   const output = sink === '/dev/full' ? openSync('/dev/full', 'w') : openOnFullDisk(mounted ?? '');
-  const started = endWithUs(spawn('node', [file], { ...options, stdio: ['ignore', output, output] }));
+  const started = killOnExit(spawn('node', [file], { ...options, stdio: ['ignore', output, output] }));
   closeSync(output);
   return started;
 }

@@ -1,7 +1,7 @@
 /** Sends single requests over TLS and HTTP/2 to a proxy on this machine that goes by another host name. */
 import { connect, type IncomingHttpHeaders } from 'node:http2';
 
-export interface Http2Answer {
+export interface Http2Response {
   status: number;
   headers: IncomingHttpHeaders;
   body: Buffer;
@@ -12,7 +12,7 @@ export function askOverHttp2(
   { port, host, cert }: { port: number; host: string; cert: string },
   path: string,
   headers: Record<string, string> = {},
-): Promise<Http2Answer> {
+): Promise<Http2Response> {
   return new Promise((resolve, reject) => {
     const session = connect(`https://127.0.0.1:${port}`, { servername: host, ca: cert }).on('error', reject);
     const stream = session.request({ ':authority': host, ':path': path, ...headers });

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { endWithUs } from './left-running.ts';
+import { killOnExit } from './left-running.ts';
 
 export interface Child {
   /** All lines printed so far. */
@@ -28,7 +28,7 @@ export interface ChildOptions {
 export function startChild(file: string, args: readonly string[], { fileSizeBlocks, env }: ChildOptions = {}): Child {
   const path = fileURLToPath(new URL(file, import.meta.url));
   const limit = fileSizeBlocks === undefined ? '' : `ulimit -f ${fileSizeBlocks} && `;
-  const child = endWithUs(
+  const child = killOnExit(
     spawn('sh', ['-c', `${limit}exec "$0" "$@"`, process.execPath, path, ...args], {
       env: { ...process.env, ...env },
       stdio: ['pipe', 'pipe', 'pipe'],

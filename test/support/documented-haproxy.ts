@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { endWithUs } from './left-running.ts';
+import { killOnExit } from './left-running.ts';
 
 export interface DocumentedHaproxy {
   /** The lines of its log so far. */
@@ -20,7 +20,7 @@ export async function startDocumentedHaproxy(
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-haproxy-'));
   const file = join(directory, 'haproxy.cfg');
   writeFileSync(file, settings, { mode: 0o600 });
-  const haproxy = endWithUs(spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'pipe', 'pipe'] }));
+  const haproxy = killOnExit(spawn('haproxy', ['-db', '-f', file], { stdio: ['ignore', 'pipe', 'pipe'] }));
   let [log, errors] = ['', ''];
   haproxy.stdout.on('data', (text: Buffer) => {
     log += text;

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ask } from './ask.ts';
-import { endWithUs } from './left-running.ts';
+import { killOnExit } from './left-running.ts';
 import { freePort } from './ports.ts';
 import { until } from './until.ts';
 
@@ -74,7 +74,7 @@ export async function startHaproxy(
   ];
   const file = join(directory, 'haproxy.cfg');
   writeFileSync(file, settings.join('\n'));
-  const haproxy = endWithUs(spawn('haproxy', ['-W', '-f', file, '-db'], { stdio: 'ignore' }));
+  const haproxy = killOnExit(spawn('haproxy', ['-W', '-f', file, '-db'], { stdio: 'ignore' }));
   const ended = once(haproxy, 'exit');
   const statusOf = async (mode: Mode, at: number) => {
     const [head = '', ...rows] = (await ask(`http://127.0.0.1:${stats}/;csv`)).body.split('\n');

@@ -4,7 +4,7 @@ import { type ChildProcess, execFileSync } from 'node:child_process';
 const running = new Set<ChildProcess>();
 
 /** Answers the process, which was just started, and ends it with this one unless it ends before. */
-export function endWithUs<Child extends ChildProcess>(child: Child): Child {
+export function killOnExit<Child extends ChildProcess>(child: Child): Child {
   running.add(child);
   child.once('exit', () => running.delete(child));
   return child;

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { endWithUs } from './left-running.ts';
+import { killOnExit } from './left-running.ts';
 
 export const missingNginx = spawnSync('nginx', ['-v']).status === 0 ? undefined : 'nginx';
 
@@ -33,7 +33,7 @@ export async function startNginx(
     `pid nginx.pid; error_log logs/error.log; daemon off; events {}
 http { access_log logs/access.log; ${paths.join(' ')} ${settings.replaceAll('/var/log/nginx/', 'logs/')} }`,
   );
-  const nginx = endWithUs(spawn('nginx', ['-p', directory, '-c', 'nginx.conf'], { stdio: 'ignore' }));
+  const nginx = killOnExit(spawn('nginx', ['-p', directory, '-c', 'nginx.conf'], { stdio: 'ignore' }));
   const ended = once(nginx, 'exit');
   const stop = async () => {
     nginx.kill('SIGQUIT');

@@ -1,7 +1,7 @@
 /** Starts Gatehouse as users start it: as a process, through npm or node, with its output, its end, and what it leaves running. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { endWithUs, processesBelow } from './left-running.ts';
+import { killOnExit, processesBelow } from './left-running.ts';
 import { watchPrinted, watchSecrets } from './log-watch.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -24,7 +24,7 @@ export function startProgram(command: string[], env: Record<string, string>, cwd
   const [file = 'node', ...args] = command;
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
   const own = { PATH, HOME, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) };
-  const child = endWithUs(spawn(file, args, { cwd, env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] }));
+  const child = killOnExit(spawn(file, args, { cwd, env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] }));
   watchSecrets(env);
   let out = '';
   let err = '';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { endWithUs } from './left-running.ts';
+import { killOnExit } from './left-running.ts';
 import { freePort } from './ports.ts';
 import { until } from './until.ts';
 
@@ -44,7 +44,7 @@ export async function startPrometheus(
   const job = { job_name: 'gatehouse', static_configs: [{ targets }] };
   writeFileSync(file, JSON.stringify({ global: EVERY_SECOND, rule_files: rules, scrape_configs: [job] }));
   const at = `127.0.0.1:${await freePort()}`;
-  const child = endWithUs(
+  const child = killOnExit(
     spawn(
       'prometheus',
       [`--config.file=${file}`, `--storage.tsdb.path=${join(directory, 'data')}`, `--web.listen-address=${at}`],

@@ -1,7 +1,7 @@
 /** Requests that no HTTP client would send: bytes over a socket, and all bytes of the response until the socket closes. */
 import { connect } from 'node:net';
 
-export interface RawAnswer {
+export interface RawResponse {
   /** 0 where the connection was closed without an answer. */
   status: number;
   /** Names in lower case. */
@@ -16,7 +16,7 @@ export interface RawAnswer {
 const SILENCE_MILLISECONDS = 1_500;
 
 /** @param leaveAfterMilliseconds hangs up then, whatever has come */
-export function sendRaw(url: string, bytes: string | Buffer, leaveAfterMilliseconds?: number): Promise<RawAnswer> {
+export function sendRaw(url: string, bytes: string | Buffer, leaveAfterMilliseconds?: number): Promise<RawResponse> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
     let text = '';
@@ -45,7 +45,7 @@ export function sendRaw(url: string, bytes: string | Buffer, leaveAfterMilliseco
   });
 }
 
-function parse(text: string): Omit<RawAnswer, 'closed'> {
+function parse(text: string): Omit<RawResponse, 'closed'> {
   const [head = '', ...rest] = text.split('\r\n\r\n');
   const [line = '', ...fields] = head.split('\r\n');
   const headers = new Map<string, string[]>();

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { endWithUs } from './left-running.ts';
+import { killOnExit } from './left-running.ts';
 import { freePort } from './ports.ts';
 import { until } from './until.ts';
 
@@ -149,7 +149,7 @@ async function startServer(argumentsOf: (port: number, directory: string) => str
       await ended;
     },
     async start(args = []) {
-      child = endWithUs(spawn('redis-server', [...first, ...args], { cwd: directory, stdio: 'ignore' }));
+      child = killOnExit(spawn('redis-server', [...first, ...args], { cwd: directory, stdio: 'ignore' }));
       await until(() => ask('PING').startsWith('PONG'));
     },
     async dispose() {

@@ -13,7 +13,7 @@ export interface ScriptedBinService {
   url: string;
   hits: ScriptedHit[];
   /** From now on every request is answered so. */
-  answerWith(handler: (response: ServerResponse, hit: ScriptedHit) => void): void;
+  respondWith(handler: (response: ServerResponse, hit: ScriptedHit) => void): void;
   close(): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ export async function startScriptedBinService(): Promise<ScriptedBinService> {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     hits,
-    answerWith(handler) {
+    respondWith(handler) {
       handle = handler;
     },
     async close() {

@@ -16,7 +16,7 @@ const optionalText = z
   .transform((text) => text || undefined);
 const number = optionalText.transform((text) => (text === undefined ? undefined : Number(text)));
 
-/** In the order of the page, so that faults are listed in that order. */
+/** The fields have the order of the page, which is also the order of the faults. */
 export const appForm = z
   .object({
     name: z.string().trim().min(1, 'Enter a name.').max(100, 'Enter a name of at most 100 characters.'),
@@ -45,8 +45,8 @@ export const appForm = z
   });
 
 export function appOf(form: z.output<typeof appForm>): AppFields {
-  const { name, callbackUrls, scopes, method, jwksUri, postLogoutUrls, backchannelLogoutUri, ...chosen } = form;
-  const { noExpiresIn, ...choices } = chosen;
+  const { name, callbackUrls, scopes, method, jwksUri, postLogoutUrls, backchannelLogoutUri, ...settings } = form;
+  const { noExpiresIn, ...choices } = settings;
   return {
     name,
     redirectUris: callbackUrls,

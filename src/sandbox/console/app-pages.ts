@@ -27,19 +27,19 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
   const showNew = async (_req: Request, res: Response, form: Form = { values: valuesOfApp(), faults: [] }) =>
     show(res, 'app-new', { title: 'Register an app', form, scopes: describedScopes(), methods: AUTH_METHODS });
 
-  const showApp = async (req: Request, res: Response, changed?: Form) => {
+  const showApp = async (req: Request, res: Response, refused?: Form) => {
     const app = apps.find(String(req.params.id));
     if (app === undefined) return show(res.status(404), 'gone', { title: 'No such app' });
     const secret = reveals.take(`app ${app.clientId}`);
-    const form = changed ?? { values: valuesOfApp(app), faults: [] };
+    const form = refused ?? { values: valuesOfApp(app), faults: [] };
     const lists = { scopes: describedScopes(), methods: AUTH_METHODS, overlaps: OVERLAPS };
     const refreshTokens = refreshTokensOf(app);
-    const about = { issuer, routes: ROUTES, refreshTokens };
-    show(res, 'app', { title: app.name ?? app.clientId, app, secret, form, ...about, ...lists });
+    const details = { issuer, routes: ROUTES, refreshTokens };
+    show(res, 'app', { title: app.name ?? app.clientId, app, secret, form, ...details, ...lists });
   };
 
-  const done = (id: string, secret: string | undefined) => {
-    if (secret !== undefined) reveals.keep(`app ${id}`, secret);
+  const savedApp = (id: string, secret: string | undefined) => {
+    if (secret !== undefined) reveals.put(`app ${id}`, secret);
     return { url: `/console/apps/${id}`, flash: {} };
   };
 
@@ -48,7 +48,7 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
     schema: appForm,
     async work(_req, form) {
       const { clientId, clientSecret } = apps.register(appOf(form));
-      return done(clientId, clientSecret);
+      return savedApp(clientId, clientSecret);
     },
     show: showNew,
   });
@@ -57,7 +57,7 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
     schema: appForm,
     async work(req, form) {
       const id = String(req.params.id);
-      return done(id, apps.change(id, appOf(form)));
+      return savedApp(id, apps.change(id, appOf(form)));
     },
     show: showApp,
   });
@@ -70,7 +70,7 @@ export function createAppPages({ apps, approvals, reveals, show, issuer }: Resou
   router.post('/:id/secret', (req, res) => {
     const { id } = req.params;
     const overlap = OVERLAPS.find(({ value }) => value === fields(req).overlap);
-    res.redirect(303, done(id, apps.newSecret(id, (overlap?.hours ?? 0) * HOUR_MS)).url);
+    res.redirect(303, savedApp(id, apps.newSecret(id, (overlap?.hours ?? 0) * HOUR_MS)).url);
   });
   router.post('/:id/remove', (req, res) => {
     apps.remove(req.params.id);

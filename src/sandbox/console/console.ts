@@ -31,7 +31,7 @@ export function createConsole(consoleParts: ConsoleParts): express.Router {
   return router;
 }
 
-/** Dynamic client registration: makes initial access tokens and shows them once. */
+/** Dynamic client registration: creates initial access tokens and shows each once. */
 function createRegistrationPages(parts: ResourceParts): express.Router {
   const { issuer, reveals, visitor, show, initialAccessToken } = parts;
   const router = express.Router();
@@ -40,7 +40,7 @@ function createRegistrationPages(parts: ResourceParts): express.Router {
     show(res, 'registration', { title: 'Dynamic registration', endpoint: `${issuer}/register`, secret });
   });
   router.post('/', async (_req, res) => {
-    reveals.keep(`initial ${visitor(res).account.id}`, await initialAccessToken());
+    reveals.put(`initial ${visitor(res).account.id}`, await initialAccessToken());
     res.redirect(303, '/console/registration');
   });
   return router;

@@ -1,4 +1,4 @@
-/** What the pages of the admin console are made from. */
+/** The dependencies of the admin console's pages. */
 import type { Response } from 'express';
 import type { Provider } from 'oidc-provider/lib/provider.js';
 import type { Accounts } from '../accounts.ts';
@@ -23,7 +23,7 @@ export interface ConsoleParts {
   now: () => number;
 }
 
-/** For the pages of each resource. */
+/** The dependencies of the pages of each resource. */
 export interface ResourceParts extends ConsoleParts {
   reveals: Reveals;
   visitor(res: Response): Visitor;

@@ -1,19 +1,19 @@
-/** Keeps new secrets until the page that shows them once. */
+/** Holds each new secret until a page shows it, once. */
 
 export interface Reveals {
-  keep(key: string, secret: string): void;
+  put(key: string, secret: string): void;
   /** Returns the secret only once. */
   take(key: string): string | undefined;
 }
 
-const KEPT_MS = 10 * 60 * 1000;
+const LIFETIME_MS = 10 * 60 * 1000;
 
 export function createReveals({ now }: { now: () => number }): Reveals {
   const secrets = new Map<string, { secret: string; untilMs: number }>();
   return {
-    keep(key, secret) {
+    put(key, secret) {
       for (const [other, { untilMs }] of secrets) if (untilMs <= now()) secrets.delete(other);
-      secrets.set(key, { secret, untilMs: now() + KEPT_MS });
+      secrets.set(key, { secret, untilMs: now() + LIFETIME_MS });
     },
     take(key) {
       const entry = secrets.get(key);

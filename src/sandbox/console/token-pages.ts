@@ -1,4 +1,4 @@
-/** Console pages for API tokens: list, make, show once, revoke. */
+/** Console pages for API tokens: list, create, show once, revoke. */
 import express, { type Request, type Response } from 'express';
 import { z } from 'zod';
 import { type FormView, formHandler } from '../../shared/pages/form.ts';
@@ -21,7 +21,9 @@ const tokenForm = z.object({
   name: z.string().trim().min(1, 'Enter a name.').max(100, 'Enter a name of at most 100 characters.'),
   user: z.string(),
   scopes: tokenScopesSchema,
-  lifetime: z.string().refine((value) => LIFETIMES.some((one) => one.value === value), 'Choose one from the list.'),
+  lifetime: z
+    .string()
+    .refine((value) => LIFETIMES.some((option) => option.value === value), 'Choose one from the list.'),
 });
 type Form = FormView<typeof tokenForm>;
 
@@ -40,24 +42,24 @@ export function createTokenPages({ accounts, apiTokens, reveals, visitor, show, 
       form,
     });
 
-  const make = formHandler({
+  const create = formHandler({
     pages: FORM_PAGES,
     schema: tokenForm,
     async work({ res }, { name, scopes, user, lifetime }) {
       const account = accounts.byId(user);
       if (account === undefined) throw faultAt('user', 'Choose one from the list.');
-      const hours = LIFETIMES.find((one) => one.value === lifetime)?.hours;
+      const hours = LIFETIMES.find(({ value }) => value === lifetime)?.hours;
       const expiresAtMs = hours === undefined ? undefined : now() + hours * HOUR_MS;
-      const madeBy = visitor(res as Response).account.login;
-      const { apiToken, token } = apiTokens.make({ name, scopes, accountId: account.id, expiresAtMs, madeBy });
-      reveals.keep(`token ${apiToken.id}`, token);
+      const createdBy = visitor(res as Response).account.login;
+      const { apiToken, token } = apiTokens.create({ name, scopes, accountId: account.id, expiresAtMs, createdBy });
+      reveals.put(`token ${apiToken.id}`, token);
       return { url: `/console/tokens/${apiToken.id}`, flash: {} };
     },
     show: showAll,
   });
 
   router.get('/', (req, res) => showAll(req, res));
-  router.post('/', make);
+  router.post('/', create);
 
   router.get('/:id', (req, res) => {
     const token = apiTokens.byId(req.params.id);

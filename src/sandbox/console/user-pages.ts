@@ -21,15 +21,15 @@ const changeForm = z.object({
 });
 const newForm = z.object({ login: z.string().trim().pipe(login), kind, ...changeForm.shape, secondFactor: ticked });
 
-type Changed = FormView<typeof changeForm>;
-type New = FormView<typeof newForm>;
+type ChangeForm = FormView<typeof changeForm>;
+type NewForm = FormView<typeof newForm>;
 
 export function createUserPages(parts: ResourceParts): express.Router {
   const { accounts, approvals, apiTokens, endSessionsOf, show } = parts;
   const router = express.Router();
-  const done = (id: string) => ({ url: `/console/users/${id}`, flash: {} });
+  const savedUser = (id: string) => ({ url: `/console/users/${id}`, flash: {} });
 
-  const showAll = async (_req: Request, res: Response, form: New = NEW_USER) =>
+  const showAll = async (_req: Request, res: Response, form: NewForm = NEW_USER) =>
     show(res, 'users', { title: 'Users', users: accounts.all, form });
 
   const add = formHandler({
@@ -38,7 +38,7 @@ export function createUserPages(parts: ResourceParts): express.Router {
     secrets: ['password'],
     async work(_req, { secondFactor, ...input }) {
       if (accounts.byLogin(input.login)) throw faultAt('login', 'Another user already has this address.');
-      return done(accounts.add({ ...input, totpSecret: secondFactor ? newTotpSecret() : undefined }).id);
+      return savedUser(accounts.add({ ...input, totpSecret: secondFactor ? newTotpSecret() : undefined }).id);
     },
     show: showAll,
   });
@@ -49,7 +49,7 @@ export function createUserPages(parts: ResourceParts): express.Router {
     async work(req, input) {
       const id = String(req.params.id);
       accounts.change(id, input);
-      return done(id);
+      return savedUser(id);
     },
     show: async (req, res, form) => showUser(parts, req, res, form),
   });
@@ -80,7 +80,7 @@ function showUser(
   { accounts, apiTokens, approvals, show }: ResourceParts,
   req: Request,
   res: Response,
-  changed?: Changed,
+  refused?: ChangeForm,
 ): void {
   const user = accounts.byId(String(req.params.id));
   if (user === undefined) {
@@ -90,7 +90,7 @@ function showUser(
   show(res, 'user', {
     title: user.name,
     user,
-    form: changed ?? { values: valuesOf(user), faults: [] },
+    form: refused ?? { values: valuesOf(user), faults: [] },
     ownPassword: accounts.hasOwnPassword(user.id),
     otpauth: user.totpSecret && otpauthUrl(user.totpSecret, user.login),
     tokens: apiTokens.all.filter(({ accountId }) => accountId === user.id),
@@ -98,7 +98,7 @@ function showUser(
   });
 }
 
-function valuesOf(user: Account): Changed['values'] {
+function valuesOf(user: Account): ChangeForm['values'] {
   return {
     name: user.name,
     groups: user.groups.join('\n'),
@@ -108,7 +108,7 @@ function valuesOf(user: Account): Changed['values'] {
   };
 }
 
-const NEW_USER: New = {
+const NEW_USER: NewForm = {
   values: {
     login: '',
     kind: 'person',

@@ -59,7 +59,7 @@ describe('the request', () => {
 
 describe('the answer', () => {
   test('a record', async () => {
-    service.answerWith((response) => sendJson(response, { scheme: 'visa', country: { alpha2: 'DK' }, bank: null }));
+    service.respondWith((response) => sendJson(response, { scheme: 'visa', country: { alpha2: 'DK' }, bank: null }));
     expect(await client().lookUp(NUMBER)).toMatchObject({
       outcome: 'found',
       record: { scheme: 'visa', country: { alpha2: 'DK', numeric: '208' } },
@@ -73,7 +73,7 @@ describe('the answer', () => {
     ['9', 8],
     ['x', 8],
   ])('digits matched as the service says (%s)', async (said, digitsMatched) => {
-    service.answerWith((response) => {
+    service.respondWith((response) => {
       response.setHeader('Gatehouse-Digits-Matched', said);
       sendJson(response, { scheme: 'visa' });
     });
@@ -82,7 +82,7 @@ describe('the answer', () => {
 
   test('F20: 404 with an empty body, and a record without a fact, are "not found"', async () => {
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'not_found' });
-    service.answerWith((response) => sendJson(response, { number: {}, country: {}, bank: {} }));
+    service.respondWith((response) => sendJson(response, { number: {}, country: {}, bank: {} }));
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'not_found' });
   });
 
@@ -93,12 +93,12 @@ describe('the answer', () => {
     ['null', 'null'],
     ['nothing', ''],
   ])('F20: %s instead of a record is "unavailable"', async (_name, body) => {
-    service.answerWith((response) => response.end(body));
+    service.respondWith((response) => response.end(body));
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
   });
 
   test('F20: more than 64 KB are not read', async () => {
-    service.answerWith((response) => sendJson(response, { scheme: 'visa', brand: 'x'.repeat(70_000) }));
+    service.respondWith((response) => sendJson(response, { scheme: 'visa', brand: 'x'.repeat(70_000) }));
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
   });
 
@@ -108,25 +108,25 @@ describe('the answer', () => {
     [401, { reason: 'key_refused' }],
     [403, { reason: 'key_refused' }],
   ])('F20: status %i is told apart', async (status, rest) => {
-    service.answerWith((response) => response.writeHead(status, status === 503 ? { 'retry-after': '7' } : {}).end());
+    service.respondWith((response) => response.writeHead(status, status === 503 ? { 'retry-after': '7' } : {}).end());
     const response = await client({ apiKey: 'secret-key', auth: 'query' }).lookUp(NUMBER);
     expect(response).toEqual({ outcome: 'unavailable', ...rest });
     expect(JSON.stringify(response)).not.toContain('secret-key');
   });
 
   test('R79: a redirect is not followed', async () => {
-    service.answerWith((response) => response.writeHead(302, { location: `${service.url}/elsewhere` }).end());
+    service.respondWith((response) => response.writeHead(302, { location: `${service.url}/elsewhere` }).end());
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'status' });
     expect(service.hits).toHaveLength(1);
   });
 
   test('F20: a service that does not answer in time, and one that resets', async () => {
-    service.answerWith((response) => response.write('{'));
+    service.respondWith((response) => response.write('{'));
     const took = startStopwatch();
     const response = await client({ deadlineMilliseconds: 200 }).lookUp(NUMBER);
     expect(response).toEqual({ outcome: 'unavailable', reason: 'timeout' });
     expect(took()).toBeLessThan(2_000);
-    service.answerWith((response) => response.destroy());
+    service.respondWith((response) => response.destroy());
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'connection' });
     expect(service.hits).toHaveLength(2);
   });
@@ -155,7 +155,7 @@ describe('a service that cannot be reached', () => {
     const closed = client({ url: 'http://127.0.0.1:1', fetch: watched });
     expect(await closed.lookUp(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
     expect([fetches.length, back]).toEqual([2, 1]);
-    service.answerWith((response) => response.destroy());
+    service.respondWith((response) => response.destroy());
     const reset = client({ fetch: watched });
     expect(await reset.lookUp(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
     expect([fetches.length, back]).toEqual([3, 1]);
@@ -168,7 +168,7 @@ describe('a service that cannot be reached', () => {
     });
     let back = 0;
     const reserve = async () => ({ granted: true as const, release: async () => void back++ });
-    service.answerWith(() => undefined);
+    service.respondWith(() => undefined);
     const one = client({ fetch: full.fetch, deadlineMilliseconds: 500 });
     const results = await Promise.all([one.lookUp(NUMBER, reserve), one.lookUp(NUMBER, reserve)]);
     expect(results).toMatchObject([{ reason: 'timeout' }, { reason: 'connection' }]);
@@ -178,7 +178,7 @@ describe('a service that cannot be reached', () => {
 
   test('F20: after failures in a row nothing is sent or reserved for a while, then one call tries', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'performance'] });
-    service.answerWith((response) => response.writeHead(500).end());
+    service.respondWith((response) => response.writeHead(500).end());
     const one = client({ breaker: { failures: 3, openMilliseconds: 300 } });
     let reserved = 0;
     const reserve = async () => {
@@ -193,14 +193,14 @@ describe('a service that cannot be reached', () => {
     vi.advanceTimersByTime(350);
     expect(await one.lookUp(NUMBER, reserve)).toMatchObject({ reason: 'status' });
     expect(await one.lookUp(NUMBER, reserve)).toMatchObject({ reason: 'paused' });
-    service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+    service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
     vi.advanceTimersByTime(350);
     for (let call = 0; call < 3; call++) expect(await one.lookUp(NUMBER, reserve)).toMatchObject({ outcome: 'found' });
     expect([service.hits.length, reserved]).toEqual([7, 7]);
   });
 
   test('F12 F20: the pause follows no clock that steps', async () => {
-    service.answerWith((response) => response.writeHead(500).end());
+    service.respondWith((response) => response.writeHead(500).end());
     const one = client({ breaker: { failures: 1, openMilliseconds: 100 } });
     const real = Date.now;
     await one.lookUp(NUMBER);
@@ -216,13 +216,13 @@ describe('a service that cannot be reached', () => {
 
 describe('a limit', () => {
   const limitWith = (retryAfter?: string) => {
-    service.answerWith((response) => response.writeHead(429, retryAfter ? { 'retry-after': retryAfter } : {}).end());
+    service.respondWith((response) => response.writeHead(429, retryAfter ? { 'retry-after': retryAfter } : {}).end());
   };
 
   test('R87: no call leaves before Retry-After is over, by any client of the store', async () => {
     limitWith('120');
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: 120 });
-    service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+    service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
     now += 119_000;
     let reserved = 0;
     const reserve = async () => {

@@ -9,7 +9,7 @@ import { type Administrator, administratorOf, bearer } from '../relay/service.ts
 let service: ScriptedBinService;
 beforeAll(async () => {
   service = await startScriptedBinService();
-  service.answerWith((response) => sendJson(response, { scheme: 'visa', brand: 'remote' }));
+  service.respondWith((response) => sendJson(response, { scheme: 'visa', brand: 'remote' }));
 });
 afterAll(() => service.close());
 

@@ -49,7 +49,7 @@ beforeEach(async () => {
   store = await createSqliteStore({ directory, clock });
   outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
   service = await startScriptedBinService();
-  service.answerWith((response) => sendJson(response, { scheme: 'visa', brand: 'remote', country: { alpha2: 'DE' } }));
+  service.respondWith((response) => sendJson(response, { scheme: 'visa', brand: 'remote', country: { alpha2: 'DE' } }));
   events = [];
 });
 afterEach(async () => {
@@ -85,7 +85,7 @@ function lookupWith(parts: Partial<BinLookupParts & BinQuotaLimits> = {}) {
 }
 
 const fail = (status: number, headers = {}) =>
-  service.answerWith((response) => response.writeHead(status, headers).end());
+  service.respondWith((response) => response.writeHead(status, headers).end());
 
 describe('the order of sources', () => {
   test('an imported data set answers where it matches as many digits as were asked', async () => {
@@ -167,7 +167,7 @@ describe('the order of sources', () => {
     });
 
     test('facts without a country hide no shorter match of the service', async () => {
-      service.answerWith((response) => {
+      service.respondWith((response) => {
         response.setHeader('Gatehouse-Digits-Matched', '6');
         sendJson(response, { brand: 'remote', country: { alpha2: 'DE' } });
       });
@@ -182,7 +182,7 @@ describe('the order of sources', () => {
 
 describe('a service that says where its facts come from', () => {
   const saying = (headers: Record<string, string>) =>
-    service.answerWith((response) => {
+    service.respondWith((response) => {
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
       sendJson(response, { scheme: 'visa', brand: 'remote', country: { alpha2: 'DE' } });
     });
@@ -249,12 +249,12 @@ describe('failures of the service', () => {
     ['429', () => fail(429, { 'retry-after': '77' }), { problem: 'bin_quota_exhausted', retryAfterSeconds: 77 }],
     [
       'wrong JSON',
-      () => service.answerWith((r) => r.end('{')),
+      () => service.respondWith((r) => r.end('{')),
       { problem: 'bin_service_unavailable', retryAfterSeconds: 30 },
     ],
     [
       'a reset',
-      () => service.answerWith((r) => r.destroy()),
+      () => service.respondWith((r) => r.destroy()),
       { problem: 'bin_service_unavailable', retryAfterSeconds: 30 },
     ],
   ])('F20 R87: %s is said, not retried, not kept, and a local answer wins over it', async (_name, break_, problem) => {
@@ -268,7 +268,7 @@ describe('failures of the service', () => {
     // The rules of the network hide no spent budget: its caller is to wait or to ask for more.
     const isSpent = problem.problem === 'bin_quota_exhausted';
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject(isSpent ? problem : { ...FROM_RULES, serviceProblem });
-    service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+    service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
     now += 100_000;
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
   });
@@ -394,8 +394,8 @@ describe('many at once', () => {
       await until(() => to.lines.length > before);
       return JSON.parse(to.lines[before] ?? '[]');
     };
-    const both = async (storage: string, monthlyQuota: number, firsts: string[], how?: LookupTask['how']) => {
-      const task = { storage, monthlyQuota, ...(how && { how }) };
+    const both = async (storage: string, monthlyQuota: number, firsts: string[], variant?: LookupTask['variant']) => {
+      const task = { storage, monthlyQuota, ...(variant && { variant }) };
       return (
         await Promise.all(processes.map((to, at) => outcomesOf(to, { ...task, first: firsts[at] ?? '' })))
       ).flat();
@@ -427,20 +427,20 @@ describe('many at once', () => {
     });
 
     test('R87: for one BIN: 1 outbound call, whose answer all get', async () => {
-      service.answerWith((response) => setTimeout(() => sendJson(response, { scheme: 'visa' }), 1_500));
+      service.respondWith((response) => setTimeout(() => sendJson(response, { scheme: 'visa' }), 1_500));
       const outcomes = await both(directory, 100, ['99000000', '99000000'], 'same');
       expect(new Set(outcomes)).toEqual(new Set(['service', 'cache']));
       expect(service.hits).toHaveLength(1);
     });
 
     test('R87: what a process that is killed had reserved stays spent', async () => {
-      service.answerWith(() => undefined);
+      service.respondWith(() => undefined);
       const task = { storage: directory, monthlyQuota: 1, first: '99000000' };
       const killed = startProcess();
       send(killed, task);
       await until(() => service.hits.length === 1);
       killed.kill('SIGKILL');
-      service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+      service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
       const outcomes = await Promise.all(processes.slice(0, 1).map((to) => outcomesOf(to, task)));
       expect(outcomes).toEqual([Array(50).fill('bin_quota_exhausted')]);
       expect(service.hits).toHaveLength(1);
@@ -450,7 +450,7 @@ describe('many at once', () => {
   test('in bulk: order kept, duplicates looked up once, problems for each, a few calls at a time', async () => {
     let open = 0;
     let most = 0;
-    service.answerWith((response, hit) => {
+    service.respondWith((response, hit) => {
       most = Math.max(most, ++open);
       setTimeout(() => {
         open--;

@@ -15,7 +15,7 @@ const recorder = recordOutbound();
 const sent = () => recorder.sentTo([Number(new URL(service.url).port)]);
 beforeAll(async () => {
   service = await startScriptedBinService();
-  service.answerWith((response) => sendJson(response, { scheme: 'visa' }));
+  service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
   site = await startSite({ env: { BIN_SERVICE_URL: service.url, LOG_LEVEL: 'trace' } });
   const { agent } = await signIn(site);
   const { json } = await getJson(agent, `${site.url}/session`);

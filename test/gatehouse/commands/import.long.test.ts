@@ -117,7 +117,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       'R111: a provider that limits its calls (429) in the middle is waited for, and none is reported',
       async () => {
         fleet.sandbox.faults.set({
-          ...{ on: 'identity-provider', path: '/token', kind: 'answer', status: 429, times: 1 },
+          ...{ on: 'identity-provider', path: '/token', kind: 'response', status: 429, times: 1 },
           ...{ headers: { 'retry-after': '1' }, body: { error: 'slow_down' } },
         });
         expect(await run()).toMatchObject({

@@ -98,7 +98,7 @@ test('an admin token: it is refused, and what it did is listed', async () => {
 
 test('the client secret of an app: the new one is used after a reload, and no connection has ended', async () => {
   const { browser, open } = await openConsole(site);
-  const { body } = await browser.submit(await open('/apps/test-platform'), {}, { button: 'Make a new secret' });
+  const { body } = await browser.submit(await open('/apps/test-platform'), {}, { button: 'Create a new secret' });
   const [, secret = ''] = /class="secret".*?<code>([^<]+)</s.exec(body) ?? [];
   const doctor = () => runCommand(['doctor', 'platform'], site.env);
   expect((await doctor()).status).toBe(1);

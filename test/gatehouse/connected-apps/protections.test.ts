@@ -79,7 +79,7 @@ const threadHits = () => site.sandbox.hits.requests('platform').filter(({ path }
 /** The platform refuses a token that is no longer brand-new, so that a refresh is due. */
 const refuseOnce = () => {
   pass(5);
-  site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 401, times: 1 });
+  site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 401, times: 1 });
 };
 const told = (change: Record<string, unknown>) =>
   site.sandbox.faults.set({
@@ -160,7 +160,7 @@ describe('DPoP', () => {
     const { agent } = await signInBy('bound');
     const nonce = 'asked-for-by-the-platform';
     site.sandbox.faults.set({
-      ...{ on: 'platform', kind: 'answer', status: 401, times: 1 },
+      ...{ on: 'platform', kind: 'response', status: 401, times: 1 },
       headers: { 'www-authenticate': 'DPoP error="use_dpop_nonce"', 'dpop-nonce': nonce },
     });
     const [before, tokens] = [threadHits().length, tokenHits().length];
@@ -182,7 +182,7 @@ describe('DPoP', () => {
     const { agent } = await signInBy('bearer');
     const nonce = 'asked-for-in-another-case';
     site.sandbox.faults.set({
-      ...{ on: 'platform', kind: 'answer', status: 401, times: 1 },
+      ...{ on: 'platform', kind: 'response', status: 401, times: 1 },
       headers: { 'www-authenticate': 'dpOp error="use_dpop_nonce"', 'dpop-nonce': nonce },
     });
     expect((await readThread(agent, 'bearer')).status).toBe(200);

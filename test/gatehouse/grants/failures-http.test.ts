@@ -26,7 +26,7 @@ const failing = (fault: FaultKind) => site.sandbox.faults.set({ on: 'identity-pr
 const healthOf = async (agent: Agent) => (await sessionOf(site, agent)).connections[0]?.health;
 
 const answer = (status: number, body: string | object, headers = {}): FaultKind => ({
-  kind: 'answer',
+  kind: 'response',
   status,
   body,
   headers,
@@ -243,7 +243,7 @@ describe('R41: a provider that is down', () => {
     const { agent } = await signIn(site);
     site.sandbox.hits.reset();
     failing({ kind: 'error' });
-    site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 401, body: {} });
+    site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 401, body: {} });
     pass(5);
     for (let round = 0; round < 3; round += 1) {
       const answers = await Promise.all(Array.from({ length: 20 }, () => thread(agent)));

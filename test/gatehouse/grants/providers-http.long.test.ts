@@ -94,7 +94,7 @@ describe('a provider that gives no refresh token', () => {
   test('a 401 of the platform leaves it in doubt, and a good answer ends the doubt', async () => {
     const { agent } = await visit('/token', (body) => withoutRefreshToken(withoutLifetime(body)));
     pass(5);
-    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'answer', status: 401, body: {} });
+    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([403, 'reconnect_needed']);
     const health = async () => (await sessionOf(site, agent)).connections[0]?.health;

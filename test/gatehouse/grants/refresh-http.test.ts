@@ -262,7 +262,7 @@ describe('R42: the access token', () => {
   test('is renewed once after a 401, and the call is made again', async () => {
     const { agent } = await signedIn();
     pass(5);
-    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'answer', status: 401, body: {} });
+    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     expect((await thread(agent)).status).toBe(200);
     expect([tokenCalls(), platformCalls()]).toEqual([1, 2]);
   });
@@ -272,7 +272,7 @@ describe('R42: the access token', () => {
     pass(5);
     // For two seconds, however long they take on a busy machine.
     vi.useFakeTimers({ toFake: ['Date'] });
-    site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 401, body: {} });
+    site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 401, body: {} });
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([502, 'upstream_error']);
     expect([tokenCalls(), platformCalls()]).toEqual([1, 2]);
@@ -284,7 +284,7 @@ describe('R42: the access token', () => {
   test('is renewed after a 401 although the clock was set back by an hour (F12)', async () => {
     const { agent, userId } = await signedIn();
     await desk.change(userId, () => ({ obtainedAt: Date.now() + 3_600_000, expiresAt: Date.now() + 3_660_000 }));
-    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'answer', status: 401, body: {} });
+    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     expect((await thread(agent)).status).toBe(200);
     expect(tokenCalls()).toBe(1);
   });
@@ -293,7 +293,7 @@ describe('R42: the access token', () => {
     const { agent } = await signedIn();
     pass(5);
     site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
-    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'answer', status: 401, body: {} });
+    site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
     const { status, json, headers } = await thread(agent);
     expect([status, json.code]).toEqual([503, 'provider_unavailable']);
     expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);

@@ -37,7 +37,7 @@ function expectUseful({ page, seconds }: Awaited<ReturnType<typeof home>>): void
 }
 
 const thread = (body: string | object, type = 'application/json') =>
-  site.sandbox.faults.set({ on: 'platform', kind: 'answer', status: 200, body, headers: { 'Content-Type': type } });
+  site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 200, body, headers: { 'Content-Type': type } });
 
 /** Keeps the page waiting for the platform until `end` is called, in place of 4 s. */
 function holdPatience(): { end(): void } {
@@ -65,9 +65,9 @@ describe('while the platform', () => {
     ['breaks off amid its answer', { kind: 'truncated' }, failed],
     ['cuts the connection amid its answer', { kind: 'reset', when: 'after_headers' }, failed],
     ['sends 200 MB', { kind: 'huge' }, failed],
-    ['answers 404', { kind: 'answer', status: 404, body: {} }, failed],
+    ['answers 404', { kind: 'response', status: 404, body: {} }, failed],
     ['drips', { kind: 'drip', intervalMs: 200 }, timeout],
-    ['answers 503', { kind: 'answer', status: 503, body: 'x' }, failed],
+    ['answers 503', { kind: 'response', status: 503, body: 'x' }, failed],
   ])('%s, the page is useful within 5 s and says so', async (_name, fault, words) => {
     site.sandbox.faults.set({ on: 'platform', ...fault });
     const answer = await home();
@@ -95,7 +95,7 @@ describe('while the platform', () => {
   test('limits its calls, the page says when to try again', async () => {
     site.sandbox.faults.set({
       on: 'platform',
-      kind: 'answer',
+      kind: 'response',
       status: 429,
       body: {},
       headers: { 'Retry-After': '1500' },
@@ -131,7 +131,7 @@ describe('while the connection', () => {
     site.sandbox.faults.set({
       on: 'identity-provider',
       path: '/token',
-      kind: 'answer',
+      kind: 'response',
       status: 400,
       body: { error: 'invalid_grant' },
     });

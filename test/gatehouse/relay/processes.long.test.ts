@@ -32,7 +32,7 @@ const STATED = { perUserPerMinute: 50, perUserPerHour: 750, perCompanyPerMinute:
 async function startEchoPlatform() {
   const tokens: string[] = [];
   const refused: string[] = [];
-  const count = createRateLimits({ now: Date.now, limits: { ...STATED, answer: '503' } });
+  const count = createRateLimits({ now: Date.now, limits: { ...STATED, response: '503' } });
   const server: Server = createServer((req, res) => {
     const token = req.headers.authorization?.slice('Bearer '.length) ?? '';
     tokens.push(token);

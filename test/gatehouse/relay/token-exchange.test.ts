@@ -137,7 +137,7 @@ describe('narrower tokens', () => {
       site.sandbox.faults.set({
         on: 'identity-provider',
         path: '/token',
-        kind: 'answer',
+        kind: 'response',
         status: 400,
         body: { error: 'invalid_scope' },
         times: 1,

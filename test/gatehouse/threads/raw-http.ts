@@ -1,7 +1,7 @@
 /** Requests byte for byte, as no well-behaved client would send them. */
 import { connect } from 'node:net';
 
-export interface RawAnswer {
+export interface RawResponse {
   status: number;
   /** Header names in lower case. */
   headers: Map<string, string>;
@@ -9,7 +9,7 @@ export interface RawAnswer {
 }
 
 /** Sends `lines` as the head of a request and reads until the other side closes (`Connection: close` is up to the caller). */
-export function sendRaw(url: string, lines: readonly string[], body = ''): Promise<RawAnswer> {
+export function sendRaw(url: string, lines: readonly string[], body = ''): Promise<RawResponse> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
     const socket = connect(Number(port), hostname, () =>
@@ -25,7 +25,7 @@ export function sendRaw(url: string, lines: readonly string[], body = ''): Promi
   });
 }
 
-function parse(text: string): RawAnswer {
+function parse(text: string): RawResponse {
   const [head = '', ...rest] = text.split('\r\n\r\n');
   const [statusLine = '', ...lines] = head.split('\r\n');
   const headers = lines.map((line): [string, string] => {

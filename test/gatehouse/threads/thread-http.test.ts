@@ -176,7 +176,7 @@ describe('R75: request headers', () => {
 describe('R76: response headers', () => {
   test('only named ones come through, and no header of ours is overruled', async () => {
     platform({
-      kind: 'answer',
+      kind: 'response',
       status: 200,
       body: { thread: {} },
       headers: {
@@ -233,17 +233,17 @@ describe('R76: response headers', () => {
   test.each(['gzip', 'br', 'x-unknown'])(
     'a body with the content encoding %s, which was not asked for, is refused',
     async (encoding) => {
-      platform({ kind: 'answer', status: 200, body: 'packed', headers: { 'Content-Encoding': encoding } });
+      platform({ kind: 'response', status: 200, body: 'packed', headers: { 'Content-Encoding': encoding } });
       const { status, json } = await thread();
       expect([status, json.code]).toEqual([502, 'upstream_error']);
       expect(JSON.stringify(json)).not.toContain('packed');
-      platform({ kind: 'answer', status: 404, body: 'packed', headers: { 'Content-Encoding': encoding } });
+      platform({ kind: 'response', status: 404, body: 'packed', headers: { 'Content-Encoding': encoding } });
       expect((await thread()).status).toBe(502);
     },
   );
 
   test('a body that says it has the identity encoding passes', async () => {
-    platform({ kind: 'answer', status: 200, body: {}, headers: { 'Content-Encoding': 'identity' } });
+    platform({ kind: 'response', status: 200, body: {}, headers: { 'Content-Encoding': 'identity' } });
     const { status, headers } = await thread();
     expect([status, headers.get('content-encoding')]).toEqual([200, null]);
   });
@@ -251,7 +251,7 @@ describe('R76: response headers', () => {
   test.each(['text/html; charset=iso-8859-1', 'text/plain', 'application/vnd.quip+json', 'nonsense'])(
     'the media type %s stays as it is',
     async (type) => {
-      platform({ kind: 'answer', status: 200, body: 'x', headers: { 'Content-Type': type } });
+      platform({ kind: 'response', status: 200, body: 'x', headers: { 'Content-Type': type } });
       const page = await agent.get(`${site.url}/threads/current`);
       expect([page.status, page.headers.get('content-type')]).toEqual([200, type]);
     },
@@ -259,7 +259,7 @@ describe('R76: response headers', () => {
 
   test('a page of the platform’s is data here: it may run nothing', async () => {
     platform({
-      kind: 'answer',
+      kind: 'response',
       status: 200,
       body: '<script>alert(1)</script>',
       headers: { 'Content-Type': 'text/html' },
@@ -286,7 +286,7 @@ describe('what the platform’s answers become', () => {
   type Case = [string, () => FaultKind, { status: number; code: string; received?: string; retry?: [number, number] }];
   const answer =
     (status: number, body: string | object = {}, headers: Record<string, string> = {}): (() => FaultKind) =>
-    () => ({ kind: 'answer', status, body, headers });
+    () => ({ kind: 'response', status, body, headers });
   const limited = (received: string, retry: [number, number]) => ({
     status: 429,
     code: 'upstream_rate_limited',
@@ -367,7 +367,7 @@ describe('what the platform’s answers become', () => {
   ])('a claims challenge with %i is named, %i seconds after the sign-in', async (status, age) => {
     ({ agent } = await signIn(site));
     pass(age);
-    platform({ kind: 'answer', status, body: {}, headers: CHALLENGE });
+    platform({ kind: 'response', status, body: {}, headers: CHALLENGE });
     const { status: given, json, headers } = await thread();
     expect([given, json.code, json.connectUrl]).toEqual([502, 'upstream_error', `${site.url}/connections/platform`]);
     expect(json.detail).toMatch(/requires more of the user’s sign-in.*\(claims challenge\)\. Connect .* again/);
@@ -394,7 +394,7 @@ describe('what the platform’s answers become', () => {
       [403, `DPoP error=insufficient_scope, scope=${scope}`],
     ])('with %i %s leads to where the user adds it', async (status, challenge) => {
       ({ agent } = await signIn(site));
-      platform({ kind: 'answer', status, body: {}, headers: { 'WWW-Authenticate': challenge } });
+      platform({ kind: 'response', status, body: {}, headers: { 'WWW-Authenticate': challenge } });
       const { status: given, json, headers } = await thread();
       const connectUrl = `${site.url}/connections/platform?scope=${scope}`;
       expect([given, json.code, json.connectUrl]).toEqual([403, 'scopes_missing', connectUrl]);
@@ -415,7 +415,7 @@ describe('what the platform’s answers become', () => {
       'Bearer error="invalid_request", scope="platform_read_only"',
     ])('is passed on as it came where the user cannot add it: %s', async (challenge) => {
       ({ agent } = await signIn(site));
-      platform({ kind: 'answer', status: 403, body: { error: 'no' }, headers: { 'WWW-Authenticate': challenge } });
+      platform({ kind: 'response', status: 403, body: { error: 'no' }, headers: { 'WWW-Authenticate': challenge } });
       const { status, json } = await thread();
       expect([status, json]).toEqual([403, { error: 'no' }]);
     });
@@ -472,7 +472,7 @@ describe('what the platform’s answers become', () => {
     '%i passes through with its body, as the platform’s own',
     async (status) => {
       const body = { error: 'theirs', error_code: status, error_description: 'Said by the platform.' };
-      platform({ kind: 'answer', status, body });
+      platform({ kind: 'response', status, body });
       const { status: given, json, headers } = await thread();
       expect([given, json]).toEqual([status, body]);
       expect(headers.get('proxy-status')).toBeNull();
@@ -481,12 +481,12 @@ describe('what the platform’s answers become', () => {
   );
 
   test.each([200, 201, 203])('%i passes through', async (status) => {
-    platform({ kind: 'answer', status, body: { ok: true } });
+    platform({ kind: 'response', status, body: { ok: true } });
     expect(await thread()).toMatchObject({ status, json: { ok: true } });
   });
 
   test('204 passes through without a body', async () => {
-    platform({ kind: 'answer', status: 204 });
+    platform({ kind: 'response', status: 204 });
     const page = await agent.get(`${site.url}/threads/current`, JSON_ONLY);
     expect([page.status, page.body]).toEqual([204, '']);
   });
@@ -502,7 +502,7 @@ describe('what the platform’s answers become', () => {
   });
 
   test('nothing of a refusal repeats what the platform said', async () => {
-    platform({ kind: 'answer', status: 500, body: 'stack-trace-canary' });
+    platform({ kind: 'response', status: 500, body: 'stack-trace-canary' });
     const page = await agent.get(`${site.url}/threads/current`, JSON_ONLY);
     expect(page.status).toBe(502);
     expect(page.body).not.toContain('canary');

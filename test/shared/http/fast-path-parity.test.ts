@@ -99,7 +99,7 @@ describe('R85: anything but a plain BIN goes through Express, which has the guar
 test('R76: leaves out a header of the platform that cannot be sent on', async () => {
   site.sandbox.faults.set({
     on: 'platform',
-    kind: 'answer',
+    kind: 'response',
     status: 200,
     body: '{}',
     headers: { 'Content-Language': Buffer.from('€', 'utf8').toString('latin1'), ETag: '"v1"' },

@@ -85,7 +85,7 @@ describe('R57 sign-out', () => {
     const { cookie, csrf } = await signedIn();
     // The new process has not read the provider's metadata.
     await site.restart();
-    site.sandbox.faults.set({ on: 'identity-provider', kind: 'answer', status: 500, body: {} });
+    site.sandbox.faults.set({ on: 'identity-provider', kind: 'response', status: 500, body: {} });
     const ended = await signOut(cookie, csrf);
     expect([ended.status, ended.headers.location]).toEqual([303, '/']);
     expect((await sessionOf(cookie)).signedIn).toBe(false);

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { ask, DATA } from '../../support/ask.ts';
 import { credentialsIn, leaks } from '../../support/credentials.ts';
 import { CLIENT_SECRET, signIn, startSite } from '../../support/gatehouse.ts';
-import { heardSoFar } from '../../support/log-watch.ts';
+import { watchedCounts } from '../../support/log-watch.ts';
 
 const TOKEN = 'gthr_4fB9xQ2mZ7kLw8RtY1cVn3Hs';
 
@@ -30,13 +30,13 @@ test('R88 ids and words are no credentials', () => {
 });
 
 test('R88 a sign-in gives it lines to look at and credentials to look for, and the lines carry request ids', async () => {
-  const before = heardSoFar();
+  const before = watchedCounts();
   const site = await startSite({ env: { LOG_LEVEL: 'trace' } });
   const { agent } = await signIn(site);
   const headers = { ...DATA, cookie: agent.cookies.header(site.url) };
   const missing = await ask(`${site.url}/no-such-page`, { headers });
   await site.close();
-  const after = heardSoFar();
+  const after = watchedCounts();
   expect(after.lines - before.lines).toBeGreaterThanOrEqual(3);
   // Cookies of both kinds, the client's secret, code, verifier, access token and the keys of the settings.
   expect(after.credentials - before.credentials).toBeGreaterThanOrEqual(8);

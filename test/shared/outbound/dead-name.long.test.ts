@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { endWithUs } from '../../support/left-running.ts';
+import { killOnExit } from '../../support/left-running.ts';
 import { skipWithout } from '../../support/missing.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
@@ -67,7 +67,7 @@ process.exit(0);
 async function run(names: number): Promise<{ good: number; longest: number; messages: string[]; slow: number }> {
   const env = { PATH: process.env.PATH ?? '', LD_PRELOAD: join(directory, 'dead-name.so') };
   const args = ['src/with-node.sh', 'node', '--input-type=module', '-e', PROGRAM, '--', url, String(names)];
-  const child = endWithUs(spawn('sh', args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'inherit'] }));
+  const child = killOnExit(spawn('sh', args, { cwd: ROOT, env, stdio: ['ignore', 'pipe', 'inherit'] }));
   let out = '';
   for await (const chunk of child.stdout) out += chunk;
   return JSON.parse(out);

@@ -35,7 +35,7 @@ test('an app is checked by itself, and once more when its time has come', async 
 test('a result that changes is in the audit trail once, on the overview, and in the list with the first problem', async () => {
   const before = (await checksInAudit()).length;
   site.sandbox.faults.set({
-    ...{ on: 'identity-provider', path: '/token', kind: 'answer', status: 401 },
+    ...{ on: 'identity-provider', path: '/token', kind: 'response', status: 401 },
     body: { error: 'invalid_client' },
   });
   await expect.poll(async () => (await lastCheck())?.ok).toBe(false);

@@ -113,7 +113,7 @@ describe('an app that registers itself', () => {
   test('with a secret that its provider ends: told, reminded of in time, and over once it is replaced', async () => {
     const register = async (id: string, endsIn: number) => {
       site.sandbox.faults.set({
-        ...{ on: 'identity-provider', path: '/register', kind: 'answer', status: 201 },
+        ...{ on: 'identity-provider', path: '/register', kind: 'response', status: 201 },
         body: { client_id: id, client_secret: 's', client_secret_expires_at: Math.floor(Date.now() / 1000) + endsIn },
       });
       await send(await read(id), 'register_there', CHOSEN);
@@ -206,7 +206,7 @@ describe('a fault stands beside the form, and nothing is registered here', () =>
     ['noise', 201, [], 'not a client registration'],
   ])('%s', async (_name, status, body, words) => {
     const page = await read('refused');
-    site.sandbox.faults.set({ on: 'identity-provider', path: '/register', kind: 'answer', status, body });
+    site.sandbox.faults.set({ on: 'identity-provider', path: '/register', kind: 'response', status, body });
     await expectFault('refused', await send(page, 'register_there', CHOSEN), words);
   });
 });
@@ -247,7 +247,7 @@ describe('RFC 7592 what is registered there and cannot be kept here', () => {
   });
 
   test('is named, to be deleted by hand, where the provider does not take it back', async () => {
-    site.sandbox.faults.set({ on: 'identity-provider', method: 'DELETE', kind: 'answer', status: 503, body: {} });
+    site.sandbox.faults.set({ on: 'identity-provider', method: 'DELETE', kind: 'response', status: 503, body: {} });
     const page = await registerTooLate('stuck');
     const clientId = /with the client ID ([^:]+): delete it there by hand/.exec(page.body)?.[1] ?? 'not told';
     expect(await clientsThere()).toContain(clientId);

@@ -75,7 +75,7 @@ test('of a user whom the app does not admit is refused at that step, and nothing
 
 test('that cannot begin ends at its record', async () => {
   const path = '/.well-known/openid-configuration';
-  site.sandbox.faults.set({ on: 'identity-provider', path, kind: 'answer', status: 500, body: {} });
+  site.sandbox.faults.set({ on: 'identity-provider', path, kind: 'response', status: 500, body: {} });
   // The metadata of a changed app is read again.
   await save({ name: 'Renamed' });
   const page = await agent.submit(await open('connected-apps/second/check'), {}, { button: 'Try a sign-in' });

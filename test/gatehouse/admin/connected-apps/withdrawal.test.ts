@@ -54,7 +54,7 @@ test('the client is gone at the provider, told and in the trail', async () => {
 });
 
 test.each([
-  ['refused', { kind: 'answer', status: 403, body: {} }, { outcome: 'refused', status: 403 }, '(status 403)'],
+  ['refused', { kind: 'response', status: 403, body: {} }, { outcome: 'refused', status: 403 }, '(status 403)'],
   [
     'unreachable',
     { kind: 'reset' },
@@ -121,7 +121,7 @@ test('the page says what the provider responded', async () => {
     return submitDelete(agent, id, { _csrf: csrf });
   };
   expect(await page('by-page')).toContain('The registration at the provider was deleted.');
-  site.sandbox.faults.set({ on: 'identity-provider', method: 'DELETE', kind: 'answer', status: 503, body: {} });
+  site.sandbox.faults.set({ on: 'identity-provider', method: 'DELETE', kind: 'response', status: 503, body: {} });
   expect(await page('kept-there')).toMatch(/refused \(status 503\) to delete .*: delete it there by hand\./);
 });
 

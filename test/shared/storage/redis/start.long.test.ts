@@ -157,10 +157,10 @@ describe.concurrent('a start', () => {
       skipWithout(context, missingRedis);
       let failure = await failureOf(settings(env()));
       // A starved machine takes more than the five seconds of a start for what it would be told.
-      while (failure.told.includes('no response')) failure = await failureOf(settings(env()));
-      const { isRefusal, told } = failure;
-      expect([isRefusal ? EX_CONFIG : 1, told]).toEqual([status, expect.stringMatching(message)]);
-      expect(told).not.toContain(PASSWORD);
+      while (failure.text.includes('no response')) failure = await failureOf(settings(env()));
+      const { isRefusal, text } = failure;
+      expect([isRefusal ? EX_CONFIG : 1, text]).toEqual([status, expect.stringMatching(message)]);
+      expect(text).not.toContain(PASSWORD);
     },
   );
 
