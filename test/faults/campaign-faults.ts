@@ -71,7 +71,7 @@ export function machineFaults(site: CampaignSite, chance: Chance): CampaignFault
         const { pid } = chance.pick(members).program;
         await limitOpenFiles(pid, readdirSync(`/proc/${pid}/fd`).length + SPARE_DESCRIPTORS);
         await sleep(milliseconds);
-        await limitOpenFiles(pid, 'as many as it may');
+        await limitOpenFiles(pid, 'maximum');
       },
     });
   }
@@ -205,7 +205,9 @@ export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault
       async strike(milliseconds) {
         const answer = ANSWERS[chance.pick(BIN_ANSWERS)];
         const trapUrl = `${provider.url}/trap`;
-        binService.respondWith((res, { url }) => answer(res, { trapUrl, body: JSON.stringify(recordOf(url.slice(1))) }));
+        binService.respondWith((res, { url }) =>
+          answer(res, { trapUrl, body: JSON.stringify(recordOf(url.slice(1))) }),
+        );
         await sleep(milliseconds);
         binService.respondWith((res, { url }) => sendJson(res, recordOf(url.slice(1))));
       },

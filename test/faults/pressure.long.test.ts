@@ -43,7 +43,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
   afterEach(async () => {
     if (missing) return;
     const member = crowd.member(0);
-    if (member.isRunning()) await limitOpenFiles(member.program.pid, 'as many as it may');
+    if (member.isRunning()) await limitOpenFiles(member.program.pid, 'maximum');
     else await member.start();
   });
   afterAll(() => crowd?.close());
@@ -59,7 +59,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
       const load = startLoad(crowd, { perSecond: 40, people: staying() });
       await sleep(SECONDS * 1_000);
       for (const socket of idle) socket.destroy();
-      await limitOpenFiles(pid, 'as many as it may');
+      await limitOpenFiles(pid, 'maximum');
       const { statuses, strangers, asked } = await load.stop();
       expect(strangers).toEqual([]);
       expect(Object.keys(statuses).filter((status) => !['0', '200', '502', '503'].includes(status))).toEqual([]);
@@ -85,7 +85,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
         const { status } = await ask(url + path, { agent, headers: { ...PAGE, cookie } });
         statuses.set(path, status);
       }
-      await limitOpenFiles(pid, 'as many as it may');
+      await limitOpenFiles(pid, 'maximum');
       agent.destroy();
       expect([...statuses].filter(([, status]) => ![200, 403, 404, 503].includes(status))).toEqual([]);
       expect(statuses.get('/connections')).toBe(200);
@@ -111,7 +111,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('F21 on %s', (kind) => {
       await limitOpenFiles(pid, firstFree(pid));
       const body = new URLSearchParams({ _csrf: person?.csrfToken ?? '' }).toString();
       const answer = await ask(`${url}/sign-out`, { agent, method: 'POST', headers: { ...headers, ...FORM }, body });
-      await limitOpenFiles(pid, 'as many as it may');
+      await limitOpenFiles(pid, 'maximum');
       agent.destroy();
       expect([answer.status, answer.body]).toEqual([303, '']);
       expect((await ask(`${url}/threads/current`, { headers })).status).toBe(401);

@@ -13,10 +13,10 @@ export interface SeenResponse {
 
 export interface ApiContract {
   /** Every operation with each status that the document names, such as `GET /session 200`. */
-  readonly promised: readonly string[];
-  /** Which of them this response is; undefined for a route that the document leaves out. */
+  readonly documented: readonly string[];
+  /** The entry of `documented` for this response; undefined for a route that the document leaves out. */
   nameOf(seen: SeenResponse): string | undefined;
-  /** How the response differs from the document; nothing where it does not, or where the route is not documented. */
+  /** The differences between the response and the document. Empty if there are none or the route is not documented. */
   faultsOf(seen: SeenResponse): string[];
 }
 
@@ -32,16 +32,16 @@ export async function apiContract(site: { url: string }): Promise<ApiContract> {
   );
   const schemas = new Map<unknown, z.ZodType>();
   const schemaOf = (schema: object): z.ZodType => {
-    const named = '$ref' in schema ? document.components.schemas.Problem : schema;
-    const made = schemas.get(named) ?? z.fromJSONSchema(named as JsonSchema);
-    schemas.set(named, made);
-    return made;
+    const resolved = '$ref' in schema ? document.components.schemas.Problem : schema;
+    const zodSchema = schemas.get(resolved) ?? z.fromJSONSchema(resolved as JsonSchema);
+    schemas.set(resolved, zodSchema);
+    return zodSchema;
   };
 
   // A fixed path comes before one with a parameter in its place.
   operations.sort((left, right) => left.name.split('{').length - right.name.split('{').length);
   const find = ({ method, path }: SeenResponse) =>
-    operations.find((one) => one.method === method.toLowerCase() && one.pattern.test(path));
+    operations.find((operation) => operation.method === method.toLowerCase() && operation.pattern.test(path));
 
   const faults = ({ responses }: ApiOperation, { status, contentType, body }: SeenResponse): string[] => {
     const response = responses[status] ?? (status >= 400 ? responses.default : undefined);
@@ -58,18 +58,18 @@ export async function apiContract(site: { url: string }): Promise<ApiContract> {
   };
 
   return {
-    promised: operations.flatMap(({ name, operation }) =>
+    documented: operations.flatMap(({ name, operation }) =>
       Object.keys(operation.responses)
         .filter((status) => status !== 'default')
         .map((status) => `${name} ${status}`),
     ),
     nameOf(seen) {
-      const found = find(seen);
-      return found && `${found.name} ${seen.status}`;
+      const match = find(seen);
+      return match && `${match.name} ${seen.status}`;
     },
     faultsOf(seen) {
-      const found = find(seen);
-      return found ? faults(found.operation, seen).map((fault) => `${found.name} ${seen.status}: ${fault}`) : [];
+      const match = find(seen);
+      return match ? faults(match.operation, seen).map((fault) => `${match.name} ${seen.status}: ${fault}`) : [];
     },
   };
 }

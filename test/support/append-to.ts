@@ -1,7 +1,7 @@
 /** Appends one entry to a log of a store. */
 import type { Store } from '../../src/shared/storage/store.ts';
 
-/** @returns its id */
+/** @returns the id of the entry */
 export async function appendTo(
   store: Pick<Store, 'append'>,
   log: string,

@@ -1,30 +1,30 @@
-/** Sends single requests with full control of method, headers and body: adds, follows and stores nothing. */
+/** Sends single requests with full control of method, headers and body, without redirects or cookies. */
 import { type Agent, type IncomingHttpHeaders, request as requestInPlain } from 'node:http';
 import { request as requestByTls } from 'node:https';
 
 export interface Asked {
   status: number;
   headers: IncomingHttpHeaders;
-  /** Names and values by turns. */
+  /** Alternating names and values. */
   rawHeaders: string[];
   body: string;
 }
 
 export interface Question {
   method?: string;
-  /** A list is sent as that many header lines. */
+  /** Each value of a list is sent as a header line. */
   headers?: Record<string, string | string[]>;
   body?: string | Buffer;
-  /** Request target, where it is not that of the URL. */
+  /** The request target, if it differs from that of the URL. */
   target?: string;
-  /** Whose connections it goes over, in place of one of its own. */
+  /** Default: a new connection. */
   agent?: Agent;
-  /** For `https`: the certificates that are trusted, and the name that the server's has to have. */
+  /** For `https`: the trusted certificates, and the host name that the server's certificate must have. */
   tls?: { ca: string[]; servername: string };
 }
 
-export function ask(url: string, question: Question = {}): Promise<Asked> {
-  const { method = 'GET', headers = {}, body, target, agent, tls } = question;
+export function ask(url: string, options: Question = {}): Promise<Asked> {
+  const { method = 'GET', headers = {}, body, target, agent, tls } = options;
   const request = tls ? requestByTls : requestInPlain;
   const { hostname, port, pathname, search } = new URL(url);
   const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
@@ -36,15 +36,15 @@ export function ask(url: string, question: Question = {}): Promise<Asked> {
         agent: agent ?? false,
         ...tls,
       },
-      (answer) => {
+      (response) => {
         const chunks: Buffer[] = [];
-        answer.on('data', (chunk: Buffer) => chunks.push(chunk));
-        answer.on('error', reject);
-        answer.on('end', () =>
+        response.on('data', (chunk: Buffer) => chunks.push(chunk));
+        response.on('error', reject);
+        response.on('end', () =>
           resolve({
-            status: answer.statusCode ?? 0,
-            headers: answer.headers,
-            rawHeaders: answer.rawHeaders,
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            rawHeaders: response.rawHeaders,
             body: Buffer.concat(chunks).toString('utf8'),
           }),
         );

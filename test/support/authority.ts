@@ -1,4 +1,4 @@
-/** A certificate authority of the tests' own, made with openssl, and what it signs. All are files in one temporary folder. */
+/** A certificate authority for tests, made with openssl. It keeps its files in a temporary folder. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ export function createAuthority(name = 'Private authority of a test') {
   return {
     folder,
     file: join(folder, 'ca.pem'),
-    /** For a server or a client. @param host a DNS name */
+    /** Signs a certificate for a server or a client. @param host a DNS name */
     sign(host: string, label = host): SignedFiles {
       const [cert, key, request] = [`${label}.pem`, `${label}.key`, `${label}.csr`];
       writeFileSync(join(folder, `${label}.ext`), `subjectAltName=DNS:${host}\n`);

@@ -1,12 +1,12 @@
-/** Judges pages in a browser: axe-core finds nothing, and no page is wider than its window, wide and narrow, light and dark. */
+/** Checks pages with axe-core, and that none is wider than its window: wide and narrow, light and dark. */
 import axe from 'axe-core';
 import type { Page } from 'playwright-core';
 import { expectNoSideways } from './journey.ts';
 
-/** WCAG 2.2, levels A and AA, and what axe recommends beyond. */
+/** WCAG 2.2, levels A and AA, and the best practices of axe. */
 const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 const LOOKS = [1440, 360].flatMap((width) => (['light', 'dark'] as const).map((scheme) => ({ width, scheme })));
-/** Each width and each scheme once. */
+/** Two looks that cover each width and each scheme once. */
 const TWO_LOOKS = LOOKS.filter(({ width, scheme }) => (width === 1440) === (scheme === 'light'));
 
 interface Finding {
@@ -15,11 +15,11 @@ interface Finding {
 }
 
 /**
- * Needs a context with `bypassCSP`, since axe adds a style.
- * @param judged the looks in which axe looks for violations; the page has to fit in all of them
- * @returns a line for each violation on the page that is open
+ * Needs a context with `bypassCSP`, because axe adds a style.
+ * @param checkedLooks the looks in which axe runs; the page must fit in all looks
+ * @returns a line for each violation on the current page
  */
-export async function findingsOn(page: Page, judged = LOOKS): Promise<string[]> {
+export async function findingsOn(page: Page, checkedLooks = LOOKS): Promise<string[]> {
   await page.evaluate(axe.source);
   const lines: string[] = [];
   for (const look of LOOKS) {
@@ -27,7 +27,7 @@ export async function findingsOn(page: Page, judged = LOOKS): Promise<string[]> 
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
     await expectNoSideways(page);
-    if (!judged.includes(look)) continue;
+    if (!checkedLooks.includes(look)) continue;
     const options = JSON.stringify({ runOnly: RULES, resultTypes: ['violations'], preload: false });
     const { violations } = (await page.evaluate(`axe.run(document, ${options})`)) as { violations: Finding[] };
     for (const { id, nodes } of violations) {
@@ -38,7 +38,7 @@ export async function findingsOn(page: Page, judged = LOOKS): Promise<string[]> 
   return lines;
 }
 
-/** @returns the violations on each of these pages, opened one after the other, wide and light or narrow and dark */
+/** @returns the violations on each of these pages, in the wide light and the narrow dark look */
 export async function findingsAt(page: Page, urls: readonly string[]): Promise<string[]> {
   const lines: string[] = [];
   for (const url of urls) {

@@ -1,4 +1,4 @@
-/** One process runs many test files: whatever one of them did to clock, spies and environment ends with it. */
+/** Resets clock, timers and spies after each test file, because one process runs many files. */
 import { afterAll, vi } from 'vitest';
 import { backToNow } from './passing-time.ts';
 

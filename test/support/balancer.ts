@@ -1,30 +1,30 @@
-/** What stands before several processes of one deployment: takes connections at one address and hands each to a process that takes it. */
+/** A TCP load balancer for several processes of one deployment. */
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
 export interface Balancer {
-  /** What new connections may be handed to; those that are open stay. */
+  /** Sets the ports for new connections. Open connections stay. */
   setPorts(ports: readonly number[]): void;
   close(): Promise<void>;
 }
 
-/** @param choose a whole number from 0 up to below the one given: whom a connection is handed to first */
+/** @param choose returns a whole number of at least 0 and below its argument: the index of the first port to try */
 export async function startBalancer(port: number, choose: (below: number) => number): Promise<Balancer> {
   let ports: readonly number[] = [];
   const sockets = new Set<Socket>();
-  const keep = (socket: Socket) => {
+  const track = (socket: Socket) => {
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
   };
 
-  /** The next one is tried where nobody listens, as any balancer would do. */
-  const handOn = (client: Socket, left: readonly number[]): void => {
-    const [next, ...rest] = left;
+  /** Forwards the client to the first of these ports that accepts the connection. */
+  const forward = (client: Socket, candidates: readonly number[]): void => {
+    const [next, ...rest] = candidates;
     if (next === undefined) return void client.destroy();
     const server = connect(next, '127.0.0.1');
-    keep(server);
+    track(server);
     let hasConnected = false;
-    server.once('error', () => (hasConnected ? client.destroy() : handOn(client, rest)));
+    server.once('error', () => (hasConnected ? client.destroy() : forward(client, rest)));
     server.once('connect', () => {
       hasConnected = true;
       client.pipe(server).pipe(client);
@@ -34,10 +34,10 @@ export async function startBalancer(port: number, choose: (below: number) => num
   };
 
   const server = createServer({ pauseOnConnect: true }, (client) => {
-    keep(client);
+    track(client);
     client.on('error', () => client.destroy());
     const first = ports.length === 0 ? 0 : choose(ports.length);
-    handOn(client, [...ports.slice(first), ...ports.slice(0, first)]);
+    forward(client, [...ports.slice(first), ...ports.slice(0, first)]);
   });
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');

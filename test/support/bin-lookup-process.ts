@@ -1,5 +1,5 @@
 /**
- * Runs as a process of its own. Each line of its input is a task: fifty look-ups at once for one user, with outcomes
+ * Runs as a separate process. Each line of input is a task: fifty concurrent look-ups for one user. The outcomes are
  * printed as a line of JSON.
  */
 import { createInterface } from 'node:readline';
@@ -15,22 +15,22 @@ import { bin, datasetOf } from './bins.ts';
 export interface LookupTask {
   /** URL of a Redis, or the folder of a database. */
   storage: string;
-  /** Of the BIN lookup service. */
+  /** The URL of the BIN lookup service. */
   url: string;
   monthlyQuota: number;
   /** The first of fifty BINs. */
   first: string;
   /** `same`: the first BIN fifty times. `one left`: the user has one call left for today. */
-  how?: 'same' | 'one left';
+  variant?: 'same' | 'one left';
 }
 
-async function outcomesOf({ storage, url, monthlyQuota, first, how }: LookupTask): Promise<string[]> {
+async function outcomesOf({ storage, url, monthlyQuota, first, variant }: LookupTask): Promise<string[]> {
   const clock = Date.now;
   const store = storage.startsWith('redis:')
     ? await createRedisStore({ url: storage, durability: 'aof', deadlineMilliseconds: 10_000 })
     : await createSqliteStore({ directory: storage, deadlineMilliseconds: 10_000 });
   const outbound = createOutbound({ policy: createAddressPolicy(['127.0.0.1']) });
-  const userDailyQuota = how === 'one left' ? 1 : monthlyQuota;
+  const userDailyQuota = variant === 'one left' ? 1 : monthlyQuota;
   const lookup = createBinLookup({
     builtIn: () => datasetOf(),
     client: createBinClient({ url, auth: 'bearer', fetch: outbound.fetch, store, clock }),
@@ -38,12 +38,14 @@ async function outcomesOf({ storage, url, monthlyQuota, first, how }: LookupTask
     store,
     clock,
   });
-  const numbers = Array.from({ length: 50 }, (_, index) => bin(String(Number(first) + (how === 'same' ? 0 : index))));
-  const caller = { kind: 'user', id: how ?? 'anyone' } as const;
-  const answers = await Promise.all(numbers.map((number) => lookup.lookUp(number, caller)));
+  const numbers = Array.from({ length: 50 }, (_, index) =>
+    bin(String(Number(first) + (variant === 'same' ? 0 : index))),
+  );
+  const caller = { kind: 'user', id: variant ?? 'anyone' } as const;
+  const results = await Promise.all(numbers.map((number) => lookup.lookUp(number, caller)));
   await outbound.close();
   await store.close();
-  return answers.map((answer) => answer.problem ?? answer.source);
+  return results.map((result) => result.problem ?? result.source);
 }
 
 for await (const line of createInterface({ input: process.stdin })) {

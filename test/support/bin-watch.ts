@@ -1,32 +1,32 @@
 /**
- * The watch over the whole run that R86 demands. Loaded before every test file, it sees each request of Gatehouse to a BIN
- * lookup service of that file, from this process or another one. The file fails if the head of a request contains nine
- * digits in a row, or if it has a body.
+ * Watches the whole run for R86. Loaded before every test file, it sees each request of Gatehouse to a BIN lookup
+ * service of that file, from this process or another. The file fails if the head of a request contains nine
+ * consecutive digits, or if it has a body.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage } from 'node:http';
 import { afterAll, expect } from 'vitest';
 
-const refused: string[] = [];
-let heard = 0;
+const violations: string[] = [];
+let requestCount = 0;
 
-/** How many requests it has heard in this file. */
-export const heardSoFar = (): number => heard;
+/** The number of requests so far in this file. */
+export const heardSoFar = (): number => requestCount;
 
 const REQUEST = 'http.server.request.start';
-const hear = (message: unknown) => {
+const check = (message: unknown) => {
   const { method, url, headers, rawHeaders } = (message as { request: IncomingMessage }).request;
-  // Only our client says this one; a provider that a test plays gets no such header.
+  // Only Gatehouse's client sends this header. Requests to simulated providers do not have it.
   if (headers['accept-version'] === undefined) return;
-  heard += 1;
+  requestCount += 1;
   const head = [method, url, ...rawHeaders].join('\n');
   const hasBody = headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
-  if (hasBody || /\d{9}/.test(head)) refused.push(`${head}${hasBody ? '\nwith a body' : ''}`);
+  if (hasBody || /\d{9}/.test(head)) violations.push(`${head}${hasBody ? '\nwith a body' : ''}`);
 };
-subscribe(REQUEST, hear);
+subscribe(REQUEST, check);
 
 afterAll(() => {
-  // The next file in this process loads a watch of its own.
-  unsubscribe(REQUEST, hear);
-  expect(refused, 'R86: what left for a BIN lookup service held nine digits in a row, or a body').toEqual([]);
+  // The next file in this process starts its own watch.
+  unsubscribe(REQUEST, check);
+  expect(violations, 'R86: a request to a BIN lookup service contained nine consecutive digits, or a body').toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** What BIN tests share: checked BINs, card numbers with a valid Luhn digit, tiny data sets. */
+/** Helpers for BIN tests: parsed BINs, card numbers with a valid Luhn digit, tiny data sets. */
 
 import type { Dataset } from '../../src/shared/bin/dataset.ts';
 import { createDataset, type DatasetEntry } from '../../src/shared/bin/dataset-builder.ts';
@@ -6,11 +6,11 @@ import { type Bin, parseBin } from '../../src/shared/bin/parse-bin.ts';
 
 export function bin(digits: string): Bin {
   const parsed = parseBin(digits);
-  if (!parsed.bin) throw new TypeError('The test names something that is no BIN.');
+  if (!parsed.bin) throw new TypeError('The test uses an invalid BIN.');
   return parsed.bin;
 }
 
-/** The digits with the check digit that ISO/IEC 7812-1 annex B asks for. */
+/** Appends the check digit of ISO/IEC 7812-1 annex B. */
 export function withCheckDigit(digits: string): string {
   const sum = [...digits].reverse().reduce((total, digit, index) => {
     const value = Number(digit) * (index % 2 === 0 ? 2 : 1);

@@ -1,4 +1,4 @@
-/** Starts the Chromium of the journey tests, which comes in an npm package and needs only system libraries. */
+/** Starts the Chromium of the journey tests. It comes in an npm package and needs only system libraries. */
 import { mkdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest';
 import { skipWithout } from './missing.ts';
 import { PATIENTLY } from './until.ts';
 
-/** Not those of the package: they switch web security off. */
+/** The default arguments of the package are not used, because they disable web security. */
 const ARGUMENTS = [
   '--no-sandbox',
   '--disable-gpu',
@@ -22,7 +22,7 @@ const ARGUMENTS = [
 
 export type LaunchedBrowser = { browser: Browser; missing?: never } | { browser?: never; missing: string };
 
-/** Answers the browser, or in one sentence why it cannot run here. */
+/** Returns the browser, or a sentence that says why it cannot run here. */
 export async function launchBrowser(): Promise<LaunchedBrowser> {
   try {
     const executablePath = await unpack();
@@ -37,7 +37,7 @@ export async function launchBrowser(): Promise<LaunchedBrowser> {
   }
 }
 
-/** The package takes a file that another process is still writing for a whole one, so one unpacks and the others wait. */
+/** One process unpacks while the others wait, because the package would use a file that is only partly written. */
 async function unpack(): Promise<string> {
   const lock = join(tmpdir(), 'gatehouse-test-chromium.lock');
   for (;;) {
@@ -46,7 +46,7 @@ async function unpack(): Promise<string> {
       break;
     } catch {
       const { mtimeMs } = statSync(lock, { throwIfNoEntry: false }) ?? { mtimeMs: Date.now() };
-      // Left behind by a process that was killed.
+      // A process that was killed left the lock.
       if (Date.now() - mtimeMs > 60_000) rmSync(lock, { recursive: true, force: true });
       await sleep(50);
     }
@@ -60,12 +60,12 @@ async function unpack(): Promise<string> {
 
 export interface WatchedContext {
   context: BrowserContext;
-  /** Errors on the console (CSP violations are among them), failed requests to our own files, and uncaught exceptions. */
-  complaints: string[];
+  /** Console errors (which include CSP violations), failed requests for assets, and uncaught exceptions. */
+  errors: string[];
   page: Page;
 }
 
-/** A browser profile of its own, whose pages are listened to. @param expected complaints that a test provokes on purpose */
+/** Opens a new browser profile that collects the errors of its pages. @param expected errors that a test provokes */
 export async function openContext(
   browser: Browser,
   options: BrowserContextOptions = {},
@@ -73,50 +73,50 @@ export async function openContext(
 ): Promise<WatchedContext> {
   const context = await browser.newContext({ locale: 'en-US', ...options });
   context.setDefaultTimeout(PATIENTLY.timeout);
-  const complaints: string[] = [];
+  const errors: string[] = [];
   const note = (text: string) => {
-    if (!expected.test(text)) complaints.push(text);
+    if (!expected.test(text)) errors.push(text);
   };
   context.on('console', (message) => {
     if (message.type() === 'error' || message.type() === 'warning') note(`${message.page()?.url()}: ${message.text()}`);
   });
   context.on('weberror', (error) => note(`uncaught: ${error.error().message}`));
   context.on('requestfailed', (request) => {
-    // What the next page cuts short has not failed.
+    // A request that a navigation aborts has not failed.
     if (request.failure()?.errorText === 'net::ERR_ABORTED') return;
     if (/\/assets\//.test(request.url())) note(`failed: ${request.url()}`);
   });
   const page = await context.newPage();
-  return { context, complaints, page };
+  return { context, errors, page };
 }
 
-type Demands = Parameters<typeof openContext> extends [unknown, ...infer Rest] ? Rest : never;
+type ContextOptions = Parameters<typeof openContext> extends [unknown, ...infer Rest] ? Rest : never;
 
 /**
- * For the tests of a file: one browser, whose profiles end with the test that opened them, and none may have had anything to
- * complain of. Answers what opens a page in a profile of its own.
+ * Starts one browser for the tests of a file. Profiles close at the end of their test, which fails if they had errors.
+ * @returns a function that opens a page in a new profile
  */
-export function useBrowser(): (...demands: Demands) => Promise<Page> {
+export function useBrowser(): (...options: ContextOptions) => Promise<Page> {
   let launching: Promise<LaunchedBrowser>;
   let opened: WatchedContext[] = [];
   beforeAll(() => {
-    // Not waited for: whatever the pages come from can start meanwhile.
+    // Do not wait: the site can start meanwhile.
     launching = launchBrowser();
   });
   beforeEach(async (context) => skipWithout(context, (await launching).missing));
   afterEach(async () => {
-    const complaints = opened.flatMap((one) => one.complaints);
+    const errors = opened.flatMap((watched) => watched.errors);
     await Promise.all(opened.map(({ context }) => context.close()));
     opened = [];
-    expect(complaints).toEqual([]);
+    expect(errors).toEqual([]);
   });
   afterAll(async () => {
     await (await launching).browser?.close();
   });
-  return async (...demands) => {
+  return async (...options) => {
     const { browser, missing } = await launching;
     if (!browser) throw new Error(missing);
-    const watched = await openContext(browser, ...demands);
+    const watched = await openContext(browser, ...options);
     opened.push(watched);
     return watched.page;
   };

@@ -1,15 +1,15 @@
-/** A user agent without a browser: cookies, redirects and plain HTML forms over real HTTP, for all of our pages. */
+/** A user agent without a browser, with cookies, redirects and plain HTML forms over real HTTP. */
 import { type CookieJar, createCookieJar } from './cookie-jar.ts';
 import { type Form, parseForms } from './html-forms.ts';
 
 export interface Page {
-  /** Where the redirects ended. */
+  /** The final URL after redirects. */
   url: string;
   status: number;
   headers: Headers;
   body: string;
   forms: Form[];
-  /** Every URL on the way, this page's own last. */
+  /** Every requested URL, ending with that of this page. */
   visited: string[];
 }
 
@@ -23,14 +23,14 @@ export interface RequestOptions {
 
 export interface UserAgent {
   readonly cookies: CookieJar;
-  /** A top-level navigation. Stops before a URL that `stopAt` matches and answers a page of status 0 there. */
+  /** A top-level navigation. Stops before a URL that `stopAt` matches, and returns a page with status 0 there. */
   get(url: string, options?: RequestOptions): Promise<Page>;
   request(url: string, options?: RequestOptions): Promise<Page>;
-  /** Follows the first link with these words; fails where there is none. */
+  /** Follows the first link with this text. Fails if there is none. */
   follow(page: Page, words: string): Promise<Page>;
   /**
-   * Fills the form that has all of `fields` (and `button`, by its text, when named; else the first form that fits) and
-   * submits it as a browser would. Fails when no form fits, with the forms there are.
+   * Fills and submits the first form that has all of `fields` and, if given, a button with this text. Fails with a list
+   * of the forms if none fits.
    */
   submit(page: Page, fields?: Record<string, string>, choice?: { button?: string }): Promise<Page>;
 }
@@ -48,32 +48,32 @@ export function createUserAgent(parts: { stopAt?: (url: string) => boolean } = {
     for (;;) {
       visited.push(next.url);
       if (stopAt(next.url)) return { url: next.url, status: 0, headers: new Headers(), body: '', forms: [], visited };
-      const answer = await once(next, headers);
-      const location = answer.headers.get('location');
-      const isRedirect = answer.status >= 300 && answer.status < 400 && location !== null;
-      if (!isRedirect || options.follow === false) return toPage(next.url, answer, visited);
+      const response = await once(next, headers);
+      const location = response.headers.get('location');
+      const isRedirect = response.status >= 300 && response.status < 400 && location !== null;
+      if (!isRedirect || options.follow === false) return toPage(next.url, response, visited);
       if (visited.length > MAX_REDIRECTS) throw new Error(`More than ${MAX_REDIRECTS} redirects: ${visited.join(' ')}`);
-      const keepsMethod = answer.status === 307 || answer.status === 308;
+      const keepsMethod = response.status === 307 || response.status === 308;
       const target = new URL(location, next.url).href;
-      // A browser names the origin of a form, not of the redirects that follow it.
+      // A browser sends Origin with a form, but not with the redirects after it.
       if (!keepsMethod) headers = Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'origin'));
       next = keepsMethod ? { ...next, url: target } : { url: target, method: 'GET', body: undefined };
     }
   }
 
   async function once(
-    at: { url: string; method: string; body: RequestOptions['body'] },
+    target: { url: string; method: string; body: RequestOptions['body'] },
     extra: Record<string, string>,
   ) {
-    const cookie = cookies.header(at.url);
-    const answer = await fetch(at.url, {
-      method: at.method,
+    const cookie = cookies.header(target.url);
+    const response = await fetch(target.url, {
+      method: target.method,
       redirect: 'manual',
       headers: { accept: 'text/html,*/*;q=0.8', ...(cookie === '' ? {} : { cookie }), ...extra },
-      ...(at.body === undefined ? {} : { body: at.body }),
+      ...(target.body === undefined ? {} : { body: target.body }),
     });
-    cookies.store(at.url, answer.headers.getSetCookie());
-    return answer;
+    cookies.store(target.url, response.headers.getSetCookie());
+    return response;
   }
 
   return {
@@ -86,7 +86,7 @@ export function createUserAgent(parts: { stopAt?: (url: string) => boolean } = {
       return request(href);
     },
     submit(page, fields = {}, { button } = {}) {
-      const form = page.forms.find((one) => fits(one, fields, button));
+      const form = page.forms.find((candidate) => fits(candidate, fields, button));
       if (form === undefined) throw new Error(`No form fits on ${page.url} (${page.status}): ${describe(page)}`);
       const body = new URLSearchParams([...form.fields, ...buttonField(form, button)]);
       for (const [name, value] of Object.entries(fields)) body.set(name, value);
@@ -100,17 +100,24 @@ export function createUserAgent(parts: { stopAt?: (url: string) => boolean } = {
   };
 }
 
-/** Where the first link with these words leads. */
+/** Returns the URL of the first link with this text. */
 export function linkOn({ body, url }: Page, words: string): string | undefined {
   const links = [...body.matchAll(/<a\s[^>]*href="([^"]*)"[^>]*>(.*?)<\/a>/gs)];
   const link = links.find(([, , inner = '']) => inner.replaceAll(/<[^>]*>/g, '').includes(words));
   return link && new URL((link[1] ?? '').replaceAll('&amp;', '&'), url).href;
 }
 
-async function toPage(url: string, answer: Response, visited: string[]): Promise<Page> {
-  const body = await answer.text();
-  const isHtml = answer.headers.get('content-type')?.includes('html') ?? false;
-  return { url, status: answer.status, headers: answer.headers, body, forms: isHtml ? parseForms(body) : [], visited };
+async function toPage(url: string, response: Response, visited: string[]): Promise<Page> {
+  const body = await response.text();
+  const isHtml = response.headers.get('content-type')?.includes('html') ?? false;
+  return {
+    url,
+    status: response.status,
+    headers: response.headers,
+    body,
+    forms: isHtml ? parseForms(body) : [],
+    visited,
+  };
 }
 
 function fits(form: Form, fields: Record<string, string>, button?: string): boolean {

@@ -1,4 +1,4 @@
-/** Runs a TypeScript file as a process of its own, and gives its lines as they come. */
+/** Runs a TypeScript file as a separate process, and collects the lines that it prints. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,7 +9,7 @@ import { killOnExit } from './left-running.ts';
 export interface Child {
   /** All lines printed so far. */
   lines: string[];
-  /** Resolves with all lines when the process has ended well; rejects with its errors otherwise. */
+  /** Resolves with all lines if the process ends successfully. Otherwise rejects with its errors. */
   ended: Promise<string[]>;
   kill(signal: NodeJS.Signals): void;
   /** Writes a line to its standard input. */
@@ -18,9 +18,9 @@ export interface Child {
 }
 
 export interface ChildOptions {
-  /** The largest file that the process may write, in blocks of the shell's `ulimit -f`: stands in for a full disk. */
+  /** The largest file that the process may write, in blocks of `ulimit -f`. Simulates a full disk. */
   fileSizeBlocks?: number;
-  /** In addition to our own environment. */
+  /** Added to the environment of this process. */
   env?: Record<string, string>;
 }
 

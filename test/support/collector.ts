@@ -1,4 +1,4 @@
-/** A collector of traces as OpenTelemetry sends them over HTTP (OTLP/HTTP, JSON). */
+/** A collector of OpenTelemetry traces over HTTP (OTLP/HTTP, JSON). */
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -7,7 +7,7 @@ export interface CollectedSpan {
   spanId: string;
   parentSpanId: string;
   name: string;
-  /** 2: a request that was served; 3: a call that was made. */
+  /** 2: server; 3: client. */
   kind: number;
   /** 2: an error. */
   status: number;
@@ -17,7 +17,7 @@ export interface CollectedSpan {
 export interface Collector {
   endpoint: string;
   spans(): CollectedSpan[];
-  /** Everything that it was sent, as text. */
+  /** All received bodies, as text. */
   raw(): string;
   resource(): Record<string, unknown>;
   headers(): IncomingHttpHeaders[];

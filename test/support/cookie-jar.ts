@@ -1,4 +1,4 @@
-/** The cookies of the browserless user agent (RFC 6265: by host and path, and for all ports, as in real browsers). */
+/** The cookies of the browserless user agent (RFC 6265): by host and path, shared between ports. */
 
 export interface Cookie {
   name: string;
@@ -13,10 +13,10 @@ export interface Cookie {
 export interface CookieJar {
   all(): readonly Cookie[];
   get(name: string): string | undefined;
-  /** Puts a cookie in by hand, or with `undefined` takes it away. */
+  /** Sets a cookie, or removes it if the value is undefined. */
   set(url: string, name: string, value: string | undefined): void;
   clear(): void;
-  /** The Cookie header for a request to `url`; empty when there is nothing to send. */
+  /** The Cookie header for a request to `url`; empty if there is none to send. */
   header(url: string): string;
   store(url: string, setCookies: readonly string[]): void;
 }
@@ -24,18 +24,18 @@ export interface CookieJar {
 export function createCookieJar(): CookieJar {
   let cookies: Cookie[] = [];
 
-  function keep(url: string, line: string): void {
+  function storeLine(url: string, line: string): void {
     const cookie = parseCookie(url, line);
     const { name, host, path } = cookie;
-    cookies = cookies.filter((one) => one.name !== name || one.host !== host || one.path !== path);
-    if (!isOver(attributesOf(line))) cookies.push(cookie);
+    cookies = cookies.filter((other) => other.name !== name || other.host !== host || other.path !== path);
+    if (!isExpired(attributesOf(line))) cookies.push(cookie);
   }
 
   return {
     all: () => cookies,
     get: (name) => cookies.find((cookie) => cookie.name === name)?.value,
     set: (url, name, value) =>
-      keep(url, value === undefined ? `${name}=; Path=/; Max-Age=0` : `${name}=${value}; Path=/`),
+      storeLine(url, value === undefined ? `${name}=; Path=/; Max-Age=0` : `${name}=${value}; Path=/`),
     clear() {
       cookies = [];
     },
@@ -49,7 +49,7 @@ export function createCookieJar(): CookieJar {
         .join('; ');
     },
     store(url, setCookies) {
-      for (const line of setCookies) keep(url, line);
+      for (const line of setCookies) storeLine(url, line);
     },
   };
 }
@@ -58,8 +58,10 @@ function parseCookie(url: string, line: string): Cookie {
   const { hostname, pathname } = new URL(url);
   const [name, value] = split(line.split(';')[0] ?? '');
   const attributes = attributesOf(line);
-  const given = attributes.get('path') ?? '';
-  const path = given.startsWith('/') ? given : pathname.slice(0, Math.max(1, pathname.lastIndexOf('/')));
+  const pathAttribute = attributes.get('path') ?? '';
+  const path = pathAttribute.startsWith('/')
+    ? pathAttribute
+    : pathname.slice(0, Math.max(1, pathname.lastIndexOf('/')));
   return { name, value, host: hostname, path, secure: attributes.has('secure'), line };
 }
 
@@ -77,7 +79,7 @@ function covers(path: string, pathname: string): boolean {
   return pathname === path || pathname.startsWith(path.endsWith('/') ? path : `${path}/`);
 }
 
-function isOver(attributes: ReadonlyMap<string, string>): boolean {
+function isExpired(attributes: ReadonlyMap<string, string>): boolean {
   const maxAge = attributes.get('max-age');
   if (maxAge !== undefined) return Number(maxAge) <= 0;
   const expires = attributes.get('expires');

@@ -1,7 +1,7 @@
-/** Visits all pages that links lead to. */
+/** Visits all pages that links reach. */
 import type { Page, UserAgent } from './browserless.ts';
 
-/** Follows links within the origin to one page of each pattern, ids and values of queries apart. */
+/** Follows links within the origin. Visits one page of each URL pattern, ignoring ids and query values. */
 export async function crawl(agent: UserAgent, start: string): Promise<Page[]> {
   const { origin } = new URL(start);
   const waiting = [start];

@@ -1,4 +1,4 @@
-/** A provider and platform for many people: each refresh token is good for one use, and a thread says whose it is. */
+/** A provider and platform for many users. A refresh token is valid once, and a thread names its owner. */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -12,18 +12,18 @@ export interface CrowdTokens {
 
 export interface CrowdProvider {
   url: string;
-  /** What answers say about the lifetime of access tokens; the platform itself takes them for ever. Default 3600. */
+  /** `expires_in` of token responses; the platform accepts access tokens without a limit. Default 3600. */
   lifetimeSeconds: number;
-  /** How long an answer with tokens is kept back, once it is made and the old token spent. */
+  /** The delay of a token response, after the old refresh token is spent. */
   delayMilliseconds: () => number;
-  /** Calls of the token endpoint that brought tokens. */
+  /** Number of successful calls of the token endpoint. */
   refreshes(): number;
-  /** Refresh tokens that were refused: spent, or never given. */
+  /** Number of refused refresh tokens, which were spent or never issued. */
   refusals(): number;
   revocations: readonly string[];
-  /** Every token that was given. */
+  /** Every issued token. */
   issued: ReadonlySet<string>;
-  give(userId: string): CrowdTokens;
+  issue(userId: string): CrowdTokens;
   latestOf(userId: string): CrowdTokens | undefined;
   close(): Promise<void>;
 }
@@ -36,11 +36,11 @@ export async function startCrowdProvider(): Promise<CrowdProvider> {
   let refreshes = 0;
   let refusals = 0;
 
-  const give = (userId: string): CrowdTokens => {
-    const tokens = { accessToken: token('at'), refreshToken: token('rt') };
-    for (const one of Object.values(tokens)) {
-      owners.set(one, userId);
-      issued.add(one);
+  const issue = (userId: string): CrowdTokens => {
+    const tokens = { accessToken: newToken('at'), refreshToken: newToken('rt') };
+    for (const token of Object.values(tokens)) {
+      owners.set(token, userId);
+      issued.add(token);
     }
     latest.set(userId, tokens);
     return tokens;
@@ -51,13 +51,13 @@ export async function startCrowdProvider(): Promise<CrowdProvider> {
     const owner = owners.get(refreshToken);
     if (owner === undefined || latest.get(owner)?.refreshToken !== refreshToken) {
       refusals += 1;
-      return answer(res, 400, { error: 'invalid_grant' });
+      return respond(res, 400, { error: 'invalid_grant' });
     }
     refreshes += 1;
-    const { accessToken, refreshToken: next } = give(owner);
+    const { accessToken, refreshToken: next } = issue(owner);
     const delay = provider.delayMilliseconds();
     if (delay > 0) await sleep(delay);
-    answer(res, 200, {
+    respond(res, 200, {
       ...{ access_token: accessToken, refresh_token: next, token_type: 'Bearer' },
       expires_in: provider.lifetimeSeconds,
     });
@@ -68,10 +68,10 @@ export async function startCrowdProvider(): Promise<CrowdProvider> {
     if (req.url === '/token') return refresh(body, res);
     if (req.url === '/revoke') {
       revocations.push(body.get('token') ?? '');
-      return answer(res, 200, {});
+      return respond(res, 200, {});
     }
     const owner = owners.get(req.headers.authorization?.replace('Bearer ', '') ?? '');
-    return owner === undefined ? answer(res, 401, {}) : answer(res, 200, { owner });
+    return owner === undefined ? respond(res, 401, {}) : respond(res, 200, { owner });
   });
   server.keepAliveTimeout = 60_000;
   server.listen(0, '127.0.0.1');
@@ -85,7 +85,7 @@ export async function startCrowdProvider(): Promise<CrowdProvider> {
     refusals: () => refusals,
     revocations,
     issued,
-    give,
+    issue,
     latestOf: (userId) => latest.get(userId),
     async close() {
       server.closeAllConnections();
@@ -96,11 +96,11 @@ export async function startCrowdProvider(): Promise<CrowdProvider> {
   return provider;
 }
 
-function token(kind: string): string {
+function newToken(kind: string): string {
   return `${kind}-${randomBytes(24).toString('base64url')}`;
 }
 
-function answer(res: ServerResponse, status: number, body: unknown): void {
+function respond(res: ServerResponse, status: number, body: unknown): void {
   if (res.destroyed) return;
   res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
 }

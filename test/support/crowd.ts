@@ -1,4 +1,4 @@
-/** Many signed-in people on a few real processes: their sessions and grants are put into the store, not made by sign-ins. */
+/** Many signed-in users on a few real processes. Their sessions and grants are written to the store directly. */
 
 import { randomBytes } from 'node:crypto';
 import { sign } from 'cookie-signature';
@@ -23,12 +23,12 @@ export interface CrowdPerson extends SignedIn {
 
 export interface Crowd extends Deployment {
   provider: CrowdProvider;
-  /** Those with a session; the others have only a grant. */
+  /** The users with a session. Others have only a grant. */
   people: readonly CrowdPerson[];
-  /** Grants whose access token has ended, with a refresh token that the provider takes once. */
+  /** Adds grants with an expired access token, and a refresh token that the provider accepts once. */
   addGrants(from: number, to: number): Promise<void>;
   addPeople(from: number, to: number): Promise<void>;
-  /** What time would do to this person's access token. */
+  /** Makes this user's access token expire. */
   expire(person: CrowdPerson): Promise<void>;
   manage(member: Member, path: string): Promise<Asked>;
 }
@@ -38,12 +38,12 @@ export interface CrowdOptions {
   processes: number;
   people: number;
   env?: Record<string, string>;
-  /** Settings that name a Redis of the caller's, in place of one of the crowd's own. */
+  /** Settings of an existing Redis, instead of a new one. */
   otherRedis?: Record<string, string>;
 }
 
-/** How many are written at the same time. */
-const WRITTEN_AT_ONCE = 200;
+/** Number of concurrent writes. */
+const CONCURRENT_WRITES = 200;
 
 export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
   const { kind, processes, otherRedis } = options;
@@ -59,16 +59,16 @@ export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
   const seeds = createSeeds({ vault, provider, env });
   const crowd: Crowd = {
     ...{ ...deployment, people },
-    addGrants: (from, to) => inTurns(from, to, seeds.addGrant),
+    addGrants: (from, to) => inBatches(from, to, seeds.addGrant),
     async addPeople(from, to) {
-      await inTurns(from, to, async (n) => void people.push(await seeds.addPerson(n)));
+      await inBatches(from, to, async (n) => void people.push(await seeds.addPerson(n)));
     },
     async expire({ userId }) {
       const stored = await vault.grants.loadStored(userId, 'platform');
       if (!stored || 'unreadable' in stored) throw new Error(`No readable grant of ${userId}.`);
       const now = Date.now();
       const grant = { ...stored.grant, obtainedAt: now - 3_600_000, expiresAt: now - 1_000 };
-      if (!(await vault.grants.save(grant, stored.version))) throw new Error('Somebody else wrote this grant.');
+      if (!(await vault.grants.save(grant, stored.version))) throw new Error('Another process wrote this grant.');
     },
     manage: (member, path) => ask(`http://127.0.0.1:${member.env.MANAGEMENT_PORT}${path}`),
   };
@@ -76,7 +76,7 @@ export async function startCrowd(options: CrowdOptions): Promise<Crowd> {
   return crowd;
 }
 
-/** No OpenID provider: nobody signs in with it, and it has no discovery. */
+/** The provider does not support OpenID Connect: it has no sign-in and no discovery. */
 function appOf(url: string, providerUrl: string): Record<string, unknown> {
   return {
     id: 'platform',
@@ -112,7 +112,7 @@ function createSeeds({ vault, provider, env }: Pick<Crowd, 'vault' | 'provider' 
   const addGrant = async (n: number): Promise<void> => {
     const userId = userIdOf(provider.url, nameOf(n));
     const now = Date.now();
-    const { accessToken, refreshToken } = provider.give(userId);
+    const { accessToken, refreshToken } = provider.issue(userId);
     const grant: Grant = {
       ...{ id: newConnectionId(), userId, appId: 'platform', registration, accessToken, refreshToken },
       ...{ scopes: ['read'], account: { subject: nameOf(n) }, connectedAt: now, consentedAt: now },
@@ -137,10 +137,10 @@ function createSeeds({ vault, provider, env }: Pick<Crowd, 'vault' | 'provider' 
   };
 }
 
-async function inTurns(from: number, to: number, work: (n: number) => Promise<void>): Promise<void> {
-  for (let first = from; first < to; first += WRITTEN_AT_ONCE) {
-    const size = Math.min(WRITTEN_AT_ONCE, to - first);
-    // So much at once may make a storage wait for its disk.
+async function inBatches(from: number, to: number, work: (n: number) => Promise<void>): Promise<void> {
+  for (let first = from; first < to; first += CONCURRENT_WRITES) {
+    const size = Math.min(CONCURRENT_WRITES, to - first);
+    // So many concurrent writes may make a storage wait for its disk.
     await Promise.all(Array.from({ length: size }, (_, n) => retryWhileUnavailable(() => work(first + n))));
   }
 }

@@ -1,4 +1,4 @@
-/** Starts `npm run demo` as a user does, on ports of its own. */
+/** Starts `npm run demo` on free ports. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from './ports.ts';
@@ -27,8 +27,8 @@ export async function startDemo(changes: Record<string, string> = {}) {
 /** Ends every demo of this file that still runs. */
 export async function endDemos(): Promise<void> {
   for (const { program, directory } of started.splice(0)) {
-    const left = isRunning(program.pid) ? [...program.children(), program.pid] : [];
-    for (const pid of left) if (isRunning(pid)) program.signal('SIGKILL', pid);
+    const pids = isRunning(program.pid) ? [...program.children(), program.pid] : [];
+    for (const pid of pids) if (isRunning(pid)) program.signal('SIGKILL', pid);
     await program.ended;
     rmSync(directory, { recursive: true, force: true });
   }

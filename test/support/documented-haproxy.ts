@@ -1,4 +1,4 @@
-/** Starts an HAProxy in a folder of its own, with settings from a document. */
+/** Starts an HAProxy in a temporary folder, with settings from a document. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -7,12 +7,12 @@ import { join } from 'node:path';
 import { killOnExit } from './left-running.ts';
 
 export interface DocumentedHaproxy {
-  /** The lines of its log so far. */
+  /** Its log so far. */
   log(): string;
   stop(): Promise<void>;
 }
 
-/** @param settings a whole file, which logs to standard output; @param isUp answers whether it takes connections */
+/** @param settings a whole file, which logs to standard output; @param isUp whether it accepts connections */
 export async function startDocumentedHaproxy(
   settings: string,
   isUp: () => Promise<boolean>,

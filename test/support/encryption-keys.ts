@@ -1,4 +1,4 @@
-/** Makes sealers with fresh random keys for tests. */
+/** Creates sealers with new random keys. */
 
 import { type EncryptionKey, generateEncryptionKey, parseEncryptionKeys } from '../../src/shared/storage/key-ring.ts';
 import { createSealer, type Sealer } from '../../src/shared/storage/sealed.ts';
@@ -15,7 +15,7 @@ export function makeSealer(...keys: EncryptionKey[]): Sealer {
   return createSealer(keys.length > 0 ? keys : [makeKey('k1')]);
 }
 
-/** By the keys that a site was started with. */
+/** Returns a sealer with the keys of a site. */
 export function sealerOf(env: { ENCRYPTION_KEYS?: string | undefined }): Sealer {
   const parsed = parseEncryptionKeys(env.ENCRYPTION_KEYS ?? '');
   if ('faults' in parsed) throw new Error(parsed.faults.join(' '));

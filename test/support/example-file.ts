@@ -1,4 +1,4 @@
-/** Writes the example file of a table of settings: `.env.example`, and that of the BIN lookup service. */
+/** Generates the example file of a table of settings: `.env.example`, and that of the BIN lookup service. */
 import type { Setting, SettingTable } from '../../src/shared/config/setting.ts';
 
 /** True for a setting without a default. */
@@ -6,7 +6,7 @@ export function isRequired({ schema }: Setting): boolean {
   return !schema.safeParse(undefined).success;
 }
 
-/** Every setting with its comment, commented out unless it is required. */
+/** Lists every setting with its comment. A setting is commented out unless it is required. */
 export function exampleFile(preamble: string, table: SettingTable): string {
   const lines = Object.entries(table).flatMap(([name, setting]) => {
     const shown = setting.example ?? textOfDefault(setting);

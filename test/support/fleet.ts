@@ -1,4 +1,4 @@
-/** Several real processes of one deployment behind one PUBLIC_URL, on one database or one Redis, with the sandbox or another provider behind them. */
+/** Several real processes of one deployment, on one database or one Redis, with the sandbox or another provider. */
 
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -42,17 +42,17 @@ export interface Person extends SignedIn {
 export interface Member {
   readonly url: string;
   readonly program: Program;
-  /** What it is started with from the next time on. */
+  /** The environment of its next start. */
   readonly env: Record<string, string>;
   isRunning(): boolean;
   /** Resolves once it is ready. */
   start(): Promise<void>;
   signal(name: NodeJS.Signals): void;
-  /** As a crash would end it; resolves once it has. */
+  /** Ends it as a crash would, and resolves when it has ended. */
   kill(): Promise<void>;
 }
 
-/** The store of the processes, opened beside them. */
+/** The store of the processes, opened by the test as well. */
 export interface Vault {
   store: Store;
   sealer: Sealer;
@@ -60,20 +60,20 @@ export interface Vault {
   read(userId: string): Promise<Grant>;
 }
 
-/** The processes, what they share, and how they are asked. */
+/** The processes with their shared parts, and calls to them. */
 export interface Deployment {
   url: string;
   members: readonly Member[];
   member(at: number): Member;
   env: Record<string, string>;
-  /** Holds the data where no Redis does. */
+  /** The folder of the SQLite database. */
   dataDirectory: string;
   redis: RedisServer | undefined;
   vault: Vault;
   get(member: Member, path: string, person: SignedIn): Promise<Asked>;
   post(member: Member, path: string, person: SignedIn): Promise<Asked>;
   thread(member: Member, person: SignedIn): Promise<Asked>;
-  /** Everything that all processes have printed. */
+  /** The output of all processes so far. */
   output(): string;
   close(): Promise<void>;
 }
@@ -91,11 +91,11 @@ export async function startFleet(options: {
   kind: StoreKind;
   processes: number;
   env?: Record<string, string>;
-  /** Arguments of the Redis; it keeps everything where left out. */
+  /** Arguments of the Redis. Default: it persists all data. */
   redis?: readonly string[];
-  /** Settings that name a Redis of the caller's, in place of one of its own. */
+  /** Settings of an existing Redis, instead of a new one. */
   otherRedis?: Record<string, string>;
-  /** In place of the sandbox's one app. */
+  /** Default: one app of the sandbox. */
   apps?: (urls: { url: string; sandbox: Sandbox }) => Record<string, unknown>[];
 }): Promise<Fleet> {
   const { kind, processes, redis, otherRedis } = options;
@@ -115,7 +115,7 @@ export async function startFleet(options: {
         binService: createBinService(),
         accessTokenSeconds: 3_600,
         refreshTokens: { graceSeconds: 3_600 },
-        // Its people ask far more often than the platform would let them, and Gatehouse heeds what it says about that.
+        // The tests call far more often than the platform's default limits allow, and Gatehouse obeys those limits.
         rateLimits: { perUserPerMinute: 1_000_000, perUserPerHour: 1_000_000, perCompanyPerMinute: 1_000_000 },
       });
       const tokens = createTokenDesk(sandbox);
@@ -134,7 +134,7 @@ export async function startFleet(options: {
   return {
     ...{ ...deployment, sandbox, tokens },
     async signIn(login) {
-      const { agent, page } = await signInPatiently(url, login);
+      const { agent, page } = await signInWithRetries(url, login);
       const { sandboxAccount: account } = accountOf(sandbox, login);
       const person = {
         login,
@@ -155,10 +155,10 @@ export async function startFleet(options: {
 }
 
 /**
- * Processes on an empty store with this provider behind them; the provider and the Redis that is started here end with them.
- * @param options `name`: of the folder; `redis`: arguments of the Redis that is started; `otherRedis`: settings that name one of
- *   the caller's in its place; `env`: what is said beside what every such process needs, or in place of it
- * @throws Error where the settings name a store of another kind
+ * Starts processes on an empty store with this provider. `close` also ends the provider and the Redis that this starts.
+ * @param options `name`: part of the folder's name; `redis`: arguments of a new Redis; `otherRedis`: settings of an
+ *   existing Redis; `env`: added to the usual settings, or overriding them
+ * @throws Error if the settings are for another kind of store
  */
 export async function startDeployment<Provider extends { close(): Promise<void> }>(options: {
   name: string;
@@ -187,15 +187,15 @@ export async function startDeployment<Provider extends { close(): Promise<void> 
     INTERNAL_HOSTS: '127.0.0.1',
     TEST_CLIENT_SECRET: CLIENT_SECRET,
     ...(redis ? { REDIS_URL: redis.url } : options.otherRedis),
-    // All users of a test come from one address, and sign in faster than people do.
+    // All users of a test sign in from one address, and faster than real users.
     RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
     ...options.env,
   };
   const printed: (() => string)[] = [];
   const members: Member[] = [];
   for (let at = 0; at < options.processes; at += 1) {
-    const own = { PORT: String(at === 0 ? port : await freePort()), MANAGEMENT_PORT: String(await freePort()) };
-    members.push(createMember({ ...env, ...own }, printed));
+    const ports = { PORT: String(at === 0 ? port : await freePort()), MANAGEMENT_PORT: String(await freePort()) };
+    members.push(createMember({ ...env, ...ports }, printed));
   }
   const close = async () => {
     await Promise.all(members.map((member) => member.kill()));
@@ -288,24 +288,24 @@ export async function openVault(env: Record<string, string>): Promise<Vault> {
 }
 
 function accountOf(sandbox: Sandbox, login: string): { sandboxAccount: string } {
-  const account = sandbox.accounts.find((one) => one.login === login);
-  if (!account) throw new Error(`The sandbox knows no ${login}.`);
+  const account = sandbox.accounts.find((candidate) => candidate.login === login);
+  if (!account) throw new Error(`The sandbox has no account ${login}.`);
   return { sandboxAccount: account.id };
 }
 
-/** `prlimit` stands in for a full disk, and for space that returns. */
+/** `prlimit` simulates a full disk, and free space again. */
 export const missingPrlimit = ['/usr/bin/prlimit', '/bin/prlimit'].some((path) => existsSync(path))
   ? undefined
   : 'prlimit';
 
-/** The largest file that this running process may write from now on, in bytes. */
+/** Limits the size of files that this running process may write, in bytes. */
 export const limitFiles = (pid: number, bytes: number | 'unlimited') => limit(pid, `--fsize=${bytes}:`);
 
-/** How many files and connections it may have open from now on; those that are stay. */
-export const limitOpenFiles = (pid: number, count: number | 'as many as it may') =>
-  limit(pid, `--nofile=${count === 'as many as it may' ? MOST_OPEN_FILES : count}:`);
-/** Below what any system allows to be raised again. */
-const MOST_OPEN_FILES = 4_096;
+/** Limits the number of open files and connections. Those that are open stay open. */
+export const limitOpenFiles = (pid: number, count: number | 'maximum') =>
+  limit(pid, `--nofile=${count === 'maximum' ? MAX_OPEN_FILES : count}:`);
+/** Any system allows the limit to be raised to this number again. */
+const MAX_OPEN_FILES = 4_096;
 
 function limit(pid: number, option: string): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -315,14 +315,14 @@ function limit(pid: number, option: string): Promise<void> {
   });
 }
 
-const TRIES = 10;
+const MAX_TRIES = 10;
 const PAUSE_MILLISECONDS = 500;
 
-/** A store that a busy machine keeps from answering within its deadline is asked again. */
-async function signInPatiently(url: string, login: string): ReturnType<typeof signIn> {
+/** Retries, because on a busy machine the store may miss its deadline. */
+async function signInWithRetries(url: string, login: string): ReturnType<typeof signIn> {
   for (let tries = 1; ; tries += 1) {
     const signedIn = await signIn({ url }, login);
-    if (signedIn.page.status !== 503 || tries === TRIES) return signedIn;
+    if (signedIn.page.status !== 503 || tries === MAX_TRIES) return signedIn;
     await sleep(PAUSE_MILLISECONDS);
   }
 }

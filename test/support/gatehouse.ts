@@ -1,4 +1,4 @@
-/** Starts the shipped Gatehouse for a test: real listeners, real storage in a folder of its own, the sandbox behind it. */
+/** Starts the shipped Gatehouse for a test, with real listeners, storage in a temporary folder, and the sandbox. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ import { freePort } from './ports.ts';
 export const PASSWORD = 'gatehouse-demo';
 export const CLIENT_SECRET = 'test-client-secret-0123456789';
 
-/** Of all sandboxes in this process: to generate them costs more than the rest of a sandbox's start. */
+/** Shared by all sandboxes of this process, because generating keys takes longer than the rest of a sandbox's start. */
 export const signingKeys = once(generateKeys);
 
 export interface TestGatehouse {
@@ -26,11 +26,11 @@ export interface TestGatehouse {
   managementUrl: string;
   dataDirectory: string;
   env: Record<string, string>;
-  /** Every line that was logged so far. */
+  /** All log lines so far. */
   logs(): string[];
   /** Stops it and starts it again on the same data, settings and ports. */
   restart(): Promise<void>;
-  /** What SIGHUP does. */
+  /** Reloads the settings as SIGHUP does. */
   reload(): Promise<void>;
   close(): Promise<void>;
 }
@@ -41,13 +41,14 @@ export interface TestSite extends TestGatehouse {
 
 export interface SiteOptions {
   env?: Record<string, string>;
-  /** Merged into the one connected app `platform`; or a list in place of it. */
+  /** Changes of the default connected app `platform`. */
   app?: Record<string, unknown>;
+  /** Replaces the default app. */
   apps?: (urls: { url: string; sandbox: Sandbox }) => Record<string, unknown>[];
   sandbox?: Partial<SandboxOptions>;
 }
 
-/** The sandbox and Gatehouse pointed at it, as in the demo. */
+/** Starts the sandbox, and Gatehouse with an app of the sandbox. */
 export async function startSite(options: SiteOptions = {}): Promise<TestSite> {
   const port = await freePort();
   const url = options.env?.PUBLIC_URL ?? `http://127.0.0.1:${port}`;
@@ -82,7 +83,7 @@ export async function startSite(options: SiteOptions = {}): Promise<TestSite> {
   }
 }
 
-/** A connected app of the sandbox's; `id` is `platform` or `second`. */
+/** Returns the entry of a connected app of the sandbox. */
 export function sandboxApp(
   { url, sandbox }: { url: string; sandbox: Sandbox },
   id: 'platform' | 'second',
@@ -102,10 +103,10 @@ export function sandboxApp(
   };
 }
 
-/** Callers and providers share the event loop here: that it is late says nothing of Gatehouse. */
+/** Callers and providers share the event loop with Gatehouse here, so a late event loop must not cause refusals. */
 const NEVER_BUSY: EventLoopMonitor = { isBusy: () => false, stop: () => undefined };
 
-/** Gatehouse with these apps and nothing behind it. */
+/** Starts Gatehouse with these apps, without a sandbox. */
 export async function startAlone(options: {
   port?: number;
   apps: Record<string, unknown>[];
@@ -128,9 +129,9 @@ export async function startAlone(options: {
     INTERNAL_HOSTS: '127.0.0.1',
     TEST_CLIENT_SECRET: CLIENT_SECRET,
     SHUTDOWN_SECONDS: '5',
-    // All users of a test come from one address, and sign in faster than people do.
+    // All users of a test sign in from one address, and faster than real users.
     RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
-    // Where tests move the clock, a check that falls due would be counted among the calls to the provider.
+    // If a test moves the clock, a check that becomes due would add calls to the provider.
     CONNECTION_CHECK_SECONDS: '0',
     ...options.env,
   };
@@ -153,13 +154,13 @@ export async function startAlone(options: {
     async close() {
       await gatehouse.close();
       rmSync(directory, { recursive: true, force: true });
-      // R86, over the whole run: whatever a test sends, no log holds a card number.
-      if (lines.some(containsCardNumber)) throw new Error('R86: the log holds a card number.');
+      // R86, in the whole run: no log contains a card number, whatever a test sends.
+      if (lines.some(containsCardNumber)) throw new Error('R86: the log contains a card number.');
     },
   };
 }
 
-/** Signs in through the sandbox's forms; answers the page that the person ends on, and the user agent with the session. */
+/** Signs in through the sandbox's forms. Returns the last page, and the user agent with the session. */
 export async function signIn(
   site: { url: string },
   login = 'user@example.test',

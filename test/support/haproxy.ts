@@ -1,4 +1,4 @@
-/** Starts an HAProxy in a folder of its own that asks each server for `/readyz` once a second, and never sends a request twice. */
+/** Starts an HAProxy that checks `/readyz` of each server once a second, and never sends a request twice. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,10 +11,10 @@ import { until } from './until.ts';
 
 export const missingHaproxy = spawnSync('haproxy', ['-v']).status === 0 ? undefined : 'haproxy';
 
-/** `http` forwards requests, `tcp` bytes, and so a connection stays with its server; `https` forwards requests that came by TLS. */
+/** `http` forwards requests; `tcp` forwards bytes, so a connection stays with its server; `https` terminates TLS. */
 export type Mode = 'http' | 'tcp' | 'https';
 
-/** PEM, as `selfSigned` makes it. */
+/** PEM, from `selfSigned`. */
 export interface Certificate {
   key: string;
   cert: string;
@@ -22,14 +22,14 @@ export interface Certificate {
 
 export interface Haproxy {
   urls: Record<Mode, string>;
-  /** How it sees the server: `UP`, `DOWN` and so on. */
+  /** The state of a server for HAProxy, such as `UP` or `DOWN`. */
   statusOf(mode: Mode, at: number): Promise<string>;
-  /** Reads a certificate in place of the last one, while it serves. */
+  /** Replaces the certificate while it serves. */
   reload(certificate: Certificate): void;
   stop(): Promise<void>;
 }
 
-/** @param servers ports for requests and for health checks; `certificate`: for `https`, which is not there without one */
+/** @param servers ports for requests and for health checks; `certificate`: enables `https` */
 export async function startHaproxy(
   servers: readonly { port: number; managementPort: number }[],
   certificate?: Certificate,
@@ -58,7 +58,7 @@ export async function startHaproxy(
     '  retries 0',
     '  no option redispatch',
     '  option httpchk GET /readyz',
-    // A response that a starved machine holds back is none that says "not ready".
+    // A late response on a starved machine does not mean "not ready".
     '  timeout check 60s',
     '  default-server inter 1s fall 1 rise 1',
     ...listen('http', http),

@@ -3,9 +3,9 @@ import type { ServerResponse } from 'node:http';
 import { gzipSync } from 'node:zlib';
 
 export interface AnswerContext {
-  /** A listener that must never hear anything: redirects point to it. */
+  /** A listener that redirects point to, and that must never receive a request. */
   trapUrl: string;
-  /** What the endpoint would have answered. */
+  /** The body of the normal response. */
   body: string;
 }
 
@@ -23,7 +23,7 @@ function redirect(code: number): Answer {
   return (res, { trapUrl }) => void res.writeHead(code, { location: `${trapUrl}/redirected` }).end();
 }
 
-/** Valid as far as it goes, and never at its end: the reader's own cap has to stop it. */
+/** Valid so far but far too long, so that the reader's limit must stop it. */
 const huge: Answer = (res) => {
   const chunk = Buffer.alloc(1024 * 1024, ' ');
   let sent = 0;
@@ -38,7 +38,7 @@ const huge: Answer = (res) => {
   more();
 };
 
-/** One byte at a time: never idle for long enough to look dead. */
+/** Sends one byte at a time, so the connection never appears idle. */
 const drip: Answer = (res) => {
   res.writeHead(200, { 'content-type': 'application/json' });
   const timer = setInterval(() => res.write(' '), 50);
@@ -47,7 +47,7 @@ const drip: Answer = (res) => {
 
 const json = { 'content-type': 'application/json' };
 
-/** What the endpoint would have answered, as a form. */
+/** The normal response as a form. */
 function form(contentType: string): Answer {
   return (res, { body }) => {
     const members = Object.entries(JSON.parse(body || '{}')).map(([name, value]) => [name, String(value)]);
@@ -58,7 +58,7 @@ function form(contentType: string): Answer {
 export const ANSWERS = {
   huge,
   drip,
-  /** Takes the request and says nothing. */
+  /** Accepts the request and never responds. */
   hang: () => undefined,
   reset: (res) => void res.socket?.resetAndDestroy(),
   'reset-after-headers': (res) => {
@@ -86,7 +86,7 @@ export const ANSWERS = {
   'status-503': status(503, { error: 'temporarily_unavailable' }, { 'retry-after': '9' }),
   'invalid-client': status(401, { error: 'invalid_client' }),
   'invalid-grant': status(400, { error: 'invalid_grant' }),
-  /** As GitHub and Slack refuse. */
+  /** GitHub and Slack refuse like this. */
   'refused-with-200': status(200, { ok: false, error: 'bad_verification_code' }),
   'wrong-secret-with-200': status(200, { error: 'incorrect_client_credentials' }),
   'many-headers': (res) => {

@@ -1,4 +1,4 @@
-/** The ways in which the hostile provider can be wrong, or odd but legal, each with a readable name. */
+/** The modes of the hostile provider: ways to be wrong, or odd but legal. */
 import { generateKeyPairSync } from 'node:crypto';
 import { CompactEncrypt, type CryptoKey, exportSPKI, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
 import { ANSWERS, type Answer, status } from './hostile-answers.ts';
@@ -18,7 +18,7 @@ export interface KeyPair {
   privateKey: CryptoKey;
 }
 
-/** What a mode may look at. */
+/** The data that a mode can use. */
 export interface Scene {
   issuer: string;
   url: string;
@@ -27,30 +27,30 @@ export interface Scene {
   keys: SigningKeys;
 }
 
-/** Every member bends one thing; what is left out behaves well. */
+/** Each member changes one behaviour. Without it, that behaviour is correct. */
 export interface Mode {
   metadata?: (metadata: Json, scene: Scene) => Json;
-  /** What a client knows a user as, where `sub` is pairwise. */
+  /** The pairwise `sub` of a user for a client. */
   subject?: (sub: string, clientId: string) => string;
-  /** The parameters of the callback, before the browser is sent back. */
+  /** Changes the parameters of the callback. */
   callback?: (parameters: URLSearchParams, scene: Scene) => void;
   claims?: (claims: Json, scene: Scene) => Json;
   sign?: (claims: Json, scene: Scene) => Promise<string>;
-  /** The token answer to a code and to a refresh. */
+  /** Changes every token response. */
   tokens?: (body: Json) => Json;
-  /** The token answer to a refresh alone. */
+  /** Changes only the token response to a refresh. */
   refreshed?: (body: Json) => Json;
   userinfo?: (claims: Json) => Json;
   jwks?: (keys: Json[]) => Json[];
-  /** Hears every code and token that is made. */
+  /** Called with every code and token that is issued. */
   issued?: (value: string) => void;
-  /** Answers given in place of the endpoint's own. */
+  /** Responses that replace those of the endpoints. */
   answers?: Partial<Record<AnsweredEndpoint, Answer>>;
-  /** How Basic credentials are read: decoded as RFC 6749 section 2.3.1 asks, or as they are. */
+  /** Whether Basic credentials are decoded, as RFC 6749 section 2.3.1 requires. Default: `decoded`. */
   basic?: 'decoded' | 'raw';
-  /** Answers the first authorization request for every later one. */
+  /** Responds to every authorization request as to the first one. */
   firstPending?: true;
-  /** Where discovery lies, in place of `/.well-known/openid-configuration`. */
+  /** The path of discovery. Default: `/.well-known/openid-configuration`. */
   discoveryPath?: string;
 }
 
@@ -65,16 +65,16 @@ const without =
 const withThese = (changes: Json) => (object: Json) => ({ ...object, ...changes });
 const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-/** A proper signature, with header members of one's choice. */
+/** Signs validly, with these members added to the header. */
 export function signWith(pair: KeyPair, claims: Json, header: Json = {}): Promise<string> {
   return new SignJWT(claims as JWTPayload)
     .setProtectedHeader({ alg: pair.alg, kid: pair.kid, ...header })
     .sign(pair.privateKey);
 }
 
-async function strangerSigns(claims: Json, { keys }: Scene): Promise<string> {
-  const stranger = await generateKeyPair('RS256');
-  return signWith({ ...keys.rs256, ...stranger }, claims);
+async function signsWithUnknownKey(claims: Json, { keys }: Scene): Promise<string> {
+  const unknownPair = await generateKeyPair('RS256');
+  return signWith({ ...keys.rs256, ...unknownPair }, claims);
 }
 
 async function signsWithPublicKey(claims: Json, { keys }: Scene): Promise<string> {
@@ -105,7 +105,7 @@ function anotherRsaKey(): Json {
   return { ...publicKey.export({ format: 'jwk' }), alg: 'RS256', use: 'sig' };
 }
 
-/** ID tokens that must never make a session (R18, R23). */
+/** ID tokens that must never start a session (R18, R23). */
 export const BAD_ID_TOKENS = {
   'id-token-wrong-iss': { claims: withThese({ iss: 'https://elsewhere.example.com' }) },
   'id-token-iss-with-slash': { claims: (claims) => ({ ...claims, iss: `${claims.iss}/` }) },
@@ -141,7 +141,7 @@ export const BAD_ID_TOKENS = {
   },
   'id-token-not-json': { sign: async () => `${encode({ alg: 'RS256' })}.bm90IGpzb24.AAAA` },
   'id-token-tampered': { sign: tampers },
-  'id-token-stranger-key': { sign: strangerSigns },
+  'id-token-stranger-key': { sign: signsWithUnknownKey },
   'id-token-alg-none': { sign: async (claims) => `${encode({ alg: 'none' })}.${encode(claims)}.` },
   'id-token-alg-none-advertised': {
     metadata: withThese({ id_token_signing_alg_values_supported: ['none'] }),
@@ -165,16 +165,16 @@ export const BAD_ID_TOKENS = {
   'id-token-encrypted': { sign: encrypts },
   'id-token-embedded-key': {
     sign: async (claims, { keys }) => {
-      const stranger = await generateKeyPair('RS256', { extractable: true });
-      const jwk = await crypto.subtle.exportKey('jwk', stranger.publicKey);
-      return signWith({ ...keys.rs256, ...stranger }, claims, { jwk });
+      const unknownPair = await generateKeyPair('RS256', { extractable: true });
+      const jwk = await crypto.subtle.exportKey('jwk', unknownPair.publicKey);
+      return signWith({ ...keys.rs256, ...unknownPair }, claims, { jwk });
     },
   },
   'jwks-without-our-key': { jwks: (keys) => keys.filter(({ kid }) => kid !== 'rs') },
   'jwks-empty': { jwks: () => [] },
 } satisfies Record<string, Mode>;
 
-/** Token responses as real providers write them, although RFC 6749 section 5.1 does not: each must be read. */
+/** Token responses of real providers that differ from RFC 6749 section 5.1. Each must be accepted. */
 export const ODDLY_WRITTEN = {
   'tokens-as-form': { answers: { token: ANSWERS.form, refresh: ANSWERS.form } },
   'tokens-as-text': { answers: { token: ANSWERS['form-as-text'], refresh: ANSWERS['form-as-text'] } },
@@ -187,7 +187,7 @@ export const ODDLY_WRITTEN = {
   'token-type-user': { tokens: withThese({ token_type: 'User' }) },
 } satisfies Record<string, Mode>;
 
-/** Tokens of the user in an object of their own, beside those of a bot. */
+/** The tokens of the user in a nested object, next to those of a bot. */
 export const NESTED_TOKENS: Mode = {
   tokens: (body) => ({
     ...{
@@ -201,7 +201,7 @@ export const NESTED_TOKENS: Mode = {
   }),
 };
 
-/** Odd but legal: each must end in a session (R26, and what real providers do). */
+/** Odd but legal, as with some real providers: each must end in a session (R26). */
 export const ODD_BUT_LEGAL = {
   ...ODDLY_WRITTEN,
   'id-token-es256': { sign: (claims, { keys }) => signWith(keys.es256, claims) },
@@ -256,7 +256,7 @@ export const ODD_BUT_LEGAL = {
   'jwks-with-null': { jwks: (keys) => [null as never, ...keys] },
 } satisfies Record<string, Mode>;
 
-/** Callbacks that must be refused before any code leaves for the token endpoint. */
+/** Callbacks that must be refused before a code is sent to the token endpoint. */
 export const BAD_CALLBACKS = {
   'callback-iss-missing': { callback: (parameters) => parameters.delete('iss') },
   'callback-iss-wrong': { callback: (parameters) => parameters.set('iss', 'https://elsewhere.example.com') },
@@ -301,7 +301,7 @@ function errorAnswer(error: string, description = 'no'): (parameters: URLSearchP
   };
 }
 
-/** Metadata that must stop every request to this provider (R20). */
+/** Metadata that must prevent every request to this provider (R20). */
 export const BAD_METADATA = {
   'discovery-wrong-issuer': { metadata: withThese({ issuer: 'https://elsewhere.example.com' }) },
   'discovery-issuer-with-slash': { metadata: (metadata) => ({ ...metadata, issuer: `${metadata.issuer}/` }) },
@@ -324,7 +324,7 @@ export const BAD_METADATA = {
 
 const refuses = (code: number, body: unknown): Mode => ({ answers: { refresh: status(code, body) } });
 
-/** What happens only at a refresh, or later. */
+/** Modes that take effect at a refresh or later. */
 export const LATER = {
   'refresh-lacks-everything': {
     refreshed: ({ access_token, token_type }) => ({ access_token, token_type }),

@@ -1,6 +1,6 @@
 /**
- * The hostile provider: an OpenID provider on plain node:http that signs every user in without a form, records every hit,
- * and misbehaves in exactly the ways that a test names.
+ * The hostile provider: an OpenID provider on plain node:http that signs users in without a form, records every
+ * request, and misbehaves only in the modes that a test sets.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -20,7 +20,7 @@ import {
 
 type Json = Record<string, unknown>;
 
-/** A mode by name, an endpoint's broken answer by name (`token-huge`, `jwks-status-500`), or one made up by a test. */
+/** The name of a mode, or of a broken response of an endpoint, such as `token-huge` or `jwks-status-500`. */
 export type ModeName = keyof typeof MODES | `${AnsweredEndpoint}-${AnswerName}`;
 
 export type Endpoint = AnsweredEndpoint | 'authorize' | 'end_session' | 'platform' | 'other';
@@ -45,32 +45,32 @@ export interface HostileProvider {
   issuer: string;
   clientId: string;
   clientSecret: string;
-  /** Puts these modes in place of all earlier ones; with none it behaves well. */
+  /** Replaces all modes by these. Without modes the provider behaves correctly. */
   set(...modes: (ModeName | Mode)[]): void;
-  /** Who is signed in there from now on. */
+  /** Sets the signed-in user. */
   signInAs(person: Person): void;
-  /** Replaces the signing keys by new ones under new ids. */
+  /** Replaces the signing keys by new ones with new ids. */
   rotateKeys(): Promise<void>;
   hits: Hit[];
   hitsOf(endpoint: Endpoint): Hit[];
-  /** What reached the listener that redirects point to: must stay empty. */
+  /** Requests to the listener that redirects point to. Must stay empty. */
   trapped: Hit[];
-  /** What it posts to end sessions here (OpenID Connect Back-Channel Logout 1.0): a proper one, but for these changes. */
+  /** Returns a valid logout token (OpenID Connect Back-Channel Logout 1.0) with these changes. */
   logoutToken(changes?: LogoutTokenChanges): Promise<string>;
-  /** Forgets hits, modes and pending requests; keys and tokens stay. */
+  /** Clears hits, modes and pending requests. Keys and tokens stay. */
   reset(): void;
-  /** An entry of `CONNECTED_APPS_FILE` for this provider, with its own platform behind it. */
+  /** Returns an entry of `CONNECTED_APPS_FILE` for this provider and its platform. */
   app(gatehouseUrl: string, changes?: Json): Json;
-  /** The same with hand-set endpoints, for a provider without discovery. */
+  /** The `endpoints` of an app, for a provider without discovery. */
   handSetEndpoints(): Record<string, string>;
   close(): Promise<void>;
 }
 
 export interface LogoutTokenChanges {
-  /** In place of the proper ones; `undefined` leaves one out. */
+  /** Changed claims; `undefined` removes a claim. */
   claims?: Json;
   header?: Json;
-  /** In place of a signature by the provider's RSA key. */
+  /** Default: signs with the provider's RSA key. */
   sign?: (claims: Json, header: Json, scene: Scene) => Promise<string>;
 }
 
@@ -86,7 +86,7 @@ interface IssuedCode {
 export async function startHostileProvider(
   options: {
     clientId?: string;
-    /** Of further clients, with the same secret. */
+    /** IDs of further clients with the same secret. */
     otherClientIds?: string[];
     clientSecret?: string;
     person?: Person;
@@ -124,10 +124,10 @@ export async function startHostileProvider(
     const endpoint = endpointOf(url.pathname, form);
     hits.push({ endpoint, method: req.method ?? '', url: url.pathname + url.search, headers: req.headers, body });
     if (endpoint === 'authorize') return authorize(url.searchParams, res);
-    const [code, answer] = await answerOf(endpoint, req, form);
-    const text = answer === undefined ? '' : JSON.stringify(answer);
-    const instead: Answer | undefined = isAnswered(endpoint) ? mode.answers?.[endpoint] : undefined;
-    if (instead) return instead(res, { trapUrl, body: text });
+    const [code, responseBody] = await responseOf(endpoint, req, form);
+    const text = responseBody === undefined ? '' : JSON.stringify(responseBody);
+    const replacement: Answer | undefined = isAnswered(endpoint) ? mode.answers?.[endpoint] : undefined;
+    if (replacement) return replacement(res, { trapUrl, body: text });
     res.writeHead(code, { 'content-type': 'application/json', 'cache-control': 'no-store' }).end(text);
   }
 
@@ -139,20 +139,20 @@ export async function startHostileProvider(
     return names.find((name) => path === `/${name}`) ?? 'other';
   }
 
-  function authorize(asked: URLSearchParams, res: ServerResponse): void {
-    if (mode.firstPending) firstPending ??= asked;
-    const request = (mode.firstPending && firstPending) || asked;
+  function authorize(received: URLSearchParams, res: ServerResponse): void {
+    if (mode.firstPending) firstPending ??= received;
+    const request = (mode.firstPending && firstPending) || received;
     const code = randomUUID();
     mode.issued?.(code);
     const redirectUri = request.get('redirect_uri') ?? '';
-    const askedBy = request.get('client_id') ?? '';
+    const requestedBy = request.get('client_id') ?? '';
     codes.set(code, {
-      clientId: askedBy,
+      clientId: requestedBy,
       nonce: request.get('nonce') ?? undefined,
       challenge: request.get('code_challenge') ?? undefined,
       redirectUri,
       scope: request.get('scope') ?? '',
-      person: { ...person, sub: mode.subject?.(person.sub, askedBy) ?? person.sub },
+      person: { ...person, sub: mode.subject?.(person.sub, requestedBy) ?? person.sub },
     });
     const parameters = new URLSearchParams({ code, state: request.get('state') ?? '', iss: issuer });
     mode.callback?.(parameters, scene());
@@ -161,7 +161,7 @@ export async function startHostileProvider(
     res.writeHead(302, { location: target.href }).end();
   }
 
-  async function answerOf(
+  async function responseOf(
     endpoint: Endpoint,
     req: IncomingMessage,
     form: URLSearchParams,
@@ -175,17 +175,17 @@ export async function startHostileProvider(
       }
       case 'token':
       case 'refresh':
-        return knowsClient(req, form) ? tokens(endpoint, form) : [401, { error: 'invalid_client' }];
+        return isClientAuthenticated(req, form) ? tokens(endpoint, form) : [401, { error: 'invalid_client' }];
       case 'userinfo': {
-        const whose = bearer(req);
-        return whose ? [200, mode.userinfo?.({ ...whose }) ?? whose] : [401, { error: 'invalid_token' }];
+        const owner = bearer(req);
+        return owner ? [200, mode.userinfo?.({ ...owner }) ?? owner] : [401, { error: 'invalid_token' }];
       }
       case 'platform': {
-        const whose = bearer(req);
-        return whose ? [200, { thread: { id: 't1', title: 'Harbour plan', author: { name: whose.name } } }] : [401, {}];
+        const owner = bearer(req);
+        return owner ? [200, { thread: { id: 't1', title: 'Harbour plan', author: { name: owner.name } } }] : [401, {}];
       }
       case 'revocation':
-        if (!knowsClient(req, form)) return [401, { error: 'invalid_client' }];
+        if (!isClientAuthenticated(req, form)) return [401, { error: 'invalid_client' }];
         refreshTokens.delete(form.get('token') ?? '');
         return [200];
       default:
@@ -213,11 +213,11 @@ export async function startHostileProvider(
     }
     accessTokens.set(body.access_token, grant.person);
     refreshTokens.set(body.refresh_token, grant);
-    const given = mode.tokens?.(body) ?? body;
-    return [200, (endpoint === 'refresh' && mode.refreshed?.(given)) || given];
+    const changed = mode.tokens?.(body) ?? body;
+    return [200, (endpoint === 'refresh' && mode.refreshed?.(changed)) || changed];
   }
 
-  /** A code works once, for the redirect URI and the verifier that it was asked with. */
+  /** A code is valid once, with the redirect URI and the PKCE verifier of its request. */
   function redeem(form: URLSearchParams): IssuedCode | undefined {
     const code = form.get('code') ?? '';
     const issued = codes.get(code);
@@ -228,7 +228,7 @@ export async function startHostileProvider(
     return issued?.redirectUri === form.get('redirect_uri') && issued.challenge === challenge ? issued : undefined;
   }
 
-  /** Rotating: the old one is spent. */
+  /** Rotates: the old refresh token is spent. */
   function spend(form: URLSearchParams): IssuedCode | undefined {
     const token = form.get('refresh_token') ?? '';
     const grant = refreshTokens.get(token);
@@ -239,7 +239,7 @@ export async function startHostileProvider(
   function idToken(grant: IssuedCode): Promise<string> {
     const now = Math.floor(Date.now() / 1000);
     const { nonce } = grant;
-    const proper = {
+    const valid = {
       iss: issuer,
       aud: grant.clientId,
       iat: now,
@@ -248,12 +248,12 @@ export async function startHostileProvider(
       ...(nonce ? { nonce } : {}),
       ...grant.person,
     };
-    const claims = mode.claims?.(proper, scene()) ?? proper;
+    const claims = mode.claims?.(valid, scene()) ?? valid;
     return mode.sign?.(claims, scene()) ?? signWith(keysNow().rs256, claims);
   }
 
-  /** Credentials by Basic (each half decoded, the colon split once) or in the body, or a public client's id alone. */
-  function knowsClient(req: IncomingMessage, form: URLSearchParams): boolean {
+  /** Accepts credentials by Basic (split at the first colon, halves decoded) or in the body, or only the client ID. */
+  function isClientAuthenticated(req: IncomingMessage, form: URLSearchParams): boolean {
     const basic = /^Basic (.+)$/.exec(req.headers.authorization ?? '')?.[1];
     if (basic === undefined) {
       const secret = form.get('client_secret') ?? clientSecret;
@@ -291,7 +291,7 @@ export async function startHostileProvider(
     trapped,
     hitsOf: (endpoint) => hits.filter((hit) => hit.endpoint === endpoint),
     set(...modes) {
-      const all = modes.map((one) => (typeof one === 'string' ? modeNamed(one) : one));
+      const all = modes.map((entry) => (typeof entry === 'string' ? modeNamed(entry) : entry));
       mode = Object.assign({}, ...all, { answers: Object.assign({}, ...all.map(({ answers }) => answers)) });
       firstPending = undefined;
     },
@@ -302,8 +302,8 @@ export async function startHostileProvider(
       const now = Math.floor(Date.now() / 1000);
       const { sub, sid } = person;
       const events = { 'http://schemas.openid.net/event/backchannel-logout': {} };
-      const proper = { iss: issuer, aud: clientId, iat: now, exp: now + 120, jti: randomUUID(), events, sub, sid };
-      const claims = withoutUndefined({ ...proper, ...changes });
+      const valid = { iss: issuer, aud: clientId, iat: now, exp: now + 120, jti: randomUUID(), events, sub, sid };
+      const claims = withoutUndefined({ ...valid, ...changes });
       const header = withoutUndefined({ typ: 'logout+jwt', ...headerChanges });
       return sign?.(claims, header, scene()) ?? signWith(keysNow().rs256, claims, header);
     },
@@ -342,10 +342,10 @@ export async function startHostileProvider(
   };
 }
 
-/** Answers are named by endpoint and kind, so that every one can be had at every endpoint. */
+/** The name of a broken response is its endpoint and its kind, so each kind is available at each endpoint. */
 export function modeNamed(name: ModeName): Mode {
   if (name in MODES) return MODES[name as keyof typeof MODES];
-  const endpoint = ANSWERED_ENDPOINTS.find((one) => name.startsWith(`${one}-`));
+  const endpoint = ANSWERED_ENDPOINTS.find((candidate) => name.startsWith(`${candidate}-`));
   const answer = endpoint && ANSWERS[name.slice(endpoint.length + 1) as AnswerName];
   if (!endpoint || !answer) throw new Error(`The hostile provider has no mode "${name}".`);
   return { answers: { [endpoint]: answer } };

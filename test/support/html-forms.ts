@@ -1,11 +1,11 @@
-/** Reads forms from our own plain, well-formed pages for the browserless user agent. */
+/** Reads forms from plain, well-formed pages for the browserless user agent. */
 
 export interface Form {
   action: string;
   method: string;
-  /** What would be sent if nothing were changed: hidden and prefilled inputs, checked boxes, chosen options. */
+  /** The fields that an unchanged form sends: hidden and prefilled inputs, checked boxes, chosen options. */
   fields: [string, string][];
-  /** Every field's name, sent or not. */
+  /** The names of all fields, whether sent or not. */
   names: string[];
   buttons: { text: string; name: string; value: string }[];
 }
@@ -14,8 +14,8 @@ export function parseForms(html: string): Form[] {
   return [...html.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gis)].map(([, head = '', inner = '']) => {
     const attributes = attributesOf(head);
     const id = attributes.get('id');
-    // A control may stand outside its form and name it.
-    const outside = id === undefined ? '' : controlsNaming(html, id);
+    // A control may be outside its form and refer to it by id.
+    const outside = id === undefined ? '' : controlsReferringTo(html, id);
     return {
       action: attributes.get('action') ?? '',
       method: (attributes.get('method') ?? 'get').toUpperCase(),
@@ -50,7 +50,7 @@ function controlsOf(html: string): Pick<Form, 'fields' | 'names' | 'buttons'> {
   return { fields, names, buttons };
 }
 
-function controlsNaming(html: string, id: string): string {
+function controlsReferringTo(html: string, id: string): string {
   const controls = html.matchAll(/<input\b([^>]*)>|<(button|textarea|select)\b([^>]*)>.*?<\/\2>/gis);
   return [...controls]
     .filter(([, input, , head = '']) => attributesOf(input ?? head).get('form') === id)
@@ -59,17 +59,17 @@ function controlsNaming(html: string, id: string): string {
 }
 
 function chosenOf(options: string): string {
-  const all = [...options.matchAll(/<option\b([^>]*)>([^<]*)/gi)].map(([, head = '', text = '']) => ({
+  const choices = [...options.matchAll(/<option\b([^>]*)>([^<]*)/gi)].map(([, head = '', text = '']) => ({
     attributes: attributesOf(head),
     text: textOf(text),
   }));
-  const chosen = all.find(({ attributes }) => attributes.has('selected')) ?? all[0];
+  const chosen = choices.find(({ attributes }) => attributes.has('selected')) ?? choices[0];
   return chosen?.attributes.get('value') ?? chosen?.text ?? '';
 }
 
 export function attributesOf(head: string): Map<string, string> {
-  const found = head.matchAll(/([^\s=/>"']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g);
-  return new Map([...found].map(([, name = '', a, b, c]) => [name.toLowerCase(), decode(a ?? b ?? c ?? '')]));
+  const matches = head.matchAll(/([^\s=/>"']+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?/g);
+  return new Map([...matches].map(([, name = '', a, b, c]) => [name.toLowerCase(), decode(a ?? b ?? c ?? '')]));
 }
 
 function textOf(html: string): string {

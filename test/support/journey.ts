@@ -1,4 +1,4 @@
-/** The steps of users in a real browser, and the checks that hold on every page they see. */
+/** Steps of users in a real browser, and checks for every page. */
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -31,18 +31,18 @@ export async function userIdOf(page: Page, site: { url: string }): Promise<strin
   return user.id;
 }
 
-/** What a script gets with the cookies of this browser. */
+/** Gets JSON with the cookies of this browser. */
 export async function jsonOf(page: Page, url: string) {
   return (await page.request.get(url, { headers: { accept: 'application/json' } })).json();
 }
 
-/** Does what makes the page another one, and waits for that one. */
+/** Does an action that navigates, and waits for the new page. */
 export async function leaveBy(page: Page, act: () => Promise<unknown>): Promise<void> {
   await Promise.all([page.waitForEvent('framenavigated'), act()]);
   await page.waitForLoadState('load');
 }
 
-/** No part of the page is wider than the window. */
+/** Expects that no part of the page is wider than the window. */
 export async function expectNoSideways(page: Page): Promise<void> {
   const widths = (await page.evaluate(
     '({ content: document.documentElement.scrollWidth, window: document.documentElement.clientWidth })',
@@ -50,10 +50,10 @@ export async function expectNoSideways(page: Page): Promise<void> {
   expect(widths.content, `${page.url()} is wider than its window`).toBeLessThanOrEqual(widths.window);
 }
 
-/** The last is how the page stays, and goes on: what a page decides once, while it loads, is seen on a telephone. */
+/** The last look stays: a page that checks the width only while it loads is then tested on a phone. */
 const LOOKS = [1440, 360].flatMap((width) => (['dark', 'light'] as const).map((scheme) => ({ width, scheme })));
 
-/** Looks at the page on a wide screen and on a small telephone, dark and light: it fits each of them. */
+/** Expects that the page fits a wide screen and a small phone, dark and light. */
 export async function lookAround(page: Page, name: string): Promise<void> {
   for (const { width, scheme } of LOOKS) {
     await page.setViewportSize({ width, height: 800 });
@@ -63,9 +63,9 @@ export async function lookAround(page: Page, name: string): Promise<void> {
   }
 }
 
-/** Saves a picture of the page where `SCREENSHOTS` names a folder: for eyes, no test compares them. */
+/** Saves a picture of the page if `SCREENSHOTS` names a folder. No test compares these pictures. */
 export async function picture(page: Page, name: string): Promise<void> {
   const folder = process.env.SCREENSHOTS;
-  // A colour on its way from dark to light is taken at its end.
+  // `animations` skips the transition of colours from dark to light.
   if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true, animations: 'disabled' });
 }

@@ -1,25 +1,25 @@
-/** For `node --import`: writes the packages that the process has loaded to standard error when it ends, as one line of JSON. */
+/** For `node --import`: at exit, prints the packages that were loaded to standard error, as one line of JSON. */
 import fs from 'node:fs';
 import { registerHooks, syncBuiltinESMExports } from 'node:module';
 
 const packages = new Set<string>();
 
-function note(path: unknown): void {
+function record(path: unknown): void {
   const [, name] = /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(String(path)) ?? [];
   if (name !== undefined) packages.add(name);
 }
 
 registerHooks({
   load(url, context, nextLoad) {
-    note(url);
+    record(url);
     return nextLoad(url, context);
   },
 });
 
-// A package of data is read without being loaded as a module.
+// Packages of data are read, not loaded as modules.
 const { readFileSync } = fs;
 fs.readFileSync = ((...args: Parameters<typeof readFileSync>) => {
-  note(args[0]);
+  record(args[0]);
   return readFileSync(...args);
 }) as typeof readFileSync;
 syncBuiltinESMExports();

@@ -1,29 +1,29 @@
 /**
- * The watch over the logs of the whole suite (R88). Loaded before every test file, it sees every credential that goes over HTTP
- * in that file's process. The file fails if a Gatehouse of that file, in this process or another one, logs a line that contains
- * one of them, a key or a card number, or that is not JSON.
+ * Watches the logs of the whole suite (R88). Loaded before every test file, it collects every credential in the HTTP
+ * traffic of that file's process. The file fails if a Gatehouse of that file, in this process or another, logs a line
+ * that contains one of them, a key or a card number, or that is not JSON.
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage } from 'node:http';
 import { afterAll, expect } from 'vitest';
-import { faultyLines, forget, hear } from './log-watch.ts';
+import { collectCredentials, faultyLines, reset } from './log-watch.ts';
 import { watchSockets } from './outbound-recorder.ts';
 
-const stopWatching = watchSockets((_port, text) => hear(text));
+const stopWatching = watchSockets((_port, text) => collectCredentials(text));
 const REQUEST = 'http.server.request.start';
-// What other processes send to a server of this one.
-const hearRequest = (message: unknown) => {
+// Requests from other processes to a server of this process.
+const collectFromRequest = (message: unknown) => {
   const { url, rawHeaders } = (message as { request: IncomingMessage }).request;
   const headers = rawHeaders.map((text, at) => (at % 2 === 0 ? `\n${text}: ` : text)).join('');
-  hear(`${url}${headers}`);
+  collectCredentials(`${url}${headers}`);
 };
-subscribe(REQUEST, hearRequest);
+subscribe(REQUEST, collectFromRequest);
 
 afterAll(() => {
-  // The next file in this process loads a watch of its own.
+  // The next file in this process starts its own watch.
   stopWatching();
-  unsubscribe(REQUEST, hearRequest);
+  unsubscribe(REQUEST, collectFromRequest);
   const faulty = faultyLines();
-  forget();
-  expect(faulty, 'R86, R88: what the log must not hold').toEqual({ credential: [], cardNumber: [], form: [] });
+  reset();
+  expect(faulty, 'R86, R88: forbidden lines in the log').toEqual({ credential: [], cardNumber: [], form: [] });
 });

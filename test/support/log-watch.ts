@@ -1,30 +1,30 @@
-/** Checks the logs of a test file: the lines of every Gatehouse in it, and the credentials that none of them may contain. */
+/** Checks the log lines of every Gatehouse of a test file for credentials, card numbers and wrong format. */
 import { containsCardNumber } from '../../src/shared/observability/card-numbers.ts';
 import { credentialsIn, leaks, piecesOf } from './credentials.ts';
 
 const lines = new Set<string>();
 const credentials = new Set<string>();
-/** Of a body only its start is read; under load, the first of many alike. */
-const MOST_CHARACTERS = 8_192;
-const MOST_CREDENTIALS = 20_000;
+/** Only the start of each message and the first credentials are read, to limit the cost under load. */
+const MAX_CHARACTERS = 8_192;
+const MAX_CREDENTIALS = 20_000;
 
-/** Takes the credentials out of what goes over HTTP. */
-export function hear(message: string): void {
-  if (credentials.size >= MOST_CREDENTIALS) return;
-  for (const piece of credentialsIn(message.slice(0, MOST_CHARACTERS))) credentials.add(piece);
+/** Collects the credentials in an HTTP message. */
+export function collectCredentials(message: string): void {
+  if (credentials.size >= MAX_CREDENTIALS) return;
+  for (const piece of credentialsIn(message.slice(0, MAX_CHARACTERS))) credentials.add(piece);
 }
 
-/** A destination for logs whose lines are watched, and added to these. */
-export function watchedLog(kept: string[]): { write(line: string): void } {
+/** A log destination that adds each line to `output` and to the watched lines. */
+export function watchedLog(output: string[]): { write(line: string): void } {
   return {
     write(line) {
-      kept.push(line);
+      output.push(line);
       lines.add(line);
     },
   };
 }
 
-/** What a process printed: its log, and what else is for people. */
+/** Watches the log lines in the output of a process. */
 export function watchPrinted(text: string): void {
   for (const line of text.split('\n')) {
     if (line.startsWith('{"level":')) lines.add(line);
@@ -33,24 +33,24 @@ export function watchPrinted(text: string): void {
 
 const SECRET_SETTINGS = ['SESSION_SECRETS', 'ENCRYPTION_KEYS', 'BIN_SERVICE_API_KEY', 'OTEL_EXPORTER_OTLP_HEADERS'];
 
-/** The secrets that a process is started with. */
+/** Watches for the secrets in the settings of a process. */
 export function watchSecrets(env: Readonly<Record<string, string | undefined>>): void {
   for (const secret of SECRET_SETTINGS.flatMap((name) => (env[name] ?? '').split(','))) {
-    // Of a key, its id may be told.
+    // The id of a key may be logged.
     for (const piece of piecesOf(secret.slice(secret.indexOf(':') + 1))) credentials.add(piece);
   }
 }
 
-/** One process runs many test files: what one of them logged is judged at its end, and once. */
-export function forget(): void {
+/** Clears lines and credentials after each test file, because one process runs many files. */
+export function reset(): void {
   lines.clear();
   credentials.clear();
 }
 
-/** How much there is to compare so far. */
-export const heardSoFar = () => ({ lines: lines.size, credentials: credentials.size });
+/** The number of watched lines and credentials so far. */
+export const watchedCounts = () => ({ lines: lines.size, credentials: credentials.size });
 
-/** The lines that must not be, by what is wrong with them. */
+/** Returns the forbidden lines by their fault. */
 export function faultyLines(): Record<'credential' | 'cardNumber' | 'form', string[]> {
   return {
     credential: leaks(lines, credentials),

@@ -1,15 +1,16 @@
-/** Skips a test that needs a program which this machine lacks, or with CI=true fails it, and says so at the end of the run. */
+/** Skips tests that need a missing program, and lists them at the end of the run. With CI=true such tests fail. */
 import type { TestContext } from 'vitest';
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 
-/** Call it before each test that needs the program. @param missing its name, such as `nginx`; undefined where it is there */
+/** Call this in each test that needs a program. @param missing its name, such as `nginx`; undefined if installed */
 export function skipWithout(context: Pick<TestContext, 'skip'>, missing: string | undefined): void {
   if (missing === undefined) return;
-  if (process.env.CI === 'true') throw new Error(`With CI=true no test is skipped. This machine lacks ${missing}.`);
+  if (process.env.CI === 'true')
+    throw new Error(`With CI=true no test is skipped. This machine does not have ${missing}.`);
   context.skip(missing);
 }
 
-/** Prints which tests passed only at the second attempt and, as the last line, which programs are missing and for how many tests. */
+/** Prints tests that passed only at the second attempt, and missing programs with the number of skipped tests. */
 export default class RemarksReporter implements Reporter {
   readonly #skipped = new Map<string, number>();
   readonly #retried: string[] = [];
@@ -19,7 +20,7 @@ export default class RemarksReporter implements Reporter {
     if (result.state === 'passed' && result.errors?.length) {
       this.#retried.push(`${test.module.relativeModuleId} > ${test.fullName}\n  ${result.errors[0]?.message}`);
     }
-    // Without a note the test skipped itself, or its suite failed: the other reporters print both.
+    // Without a note, the test skipped itself or its suite failed. The other reporters print that.
     if (result.state !== 'skipped' || result.note === undefined) return;
     this.#skipped.set(result.note, (this.#skipped.get(result.note) ?? 0) + 1);
   }

@@ -1,4 +1,4 @@
-/** Starts an nginx in a folder of its own, with a server from a document. */
+/** Starts an nginx in a temporary folder, with a server from a document. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,15 +9,16 @@ import { killOnExit } from './left-running.ts';
 export const missingNginx = spawnSync('nginx', ['-v']).status === 0 ? undefined : 'nginx';
 
 export interface Nginx {
-  /** Answers the text of all its logs, complete. */
+  /** Stops it and returns the text of all its logs. */
   stop(): Promise<string>;
-  /** Reads its settings again: it closes idle connections. */
+  /** Reloads the settings, which closes idle connections. */
   reload(): void;
 }
 
 /**
- * @param settings what stands in the block `http`, with paths relative to the folder of `files`; logs in /var/log/nginx are kept there too
- * @param isUp answers whether it takes connections
+ * @param settings the content of the block `http`, with paths relative to the folder of `files`, which also replaces
+ * /var/log/nginx
+ * @param isUp whether it accepts connections
  */
 export async function startNginx(
   settings: string,

@@ -1,6 +1,6 @@
 /**
- * Runs the shell of a document on a Gatehouse of this process. The shell is real; `as-gatehouse` and `systemctl` are stand-ins
- * that call back, so that our own commands need no process each.
+ * Runs shell commands of a document on a Gatehouse in this process. The shell is real; `as-gatehouse` and `systemctl`
+ * are stand-ins that call this process, so that Gatehouse's commands need no separate processes.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,17 +13,17 @@ import type { TestGatehouse } from './gatehouse.ts';
 import type { CommandResult } from './program.ts';
 import { runCommand } from './terminal.ts';
 
-/** The stand-ins call back with it. */
+/** The stand-ins use curl to call this process. */
 export const missingCurl = spawnSync('curl', ['--version']).status === 0 ? undefined : 'curl';
 
 export interface Operator {
-  run(steps: string, given?: { env?: Record<string, string>; input?: string }): Promise<CommandResult>;
-  /** The content of a file that stands for one in /etc/gatehouse. */
+  run(steps: string, options?: { env?: Record<string, string>; input?: string }): Promise<CommandResult>;
+  /** The content of the file that replaces one in /etc/gatehouse. */
   file(name: string): string;
   close(): Promise<void>;
 }
 
-/** @param folder empty; stands for /etc/gatehouse */
+/** @param folder an empty folder that replaces /etc/gatehouse */
 export async function startOperator(site: TestGatehouse, folder: string): Promise<Operator> {
   const file = (name: string) => readFileSync(join(folder, name), 'utf8').trim();
   writeFileSync(join(folder, 'session-secrets'), `${site.env.SESSION_SECRETS}\n`);
@@ -33,11 +33,11 @@ export async function startOperator(site: TestGatehouse, folder: string): Promis
     async 'as-gatehouse'(words) {
       const args = words.slice(5);
       if (words.join(' ') !== `npm run -s gatehouse -- ${args.join(' ')}`)
-        throw new Error('This is no command of ours.');
+        throw new Error('This is not a command of Gatehouse.');
       const secrets = { SESSION_SECRETS: file('session-secrets'), ENCRYPTION_KEYS: file('encryption-keys') };
       return runCommand(args, { ...site.env, ...secrets });
     },
-    // A `stop` is done by the start that follows it.
+    // `stop` does nothing, because the `start` after it restarts the site.
     async systemctl([verb = '']) {
       if (verb === 'reload') await site.reload();
       else if (verb !== 'stop') {

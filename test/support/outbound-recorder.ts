@@ -3,13 +3,13 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Socket } from 'node:net';
 
 export interface OutboundRecorder {
-  /** All that was sent to these ports, as Latin-1 text. */
+  /** All data sent to these ports, as Latin-1 text. */
   sentTo(ports: readonly number[]): string;
   stop(): void;
 }
 
 type Chunk = string | Uint8Array;
-/** Where all writes of a socket meet; `write` itself is put back by `connect`. */
+/** All writes of a socket go through `_writeGeneric`. `connect` would restore a replaced `write`. */
 type WritingSocket = Socket & {
   _writeGeneric(writev: boolean, data: Chunk | { chunk: Chunk }[], ...rest: unknown[]): void;
 };
@@ -27,14 +27,14 @@ export function recordOutbound(): OutboundRecorder {
   };
 }
 
-/** Hears each write to a socket that this process opens from now on, as Latin-1 text. Answers what ends it. */
+/** Calls `onSent` with each write to a socket that this process opens, as Latin-1 text. @returns stops this */
 export function watchSockets(onSent: (port: number | undefined, text: string) => void): () => void {
   const watch = (message: unknown) => {
     const { socket } = message as { socket: WritingSocket };
     const write = socket._writeGeneric;
     socket._writeGeneric = function watched(this: WritingSocket, writev, data, ...rest) {
       const chunks = Array.isArray(data) ? data.map(({ chunk }) => chunk) : [data];
-      // While it is connecting it calls itself again later.
+      // While connecting, this is called again later.
       if (!this.connecting) onSent(this.remotePort, chunks.map(textOf).join(''));
       return write.call(this, writev, data, ...rest);
     };

@@ -10,12 +10,12 @@ const PREFIXES: Readonly<Record<string, string>> = {
   ...{ h1: '# ', h2: '## ', h3: '### ', h4: '#### ', li: '- ', dt: '- ' },
   ...{ dd: ': ', td: ' | ', th: ' | ' },
 };
-/** Without a text of their own, such as list items that hold nothing but a form. */
+/** Matches lines without text, such as list items that contain only a form. */
 const EMPTY = /^[-|#: ]*$/;
 
 /**
- * A link is followed by its address. A field shows its type, name and value, and an option its value. Cells of a table are
- * separated by `|`.
+ * A link is followed by its address. A field shows its type, name and value, and an option its value. `|` separates the
+ * cells of a table.
  */
 export function outlineOf(html: string, part: 'main' | 'body' = 'main'): string {
   const [, title = ''] = /<title>(.*?)<\/title>/s.exec(html) ?? [];

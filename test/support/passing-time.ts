@@ -1,4 +1,4 @@
-/** Lets time pass for everything in this process: Gatehouse and the sandbox both go by `Date.now`. */
+/** Moves the clock of this process, which Gatehouse and the sandbox read with `Date.now`. */
 const realNow = Date.now;
 let aheadMilliseconds = 0;
 Date.now = () => realNow() + aheadMilliseconds;
@@ -8,7 +8,7 @@ export function pass(seconds: number): void {
   aheadMilliseconds += seconds * 1000;
 }
 
-/** For what is counted by the minute: the next one begins, and lasts for what follows. */
+/** Moves to the start of the next minute, for counters that reset every minute. */
 export function passToNextMinute(): void {
   pass(60 - (Math.floor(Date.now() / 1000) % 60));
 }

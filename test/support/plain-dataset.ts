@@ -1,7 +1,7 @@
-/** A plain reference for data sets: reads every entry for every number. */
+/** A simple reference implementation of data sets, which reads every entry for every number. */
 import type { DatasetEntry } from '../../src/shared/bin/dataset-builder.ts';
 
-/** Most digits first, then the narrowest range, then the last one listed. */
+/** Prefers the most digits, then the narrowest range, then the last entry. */
 export function findPlainly(entries: readonly DatasetEntry[], digits: string): DatasetEntry | undefined {
   let best: DatasetEntry | undefined;
   for (const entry of entries) {
@@ -12,9 +12,9 @@ export function findPlainly(entries: readonly DatasetEntry[], digits: string): D
   return best;
 }
 
-function isBetter(one: DatasetEntry, other: DatasetEntry): boolean {
-  const more = one.start.length - other.start.length;
-  return more > 0 || (more === 0 && width(one) < width(other));
+function isBetter(best: DatasetEntry, entry: DatasetEntry): boolean {
+  const extraDigits = best.start.length - entry.start.length;
+  return extraDigits > 0 || (extraDigits === 0 && width(best) < width(entry));
 }
 
 function width(entry: DatasetEntry): number {
@@ -23,11 +23,11 @@ function width(entry: DatasetEntry): number {
 
 interface Shared {
   facts: { brand: string | undefined; prepaid: boolean | undefined; country: string | undefined };
-  /** The ranges hold each number of the BIN. */
+  /** Whether the ranges contain each number of the BIN. */
   whole: boolean;
 }
 
-/** For ranges of 8 digits and more: reads every entry for every BIN, and asks for a number in each of its pieces. */
+/** For ranges of 8 or more digits: reads every entry for every BIN, and tests each number of the BIN. */
 export function sharePlainly(entries: readonly DatasetEntry[], digits: string): Shared | undefined {
   const [low, high] = [Number(digits.padEnd(11, '0')), Number(digits.padEnd(11, '9'))];
   const ranges = entries.map((entry) => {
@@ -36,7 +36,7 @@ export function sharePlainly(entries: readonly DatasetEntry[], digits: string): 
   });
   const inside = ranges.filter((range) => range.inside);
   const size = high - low + 1;
-  // Of the ranges that hold all of the BIN, the one that holds the fewest BINs counts.
+  // Among the ranges that contain the whole BIN, the narrowest applies.
   const around = findPlainly(
     ranges.map(({ entry, from, to }) => {
       return { ...entry, start: String(Math.ceil(from / size)), end: String(Math.floor((to + 1) / size) - 1) };
@@ -46,21 +46,21 @@ export function sharePlainly(entries: readonly DatasetEntry[], digits: string): 
   if (inside.length === 0) return around && { facts: shared([around]), whole: true };
   if (digits.length < 8) {
     const longer = Array.from('0123456789', (digit) => sharePlainly(entries, digits + digit));
-    const known = longer.filter((one) => one !== undefined);
+    const defined = longer.filter((share) => share !== undefined);
     return {
-      facts: shared(known.map(({ facts }) => facts)),
-      whole: longer.every((one) => one?.whole),
+      facts: shared(defined.map(({ facts }) => facts)),
+      whole: longer.every((share) => share?.whole),
     };
   }
   const numbers = Array.from({ length: size }, (_, index) => low + index);
   const covered = numbers.every((number) => inside.some(({ from, to }) => from <= number && number <= to));
-  const all = inside.map(({ entry }) => entry);
-  return { facts: shared(around ? [...all, around] : all), whole: around !== undefined || covered };
+  const insideEntries = inside.map(({ entry }) => entry);
+  return { facts: shared(around ? [...insideEntries, around] : insideEntries), whole: around !== undefined || covered };
 }
 
-function shared(all: readonly (Partial<DatasetEntry> | Shared['facts'])[]): Shared['facts'] {
-  const same = <T>(of: (one: Partial<DatasetEntry> | Shared['facts']) => T) =>
-    new Set(all.map(of)).size === 1 ? all.map(of)[0] : undefined;
+function shared(entries: readonly (Partial<DatasetEntry> | Shared['facts'])[]): Shared['facts'] {
+  const same = <T>(factOf: (entry: Partial<DatasetEntry> | Shared['facts']) => T) =>
+    new Set(entries.map(factOf)).size === 1 ? entries.map(factOf)[0] : undefined;
   return {
     brand: same(({ brand }) => brand),
     prepaid: same(({ prepaid }) => prepaid),

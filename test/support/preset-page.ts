@@ -1,4 +1,4 @@
-/** Writes `docs/provider-presets.md` from the presets. */
+/** Generates `docs/provider-presets.md` from the presets. */
 import { type Preset, type PresetFact, presetLimits } from '../../src/gatehouse/connected-apps/presets.ts';
 
 const PREAMBLE = `# Presets of providers
@@ -17,14 +17,14 @@ export function presetPage(presets: readonly Preset[]): string {
 function section(preset: Preset): string {
   const { name, app, placeholders, facts } = preset;
   const limits = presetLimits(preset);
-  const filled = Object.entries(placeholders).map(
+  const instructions = Object.entries(placeholders).map(
     ([placeholder, { title, example }]) => `- Replace \`{${placeholder}}\`: ${title}, such as \`${example}\`.`,
   );
   return [
     `## ${name}`,
     ...(limits.length > 0 ? [`*${limits.join(' ')}*`] : []),
     ['```json', JSON.stringify(app, null, 2), '```'].join('\n'),
-    [...filled, ...facts.map(factLine)].join('\n'),
+    [...instructions, ...facts.map(factLine)].join('\n'),
   ].join('\n\n');
 }
 

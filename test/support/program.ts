@@ -1,4 +1,4 @@
-/** Starts Gatehouse as users start it: as a process, through npm or node, with its output, its end, and what it leaves running. */
+/** Starts Gatehouse as a process, through npm or node, and watches its output, its exit and its children. */
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { killOnExit, processesBelow } from './left-running.ts';
@@ -10,28 +10,30 @@ export interface Program {
   pid: number;
   stdout(): string;
   stderr(): string;
-  /** Resolves with the milliseconds since the start once standard output has this; rejects when the process ends first. */
+  /** Resolves with the milliseconds until standard output contains this text. Rejects if the process ends first. */
   printed(text: string): Promise<number>;
   signal(name: NodeJS.Signals, pid?: number): void;
   ended: Promise<{ status: number | null; signal: NodeJS.Signals | null }>;
-  /** Process ids below this one, while it runs. */
+  /** Ids of its descendants. */
   children(): number[];
 }
 
-/** Starts it with this environment and nothing of our own but what finds programs, and what spares it compiling. */
+/** Inherits only the variables that find programs and cached code. */
 export function startProgram(command: string[], env: Record<string, string>, cwd = ROOT): Program {
   const startedAt = performance.now();
   const [file = 'node', ...args] = command;
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
-  const own = { PATH, HOME, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) };
-  const child = killOnExit(spawn(file, args, { cwd, env: { ...own, ...env }, stdio: ['ignore', 'pipe', 'pipe'] }));
+  const inherited = { PATH, HOME, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) };
+  const child = killOnExit(
+    spawn(file, args, { cwd, env: { ...inherited, ...env }, stdio: ['ignore', 'pipe', 'pipe'] }),
+  );
   watchSecrets(env);
   let out = '';
   let err = '';
-  const waiting = new Set<() => void>();
+  const watchers = new Set<() => void>();
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     out += text;
-    for (const look of waiting) look();
+    for (const check of watchers) check();
   });
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     err += text;
@@ -49,13 +51,13 @@ export function startProgram(command: string[], env: Record<string, string>, cwd
     stderr: () => err,
     printed: (text) =>
       new Promise((resolve, reject) => {
-        const look = () => {
+        const check = () => {
           if (!out.includes(text)) return;
-          waiting.delete(look);
+          watchers.delete(check);
           resolve(performance.now() - startedAt);
         };
-        waiting.add(look);
-        look();
+        watchers.add(check);
+        check();
         void ended.then(({ status }) => reject(new Error(`It ended with ${status} first: ${out}${err}`)));
       }),
     signal: (name, to = pid) => void process.kill(to, name),
@@ -79,12 +81,12 @@ export interface CommandResult {
   stderr: string;
 }
 
-/** Runs `npm run gatehouse -- ARGS` without npm, to its end, in a process of its own. */
+/** Runs `npm run gatehouse -- ARGS` without npm, in a separate process, until it ends. */
 export function runCommandProcess(args: string[], env: Record<string, string>): Promise<CommandResult> {
   return runToEnd(['node', 'src/cli.ts', ...args], env);
 }
 
-/** Runs a server that is expected to end by itself. */
+/** Runs a server that must end by itself. */
 export function runServer(env: Record<string, string>): Promise<CommandResult> {
   return runToEnd(['node', 'src/server.ts'], env);
 }

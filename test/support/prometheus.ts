@@ -1,4 +1,4 @@
-/** Runs promtool, and a Prometheus of the test's own, over the rules and the dashboard that are shipped. */
+/** Runs promtool and a Prometheus with the shipped rules and dashboard. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ export const missingPrometheus =
     ? undefined
     : 'prometheus';
 
-/** @returns what promtool printed, of both kinds, and its exit status */
+/** @returns the output of promtool (standard output and error) and its exit status */
 export function promtool(args: readonly string[], input = ''): { status: number | null; text: string } {
   const { status, stdout, stderr } = spawnSync('promtool', args, { input, encoding: 'utf8' });
   return { status, text: stdout + stderr };
@@ -26,14 +26,14 @@ export interface Sample {
 }
 
 export interface Prometheus {
-  /** Asks for the value of an expression now. */
+  /** Returns the current value of an expression. */
   query(expression: string): Promise<Sample[]>;
   close(): Promise<void>;
 }
 
 const EVERY_SECOND = { scrape_interval: '1s', evaluation_interval: '1s' };
 
-/** Scrapes these management listeners once a second, as the job `gatehouse`. @param rules paths of files with alert rules */
+/** Scrapes these management listeners every second, as the job `gatehouse`. @param rules paths of alert rules */
 export async function startPrometheus(
   managementUrls: readonly string[],
   rules: readonly string[] = [],
@@ -43,11 +43,11 @@ export async function startPrometheus(
   const targets = managementUrls.map((url) => new URL(url).host);
   const job = { job_name: 'gatehouse', static_configs: [{ targets }] };
   writeFileSync(file, JSON.stringify({ global: EVERY_SECOND, rule_files: rules, scrape_configs: [job] }));
-  const at = `127.0.0.1:${await freePort()}`;
+  const address = `127.0.0.1:${await freePort()}`;
   const child = killOnExit(
     spawn(
       'prometheus',
-      [`--config.file=${file}`, `--storage.tsdb.path=${join(directory, 'data')}`, `--web.listen-address=${at}`],
+      [`--config.file=${file}`, `--storage.tsdb.path=${join(directory, 'data')}`, `--web.listen-address=${address}`],
       { stdio: 'ignore' },
     ),
   );
@@ -55,7 +55,7 @@ export async function startPrometheus(
   const prometheus: Prometheus = {
     async query(expression) {
       const body = new URLSearchParams({ query: expression });
-      const response = await fetch(`http://${at}/api/v1/query`, { method: 'POST', body });
+      const response = await fetch(`http://${address}/api/v1/query`, { method: 'POST', body });
       const { data, error } = (await response.json()) as { data?: { result: Sample[] }; error?: string };
       if (!data) throw new Error(`Prometheus refuses ${expression}: ${error}`);
       return data.result;
@@ -67,7 +67,7 @@ export async function startPrometheus(
     },
   };
   await until(() =>
-    fetch(`http://${at}/-/ready`).then(
+    fetch(`http://${address}/-/ready`).then(
       ({ ok }) => ok,
       () => false,
     ),

@@ -1,12 +1,12 @@
-/** The table of what was tried with simulated providers, in `docs/providers.md`. */
+/** The table of results with simulated providers, in `docs/providers.md`. */
 import { PRESETS } from '../../src/gatehouse/connected-apps/presets.ts';
 
 export interface Result {
-  /** Of the preset. */
+  /** The id of the preset. */
   id: string;
   connect: string;
   expiry: string;
-  /** The distinct ones. */
+  /** Each distinct refusal once. */
   refusal: string[];
   reconnect: string;
   disconnect: string;
@@ -27,7 +27,7 @@ const HEADINGS = [
 const BEGIN = '<!-- Made by test/journeys/providers.long.test.ts -->\n';
 const END = '<!-- End -->\n';
 
-/** The document with these results in place of those that it has. */
+/** Replaces the results in the document. */
 export function withResults(document: string, results: readonly Result[]): string {
   const [before, rest = ''] = document.split(BEGIN);
   const [, after] = rest.split(END);
@@ -52,7 +52,7 @@ function cells({ id, connect, expiry, refusal, reconnect, disconnect, signIn }: 
   ];
 }
 
-/** As GitHub makes them of headings. */
+/** Returns the anchor that GitHub creates for a heading. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()

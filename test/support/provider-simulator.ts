@@ -1,6 +1,6 @@
 /**
- * Plays a well-known provider at loopback, as its profile describes it: an OAuth server with its API, each URL below its own
- * host as the first part of the path (`https://zoom.us/oauth/token` is `/zoom.us/oauth/token`).
+ * Simulates a well-known provider on loopback from its profile: an OAuth server with its API. The host of each URL
+ * becomes the first segment of the path (`https://zoom.us/oauth/token` is `/zoom.us/oauth/token`).
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -13,22 +13,22 @@ import type { Issued, Json, Profile, Reply } from './providers/profile.ts';
 
 export interface ProviderSimulator {
   preset: Preset;
-  /** An entry of `CONNECTED_APPS_FILE`: the settings of the preset, an API where it has none, and sign-in for all. */
+  /** An entry of `CONNECTED_APPS_FILE` with the settings of the preset, an API if it has none, and sign-in for all. */
   app(gatehouseUrl: string): Json;
-  /** What the API responds with. */
+  /** The response body of the API. */
   expected: unknown;
   isOpenId: boolean;
   hasRevocation: boolean;
-  /** Its revocation endpoint takes what RFC 7009 describes. */
+  /** Whether its revocation endpoint accepts requests as in RFC 7009. */
   canRevoke: boolean;
   /**
-   * Ends the access of every user, as by a revocation at the provider; the consent stays known. Refresh tokens are refused
-   * with this reply from then on.
+   * Ends the access of every user, like a revocation at the provider, but keeps the consent. Refresh tokens are then
+   * refused with this reply.
    */
   endGrants(refusal: Reply): void;
-  /** @param secret the only one that it accepts from then on; that of Gatehouse where left out */
+  /** @param secret the only secret that is accepted from now on; default: that of Gatehouse */
   acceptSecret(secret?: string): void;
-  /** The number of refresh tokens that were taken. */
+  /** The number of accepted refresh tokens. */
   refreshes(): number;
   /** The number of tokens that were revoked at its endpoint. */
   revocations(): number;
@@ -36,7 +36,7 @@ export interface ProviderSimulator {
 }
 
 const CLIENT = { id: 'simulated-client_1', secret: 'test-client-secret-0123456789' };
-/** Where a provider's tokens are for APIs of its customers. */
+/** For providers whose tokens are for the APIs of their customers. */
 const OWN_PLATFORM = { apiBaseUrl: 'https://api.example.com', threadPath: '/1/threads/current' };
 const PERSON = { sub: 'person-1', name: 'Ada Quill', email: 'ada@example.test' };
 
@@ -120,34 +120,34 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
 
   function refusal(request: URLSearchParams): string | undefined {
     if (request.get('client_id') !== CLIENT.id) return 'unauthorized_client';
-    // Its pages for signing in are left out here.
+    // There are no sign-in pages here.
     return request.get('prompt') === 'none' ? 'login_required' : profile.refusal?.(request);
   }
 
   async function replyTo(url: string, req: IncomingMessage, body: string): Promise<Reply> {
     if (url === profile.discovery?.url) return [200, documentAtLoopback(document, local)];
     if (url === urls.keys) return [200, { keys: [jwk] }];
-    if (url === urls.token) return takeTokens(req, new URLSearchParams(body));
+    if (url === urls.token) return tokenReply(req, new URLSearchParams(body));
     if (url === urls.revocation) return revoke(req, body);
-    const answer = url === urls.userinfo ? PERSON : api[url];
-    if (!answer) return [404, { error: 'not_found' }];
-    return grantOf(/^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1]) ? [200, answer] : profile.refusedCall;
+    const content = url === urls.userinfo ? PERSON : api[url];
+    if (!content) return [404, { error: 'not_found' }];
+    return grantOf(/^Bearer (.+)$/.exec(req.headers.authorization ?? '')?.[1]) ? [200, content] : profile.refusedCall;
   }
 
   const grantOf = (accessToken = '') =>
     grants.find(({ access, isAlive }) => isAlive && Date.now() < (access.get(accessToken) ?? 0));
 
-  async function takeTokens(req: IncomingMessage, form: URLSearchParams): Promise<Reply> {
-    if (!knowsClient(req, form)) return profile.refusedClient ?? [401, { error: 'invalid_client' }];
+  async function tokenReply(req: IncomingMessage, form: URLSearchParams): Promise<Reply> {
+    if (!isClientAuthenticated(req, form)) return profile.refusedClient ?? [401, { error: 'invalid_client' }];
     return form.get('grant_type') === 'refresh_token' ? refresh(form.get('refresh_token') ?? '') : redeem(form);
   }
 
-  function knowsClient({ headers }: IncomingMessage, form: URLSearchParams): boolean {
-    const takes = profile.clientBy ?? ['client_secret_basic', 'client_secret_post'];
+  function isClientAuthenticated({ headers }: IncomingMessage, form: URLSearchParams): boolean {
+    const methods = profile.clientBy ?? ['client_secret_basic', 'client_secret_post'];
     const [, basic = ''] = /^Basic (.+)$/.exec(headers.authorization ?? '') ?? [];
     const isBasic = Buffer.from(basic, 'base64').toString() === `${CLIENT.id}:${accepted}`;
     const isPost = form.get('client_id') === CLIENT.id && form.get('client_secret') === accepted;
-    return (isBasic && takes.includes('client_secret_basic')) || (isPost && takes.includes('client_secret_post'));
+    return (isBasic && methods.includes('client_secret_basic')) || (isPost && methods.includes('client_secret_post'));
   }
 
   async function redeem(form: URLSearchParams): Promise<Reply> {
@@ -188,11 +188,11 @@ export async function startProviderSimulator(profile: Profile): Promise<Provider
   async function issue(grant: Grant, kind: Issued['kind'], nonce: string | undefined): Promise<Json> {
     const accessToken = randomUUID();
     grant.access.set(accessToken, Date.now() + (profile.lifetime ?? Number.POSITIVE_INFINITY) * 1000);
-    const isGiven = kind === 'code' || profile.afterRefresh !== 'silent';
+    const hasRefreshToken = kind === 'code' || profile.afterRefresh !== 'silent';
     return profile.tokens({
       ...{ kind, accessToken, scopes: grant.scopes },
       apiUrl: local(profile.namedApi ?? '').replace('127.0.0.1', 'localhost'),
-      refreshToken: isGiven ? grant.refreshToken : undefined,
+      refreshToken: hasRefreshToken ? grant.refreshToken : undefined,
       idToken: grant.scopes.includes('openid') ? await idToken(nonce) : undefined,
     });
   }

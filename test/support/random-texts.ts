@@ -1,6 +1,6 @@
-/** For tests that look for digits: what a page or a response draws at random may hold any. */
+/** For tests that look for digits: random values in a page or response may contain any digits. */
 
-const DRAWN = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|name="_csrf" value="[^"]*"|127\.0\.0\.1:\d+/g;
+const RANDOM = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|name="_csrf" value="[^"]*"|127\.0\.0\.1:\d+/g;
 
-/** `text` without identifiers, the value against cross-site request forgery, and ports. */
-export const withoutRandomTexts = (text: string) => text.replaceAll(DRAWN, '');
+/** Removes identifiers, CSRF tokens and ports. */
+export const withoutRandomTexts = (text: string) => text.replaceAll(RANDOM, '');

@@ -1,21 +1,21 @@
-/** Requests that no HTTP client would send: bytes over a socket, and all bytes of the response until the socket closes. */
+/** Sends raw bytes that no HTTP client would send, and reads the response until the connection is closed or silent. */
 import { connect } from 'node:net';
 
 export interface RawResponse {
-  /** 0 where the connection was closed without an answer. */
+  /** 0 if the connection was closed without a response. */
   status: number;
   /** Names in lower case. */
   headers: Map<string, string[]>;
-  /** All that came after the head of the first answer. */
+  /** Everything after the head of the first response. */
   rest: string;
   /** Whether the other side closed the connection. */
   closed: boolean;
 }
 
-/** A connection that has been silent for so long after an answer is one that the other side keeps open. */
+/** If nothing arrives for this long, the server keeps the connection open. */
 const SILENCE_MILLISECONDS = 1_500;
 
-/** @param leaveAfterMilliseconds hangs up then, whatever has come */
+/** @param leaveAfterMilliseconds closes the connection after this time */
 export function sendRaw(url: string, bytes: string | Buffer, leaveAfterMilliseconds?: number): Promise<RawResponse> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {

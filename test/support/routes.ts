@@ -21,10 +21,10 @@ const VALUES: Record<string, string> = {
   message: 'msg_AAAAAAAAAAAAAAAAAAAAAA',
 };
 
-/** Asked by providers: no cookie counts there, and they prove themselves by a signature. */
+/** Called by providers, which authenticate with a signature. Cookies are ignored. */
 export const BY_PROVIDERS = '/oauth/backchannel-logout/:app';
 
-/** Stands for every room and guard: only methods and paths are read here. */
+/** Replaces every module and guard, because only methods and paths are read here. */
 const nothing: object = new Proxy(() => nothing, { get: () => nothing });
 
 export const TABLE = [
@@ -40,21 +40,21 @@ const LISTED: readonly ListedRoute[] = TABLE.map(([method, pattern]) => ({
   pattern,
   path: pattern.replace(/:(\w+)/g, (_all, name: string) => {
     const value = VALUES[name];
-    if (value === undefined) throw new Error(`Say in test/support/routes.ts what stands for :${name}.`);
+    if (value === undefined) throw new Error(`Add a value for :${name} to VALUES in test/support/routes.ts.`);
     return value;
   }),
 }));
 
-/** All of the administration, pages and API. */
+/** All routes of the administration, pages and API. */
 export const ADMIN_ROUTES = LISTED.filter(({ pattern }) => /^\/admin(\/|$)/.test(pattern));
 
-/** All others. */
+/** All other routes. */
 export const ROUTES = LISTED.filter((route) => !ADMIN_ROUTES.includes(route));
 
-/** Asked by back-end services: no cookie counts there, and the relay token decides. */
+/** Called by back-end services, which authenticate with a relay token. Cookies are ignored. */
 export const BY_SERVICES = '/relay/';
 
-/** Routes by which a browser changes something. */
+/** Routes with which a browser changes something. */
 export const CHANGES = ROUTES.filter(
   ({ method, pattern }) => method === 'POST' && pattern !== BY_PROVIDERS && !pattern.startsWith(BY_SERVICES),
 );

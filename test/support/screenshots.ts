@@ -7,16 +7,16 @@ import { startProgram } from './program.ts';
 
 const docs = join(import.meta.dirname, '..', '..', 'docs');
 const VIEWPORT = { width: 1200, height: 860 };
-const MOST_BYTES = 150_000;
+const MAX_BYTES = 150_000;
 const PASSWORD = 'gatehouse-demo';
 
 const { browser, missing } = await launchBrowser();
 if (!browser) throw new Error(missing);
-const given = ['PORT', 'MANAGEMENT_PORT', 'SANDBOX_PORT'].flatMap((name) => {
+const ports = ['PORT', 'MANAGEMENT_PORT', 'SANDBOX_PORT'].flatMap((name) => {
   const value = process.env[name];
   return value === undefined ? [] : [[name, value]];
 });
-const demo = startProgram(['node', 'src/demo.ts'], Object.fromEntries(given));
+const demo = startProgram(['node', 'src/demo.ts'], Object.fromEntries(ports));
 try {
   await demo.printed('Gatehouse is ready at');
   const url = /ready at (\S+)/.exec(demo.stdout())?.[1] ?? '';
@@ -29,7 +29,7 @@ try {
   await user.getByRole('heading', { name: 'Current thread' }).first().waitFor();
   await picture(user, 'home');
 
-  // Somebody says no: the page shows a reference, and administrators find by it what happened.
+  // A user denies access: the page shows a reference, with which administrators find the sign-in.
   const other = await visitor();
   await other.goto(`${url}/sign-in?app=platform`);
   await signIn(other, 'second@example.test');
@@ -72,6 +72,6 @@ async function picture(page: Page, name: string): Promise<void> {
   const path = join(docs, `${name}.png`);
   await page.screenshot({ path });
   const { size } = statSync(path);
-  if (size > MOST_BYTES) throw new Error(`${path} has ${size} bytes: too many for a page that people load.`);
+  if (size > MAX_BYTES) throw new Error(`${path} has ${size} bytes, more than ${MAX_BYTES}.`);
   process.stdout.write(`${path} (${size} bytes)\n`);
 }

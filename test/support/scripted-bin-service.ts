@@ -1,4 +1,4 @@
-/** A BIN lookup service that responds as a test says and records every request. */
+/** A BIN lookup service whose responses a test sets, and that records every request. */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -12,7 +12,7 @@ export interface ScriptedHit {
 export interface ScriptedBinService {
   url: string;
   hits: ScriptedHit[];
-  /** From now on every request is answered so. */
+  /** Sets the handler of all further requests. */
   respondWith(handler: (response: ServerResponse, hit: ScriptedHit) => void): void;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** Sees every response that a site of this process sends, to whichever client, as it leaves the server. */
+/** Records every response that a site in this process sends, to any client. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { apiContract, type SeenResponse } from './api-document.ts';
@@ -18,7 +18,7 @@ export function seenResponses(site: { url: string }): { seen: SeenResponse[]; st
   return { seen, stop: () => void unsubscribe(CHANNEL, watch) };
 }
 
-/** As `startSite`; to close the site fails where a response was not as its OpenAPI document says. */
+/** Like `startSite`. Closing the site fails if a response differed from the OpenAPI document. */
 export async function startDocumentedSite(options?: SiteOptions): Promise<TestSite> {
   const site = await startSite(options);
   const contract = await apiContract(site);
@@ -39,18 +39,18 @@ function record({ method = '', url = '' }: IncomingMessage, response: ServerResp
     else if (chunk instanceof Uint8Array) chunks.push(Buffer.from(chunk));
   };
   const { write, end } = response;
-  response.write = ((...given: Parameters<typeof write>) => {
-    collect(given[0], given[1]);
-    return write.apply(response, given);
+  response.write = ((...args: Parameters<typeof write>) => {
+    collect(args[0], args[1]);
+    return write.apply(response, args);
   }) as typeof write;
-  response.end = ((...given: Parameters<typeof end>) => {
-    collect(given[0], given[1]);
-    // Headers that are given with the status alone are in the head that was sent, and nowhere else.
+  response.end = ((...args: Parameters<typeof end>) => {
+    collect(args[0], args[1]);
+    // Headers that `writeHead` sets are only in the head that was sent.
     response.once('finish', () => {
       const [, contentType] = /^content-type: *([^\r]*)/im.exec(String(Reflect.get(response, '_header'))) ?? [];
       const [path = ''] = url.split('?');
       seen.push({ method, path, status: response.statusCode, contentType, body: Buffer.concat(chunks).toString() });
     });
-    return end.apply(response, given);
+    return end.apply(response, args);
   }) as typeof end;
 }

@@ -1,7 +1,7 @@
-/** Makes a TLS certificate for one host name without any tool: a self-signed X.509 v3 in DER, with a P-256 key. */
+/** Creates a self-signed TLS certificate (X.509 v3 with a P-256 key) for one host name, without external tools. */
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 
-/** @param notAfter as UTCTime has it. @param subject its own name; who trusts two of one name finds only one of them */
+/** @param notAfter in UTCTime. @param subject must be unique among certificates that are trusted together */
 export function selfSigned(host: string, notAfter = '491231235959Z', subject = host): { key: string; cert: string } {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const ecdsaWithSha256 = tagged(0x30, Buffer.from('06082a8648ce3d040302', 'hex'));

@@ -1,4 +1,4 @@
-/** Tells the responses of a starved machine from those that a test is about. */
+/** Recognizes responses that only show that the machine is starved. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 interface Response {
@@ -8,12 +8,12 @@ interface Response {
 
 const PAUSE_MILLISECONDS = 20;
 
-/** The process says that its storage or its turn comes too late, and has done nothing: the caller repeats the request. */
+/** Whether the process was overloaded or its storage too slow. It did nothing, so the request can be repeated. */
 export function isStarved({ status, body }: Response): boolean {
   return status === 503 && /"code":"(?:storage_unavailable|overloaded)"/.test(body);
 }
 
-/** Repeats the request as that caller does. */
+/** Repeats the request until the response is about the test. */
 export async function repeatWhileStarved<T extends Response>(request: () => Promise<T>): Promise<T> {
   let response = await request();
   while (isStarved(response)) {

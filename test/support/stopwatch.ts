@@ -1,10 +1,10 @@
-/** Measures on a busy machine: how long something took, less the waits for a processor, and how much processor time it took. */
+/** Measures durations without waits for a processor, and processor time, for tests on busy machines. */
 import { readFileSync } from 'node:fs';
 import { runningIds } from './left-running.ts';
 
 /**
- * Started at the call; the function that it returns tells the milliseconds since, less the time for which this process and
- * those that it started have waited for a processor. On a quiet machine they do not wait.
+ * Starts now. The returned function gives the milliseconds since then, without the time for which this process and its
+ * children waited for a processor. On a quiet machine they do not wait.
  */
 export function startStopwatch(): () => number {
   const since = performance.now();
@@ -16,12 +16,12 @@ export function startStopwatch(): () => number {
   };
 }
 
-/** Milliseconds for which these processes, since they began, were ready to run and did not. */
+/** Total milliseconds for which these processes were ready to run but had no processor. */
 export function waitedFor(ids: readonly number[]): number {
   return ids.reduce((sum, id) => sum + waitOf(id), 0);
 }
 
-/** Milliseconds of processor time that this process spends on the work: the least of nine, which others disturb least. */
+/** Processor time of the work in milliseconds: the minimum of nine rounds, which other processes disturb least. */
 export async function cpuOf(work: () => unknown): Promise<number> {
   const times: number[] = [];
   for (let round = 0; round < 9; round++) {
@@ -33,12 +33,12 @@ export async function cpuOf(work: () => unknown): Promise<number> {
   return Math.min(...times);
 }
 
-/** Of each main thread; Linux counts them (proc_pid_schedstat). */
+/** The waits of each main thread, from proc_pid_schedstat of Linux. */
 function waits(): Map<number, number> {
   return new Map([process.pid, ...runningIds()].map((id) => [id, waitOf(id)]));
 }
 
-/** 0 where the process has ended, or this is no Linux: then all the time counts. */
+/** 0 if the process has ended, or on systems other than Linux. */
 function waitOf(id: number): number {
   try {
     return Number(readFileSync(`/proc/${id}/schedstat`, 'utf8').split(' ')[1]) / 1e6;

@@ -1,4 +1,4 @@
-/** A view into the provider's token endpoint: what it gave to whom, who used that, for how long it says so, and when its answers leave. */
+/** Watches and controls the provider's token endpoint: issued tokens, their uses and lifetimes, and delays. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,45 +12,45 @@ export interface Issued {
   idToken: string;
 }
 
-/** A refresh token that somebody came with, whatever the provider made of it. */
+/** A refresh token that was sent, whether the provider accepted it or not. */
 export interface Use {
-  /** Undefined where the provider never gave it. */
+  /** Undefined if the provider did not issue it. */
   userId: string | undefined;
   refreshToken: string;
-  /** Whoever came with it before is gone: without an answer, or so soon after it that they may have made nothing of it. */
+  /** Whether the previous sender closed its connection before the response or so soon after that it may be lost. */
   afterCut: boolean;
 }
 
-export interface HeldAnswer {
-  /** Resolves once the provider has done its work: the old refresh token is spent, and the answer has not left. */
+export interface HeldResponse {
+  /** Resolves when the old refresh token is spent. The response is not sent yet. */
   made: Promise<void>;
-  /** Lets it go. */
+  /** Sends the response. */
   release(): void;
 }
 
 export interface TokenDesk {
-  /** What answers say about the lifetime of access tokens; the provider itself takes them for an hour. Default 3600. */
+  /** `expires_in` of token responses; the provider accepts access tokens for an hour. Default 3600. */
   lifetimeSeconds: number;
-  /** How long an answer with tokens is kept back, once it is made. */
+  /** The delay of a token response. */
   delayMilliseconds: () => number;
-  /** Everything that was given out, oldest first. */
+  /** All issued tokens, oldest first. */
   issued: readonly Issued[];
   /** Every use of a refresh token, oldest first. */
   uses: readonly Use[];
   usesBy(userId: string): number;
-  /** Refresh tokens that were refused since the start. */
+  /** Number of refused refresh tokens. */
   refusals(): number;
   calls(): number;
-  /** Resolves once no call is being worked on and no answer is kept back. */
+  /** Resolves when no call is in progress and no response is held. */
   quiet(): Promise<void>;
-  /** Keeps the next answer back. */
-  holdNext(): HeldAnswer;
+  /** Holds the next response. */
+  holdNext(): HeldResponse;
   latestOf(userId: string): Issued | undefined;
-  /** Looks no more. */
+  /** Stops watching. */
   close(): void;
 }
 
-/** Less than a process that lives keeps its connection open after an answer. */
+/** A running process keeps its connection open for longer than this after a response. */
 const SOON_MILLISECONDS = 1_000;
 
 export function createTokenDesk(sandbox: Sandbox): TokenDesk {
@@ -77,9 +77,9 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
       holds.push({ made: made.resolve, released: released.promise });
       return { made: made.promise, release: released.resolve };
     },
-    latestOf: (userId) => issued.findLast((one) => one.userId === userId),
+    latestOf: (userId) => issued.findLast((tokens) => tokens.userId === userId),
     close: watchUses(sandbox, (refreshToken, afterCut) => {
-      const { userId } = issued.findLast((one) => one.refreshToken === refreshToken) ?? {};
+      const { userId } = issued.findLast((tokens) => tokens.refreshToken === refreshToken) ?? {};
       uses.push({ userId, refreshToken, afterCut });
     }),
   };
@@ -103,7 +103,7 @@ export function createTokenDesk(sandbox: Sandbox): TokenDesk {
   return desk;
 }
 
-/** @param onUse hears of each as it comes, before the provider does. Answers what ends it. */
+/** @param onUse called for each refresh token before the provider handles it @returns stops this */
 function watchUses(sandbox: Sandbox, onUse: (refreshToken: string, afterCut: boolean) => void): () => void {
   const port = Number(new URL(sandbox.issuer).port);
   const cut = new Set<string>();
@@ -112,19 +112,19 @@ function watchUses(sandbox: Sandbox, onUse: (refreshToken: string, afterCut: boo
     const { socket } = request;
     if (socket.localPort !== port || request.url !== '/token') return;
     let body = '';
-    // Seen on its way in: whoever listened to the request would take the body from the provider.
+    // Intercept `push`, because a listener on the request would consume the body.
     const push = request.push;
     request.push = (chunk, ...rest) => {
-      if (chunk === null) come(new URLSearchParams(body).get('refresh_token'));
+      if (chunk === null) recordUse(new URLSearchParams(body).get('refresh_token'));
       else body += chunk;
       return push.call(request, chunk, ...rest);
     };
-    const come = (refreshToken: string | null) => {
+    const recordUse = (refreshToken: string | null) => {
       if (refreshToken === null) return;
       onUse(refreshToken, cut.delete(refreshToken));
-      const gone = () => void cut.add(refreshToken);
-      socket.once('close', gone);
-      response.once('close', () => setTimeout(() => socket.off('close', gone), SOON_MILLISECONDS).unref());
+      const markCut = () => void cut.add(refreshToken);
+      socket.once('close', markCut);
+      response.once('close', () => setTimeout(() => socket.off('close', markCut), SOON_MILLISECONDS).unref());
     };
   };
   subscribe('http.server.request.start', watch);

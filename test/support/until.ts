@@ -2,26 +2,26 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startStopwatch } from './stopwatch.ts';
 
-/** Ends only what hangs. */
-const PATIENCE_MILLISECONDS = 120_000;
+/** Long enough to fail only tests that hang. */
+const MAX_WAIT_MILLISECONDS = 120_000;
 const PAUSE_MILLISECONDS = 20;
 
-/** For `vi.waitFor` and `vi.waitUntil`, whose own patience is a second. */
-export const PATIENTLY = { timeout: PATIENCE_MILLISECONDS };
+/** For `vi.waitFor` and `vi.waitUntil`, whose default timeout is a second. */
+export const PATIENTLY = { timeout: MAX_WAIT_MILLISECONDS };
 
 /**
  * @returns the milliseconds that it took, by the stopwatch
- * @throws Error with the condition's text when it does not come true
+ * @throws Error with the text of the condition after `milliseconds`
  */
 export async function until(
-  holds: () => boolean | Promise<boolean>,
-  milliseconds = PATIENCE_MILLISECONDS,
+  condition: () => boolean | Promise<boolean>,
+  milliseconds = MAX_WAIT_MILLISECONDS,
 ): Promise<number> {
-  const took = startStopwatch();
+  const elapsed = startStopwatch();
   const deadline = performance.now() + milliseconds;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`It did not come true in ${milliseconds} ms: ${holds}`);
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`It did not come true in ${milliseconds} ms: ${condition}`);
     await sleep(PAUSE_MILLISECONDS);
   }
-  return took();
+  return elapsed();
 }

@@ -1,9 +1,9 @@
-/** Judges the source of pages: they are valid HTML, and no element that should have words is empty. */
+/** Checks that pages are valid HTML, and that no heading, sentence, button or entry is empty. */
 import { HtmlValidate } from 'html-validate';
 import { expect } from 'vitest';
 import type { Page } from './browserless.ts';
 
-/** What the standard demands, and no matters of taste. */
+/** Only the rules of the standard, no style rules. */
 const validator = new HtmlValidate({ root: true, extends: ['html-validate:standard'] });
 
 async function faultsOf({ body, url }: Page): Promise<string[]> {
@@ -13,7 +13,7 @@ async function faultsOf({ body, url }: Page): Promise<string[]> {
   );
 }
 
-/** A heading, sentence, button or entry without words. */
+/** A heading, sentence, button or entry without text. */
 const EMPTY = /<(h[1-4]|p|li|button|legend|label|dt)\b(?![^>]*(?:aria-label|role="status"))[^>]*>\s*<\/\1>/g;
 
 export async function expectValid(...pages: Page[]): Promise<void> {

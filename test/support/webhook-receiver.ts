@@ -1,4 +1,4 @@
-/** A receiver of webhooks: keeps what is sent to it, and responds as it is told. */
+/** A webhook receiver that records messages, and whose response a test sets. */
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -34,18 +34,18 @@ export async function startReceiver() {
   };
 }
 
-/** The messages so far. @throws Error for one that is not signed with this secret */
+/** Returns the messages so far. @throws Error if one is not signed with this secret */
 export function signedMessages(
   { received }: Pick<Receiver, 'received'>,
   secret: string,
 ): { type: string; timestamp: string; data: object }[] {
-  return received.map((one) => {
-    if (!isSigned(one, secret)) throw new Error(`Not signed with the secret of the webhook: ${one.body}`);
-    return JSON.parse(one.body);
+  return received.map((message) => {
+    if (!isSigned(message, secret)) throw new Error(`Not signed with the secret of the webhook: ${message.body}`);
+    return JSON.parse(message.body);
   });
 }
 
-/** The check of a receiver that knows this secret: any signature may be right. */
+/** Checks a message as a receiver with this secret would: any of the signatures may match. */
 export function isSigned({ headers, body }: Received, secret: string): boolean {
   const [id, time] = [String(headers['webhook-id']), String(headers['webhook-timestamp'])];
   return String(headers['webhook-signature'])

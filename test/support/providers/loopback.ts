@@ -1,10 +1,10 @@
-/** Moves what a provider publishes, and the settings of an app there, to loopback: by one rule for all providers. */
+/** Moves the URLs of a provider's metadata and of an app's settings to loopback. */
 import type { Json } from './profile.ts';
 
-/** The members of a registration that are sent to the provider as they are. */
+/** Members of a registration that are sent to the provider unchanged. */
 const SENT = new Set(['scopes', 'parameters', 'tokenParameters', 'signIn']);
 
-/** Settings with URLs and hosts of the provider moved to loopback. @param apiHost in place of hosts that APIs may have */
+/** Moves URLs and hosts in the settings of an app to loopback. @param apiHost replaces the allowed hosts of the API */
 export function settingsAtLoopback(settings: Json, local: (url: string) => string, apiHost: string): Json {
   const move = (value: unknown, name = ''): unknown => {
     if (name === 'hosts') return [apiHost];
@@ -15,7 +15,7 @@ export function settingsAtLoopback(settings: Json, local: (url: string) => strin
   return move(settings) as Json;
 }
 
-/** Only its URLs: scopes may look like some. */
+/** Moves the URLs of provider metadata to loopback, but not scopes that look like URLs. */
 export function documentAtLoopback(document: Json, local: (url: string) => string): Json {
   const isUrl = (name: string) => name === 'issuer' || /_(endpoint|uri)$/.test(name);
   return Object.fromEntries(

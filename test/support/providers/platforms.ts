@@ -1,6 +1,6 @@
 /**
- * Platforms, as they behave. The presets name the source of each fact that a setting depends on; what they call not confirmed is
- * played as it is assumed.
+ * The behaviour of platforms. The presets name the source of each fact that a setting depends on. Unconfirmed facts are
+ * simulated as assumed.
  */
 import { always, asksFor, discovered, type Profile, standard } from './profile.ts';
 

@@ -1,65 +1,65 @@
-/** How a provider behaves, for the simulator, and what many of them have in common. */
+/** The profile of a provider for the simulator, and behaviour that many providers share. */
 
 export type Json = Record<string, unknown>;
 export type Reply = readonly [status: number, body: unknown];
 
-/** What a token response is made from. `refreshToken` and `idToken` only where one is issued. */
+/** The content of a token response. `refreshToken` and `idToken`: undefined if not issued. */
 export interface Issued {
   kind: 'code' | 'refresh';
   accessToken: string;
   refreshToken: string | undefined;
   idToken: string | undefined;
-  /** As the provider names those that it granted. */
+  /** The granted scopes, as the provider names them. */
   scopes: readonly string[];
-  /** At loopback, the API's URL that the response names. */
+  /** The URL of the API on loopback that the response names. */
   apiUrl: string;
 }
 
 export interface Profile {
   /** The id of the preset. */
   preset: string;
-  /** Its discovery: the URL, and the document with URLs of the provider. */
+  /** The URL of discovery, and the document with the provider's real URLs. */
   discovery?: { url: string; document: Json };
-  /** The methods of client authentication that it takes. Default: both with a secret. */
+  /** Accepted methods of client authentication. Default: both with a secret. */
   clientBy?: readonly ('client_secret_basic' | 'client_secret_post')[];
-  /** The error of an authorization request that it refuses. */
+  /** Returns the error of a refused authorization request. */
   refusal?: (request: URLSearchParams) => string | undefined;
-  /** Parameters of the callback beside code and state. */
+  /** Parameters of the callback in addition to code and state. */
   callback?: Json;
-  /** RFC 9207. */
+  /** Sends `iss` in the callback (RFC 9207). */
   sendsIssuer?: true;
-  /** False where PKCE is ignored. */
+  /** False if PKCE is ignored. */
   checksPkce?: false;
-  /** Claims of ID tokens beside those of every one; `iss` as a URL of the provider. */
+  /** Additional claims of ID tokens; `iss` as the provider's real URL. */
   claims?: Json;
-  /** The scopes that it says were granted. Default: those of the request. */
+  /** The granted scopes in its response. Default: those of the request. */
   granted?: (requested: readonly string[]) => readonly string[];
-  /** @param isKnown the user has consented before */
+  /** @param isKnown whether the user has consented before */
   issuesRefreshToken: (request: URLSearchParams, isKnown: boolean) => boolean;
-  /** Seconds that an access token works; undefined: until it is revoked. */
+  /** Lifetime of an access token in seconds; undefined: until it is revoked. */
   lifetime: number | undefined;
-  /** A refresh token after use. `kept`: works on and comes again; `silent`: works on and does not come; `spent`: a new one. */
+  /** A used refresh token. `kept`: valid and returned; `silent`: valid, not returned; `spent`: replaced. */
   afterRefresh: 'kept' | 'silent' | 'spent';
-  /** A refresh ends the access token before it. */
+  /** A refresh ends the previous access token. */
   endsOldAccess?: true;
-  /** The use of a spent refresh token ends the whole grant. */
+  /** Using a spent refresh token ends the grant. */
   detectsReuse?: true;
   tokens: (issued: Issued) => Json;
-  /** Sends forms to clients that do not ask for JSON. */
+  /** Sends forms to clients that do not accept JSON. */
   sendsForms?: true;
   refusedClient?: Reply;
   refusedCode?: Reply;
   refusedRefresh: Reply;
-  /** Other refusals of a dead refresh token, at other times or for other reasons. */
+  /** Other refusals of an invalid refresh token. */
   otherRefusals?: readonly Reply[];
-  /** The API: a body by URL. */
+  /** The response body of each URL of the API. */
   api: Record<string, Json>;
-  /** The URL of the API that token responses name, where they do. */
+  /** The URL of the API in token responses, if they contain it. */
   namedApi?: string;
   refusedCall: Reply;
-  /** Of the revocation endpoint. `takes`: the content type that it reads. */
+  /** The reply of the revocation endpoint. `takes`: the content type that it accepts. */
   revoked?: { reply: Reply; takes?: string };
-  /** Its access tokens are for no API. */
+  /** Its access tokens are not for an API. */
   isForSignIn?: true;
 }
 
