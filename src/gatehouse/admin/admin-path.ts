@@ -1,8 +1,8 @@
-/** The path of a page of the administration that a link or a form names. */
+/** Accepts paths of administration pages from links and forms. */
 import type { PublicUrl } from '../../shared/config/rules.ts';
 import { localPath } from '../../shared/http/return-path.ts';
 
-/** Undefined for any other address. */
+/** @returns undefined for any other address */
 export function adminPath(requested: unknown, publicUrl: Pick<PublicUrl, 'origin' | 'basePath'>): string | undefined {
   const path = localPath(requested, publicUrl);
   return path?.startsWith(`${publicUrl.basePath}/admin/`) ? path : undefined;

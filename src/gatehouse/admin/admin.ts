@@ -1,4 +1,4 @@
-/** Makes the administration: its guards, its pages, and the resources behind its routes. */
+/** Creates the administration: its guards, its pages, and the resources behind its routes. */
 import type { RateLimits } from '../../shared/http/rate-limit.ts';
 import type { Route } from '../../shared/http/route-table.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
@@ -16,7 +16,7 @@ export function createAdmin(
     pages: Pages;
     limits: RateLimits;
     signIn: AdminSignIn;
-    /** Of the demo's tour, which the pages link to. */
+    /** The tour of the demo, which the pages link to. */
     tourUrl: string | undefined;
   },
 ): Admin {

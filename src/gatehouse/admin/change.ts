@@ -6,7 +6,7 @@ import type { AuditEntry } from '../audit/kinds.ts';
 
 export type AuditedFacts = Pick<AuditEntry, 'event' | 'target' | 'userId' | 'facts'>;
 
-/** As `auditChange`, with the actor of the request. */
+/** Calls `auditChange` with the actor of the request. */
 export function audited<T>(
   audit: ChangeTrail,
   req: Request,

@@ -1,5 +1,5 @@
 /**
- * Asks before what cannot be undone: `GET` of an action's address says what will happen, and to how many; its form posts to the
+ * Confirmation pages. `GET` of an action's address says what will happen, and to how many items; its form posts to the
  * same address. A script shows the same page as a dialog (`views/shared/assets/dialog.js`).
  */
 import type { Request, RequestHandler } from 'express';
@@ -18,7 +18,7 @@ declare module '../../shared/pages/page-data.ts' {
       menuPath: string;
       question: Question;
       action: string;
-      /** Where the link stood, if it said so. */
+      /** The page to return to, if the link named one. */
       back: string | undefined;
       cancel: string;
       ids: readonly string[];
@@ -27,52 +27,51 @@ declare module '../../shared/pages/page-data.ts' {
   }
 }
 
-/** What the page says. */
 export interface Question {
-  /** Such as "Revoke the relay token", before its name; or "Revoke 3 relay tokens". */
+  /** The heading before the name: "Revoke the relay token", or "Revoke 3 relay tokens". */
   action: string;
-  /** Of the one thing that it is about. */
+  /** The item, if there is only one. */
   name?: string | undefined;
-  /** Sentences: what will happen, and whether it can be undone. */
+  /** Sentences that say what will happen, and whether it can be undone. */
   consequences: readonly string[];
-  /** Of the things, if there are several. */
+  /** The items, if there are several. */
   names?: readonly string[];
-  /** On the button. */
+  /** The label of the button. */
   verb: string;
   /** Text that must be typed to confirm an irreversible action. */
   typed?: string | undefined;
-  /** Of what the question describes: posted with the form as `version`, so that `work` can refuse if it has changed. */
+  /** The version of the item. The form posts it, and `work` can refuse a changed item. */
   version?: string | undefined;
-  /** Warning if the action affects the administrator's own session or account. */
-  own?: string | undefined;
+  /** Shown if the action affects the administrator's own session or account. */
+  warning?: string | undefined;
 }
 
 interface ConfirmationParts<T> {
   menuPath: string;
-  /** What the address names. @throws AppError `not_found` */
+  /** Finds the item that the address names. @throws AppError `not_found` */
   find(req: Request): Promise<T>;
-  ask(item: T, req: Request): Promise<Question> | Question;
-  /** Where Cancel leads if the link named no page, below `/admin`. */
+  questionFor(item: T, req: Request): Promise<Question> | Question;
+  /** The page below `/admin` that Cancel leads to if the link named none. */
   home(item: T): string;
   /**
-   * `url`: where to go afterwards, if the link named no page.
-   * @throws AppError `invalid_request` or `version_conflict`: the question is asked again, with the detail above it
+   * `url` is the next page if the link named none.
+   * @throws AppError `invalid_request` or `version_conflict`: the page is shown again, with the detail above the question
    */
   work(req: Request, item: T): Promise<{ url: string; flash: Flash }>;
 }
 
 const confirmForm = z.object({ typed: z.string() });
 const EMPTY: FormView<typeof confirmForm> = { values: { typed: '' }, faults: [] };
-/** More than a page of a list has rows. */
+/** Exceeds the number of rows on a page of a list. */
 const MAX_IDS = 100;
 
 export function confirmation<T>(
   { pages, publicUrl }: Pick<AdminParts, 'pages' | 'publicUrl'>,
   parts: ConfirmationParts<T>,
 ): { page: RequestHandler; form: RequestHandler } {
-  const { menuPath, find, ask, work, home } = parts;
+  const { menuPath, find, questionFor, work, home } = parts;
 
-  /** A page of the administration; any other address that a link gives does not count. */
+  /** Ignores addresses outside the administration. */
   const backOf = (req: Request): string | undefined =>
     adminPath(formField(req.body, 'back') ?? queryField(req, 'back'), publicUrl);
 
@@ -80,7 +79,7 @@ export function confirmation<T>(
     'admin/parts/confirm',
     async ({ req, form = EMPTY }: PageRequest<FormView<typeof confirmForm>>) => {
       const item = await find(req);
-      const question = await ask(item, req);
+      const question = await questionFor(item, req);
       return {
         title: `${question.action}?`,
         faults: form.faults,
@@ -102,8 +101,9 @@ export function confirmation<T>(
       schema: confirmForm,
       async work(req, { typed }) {
         const item = await find(req);
-        const question = await ask(item, req);
-        if (question.typed !== undefined && seen(typed) !== seen(question.typed)) throw notTyped(question.typed);
+        const question = await questionFor(item, req);
+        if (question.typed !== undefined && visibleText(typed) !== visibleText(question.typed))
+          throw notTyped(question.typed);
         const { url, flash } = await work(req, item);
         return { url: backOf(req) ?? url, flash };
       },
@@ -112,15 +112,15 @@ export function confirmation<T>(
   };
 }
 
-/** The ids in the query of the page, or in its form: what was selected in a list. @throws AppError `invalid_request` */
+/** The ids selected in a list, from the query of the page or from its form. @throws AppError `invalid_request` */
 export function idsOf(req: Request): string[] {
   const ids = [...new Set(req.method === 'POST' ? formFields(req.body, 'id') : queryFields(req, 'id'))];
   if (ids.length > MAX_IDS) throw new AppError('invalid_request', { detail: `Choose at most ${MAX_IDS} at a time.` });
   return ids;
 }
 
-/** As a page shows it, so that the administrator can type it: without invisible characters. */
-const seen = (text: string) => text.replace(/\p{C}/gu, '').trim().normalize();
+/** Removes invisible characters, which an administrator cannot type. */
+const visibleText = (text: string) => text.replace(/\p{C}/gu, '').trim().normalize();
 
 function notTyped(name: string): AppError {
   const detail = `Type “${name}” to confirm.`;

@@ -1,22 +1,25 @@
-/** What the tokens, accounts and secrets that administrators make have in common: a name, an age, an expiry and a rotation. */
+/** Names, ages, expiry states and rotations of the tokens, accounts and secrets that administrators create. */
 import { z } from 'zod';
 import { wholeNumber } from '../../shared/pages/form.ts';
 import { DAY_MS } from '../../shared/time.ts';
 
-/** Of a token or an account. */
-export const givenName = z.string().trim().min(1, 'Enter a name.').max(100, 'Enter a name of at most 100 characters.');
+export const credentialName = z
+  .string()
+  .trim()
+  .min(1, 'Enter a name.')
+  .max(100, 'Enter a name of at most 100 characters.');
 
 const OLD_DAYS = 180;
 /** Leaves time to create a new secret at the provider and enter it here. */
-const ENDING_DAYS = 14;
+const EXPIRY_NOTICE_DAYS = 14;
 
-/** When administrators are reminded to replace a secret: past a set age, and before the provider ends it. */
+/** Reminders to replace a secret: it is old, or it expires at the provider soon. */
 export interface SecretAge {
   /** Whole days since the secret was entered; undefined if that is not known. */
   days: number | undefined;
   isOld: boolean;
-  /** `soon`: the provider ends it within two weeks. `over`: it has ended. */
-  ending: 'soon' | 'over' | undefined;
+  /** `soon` means within two weeks. */
+  expiry: 'soon' | 'expired' | undefined;
 }
 
 /** @param now milliseconds since the epoch */
@@ -25,9 +28,9 @@ export function secretAge(
   now: number,
 ): SecretAge {
   const days = setAt === null ? undefined : Math.floor((now - Date.parse(setAt)) / DAY_MS);
-  const left = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt) - now;
-  const ending = left <= 0 ? 'over' : left <= ENDING_DAYS * DAY_MS ? 'soon' : undefined;
-  return { days, isOld: (days ?? 0) > OLD_DAYS, ending };
+  const remaining = expiresAt === null ? Number.POSITIVE_INFINITY : Date.parse(expiresAt) - now;
+  const expiry = remaining <= 0 ? 'expired' : remaining <= EXPIRY_NOTICE_DAYS * DAY_MS ? 'soon' : undefined;
+  return { days, isOld: (days ?? 0) > OLD_DAYS, expiry };
 }
 
 export const TOKEN_STATES = ['active', 'expiring', 'expired'] as const;
@@ -35,19 +38,19 @@ export const TOKEN_STATES = ['active', 'expiring', 'expired'] as const;
 /** @param now milliseconds since the epoch */
 export function stateOf({ expiresAt }: { expiresAt: number }, now: number): (typeof TOKEN_STATES)[number] {
   if (expiresAt <= now) return 'expired';
-  return expiresAt - now <= ENDING_DAYS * DAY_MS ? 'expiring' : 'active';
+  return expiresAt - now <= EXPIRY_NOTICE_DAYS * DAY_MS ? 'expiring' : 'active';
 }
 
 const MAX_OVERLAP_HOURS = 720;
 
-/** For how long the previous secret stays valid after a rotation. @param otherwise where the request names none */
-export const rotationOf = (otherwise: number) =>
+/** The body of a rotation. @param defaultSeconds used if the request names no overlap */
+export const rotationOf = (defaultSeconds: number) =>
   z.strictObject({
     overlapSeconds: z
       .int()
       .min(0)
       .max(MAX_OVERLAP_HOURS * 3_600)
-      .default(otherwise)
+      .default(defaultSeconds)
       .describe('how long the previous secret stays valid'),
   });
 

@@ -1,4 +1,4 @@
-/** Exports: a file that is streamed, and an entry in the audit trail before its first line. */
+/** Streams a file, after writing an audit entry. */
 import type { Request, Response } from 'express';
 import { AppError } from '../../shared/errors.ts';
 import { sendLines } from '../../shared/http/send-lines.ts';
@@ -10,13 +10,13 @@ import type { AuditTrail } from '../audit/trail.ts';
 interface ExportedFile {
   trail: Pick<AuditTrail, 'append'>;
   entry: Pick<AuditEntry, 'event' | 'target' | 'facts'>;
-  /** With its extension, which gives the media type unless `type` does. */
+  /** The media type follows from its extension if `type` is missing. */
   name: string;
   type?: string;
   lines: AsyncIterable<string>;
 }
 
-/** @throws AppError `method_not_allowed` for HEAD, and `csrf_failed` for a link of another site: neither may write the entry */
+/** @throws AppError `method_not_allowed` for HEAD, and `csrf_failed` for links on other sites: neither may write an entry */
 export async function sendExport(req: Request, res: Response, file: ExportedFile): Promise<void> {
   const { trail, entry, name, type = name, lines } = file;
   if (req.method === 'HEAD') throw new AppError('method_not_allowed', { headers: { Allow: 'GET' } });

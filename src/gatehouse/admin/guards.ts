@@ -1,4 +1,4 @@
-/** Guards of the administration: an administrator's session or, for the API, an admin token in the header (R82, R88). */
+/** Guards of the administration: an administrator's session or, for the API, an admin token (R82, R88). */
 import type { IncomingMessage } from 'node:http';
 import type { Request, RequestHandler } from 'express';
 import type { PublicUrl } from '../../shared/config/rules.ts';
@@ -19,29 +19,29 @@ import { parseOpaqueToken } from '../../shared/storage/opaque-token.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokenScope, type AdminTokens } from '../admin-tokens/admin-tokens.ts';
 import type { AuditEntry } from '../audit/kinds.ts';
 
-/** Of a file: the largest known BIN data set has 30 MB, or 4 MB gzipped. */
+/** The largest known BIN data set has 30 MB, or 4 MB gzipped. */
 export const MAX_UPLOAD_BYTES = 64 * 2 ** 20;
 
 export interface AdminGuards {
-  /** For pages: redirects to the sign-in if there is no session, and there to the app that makes administrators. */
+  /** For pages. Without a session, redirects to the sign-in with the app for administrators. */
   page: Guards;
   /** For the forms of pages. */
   form: Guards;
   /** For forms with a file. */
   upload: Guards;
-  /** For calls of the API that change nothing. */
+  /** For API calls that change nothing. */
   read: Guards;
-  /** For calls of the API that have a body, but change nothing. */
-  ask: Guards;
-  /** For calls of the API that change something: a session needs the CSRF token. */
+  /** For API calls that have a body but change nothing. */
+  query: Guards;
+  /** For API calls that change something. A session needs the CSRF token. */
   write: Guards;
 }
 
 /** What the administration demands of a sign-in. */
 export interface AdminSignIn {
-  /** The app whose sign-ins can make an administrator, if there is one. */
+  /** The app whose users can be administrators, if there is one. */
   adminApp: () => string | undefined;
-  /** The `acr` that sessions need, and the address that leads to it. Undefined: any session will do. */
+  /** The required `acr`, and the address of the sign-in that provides it. Undefined if any session is accepted. */
   stepUp: { acr: string; href: () => string } | undefined;
 }
 
@@ -59,25 +59,25 @@ export function createAdminGuards(parts: {
   const { origin, href, basePath } = publicUrl;
   const change = [...readLongBody, csrfGuard(origin)];
 
-  /** The check of an administrator for pages, forms and API. @param returnTo the page to return to after another sign-in */
+  /** @param returnTo the page to return to after another sign-in */
   const assertAdministrator = ({ user, acr, authTime, createdAt }: Session, returnTo?: string): void => {
     if (!user.admin) {
       throw new AppError('not_allowed', {
         detail: 'Only administrators may see this.',
         words: {
-          nextStep: 'Sign in with the account of an administrator, or ask the operator of this service for access.',
+          nextStep: 'Sign in as an administrator, or ask the operator of this service for access.',
         },
-        step: returnTo === undefined ? undefined : anotherAccount(returnTo),
+        step: returnTo === undefined ? undefined : switchAccountStep(returnTo),
       });
     }
     if (!stepUp || (acr === stepUp.acr && isRecent(authTime, createdAt))) return;
     throw new AppError('step_up_required', {
-      detail: 'The administration needs a stronger sign-in than the one you have now: sign in once more.',
+      detail: 'The administration needs a stronger sign-in than your current one. Sign in again.',
       connectUrl: `${stepUp.href()}&return_to=${encodeURIComponent(returnTo ?? `${basePath}/admin`)}`,
     });
   };
 
-  const anotherAccount = (returnTo: string) => ({
+  const switchAccountStep = (returnTo: string) => ({
     label: 'Use another account',
     url: `${href}/sign-out?return_to=${encodeURIComponent(returnTo)}`,
     isForm: true,
@@ -90,21 +90,21 @@ export function createAdminGuards(parts: {
         assertAdministrator(sessionOf(req), isPage ? req.originalUrl : undefined);
         next();
       } catch (error) {
-        const leadsOn = isPage && error instanceof AppError && error.code === 'step_up_required' && !wantsData(req);
-        if (leadsOn && error.connectUrl !== undefined) return res.redirect(303, error.connectUrl);
-        next(noted(req, error));
+        const canStepUp = isPage && error instanceof AppError && error.code === 'step_up_required' && !wantsData(req);
+        if (canStepUp && error.connectUrl !== undefined) return res.redirect(303, error.connectUrl);
+        next(withAuditEntry(req, error));
       }
     };
 
-  /** Writes the refusal to the audit trail, unless the caller sent no credentials at all. */
-  const noted = (req: Request, error: unknown): unknown => {
+  /** Writes the refusal to the audit trail if the caller sent credentials. */
+  const withAuditEntry = (req: Request, error: unknown): unknown => {
     const hasCredentials = req.context.session !== undefined || req.headers.authorization !== undefined;
     if (hasCredentials && error instanceof AppError && error.status < 500)
       note({ event: 'admin.refused', ...actorOf(req), outcome: error.code, facts: { route: req.context.route } });
     return error;
   };
 
-  /** With an `Authorization` header the cookie does not count, even if the token is refused. */
+  /** Ignores the cookie if there is an `Authorization` header, even if the token is refused. */
   const authorize = async (req: IncomingMessage, scope: AdminTokenScope): Promise<void> => {
     const { isSent, token: text } = bearerOf(req);
     if (!isSent) {
@@ -127,7 +127,7 @@ export function createAdminGuards(parts: {
       (req, _res, next) =>
         void authorize(req, scope).then(
           () => next(),
-          (error: unknown) => next(noted(req, error)),
+          (error: unknown) => next(withAuditEntry(req, error)),
         ),
     );
 
@@ -136,7 +136,7 @@ export function createAdminGuards(parts: {
     form: [sessions.requireUser, requireAdministrator(false), ...change],
     upload: [sessions.requireUser, requireAdministrator(false), readUpload(MAX_UPLOAD_BYTES), csrfGuard(origin)],
     read: [api('read')],
-    ask: [api('read'), ...change],
+    query: [api('read'), ...change],
     write: [api('write'), ...change],
   };
 }
@@ -149,7 +149,7 @@ function withChallenge(error: unknown): never {
   });
 }
 
-/** The same for unknown, expired, revoked and malformed tokens (R84). */
+/** Unknown, expired, revoked and malformed tokens get the same response (R84). */
 function invalidToken(): AppError {
   return new AppError('sign_in_required', {
     detail: 'The admin token is not valid. Send a valid one, once, as "Authorization: Bearer gtha_…".',
@@ -159,7 +159,7 @@ function invalidToken(): AppError {
 
 function missingScope(scope: AdminTokenScope): AppError {
   return new AppError('insufficient_scope', {
-    detail: `This admin token may only read: make one with the scope "${scope}".`,
+    detail: `This admin token may only read. Create one with the scope "${scope}".`,
     headers: { 'WWW-Authenticate': `Bearer error="insufficient_scope", scope="${scope}"` },
   });
 }

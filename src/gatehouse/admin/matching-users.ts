@@ -1,14 +1,14 @@
 /** Pages through the sessions or connections of the users that a search matches. */
 import type { User, UserStore } from '../users/user-store.ts';
 
-/** Bounds the work for one page where few of the matching users have anything to list. */
+/** Limits the work for one page if few of the matching users have rows. */
 const MAX_USERS_READ = 100;
 const USERS_AT_ONCE = 25;
 
 /**
- * Lists what `rowsOf` returns for each user that `q` matches, in the order of the users. The rows of one user are never
- * split over two pages, so a page is longer than `limit` if a single user has more. After 100 users the page ends, even
- * with fewer rows than `limit`.
+ * Lists the rows of each user that matches `q`, in the order of the users. The rows of one user are never split over two
+ * pages, so a page exceeds `limit` if a single user has more rows. A page ends after 100 users, even with fewer rows than
+ * `limit`.
  * @throws AppError `invalid_request` for an `after` that is not a cursor
  */
 export async function pageOfMatchingUsers<T>(
@@ -19,16 +19,16 @@ export async function pageOfMatchingUsers<T>(
   const items: T[] = [];
   let cursor = after;
   for (let read = 0; read < MAX_USERS_READ; read += USERS_AT_ONCE) {
-    const found = await users.search({ q, after: cursor, limit: USERS_AT_ONCE });
-    const rowsOfEach = await Promise.all(found.items.map(({ user }) => rowsOf(user)));
-    for (const [at, rows] of rowsOfEach.entries()) {
+    const batch = await users.search({ q, after: cursor, limit: USERS_AT_ONCE });
+    const rowsOfEach = await Promise.all(batch.items.map(({ user }) => rowsOf(user)));
+    for (const [index, rows] of rowsOfEach.entries()) {
       const fits = items.length === 0 || rows.length === 0 || items.length + rows.length <= limit;
       if (!fits && cursor !== undefined) return { items, next: cursor };
       items.push(...rows);
-      cursor = found.items[at]?.cursor;
+      cursor = batch.items[index]?.cursor;
     }
-    if (found.next === undefined) return { items };
-    cursor = found.next;
+    if (batch.next === undefined) return { items };
+    cursor = batch.next;
   }
   return cursor === undefined ? { items } : { items, next: cursor };
 }

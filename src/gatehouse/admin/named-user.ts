@@ -1,22 +1,22 @@
-/** Finds the user that an administrator names by id or by e-mail address. */
+/** Finds a user by id or e-mail address. */
 import type { UserStore } from '../users/user-store.ts';
 
-/** A search lists users with exactly this address before those with a longer one that begins alike. */
+/** The search lists users with exactly this address before users whose address only begins with it. */
 const MAX_READ = 10;
 
 export type NamedUser = { id: string } | { fault: string };
 
 /**
- * An id is returned as it is, whether the user exists or not. An address has to belong to exactly one user.
- * @param named trimmed
+ * An id is returned unchanged, even if there is no such user. An address must belong to exactly one user.
+ * @param idOrEmail trimmed
  */
-export async function userNamed(users: Pick<UserStore, 'page'>, named: string): Promise<NamedUser> {
-  if (!named.includes('@')) return { id: named };
-  const wanted = named.toLowerCase();
-  const { users: beginning } = await users.page({ q: named, limit: MAX_READ });
-  const [user, ...others] = beginning.filter(({ email }) => email?.toLowerCase() === wanted);
+export async function findNamedUser(users: Pick<UserStore, 'page'>, idOrEmail: string): Promise<NamedUser> {
+  if (!idOrEmail.includes('@')) return { id: idOrEmail };
+  const address = idOrEmail.toLowerCase();
+  const { users: matching } = await users.page({ q: idOrEmail, limit: MAX_READ });
+  const [user, ...others] = matching.filter(({ email }) => email?.toLowerCase() === address);
   if (!user) {
-    return { fault: 'No user has this e-mail address. Users are known here once they have signed in.' };
+    return { fault: 'No user has this e-mail address. Gatehouse knows users once they have signed in.' };
   }
   if (others.length === 0) return { id: user.id };
   const ids = [user, ...others].map(({ id }) => id).join(', ');

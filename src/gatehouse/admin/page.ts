@@ -1,4 +1,4 @@
-/** The pages of the administration: a resource returns its data, and the menu, notices and frame are added here. */
+/** Pages of the administration. Resources return their data; the menu, notices and frame are added here. */
 import type { Request, RequestHandler, Response } from 'express';
 import type { Flash } from '../../shared/pages/flash.ts';
 import type {
@@ -13,48 +13,46 @@ import type { Pages } from '../../shared/pages/pages.ts';
 import type { AuditTrail } from '../audit/trail.ts';
 import { type ListSource, listFor, type PageList } from './list.ts';
 
-/** The address of a tab is `/admin` and its `path`, unless `href` names a page outside the administration. */
+/** A tab leads to `path` below `/admin`, or to `href` outside the administration. */
 export type Menu = readonly {
   label: string;
   icon: string;
   tabs: readonly { path: string; label: string; href?: string }[];
 }[];
 
-/** What the frame of the administration adds. `tourUrl`: only in the demo. */
+/** `tourUrl` is set only in the demo. */
 interface AdminFrame {
   menu: Menu;
   tourUrl: string | undefined;
 }
 
-/** What every page receives beside the data of its resource. */
+/** Data of every page, in addition to that of its resource. */
 export interface AdminPageData {
   page: SignedInFrame & AdminFrame;
   notice?: Notice | undefined;
   made?: MadeSecret | undefined;
 }
 
-/** What a page with a list receives. */
 export interface AdminPageOfList extends AdminPageData {
   list: PageList;
 }
 
-/** `form`: what was typed, if the page is shown again because of a fault. */
+/** `form` is the submitted form, if the page is shown again because of a fault. */
 export interface PageRequest<Form> {
   req: Request;
   res: Response;
   form: Form | undefined;
 }
 
-/** `faults`: those of the form on the page. */
+/** `faults` are those of the form on the page. */
 export type PageContent<K extends PageName> = Omit<PageData[K], keyof AdminPageData> & {
   title: string;
   faults?: readonly FieldFault[];
 };
 
 interface AdminPage<Form> {
-  /** Sends the page. */
   handler: RequestHandler;
-  /** For `formHandler`: sends it with a form that has faults. */
+  /** Sends the page with a form that has faults, for `formHandler`. */
   show(req: Request, res: Response, form?: Form): Promise<void>;
 }
 
@@ -66,13 +64,13 @@ export interface AdminPages {
     name: K,
     contentOf: (request: PageRequest<Form>) => Promise<PageContent<K> | undefined>,
   ): AdminPage<Form>;
-  /** @returns the page of the list that the address asks for; undefined if that was the export, which is sent */
+  /** @returns the requested page of the list, or undefined if the export was requested and sent */
   list<Item, Field extends string, Found extends { items: Item[]; next?: string }>(
     req: Request,
     res: Response,
     source: ListSource<Item, Field, Found>,
   ): Promise<(Found & { list: PageList }) | undefined>;
-  /** Handles a form without fields: does the work, once for a double click, then redirects to the page that shows the flash. */
+  /** Handles a form without fields: does the work once, even for a double click, then redirects to `url` with the flash. */
   button(work: (req: Request) => Promise<{ url: string; flash: Flash }>): RequestHandler;
 }
 
@@ -97,7 +95,7 @@ export function createAdminPages(parts: {
         const flash = await pages.flashOf(req);
         const { title, faults, ...data } = content;
         const page = { ...pages.signedInFrame(req, title, faults), ...frame };
-        // TypeScript cannot tell that this adds again what PageContent leaves out.
+        // TypeScript cannot infer that this adds the members that PageContent omits.
         pages.send(res, name, { ...data, ...flash, page } as unknown as PageData[K]);
       };
       const handler: RequestHandler = (req, res) => show(req, res);

@@ -1,4 +1,4 @@
-/** What the resources of the administration are made from. */
+/** The modules that the resources of the administration use. */
 import type { RequestHandler } from 'express';
 import type { PublicUrl } from '../../shared/config/rules.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
@@ -15,7 +15,7 @@ import type { Threads } from '../threads/threads.ts';
 import type { Users } from '../users/users.ts';
 import type { AdminPages } from './page.ts';
 
-/** What several resources take. A module that one of them administers is declared there (`admin-tokens/routes.ts`). */
+/** Modules that several resources use. A resource declares a module that only it uses (`admin-tokens/routes.ts`). */
 export interface AdminModules {
   storage: Storage;
   outbound: Outbound;
@@ -29,13 +29,12 @@ export interface AdminModules {
   bins: Bins;
   relay: Relay;
   references: Pick<ProblemReferences, 'find'>;
-  /** `tryApp`: a sign-in with an app, whose result is its record. */
+  /** `tryApp` starts a trial sign-in; its sign-in record shows the result. */
   signIn: { routes: { signIn: { tryApp: RequestHandler } } };
   publicUrl: PublicUrl;
   clock: () => number;
 }
 
-/** Resources are made from these; each takes what it needs. */
 export interface AdminParts extends AdminModules {
   pages: AdminPages;
 }

@@ -1,7 +1,7 @@
 /**
- * What resources with stored records have in common: lookup by id, the list, audited changes, and the JSON calls. Admin
- * tokens, connect links, relay tokens, service accounts and webhooks use it. Connected apps do not, since some stand in
- * a file; nor do users, sessions, connections and sign-ins, which other modules store and list by their own indexes.
+ * Common parts of resources with stored records: lookup by id, the list, audited changes, and the JSON calls. Admin tokens,
+ * connect links, relay tokens, service accounts and webhooks use it. Connected apps do not, because some of them are in a
+ * file. Users, sessions, connections and sign-ins do not, because other modules store them with their own indexes.
  */
 import type { Request, RequestHandler, Response } from 'express';
 import type { z } from 'zod';
@@ -20,18 +20,18 @@ import type { AdminParts } from './parts.ts';
 import { type Finder, findByText, listWith } from './search/finder.ts';
 import { type Selection, selectionOf, withGone, workOnEach } from './selection.ts';
 
-/** The item that a call created or changed, and members that only this response contains, such as a new secret. */
+/** The created or changed item, and members that only this response contains, such as a new secret. */
 type Changed<T, Added extends z.ZodRawShape> = { item: T } & z.output<z.ZodObject<Added>>;
 
 interface ChangeCall<T, Body extends z.ZodType, Added extends z.ZodRawShape> {
   summary: string;
   body: Body;
-  /** Members of the response beside those of the item. */
+  /** Members of the response in addition to those of the item. */
   added?: Added;
   work(req: Request, body: z.output<Body>): Promise<Changed<T, Added>>;
 }
 
-/** A parameter of the list. `accepts` is asked about every item, so it suits short lists. */
+/** A parameter of the list. `accepts` is called for every item, which suits short lists. */
 interface Filter<T> {
   schema: z.ZodType<string, string>;
   accepts(item: T, value: string): boolean;
@@ -40,20 +40,20 @@ interface Filter<T> {
 interface RemovalCall {
   summary: string;
   event: AuditEvent;
-  /** On the button: "Revoke" or "Delete". */
+  /** The label of the button: "Revoke" or "Delete". */
   verb: string;
-  /** Sentences for the question; that it cannot be undone follows. */
+  /** Sentences before "This cannot be undone." */
   consequences: readonly string[];
-  /** Afterwards. */
+  /** The text of the notice after the removal. */
   notice(count: number): string;
-  /** Returns false if the item was already gone. */
+  /** @returns false if the item was already gone */
   work(id: string): Promise<boolean>;
 }
 
 export interface Resource<T extends { id: string }, S extends z.ZodObject> {
   /** The address of the page with the list. */
   home: string;
-  /** The item that the path names. @throws AppError `not_found` */
+  /** Finds the item that the path names. @throws AppError `not_found` */
   find(req: Request): Promise<T>;
   toJson(item: T): z.output<S> | Promise<z.output<S>>;
   /**
@@ -68,7 +68,7 @@ export interface Resource<T extends { id: string }, S extends z.ZodObject> {
     change: () => Promise<R | undefined>,
     facts?: AuditEntry['facts'],
   ): Promise<R>;
-  /** As `AdminPages.list`. */
+  /** Like `AdminPages.list`. */
   pageFor(
     req: Request,
     res: Response,
@@ -77,58 +77,57 @@ export interface Resource<T extends { id: string }, S extends z.ZodObject> {
   /** For the search of the administration. */
   finder: Finder;
   list: DescribedHandler;
-  one: DescribedHandler;
+  read: DescribedHandler;
   create<B extends z.ZodType, A extends z.ZodRawShape>(call: ChangeCall<T, B, A>): DescribedHandler;
   change<B extends z.ZodType, A extends z.ZodRawShape>(call: ChangeCall<T, B, A>): DescribedHandler;
-  /** Removes the item that the path names, or, on pages, those that were selected in the list. */
-  removal(call: RemovalCall): { byApi: DescribedHandler; ask: RequestHandler; byForm: RequestHandler };
+  /** Removes the item that the path names or, on pages, the items selected in the list. */
+  removal(call: RemovalCall): { byApi: DescribedHandler; page: RequestHandler; byForm: RequestHandler };
 }
 
 export function createResource<T extends { id: string }, S extends z.ZodObject>(
   parts: Pick<AdminParts, 'audit' | 'pages' | 'publicUrl'>,
-  about: {
+  definition: {
     /** Such as "relay token": `relay_token` in the audit trail, `relay-tokens` in paths. */
     name: string;
     records: Pick<Records<unknown, T>, 'find' | 'page'> & Partial<Pick<Records<unknown, T>, 'count'>>;
     /** The name of an item in the audit trail. */
     nameOf(item: T): string;
-    /** The name of an item in the question before it is removed; that of the audit trail unless given. */
-    shownAs?(item: T): string;
-    /** An item in the results of the search: its name in the audit trail and its id unless given. */
-    foundAs?(item: T): { name: string; detail?: string };
-    /** Of tokens, such as `gtha_`, before the id of an item: the search takes the id with it or without. */
+    /** The name of an item in the question before its removal. Default: the name in the audit trail. */
+    labelOf?(item: T): string;
+    /** An item in search results. Default: the name in the audit trail, and the id. */
+    searchResultOf?(item: T): { name: string; detail?: string };
+    /** The prefix of tokens, such as `gtha_`. The search accepts ids with and without it. */
     prefix?: string;
-    /** Each item has a page of its own, to which the search leads. */
+    /** Search results lead to the page of the item instead of the list. */
     hasPage?: boolean;
     /** The texts that `q` is searched in. */
     textsOf(item: T): readonly string[];
-    /** By parameter. */
     filters?: Readonly<Record<string, Filter<T>>>;
     schema: S;
     toJson(item: T): z.output<S> | Promise<z.output<S>>;
   },
 ): Resource<T, S> {
   const { audit, pages, publicUrl } = parts;
-  const { name, records, nameOf, shownAs = nameOf, foundAs = (item) => ({ name: nameOf(item) }) } = about;
-  const { prefix = '', hasPage = false, textsOf, filters = {}, schema, toJson } = about;
+  const { name, records, nameOf, labelOf = nameOf, searchResultOf = (item) => ({ name: nameOf(item) }) } = definition;
+  const { prefix = '', hasPage = false, textsOf, filters = {}, schema, toJson } = definition;
   const path = `${name.replaceAll(' ', '-')}s`;
   const home = `${publicUrl.basePath}/admin/${path}`;
 
   const find = async (req: Request): Promise<T> => (await records.find(String(req.params.id))) ?? throwUnknown(name);
 
   const listed = async ({ after, limit, q, ...values }: ListQuery & Readonly<Record<string, unknown>>) => {
-    const set = Object.entries(filters).flatMap(([key, { accepts }]) => {
+    const predicates = Object.entries(filters).flatMap(([key, { accepts }]) => {
       const value = values[key];
       return typeof value === 'string' && value !== '' ? [(item: T) => accepts(item, value)] : [];
     });
-    const filter = (item: T) => matches(q, ...textsOf(item)) && set.every((accepts) => accepts(item));
+    const filter = (item: T) => matches(q, ...textsOf(item)) && predicates.every((accepts) => accepts(item));
     const { items, ...rest } = await records.page({ after, limit, filter });
     return { items: await Promise.all(items.map(toJson)), ...rest };
   };
   const filterParameters = Object.fromEntries(
-    Object.entries(filters).map(([key, one]) => [key, one.schema.optional()]),
+    Object.entries(filters).map(([key, filter]) => [key, filter.schema.optional()]),
   );
-  // TypeScript cannot tell that names which it does not know differ from those of every list.
+  // TypeScript cannot know that the names of the filters differ from those of `listQuery`.
   const parameters = listQuery.extend(filterParameters) as z.ZodType as z.ZodType<ListQuery>;
 
   const auditedChange = async <R>(
@@ -160,7 +159,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
       find: findByText({
         records,
         prefix,
-        foundAs,
+        searchResultOf,
         pathOf: hasPage ? (id) => `/admin/${path}/${id}` : listWith(path),
       }),
       list: listWith(path),
@@ -180,7 +179,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
       ({ query }) => listed(query),
     ),
 
-    one: operation({ summary: `Read ${withArticle(name)}`, response: schema }, async ({ req }) =>
+    read: operation({ summary: `Read ${withArticle(name)}`, response: schema }, async ({ req }) =>
       toJson(await find(req)),
     ),
 
@@ -204,14 +203,14 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
       const { page, form } = confirmation<Selection<T>>(parts, {
         menuPath: path,
         find: (req) => selectionOf(req, records.find, () => throwUnknown(name)),
-        ask({ items }) {
+        questionFor({ items }) {
           const [first] = items;
-          const what = items.length === 1 ? `the ${name}` : `${items.length} ${name}s`;
+          const object = items.length === 1 ? `the ${name}` : `${items.length} ${name}s`;
           return {
-            action: `${verb} ${what}`,
+            action: `${verb} ${object}`,
             consequences: [...consequences, 'This cannot be undone.'],
-            ...(items.length === 1 && first ? { name: shownAs(first) } : { names: items.map(shownAs) }),
-            verb: `${verb} ${items.length === 1 ? name : what}`,
+            ...(items.length === 1 && first ? { name: labelOf(first) } : { names: items.map(labelOf) }),
+            verb: `${verb} ${items.length === 1 ? name : object}`,
           };
         },
         home: () => path,
@@ -225,7 +224,7 @@ export function createResource<T extends { id: string }, S extends z.ZodObject>(
         byApi: operation({ summary }, async ({ req }) => {
           await removeOne(req, await find(req));
         }),
-        ask: page,
+        page,
         byForm: form,
       };
     },

@@ -8,7 +8,7 @@ import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
 import { DAY_MS, isoOrNull, isoTime } from '../../../shared/time.ts';
 import { ADMIN_TOKEN_PREFIX, type AdminTokens } from '../../admin-tokens/admin-tokens.ts';
 import type { Columns } from '../columns.ts';
-import { givenName, stateOf, TOKEN_STATES } from '../credential.ts';
+import { credentialName, stateOf, TOKEN_STATES } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
@@ -82,13 +82,13 @@ const COLUMNS: Columns<TokenView> = [
 ];
 
 const newToken = z.strictObject({
-  name: givenName,
+  name: credentialName,
   scope: z.enum(SCOPES),
-  expiresAt: z.iso.datetime({ offset: true, error: 'Give a time as in 2027-01-31T00:00:00Z.' }),
+  expiresAt: z.iso.datetime({ offset: true, error: 'Enter a time such as 2027-01-31T00:00:00Z.' }),
 });
 
 const tokenForm = z.object({
-  name: givenName,
+  name: credentialName,
   scope: newToken.shape.scope,
   days: wholeNumber(1, MAX_DAYS, `Enter a number of days from 1 to ${MAX_DAYS}.`),
 });
@@ -122,13 +122,13 @@ export function adminTokenRoutes(parts: AdminParts) {
   const expiryOf = (expiresAt: string): number => {
     const time = Date.parse(expiresAt);
     if (time > clock() && time <= clock() + MAX_DAYS * DAY_MS) return time;
-    const detail = 'Give a time in the future, at most ten years from now.';
+    const detail = 'Enter a time in the future, at most ten years from now.';
     throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/expiresAt', rule: 'invalid', detail }] });
   };
 
-  const create = async (req: Request, wanted: z.output<typeof newToken>) => {
-    const { name, scope } = wanted;
-    const expiresAt = expiryOf(wanted.expiresAt);
+  const create = async (req: Request, input: z.output<typeof newToken>) => {
+    const { name, scope } = input;
+    const expiresAt = expiryOf(input.expiresAt);
     const id = newOpaqueTokenId();
     const facts = { scope, expiresAt: isoTime(expiresAt) };
     const work = () => tokens.create({ id, name, scope, expiresAt });
@@ -148,12 +148,12 @@ export function adminTokenRoutes(parts: AdminParts) {
     work: tokens.revoke,
   });
 
-  const list = pages.page('admin/admin-tokens/list', async ({ req, res }) => {
-    const found = await resource.pageFor(req, res, COLUMNS);
-    return found && { title: 'Admin tokens', tokens: found.items, list: found.list };
+  const listPage = pages.page('admin/admin-tokens/list', async ({ req, res }) => {
+    const result = await resource.pageFor(req, res, COLUMNS);
+    return result && { title: 'Admin tokens', tokens: result.items, list: result.list };
   });
 
-  const newForm = pages.page(
+  const newPage = pages.page(
     'admin/admin-tokens/new',
     async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof tokenForm>>) => {
       return { title: 'Create admin token', faults: form.faults, form };
@@ -161,8 +161,8 @@ export function adminTokenRoutes(parts: AdminParts) {
   );
 
   return {
-    page: list.handler,
-    newPage: newForm.handler,
+    page: listPage.handler,
+    newPage: newPage.handler,
 
     createByForm: formHandler({
       pages,
@@ -172,15 +172,15 @@ export function adminTokenRoutes(parts: AdminParts) {
         const { token } = await create(req, { name, scope, expiresAt: isoTime(clock() + days * DAY_MS) });
         return { url: resource.home, flash: { notice: CREATED, made: { name, text: token } } };
       },
-      show: newForm.show,
+      show: newPage.show,
     }),
 
-    askRevoke: revocation.ask,
+    revokePage: revocation.page,
     revokeByForm: revocation.byForm,
 
     finder: resource.finder,
     list: resource.list,
-    one: resource.one,
+    read: resource.read,
     create: resource.create({
       summary: 'Create an admin token; only this response contains it',
       body: newToken,

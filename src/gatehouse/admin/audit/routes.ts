@@ -1,4 +1,4 @@
-/** The audit trail in the administration: searched page by page, and streamed whole as NDJSON. */
+/** The audit trail in the administration: search, and export as NDJSON. */
 import type { Request, Response } from 'express';
 import { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
@@ -13,7 +13,7 @@ import { fieldsOf } from '../list-page.ts';
 import { listQuery } from '../listing.ts';
 import type { AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
-import { searchable } from '../search/typed.ts';
+import { searchable } from '../search/searchable.ts';
 import { withNamedIds } from './named.ts';
 import { type AuditRow, auditRows } from './view.ts';
 
@@ -23,8 +23,8 @@ declare module '../../../shared/pages/page-data.ts' {
       entries: readonly AuditRow[];
       events: readonly { name: string; words: string }[];
       searchedTo: string | undefined;
-      /** A filter names more users than are searched for. */
-      tooManyUsers: boolean;
+      /** Some of the users that match a filter are ignored. */
+      hasTooManyUsers: boolean;
     };
   }
 }
@@ -36,7 +36,7 @@ declare module '../columns.ts' {
 }
 
 const COLUMNS: Columns<AuditRow> = [
-  // The page has it second.
+  // Only for the export. On the page, the time is second.
   { name: 'Time', csv: ({ at }) => at },
   {
     name: 'Event',
@@ -122,12 +122,15 @@ const entryJson = z.object({
   outcome: z
     .string()
     .optional()
-    .describe('of a change only where it failed: `not_done: CODE`, or `unknown: CODE` where it may have been made'),
+    .describe('for a change, set only if it failed: `not_done: CODE`, or `unknown: CODE` if it may have been made'),
   facts: z.record(z.string(), z.unknown()).optional(),
 });
 
 const listJson = listOf(entryJson).extend({
-  searchedTo: z.iso.datetime().optional().describe('a search may end early: go on with "next" to look further back'),
+  searchedTo: z.iso
+    .datetime()
+    .optional()
+    .describe('set if the search ended early: continue with "next" to search older entries'),
 });
 
 export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) {
@@ -135,19 +138,19 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
   const names = { users: users.store, apps: connectedApps.apps };
 
   const stream = async (req: Request, res: Response, filter: AuditFilter) => {
-    const { filter: named } = await withNamedIds(filter, names);
+    const { filter: filterWithIds } = await withNamedIds(filter, names);
     const lines = async function* () {
-      for await (const record of trail.export(named)) yield `${JSON.stringify(record)}\n`;
+      for await (const record of trail.export(filterWithIds)) yield `${JSON.stringify(record)}\n`;
     };
     const entry = { event: 'audit.exported', facts: factsOf(filter) } as const;
     await sendExport(req, res, { trail, entry, name: 'audit.ndjson', type: 'application/x-ndjson', lines: lines() });
   };
 
-  const list = pages.page('admin/audit/list', async ({ req, res }) => {
+  const listPage = pages.page('admin/audit/list', async ({ req, res }) => {
     const fields = fieldsOf(req, FIELDS);
-    const wanted = filterOf({ ...fields, event: isAuditEvent(fields.event) ? fields.event : '' });
-    const { filter, tooMany } = await withNamedIds(wanted, names);
-    const found = await pages.list(req, res, {
+    const textFilter = filterOf({ ...fields, event: isAuditEvent(fields.event) ? fields.event : '' });
+    const { filter, hasTooManyUsers } = await withNamedIds(textFilter, names);
+    const result = await pages.list(req, res, {
       name: 'audit',
       fields: FIELDS,
       columns: COLUMNS,
@@ -157,19 +160,19 @@ export function auditRoutes({ audit, users, connectedApps, pages }: AdminParts) 
       },
     });
     return (
-      found && {
+      result && {
         title: 'Audit trail',
-        entries: found.items,
+        entries: result.items,
         events: Object.entries(AUDIT_EVENTS).map(([name, words]) => ({ name, words })),
-        list: found.list,
-        searchedTo: found.searchedTo,
-        tooManyUsers: tooMany,
+        list: result.list,
+        searchedTo: result.searchedTo,
+        hasTooManyUsers,
       }
     );
   });
 
   return {
-    page: list.handler,
+    page: listPage.handler,
 
     list: operation(
       {
@@ -202,6 +205,6 @@ function filterOf(fields: Partial<Record<AuditField, string | undefined>>): Audi
 
 function factsOf({ from, to, named: _, ...filter }: AuditFilter): Record<string, string | undefined> {
   const { who, whom, text } = filter;
-  const clean = (typed: string | undefined) => typed && searchable(typed);
+  const clean = (entered: string | undefined) => entered && searchable(entered);
   return { ...filter, who: clean(who), whom: clean(whom), text: clean(text), from: isoTime(from), to: isoTime(to) };
 }

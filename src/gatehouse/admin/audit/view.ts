@@ -1,4 +1,4 @@
-/** An entry of the audit trail as the page shows it: with the names of users and apps in place of their ids. */
+/** Entries of the audit trail for the page, with names of users and apps instead of ids. */
 import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
 import { failedWords } from '../../audit/outcome.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
@@ -16,12 +16,12 @@ const ACTORS: Record<AuditRecord['actor']['kind'], string> = {
   anonymous: 'Not signed in',
 };
 
-const AS_EXPECTED = new Set(['signed_in', 'connected', 'answered']);
+const EXPECTED_OUTCOMES = new Set(['signed_in', 'connected', 'answered']);
 
 export interface AuditRow {
-  /** ISO 8601. */
+  /** ISO 8601 */
   at: string;
-  /** The event. */
+  /** The event in words. */
   words: string;
   who: string;
   whoId: string | undefined;
@@ -31,20 +31,19 @@ export interface AuditRow {
   user: { id: string; name: string } | undefined;
   from: string | undefined;
   outcome: string | undefined;
-  /** The outcome, unless the event says the same. */
+  /** The outcome, unless it is the expected one. */
   remark: string | undefined;
   requestId: string | undefined;
   facts: readonly (readonly [name: string, value: string])[];
 }
 
-/** Each user is read once for a page. */
 export async function auditRows(
   records: readonly AuditRecord[],
   { users, apps }: { users: Pick<UserStore, 'find'>; apps: Pick<CurrentApps, 'find'> },
 ): Promise<AuditRow[]> {
   const ids = new Set(records.flatMap(({ userId, target, actor }) => [userId, target && userOf(target), actor.id]));
-  const found = await Promise.all([...ids].map(async (id) => [id, id && (await users.find(id))] as const));
-  const names = new Map(found.flatMap(([id, user]) => (id && user ? [[id, displayName(user) ?? id]] : [])));
+  const usersById = await Promise.all([...ids].map(async (id) => [id, id && (await users.find(id))] as const));
+  const names = new Map(usersById.flatMap(([id, user]) => (id && user ? [[id, displayName(user) ?? id]] : [])));
   return records.map((record) =>
     rowOf(
       record,
@@ -57,7 +56,7 @@ export async function auditRows(
 type NameOf = (id: string) => string | undefined;
 type Target = NonNullable<AuditRecord['target']>;
 
-/** A connection has the id `USER/APP`, a session `USER.REST`. */
+/** The id of a connection is `USER/APP`, that of a session `USER.REST`. */
 function userOf({ kind, id }: Target): string | undefined {
   if (kind === 'connection') return id.split('/')[0];
   if (kind === 'session') return id.split('.')[0];
@@ -66,7 +65,7 @@ function userOf({ kind, id }: Target): string | undefined {
 
 function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf): AuditRow {
   const { at, event, actor, target, userId, address, outcome, requestId, facts } = record;
-  const isShown = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
+  const isNamedAlready = userId === undefined || actor.id === userId || target?.id.startsWith(userId) === true;
   return {
     at,
     words: AUDIT_EVENTS[event] ?? event,
@@ -74,10 +73,10 @@ function rowOf(record: AuditRecord, userName: NameOf, appName: NameOf): AuditRow
     whoId: actor.id,
     whom: target && nameOf(target, userName, appName),
     whomId: target?.id,
-    user: isShown || userId === undefined ? undefined : { id: userId, name: userName(userId) ?? userId },
+    user: isNamedAlready || userId === undefined ? undefined : { id: userId, name: userName(userId) ?? userId },
     from: address,
     outcome,
-    remark: outcome === undefined || AS_EXPECTED.has(outcome) ? undefined : (failedWords(outcome) ?? outcome),
+    remark: outcome === undefined || EXPECTED_OUTCOMES.has(outcome) ? undefined : (failedWords(outcome) ?? outcome),
     requestId,
     facts: Object.entries(facts ?? {}).map(([name, value]): [string, string] => [
       name,
@@ -90,10 +89,10 @@ function nameOf(target: Target, userName: NameOf, appName: NameOf): string {
   const { kind, id, name } = target;
   if (name !== undefined) return name;
   const user = userOf(target);
-  const known = user === undefined ? undefined : userName(user);
+  const nameOfUser = user === undefined ? undefined : userName(user);
   if (kind === 'connection') {
     const app = id.slice(id.indexOf('/') + 1);
-    return `${known ?? user}, ${appName(app) ?? app}`;
+    return `${nameOfUser ?? user}, ${appName(app) ?? app}`;
   }
-  return known ?? (kind === 'connected_app' ? appName(id) : undefined) ?? id;
+  return nameOfUser ?? (kind === 'connected_app' ? appName(id) : undefined) ?? id;
 }

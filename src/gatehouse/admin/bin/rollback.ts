@@ -1,4 +1,4 @@
-/** Goes back to the BIN data set from before the last import, if that is still the one that the administrator was shown. */
+/** Restores the BIN data set from before the last import, if it is still the one on the confirmation page. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
@@ -15,7 +15,7 @@ const rollbackQuery = z.strictObject({
     .string()
     .max(60)
     .optional()
-    .describe('the id of "previous": refused with 409 if another data set is the previous one by now'),
+    .describe('the id of the previous data set; refused with 409 if another data set is the previous one by now'),
 });
 
 export function binRollbackRoutes(parts: AdminParts) {
@@ -23,9 +23,9 @@ export function binRollbackRoutes(parts: AdminParts) {
   const { stored } = bins;
 
   const versions = async () => {
-    const used = usedDatasets(await stored.versions(), bins.builtIn);
-    if (!used) throw new AppError('not_found', { detail: 'There is no earlier data set: import one.' });
-    return used;
+    const datasets = usedDatasets(await stored.versions(), bins.builtIn);
+    if (!datasets) throw new AppError('not_found', { detail: 'There is no earlier data set. Import one first.' });
+    return datasets;
   };
 
   /** @throws AppError `not_found`, or `version_conflict` if the previous data set is not `to` */
@@ -34,20 +34,20 @@ export function binRollbackRoutes(parts: AdminParts) {
     const facts = { from: current.source, to: previous.source };
     const target = to ?? previous.id;
     await audited(audit, req, { event: 'bin_dataset.rolled_back', facts }, async () => {
-      const made = await stored.rollback(target);
-      if (!made) throw new AppError('version_conflict', { detail: CHANGED });
+      const isRolledBack = await stored.rollback(target);
+      if (!isRolledBack) throw new AppError('version_conflict', { detail: CHANGED });
     });
     await bins.dataset.refresh();
     return previous;
   };
 
-  const asked = confirmation(parts, {
+  const question = confirmation(parts, {
     menuPath: 'bin',
     find: versions,
-    ask: ({ current, previous }) => ({
+    questionFor: ({ current, previous }) => ({
       action: 'Roll back to the previous BIN data',
       consequences: [
-        `Look-ups use ${described(previous)} again, in place of ${described(current)}.`,
+        `Look-ups use ${described(previous)} again, instead of ${described(current)}.`,
         'You can switch back in the same way.',
       ],
       verb: 'Roll back',
@@ -62,11 +62,11 @@ export function binRollbackRoutes(parts: AdminParts) {
   });
 
   return {
-    ask: asked.page,
-    byForm: asked.form,
+    page: question.page,
+    byForm: question.form,
     byApi: operation(
       {
-        summary: 'Use the BIN data set from before the last import again',
+        summary: 'Restore the BIN data set from before the last import',
         query: rollbackQuery,
         response: versionJson,
       },
@@ -75,8 +75,7 @@ export function binRollbackRoutes(parts: AdminParts) {
   };
 }
 
-const CHANGED =
-  'The BIN data has changed since you opened this page. Read what would happen now, and confirm it again.';
+const CHANGED = 'The BIN data has changed since you opened this page. Check what will happen now, and confirm again.';
 
 const described = ({ source, asOf, size }: UsedDataset) =>
-  `${source} (as of ${asOf}, ${size.toLocaleString('en-GB')} ${size === 1 ? 'row' : 'rows'})`;
+  `${source} (${asOf}, ${size.toLocaleString('en-GB')} ${size === 1 ? 'row' : 'rows'})`;

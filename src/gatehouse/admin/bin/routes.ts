@@ -1,4 +1,4 @@
-/** BIN data in the administration: the data set in use, its coverage, the quota of calls, the lookup service and the cache. */
+/** BIN data in the administration: the data set in use, its coverage, the call quota, the lookup service and the cache. */
 import {
   BUILT_IN_ABOUT,
   BUILT_IN_ATTRIBUTION,
@@ -20,15 +20,15 @@ declare module '../../../shared/pages/page-data.ts' {
       networks: readonly Bar[];
       countries: readonly Bar[];
       attribution: readonly string[];
-      /** What to know of the data set, and what to do, in sentences. */
+      /** Sentences about the data set, and what to do about it. */
       advice: readonly string[];
-      /** Undefined where what it imports is no newer than the data set in use. */
+      /** Undefined if it imports no newer data than the data set in use. */
       importCommand: string | undefined;
     };
   }
 }
 
-/** `length`: in percent of the longest bar. `key`: null for the sum of the others. */
+/** `length` is in percent of the longest bar. `key` is null for the sum of the others. */
 interface Bar extends Omit<Share, 'key'> {
   key: Share['key'] | null;
   length: number;
@@ -36,22 +36,22 @@ interface Bar extends Omit<Share, 'key'> {
 }
 
 const MAX_BARS = 12;
-const OLD = 'This data is more than two years old, and look-ups say so. Get newer data from its source.';
+const OLD_DATA_ADVICE = 'This data is more than two years old, and look-ups say so. Get newer data from its source.';
 
 export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
   const page = pages.page('admin/bin/page', async () => {
     const current = await overviewOf(bins);
     const { origin, asOf } = current.dataset;
     const isOld = isOutdated(asOf, clock());
-    const isNewerKnown = isOld && origin !== 'file' && asOf < IMPORT_AS_OF;
+    const canImportNewer = isOld && origin !== 'file' && asOf < IMPORT_AS_OF;
     return {
       title: 'BIN data',
       bins: current,
       networks: barsOf(current.networks, current.dataset.rows),
       countries: barsOf(current.countries, current.dataset.rows),
       attribution: [BUILT_IN_ATTRIBUTION, COUNTRY_ATTRIBUTION],
-      advice: origin === 'built_in' ? [BUILT_IN_ABOUT, REAL_USE] : isOld ? [OLD] : [],
-      importCommand: isNewerKnown ? IMPORT_COMMAND : undefined,
+      advice: origin === 'built_in' ? [BUILT_IN_ABOUT, REAL_USE] : isOld ? [OLD_DATA_ADVICE] : [],
+      importCommand: canImportNewer ? IMPORT_COMMAND : undefined,
     };
   });
 
@@ -59,7 +59,7 @@ export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
     page: page.handler,
     overview: operation(
       {
-        summary: 'BIN data: the data set, its coverage, the budget of calls, the service, the cache',
+        summary: 'Read the BIN data set in use, its coverage, the call quota, the lookup service and the cache',
         response: binOverviewSchema,
       },
       () => overviewOf(bins),
@@ -67,18 +67,18 @@ export function adminBinRoutes({ bins, pages, clock }: AdminParts) {
   };
 }
 
-/** The longest bars, and all others as one. `length`: percent of the longest. `percent`: the share of all rows, as text. */
+/** The longest bars, and one for the sum of the others. */
 export function barsOf(shares: readonly Share[], rows: number): Bar[] {
-  const most = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
-  const others = shares.slice(most);
-  const sum = others.reduce((total, one) => total + one.rows, 0);
+  const separate = shares.length > MAX_BARS ? MAX_BARS - 1 : shares.length;
+  const others = shares.slice(separate);
+  const sum = others.reduce((total, share) => total + share.rows, 0);
   const rest = others.length === 0 ? [] : [{ key: null, name: `${others.length} others`, rows: sum }];
-  const drawn = [...shares.slice(0, most), ...rest];
-  const longest = Math.max(...drawn.map((one) => one.rows), 1);
-  return drawn.map((one) => ({
-    ...one,
-    length: Math.max(1, Math.round((one.rows / longest) * 100)),
-    percent: percentOf(one.rows, rows),
+  const drawn = [...shares.slice(0, separate), ...rest];
+  const longest = Math.max(...drawn.map((share) => share.rows), 1);
+  return drawn.map((share) => ({
+    ...share,
+    length: Math.max(1, Math.round((share.rows / longest) * 100)),
+    percent: percentOf(share.rows, rows),
   }));
 }
 

@@ -1,4 +1,4 @@
-/** Uploaded BIN data: a file is checked, kept for an hour, and then imported or discarded. */
+/** Uploads of BIN data: a file is checked, stored for an hour, and then imported or discarded. */
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Request } from 'express';
@@ -12,16 +12,16 @@ import { checkUpload } from '../../bin/upload.ts';
 import { audited } from '../change.ts';
 import type { AdminParts } from '../parts.ts';
 
-/** Takes less than the 60 seconds for which nginx waits (docs/deploy.md). */
+/** Unpacking this much takes less than the 60 seconds that nginx waits (docs/deploy.md). */
 const MAX_UNPACKED_BYTES = 96 * 2 ** 20;
 const SHAPE_ADVICE = 'For another file, name its columns.';
 const LEASE_MS = 15_000;
-/** A form that is sent twice: the browser gives the first one up, which ends at once. */
+/** If a form is sent twice, the browser aborts the first request, which then ends at once. */
 const MAX_WAIT_MS = 2_000;
 const POLL_MS = 100;
 const CHANGED = 'The BIN data in use has changed since this file was uploaded, so an import would change other BINs.';
 
-interface About {
+interface FileDescription {
   source: string;
   date: string;
   licence?: string | undefined;
@@ -30,50 +30,50 @@ interface About {
 
 export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' | 'storage' | 'audit'>) {
   const { stored } = bins;
-  // One at a time, so that uploads take no more memory than an import by the command.
+  // Only one upload at a time, which needs no more memory than an import by the command.
   const leases = createLeases({ store: storage.store, milliseconds: LEASE_MS });
 
   /** @throws AppError `invalid_request` for a file that cannot be used */
-  const check = async (req: Request, bytes: Readable, { source, date: asOf, licence, columns }: About) => {
+  const check = async (req: Request, bytes: Readable, { source, date: asOf, licence, columns }: FileDescription) => {
     const about = { source, asOf, ...(licence ? { licence } : {}) };
-    // Read first: if another import comes in between, the upload says that it replaces an older one, and is refused.
+    // Read first: if another import finishes meanwhile, this upload names an older data set and cannot be imported.
     const id = await stored.currentId();
     await bins.dataset.refresh();
     const { packed, ...used } = bins.dataset.current() ?? bins.builtIn();
     const inUse = bins.dataset.current() && packed;
     const upload = { about, columns, maxBytes: MAX_UNPACKED_BYTES, shapeAdvice: SHAPE_ADVICE, inUse };
-    const left = new AbortController();
-    req.res?.once('close', () => left.abort());
-    const checked = await checkUpload(bytes, upload, left.signal).catch((cause: unknown) => {
-      if (req.complete && !left.signal.aborted) throw cause;
-      throw new AppError('invalid_request', { detail: 'The upload was interrupted: send the file again.', cause });
+    const disconnected = new AbortController();
+    req.res?.once('close', () => disconnected.abort());
+    const checked = await checkUpload(bytes, upload, disconnected.signal).catch((cause: unknown) => {
+      if (req.complete && !disconnected.signal.aborted) throw cause;
+      throw new AppError('invalid_request', { detail: 'The upload was interrupted. Send the file again.', cause });
     });
     if (checked.problem !== undefined) throw new AppError('invalid_request', { detail: checked.problem });
     return { ...checked, replaces: { id, source: used.source, asOf: used.asOf, size: used.size } };
   };
 
-  const stage = async (req: Request, bytes: Readable, about: About): Promise<StagedDataset> => {
+  const stage = async (req: Request, bytes: Readable, description: FileDescription): Promise<StagedDataset> => {
     const deadline = performance.now() + MAX_WAIT_MS;
     for (;;) {
-      const held = await leases.hold(keys.taskLease('bin-upload'), async () => {
-        const upload = await check(req, bytes, about);
-        const entry = { event: 'bin_dataset.uploaded', facts: factsOf(about.source, upload.report) } as const;
+      const result = await leases.hold(keys.taskLease('bin-upload'), async () => {
+        const upload = await check(req, bytes, description);
+        const entry = { event: 'bin_dataset.uploaded', facts: factsOf(description.source, upload.report) } as const;
         return audited(audit, req, entry, () => stored.stage(upload));
       });
-      if (held) return held.value;
+      if (result) return result.value;
       if (performance.now() > deadline) throw busy();
       await sleep(POLL_MS);
     }
   };
 
-  /** Also one that was compared with other data than is in use now. */
+  /** Finds an upload even if the data in use has changed since. */
   const findAny = async (req: Request): Promise<StagedDataset> => {
     const staged = await stored.staged(String(req.params.id));
     if (!staged) throw uploadGone();
     return staged;
   };
 
-  /** @throws AppError `version_conflict` if an import would no longer change what the upload says */
+  /** @throws AppError `version_conflict` if the data in use has changed since the upload */
   const find = async (req: Request): Promise<StagedDataset> => {
     const staged = await findAny(req);
     if ((await stored.currentId()) === staged.replaces.id) return staged;
@@ -84,8 +84,8 @@ export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' 
     const { version } = await find(req);
     const facts = factsOf(version.source, version.report);
     const imported = await audited(audit, req, { event: 'bin_dataset.imported', facts }, async () => {
-      const made = await stored.importStaged(version.id);
-      if (made) return made;
+      const dataset = await stored.importStaged(version.id);
+      if (dataset) return dataset;
       await find(req);
       throw uploadGone();
     });
@@ -104,7 +104,7 @@ export function stagedUploads({ bins, storage, audit }: Pick<AdminParts, 'bins' 
   return { stage, find, importStaged, discard };
 }
 
-/** Of an entry in the audit trail. */
+/** For the audit entry. */
 const factsOf = (source: string, { taken, skipped }: FileReport) => ({ source, rows: taken, bad: skipped });
 
 const busy = () =>
@@ -115,6 +115,5 @@ const busy = () =>
 
 const uploadGone = () =>
   new AppError('not_found', {
-    detail:
-      'This upload was imported, discarded or replaced by another one, or is older than an hour: upload the file again.',
+    detail: 'This upload was imported, discarded or replaced, or is older than an hour. Upload the file again.',
   });

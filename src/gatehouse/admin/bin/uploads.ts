@@ -1,4 +1,4 @@
-/** Uploads of BIN data by page and API: an administrator sees what a file would change, and imports or discards it. */
+/** Routes for uploads of BIN data: an administrator checks what a file would change, and imports or discards it. */
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
 import { operation } from '../../../shared/http/operation.ts';
@@ -20,13 +20,13 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/bin/upload': AdminPageData & {
       upload: UploadView;
       replaces: Replaced;
-      /** `BIN_DATASET_FILE` is set, so that an import is kept without being used. */
+      /** `BIN_DATASET_FILE` is set, so an imported data set is stored but not used. */
       isFileInUse: boolean;
     };
   }
 }
 
-const shownText = z
+const sourceText = z
   .string()
   .trim()
   .max(200)
@@ -35,20 +35,20 @@ const date = z.iso.date('Enter a date such as 2026-11-21.');
 
 const uploadForm = z.object({
   date,
-  source: shownText,
-  licence: shownText,
+  source: sourceText,
+  licence: sourceText,
   columns: z
     .string()
     .trim()
     .transform((text, context) => (text === '' ? undefined : columnsIn(text, context))),
-  /** Stands for the file in lists of faults. */
+  /** For faults of the file. */
   file: z.string(),
 });
 
 const uploadQuery = z.strictObject({
-  date: date.describe('of the facts, such as 2026-11-21'),
-  source: shownText.min(1).describe('where the data comes from; shown on pages'),
-  licence: shownText.min(1).optional().describe('default: that the file states none'),
+  date: date.describe('the date of the data, such as 2026-11-21'),
+  source: sourceText.min(1).describe('where the data comes from; shown on pages'),
+  licence: sourceText.min(1).optional().describe('default: a note that the file states none'),
   columns: fileColumns.optional().describe('for a file of another format, such as start=LOW,end=HIGH,country=ISO'),
 });
 
@@ -76,7 +76,7 @@ export function binUploadRoutes(parts: AdminParts) {
 
   const newPage = pages.page(
     'admin/bin/import',
-    async ({ form = EMPTY }: PageRequest<FormView<typeof uploadForm>>) => ({
+    async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof uploadForm>>) => ({
       title: 'Import BIN data',
       faults: form.faults,
       form,
@@ -97,7 +97,7 @@ export function binUploadRoutes(parts: AdminParts) {
       schema: uploadForm,
       async work(req, { file: _file, source, ...about }) {
         const { upload } = req.context;
-        // Browsers send a file without a name where none was chosen.
+        // Browsers send a file without a name if no file was chosen.
         if (!upload?.name) throw fileFault('Choose a file.');
         if (containsCardNumber(upload.name)) throw fileFault('The file name contains a card number. Rename the file.');
         const { version } = await stage(req, upload.bytes, { ...about, source: source || upload.name.slice(0, 200) });
@@ -121,7 +121,7 @@ export function binUploadRoutes(parts: AdminParts) {
 
     upload: operation(
       {
-        summary: 'Upload a BIN data set: it is checked and kept for an hour, and not used before it is imported',
+        summary: 'Upload a BIN data set: it is checked and stored for an hour, and not used before it is imported',
         query: uploadQuery,
         file: {
           'text/csv': z.string().meta({ format: 'binary' }),
@@ -135,7 +135,7 @@ export function binUploadRoutes(parts: AdminParts) {
         return uploadView(await stage(req, req, query));
       },
     ),
-    one: operation(
+    read: operation(
       { summary: 'Read what an uploaded BIN data set would change', response: uploadJson },
       async ({ req }) => uploadView(await find(req)),
     ),
@@ -147,7 +147,7 @@ export function binUploadRoutes(parts: AdminParts) {
   };
 }
 
-const EMPTY: FormView<typeof uploadForm> = {
+const EMPTY_FORM: FormView<typeof uploadForm> = {
   values: { date: '', source: '', licence: '', columns: '', file: '' },
   faults: [],
 };

@@ -1,4 +1,4 @@
-/** Stored BIN data sets as the administration shows them. */
+/** Stored BIN data sets in JSON and notices. */
 import { z } from 'zod';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import type { Bins } from '../../bin/bin.ts';
@@ -20,14 +20,14 @@ export const versionView = ({ id, source, asOf, licence, size: rows }: UsedDatas
   rows,
 });
 
-/** True while `BIN_DATASET_FILE` is set: a stored data set is kept without being used. */
+/** True while `BIN_DATASET_FILE` is set: stored data sets are not used. */
 export function isFileInUse({ dataset }: Pick<Bins, 'dataset'>): boolean {
   return dataset.current() !== undefined && dataset.version() === undefined;
 }
 
-/** After a change of the stored data set. @param done a sentence */
-export function noticeOf(bins: Pick<Bins, 'dataset'>, done: string): Notice {
+/** The notice after a change of the stored data set. @param change a sentence */
+export function noticeOf(bins: Pick<Bins, 'dataset'>, change: string): Notice {
   return isFileInUse(bins)
-    ? { tone: 'warning', text: `${done} BIN_DATASET_FILE takes precedence: unset it and restart to use this data.` }
-    : { tone: 'success', text: `${done} All instances use it within two seconds.` };
+    ? { tone: 'warning', text: `${change} BIN_DATASET_FILE takes precedence. Unset it and restart to use this data.` }
+    : { tone: 'success', text: `${change} All instances use it within two seconds.` };
 }

@@ -22,7 +22,7 @@ const linkJson = z.object({
   app: z.string(),
   scopes: z.array(z.string()).readonly(),
   returnUrl: z.string().nullable(),
-  relayToken: z.object({ id: z.string(), name: z.string() }).describe('that created it'),
+  relayToken: z.object({ id: z.string(), name: z.string() }).describe('the relay token that created it'),
   used: z.boolean(),
   createdAt: z.iso.datetime(),
   expiresAt: z.iso.datetime(),
@@ -79,7 +79,7 @@ export function connectLinkRoutes(parts: AdminParts) {
     name: 'connect link',
     records: links,
     nameOf: ({ app, userId }) => `${app} for ${userId}`,
-    foundAs: ({ app, relayToken, userId }) => ({ name: `${app}, by ${relayToken.name}`, detail: userId }),
+    searchResultOf: ({ app, relayToken, userId }) => ({ name: `${app}, by ${relayToken.name}`, detail: userId }),
     prefix: CONNECT_LINK_PREFIX,
     textsOf: ({ id, userId, app, relayToken }) => [`${CONNECT_LINK_PREFIX}${id}`, userId, app, relayToken.name],
     schema: linkJson,
@@ -94,33 +94,33 @@ export function connectLinkRoutes(parts: AdminParts) {
   });
 
   const revocation = resource.removal({
-    summary: 'Revoke a connect link: nothing can be connected with it',
+    summary: 'Revoke a connect link: it can no longer be used',
     event: 'connect_link.revoked',
     verb: 'Revoke',
-    consequences: ['Nothing can be connected with it. The service can create another one.'],
+    consequences: ['The link can no longer be used. The service can create another one.'],
     notice: (count) => `${count === 1 ? 'Connect link' : `${count} connect links`} revoked.`,
     work: links.revoke,
   });
 
-  const named = async (link: LinkView): Promise<LinkRow> => {
+  const withNames = async (link: LinkView): Promise<LinkRow> => {
     const user = await users.store.find(link.user);
     const appName = apps.find(link.app)?.name ?? link.app;
     return { ...link, appName, userName: displayName(user) ?? link.user };
   };
 
-  const list = pages.page('admin/connect-links/list', async ({ req, res }) => {
-    const found = await resource.pageFor(req, res, COLUMNS);
-    if (!found) return undefined;
-    return { title: 'Connect links', links: await Promise.all(found.items.map(named)), list: found.list };
+  const listPage = pages.page('admin/connect-links/list', async ({ req, res }) => {
+    const result = await resource.pageFor(req, res, COLUMNS);
+    if (!result) return undefined;
+    return { title: 'Connect links', links: await Promise.all(result.items.map(withNames)), list: result.list };
   });
 
   return {
-    page: list.handler,
-    askRevoke: revocation.ask,
+    page: listPage.handler,
+    revokePage: revocation.page,
     revokeByForm: revocation.byForm,
     finder: resource.finder,
     list: resource.list,
-    one: resource.one,
+    read: resource.read,
     revoke: revocation.byApi,
   };
 }

@@ -1,4 +1,4 @@
-/** Connected apps in the API of the administration. */
+/** Connected apps in the admin API. */
 import type { Response } from 'express';
 import { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
@@ -8,14 +8,16 @@ import { CALLBACK_URL_ADVICE, checkCallbackUrls, probablyMeant } from '../../../
 import { listQuery } from '../listing.ts';
 import type { ConnectedAppChanges } from './changes.ts';
 import type { ConnectedAppFacts } from './facts.ts';
-import { type RegisterAtProvider, wantedApp } from './provider-registration.ts';
+import { appToRegister, type RegisterAtProvider } from './provider-registration.ts';
 import { appJson, changedApp, newApp } from './view.ts';
 import { withdrawalWords } from './withdrawal.ts';
 
 const removedJson = z.object({
   provider: z.object({
-    outcome: z.enum(['deleted', 'refused', 'unreachable']).describe('how deleting the registration there ended'),
-    status: z.int().optional().describe('of the refusal'),
+    outcome: z
+      .enum(['deleted', 'refused', 'unreachable'])
+      .describe('how the deletion of the registration at the provider ended'),
+    status: z.int().optional().describe('the status of the refusal'),
     detail: z.string(),
   }),
 });
@@ -30,7 +32,7 @@ export function connectedAppApi(parts: {
 
   const created = async (res: Response, id: string) => {
     res.set('Location', `${publicHref}/admin/api/connected-apps/${id}`);
-    return facts.one(id);
+    return facts.read(id);
   };
 
   return {
@@ -43,16 +45,16 @@ export function connectedAppApi(parts: {
       ({ query }) => facts.page(query),
     ),
 
-    one: operation(
+    read: operation(
       {
-        summary: 'Read a connected app, and how many of its connections would lack scopes that it is to get',
+        summary: 'Read a connected app, and how many of its connections would lack added scopes',
         query: z.strictObject({
-          scopes: z.string().max(20_000).optional().describe('the scopes that the app is to have, separated by spaces'),
+          scopes: z.string().max(20_000).optional().describe('the planned scopes of the app, separated by spaces'),
         }),
         response: appJson,
       },
       async ({ req, query: { scopes } }) => {
-        const app = await facts.one(String(req.params.id));
+        const app = await facts.read(String(req.params.id));
         return scopes === undefined ? app : { ...app, lacking: await facts.lacking(app, entriesOf(scopes, /\s/)) };
       },
     ),
@@ -65,7 +67,7 @@ export function connectedAppApi(parts: {
     registerAtProvider: operation(
       {
         summary: 'Register an app at its provider and here, if the provider supports dynamic client registration',
-        body: wantedApp,
+        body: appToRegister,
         response: appJson,
         status: 201,
       },
@@ -74,13 +76,13 @@ export function connectedAppApi(parts: {
 
     replace: operation(
       {
-        summary: 'Replace the registration of a connected app; without a client secret, the stored one stays',
+        summary: 'Replace the registration of a connected app; without a client secret, the stored secret is kept',
         body: changedApp,
         response: appJson,
       },
       async ({ req, body }) => {
         const { app } = await changes.replace(req, String(req.params.id), body);
-        return facts.one(app.id);
+        return facts.read(app.id);
       },
     ),
 
@@ -108,13 +110,13 @@ export function connectedAppApi(parts: {
 
     checkCallbackUrls: operation(
       {
-        summary: 'Check callback URLs against the rules, and for near misses of those here; nothing is stored',
+        summary: 'Check callback URLs against the rules, and for likely typing errors; nothing is stored',
         body: z.strictObject({ urls: z.array(z.string().max(2000)).max(50) }),
         response: z.object({
           faults: z.array(z.object({ position: z.int(), rule: z.string(), detail: z.string() })),
           nearMisses: z
             .array(z.object({ position: z.int(), meant: z.string(), detail: z.string() }))
-            .describe('URLs that break no rule, but are not exactly the callback URL of an app here'),
+            .describe('valid URLs that differ slightly from the callback URL of an app of this Gatehouse'),
         }),
       },
       async ({ body }) => ({

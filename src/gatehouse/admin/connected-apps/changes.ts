@@ -1,4 +1,4 @@
-/** Changes of connected apps by administrators: each is checked as a whole, audited, and made once. */
+/** Checks, audits and stores changes of connected apps by administrators. */
 import type { Request } from 'express';
 import type { InputFault } from '../../../shared/config/input-faults.ts';
 import { AppError } from '../../../shared/errors.ts';
@@ -30,21 +30,21 @@ import { audited } from '../change.ts';
 import type { ChangedApp, NewApp } from './view.ts';
 import type { Withdraw } from './withdrawal.ts';
 
-/** `withdrawal`: only if Gatehouse had registered the app at the provider. */
+/** `withdrawal` is set only if Gatehouse had registered the app at the provider. */
 export type RemovedApp = { withdrawal?: never; clientId?: never } | { withdrawal: Withdrawal; clientId: string };
 
-/** All throw AppError `invalid_request` with faults, `not_found` or `version_conflict`. */
+/** All methods throw AppError `invalid_request` with faults, `not_found` or `version_conflict`. */
 export interface ConnectedAppChanges {
-  /** Throws as `create` would; stores nothing. */
+  /** Throws the errors of `create`; stores nothing. */
   checkNew(app: NewApp): Promise<void>;
-  /** Also by an app that cannot be opened. */
+  /** Includes the ids of apps whose records cannot be opened. */
   isTaken(id: string): Promise<boolean>;
-  /** @param byProvider what the provider assigned, where it registered the app */
-  create(req: Request, app: NewApp, byProvider?: RegistrationExtras): Promise<RegisteredApp>;
+  /** @param extras set by the provider, if it registered the app */
+  create(req: Request, app: NewApp, extras?: RegistrationExtras): Promise<RegisteredApp>;
   replace(req: Request, id: string, app: ChangedApp): Promise<RegisteredApp>;
   /**
-   * Refuses while users are connected. A registration that Gatehouse made at the provider is deleted there too.
-   * @param version undefined: any version
+   * Refuses while users are connected. A registration that Gatehouse made at the provider is deleted there, too.
+   * @param version undefined for any version
    */
   remove(req: Request, id: string, version: number | undefined): Promise<RemovedApp>;
 }
@@ -58,19 +58,19 @@ export function createConnectedAppChanges(parts: {
   countConnections: (appId: string) => Promise<number>;
   countSetAside: CountSetAside;
   links: Pick<ConnectLinks, 'revokeAll'>;
-  /** Ends the connections of an app that was deleted a moment ago. */
+  /** Ends connections that were created while the app was being deleted. */
   endRemaining: (app: ConnectedApp, by: EndedBy) => Promise<void>;
   checks: Pick<ScheduledChecks, 'forget'>;
 }): ConnectedAppChanges {
   const { apps, registry, audit, examine, withdraw, countConnections, countSetAside, links, endRemaining, checks } =
     parts;
 
-  const check = async (registration: ConnectedAppRegistration, others: InputFault[]): Promise<void> => {
+  const check = async (registration: ConnectedAppRegistration, otherFaults: InputFault[]): Promise<void> => {
     const faults = [
       ...coherenceFaults(registration),
       ...(await addressFaults(registration, examine)),
       ...sharedIssuerFaults(registration, apps.list()),
-      ...others,
+      ...otherFaults,
     ];
     refuseIf(faults);
   };
@@ -78,20 +78,20 @@ export function createConnectedAppChanges(parts: {
   const refuseConnected = async (id: string): Promise<void> => {
     const count = await countConnections(id);
     if (count === 0) return;
-    const detail = `${connectedUsers(count)} with this app: disconnect everyone first, which revokes their access at the provider.`;
+    const detail = `${connectedUsers(count)} with this app: disconnect everyone first. This revokes their access at the provider.`;
     throw new AppError('invalid_request', { detail, faults: [{ pointer: '#', rule: 'has_connections', detail }] });
   };
 
   const existing = async (id: string): Promise<RegisteredApp> => {
     if (registry.isFromFile(id)) {
       throw new AppError('invalid_request', {
-        detail: 'This app is in CONNECTED_APPS_FILE: change it there.',
+        detail: 'This app is in CONNECTED_APPS_FILE. Change it there.',
         faults: [{ pointer: '#/id', rule: 'from_file', detail: 'Change it in CONNECTED_APPS_FILE.' }],
       });
     }
-    const found = await registry.find(id);
-    if (!found) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
-    return found;
+    const registered = await registry.find(id);
+    if (!registered) throw new AppError('not_found', { detail: 'There is no connected app with this id.' });
+    return registered;
   };
 
   const isTaken = async (id: string): Promise<boolean> =>
@@ -111,14 +111,14 @@ export function createConnectedAppChanges(parts: {
     checkNew,
     isTaken,
 
-    async create(req, { clientSecret, ...registration }, byProvider) {
+    async create(req, { clientSecret, ...registration }, extras) {
       const { id, name } = registration;
       await checkNew({ clientSecret, ...registration });
       const entry = { event: 'connected_app.created', target: { kind: 'connected_app', id, name } } as const;
       return audited(audit, req, entry, async () => {
-        const made = await registry.create(registration, clientSecret, byProvider);
-        if (!made) throw conflict();
-        return made;
+        const created = await registry.create(registration, clientSecret, extras);
+        if (!created) throw conflict();
+        return created;
       });
     },
 
@@ -138,18 +138,18 @@ export function createConnectedAppChanges(parts: {
         req,
         { event: eventOfChange(registration, changed), target, facts: { changed } },
         async () => {
-          const made = await registry.replace(before, registration, secretAfter(registration, clientSecret));
-          if (!made) throw conflict();
+          const replaced = await registry.replace(before, registration, secretAfter(registration, clientSecret));
+          if (!replaced) throw conflict();
           refuseIf(await takeBackMove(registry, before, registration, countSetAside));
-          return made;
+          return replaced;
         },
       );
     },
 
     async remove(req, id, version) {
       if (!registry.isFromFile(id)) {
-        if (await removedUnreadable(req, id)) return {};
-        // The result of an earlier deletion may have been unknown.
+        if (await removeUnreadable(req, id)) return {};
+        // An earlier deletion may have removed the app without learning it.
         if (!(await registry.find(id))) await forget(id);
       }
       const { app, version: current, management } = await existing(id);
@@ -157,27 +157,27 @@ export function createConnectedAppChanges(parts: {
       await refuseConnected(id);
       const target = { kind: 'connected_app', id, name: app.name };
       await audited(audit, req, { event: 'connected_app.deleted', target }, async () => {
-        if (!(await isRemoved(id, current))) throw conflict();
+        if (!(await removeFromRegistry(id, current))) throw conflict();
       });
       const { actor: by, ...origin } = actorOf(req);
       let withdrawal: Withdrawal | undefined;
       try {
         await Promise.all([forget(id), endRemaining(app, { by, origin })]);
       } finally {
-        // Also if the storage failed: nothing would repeat it.
+        // Even if the storage failed: nothing would repeat this later.
         withdrawal = management && (await withdraw(req, app, management));
       }
       return withdrawal ? { withdrawal, clientId: app.clientId } : {};
     },
   };
 
-  /** What is stored about an app that is gone, apart from connections. */
+  /** Deletes the other records of a deleted app, except connections. */
   async function forget(id: string): Promise<void> {
     await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
   }
 
-  /** Reads the app again if the storage did not respond in time: it may be gone, and then the rest has to follow. */
-  async function isRemoved(id: string, version: number): Promise<boolean> {
+  /** Reads the app again if the storage did not respond in time: if it is gone, its other records must be deleted, too. */
+  async function removeFromRegistry(id: string, version: number): Promise<boolean> {
     try {
       return await registry.remove(id, version);
     } catch (error) {
@@ -186,33 +186,33 @@ export function createConnectedAppChanges(parts: {
     }
   }
 
-  /** An app that cannot be opened, because its key is gone, can only be deleted. As for others, connections are ended before. */
-  async function removedUnreadable(req: Request, id: string): Promise<boolean> {
+  /** An app whose key is missing can only be deleted. It must not have connections either. */
+  async function removeUnreadable(req: Request, id: string): Promise<boolean> {
     if (!(await registry.isUnreadable(id))) return false;
     await refuseConnected(id);
     const entry = { event: 'connected_app.deleted', target: { kind: 'connected_app', id } } as const;
-    const isDone = await audited(audit, req, entry, () => registry.removeUnreadable(id));
+    const isRemoved = await audited(audit, req, entry, () => registry.removeUnreadable(id));
     await forget(id);
-    return isDone;
+    return isRemoved;
   }
 }
 
-/** Redis refuses at once for a moment after a late response. */
+/** Redis refuses commands for a moment after a late response. */
 const READ_AGAIN_MS = 3_000;
 
-const TAKEN: InputFault = { pointer: '#/id', rule: 'taken', detail: 'Another app has this id: choose another.' };
+const TAKEN: InputFault = { pointer: '#/id', rule: 'taken', detail: 'Another app has this id. Choose another one.' };
 const FIXED_ID: InputFault = { pointer: '#/id', rule: 'fixed', detail: 'The id of an app never changes.' };
 
 /** @param changed names of fields */
 export function eventOfChange({ disabled }: ConnectedAppRegistration, changed: readonly string[]): AuditEvent {
-  const [only, ...others] = changed;
+  const [field, ...others] = changed;
   if (others.length > 0) return 'connected_app.changed';
-  if (only === 'clientSecret') return 'connected_app.secret_replaced';
-  if (only === 'disabled') return disabled ? 'connected_app.disabled' : 'connected_app.enabled';
+  if (field === 'clientSecret') return 'connected_app.secret_replaced';
+  if (field === 'disabled') return disabled ? 'connected_app.disabled' : 'connected_app.enabled';
   return 'connected_app.changed';
 }
 
-/** @throws AppError `invalid_request` that names the faults */
+/** @throws AppError `invalid_request` with the faults */
 function refuseIf(faults: readonly InputFault[]): void {
   if (faults.length === 0) return;
   throw new AppError('invalid_request', {
@@ -223,6 +223,6 @@ function refuseIf(faults: readonly InputFault[]): void {
 
 function conflict(): AppError {
   return new AppError('version_conflict', {
-    detail: 'Someone else changed this app in the meantime. Read it again and repeat the change.',
+    detail: 'Another administrator has changed this app in the meantime. Read it again and repeat the change.',
   });
 }

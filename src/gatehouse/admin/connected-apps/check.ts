@@ -1,4 +1,4 @@
-/** The doctor in the administration: checks an app before users sign in with it, by page and by API. */
+/** Checks a connected app before users sign in with it, by page and by API. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { queryField } from '../../../shared/http/body.ts';
@@ -15,14 +15,14 @@ import { type AppView, findingsJson, type LastCheckView, lastCheckView } from '.
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    /** `app`: with the findings of the last check. `isNew`: the last step of its registration. */
+    /** `app` includes the findings of the last check. `isNew` is true right after the registration. */
     'admin/connected-apps/check-page': AdminPageData & { app: AppView; isNew: boolean };
   }
 }
 
 export type CheckNow = (req: Request, app: ConnectedApp) => Promise<Required<LastCheckView>>;
 
-/** Checks an app for an administrator, and keeps the result. */
+/** Checks an app, and stores the result. */
 export function createCheckNow({ connectedApps, audit }: Pick<AdminParts, 'connectedApps' | 'audit'>): CheckNow {
   return async (req, app) => {
     const target = { kind: 'connected_app', id: app.id, name: app.name };
@@ -42,7 +42,7 @@ export function connectedAppCheckRoutes(parts: {
   const appOf = (req: Request) => apps.find(String(req.params.id)) ?? throwUnknown('connected app');
 
   const result = pages.page('admin/connected-apps/check-page', async ({ req }) => {
-    const app = await facts.one(String(req.params.id));
+    const app = await facts.read(String(req.params.id));
     return { title: `Check of ${app.name}`, app, isNew: queryField(req, 'registered') === 'yes' };
   });
 

@@ -1,4 +1,4 @@
-/** The columns of the list of connected apps. */
+/** Columns of the list of connected apps. */
 import type { Columns } from '../columns.ts';
 import type { SecretAge } from '../credential.ts';
 import type { AppView } from './view.ts';

@@ -1,4 +1,4 @@
-/** Makes the administration of connected apps: pages, API and check. The handlers stand in the files beside this one. */
+/** Creates the routes of connected apps: pages, API and check. */
 import type { AdminParts } from '../parts.ts';
 import { createTimelines } from '../timeline/timeline.ts';
 import { connectedAppApi } from './api.ts';

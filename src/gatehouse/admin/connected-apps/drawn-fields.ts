@@ -1,4 +1,4 @@
-/** The fields of the form of an app that are drawn from `connectedAppSchema`: those with a title, which need no other code. */
+/** Form fields generated from `connectedAppSchema`: every field with a title, without further code. */
 import { z } from 'zod';
 import { isObject } from '../../../shared/json.ts';
 import { lines, ticked } from '../../../shared/pages/form.ts';
@@ -11,21 +11,26 @@ export interface DrawnField {
   help: string;
   kind: keyof typeof KINDS;
   isUrl: boolean;
-  /** The values of a `choice`, with their words. */
+  /** The values of a `choice`, with their labels. */
   options: readonly (readonly [string, string])[];
-  /** The value where a registration has none. */
+  /** The value of a registration without this field. */
   initial: unknown;
 }
 
 const text = z.string().trim();
-const plain = { input: text.transform((typed) => typed || undefined), toForm: (value: unknown) => String(value ?? '') };
+const plain = {
+  input: text.transform((entered) => entered || undefined),
+  toForm: (value: unknown) => String(value ?? ''),
+};
 
-/** How the form takes each kind of field, and how its value stands in the form. */
+/** The input schema of each kind of field, and the conversion of a value to the form. */
 const KINDS = {
   text: plain,
   choice: plain,
   words: {
-    input: text.transform((typed) => (typed === '' || typed === 'off' ? typed || undefined : typed.split(/\s+/))),
+    input: text.transform((entered) =>
+      entered === '' || entered === 'off' ? entered || undefined : entered.split(/\s+/),
+    ),
     toForm: (value: unknown) => [value ?? ''].flat().join(' '),
   },
   number: { ...plain, input: text.transform(numberIn) },
@@ -34,28 +39,28 @@ const KINDS = {
   tick: { input: ticked, toForm: (value: unknown) => (value ? 'yes' : '') },
 } as const;
 
-const KIND_HELP: Readonly<Record<string, string>> = { lines: 'One a line.', pairs: 'One a line, as name=value.' };
+const KIND_HELP: Readonly<Record<string, string>> = { lines: 'One per line.', pairs: 'One per line, as name=value.' };
 
 const CHOICE_WORDS: Readonly<Record<string, string>> = {
-  rotating: 'each is good for one use',
-  reusable: 'one can be used again and again',
+  rotating: 'each can be used once',
+  reusable: 'each can be used several times',
   auto: 'if the provider requires it',
   required: 'always',
   off: 'never',
 };
 
-/** In the order of the schema, which is that of the page. */
+/** In the order of the schema and of the page. */
 export const DRAWN_FIELDS: readonly DrawnField[] = fieldsOf(connectedAppSchema);
 
-/** Typed as `object`, like the values: a record would give the form a field of every name. */
+/** Has the type `object`, because a record would allow any field name in the form. */
 export const drawnInputs: object = Object.fromEntries(DRAWN_FIELDS.map(({ name, kind }) => [name, KINDS[kind].input]));
 
-/** What the form shows of an app. */
+/** The values of an app for the form. */
 export function drawnValues(app: object): object {
   return Object.fromEntries(DRAWN_FIELDS.map((field) => [field.name, shownValue(field, app)]));
 }
 
-/** Labels and values of the fields that differ from what they are without being set. */
+/** Labels and values of the fields that differ from their initial values. */
 export function drawnSettings(app: object): [label: string, value: string][] {
   return DRAWN_FIELDS.flatMap((field) => {
     const value = shownValue(field, app);
@@ -66,11 +71,11 @@ export function drawnSettings(app: object): [label: string, value: string][] {
 }
 
 function shownValue({ name, kind, initial }: DrawnField, app: object): string {
-  const member = name.split('-').reduce<unknown>((value, one) => (isObject(value) ? value[one] : undefined), app);
+  const member = name.split('-').reduce<unknown>((value, key) => (isObject(value) ? value[key] : undefined), app);
   return KINDS[kind].toForm(member ?? initial);
 }
 
-/** The members of a registration that the form gives; groups without a member are left out. */
+/** The members of a registration that the form contains. Omits groups without members. */
 export function drawnMembers(form: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const registration: Record<string, unknown> = {};
   for (const { name } of DRAWN_FIELDS) {
@@ -98,7 +103,7 @@ function fieldsOf(schema: z.ZodObject, group = ''): DrawnField[] {
       initial,
       help: `${description} ${KIND_HELP[kind] ?? ''}`.trim(),
       isUrl: z.globalRegistry.get(type)?.format === 'uri',
-      options: type instanceof z.ZodEnum ? [...unset(field, initial), ...optionsOf(type)] : [],
+      options: type instanceof z.ZodEnum ? [...emptyOption(field, initial), ...optionsOf(type)] : [],
     };
   });
 }
@@ -120,23 +125,23 @@ function optionsOf({ options }: z.ZodEnum): [string, string][] {
   return options.map((value) => [String(value), CHOICE_WORDS[value] ?? String(value)]);
 }
 
-/** The choice of no value: for a field of its own, and for the first field of a group, without which there is no group. */
-function unset(field: z.core.$ZodType, initial: unknown): [string, string][] {
+/** The option without a value, for fields without an initial value. */
+function emptyOption(field: z.core.$ZodType, initial: unknown): [string, string][] {
   if (initial !== undefined) return [];
   return [['', field instanceof z.ZodOptional ? 'detected automatically' : 'none']];
 }
 
-function listIn(typed: string[]): string[] | undefined {
-  return typed.length === 0 ? undefined : typed;
+function listIn(entries: string[]): string[] | undefined {
+  return entries.length === 0 ? undefined : entries;
 }
 
-/** A text that is not a number stays as it was typed, so that the schema refuses it. */
-function numberIn(typed: string): unknown {
-  return /^\d+$/.test(typed) ? Number(typed) : typed || undefined;
+/** Returns other text unchanged, which the schema refuses. */
+function numberIn(entered: string): unknown {
+  return /^\d+$/.test(entered) ? Number(entered) : entered || undefined;
 }
 
-function pairsIn(typed: string[]): Record<string, string> | undefined {
-  const pairs = typed.map((line) => {
+function pairsIn(entries: string[]): Record<string, string> | undefined {
+  const pairs = entries.map((line) => {
     const [name = '', ...value] = line.split('=');
     return [name.trim(), value.join('=').trim()];
   });

@@ -1,4 +1,4 @@
-/** Looks connected apps up for pages and API: those of `CONNECTED_APPS_FILE` and those registered here. */
+/** Reads connected apps for pages and API, from `CONNECTED_APPS_FILE` and from the storage. */
 import { AppError } from '../../../shared/errors.ts';
 import type { AppRegistry } from '../../connected-apps/app-registry.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
@@ -9,14 +9,14 @@ import { throwUnknown } from '../resource.ts';
 import { type AppView, appView, type LastCheckView, lastCheckView } from './view.ts';
 
 export interface ConnectedAppFacts {
-  /** In the order of their ids. */
+  /** Sorted by id. */
   page(query: ListQuery): Promise<{ items: AppView[]; next?: string }>;
-  /** Ids of the apps that cannot be opened, because their key is gone: they can only be deleted. */
+  /** Ids of the apps whose encryption key is missing. They can only be deleted. */
   unreadable(): Promise<string[]>;
-  /** With the number of its connections. @throws AppError `not_found` */
-  one(id: string): Promise<AppView>;
-  /** How many connections would lack scopes if the app had these. */
-  lacking(app: AppView, wanted: readonly string[]): Promise<NonNullable<AppView['lacking']>>;
+  /** Includes the number of its connections. @throws AppError `not_found` */
+  read(id: string): Promise<AppView>;
+  /** Counts the connections that would lack scopes if the app had the planned ones. */
+  lacking(app: AppView, plannedScopes: readonly string[]): Promise<NonNullable<AppView['lacking']>>;
 }
 
 export function connectedAppFacts(parts: {
@@ -41,31 +41,33 @@ export function connectedAppFacts(parts: {
 
   return {
     async page(query) {
-      const registered = (await registry.list()).filter((one) => 'app' in one);
+      const registered = (await registry.list()).filter((record) => 'app' in record);
       const views = [
         ...apps
           .list()
           .filter(({ id }) => registry.isFromFile(id))
           .map((app) => appView(app, undefined, publicHref)),
-        ...registered.filter(({ app }) => !registry.isFromFile(app.id)).map((one) => appView(one.app, one, publicHref)),
+        ...registered
+          .filter(({ app }) => !registry.isFromFile(app.id))
+          .map((record) => appView(record.app, record, publicHref)),
       ];
-      const found = views.filter(({ id, name, issuer }) => matches(query.q, id, name, issuer));
+      const matching = views.filter(({ id, name, issuer }) => matches(query.q, id, name, issuer));
       const { items, ...more } = pageOf(
-        found.sort((left, right) => (left.id < right.id ? -1 : 1)),
+        matching.sort((left, right) => (left.id < right.id ? -1 : 1)),
         query,
       );
       return { items: await Promise.all(items.map(inList)), ...more };
     },
 
     async unreadable() {
-      return (await registry.list()).flatMap((one) => ('unreadable' in one ? [one.id] : []));
+      return (await registry.list()).flatMap((record) => ('unreadable' in record ? [record.id] : []));
     },
 
-    async one(id) {
+    async read(id) {
       if (await registry.isUnreadable(id)) {
         throw new AppError('not_found', {
           detail:
-            'The stored data of this app cannot be opened with the current keys: delete the app, and register it again.',
+            'The stored data of this app cannot be opened with the current keys. Delete the app and register it again.',
         });
       }
       const registered = registry.isFromFile(id) ? undefined : await registry.find(id);
@@ -75,10 +77,10 @@ export function connectedAppFacts(parts: {
       return { ...appView(app, registered, publicHref), lastCheck, connections };
     },
 
-    async lacking({ id, scopes: before }, wanted) {
-      const scopes = wanted.filter((scope) => !before.includes(scope));
+    async lacking({ id, scopes: currentScopes }, plannedScopes) {
+      const scopes = plannedScopes.filter((scope) => !currentScopes.includes(scope));
       if (scopes.length === 0) return { scopes, connections: 0, exact: true };
-      const { count, exact } = await countLacking(id, [...before, ...scopes], scopes);
+      const { count, exact } = await countLacking(id, [...currentScopes, ...scopes], scopes);
       return { scopes, connections: count, exact };
     },
   };

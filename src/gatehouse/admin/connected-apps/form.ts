@@ -1,4 +1,4 @@
-/** The form of a connected app, and the registration that it makes, which `connectedAppSchema` then checks. */
+/** The form of a connected app, and its conversion to and from a registration. */
 import { z } from 'zod';
 import { entriesOf, type FormValues, recordVersion, rows } from '../../../shared/pages/form.ts';
 import {
@@ -15,12 +15,12 @@ function texts<N extends string>(...names: N[]): Record<N, typeof text> {
   return Object.fromEntries(names.map((name) => [name, text])) as Record<N, typeof text>;
 }
 
-/** In the order of the page: faults are listed in it. */
+/** In the order of the page, in which faults are listed. */
 export const newAppForm = z.object({
   ...texts('id', 'name', 'issuer'),
-  /** `yes` while the page shows what the provider offers. */
+  /** `yes` while the page shows the metadata of the provider. */
   isRead: z.string(),
-  // Not trimmed, because spaces may belong to a secret.
+  // Not trimmed: spaces can be part of a secret.
   initialAccessToken: z.string(),
   clientId: text,
   clientSecret: z.string(),
@@ -31,7 +31,7 @@ export const newAppForm = z.object({
   ...drawnInputs,
 });
 
-/** The same for a registered app, whose id is in the address. */
+/** The form of a registered app, whose id is in the address. */
 export const changedAppForm = newAppForm.omit({ id: true, initialAccessToken: true }).extend({
   version: recordVersion,
   /** The added scopes whose effect the page has shown, separated by spaces. */
@@ -40,7 +40,7 @@ export const changedAppForm = newAppForm.omit({ id: true, initialAccessToken: tr
 
 export const APP_SECRETS = ['clientSecret', 'initialAccessToken'] as const;
 
-/** The form's field for each field of a registration that has another name. */
+/** Maps the fields of a registration to form fields with another name. */
 export const APP_FIELDS: Readonly<Record<string, keyof typeof newAppForm.shape & keyof typeof changedAppForm.shape>> = {
   callbackUrls: 'callbackUrl',
   scopes: 'moreScopes',
@@ -50,7 +50,7 @@ export const APP_FIELDS: Readonly<Record<string, keyof typeof newAppForm.shape &
 
 export const isId = (id: string): boolean => connectedAppSchema.shape.id.safeParse(id).success;
 
-/** The form of an app; without one, the empty form. */
+/** The form of an app, or the empty form. */
 export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormValues<typeof newAppForm> {
   const allow = app.signIn?.allow;
   const claim = typeof allow === 'object' ? allow : undefined;
@@ -76,15 +76,14 @@ export function valuesOfApp(app: Partial<ConnectedAppRegistration> = {}): FormVa
   };
 }
 
-type Typed = Omit<z.output<typeof newAppForm>, 'id' | 'initialAccessToken'>;
+type EnteredForm = Omit<z.output<typeof newAppForm>, 'id' | 'initialAccessToken'>;
 
-/** Of the form as it was typed. */
 export function scopesOf({ scope, moreScopes }: { scope: readonly string[]; moreScopes: string }): string[] {
   return [...new Set([...scope, ...entriesOf(moreScopes, /\s/)])];
 }
 
-/** Unchecked. @param callbackUrls as typed, or the default for an empty list */
-export function registrationOf(form: Typed, callbackUrls: readonly string[]): Record<string, unknown> {
+/** Does not check the registration. @param callbackUrls the entered ones, or the default for an empty list */
+export function registrationOf(form: EnteredForm, callbackUrls: readonly string[]): Record<string, unknown> {
   return {
     name: form.name,
     issuer: form.issuer,
@@ -101,7 +100,7 @@ export function registrationOf(form: Typed, callbackUrls: readonly string[]): Re
   };
 }
 
-function signInOf({ signIn, signInClaim: claim, signInValues }: Typed): unknown {
+function signInOf({ signIn, signInClaim: claim, signInValues }: EnteredForm): unknown {
   if (signIn === 'everyone') return { allow: 'everyone' };
   return signIn === 'claim' ? { allow: { claim, values: entriesOf(signInValues, ',') } } : undefined;
 }

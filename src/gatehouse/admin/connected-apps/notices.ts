@@ -1,4 +1,4 @@
-/** The notices after a change of a connected app. */
+/** Notices after changes of a connected app. */
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import type { RemovedApp } from './changes.ts';
 import type { AppView } from './view.ts';
@@ -12,29 +12,32 @@ export const NOTICES = {
   registered: { tone: 'success', text: 'The app is registered. This is its first check.' },
   registered_unusable: {
     tone: 'info',
-    text: 'The app is registered, but it cannot be used yet: see below what to do.',
+    text: 'The app is registered, but cannot be used yet. See below what to do.',
   },
   add_callback: {
     tone: 'success',
-    text: 'The callback URL is added here. Make sure that the provider knows it too.',
+    text: 'The callback URL is added here. Add it at the provider, too.',
   },
   saved: { tone: 'success', text: 'Saved. The change takes effect at once.' },
   saved_callback: {
     tone: 'success',
-    text: 'Saved. The change takes effect at once. Make sure that the provider knows each new callback URL too.',
+    text: 'Saved. The change takes effect at once. Add each new callback URL at the provider, too.',
   },
-  disable: { tone: 'info', text: 'The app is disabled: no sign-in and no call uses it until you enable it again.' },
+  disable: {
+    tone: 'info',
+    text: 'The app is disabled. Sign-ins and calls with it are refused until you enable it again.',
+  },
   enable: { tone: 'success', text: 'The app is enabled again.' },
   deleted: { tone: 'success', text: 'The app is deleted.' },
 } as const satisfies Record<string, Notice>;
 
-/** What saving added scopes means for the connections that there are. */
+/** The effect of added scopes on existing connections. */
 export function lackingText({ scopes, connections, exact }: NonNullable<AppView['lacking']>): string {
   const count = `${exact ? '' : 'At least '}${connections.toLocaleString('en-GB')}`;
-  const [them, one] = scopes.length === 1 ? ['it', ''] : ['them', 'some of '];
-  const isOne = connections === 1 && exact;
-  const lack = `${isOne ? 'One connection lacks' : `${count} connections lack`} ${one}${scopes.join(', ')}.`;
-  const meanwhile = isOne
+  const [them, part] = scopes.length === 1 ? ['it', ''] : ['them', 'some of '];
+  const isSingle = connections === 1 && exact;
+  const lack = `${isSingle ? 'One connection lacks' : `${count} connections lack`} ${part}${scopes.join(', ')}.`;
+  const meanwhile = isSingle
     ? `It keeps working without ${them} until its user allows ${them}.`
     : `They keep working without ${them} until their users allow ${them}.`;
   return `${lack} ${meanwhile} Save again to add ${them} to the app.`;

@@ -1,4 +1,4 @@
-/** The pages of connected apps: the list, and one app with its form. */
+/** Pages of connected apps: the list, and an app with its form. */
 import type { NextFunction, Request, Response } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
@@ -24,13 +24,13 @@ import { type AppView, changedApp, registrationIn } from './view.ts';
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/connected-apps/list': AdminPageOfList & { apps: readonly AppRow[]; unreadable: readonly string[] };
-    'admin/connected-apps/one': AdminPageData & {
+    'admin/connected-apps/detail': AdminPageData & {
       app: AppRow;
       connections: number;
       timeline: TimelineSection;
       form: ChangedForm;
       drawn: readonly DrawnField[];
-      /** Label and value, if it is set, of what an app of the file shows below its main settings. */
+      /** The other settings of an app of the file. */
       settings: readonly (readonly [label: string, value: string | undefined])[];
       provider: ProviderFacts | undefined;
       callbackPattern: string;
@@ -59,26 +59,30 @@ export function connectedAppPages(parts: {
     return { ...app, secret: secretAge({ setAt, expiresAt }, clock()) };
   };
 
-  const list = pages.page('admin/connected-apps/list', async ({ req, res }) => {
-    const found = await pages.list(req, res, {
+  const listPage = pages.page('admin/connected-apps/list', async ({ req, res }) => {
+    const result = await pages.list(req, res, {
       name: 'connected-apps',
       fields: ['q'],
       columns: APP_COLUMNS,
       read: facts.page,
     });
-    if (!found) return undefined;
-    const { items, list: shown } = found;
-    return { title: 'Connected apps', apps: items.map(rowOf), unreadable: await facts.unreadable(), list: shown };
+    if (!result) return undefined;
+    return {
+      title: 'Connected apps',
+      apps: result.items.map(rowOf),
+      unreadable: await facts.unreadable(),
+      list: result.list,
+    };
   });
 
-  const one = pages.page(
-    'admin/connected-apps/one',
-    async ({ req, form: typed }: PageRequest<Partial<ChangedForm>>) => {
-      const app = await facts.one(idOf(req));
+  const detailPage = pages.page(
+    'admin/connected-apps/detail',
+    async ({ req, form: submitted }: PageRequest<Partial<ChangedForm>>) => {
+      const app = await facts.read(idOf(req));
       const form = withConfirmed(app, {
         values: { ...valuesOfApp(app), version: '', confirmed: '' },
         faults: [],
-        ...typed,
+        ...submitted,
       });
       return {
         title: app.name,
@@ -95,62 +99,62 @@ export function connectedAppPages(parts: {
     },
   );
 
-  /** The form with what the provider offers. A field that the administrator has changed stays. */
-  const withProvider = async (typed: Omit<ChangedForm, 'faults'>): Promise<ChangedForm> => {
-    const { facts: offered, faults } = await provider.read(typed.values);
-    if (!offered) return { ...typed, faults };
-    const method = provider.methodFor(typed.values.tokenEndpointAuthMethod, offered);
-    return { ...typed, values: { ...typed.values, isRead: 'yes', tokenEndpointAuthMethod: method }, faults };
+  /** Adds the metadata of the provider, and keeps the fields that the administrator has changed. */
+  const withProvider = async (form: Omit<ChangedForm, 'faults'>): Promise<ChangedForm> => {
+    const { facts: metadata, faults } = await provider.read(form.values);
+    if (!metadata) return { ...form, faults };
+    const method = provider.methodFor(form.values.tokenEndpointAuthMethod, metadata);
+    return { ...form, values: { ...form.values, isRead: 'yes', tokenEndpointAuthMethod: method }, faults };
   };
 
   const save = formHandler({
     ...CHANGED_FORM,
     pages,
     async work(req, { version, confirmed, ...form }) {
-      const earlier = await facts.one(idOf(req));
-      const { id, disabled, callbackUrl: ownUrl } = earlier;
-      const typedUrls = form.callbackUrl;
-      const typed = registrationOf(form, typedUrls.length > 0 ? typedUrls : [ownUrl]);
-      const changed = parseInput(changedApp, { ...typed, disabled, version });
+      const earlier = await facts.read(idOf(req));
+      const { id, disabled, callbackUrl: defaultUrl } = earlier;
+      const enteredUrls = form.callbackUrl;
+      const registration = registrationOf(form, enteredUrls.length > 0 ? enteredUrls : [defaultUrl]);
+      const changed = parseInput(changedApp, { ...registration, disabled, version });
       const lacking = await facts.lacking(earlier, changed.scopes);
       if (lacking.connections > 0 && lacking.scopes.join(' ') !== confirmed) throw unconfirmed(lacking);
       await changes.replace(req, id, changed);
       const addsUrl = changed.callbackUrls.some((url) => !earlier.callbackUrls.includes(url));
-      return done(`/${id}`, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
+      return redirectTo(`/${id}`, addsUrl ? NOTICES.saved_callback : NOTICES.saved);
     },
-    show: one.show,
+    show: detailPage.show,
   });
 
-  /** The buttons beside the form. */
+  /** Handles the buttons next to the form. */
   const act = formHandler({
     pages,
     schema: z.object({ do: z.enum(['enable', 'add_callback']), version: recordVersion }),
-    async work(req, { do: wanted, version }) {
-      const app = await facts.one(idOf(req));
+    async work(req, { do: action, version }) {
+      const app = await facts.read(idOf(req));
       const { id: _, ...registration } = registrationIn(app);
-      const near = nearMiss(app.callbackUrls, app.callbackUrl, publicHref);
+      const misspelledUrl = nearMiss(app.callbackUrls, app.callbackUrl, publicHref);
       const changed =
-        wanted === 'add_callback'
-          ? { callbackUrls: [...app.callbackUrls.filter((url) => url !== near), app.callbackUrl] }
+        action === 'add_callback'
+          ? { callbackUrls: [...app.callbackUrls.filter((url) => url !== misspelledUrl), app.callbackUrl] }
           : { disabled: undefined };
       await changes.replace(req, app.id, { ...registration, ...changed, version });
-      return done(`/${app.id}`, NOTICES[wanted]);
+      return redirectTo(`/${app.id}`, NOTICES[action]);
     },
-    show: (req, res, { faults }) => one.show(req, res, { faults }),
+    show: (req, res, { faults }) => detailPage.show(req, res, { faults }),
   });
 
-  const done = (path: string, notice: Notice) => ({ url: home + path, flash: { notice } });
+  const redirectTo = (path: string, notice: Notice) => ({ url: home + path, flash: { notice } });
 
   return {
-    list: list.handler,
-    one: one.handler,
+    list: listPage.handler,
+    detail: detailPage.handler,
 
     async change(req: Request, res: Response, next: NextFunction) {
-      const wanted = formField(req.body, 'do');
-      if (wanted === 'save') return save(req, res, next);
-      if (wanted !== 'read_provider') return act(req, res, next);
+      const action = formField(req.body, 'do');
+      if (action === 'save') return save(req, res, next);
+      if (action !== 'read_provider') return act(req, res, next);
       const form = await withProvider(typedIn(CHANGED_FORM, req.body));
-      return one.show(req, res.status(form.faults.length > 0 ? 400 : 200), form);
+      return detailPage.show(req, res.status(form.faults.length > 0 ? 400 : 200), form);
     },
   };
 }
@@ -162,15 +166,15 @@ function unconfirmed(lacking: NonNullable<AppView['lacking']>): AppError {
   return new AppError('invalid_request', { detail: fault.detail, faults: [fault] });
 }
 
-/** The form that says how many connections lack added scopes confirms these when it is saved again. */
+/** Once the form has shown how many connections lack the added scopes, saving it again confirms them. */
 function withConfirmed({ scopes }: AppView, form: ChangedForm): ChangedForm {
   const { values, faults } = form;
   if (!faults.some(({ field }) => field === 'confirmed')) return form;
   const confirmed = scopesOf(values)
     .filter((scope) => !scopes.includes(scope))
     .join(' ');
-  const shown = faults.map((fault) => (fault.field === 'confirmed' ? { ...fault, field: 'moreScopes' } : fault));
-  return { ...form, values: { ...values, confirmed }, faults: shown };
+  const shownFaults = faults.map((fault) => (fault.field === 'confirmed' ? { ...fault, field: 'moreScopes' } : fault));
+  return { ...form, values: { ...values, confirmed }, faults: shownFaults };
 }
 
 function settingsOf(app: AppView): (readonly [label: string, value: string | undefined])[] {

@@ -1,4 +1,4 @@
-/** Reads what a provider publishes while an administrator fills in the form of an app. */
+/** Reads the metadata of a provider for the form of an app. */
 import { ADVICE, inputFaults } from '../../../shared/config/input-faults.ts';
 import { fieldFaults } from '../../../shared/pages/form.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
@@ -8,26 +8,26 @@ import { newAppForm, registrationOf } from './form.ts';
 
 type Values = Record<string, string | readonly string[]>;
 
-/** The fields that say where the provider is, and in the form of a new app how it is called here. */
+/** The fields with the address of the provider and, for a new app, its id and name. */
 const addressSchema = connectedAppSchema
   .pick({ id: true, name: true, issuer: true, discoveryUrl: true, endpoints: true })
   .partial({ id: true });
 
-interface Read {
+interface ReadResult {
   faults: readonly FieldFault[];
   facts?: ProviderFacts;
-  /** The issuer that the provider names in place of the one that was entered. */
+  /** The issuer in the metadata, if it differs from the entered one. */
   namedIssuer?: string | undefined;
 }
 
 export interface ProviderReading {
-  /** `facts` are there unless there are faults. */
-  read(values: Values): Promise<Read>;
-  /** Of the fields that say where the provider is; makes no call. */
+  /** Returns either `facts` or faults. */
+  read(values: Values): Promise<ReadResult>;
+  /** Checks the fields with the address of the provider, without a call. */
   addressFaults(values: Values): FieldFault[];
-  /** The client authentication that was chosen, or one that the provider offers. */
+  /** The chosen client authentication, or another one if the provider does not support it. */
   methodFor(chosen: string, facts: ProviderFacts): string;
-  /** What the page showed of the provider before: it is shown again beside the form. */
+  /** Reads the metadata again if the form already shows it. */
   shown(form: { values: Values }): Promise<ProviderFacts | undefined>;
 }
 
@@ -42,7 +42,7 @@ export function createProviderReading({ readProvider }: { readProvider: ReadProv
     return parsed.success ? [] : fieldFaults({ schema: newAppForm }, inputFaults(parsed.error));
   };
 
-  const read = async (values: Values): Promise<Read> => {
+  const read = async (values: Values): Promise<ReadResult> => {
     const parsed = addressIn(values);
     if (!parsed.success) return { faults: addressFaults(values) };
     const { issuer, discoveryUrl, endpoints } = parsed.data;

@@ -1,4 +1,4 @@
-/** Registers an app at its provider and here in one step, if the provider lets clients register themselves (RFC 7591). */
+/** Registers an app at its provider and here in one step, by dynamic client registration (RFC 7591). */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
@@ -12,22 +12,22 @@ import type { ConnectedAppChanges } from './changes.ts';
 import { newApp } from './view.ts';
 import { type Withdraw, withdrawalWords } from './withdrawal.ts';
 
-/** An app without the fields that the provider assigns. */
-export const wantedApp = newApp.omit({ clientId: true, clientSecret: true }).extend({
+/** A new app without the fields that the provider assigns. */
+export const appToRegister = newApp.omit({ clientId: true, clientSecret: true }).extend({
   initialAccessToken: z
     .string()
-    .regex(/^[!-~]{1,5000}$/, 'Enter the token as the provider showed it, without blanks.')
+    .regex(/^[!-~]{1,5000}$/, 'Enter the token as the provider showed it, without spaces.')
     .optional()
     .describe('if the provider requires one; not stored'),
 });
 
-export type WantedApp = z.output<typeof wantedApp>;
+export type AppToRegister = z.output<typeof appToRegister>;
 
 /**
- * Checks the app before the provider registers it. If it then cannot be stored here, the registration at the provider is
- * deleted again. @throws AppError with faults
+ * Checks the app, and registers it at the provider and here. If it cannot be stored here, the registration at the provider
+ * is deleted. @throws AppError with faults
  */
-export type RegisterAtProvider = (req: Request, app: WantedApp) => Promise<RegisteredApp>;
+export type RegisterAtProvider = (req: Request, app: AppToRegister) => Promise<RegisteredApp>;
 
 export function createProviderRegistration(parts: {
   changes: ConnectedAppChanges;
@@ -39,7 +39,7 @@ export function createProviderRegistration(parts: {
 }): RegisterAtProvider {
   const { changes, audit, readProvider, registerAt, withdraw, publicHref } = parts;
 
-  const endpointOf = async ({ issuer, discoveryUrl }: WantedApp): Promise<string> => {
+  const endpointOf = async ({ issuer, discoveryUrl }: AppToRegister): Promise<string> => {
     const { facts, fault } = await readProvider({ issuer, discoveryUrl });
     if (fault !== undefined) throw refusal('#/issuer', fault);
     if (facts.registrationEndpoint === undefined) throw refusal('#/issuer', NOT_OFFERED);
@@ -47,17 +47,17 @@ export function createProviderRegistration(parts: {
   };
 
   return async (req, { initialAccessToken, ...app }) => {
-    await changes.checkNew({ ...app, ...STAND_IN });
+    await changes.checkNew({ ...app, ...PLACEHOLDERS });
     const endpoint = await endpointOf(app);
     const { id, name, issuer } = app;
     const entry = { event: 'connected_app.registered', target: { kind: 'connected_app', id, name } } as const;
     const client = await audited(audit, req, { ...entry, facts: { issuer } }, async () => {
-      const outcome = await registerAt(endpoint, wantedClient(app, publicHref), initialAccessToken);
+      const outcome = await registerAt(endpoint, clientMetadata(app, publicHref), initialAccessToken);
       if (outcome.fault !== undefined) throw refusal('#/initialAccessToken', outcome.fault);
       return outcome.client;
     });
     const { clientId, clientSecret, clientSecretExpiresAt, tokenEndpointAuthMethod, management } = client;
-    // Public clients and methods that sign need no secret, even if the provider assigns one.
+    // Public clients and signing methods need no secret, even if the provider assigns one.
     const secret = tokenEndpointAuthMethod.startsWith('client_secret_') ? clientSecret : undefined;
     const registered = { ...app, clientId, tokenEndpointAuthMethod, clientSecret: secret };
     try {
@@ -70,11 +70,11 @@ export function createProviderRegistration(parts: {
   };
 }
 
-/** Stand-ins, so that the rules can be checked before the provider assigns the real values. */
-const STAND_IN = { clientId: 'given by the provider', clientSecret: 'given by the provider' };
-const NOT_OFFERED = 'This provider does not support dynamic client registration: register the app there by hand.';
+/** Used to check the other fields before the provider assigns these. */
+const PLACEHOLDERS = { clientId: 'assigned by the provider', clientSecret: 'assigned by the provider' };
+const NOT_OFFERED = 'This provider does not support dynamic client registration. Register the app there by hand.';
 
-function wantedClient(app: WantedApp, publicHref: string): RequestedClient {
+function clientMetadata(app: AppToRegister, publicHref: string): RequestedClient {
   const urls = providerUrls(app.id, publicHref);
   return {
     name: app.name,
@@ -87,7 +87,7 @@ function wantedClient(app: WantedApp, publicHref: string): RequestedClient {
   };
 }
 
-/** The same error, with the outcome of the withdrawal at the provider. */
+/** Adds the outcome of the withdrawal at the provider to an error. */
 function withWithdrawal(error: unknown, withdrawal: Withdrawal | undefined, clientId: string): unknown {
   if (!(error instanceof AppError)) return error;
   const words = withdrawalWords(withdrawal, clientId);

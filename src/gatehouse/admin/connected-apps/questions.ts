@@ -1,4 +1,4 @@
-/** Asks before a connected app is disabled or deleted. */
+/** Confirmation pages before a connected app is disabled or deleted. */
 import type { ConnectedAppRegistration } from '../../../shared/provider/connected-app.ts';
 import type { Revocations } from '../../grants/revocations.ts';
 import { confirmation } from '../confirmation.ts';
@@ -8,18 +8,17 @@ import type { ConnectedAppFacts } from './facts.ts';
 import { NOTICES, noticeOf } from './notices.ts';
 import { type AppView, registrationIn } from './view.ts';
 
-const DELETED = [
+const DELETION = [
   'Users can no longer sign in or connect with this app. The secret is deleted here.',
-  'A registration that Gatehouse made at the provider is deleted there, too. Any other stays there until you delete it. This cannot be undone.',
+  'If Gatehouse registered the app at the provider, that registration is deleted, too. Otherwise, delete it there yourself. This cannot be undone.',
 ];
 
-/** Of revocations that the provider has not confirmed. */
-function givenUp({ count, exact }: { count: number; exact: boolean }): string[] {
+function abandonedRevocations({ count, exact }: { count: number; exact: boolean }): string[] {
   if (count === 0 && exact) return [];
-  if (count === 0) return ['Revocations that the provider has not confirmed yet are given up.'];
-  const words = `${exact ? '' : 'At least '}${count.toLocaleString('en-GB')} ${count === 1 && exact ? 'revocation' : 'revocations'}`;
-  const verb = count === 1 && exact ? 'is' : 'are';
-  return [`${words} that the provider has not confirmed yet ${verb} given up: at the provider, this access stays.`];
+  if (count === 0) return ['Pending revocations are abandoned. Their access remains at the provider.'];
+  const isSingle = count === 1 && exact;
+  const words = `${exact ? '' : 'At least '}${count.toLocaleString('en-GB')} pending ${isSingle ? 'revocation is' : 'revocations are'}`;
+  return [`${words} abandoned. ${isSingle ? 'Its' : 'Their'} access remains at the provider.`];
 }
 
 export function connectedAppQuestions(
@@ -35,8 +34,8 @@ export function connectedAppQuestions(
   const disabling = confirmation<AppView>(parts, {
     menuPath: 'connected-apps',
     home: ({ id }) => `connected-apps/${id}`,
-    find: (req) => facts.one(String(req.params.id)),
-    ask: ({ name }) => ({
+    find: (req) => facts.read(String(req.params.id)),
+    questionFor: ({ name }) => ({
       action: 'Disable',
       name,
       consequences: [
@@ -52,23 +51,23 @@ export function connectedAppQuestions(
     },
   });
 
-  /** An app that cannot be opened has no more than its id. */
+  /** The name of an app that cannot be opened is its id. */
   const deletion = confirmation<{ id: string; name: string; connections: number }>(parts, {
     menuPath: 'connected-apps',
     home: ({ id, name }) => (id === name ? 'connected-apps' : `connected-apps/${id}`),
     async find(req) {
       const id = String(req.params.id);
       if ((await facts.unreadable()).includes(id)) return { id, name: id, connections: 0 };
-      const { name, connections = 0 } = await facts.one(id);
+      const { name, connections = 0 } = await facts.read(id);
       return { id, name, connections };
     },
-    ask: async ({ id, name, connections }) => ({
+    questionFor: async ({ id, name, connections }) => ({
       action: 'Delete the app',
       name,
       consequences: [
-        ...(connections === 0 ? [] : ['Users are connected with this app: disconnect everyone first.']),
-        ...givenUp(await countRevocations(id)),
-        ...DELETED,
+        ...(connections === 0 ? [] : ['Users are connected with this app. Disconnect everyone first.']),
+        ...abandonedRevocations(await countRevocations(id)),
+        ...DELETION,
       ],
       verb: 'Delete app',
       typed: name,
@@ -79,9 +78,9 @@ export function connectedAppQuestions(
   });
 
   return {
-    askDisable: disabling.page,
+    disablePage: disabling.page,
     disable: disabling.form,
-    askDelete: deletion.page,
+    deletePage: deletion.page,
     delete: deletion.form,
   };
 }

@@ -1,4 +1,4 @@
-/** The JSON of a connected app: what registers or changes one, and its view, which never holds the secret. */
+/** The JSON of connected apps: input, and output, which never contains the secret. */
 import { z } from 'zod';
 import { containsCardNumber } from '../../../shared/observability/card-numbers.ts';
 import { nearMiss } from '../../../shared/provider/callback-url.ts';
@@ -15,20 +15,20 @@ import { CHECKS, type CheckName, problemsIn, warningsIn } from '../../connected-
 import type { LastCheck } from '../../connected-apps/scheduled-checks.ts';
 
 const clientSecret = z.string().min(1).max(2000).optional();
-/** Shown on pages, and sent to a provider that registers apps. */
+/** Shown on pages, and sent to the provider by dynamic client registration. */
 const name = connectedAppSchema.shape.name.refine((text) => !containsCardNumber(text), {
   error: 'Leave the card number out.',
   params: { rule: 'card_number' },
 });
 
-/** As in `CONNECTED_APPS_FILE`, with the secret itself. */
+/** The format of `CONNECTED_APPS_FILE`, but with the secret itself. */
 export const newApp = connectedAppSchema.extend({ name, clientSecret: clientSecret.describe('write-only') });
 
-/** The same for a registered app. Without a secret, the stored one is kept. */
+/** A change of a registered app. Without a secret, the stored one is kept. */
 export const changedApp = connectedAppSchema.extend({
-  id: connectedAppSchema.shape.id.optional().describe('the one in the path, or left out'),
+  id: connectedAppSchema.shape.id.optional().describe('must equal the id in the path; optional'),
   name,
-  clientSecret: clientSecret.describe('write-only; left out: the stored one stays'),
+  clientSecret: clientSecret.describe('write-only; if omitted, the stored secret is kept'),
   version: z.int().describe('the version that was read: a newer one is not overwritten'),
 });
 
@@ -50,8 +50,8 @@ const lastCheckJson = z.object({
   at: z.iso.datetime(),
   ok: z.boolean(),
   problems: z.int(),
-  problem: z.string().nullable().describe('the first problem in words'),
-  warnings: z.int().describe('checks that could not tell, and have advice'),
+  problem: z.string().nullable().describe('the first problem, as a sentence'),
+  warnings: z.int().describe('the number of checks without a result that have advice'),
   findings: findingsJson.optional().describe('only for a single app, not in lists'),
 });
 
@@ -61,14 +61,14 @@ const instant = z.iso.datetime().nullable();
 
 export const appJson = z.object({
   ...connectedAppSchema.shape,
-  // Stored apps are shown as they are, even if the rules have become stricter since.
+  // Without the rules for input, which may have become stricter since the app was stored.
   callbackUrls: z.array(z.string()),
   returnUrls: z.array(z.string()),
-  source: z.enum(['file', 'administration']).describe('an app of the file cannot be changed here'),
+  source: z.enum(['file', 'administration']).describe('apps of the file cannot be changed by the API'),
   version: z.int().nullable(),
   hasClientSecret: z.boolean(),
   clientSecretSetAt: instant,
-  clientSecretExpiresAt: instant.describe('when it expires, if the provider said so'),
+  clientSecretExpiresAt: instant.describe('if the provider specified it'),
   createdAt: instant,
   changedAt: instant,
   callbackUrl: z.string().describe('to register at the provider'),
@@ -80,7 +80,7 @@ export const appJson = z.object({
   connections: z.int().optional().describe('how many users are connected; only for a single app, not in lists'),
   lacking: z
     .object({
-      scopes: z.array(z.string()).describe('those that the app does not have yet'),
+      scopes: z.array(z.string()).describe('the planned scopes that the app does not have yet'),
       connections: z.int().describe('how many connections would lack one of them'),
       exact: z
         .boolean()
@@ -92,7 +92,7 @@ export const appJson = z.object({
 
 export type AppView = z.output<typeof appJson>;
 
-/** @param app of the file, or as it was registered */
+/** @param registered undefined for an app of the file */
 export function appView(
   app: ConnectedApp,
   registered: RegisteredApp | undefined,
@@ -122,7 +122,7 @@ export function appView(
   };
 }
 
-/** The members of a registration, without those that only the view has. */
+/** The registration without the members that only the view has. */
 export function registrationIn(app: AppView): ConnectedAppRegistration {
   const names = Object.keys(connectedAppSchema.shape);
   return Object.fromEntries(Object.entries(app).filter(([name]) => names.includes(name))) as ConnectedAppRegistration;
@@ -140,9 +140,9 @@ export function lastCheckView({ at, findings }: LastCheck): Required<LastCheckVi
   };
 }
 
-const DISABLED = 'The app is disabled: no sign-in and no call uses it.';
+const DISABLED = 'The app is disabled. Sign-ins and calls with it are refused.';
 
-const notRegistered = (near: string | undefined): string =>
-  near === undefined
-    ? 'The callback URL of this Gatehouse is not among the callback URLs of the app: add it here and at the provider.'
-    : `${near} is not exactly the callback URL of this Gatehouse, and providers compare every character: correct it here and at the provider.`;
+const notRegistered = (misspelledUrl: string | undefined): string =>
+  misspelledUrl === undefined
+    ? 'The callback URL of this Gatehouse is not among the callback URLs of the app. Add it here and at the provider.'
+    : `${misspelledUrl} is not exactly the callback URL of this Gatehouse, and providers compare every character. Correct it here and at the provider.`;

@@ -1,4 +1,4 @@
-/** Deletes the registration that Gatehouse made at a provider (RFC 7592 section 2.3), and words the outcome. */
+/** Deletes the registration that Gatehouse made at a provider (RFC 7592, section 2.3), and describes the outcome. */
 import type { Request } from 'express';
 import type { ConnectedApp } from '../../../shared/provider/connected-app.ts';
 import { actorOf } from '../../../shared/sessions/actor.ts';
@@ -19,13 +19,13 @@ export function createWithdraw(parts: {
     const withdrawal = await registration.withdraw(management);
     const entry = { event: 'connected_app.withdrawn', target: { kind: 'connected_app', id, name } } as const;
     const outcome = withdrawal.outcome === 'deleted' ? {} : { outcome: 'not_done: provider' };
-    // Written afterwards, so that a failure of the trail does not keep the registration alive at the provider.
+    // Written afterwards: a failure of the audit trail must not prevent the deletion at the provider.
     await appendOrNote(audit, { ...entry, facts: { issuer, clientId }, ...outcome, ...actorOf(req) });
     return withdrawal;
   };
 }
 
-/** The outcome, with what is left to do. @param withdrawal undefined: the provider offers no way to delete */
+/** The outcome, and what to do next. @param withdrawal undefined if the provider offers no way to delete */
 export function withdrawalWords(withdrawal: Withdrawal | undefined, clientId: string): string {
   if (withdrawal?.outcome === 'deleted') return 'The registration at the provider was deleted.';
   const byHand = `the registration with the client ID ${clientId}: delete it there by hand.`;

@@ -1,4 +1,4 @@
-/** The form in which an app is registered: its steps, what a preset fills in, and the preset's placeholders. */
+/** The form that registers an app: its steps, presets, and the placeholders of presets. */
 import { z } from 'zod';
 import type { FormView } from '../../../shared/pages/form.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
@@ -10,18 +10,18 @@ import { APP_FIELDS, APP_SECRETS, newAppForm, valuesOfApp } from './form.ts';
 const STEPS = ['provider', 'registration'] as const;
 export type StepName = (typeof STEPS)[number];
 
-/** The form carries what is typed in one step through the other, except secrets. */
+/** Each step carries the fields of the other as hidden fields, except secrets. */
 const wizardForm = newAppForm.extend({
   step: z.string(),
-  /** The values of the preset's placeholders that the form still has, in their order. */
+  /** Values for the remaining placeholders of the preset, in order. */
   placeholder: z.array(z.string().trim()),
 });
 
 export type WizardForm = FormView<typeof wizardForm> & {
   provider?: ProviderFacts | undefined;
-  /** The issuer that the provider names in place of the one that was entered. */
+  /** The issuer in the metadata, if it differs from the entered one. */
   namedIssuer?: string | undefined;
-  /** The provider could not be read, so its endpoints can be entered by hand. */
+  /** The metadata could not be read, so the endpoints can be entered by hand. */
   isUnread?: boolean;
 };
 
@@ -33,16 +33,16 @@ export interface Placeholder {
 
 export const WIZARD_FORM = { schema: wizardForm, secrets: APP_SECRETS, fieldOf: APP_FIELDS };
 
-/** The fields of the first step; a fault of any other shows the second. */
-const FIRST_FIELDS = ['id', 'name', 'issuer', 'discoveryUrl', 'placeholder'];
+/** The fields of the first step. A fault of any other field shows the second. */
+const FIRST_STEP_FIELDS = ['id', 'name', 'issuer', 'discoveryUrl', 'placeholder'];
 
-/** Empty, or with what a preset knows. */
+/** The empty form, or the form with the values of a preset. */
 export function newForm(preset: Preset | undefined): WizardForm {
-  const known = preset && { id: preset.id, name: preset.name, ...presetApp(preset) };
-  return { values: { ...valuesOfApp(known), step: 'provider', placeholder: [] }, faults: [] };
+  const app = preset && { id: preset.id, name: preset.name, ...presetApp(preset) };
+  return { values: { ...valuesOfApp(app), step: 'provider', placeholder: [] }, faults: [] };
 }
 
-/** Empty where the name has nothing that an id may have. */
+/** @returns '' if the name has no characters that an id may have */
 export function idFrom(name: string): string {
   const words = name
     .normalize('NFKD')
@@ -55,13 +55,13 @@ export function idFrom(name: string): string {
 export function stepOf({ values, faults }: WizardForm): StepName {
   const [first] = faults;
   if (first === undefined) return values.step === 'registration' ? 'registration' : 'provider';
-  const isOfFirst = faults.some(({ field }) => FIRST_FIELDS.includes(field.replace(/-\d+$/, '')));
-  return isOfFirst ? 'provider' : 'registration';
+  const isFirstStep = faults.some(({ field }) => FIRST_STEP_FIELDS.includes(field.replace(/-\d+$/, '')));
+  return isFirstStep ? 'provider' : 'registration';
 }
 
 type Values = WizardForm['values'];
 
-/** Those that are still written as `{NAME}` in a field. */
+/** The placeholders that still occur as `{NAME}` in a field. */
 export function openPlaceholders(preset: Preset | undefined, values: Values): Placeholder[] {
   const text = JSON.stringify(values);
   return Object.entries(preset?.placeholders ?? {})
@@ -69,15 +69,15 @@ export function openPlaceholders(preset: Preset | undefined, values: Values): Pl
     .map(([name, { title, example }]) => ({ name, title, example }));
 }
 
-/** Writes what was typed for the preset's placeholders into the fields that hold them. */
+/** Replaces the preset's placeholders in all fields by the entered values. */
 export function withPlaceholders(preset: Preset | undefined, values: Values): { values: Values; faults: FieldFault[] } {
   const open = openPlaceholders(preset, values);
-  const typed = new Map(open.map(({ name }, place) => [name, values.placeholder[place] ?? '']));
-  const faults = open.flatMap(({ name, title }, place) =>
-    typed.get(name) === '' ? [{ field: `placeholder-${place}`, text: `Enter ${uncapitalised(title)}.` }] : [],
+  const entered = new Map(open.map(({ name }, index) => [name, values.placeholder[index] ?? '']));
+  const faults = open.flatMap(({ name, title }, index) =>
+    entered.get(name) === '' ? [{ field: `placeholder-${index}`, text: `Enter ${uncapitalised(title)}.` }] : [],
   );
   if (faults.length > 0) return { values, faults };
-  const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => typed.get(name) ?? whole);
+  const fill = (text: string) => text.replace(/\{(\w+)\}/g, (whole, name: string) => entered.get(name) ?? whole);
   const filled = Object.entries(values).map(([field, value]) => [
     field,
     typeof value === 'string' ? fill(value) : value.map(fill),

@@ -1,4 +1,4 @@
-/** Registers an app in two steps: where the provider is, and the registration there and here. Then its check shows how it works. */
+/** Registers an app in two steps: the provider, then the registration. Afterwards, its check shows whether it works. */
 import type { NextFunction, Request, Response } from 'express';
 import { formField, queryField } from '../../../shared/http/body.ts';
 import { parseInput } from '../../../shared/http/operation.ts';
@@ -14,7 +14,7 @@ import { DRAWN_FIELDS, type DrawnField } from './drawn-fields.ts';
 import { isId, registrationOf } from './form.ts';
 import { NOTICES } from './notices.ts';
 import type { ProviderReading } from './provider-reading.ts';
-import { type RegisterAtProvider, wantedApp } from './provider-registration.ts';
+import { appToRegister, type RegisterAtProvider } from './provider-registration.ts';
 import { newApp } from './view.ts';
 import {
   idFrom,
@@ -35,11 +35,10 @@ declare module '../../../shared/pages/page-data.ts' {
       form: WizardForm;
       drawn: readonly DrawnField[];
       urls: { label: string; url: string }[];
-      /** Of known providers, to start from: first those that users can sign in with. */
+      /** Presets of providers, by kind. */
       presets: readonly { title: string; ofKind: readonly Pick<Preset, 'id' | 'name' | 'triedWith'>[] }[];
-      /** What the mark of those that no server has shown means. */
+      /** Explains the mark of presets that were not tested with a real provider. */
       simulated: string;
-      /** The chosen one. */
       preset: (Preset & { limits: readonly string[] }) | undefined;
       placeholders: readonly Placeholder[];
     };
@@ -58,99 +57,104 @@ export function connectedAppWizard(parts: {
   const { changes, checkNow, registerAtProvider, provider, pages, publicHref, basePath } = parts;
   const presetOf = (req: Request) => PRESETS.find(({ id }) => id === queryField(req, 'preset'));
 
-  const page = pages.page('admin/connected-apps/register', async ({ req, form: typed }: PageRequest<WizardForm>) => {
-    const preset = presetOf(req);
-    const form = typed ?? newForm(preset);
-    const step = stepOf(form);
-    const facts = form.provider ?? (step === 'registration' ? await provider.shown(form) : undefined);
-    return {
-      title: 'Register an app',
-      faults: form.faults,
-      step,
-      form: { ...form, provider: facts },
-      drawn: DRAWN_FIELDS,
-      urls: step === 'registration' ? urlsFor(form.values.id, facts, publicHref) : [],
-      presets: PRESET_KINDS,
-      simulated: SIMULATED,
-      preset: preset && { ...preset, limits: presetLimits(preset) },
-      placeholders: openPlaceholders(preset, form.values),
-    };
-  });
+  const page = pages.page(
+    'admin/connected-apps/register',
+    async ({ req, form: submitted }: PageRequest<WizardForm>) => {
+      const preset = presetOf(req);
+      const form = submitted ?? newForm(preset);
+      const step = stepOf(form);
+      const facts = form.provider ?? (step === 'registration' ? await provider.shown(form) : undefined);
+      return {
+        title: 'Register an app',
+        faults: form.faults,
+        step,
+        form: { ...form, provider: facts },
+        drawn: DRAWN_FIELDS,
+        urls: step === 'registration' ? urlsFor(form.values.id, facts, publicHref) : [],
+        presets: PRESET_KINDS,
+        simulated: SIMULATED,
+        preset: preset && { ...preset, limits: presetLimits(preset) },
+        placeholders: openPlaceholders(preset, form.values),
+      };
+    },
+  );
 
-  /** The callback URL of this Gatehouse follows the id of a new app; an empty list gets it too. */
-  const withOwnCallbackUrl = (id: string, typedUrls: readonly string[]): readonly string[] => {
-    const own = callbackUrlOf(isId(id) ? id : 'id', publicHref);
-    const isOwn = (url: string) => url.startsWith(callbackUrlOf('', publicHref));
-    return typedUrls.length === 0 ? [own] : [...new Set(typedUrls.map((url) => (isOwn(url) ? own : url)))];
+  /** Adapts the callback URL of this Gatehouse to the id of the app, and adds it to an empty list. */
+  const withGatehouseUrl = (id: string, urls: readonly string[]): readonly string[] => {
+    const callbackUrl = callbackUrlOf(isId(id) ? id : 'id', publicHref);
+    const isGatehouseUrl = (url: string) => url.startsWith(callbackUrlOf('', publicHref));
+    return urls.length === 0
+      ? [callbackUrl]
+      : [...new Set(urls.map((url) => (isGatehouseUrl(url) ? callbackUrl : url)))];
   };
 
   const create = formHandler({
     ...WIZARD_FORM,
     pages,
     async work(req, { id, initialAccessToken: token, step: _, placeholder: __, ...form }) {
-      const { clientId, clientSecret, ...wanted } = registrationOf(form, withOwnCallbackUrl(id, form.callbackUrl));
-      const isThere = formField(req.body, 'do') === 'register_there';
-      const { app } = isThere
+      const { clientId, clientSecret, ...registration } = registrationOf(form, withGatehouseUrl(id, form.callbackUrl));
+      const isAtProvider = formField(req.body, 'do') === 'register_there';
+      const { app } = isAtProvider
         ? await registerAtProvider(
             req,
-            parseInput(wantedApp, { ...wanted, id, initialAccessToken: token || undefined }),
+            parseInput(appToRegister, { ...registration, id, initialAccessToken: token || undefined }),
           )
-        : await changes.create(req, parseInput(newApp, { ...wanted, id, clientId, clientSecret }));
-      // The app is registered, whatever becomes of its check.
+        : await changes.create(req, parseInput(newApp, { ...registration, id, clientId, clientSecret }));
+      // The app is registered even if its check fails.
       await checkNow(req, app).catch(() => undefined);
-      return { url: `${checkPage(basePath, app.id)}?registered=yes`, flash: { notice: noticeOf(app, isThere) } };
+      return { url: `${checkPage(basePath, app.id)}?registered=yes`, flash: { notice: noticeOf(app, isAtProvider) } };
     },
     show: page.show,
   });
 
-  const noticeOf = (app: ConnectedApp, isThere: boolean) => {
+  const noticeOf = (app: ConnectedApp, isAtProvider: boolean) => {
     if (!isUsable(app, publicHref)) return NOTICES.registered_unusable;
-    return isThere ? NOTICES.registered_there : NOTICES.registered;
+    return isAtProvider ? NOTICES.registered_there : NOTICES.registered;
   };
 
-  /** The second step, or the first with faults. */
-  const next = async (req: Request, wanted: string | undefined): Promise<WizardForm> => {
-    const typed = typedIn(WIZARD_FORM, req.body);
-    const filled = withPlaceholders(presetOf(req), typed.values);
+  /** Returns the form of the second step, or of the first step with faults. */
+  const nextStep = async (req: Request, action: string | undefined): Promise<WizardForm> => {
+    const submitted = typedIn(WIZARD_FORM, req.body);
+    const filled = withPlaceholders(presetOf(req), submitted.values);
     const id = filled.values.id || idFrom(filled.values.name);
-    const form = { ...typed, values: { ...filled.values, id, step: 'provider', isRead: '' } };
-    const taken = isId(id) && (await changes.isTaken(id)) ? [TAKEN] : [];
-    // An issuer that still has a placeholder is not judged.
-    const ofAddress = provider
+    const form = { ...submitted, values: { ...filled.values, id, step: 'provider', isRead: '' } };
+    const idFaults = isId(id) && (await changes.isTaken(id)) ? [TAKEN] : [];
+    // The issuer is not checked while it contains a placeholder.
+    const addressFaults = provider
       .addressFaults(form.values)
       .filter(({ field }) => filled.faults.length === 0 || field !== 'issuer');
-    const faults = [...taken, ...ofAddress, ...filled.faults];
+    const faults = [...idFaults, ...addressFaults, ...filled.faults];
     const isReady = faults.length === 0;
-    if (isReady && wanted === 'by_hand') return onward(form);
-    const read = isReady || taken.length > 0 ? await provider.read(form.values) : undefined;
-    if (isReady && wanted === 'use_issuer' && read?.namedIssuer !== undefined) {
+    if (isReady && action === 'by_hand') return secondStep(form);
+    const read = isReady || idFaults.length > 0 ? await provider.read(form.values) : undefined;
+    if (isReady && action === 'use_issuer' && read?.namedIssuer !== undefined) {
       const corrected = { ...form, values: { ...form.values, issuer: read.namedIssuer } };
-      const again = await provider.read(corrected.values);
-      return again.facts ? onward(corrected, again.facts) : refused(corrected, again);
+      const reread = await provider.read(corrected.values);
+      return reread.facts ? secondStep(corrected, reread.facts) : firstStep(corrected, reread);
     }
-    if (isReady && read?.facts) return onward(form, read.facts);
-    return refused(form, { ...read, faults: [...faults, ...(read?.faults ?? [])] });
+    if (isReady && read?.facts) return secondStep(form, read.facts);
+    return firstStep(form, { ...read, faults: [...faults, ...(read?.faults ?? [])] });
   };
 
-  const onward = (form: Omit<WizardForm, 'faults'>, facts?: ProviderFacts): WizardForm => {
+  const secondStep = (form: Omit<WizardForm, 'faults'>, facts?: ProviderFacts): WizardForm => {
     const { id, callbackUrl, tokenEndpointAuthMethod: method } = form.values;
-    const offered = facts && { isRead: 'yes', tokenEndpointAuthMethod: provider.methodFor(method, facts) };
-    const callbackUrls = withOwnCallbackUrl(id, callbackUrl);
-    const values = { ...form.values, ...offered, step: 'registration', callbackUrl: callbackUrls };
+    const fromProvider = facts && { isRead: 'yes', tokenEndpointAuthMethod: provider.methodFor(method, facts) };
+    const callbackUrls = withGatehouseUrl(id, callbackUrl);
+    const values = { ...form.values, ...fromProvider, step: 'registration', callbackUrl: callbackUrls };
     return { ...form, values, provider: facts, faults: [] };
   };
 
   return {
     page: page.handler,
 
-    async submit(req: Request, res: Response, nextHandler: NextFunction) {
-      const wanted = formField(req.body, 'do');
-      if (wanted === 'save' || wanted === 'register_there') return create(req, res, nextHandler);
-      if (wanted === 'back') {
-        const typed = typedIn(WIZARD_FORM, req.body);
-        return page.show(req, res, { ...typed, values: { ...typed.values, step: 'provider' }, faults: [] });
+    async submit(req: Request, res: Response, next: NextFunction) {
+      const action = formField(req.body, 'do');
+      if (action === 'save' || action === 'register_there') return create(req, res, next);
+      if (action === 'back') {
+        const submitted = typedIn(WIZARD_FORM, req.body);
+        return page.show(req, res, { ...submitted, values: { ...submitted.values, step: 'provider' }, faults: [] });
       }
-      const form = await next(req, wanted);
+      const form = await nextStep(req, action);
       return page.show(req, res.status(form.faults.length > 0 ? 400 : 200), form);
     },
   };
@@ -160,12 +164,12 @@ const PRESET_KINDS = [
   { title: 'For signing in and connecting', ofKind: PRESETS.filter(signsIn) },
   {
     title: 'Only for connecting: no ID token, so users cannot sign in',
-    ofKind: PRESETS.filter((one) => !signsIn(one)),
+    ofKind: PRESETS.filter((preset) => !signsIn(preset)),
   },
 ];
-const TAKEN: FieldFault = { field: 'id', text: 'Another app has this id: choose another.' };
+const TAKEN: FieldFault = { field: 'id', text: 'Another app has this id. Choose another one.' };
 
-function refused(
+function firstStep(
   form: Omit<WizardForm, 'faults'>,
   { faults, namedIssuer }: { faults: readonly FieldFault[]; namedIssuer?: string | undefined },
 ): WizardForm {
@@ -173,26 +177,26 @@ function refused(
   return { ...form, faults, namedIssuer, isUnread };
 }
 
-/** What to enter at the provider. @param facts undefined: not known, so every URL is shown */
+/** The URLs to enter at the provider. @param facts shows every URL if undefined */
 function urlsFor(id: string, facts: ProviderFacts | undefined, publicHref: string) {
   const urls = providerUrls(id, publicHref);
-  const has = (isOffered: boolean | undefined) => isOffered !== false;
+  const mayUse = (isOffered: boolean | undefined) => isOffered !== false;
   return [
     { label: 'Callback URL', url: urls.callback, isShown: true },
     {
       label: 'Post-logout redirect URL',
       url: urls.postLogout,
-      isShown: has(facts?.endpoints.includes('end-session')),
+      isShown: mayUse(facts?.endpoints.includes('end-session')),
     },
     {
       label: 'Back-channel logout URL',
       url: urls.backchannelLogout,
-      isShown: has(facts?.backchannelLogout),
+      isShown: mayUse(facts?.backchannelLogout),
     },
     {
       label: 'JWKS URL, if you authenticate by private_key_jwt',
       url: urls.jwks,
-      isShown: has(facts?.authMethods.includes('private_key_jwt')),
+      isShown: mayUse(facts?.authMethods.includes('private_key_jwt')),
     },
   ].filter(({ isShown }) => isShown);
 }

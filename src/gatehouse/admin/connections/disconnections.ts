@@ -1,4 +1,4 @@
-/** Disconnecting by an administrator: one connection, or all users of an app, by form and by API. */
+/** Lets administrators disconnect users from apps, by form and by API. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
@@ -22,9 +22,9 @@ import { progressJson, progressView } from './view.ts';
 
 const endedJson = z.object(disconnectedFields);
 
-/** A connection as a question names it. */
-interface Named {
-  /** As the request names it. */
+/** A connection on a confirmation page. */
+interface SelectedConnection {
+  /** The id in the request. */
   id: string;
   user: string;
   app: string;
@@ -38,23 +38,23 @@ export function disconnectionRoutes(parts: AdminParts) {
 
   const find = connectionFinder(connections);
 
-  const named = async (id: string): Promise<Named | undefined> => {
-    const found = await find(id);
-    if (!found) return undefined;
-    const { userId, connection } = found;
+  const findSelected = async (id: string): Promise<SelectedConnection | undefined> => {
+    const result = await find(id);
+    if (!result) return undefined;
+    const { userId, connection } = result;
     const user = displayName(await users.store.find(userId)) ?? userId;
     return { id, user, app: apps.find(connection.app)?.name ?? connection.app };
   };
 
-  const end = async (req: Request, id: string, patience?: AbortSignal): Promise<Disconnected> => {
+  const end = async (req: Request, id: string, deadline?: AbortSignal): Promise<Disconnected> => {
     const { userId, connection } = (await find(id)) ?? throwGone();
     const { actor: by, ...origin } = actorOf(req);
     const { app: appId } = connection;
     const target = { kind: 'connection', id: `${userId}/${appId}` };
     const entry = { event: 'connection.removed', target, userId, facts: { connection: connection.id } } as const;
     const ended = await audited(audit, req, entry, async () => {
-      const how = { by, origin, audited: true, only: connection };
-      return (await connections.end(userId, appId, how, patience)) ?? throwGone();
+      const options = { by, origin, audited: true, only: connection };
+      return (await connections.end(userId, appId, options, deadline)) ?? throwGone();
     });
     const { revocation, reply } = ended;
     const event = REVOCATION_EVENTS[revocation];
@@ -73,27 +73,27 @@ export function disconnectionRoutes(parts: AdminParts) {
     return audited(audit, req, entry, () => everyone.start(appId, actorOf(req).actor));
   };
 
-  const ending = confirmation<Selection<Named>>(parts, {
+  const ending = confirmation<Selection<SelectedConnection>>(parts, {
     menuPath: 'connections',
     home: () => 'connections',
-    find: (req) => selectionOf(req, named, throwGone),
-    ask({ items: chosen }) {
-      const [first] = chosen;
-      const count = chosen.length;
+    find: (req) => selectionOf(req, findSelected, throwGone),
+    questionFor({ items }) {
+      const [first] = items;
+      const count = items.length;
       return {
         ...(count === 1 && first
           ? { action: `Disconnect ${first.app} from`, name: first.user }
-          : { action: `Disconnect ${count} connections`, names: chosen.map(({ user, app }) => `${user}, ${app}`) }),
+          : { action: `Disconnect ${count} connections`, names: items.map(({ user, app }) => `${user}, ${app}`) }),
         consequences: [
           'The tokens are revoked at the provider and deleted here. This cannot be undone.',
-          'Services can no longer act for the user with this app, until the user connects again.',
+          'Services can no longer act for the user with this app until the user connects again.',
         ],
         verb: count === 1 ? 'Disconnect' : `Disconnect ${count} connections`,
       };
     },
     async work(req, selection) {
-      const patience = AbortSignal.timeout(MAX_WAIT_MS);
-      const result = await workOnEach(selection, ({ id }) => end(req, id, patience));
+      const deadline = AbortSignal.timeout(MAX_WAIT_MS);
+      const result = await workOnEach(selection, ({ id }) => end(req, id, deadline));
       return { url: `${basePath}/admin/connections`, flash: { notice: disconnectedNotice(result) } };
     },
   });
@@ -108,7 +108,7 @@ export function disconnectionRoutes(parts: AdminParts) {
       if (!app && count === 0) throwUnknown('connected app');
       return { id, name: app?.name ?? id, count };
     },
-    ask: ({ name, count }) => ({
+    questionFor: ({ name, count }) => ({
       action: 'Disconnect everyone from',
       name,
       consequences: [
@@ -125,14 +125,15 @@ export function disconnectionRoutes(parts: AdminParts) {
   });
 
   return {
-    askEnd: ending.page,
+    endPage: ending.page,
     endByForm: ending.form,
-    askEndAll: endingAll.page,
+    endAllPage: endingAll.page,
     endAllByForm: endingAll.form,
 
     end: operation(
       {
-        summary: 'Disconnect, by id or as USER.APP: deleted here at once, revoked at the provider',
+        summary:
+          'End a connection, by its id or as USER.APP: its tokens are deleted here at once, and revoked at the provider',
         response: endedJson,
       },
       async ({ req }) => disconnectedJson(await end(req, String(req.params.id))),
@@ -142,12 +143,12 @@ export function disconnectionRoutes(parts: AdminParts) {
       async ({ req }) => progressView(await endAll(req)),
     ),
     progress: operation(
-      { summary: 'Progress of disconnecting all users from an app', response: progressJson },
+      { summary: 'Read the progress of disconnecting all users from an app', response: progressJson },
       async ({ req }) => {
         const progress = await everyone.progress(String(req.params.id));
         if (!progress)
           throw new AppError('not_found', {
-            detail: 'This app has no such disconnection, or it was started more than 30 days ago.',
+            detail: 'Nobody has disconnected all users from this app within the last 30 days.',
           });
         return progressView(progress);
       },
@@ -155,17 +156,17 @@ export function disconnectionRoutes(parts: AdminParts) {
   };
 }
 
-/** A form waits no longer for all of the providers; what they have not confirmed by then is pending. */
+/** How long a form waits for providers. Revocations that are not confirmed by then are pending. */
 const MAX_WAIT_MS = 5_000;
 
 const STARTED: Notice = { tone: 'info', text: 'Everyone is being disconnected. The progress is shown below the list.' };
 
-/** Written once the provider has responded. The disconnection itself has an entry of its own, before it. */
+/** Audit events of the provider's response. The disconnection itself was audited before. */
 const REVOCATION_EVENTS: Partial<Record<DisconnectResult, AuditEvent>> = {
   revoked: 'revocation.confirmed',
   pending: 'revocation.pending',
 };
 
 export function throwGone(): never {
-  throw new AppError('not_found', { detail: 'There is no such connection, or it has been ended.' });
+  throw new AppError('not_found', { detail: 'There is no such connection, or it has ended.' });
 }

@@ -1,21 +1,21 @@
-/** Finds the connection that a path, a form or the search names. */
+/** Finds connections by the id in a path, a form or the search. */
 import type { Connection } from '../../grants/connection.ts';
 import type { Connections } from '../../grants/connections.ts';
 import { splitId } from '../users/view.ts';
 
-export interface FoundConnection {
+interface UserConnection {
   userId: string;
   connection: Connection;
 }
 
 /**
- * Takes the id of the connection, or `USER.APP` for the one that the user has now. The dot, which no id of a connection has, tells
- * them apart. One that cannot be read is found by the latter alone.
+ * Accepts the id of a connection, or `USER.APP` for the current connection of a user. Only the latter contains a dot, and
+ * only it finds a connection that cannot be read.
  */
 export function connectionFinder({ find, findById }: Pick<Connections, 'find' | 'findById'>) {
-  return async (name: string): Promise<FoundConnection | undefined> => {
-    const { userId, rest: app } = splitId(name);
-    if (userId === '') return findById(name);
+  return async (id: string): Promise<UserConnection | undefined> => {
+    const { userId, rest: app } = splitId(id);
+    if (userId === '') return findById(id);
     const connection = await find(userId, app);
     return connection && { userId, connection };
   };

@@ -1,4 +1,4 @@
-/** Importing connections from another system by the admin API. */
+/** Imports connections from another system by the admin API. */
 import { z } from 'zod';
 import { operation } from '../../../shared/http/operation.ts';
 import { actorOf } from '../../../shared/sessions/actor.ts';
@@ -7,7 +7,7 @@ import { importEntry, importReport } from '../../users/import-schema.ts';
 import type { AdminParts } from '../parts.ts';
 
 const MAX_ENTRIES = 100;
-/** How long the call waits for rate limits and for providers that do not respond. */
+/** Limits the time for rate limits and for providers that do not respond. */
 const PATIENCE = { milliseconds: 20_000, sinceSuccess: false };
 
 export function connectionImportRoutes({ grants, users, connectedApps, threads, audit, clock }: AdminParts) {
@@ -35,7 +35,7 @@ export function connectionImportRoutes({ grants, users, connectedApps, threads, 
           clock,
           patience: PATIENCE,
         });
-        await take(body.entries.map((entry, at) => ({ line: at + 1, entry })));
+        await take(body.entries.map((entry, index) => ({ line: index + 1, entry })));
         return report;
       },
     ),

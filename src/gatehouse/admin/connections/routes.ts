@@ -1,4 +1,4 @@
-/** Connections in the administration: listed by app, health or user, with the revocations that are pending. */
+/** Connections in the administration, by app, health or user, and pending revocations. */
 import { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
 import { operation } from '../../../shared/http/operation.ts';
@@ -32,7 +32,7 @@ declare module '../../../shared/pages/page-data.ts' {
       revocationColumns: typeof REVOCATION_COLUMNS;
       areMorePending: boolean;
       apps: readonly { id: string; name: string }[];
-      /** Of the one app whose connections are listed. */
+      /** Set if the connections of a single app are listed. */
       everyone: { app: { id: string; name: string }; count: number; progress: ProgressView | undefined } | undefined;
     };
   }
@@ -50,8 +50,8 @@ const connectionQuery = listQuery.extend({
     .enum(['missing'])
     .optional()
     .describe(
-      'only connections that lack a scope of their app, as far as a use or a check has found it; a page can hold fewer ' +
-        'items than the limit, where an app has since lost the scope',
+      'only connections that are known to lack a scope of their app; a page can have fewer items than the limit if the ' +
+        'app no longer requests the scope',
     ),
   user: z.string().max(60).optional().describe('id of one user'),
 });
@@ -66,26 +66,26 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     return connection ? [connectionView(connection, user ?? { id: userId }, apps)] : [];
   };
 
-  const ofUser = async (userId: string): Promise<ConnectionRow[]> => {
+  const listOfUser = async (userId: string): Promise<ConnectionRow[]> => {
     const user = (await users.store.find(userId)) ?? { id: userId };
     return (await connections.list(userId)).map((connection) => connectionView(connection, user, apps));
   };
 
-  const named = async (revocation: PendingRevocation): Promise<NamedRevocation> => {
+  const withNames = async (revocation: PendingRevocation): Promise<NamedRevocation> => {
     const user = await users.store.find(revocation.userId);
-    return { ...revocationView(revocation), appName: apps.find(revocation.app)?.name, who: displayName(user) };
+    return { ...revocationView(revocation), appName: apps.find(revocation.app)?.name, userName: displayName(user) };
   };
 
-  const listed = async (
+  const readPage = async (
     query: z.output<typeof connectionQuery>,
   ): Promise<{ items: ConnectionRow[]; next?: string }> => {
     const { after, limit, q, app, health, scopes, user } = query;
-    const isWanted = (view: ConnectionRow) =>
+    const matchesFilters = (view: ConnectionRow) =>
       (!app || view.app === app) && (!health || view.health === health) && (!scopes || view.missingScopes.length > 0);
-    if (user !== undefined) return { items: (await ofUser(user)).filter(isWanted) };
+    if (user !== undefined) return { items: (await listOfUser(user)).filter(matchesFilters) };
     if (q?.trim()) {
       return pageOfMatchingUsers(users.store, { q, after, limit }, async ({ id }) =>
-        (await ofUser(id)).filter(isWanted),
+        (await listOfUser(id)).filter(matchesFilters),
       );
     }
     const { items, ...rest } = await index.page({
@@ -94,23 +94,23 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
       appId: app || undefined,
       state: scopes ? 'lacking' : health,
     });
-    return { items: (await Promise.all(items.map(viewsOf))).flat().filter(isWanted), ...rest };
+    return { items: (await Promise.all(items.map(viewsOf))).flat().filter(matchesFilters), ...rest };
   };
 
-  const list = pages.page('admin/connections/list', async ({ req, res }) => {
-    const found = await pages.list(req, res, {
+  const listPage = pages.page('admin/connections/list', async ({ req, res }) => {
+    const result = await pages.list(req, res, {
       name: 'connections',
       fields: ['q', 'app', 'health', 'scopes'],
       columns: CONNECTION_COLUMNS,
       read: ({ health, scopes, ...query }) =>
-        listed({ ...query, health: healthOf(health), scopes: scopes === 'missing' ? scopes : undefined }),
+        readPage({ ...query, health: healthOf(health), scopes: scopes === 'missing' ? scopes : undefined }),
       count: ({ q, app, health, scopes }) =>
         q || scopes === 'missing' ? undefined : index.total({ appId: app || undefined, state: healthOf(health) }),
     });
-    if (!found) return undefined;
-    const { app: id = '' } = found.list.values;
+    if (!result) return undefined;
+    const { app: id = '' } = result.list.values;
     const registered = apps.find(id);
-    // One that cannot be opened may have connections, too.
+    // An app that cannot be opened may also have connections.
     const app = registered ?? (id ? { id, name: id } : undefined);
     const [count, progress, pending] = await Promise.all([
       app ? index.count(app.id) : 0,
@@ -119,9 +119,9 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     ]);
     return {
       title: 'Connections',
-      connections: found.items,
-      list: found.list,
-      revocations: await Promise.all(pending.items.map(named)),
+      connections: result.items,
+      list: result.list,
+      revocations: await Promise.all(pending.items.map(withNames)),
       revocationColumns: REVOCATION_COLUMNS,
       areMorePending: pending.next !== undefined,
       apps: apps.list().map(({ id, name }) => ({ id, name })),
@@ -133,18 +133,18 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
   });
 
   return {
-    page: list.handler,
+    page: listPage.handler,
 
     list: operation(
       {
         summary:
-          'List connections, newest first; with q those of the matching users, and no page splits those of one user',
+          'List connections, newest first; with q, those of matching users, with all connections of a user on one page',
         query: connectionQuery,
         response: listOf(connectionJson),
       },
-      ({ query }) => listed(query),
+      ({ query }) => readPage(query),
     ),
-    one: operation(
+    read: operation(
       { summary: 'Read a connection, by its id or as USER.APP', response: connectionJson },
       async ({ req }) => {
         const { userId, connection } = (await find(String(req.params.id))) ?? throwGone();
@@ -153,7 +153,7 @@ export function adminConnectionRoutes({ grants, users, connectedApps, pages }: A
     ),
     revocations: operation(
       {
-        summary: 'List revocations that a provider has not confirmed yet, by the time of the next attempt',
+        summary: 'List pending revocations, by the time of the next attempt',
         query: listQuery,
         response: listOf(revocationJson),
       },

@@ -1,4 +1,4 @@
-/** JSON and columns of connections and pending revocations, and the JSON of the progress of disconnecting everyone. */
+/** JSON and columns of connections and pending revocations, and the progress of disconnecting all users of an app. */
 import { z } from 'zod';
 import { describeReply } from '../../../shared/provider/provider-reply.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
@@ -28,7 +28,7 @@ export const connectionJson = z.object({
   health: connectionSchema.shape.health,
   cause: z.string().nullable(),
   causeWords: z.string().nullable(),
-  reason: z.string().nullable().describe('of a failed refresh: the error code of the provider, or a fixed word'),
+  reason: z.string().nullable().describe('why a refresh failed: the error code of the provider, or a fixed word'),
   scopes: z.array(z.string()),
   missingScopes: connectionSchema.shape.missingScopes,
   connectedAt: z.iso.datetime().nullable(),
@@ -41,7 +41,7 @@ export const revocationJson = z.object({
   id: z.string(),
   user: z.string(),
   app: z.string(),
-  connection: z.string().nullable().describe('id of the connection that had the token; null where none had it'),
+  connection: z.string().nullable().describe('id of the connection that had the token; null if none had it'),
   since: z.iso.datetime(),
   attempts: z.number().int(),
   nextAt: z.iso.datetime(),
@@ -55,14 +55,14 @@ export const progressJson = z.object({
   finishedAt: z.iso.datetime().nullable(),
   total: z.number().int(),
   done: z.number().int(),
-  results: z.record(z.string(), z.number()).describe('how many revocations ended in each way'),
+  results: z.record(z.string(), z.number()).describe('the number of revocations by result'),
 });
 
 export type ConnectionRow = z.output<typeof connectionJson>;
 export type RevocationView = z.output<typeof revocationJson>;
 export type ProgressView = z.output<typeof progressJson>;
-/** For a page: with the names of the app and the user, where they are known. */
-export type NamedRevocation = RevocationView & { appName?: string | undefined; who?: string | undefined };
+/** A revocation on a page. The names are undefined if the app or the user no longer exists. */
+export type NamedRevocation = RevocationView & { appName?: string | undefined; userName?: string | undefined };
 
 export function connectionView(connection: Connection, user: Owner, apps: Pick<CurrentApps, 'find'>): ConnectionRow {
   const { id, app, cause, reason, connectedAt, checkedAt, notCheckedSince, lastUsedAt, health, scopes } = connection;
@@ -112,7 +112,7 @@ export function progressView(progress: DisconnectProgress): ProgressView {
   };
 }
 
-const REST: Columns<ConnectionRow> = [
+const COMMON_COLUMNS: Columns<ConnectionRow> = [
   { name: 'ID', csv: ({ id }) => id },
   {
     name: 'Health',
@@ -152,20 +152,20 @@ export const CONNECTION_COLUMNS: Columns<ConnectionRow> = [
   { name: 'E-mail address', csv: ({ user }) => user.email },
   { name: 'User ID', csv: ({ user }) => user.id },
   { name: 'App', csv: ({ appName }) => appName, cell: ({ appName }) => ({ text: appName }) },
-  ...REST,
+  ...COMMON_COLUMNS,
 ];
 
-/** On the page of their user. */
+/** For the page of a user. */
 export const CONNECTION_COLUMNS_OF_USER: Columns<ConnectionRow> = [
   { name: 'App', cell: (connection) => ({ view: '/admin/connections/app', data: { connection } }) },
-  ...REST.filter(({ cell }) => cell !== undefined),
+  ...COMMON_COLUMNS.filter(({ cell }) => cell !== undefined),
 ];
 
 export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
   { name: 'App', cell: ({ app, appName }) => ({ text: appName ?? app }) },
   {
     name: 'User',
-    cell: ({ user, who }) => ({ view: '/admin/parts/user-link', data: { id: user, name: who }, isCut: true }),
+    cell: ({ user, userName }) => ({ view: '/admin/parts/user-link', data: { id: user, name: userName }, isCut: true }),
   },
   { name: 'State', width: 'state', cell: () => ({ status: 'notice', words: 'Pending' }) },
   { name: 'Since', width: 'time', label: 'Since', cell: ({ since }) => ({ time: since }) },
@@ -180,5 +180,5 @@ export const REVOCATION_COLUMNS: Columns<NamedRevocation> = [
   { name: 'Next attempt', width: 'time', label: 'Next', cell: ({ nextAt }) => ({ time: nextAt }) },
 ];
 
-/** On the page of their user. */
+/** For the page of a user. */
 export const REVOCATION_COLUMNS_OF_USER = REVOCATION_COLUMNS.filter(({ name }) => name !== 'User');

@@ -1,4 +1,4 @@
-/** Keys in the administration: what each encryption key seals, its rotation, and the signing keys. Never a key itself. */
+/** Encryption keys with the number of records that each seals, their rotation, and the signing keys. Never returns a key. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Request } from 'express';
 import { LRUCache } from 'lru-cache';
@@ -20,9 +20,9 @@ declare module '../../../shared/pages/page-data.ts' {
     'admin/keys/page': AdminPageData & {
       /** Undefined while the first count is under way. */
       report: CountedReport | undefined;
-      /** Known without counting. */
+      /** Keys of `ENCRYPTION_KEYS`. */
       held: readonly { kid: string; seals: boolean }[];
-      /** Records that another key seals; undefined until they are counted. */
+      /** Records sealed by another key than the first; undefined until they are counted. */
       due: number | undefined;
       rotation: RotationProgress | undefined;
       signing: readonly SigningKey[];
@@ -37,7 +37,7 @@ declare module '../parts.ts' {
   }
 }
 
-/** What the page calls kinds of encrypted records, unless by their own name. The API uses the kinds as stored. */
+/** Names of record kinds on the page, if they differ from the stored ones. The API uses the stored kinds. */
 const KIND_WORDS: Readonly<Record<string, string>> = {
   grant: 'connections',
   'session-id-token': 'ID tokens of sessions',
@@ -52,7 +52,7 @@ export const wordsOfKind = (kind: string): string => KIND_WORDS[kind] ?? `${kind
 
 type CountedReport = KeyReport & { countedAt: string };
 
-/** A count reads every record: it is used for a while, longer if it took long, and no request waits for it. */
+/** A count reads every record. It is cached, longer if it took long, and no request waits for it. */
 const MIN_COUNT_AGE_MS = 30_000;
 const AGE_FOR_DURATION = 20;
 const MAX_WAIT_MS = 30;
@@ -60,33 +60,29 @@ const MAX_WAIT_MS = 30;
 const signingKey = z.object({
   kid: z.string(),
   signs: z.boolean(),
-  madeAt: z.iso.datetime(),
-  signsFrom: z.iso
-    .datetime()
-    .describe('when the key starts signing; a future time means that it is only published so far'),
+  createdAt: z.iso.datetime(),
+  signsFrom: z.iso.datetime().describe('when the key starts to sign; a key with a future time is only published'),
 });
 
 type SigningKey = z.output<typeof signingKey>;
 
 const keysJson = z.object({
-  countedAt: z.iso.datetime().nullable().describe('null until the first count is done: call again a little later'),
+  countedAt: z.iso.datetime().nullable().describe('null until the first count is complete; call again later'),
   encryption: z.array(
     z.object({
       kid: z.string(),
-      seals: z.boolean().describe('it is the first of ENCRYPTION_KEYS'),
-      held: z.boolean().describe('ENCRYPTION_KEYS holds it'),
-      records: z.int().nullable().describe('that it seals; null until counted'),
-      kinds: z.record(z.string(), z.int()).nullable().describe('the same by kind of record'),
-      droppable: z.boolean().describe('a start without it is not refused'),
+      seals: z.boolean().describe('true for the first key of ENCRYPTION_KEYS'),
+      held: z.boolean().describe('ENCRYPTION_KEYS contains it'),
+      records: z.int().nullable().describe('the number of records that it seals; null until counted'),
+      kinds: z.record(z.string(), z.int()).nullable().describe('the same number by kind of record'),
+      droppable: z.boolean().describe('processes start without it'),
       unused: z.boolean().describe('no process has sealed with it yet: a new key that is not the first one'),
-      firstUsedAt: z.iso.datetime().nullable().describe('null before its first use, and once it was replaced'),
+      firstUsedAt: z.iso.datetime().nullable().describe('null before its first use, and after it was replaced'),
     }),
   ),
-  due: z.int().nullable().describe('records that another key than the first still seals; null until counted'),
-  rotation: rotationJson
-    .nullable()
-    .describe('the last one that was started in the browser or by this API, for 30 days'),
-  processes: z.int().nullable().describe('how many ran at the time of the count'),
+  due: z.int().nullable().describe('the number of records sealed by other keys than the first; null until counted'),
+  rotation: rotationJson.nullable().describe('the last rotation started in the browser or by this API, within 30 days'),
+  processes: z.int().nullable().describe('the number of processes at the time of the count'),
   signing: z.array(signingKey),
 });
 
@@ -100,20 +96,20 @@ export function keyRoutes(parts: AdminParts) {
     max: 1,
     ttl: MIN_COUNT_AGE_MS,
     perf: { now: clock },
-    // The last report is used while the next count runs, and if it fails.
+    // Serves the last report while the next count runs, and if it fails.
     allowStale: true,
     noDeleteOnFetchRejection: true,
     async fetchMethod(_key, _stale, { options }) {
-      const since = clock();
+      const startedAt = clock();
       const report = await reportKeys(storage);
-      options.ttl = Math.max(MIN_COUNT_AGE_MS, AGE_FOR_DURATION * (clock() - since));
-      return { ...report, countedAt: isoTime(since) };
+      options.ttl = Math.max(MIN_COUNT_AGE_MS, AGE_FOR_DURATION * (clock() - startedAt));
+      return { ...report, countedAt: isoTime(startedAt) };
     },
   });
-  /** The last report, or undefined while the first count is under way, or the first after a rotation. */
+  /** The last report, or undefined during the first count, and during the first count after a rotation. */
   const latestReport = (rotation: RotationProgress | undefined): Promise<CountedReport | undefined> => {
-    const known = counts.peek('report', { allowStale: true });
-    if (known && known.countedAt < (rotation?.finishedAt ?? '')) counts.delete('report');
+    const cached = counts.peek('report', { allowStale: true });
+    if (cached && cached.countedAt < (rotation?.finishedAt ?? '')) counts.delete('report');
     const counted = counts.forceFetch('report');
     counted.catch(() => undefined);
     return Promise.race([counted, sleep(MAX_WAIT_MS, undefined, { ref: false })]);
@@ -123,7 +119,7 @@ export function keyRoutes(parts: AdminParts) {
     (await ownKeys.list()).map(({ kid, signs, madeAt, signsFrom }) => ({
       kid,
       signs,
-      madeAt: isoTime(madeAt),
+      createdAt: isoTime(madeAt),
       signsFrom: isoTime(signsFrom),
     }));
 
@@ -141,7 +137,7 @@ export function keyRoutes(parts: AdminParts) {
   const overview = pages.page('admin/keys/page', async ({ res }) => {
     const rotation = await keyRotation.progress();
     const [report, signing] = await Promise.all([latestReport(rotation), signingKeys()]);
-    // While a rotation runs, the page renews itself.
+    // While a rotation runs, the view reloads the page.
     if (!report && rotation?.finishedAt !== null) res.set('Refresh', '2');
     const held = sealer.kids.map((kid) => ({ kid, seals: kid === sealer.sealingKid }));
     const due = report && dueIn(report);
@@ -162,18 +158,18 @@ export function keyRoutes(parts: AdminParts) {
         const report = await latestReport(await keyRotation.progress());
         return report && dueIn(report);
       },
-      ask: (due) => ({
+      questionFor: (due) => ({
         action: 'Encrypt all records with',
         name: keyRotation.kid(),
         consequences: [
-          `${due === undefined ? 'All records' : `The ${due.toLocaleString('en-GB')} records`} that an older key encrypts are encrypted again. Users notice nothing, and Gatehouse goes on working.`,
-          'The keys themselves stay as they are. An older key can be removed once this is done.',
+          `${due === undefined ? 'All records' : `The ${due.toLocaleString('en-GB')} records`} encrypted by an older key are encrypted again. Gatehouse keeps working, and users notice nothing.`,
+          'The keys themselves do not change. Older keys can be removed afterwards.',
         ],
         verb: 'Encrypt again',
       }),
       home: () => 'keys',
       async work(req) {
-        await startRotation(req).catch(asFault);
+        await startRotation(req).catch(throwAsInvalid);
         return { url: home, flash: { notice: STARTED } };
       },
     }),
@@ -198,7 +194,7 @@ export function keyRoutes(parts: AdminParts) {
     rotateEncryption: operation(
       {
         summary:
-          'Encrypt all records with the first key again, in the background; GET /admin/api/keys has the progress',
+          'Encrypt all records again with the first key, in the background; GET /admin/api/keys has the progress',
         response: rotationJson,
         status: 202,
       },
@@ -209,8 +205,8 @@ export function keyRoutes(parts: AdminParts) {
   };
 }
 
-/** A process that is behind is no conflict with what the form shows. */
-function asFault(error: unknown): never {
+/** Processes with older keys do not make the form outdated, so the error must not say so. */
+function throwAsInvalid(error: unknown): never {
   if (!(error instanceof AppError) || error.code !== 'version_conflict') throw error;
   throw new AppError('invalid_request', { detail: error.detail });
 }
@@ -218,5 +214,5 @@ function asFault(error: unknown): never {
 const STARTED: Notice = { tone: 'success', text: 'Started. This page shows the progress.' };
 const ROTATED: Notice = {
   tone: 'success',
-  text: 'The next signing key is published. It signs in one day, so that every service has time to read it.',
+  text: 'The next signing key is published. It starts to sign in one day, when every service has read it.',
 };

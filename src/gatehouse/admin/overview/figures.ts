@@ -1,5 +1,4 @@
-/** The counts of a range of time, and those of the same time before it. Pure. */
-
+/** The counts of a time range, and of an equally long range before it. Pure. */
 import { HOUR_MS } from '../../../shared/time.ts';
 import type { TallySpan, TallyUnit } from '../../audit/tallies.ts';
 
@@ -14,8 +13,8 @@ export type Range = keyof typeof RANGES;
 export type Counts = Record<string, number>;
 
 /**
- * @param spans twice the range, oldest first; the last one is still under way
- * @returns `before`: as long as the range is so far, so that an hour that has just begun does not look like a decline
+ * @param spans twice the range, oldest first; the last one is not complete yet
+ * @returns `before` leaves out the same part of its last span, so an hour that has just begun does not look like a decline
  */
 export function figuresOf(
   spans: readonly TallySpan[],
@@ -27,8 +26,8 @@ export function figuresOf(
   const [partial, ...whole] = spans.slice(-2 * number, -number);
   const [first, second] = current;
   const length = first && second ? Date.parse(second.at) - Date.parse(first.at) : HOUR_MS;
-  const begun = (now - Date.parse(current.at(-1)?.at ?? '')) / length;
-  return { spans: current, total: sumOf(current), before: sumOf(whole, partial && scaled(partial.counts, begun)) };
+  const elapsed = (now - Date.parse(current.at(-1)?.at ?? '')) / length;
+  return { spans: current, total: sumOf(current), before: sumOf(whole, partial && scaled(partial.counts, elapsed)) };
 }
 
 function sumOf(spans: readonly { counts: Partial<Counts> }[], start: Counts = {}): Counts {
@@ -39,8 +38,8 @@ function sumOf(spans: readonly { counts: Partial<Counts> }[], start: Counts = {}
   return sum;
 }
 
-/** The part of a span's counts that falls into its last part. */
-function scaled(counts: Partial<Counts>, part: number): Counts {
-  const share = Math.min(1, Math.max(0, part));
+/** Scales the counts of a span, assuming that they are distributed evenly. */
+function scaled(counts: Partial<Counts>, elapsed: number): Counts {
+  const share = Math.min(1, Math.max(0, elapsed));
   return Object.fromEntries(Object.entries(counts).map(([name, count = 0]) => [name, Math.round(count * share)]));
 }

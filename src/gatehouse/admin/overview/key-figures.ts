@@ -1,4 +1,4 @@
-/** The key figures of the overview, each with its change and the list behind it. Pure. */
+/** The key figures of the overview, each with the previous value and a link to its list. Pure. */
 import type { Tallied } from '../../audit/tallies.ts';
 import type { Counts } from './figures.ts';
 
@@ -6,7 +6,7 @@ export interface KeyFigure {
   label: string;
   value: number;
   before: number;
-  /** Percent of the figure that it is a part of; undefined for the others. */
+  /** In percent of the total that it is a part of; undefined without one. */
   share: number | undefined;
   /** Below `/admin`. */
   path: string;
@@ -15,7 +15,7 @@ export interface KeyFigure {
 const FIGURES: readonly {
   label: string;
   names: readonly Tallied[];
-  /** What it is a part of. */
+  /** The counts whose sum it is a part of. */
   of?: readonly Tallied[];
   path: (from: string) => string;
 }[] = [

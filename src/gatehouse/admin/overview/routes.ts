@@ -1,4 +1,4 @@
-/** The overview: what needs attention, figures with their change, charts, and the usual causes of failed sign-ins. */
+/** The overview: the attention list, key figures, charts, and the frequent causes of failed sign-ins. */
 import { z } from 'zod';
 import { queryField } from '../../../shared/http/body.ts';
 import { operation } from '../../../shared/http/operation.ts';
@@ -25,11 +25,11 @@ declare module '../../../shared/pages/page-data.ts' {
   }
 }
 
-const NAMES = Object.keys(RANGES) as [Range, ...Range[]];
+const RANGE_NAMES = Object.keys(RANGES) as [Range, ...Range[]];
 
 const overviewQuery = z.strictObject({
   range: z
-    .enum(NAMES)
+    .enum(RANGE_NAMES)
     .default('day')
     .describe('hour: by five minutes; day: 24 hours, by hour; week and month: 7 and 30 days, by day'),
 });
@@ -37,7 +37,7 @@ const overviewQuery = z.strictObject({
 const counts = z.record(z.string(), z.number());
 
 const overviewJson = z.object({
-  range: z.enum(NAMES),
+  range: z.enum(RANGE_NAMES),
   from: z.iso.datetime().describe('the start of the range'),
   users: z.int(),
   sessions: z.int(),
@@ -50,8 +50,8 @@ const overviewJson = z.object({
   }),
   binQuota: z.object({ used: z.int(), limit: z.int(), resetsAt: z.iso.datetime() }).nullable(),
   spans: z.array(z.object({ at: z.iso.datetime(), counts })),
-  total: counts.describe('of all spans'),
-  before: counts.describe('of the same time before the range, for comparison'),
+  total: counts.describe('the counts of all spans'),
+  before: counts.describe('the counts of an equally long time before the range, for comparison'),
   causes: z
     .array(
       z.object({
@@ -61,24 +61,24 @@ const overviewJson = z.object({
         appName: z.string(),
         count: z.int(),
         lastAt: z.iso.datetime(),
-        signIn: z.string().describe('id of the latest'),
+        signIn: z.string().describe('id of the latest sign-in with this cause'),
       }),
     )
     .describe('the most frequent causes among the latest failed sign-ins of the range'),
   attention: z.array(attentionJson),
-  checkedAt: z.iso.datetime().describe('when the attention list was made'),
+  checkedAt: z.iso.datetime().describe('when the attention list was created'),
 });
 
 type OverviewView = z.output<typeof overviewJson>;
 
-/** The latest failed sign-ins, whose causes are counted. */
+/** The number of recent failed sign-ins whose causes are counted. */
 const MAX_FAILED = 200;
 const MAX_CAUSES = 5;
 
 export function overviewRoutes(parts: AdminParts) {
   const { audit, grants, users, sessions, bins, signInRecords, connectedApps, pages, clock } = parts;
   const { index } = grants;
-  const needsAttention = createAttention(parts);
+  const readAttention = createAttention(parts);
 
   const causesSince = async (from: string): Promise<OverviewView['causes']> => {
     const { items } = await signInRecords.store.page({ limit: MAX_FAILED, failedOnly: true });
@@ -98,7 +98,7 @@ export function overviewRoutes(parts: AdminParts) {
       index.count(),
       index.countByHealth(),
       bins.quota?.status(),
-      needsAttention(),
+      readAttention(),
     ]);
     const figures = figuresOf(tallied, range, clock());
     const from = figures.spans[0]?.at ?? isoTime(clock());
@@ -116,9 +116,9 @@ export function overviewRoutes(parts: AdminParts) {
     };
   };
 
-  const home = pages.page('admin/overview/page', async ({ req }) => {
-    const wanted = queryField(req, 'range');
-    const overview = await overviewOf(NAMES.find((name) => name === wanted) ?? 'day');
+  const page = pages.page('admin/overview/page', async ({ req }) => {
+    const range = queryField(req, 'range');
+    const overview = await overviewOf(RANGE_NAMES.find((name) => name === range) ?? 'day');
     return {
       title: 'Overview',
       overview,
@@ -130,10 +130,10 @@ export function overviewRoutes(parts: AdminParts) {
   });
 
   return {
-    page: home.handler,
+    page: page.handler,
     overview: operation(
       {
-        summary: 'What needs attention, the counts of a range of time, and the health of connections',
+        summary: 'Read the attention list, the counts of a time range, and the health of connections',
         query: overviewQuery,
         response: overviewJson,
       },

@@ -1,4 +1,4 @@
-/** What a relay call needs beside the policy: an enabled app, and a connection that works. */
+/** Checks what a relay call needs in addition to the policy: an enabled app, and a working connection. */
 import type { ConnectedApp } from '../../../shared/provider/connected-app.ts';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { Connections } from '../../grants/connections.ts';
@@ -14,8 +14,8 @@ export async function conditionsOf(
 ): Promise<Condition[]> {
   const app = appId === undefined ? undefined : apps.find(appId);
   const usesConnection = scope === 'threads:read' || scope === 'token:exchange';
-  const isConcerned = appId !== undefined && usesConnection && subject?.kind === 'user';
-  const connection = isConcerned ? await connections.find(subject.id, appId) : undefined;
+  const needsConnection = appId !== undefined && usesConnection && subject?.kind === 'user';
+  const connection = needsConnection ? await connections.find(subject.id, appId) : undefined;
   return [
     condition('The connected app exists and is enabled.', appId === undefined ? undefined : appFault(app)),
     condition(
@@ -26,7 +26,7 @@ export async function conditionsOf(
     ),
     condition(
       CONNECTED,
-      !isConcerned
+      !needsConnection
         ? undefined
         : !connection
           ? 'The user has not connected this app.'
@@ -40,7 +40,7 @@ function appFault(app: ConnectedApp | undefined): string | false {
   return app.disabled === true && 'An administrator has disabled this app.';
 }
 
-/** @param fault `false`: there is none. Undefined: the condition does not concern the call. */
+/** @param fault `false` if there is none; undefined if the condition does not apply to the call */
 function condition(check: string, fault: string | false | undefined): Condition {
   if (fault === undefined) return { check, verdict: 'not_applicable' };
   return fault === false ? { check, verdict: 'passed' } : { check, verdict: 'failed', detail: fault };

@@ -1,11 +1,10 @@
-/** Ready calls of the relay in curl, TypeScript and Python. The relay token and proofs are environment variables. */
-
+/** Example calls of the relay in curl, TypeScript and Python. The relay token and proofs are environment variables. */
 import { sessionCookieName } from '../../../shared/sessions/browser-sessions.ts';
 import { shellQuoted } from '../../../shared/text.ts';
 import type { RelayScope } from '../../relay/policy.ts';
 import { EXCHANGE_GRANT_TYPE, SUBJECT_TOKEN_TYPES } from '../../relay/token-exchange.ts';
 
-/** What the call is for. The texts may come from a form: each language quotes them. */
+/** The call to write. Its texts may come from a form, so each language quotes them. */
 export interface ExampleCall {
   scope: RelayScope;
   app: string | undefined;
@@ -19,7 +18,7 @@ export interface Examples {
   curl: string;
   typescript: string;
   python: string;
-  /** Where the call needs `ASSERTION`: how a shell gets it, with the session cookie of a browser. Needs curl 7.84. */
+  /** Set if the call needs `ASSERTION`: the shell command that gets it with a session cookie. Needs curl 7.84. */
   assertion?: { cookie: string; shell: string } | undefined;
 }
 
@@ -30,7 +29,7 @@ type Fields = readonly (readonly [name: string, value: Value])[];
 interface ExampleRequest {
   url: string;
   headers: Fields;
-  /** Makes it a POST. */
+  /** Sent in a POST request. */
   form?: Fields;
   json?: Readonly<Record<string, string>>;
 }
@@ -48,16 +47,16 @@ export function exampleCalls(publicHref: string, call: ExampleCall): Examples {
   const token: Fields = [['Authorization', { text: 'Bearer ', env: 'RELAY_TOKEN' }]];
   const type: Fields = rest.json ? [['Content-Type', 'application/json']] : [];
   const request = { ...rest, url: publicHref + url, headers: [...token, ...headers, ...type] };
-  const isProven = [...headers, ...(rest.form ?? [])].some(([, value]) => value === PROOF);
+  const needsAssertion = [...headers, ...(rest.form ?? [])].some(([, value]) => value === PROOF);
   return {
     curl: curlOf(request),
     typescript: typescriptOf(request),
     python: pythonOf(request),
-    assertion: isProven ? assertionInShell(publicHref) : undefined,
+    assertion: needsAssertion ? assertionCommand(publicHref) : undefined,
   };
 }
 
-function assertionInShell(publicHref: string) {
+function assertionCommand(publicHref: string) {
   const cookie = sessionCookieName(publicHref.startsWith('https:'));
   const options = `-o /dev/null -w '%header{gatehouse-user-assertion}' -b "${cookie}=$SESSION"`;
   const call = `curl -sS ${options} ${shellQuoted(`${publicHref}/session/verify`)}`;
@@ -68,31 +67,31 @@ function assertionInShell(publicHref: string) {
 
 function requestOf(call: ExampleCall): ExampleRequest {
   const { scope, app, user, proof, serviceAccount, unnarrowed } = call;
-  const named = proof === 'none' ? user : undefined;
+  const unprovenUser = proof === 'none' ? user : undefined;
   const assertion: Fields = [['Gatehouse-User-Assertion', PROOF]];
   switch (scope) {
     case 'bin:read':
       return { url: '/relay/bin/45717360', headers: [] };
     case 'threads:read': {
       const account: Fields = [['Gatehouse-Service-Account', serviceAccount ?? '']];
-      const subject: Fields = named === undefined ? assertion : [['Gatehouse-User', named]];
+      const subject: Fields = unprovenUser === undefined ? assertion : [['Gatehouse-User', unprovenUser]];
       return { url: `/relay/threads/current${queryOf({ app })}`, headers: serviceAccount ? account : subject };
     }
     case 'connections:read': {
-      // Without a user it lists those of all users, for which there is no proof.
+      // A call without a user lists the connections of all users, and has no proof.
       const isProven = user !== undefined && proof !== 'none';
-      return { url: `/relay/connections${queryOf({ user: named, app })}`, headers: isProven ? assertion : [] };
+      return { url: `/relay/connections${queryOf({ user: unprovenUser, app })}`, headers: isProven ? assertion : [] };
     }
     case 'connect_links:create': {
-      const json = { ...(app !== undefined && { app }), ...(named !== undefined && { user: named }) };
-      return { url: '/relay/connect-links', headers: named === undefined ? assertion : [], json };
+      const json = { ...(app !== undefined && { app }), ...(unprovenUser !== undefined && { user: unprovenUser }) };
+      return { url: '/relay/connect-links', headers: unprovenUser === undefined ? assertion : [], json };
     }
     case 'token:exchange': {
       const proven: Value = proof === 'id_token' ? { text: '', env: 'ID_TOKEN' } : PROOF;
       const form: Fields = [
         ['grant_type', EXCHANGE_GRANT_TYPE],
-        ['subject_token', named ?? proven],
-        ['subject_token_type', TOKEN_TYPES[named === undefined && proof === 'none' ? 'assertion' : proof]],
+        ['subject_token', unprovenUser ?? proven],
+        ['subject_token_type', TOKEN_TYPES[unprovenUser === undefined && proof === 'none' ? 'assertion' : proof]],
         ...(app === undefined ? [] : ([['audience', app]] as const)),
         ...(unnarrowed ? ([['scope', 'openid']] as const) : []),
       ];
@@ -102,8 +101,8 @@ function requestOf(call: ExampleCall): ExampleRequest {
 }
 
 function queryOf(parameters: Readonly<Record<string, string | undefined>>): string {
-  const given = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
-  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+  const set = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return set.length === 0 ? '' : `?${new URLSearchParams(set)}`;
 }
 
 function curlOf({ url, headers, form = [], json }: ExampleRequest): string {
@@ -117,7 +116,7 @@ function curlOf({ url, headers, form = [], json }: ExampleRequest): string {
   return [`curl -sS ${shellQuoted(url)}`, ...options].join(' \\\n  ');
 }
 
-/** JSON is a subset of the literals of TypeScript and, without `true`, `false` and `null`, of Python. */
+/** JSON is valid as a literal in TypeScript and, except for `true`, `false` and `null`, in Python. */
 const literal = (value: unknown) => JSON.stringify(value);
 
 function typescriptOf({ url, headers, form, json }: ExampleRequest): string {

@@ -1,4 +1,4 @@
-/** Tests a relay call by page and by API: what each rule says to it, without making it, and the call in three languages. */
+/** Tests a relay call without making it: the verdict of each rule, and the call in three languages. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { normalAddress } from '../../../shared/config/networks.ts';
@@ -17,7 +17,7 @@ import {
   verdicts,
 } from '../../relay/policy.ts';
 import type { RelayToken } from '../../relay/relay-token.ts';
-import { userNamed } from '../named-user.ts';
+import { findNamedUser } from '../named-user.ts';
 import type { AdminPageData } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { throwUnknown } from '../resource.ts';
@@ -27,7 +27,7 @@ import { exampleCalls } from './example-calls.ts';
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/policy/page': AdminPageData & {
-      /** On the page of this relay token; otherwise the form chooses one of `tokens`. */
+      /** The relay token in the address; without one, the form selects one of `tokens`. */
       token: { id: string; name: string } | undefined;
       tokens: readonly { id: string; name: string }[];
       words: typeof RELAY_WORDS;
@@ -51,27 +51,27 @@ const questionSchema = z.strictObject({
   proof: z
     .enum(PROOFS)
     .default('assertion')
-    .describe('how the user is proven; an ID token needs acceptIdTokens, and no proof assertUser'),
+    .describe('the proof of the user; an ID token requires acceptIdTokens, and none requires assertUser'),
   unnarrowed: z
     .boolean()
     .default(false)
-    .describe('exchange: fewer scopes are asked for than granted, and the provider gives no narrower token'),
+    .describe('token exchange: fewer scopes are requested than granted, and the provider issues no narrower token'),
 });
 
 type Question = z.output<typeof questionSchema>;
 
-const checked = z.object({
+const checkJson = z.object({
   check: z.string().describe('what the rule requires'),
   verdict: z.enum(['passed', 'failed', 'not_applicable']),
   detail: z.string().optional().describe('what to change; only if it failed'),
 });
 
 const explainedJson = z.object({
-  allowed: z.boolean().describe('by every rule of the policy'),
+  allowed: z.boolean().describe('allowed by every rule of the policy'),
   rule: z.string().optional().describe('the first rule that refuses'),
   detail: z.string().optional(),
-  rules: z.array(checked.extend({ rule: z.string() })).describe('in the order in which they are applied'),
-  conditions: z.array(checked).describe('what the call needs beside the policy'),
+  rules: z.array(checkJson.extend({ rule: z.string() })).describe('in the order in which they are applied'),
+  conditions: z.array(checkJson).describe('what the call needs in addition to the policy'),
   user: z.string().nullable().describe('the id of the user'),
   examples: z
     .object({
@@ -81,7 +81,9 @@ const explainedJson = z.object({
       assertion: z
         .object({ cookie: z.string(), shell: z.string() })
         .optional()
-        .describe('where ASSERTION is needed: how a shell gets it with the session cookie of a browser'),
+        .describe(
+          'set if the call needs ASSERTION: the shell command that gets it with the session cookie of a browser',
+        ),
     })
     .describe(
       'the call, with the relay token in the environment variable RELAY_TOKEN and a proof in ASSERTION or ID_TOKEN',
@@ -98,14 +100,14 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
   /** @throws AppError `not_found` */
   const tokenOf = async (id: string): Promise<RelayToken> => (await tokens.find(id)) ?? throwUnknown('relay token');
 
-  /** @throws AppError `invalid_request` for an e-mail address that does not name one user */
+  /** @throws AppError `invalid_request` for an e-mail address that does not belong to exactly one user */
   const userOf = async ({ user }: Question): Promise<string | undefined> => {
     if (!user) return undefined;
-    const named = await userNamed(users.store, user);
-    if ('id' in named) return named.id;
+    const result = await findNamedUser(users.store, user);
+    if ('id' in result) return result.id;
     throw new AppError('invalid_request', {
-      detail: named.fault,
-      faults: [{ pointer: '#/user', rule: 'unknown_user', detail: named.fault }],
+      detail: result.fault,
+      faults: [{ pointer: '#/user', rule: 'unknown_user', detail: result.fault }],
     });
   };
 
@@ -121,13 +123,13 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     const { scope, proof } = question;
     const address = addressOf(question);
     const isExchange = scope === 'token:exchange';
-    const forApp = scope !== 'bin:read';
-    const subject = forApp ? await subjectOf(question, user) : undefined;
-    // A service account belongs to one app, so that none has to be named.
+    const usesApp = scope !== 'bin:read';
+    const subject = usesApp ? await subjectOf(question, user) : undefined;
+    // A service account belongs to one app, which the form need not name.
     const app = question.app ?? (subject?.kind === 'service_account' ? subject.app : undefined);
     return {
       scope,
-      app: forApp ? app : undefined,
+      app: usesApp ? app : undefined,
       subject,
       everyUser: scope === 'connections:read' && subject === undefined,
       address,
@@ -151,15 +153,15 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
     };
   };
 
-  const check = pages.page('admin/policy/page', async ({ req }) => {
+  const page = pages.page('admin/policy/page', async ({ req }) => {
     const token = req.params.id === undefined ? undefined : await tokenOf(String(req.params.id));
     const question = questionOf(req, token?.id);
     const isComplete = question.relayToken !== '' && question.address !== '';
     const explained = isComplete ? await explain(question).catch(faultOf) : undefined;
     const faults = explained && 'field' in explained ? [explained] : [];
     const { relayToken, scope, app = '', user = '', serviceAccount = '', proof, unnarrowed, address } = question;
-    const everything = { limit: Number.POSITIVE_INFINITY };
-    const [{ items }, { items: ownAccounts }] = await Promise.all([tokens.page(everything), accounts.page(everything)]);
+    const all = { limit: Number.POSITIVE_INFINITY };
+    const [{ items }, { items: serviceAccounts }] = await Promise.all([tokens.page(all), accounts.page(all)]);
     return {
       title: token ? `Test a call: ${token.name}` : 'Test a call',
       faults,
@@ -167,7 +169,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
       tokens: items.map(({ id, name }) => ({ id, name })),
       words: RELAY_WORDS,
       apps: apps.list().map(({ id, name }) => ({ id, name })),
-      accounts: ownAccounts.map(({ id, name }) => ({ id, name })),
+      accounts: serviceAccounts.map(({ id, name }) => ({ id, name })),
       form: {
         values: {
           token: relayToken,
@@ -176,7 +178,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
           user,
           serviceAccount,
           proof,
-          // The administrator's own, as long as nothing is entered.
+          // By default, the address of the administrator.
           address: queryField(req, 'address') === undefined ? req.context.address : address,
           unnarrowed: unnarrowed ? 'yes' : '',
         },
@@ -187,7 +189,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
   });
 
   return {
-    page: check.handler,
+    page: page.handler,
 
     explain: operation(
       {
@@ -200,7 +202,7 @@ export function policyRoutes({ relay, connectedApps, grants, users, pages, publi
   };
 }
 
-/** @throws AppError `invalid_request` for what no call can come from, and a rule would judge all the same */
+/** @throws AppError `invalid_request` for text that is not an IP address, which a rule would accept */
 function addressOf({ address }: Question): string {
   const normal = address === UNKNOWN_ADDRESS ? address : normalAddress(address);
   if (normal !== undefined) return normal;
@@ -208,10 +210,10 @@ function addressOf({ address }: Question): string {
   throw new AppError('invalid_request', { detail, faults: [{ pointer: '#/address', rule: 'invalid', detail }] });
 }
 
-/** @param relayToken the id of the one that the page is about; otherwise the form names one */
+/** @param relayToken the id in the address of the page; without one, the form contains it */
 function questionOf(req: Request, relayToken: string | undefined): Question {
   const field = (name: string) => queryField(req, name)?.trim() || undefined;
-  const scope = RELAY_SCOPES.find((one) => one === field('scope')) ?? ('threads:read' satisfies RelayScope);
+  const scope = RELAY_SCOPES.find((scope) => scope === field('scope')) ?? ('threads:read' satisfies RelayScope);
   return {
     relayToken: relayToken ?? field('token') ?? '',
     scope,
@@ -219,12 +221,12 @@ function questionOf(req: Request, relayToken: string | undefined): Question {
     user: field('user')?.slice(0, 320),
     serviceAccount: field('serviceAccount'),
     address: field('address') ?? '',
-    proof: PROOFS.find((one) => one === field('proof')) ?? 'assertion',
+    proof: PROOFS.find((proof) => proof === field('proof')) ?? 'assertion',
     unnarrowed: field('unnarrowed') === 'yes',
   };
 }
 
-const UNKNOWN_TOKEN: FieldFault = { field: 'token', text: 'There is no such relay token any more.' };
+const UNKNOWN_TOKEN: FieldFault = { field: 'token', text: 'This relay token no longer exists. Choose another one.' };
 
 function faultOf(error: unknown): FieldFault {
   if (!(error instanceof AppError)) throw error;

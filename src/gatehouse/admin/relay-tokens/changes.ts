@@ -1,4 +1,4 @@
-/** Changes of relay tokens by administrators: checked, written to the audit trail, then made. */
+/** Checks, audits and stores changes of relay tokens by administrators. */
 import type { Request } from 'express';
 import { AppError } from '../../../shared/errors.ts';
 import { newOpaqueTokenId } from '../../../shared/storage/opaque-token.ts';
@@ -8,13 +8,13 @@ import type { RelayToken, RelayTokenInput, RelayTokens } from '../../relay/relay
 import type { Resource } from '../resource.ts';
 import type { relayTokenJson } from './view.ts';
 
-/** `token`: the token itself, which is shown only once. */
-interface MadeToken {
+/** `token` contains the secret, which is shown only once. */
+interface TokenWithSecret {
   item: RelayToken;
   token: string;
 }
 
-/** All throw AppError `not_found` for an unknown id, and `invalid_request` for faulty input. */
+/** All methods throw AppError `not_found` for an unknown id, and `invalid_request` for invalid input. */
 export function relayTokenChanges(parts: {
   resource: Resource<RelayToken, typeof relayTokenJson>;
   tokens: RelayTokens;
@@ -23,15 +23,15 @@ export function relayTokenChanges(parts: {
 }) {
   const { resource, tokens, apps, clock } = parts;
 
-  /** Checks what the schema alone cannot. */
-  const check = (wanted: RelayTokenInput): void => {
-    const faults = wanted.apps.flatMap((id, at) =>
+  /** Checks the members that the schema cannot check. */
+  const check = (input: RelayTokenInput): void => {
+    const faults = input.apps.flatMap((id, index) =>
       apps.find(id)
         ? []
-        : [{ pointer: `#/apps/${at}`, rule: 'unknown_app', detail: 'There is no connected app with this id.' }],
+        : [{ pointer: `#/apps/${index}`, rule: 'unknown_app', detail: 'There is no connected app with this id.' }],
     );
-    const detail = 'Give a time in the future.';
-    if (wanted.expiresAt <= clock()) faults.push({ pointer: '#/expiresAt', rule: 'invalid', detail });
+    const detail = 'Enter a time in the future.';
+    if (input.expiresAt <= clock()) faults.push({ pointer: '#/expiresAt', rule: 'invalid', detail });
     if (faults.length === 0) return;
     throw new AppError('invalid_request', {
       detail: 'The request is not valid: "errors" says where and why.',
@@ -40,34 +40,37 @@ export function relayTokenChanges(parts: {
   };
 
   return {
-    async create(req: Request, wanted: RelayTokenInput): Promise<MadeToken> {
-      check(wanted);
-      const target = { id: newOpaqueTokenId(), name: wanted.name };
-      const work = () => tokens.create(target.id, wanted);
-      return madeOf(await resource.audited(req, 'relay_token.created', target, work, factsOf(wanted)));
+    async create(req: Request, input: RelayTokenInput): Promise<TokenWithSecret> {
+      check(input);
+      const target = { id: newOpaqueTokenId(), name: input.name };
+      const work = () => tokens.create(target.id, input);
+      return withSecret(await resource.audited(req, 'relay_token.created', target, work, factsOf(input)));
     },
 
     /** @throws AppError `version_conflict` */
-    async change(req: Request, { version, ...wanted }: RelayTokenInput & { version: number }) {
-      check(wanted);
+    async change(req: Request, { version, ...input }: RelayTokenInput & { version: number }) {
+      check(input);
       const token = await resource.find(req);
-      const work = () => tokens.change(token.id, version, wanted);
-      return { item: await resource.audited(req, 'relay_token.changed', token, work, factsOf(wanted)) };
+      const work = () => tokens.change(token.id, version, input);
+      return { item: await resource.audited(req, 'relay_token.changed', token, work, factsOf(input)) };
     },
 
-    async rotate(req: Request, { overlapSeconds }: { overlapSeconds: number }): Promise<MadeToken> {
+    async rotate(req: Request, { overlapSeconds }: { overlapSeconds: number }): Promise<TokenWithSecret> {
       const token = await resource.find(req);
       const work = () => tokens.rotate(token.id, overlapSeconds);
-      return madeOf(await resource.audited(req, 'relay_token.rotated', token, work, { overlapSeconds }));
+      return withSecret(await resource.audited(req, 'relay_token.rotated', token, work, { overlapSeconds }));
     },
   };
 }
 
-const madeOf = ({ token, text }: { token: RelayToken; text: string }): MadeToken => ({ item: token, token: text });
+const withSecret = ({ token, text }: { token: RelayToken; text: string }): TokenWithSecret => ({
+  item: token,
+  token: text,
+});
 
-function factsOf({ users, expiresAt, ...wanted }: RelayTokenInput) {
+function factsOf({ users, expiresAt, ...facts }: RelayTokenInput) {
   return {
-    ...wanted,
+    ...facts,
     users: typeof users === 'string' ? users : `${users.length} listed`,
     expiresAt: isoTime(expiresAt),
   };

@@ -12,15 +12,15 @@ import { DAY_MS } from '../../../shared/time.ts';
 import { RELAY_FLAGS, type RelayFlag, type RelayScope } from '../../relay/policy.ts';
 import type { RelayToken, RelayTokenInput } from '../../relay/relay-token.ts';
 import type { rotationForm } from '../credential.ts';
-import { wantedRelayToken } from './view.ts';
+import { newRelayToken } from './view.ts';
 
 const DAYS = 'Enter a number of days from 1 to 9999.';
 const BIN_CALLS = 'Enter a whole number of calls from 0 to 999999999, or nothing.';
 
-const { name, scopes, apps, networks } = wantedRelayToken.shape;
+const { name, scopes, apps, networks } = newRelayToken.shape;
 const days = wholeNumber(1, 9_999, DAYS);
 const unchanged = z.literal('').transform(() => undefined);
-/** In the order of the page: faults are listed in it. */
+/** In the order of the page, in which faults are listed. */
 const fields = {
   name,
   scopes: scopes.unwrap(),
@@ -41,28 +41,28 @@ function forEachFlag<T>(value: (flag: RelayFlag) => T) {
 const hasUsers = ({ users, listed }: { users: string; listed: string[] }) => users !== 'listed' || listed.length > 0;
 const NO_USERS = { path: ['listed'], error: 'Enter at least one user, or choose other users.' };
 
-/** BIN look-ups need neither an app nor a user; the current thread can also be that of a service account. */
-const worksWithout = (needless: readonly RelayScope[], scopes: readonly RelayScope[]) =>
-  scopes.some((scope) => needless.includes(scope));
-const NO_APP = { path: ['apps'], error: 'Choose a connected app: without one, these scopes allow nothing.' };
-const NEEDED_USERS = { path: ['users'], error: 'Choose users: without any, these scopes allow nothing.' };
+/** BIN look-ups need neither an app nor a user, and a service account can read threads without a user. */
+const hasScopeOf = (candidates: readonly RelayScope[], scopes: readonly RelayScope[]) =>
+  scopes.some((scope) => candidates.includes(scope));
+const NO_APP = { path: ['apps'], error: 'Choose a connected app. Without one, these scopes allow nothing.' };
+const NEEDED_USERS = { path: ['users'], error: 'Choose users. Without any, these scopes allow nothing.' };
 
 export const newTokenForm = z
   .object(fields)
-  .refine(({ scopes, apps }) => apps.length > 0 || worksWithout(['bin:read'], scopes), NO_APP)
-  .refine(({ scopes, users }) => users !== 'none' || worksWithout(['bin:read', 'threads:read'], scopes), NEEDED_USERS)
+  .refine(({ scopes, apps }) => apps.length > 0 || hasScopeOf(['bin:read'], scopes), NO_APP)
+  .refine(({ scopes, users }) => users !== 'none' || hasScopeOf(['bin:read', 'threads:read'], scopes), NEEDED_USERS)
   .refine(hasUsers, NO_USERS)
-  // The token would not have the users that were typed.
+  // Otherwise the entered users would be ignored.
   .refine(({ users, listed }) => users === 'listed' || listed.length === 0, {
     path: ['listed'],
     error: 'Choose “The users listed below”, or empty this list.',
   });
-/** Without days the token keeps its end. */
+/** Without days, the expiry time does not change. */
 export const tokenForm = z
   .object({ ...fields, days: z.union([unchanged, days], DAYS), version: recordVersion })
   .refine(hasUsers, NO_USERS);
 
-/** The forms' field for each field of a token that has another name. */
+/** Maps the fields of a token to form fields with another name. */
 export const TOKEN_FIELDS = { expiresAt: 'days' } as const;
 
 export const EMPTY_FORM: FormView<typeof newTokenForm> = {
@@ -99,16 +99,19 @@ export function valuesOfToken(token: RelayToken, listed: readonly string[]): For
   };
 }
 
-type Typed = Omit<z.output<typeof tokenForm>, 'version'>;
+type EnteredForm = Omit<z.output<typeof tokenForm>, 'version'>;
 
-/** @param now milliseconds since the epoch: days count from it. @param expiresAt the end of a token that keeps it */
+/**
+ * @param now the start of the entered days, in milliseconds since the epoch
+ * @param expiresAt the expiry time if no days are entered
+ */
 export function inputOf(
-  { days: count, users, listed, ...typed }: Typed,
+  { days: count, users, listed, ...policy }: EnteredForm,
   now: number,
   expiresAt = now,
 ): RelayTokenInput {
   return {
-    ...typed,
+    ...policy,
     users: users === 'listed' ? listed : users,
     expiresAt: count === undefined ? expiresAt : now + count * DAY_MS,
   };

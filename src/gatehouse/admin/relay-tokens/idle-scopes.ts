@@ -1,4 +1,4 @@
-/** Finds the scopes of a relay token that no call can use, because an app, a user or a platform is missing, and a call that it can make. */
+/** Finds idle scopes of a relay token, which no call can use because an app, a user or a platform is missing. */
 import { z } from 'zod';
 import type { CurrentApps } from '../../connected-apps/current-apps.ts';
 import type { RelayPolicy } from '../../relay/policy.ts';
@@ -9,11 +9,11 @@ import type { ExampleCall } from '../policy/example-calls.ts';
 
 export const idleScopesJson = z
   .array(z.object({ scope: z.string(), reason: z.string() }))
-  .describe('scopes that no call can use now, and why');
+  .describe('scopes that no call can use now, with the reason');
 
 export type IdleScopes = z.output<typeof idleScopesJson>;
 
-/** Of a long list: one that is enabled among the first suffices, and as a rule the first read finds it. */
+/** Limits the search for an enabled user in a long list. Usually the first read finds one. */
 const MAX_USERS_READ = 100;
 const USERS_AT_ONCE = 10;
 
@@ -25,45 +25,52 @@ export async function idleScopesOf(
   },
   { scopes, apps: appIds, users }: Pick<RelayPolicy, 'scopes' | 'apps' | 'users'>,
 ): Promise<IdleScopes> {
-  const ofApps = scopes.filter((scope) => scope !== 'bin:read');
-  if (ofApps.length === 0) return [];
+  const appScopes = scopes.filter((scope) => scope !== 'bin:read');
+  if (appScopes.length === 0) return [];
   const enabled = appIds.flatMap((id) => parts.apps.find(id) ?? []).filter((app) => !app.disabled);
   const threadApps = enabled.filter((app) => app.apiBaseUrl !== undefined).map(({ id }) => id);
-  const noApp = appIds.length === 0 ? 'The token may use no connected app.' : 'None of its connected apps is enabled.';
-  const noUser = await userFault(parts.users, users);
+  const appReason =
+    appIds.length === 0 ? 'The token may use no connected app.' : 'None of its connected apps is enabled.';
+  const userReason = await userReasonOf(parts.users, users);
 
   const hasAccount = async () => {
     const filter = ({ app }: { app: string }) => threadApps.includes(app);
     return (await parts.accounts.page({ limit: 1, filter })).items.length > 0;
   };
-  const threadsFault = async () => {
+  const threadsReason = async () => {
     if (threadApps.length === 0) return 'None of its connected apps serves threads.';
-    return noUser === undefined || (await hasAccount()) ? undefined : `${noUser} Its apps have no service account.`;
+    return userReason === undefined || (await hasAccount())
+      ? undefined
+      : `${userReason} Its apps have no service account.`;
   };
 
-  const found = await Promise.all(
-    ofApps.map(async (scope) => {
-      if (enabled.length === 0) return { scope, reason: noApp };
-      return { scope, reason: scope === 'threads:read' ? await threadsFault() : noUser };
+  const results = await Promise.all(
+    appScopes.map(async (scope) => {
+      if (enabled.length === 0) return { scope, reason: appReason };
+      return { scope, reason: scope === 'threads:read' ? await threadsReason() : userReason };
     }),
   );
-  return found.flatMap(({ scope, reason }) => (reason === undefined ? [] : [{ scope, reason }]));
+  return results.flatMap(({ scope, reason }) => (reason === undefined ? [] : [{ scope, reason }]));
 }
 
-async function userFault(store: Pick<UserStore, 'stateOf'>, users: RelayPolicy['users']): Promise<string | undefined> {
+async function userReasonOf(
+  store: Pick<UserStore, 'stateOf'>,
+  users: RelayPolicy['users'],
+): Promise<string | undefined> {
   if (users === 'all') return undefined;
   if (users === 'none') return 'The token may act for no user.';
-  for (let at = 0; at < users.length; at += USERS_AT_ONCE) {
-    if (at >= MAX_USERS_READ) return undefined;
-    const states = await Promise.all(users.slice(at, at + USERS_AT_ONCE).map((id) => store.stateOf(id)));
+  for (let start = 0; start < users.length; start += USERS_AT_ONCE) {
+    if (start >= MAX_USERS_READ) return undefined;
+    const states = await Promise.all(users.slice(start, start + USERS_AT_ONCE).map((id) => store.stateOf(id)));
     if (states.includes('active')) return undefined;
   }
   return 'None of its users has signed in and is enabled.';
 }
 
 /**
- * A call that a new token can make, for the page that shows its secret: with its first scope that is not idle, its first app and user; for a service account where it may act for no user.
- * Undefined if every scope is idle.
+ * An example call for the page that shows the secret of a new token: with the first scope that is not idle, and the first
+ * app and user, or a service account if the token may not act for users.
+ * @returns undefined if every scope is idle
  */
 export async function firstCallOf(
   accounts: Pick<ServiceAccounts, 'page'>,
@@ -75,7 +82,7 @@ export async function firstCallOf(
   const [app] = apps;
   const user = typeof users === 'string' ? undefined : users[0];
   const call = { scope, app, user, unnarrowed: false };
-  // Only a named user needs no proof that would have to be fetched first.
+  // A named user is the simplest example: any proof would have to be fetched first.
   const proof = assertUser && user !== undefined ? 'none' : 'assertion';
   if (scope !== 'threads:read' || users !== 'none') return { ...call, proof, serviceAccount: undefined };
   const { items } = await accounts.page({ limit: 1, filter: (account) => account.app === app });

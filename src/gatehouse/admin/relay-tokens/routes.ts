@@ -1,4 +1,4 @@
-/** Relay tokens in the administration: listed, created, changed, rotated and revoked, by page and by API. */
+/** Relay tokens in the administration: list, create, change, rotate and revoke, by page and by API. */
 import { z } from 'zod';
 import { type FormView, formHandler } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
@@ -14,27 +14,27 @@ import { createTimelines } from '../timeline/timeline.ts';
 import { relayTokenChanges } from './changes.ts';
 import { EMPTY_FORM, FIRST_ROTATION, inputOf, newTokenForm, TOKEN_FIELDS, tokenForm, valuesOfToken } from './form.ts';
 import { firstCallOf, idleScopesOf } from './idle-scopes.ts';
-import { idsOfTyped, namedUsers, type ShownUser, typedOf } from './listed-users.ts';
+import { entriesOf, idsOfEntries, namedUsers, type ShownUser } from './listed-users.ts';
 import {
   changedRelayToken,
+  newRelayToken,
   type RelayTokenView,
   relayTokenColumns,
   relayTokenJson,
   relayTokenView,
   rotation,
-  wantedRelayToken,
 } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/relay-tokens/list': AdminPageOfList & Choices & { tokens: readonly RelayTokenView[] };
     'admin/relay-tokens/new': AdminPageData & Choices & { form: FormView<typeof newTokenForm> };
-    'admin/relay-tokens/one': AdminPageData &
+    'admin/relay-tokens/detail': AdminPageData &
       Choices & {
         token: RelayTokenView;
-        /** The first of the users that it lists. */
+        /** The first users of the token. */
         listed: readonly ShownUser[];
-        /** Shown beside a new secret; undefined if no call can be made. */
+        /** Shown with a new secret; undefined if every scope is idle. */
         examples: Examples | undefined;
         timeline: TimelineSection;
       };
@@ -43,7 +43,7 @@ declare module '../../../shared/pages/page-data.ts' {
   }
 }
 
-/** What a policy can name: the connected apps, and the scopes and other members with their words. */
+/** The connected apps that a policy can name, and the names of its members. */
 interface Choices {
   apps: readonly { id: string; name: string }[];
   words: typeof RELAY_WORDS;
@@ -66,19 +66,21 @@ export function relayTokenRoutes(parts: AdminParts) {
     textsOf: ({ id, name }) => [`${RELAY_TOKEN_PREFIX}${id}`, name],
     filters: {
       app: {
-        schema: z.string().max(40).describe('id of a connected app that it may use'),
+        schema: z.string().max(40).describe('id of a connected app that the token may use'),
         accepts: (token, app) => token.apps.includes(app),
       },
       scope: {
-        schema: z.enum(RELAY_SCOPES).describe('one that it has'),
-        accepts: (token, scope) => token.scopes.some((one) => one === scope),
+        schema: z.enum(RELAY_SCOPES).describe('a scope that the token has'),
+        accepts: (token, scope) => token.scopes.some((tokenScope) => tokenScope === scope),
       },
       state: { schema: z.enum(TOKEN_STATES), accepts: (token, state) => stateOf(token, clock()) === state },
     },
     schema: relayTokenJson,
     async toJson(token: RelayToken) {
-      const idle = idleScopesOf({ apps, accounts, users: users.store }, token);
-      const [use, idleScopes] = await Promise.all([tokens.lastUse(token.id), idle]);
+      const [use, idleScopes] = await Promise.all([
+        tokens.lastUse(token.id),
+        idleScopesOf({ apps, accounts, users: users.store }, token),
+      ]);
       return relayTokenView(token, { use, idleScopes, now: clock() });
     },
   });
@@ -88,7 +90,7 @@ export function relayTokenRoutes(parts: AdminParts) {
     event: 'relay_token.revoked',
     verb: 'Revoke',
     consequences: [
-      'Every further call is refused, on all instances within a second. Connect links that earlier calls created no longer work.',
+      'All instances refuse further calls within a second. Connect links that the token created no longer work.',
     ],
     notice: (count) =>
       count === 1
@@ -100,30 +102,30 @@ export function relayTokenRoutes(parts: AdminParts) {
       return isRevoked;
     },
   });
-  const withIds = async <T extends { users: string; listed: string[] }>(typed: T): Promise<T> => ({
-    ...typed,
-    listed: typed.users === 'listed' ? await idsOfTyped(users.store, typed.listed) : [],
+  const withIds = async <T extends { users: string; listed: string[] }>(form: T): Promise<T> => ({
+    ...form,
+    listed: form.users === 'listed' ? await idsOfEntries(users.store, form.listed) : [],
   });
   const savedForm = async (token: RelayToken, ids: readonly string[]): Promise<FormView<typeof tokenForm>> => ({
-    values: valuesOfToken(token, await typedOf(users.store, ids)),
+    values: valuesOfToken(token, await entriesOf(users.store, ids)),
     faults: [],
   });
   const choices = (): Choices => ({ apps: apps.list().map(({ id, name }) => ({ id, name })), words: RELAY_WORDS });
   const namesOf = (token: RelayTokenView) => token.apps.map((id) => apps.find(id)?.name ?? id);
 
-  const list = pages.page('admin/relay-tokens/list', async ({ req, res }) => {
-    const found = await resource.pageFor(req, res, relayTokenColumns(namesOf));
-    return found && { title: 'Relay tokens', tokens: found.items, list: found.list, ...choices() };
+  const listPage = pages.page('admin/relay-tokens/list', async ({ req, res }) => {
+    const result = await resource.pageFor(req, res, relayTokenColumns(namesOf));
+    return result && { title: 'Relay tokens', tokens: result.items, list: result.list, ...choices() };
   });
 
-  const newForm = pages.page(
+  const newPage = pages.page(
     'admin/relay-tokens/new',
     async ({ form = EMPTY_FORM }: PageRequest<FormView<typeof newTokenForm>>) => {
       return { title: 'Create relay token', faults: form.faults, ...choices(), form };
     },
   );
 
-  const one = pages.page('admin/relay-tokens/one', async ({ req }) => {
+  const detailPage = pages.page('admin/relay-tokens/detail', async ({ req }) => {
     const token = await resource.find(req);
     const ids = typeof token.users === 'string' ? [] : token.users;
     const view = await resource.toJson(token);
@@ -138,17 +140,17 @@ export function relayTokenRoutes(parts: AdminParts) {
     };
   });
 
-  const editing = pages.page(
+  const editPage = pages.page(
     'admin/relay-tokens/edit',
-    async ({ req, form: typed }: PageRequest<FormView<typeof tokenForm>>) => {
+    async ({ req, form: submitted }: PageRequest<FormView<typeof tokenForm>>) => {
       const token = await resource.find(req);
-      const form = typed ?? (await savedForm(token, typeof token.users === 'string' ? [] : token.users));
+      const form = submitted ?? (await savedForm(token, typeof token.users === 'string' ? [] : token.users));
       const view = await resource.toJson(token);
       return { title: `Edit ${token.name}`, faults: form.faults, token: view, ...choices(), form };
     },
   );
 
-  const rotating = pages.page(
+  const rotatePage = pages.page(
     'admin/relay-tokens/rotate',
     async ({ req, form = FIRST_ROTATION }: PageRequest<FormView<typeof rotationForm>>) => {
       const token = await resource.find(req);
@@ -158,34 +160,36 @@ export function relayTokenRoutes(parts: AdminParts) {
   );
 
   return {
-    page: list.handler,
-    onePage: one.handler,
-    newPage: newForm.handler,
-    editPage: editing.handler,
-    rotatePage: rotating.handler,
+    page: listPage.handler,
+    detailPage: detailPage.handler,
+    newPage: newPage.handler,
+    editPage: editPage.handler,
+    rotatePage: rotatePage.handler,
 
     createByForm: formHandler({
       pages,
       schema: newTokenForm,
       fieldOf: TOKEN_FIELDS,
-      async work(req, typed) {
-        const { item, token } = await create(req, inputOf(await withIds(typed), clock()));
-        const made = { name: item.name, text: token };
-        return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, made } };
+      async work(req, form) {
+        const { item, token } = await create(req, inputOf(await withIds(form), clock()));
+        return {
+          url: `${resource.home}/${item.id}`,
+          flash: { notice: CREATED, made: { name: item.name, text: token } },
+        };
       },
-      show: newForm.show,
+      show: newPage.show,
     }),
 
     changeByForm: formHandler({
       pages,
       schema: tokenForm,
       fieldOf: TOKEN_FIELDS,
-      async work(req, { version, ...typed }) {
+      async work(req, { version, ...form }) {
         const { id, expiresAt } = await resource.find(req);
-        await change(req, { ...inputOf(await withIds(typed), clock(), expiresAt), version });
+        await change(req, { ...inputOf(await withIds(form), clock(), expiresAt), version });
         return { url: `${resource.home}/${id}`, flash: { notice: CHANGED } };
       },
-      show: editing.show,
+      show: editPage.show,
     }),
 
     rotateByForm: formHandler({
@@ -198,18 +202,18 @@ export function relayTokenRoutes(parts: AdminParts) {
           flash: { notice: ROTATED, made: { name: item.name, text: token } },
         };
       },
-      show: rotating.show,
+      show: rotatePage.show,
     }),
 
-    askRevoke: revocation.ask,
+    revokePage: revocation.page,
     revokeByForm: revocation.byForm,
 
     finder: resource.finder,
     list: resource.list,
-    one: resource.one,
+    read: resource.read,
     create: resource.create({
       summary: 'Create a relay token; only this response contains it',
-      body: wantedRelayToken,
+      body: newRelayToken,
       added: secret,
       work: create,
     }),

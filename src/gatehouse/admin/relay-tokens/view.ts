@@ -1,10 +1,10 @@
-/** The JSON of a relay token: what creates or changes one, its view, and the columns of the list. */
+/** The JSON of relay tokens, for input and output, and the columns of their list. */
 import { z } from 'zod';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import { RELAY_WORDS, relayPolicySchema } from '../../relay/policy.ts';
 import { RELAY_TOKEN_PREFIX, type RelayToken, type RelayTokenUse } from '../../relay/relay-token.ts';
 import type { Cell, Columns } from '../columns.ts';
-import { givenName, rotationOf, stateOf, TOKEN_STATES } from '../credential.ts';
+import { credentialName, rotationOf, stateOf, TOKEN_STATES } from '../credential.ts';
 import { type IdleScopes, idleScopesJson } from './idle-scopes.ts';
 
 const binCallsPerMonth = z
@@ -14,27 +14,27 @@ const binCallsPerMonth = z
   .nullable()
   .default(null)
   .describe(
-    'calls to the BIN lookup service that it may cause in a month (UTC); null: all that are not reserved for users',
+    'the maximum number of calls to the BIN lookup service in a month (UTC); null: all that are not reserved for users',
   );
 
-export const wantedRelayToken = z.strictObject({
-  name: givenName,
+export const newRelayToken = z.strictObject({
+  name: credentialName,
   ...relayPolicySchema.shape,
   expiresAt: z.iso
-    .datetime({ offset: true, error: 'Give a time as in 2027-01-31T00:00:00Z.' })
+    .datetime({ offset: true, error: 'Enter a time such as 2027-01-31T00:00:00Z.' })
     .transform((text) => Date.parse(text)),
   binCallsPerMonth,
 });
-export const changedRelayToken = wantedRelayToken.extend({ version: z.int() });
+export const changedRelayToken = newRelayToken.extend({ version: z.int() });
 export const rotation = rotationOf(0);
 
 export const relayTokenJson = z.object({
   id: z.string(),
   version: z.int(),
   name: z.string(),
-  prefix: z.string().describe('how the token begins, to recognise it in the settings of a service'),
+  prefix: z.string().describe('the beginning of the token, to recognize it in the settings of a service'),
   ...relayPolicySchema.shape,
-  // Without the rules for input: a token with a scope that only a newer version knows can be listed.
+  // Without the rules for input, because a newer version may have stored a scope that this one does not know.
   scopes: z.array(z.string()).readonly(),
   apps: z.array(z.string()).readonly(),
   users: z.union([z.enum(['all', 'none']), z.array(z.string()).readonly()]),
@@ -53,7 +53,7 @@ export const relayTokenJson = z.object({
 
 export type RelayTokenView = z.output<typeof relayTokenJson>;
 
-/** Without the secret. The prefix holds the token's id. */
+/** Does not contain the secret. The prefix contains the token's id. */
 export function relayTokenView(
   token: RelayToken,
   { use, idleScopes, now }: { use: RelayTokenUse | undefined; idleScopes: IdleScopes; now: number },

@@ -1,18 +1,18 @@
-/** Finds what a reference names: a sign-in, an error page, or entries of the audit trail; and sign-ins by an address. */
+/** Finds sign-ins, error pages and audit entries by a reference, and sign-ins by an e-mail address. */
 import { AUDIT_EVENTS, type AuditRecord } from '../../audit/kinds.ts';
 import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { AdminParts } from '../parts.ts';
 import { shownReference } from '../sign-ins/view.ts';
 import { type Find, type Hit, isAddress, MAX_HITS } from './finder.ts';
 
-/** Of the newest audit entries; the page of the trail searches further back. */
+/** How long the newest audit entries are searched. The page of the audit trail searches further back. */
 const AUDIT_SEARCH_MS = 20;
 
 const REFERENCE = /^[0-9a-f]{8}$/i;
-/** A request id ends with the reference of the request. */
+/** The end of a request id is the reference of the request. */
 const REQUEST_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** The reference that a text is, or that a request id ends with. */
+/** The reference in a text that is a reference or a request id. */
 export const referenceIn = (q: string) => (REQUEST_ID.test(q) ? q.slice(-8) : REFERENCE.test(q) ? q : undefined);
 
 export function findersByReference(
@@ -33,14 +33,14 @@ export function findersByReference(
     };
   };
 
-  /** By reference; or by an address that no user has. */
+  /** Finds by reference, or by an e-mail address that no user has. */
   const bySignIn: Find = async (q) => {
     if (isAddress(q)) {
-      const [known, { items }] = await Promise.all([
+      const [matchingUsers, { items }] = await Promise.all([
         users.store.search({ q, after: undefined, limit: 1 }),
         signInRecords.store.page({ email: q, limit: MAX_HITS + 1 }),
       ]);
-      return known.items.length > 0 ? [] : items.map((record) => signInHit(record, false));
+      return matchingUsers.items.length > 0 ? [] : items.map((record) => signInHit(record, false));
     }
     const reference = referenceIn(q);
     if (reference === undefined) return [];
@@ -65,7 +65,7 @@ export function findersByReference(
     const entry = await audit.trail.find(q);
     if (entry) return [auditHit(entry, true)];
     const reference = referenceIn(q);
-    // A sign-in or an error tells more than the entries of the same request.
+    // A sign-in or an error page has more details than the audit entries of the same request.
     if (reference === undefined || (await bySignIn(reference)).length > 0) return [];
     const { items } = await audit.trail.page({
       limit: MAX_HITS + 1,

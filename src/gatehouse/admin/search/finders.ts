@@ -1,16 +1,16 @@
-/** What the search of the administration looks through: each kind of record, how it is found, and where its page is. */
+/** The finders of the search of the administration, in the order of the results. */
 import { connectionFinder } from '../connections/find.ts';
 import { matches } from '../listing.ts';
 import type { AdminParts } from '../parts.ts';
 import { displayName, splitId } from '../users/view.ts';
 import { findersByReference, referenceIn } from './by-reference.ts';
-import { type Find, type Finder, isAddress, isOneOf, listWith, MAX_HITS } from './finder.ts';
+import { equalsOneOf, type Find, type Finder, isAddress, listWith, MAX_HITS } from './finder.ts';
 
-/** @param ofResources those of the resources with stored records */
-export function finders(parts: AdminParts, ofResources: readonly Finder[]): readonly Finder[] {
+/** @param resourceFinders the finders of resources with stored records */
+export function finders(parts: AdminParts, resourceFinders: readonly Finder[]): readonly Finder[] {
   const { users, sessions, grants, connectedApps } = parts;
   const { apps } = connectedApps;
-  const nowhere = () => undefined;
+  const noList = () => undefined;
   const { bySignIn, byAuditEntry } = findersByReference(parts);
 
   const findConnection = connectionFinder(grants.connections);
@@ -22,14 +22,14 @@ export function finders(parts: AdminParts, ofResources: readonly Finder[]): read
       name: displayName({ name, email }) ?? subject,
       detail: (name === undefined ? undefined : email) ?? null,
       path: `/admin/users/${encodeURIComponent(id)}`,
-      exact: isOneOf(q, id, name, email, subject),
+      exact: equalsOneOf(q, id, name, email, subject),
     }));
   };
 
   const byConnection: Find = async (q) => {
-    const found = isAddress(q) ? undefined : await findConnection(q);
-    if (!found) return [];
-    const { userId, connection } = found;
+    const result = isAddress(q) ? undefined : await findConnection(q);
+    if (!result) return [];
+    const { userId, connection } = result;
     const user = await users.store.find(userId);
     const name = apps.find(connection.app)?.name ?? connection.app;
     const detail = user?.email ?? user?.name ?? userId;
@@ -39,8 +39,8 @@ export function finders(parts: AdminParts, ofResources: readonly Finder[]): read
 
   const bySession: Find = async (q) => {
     const { userId, rest: ref } = splitId(q);
-    const open = ref === '' || isAddress(q) ? [] : await sessions.ofUsers.list(userId);
-    return open
+    const openSessions = ref === '' || isAddress(q) ? [] : await sessions.ofUsers.list(userId);
+    return openSessions
       .filter((session) => session.ref === ref)
       .map(({ user, browser }) => ({
         id: q,
@@ -61,7 +61,7 @@ export function finders(parts: AdminParts, ofResources: readonly Finder[]): read
         name,
         detail: id,
         path: `/admin/connected-apps/${encodeURIComponent(id)}`,
-        exact: isOneOf(q, id, name),
+        exact: equalsOneOf(q, id, name),
       }));
 
   /** The pages of the menu, by their names. */
@@ -75,22 +75,22 @@ export function finders(parts: AdminParts, ofResources: readonly Finder[]): read
         name: label,
         detail: null,
         path: href ?? `/admin/${path}`,
-        exact: isOneOf(q, label),
+        exact: equalsOneOf(q, label),
       }));
 
   return [
     { kind: 'sign_in', title: 'Sign-ins and errors', find: bySignIn, list: listWith('sign-ins') },
     { kind: 'user', title: 'Users', find: byUser, list: listWith('users') },
     { kind: 'connected_app', title: 'Connected apps', find: byApp, list: listWith('connected-apps') },
-    { kind: 'connection', title: 'Connections', find: byConnection, list: nowhere },
-    { kind: 'session', title: 'Sessions', find: bySession, list: nowhere },
-    ...ofResources,
+    { kind: 'connection', title: 'Connections', find: byConnection, list: noList },
+    { kind: 'session', title: 'Sessions', find: bySession, list: noList },
+    ...resourceFinders,
     {
       kind: 'audit_entry',
       title: 'Audit',
       find: byAuditEntry,
       list: (q) => `/admin/audit?text=${encodeURIComponent(referenceIn(q) ?? q)}`,
     },
-    { kind: 'page', title: 'Pages', find: byPage, list: nowhere },
+    { kind: 'page', title: 'Pages', find: byPage, list: noList },
   ];
 }

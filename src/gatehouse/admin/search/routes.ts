@@ -1,4 +1,4 @@
-/** The search of the administration: one text, looked for in every kind of record. */
+/** The search of the administration, in every kind of record. */
 import type { RequestHandler } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
@@ -9,7 +9,7 @@ import type { AdminPageData } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { type Finder, MAX_HITS } from './finder.ts';
 import { finders } from './finders.ts';
-import { searchable } from './typed.ts';
+import { searchable } from './searchable.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
@@ -23,7 +23,7 @@ const searchQuery = z.strictObject({
     .max(2_000)
     .default('')
     .describe(
-      'an id, a reference, an e-mail address, or the beginning of a name; of a token only its first 16 characters: the rest is secret',
+      'an id, a reference, an e-mail address, the beginning of a name, or the first 16 characters of a token; the rest of a token is secret',
     ),
 });
 
@@ -34,28 +34,28 @@ const groupJson = z.object({
       id: z.string(),
       name: z.string(),
       detail: z.string().nullable(),
-      exact: z.boolean().describe('q is its id, name or address, and not only a part of it'),
-      path: z.string().describe('of its page, below the public address'),
+      exact: z.boolean().describe('q equals its id, name or address'),
+      path: z.string().describe('the path of its page, below the public address'),
     }),
   ),
-  more: z.boolean().describe('there are others'),
+  more: z.boolean().describe('there are more items'),
 });
 
 const searchJson = z.object({
-  q: z.string().describe('the text that was searched for, without secrets'),
-  groups: z.array(groupJson).describe('the kinds of which something was found'),
+  q: z.string().describe('the searched text, without secrets'),
+  groups: z.array(groupJson).describe('the kinds with at least one hit'),
 });
 
 type SearchGroup = z.output<typeof groupJson> & {
   title: string;
-  /** The path of the list with the others. */
+  /** The path of the list with further hits. */
   list: string | undefined;
 };
 
-/** @param ofResources finders of the resources with stored records */
-export function searchRoutes(parts: AdminParts, ofResources: readonly Finder[]) {
+/** @param resourceFinders the finders of resources with stored records */
+export function searchRoutes(parts: AdminParts, resourceFinders: readonly Finder[]) {
   const { pages, publicUrl } = parts;
-  const kinds = finders(parts, ofResources);
+  const kinds = finders(parts, resourceFinders);
   const address = (q: string) => `${publicUrl.basePath}/admin/search?q=${encodeURIComponent(q)}`;
 
   const search = async (q: string): Promise<SearchGroup[]> => {
@@ -70,39 +70,39 @@ export function searchRoutes(parts: AdminParts, ofResources: readonly Finder[]) 
   };
 
   const results = pages.page('admin/search/page', async ({ req, res }) => {
-    const typed = queryField(req, 'q') ?? '';
-    const q = searchable(typed);
-    if (q !== typed) {
+    const entered = queryField(req, 'q') ?? '';
+    const q = searchable(entered);
+    if (q !== entered) {
       res.redirect(303, address(q));
       return undefined;
     }
     const groups = await search(q);
     const hits = groups.flatMap(({ kind, items }) => items.map((hit) => ({ ...hit, kind })));
-    // The words that name a page also occur in names and addresses.
-    const [named, ...others] = hits.filter(({ exact }) => exact);
-    const isPage = named?.kind === 'page' && others.length === 0;
-    const only = isPage ? named : hits.length === 1 ? hits[0] : undefined;
-    if (only) {
-      res.redirect(303, `${publicUrl.basePath}${only.path}`);
+    // The name of a page may also occur in names and addresses of other records.
+    const [exactHit, ...others] = hits.filter(({ exact }) => exact);
+    const isPage = exactHit?.kind === 'page' && others.length === 0;
+    const target = isPage ? exactHit : hits.length === 1 ? hits[0] : undefined;
+    if (target) {
+      res.redirect(303, `${publicUrl.basePath}${target.path}`);
       return undefined;
     }
     return { title: q === '' ? 'Search' : `Search: ${q}`, q, groups };
   });
 
-  /** The field of the header sends a form, so that a token that is pasted into it is in no URL. */
+  /** The search field in the header posts a form, so a pasted token does not appear in a URL. */
   const submit: RequestHandler = (req, res) =>
     res.redirect(303, address(searchable(formField(req.body, 'search') ?? '')));
 
-  /** As `submit`, for the search and the filters of one list: leads to the list with the fields that are set. */
+  /** Redirects the search and the filters of a list to the list. */
   const submitList: RequestHandler = (req, res) => {
     const list = adminPath(formField(req.body, 'list'), publicUrl);
     if (list === undefined) throw unknownList();
     const { _csrf, list: _list, ...fields } = req.body as Record<string, unknown>;
-    const set = Object.keys(fields).flatMap((name) => {
+    const parameters = Object.keys(fields).flatMap((name) => {
       const value = searchable(formField(fields, name) ?? '');
       return value === '' ? [] : [[name, value]];
     });
-    res.redirect(303, `${list}?${new URLSearchParams(set)}`);
+    res.redirect(303, `${list}?${new URLSearchParams(parameters)}`);
   };
 
   return {

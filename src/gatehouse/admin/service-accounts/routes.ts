@@ -1,4 +1,4 @@
-/** Service accounts in the administration: an API token is tried on its platform, sealed, and never shown again. */
+/** Service accounts in the administration. An API token is tried on its platform, sealed, and never shown again. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
@@ -8,7 +8,7 @@ import { isoTime } from '../../../shared/time.ts';
 import type { ThreadApp } from '../../connected-apps/current-apps.ts';
 import { newServiceAccountId, type ServiceAccount, type TokenCheck } from '../../relay/service-account.ts';
 import type { Columns } from '../columns.ts';
-import { givenName, secretAge } from '../credential.ts';
+import { credentialName, secretAge } from '../credential.ts';
 import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
@@ -20,7 +20,7 @@ declare module '../../../shared/pages/page-data.ts' {
       apps: readonly { id: string; name: string }[];
     };
     'admin/service-accounts/form': AdminPageData & {
-      /** Whose API token is replaced; undefined for a new one, which belongs to one of `apps`. */
+      /** The account whose API token is replaced; undefined for a new account, for one of `apps`. */
       account: AccountView | undefined;
       apps: readonly { id: string; name: string }[];
       form: AccountForm;
@@ -28,13 +28,13 @@ declare module '../../../shared/pages/page-data.ts' {
   }
 }
 
-const apiToken = z.string().regex(/^[!-~]{8,4096}$/, 'Give the API token as the platform showed it, without blanks.');
+const apiToken = z.string().regex(/^[!-~]{8,4096}$/, 'Enter the API token as the platform showed it, without spaces.');
 
-const newAccount = z.strictObject({ name: givenName, app: z.string().max(40), apiToken });
+const newAccount = z.strictObject({ name: credentialName, app: z.string().max(40), apiToken });
 const changedAccount = z.strictObject({
-  name: givenName,
-  app: z.string().max(40).optional().describe('cannot be changed: another app needs another service account'),
-  apiToken: apiToken.optional().describe('left out: the stored one stays'),
+  name: credentialName,
+  app: z.string().max(40).optional().describe('cannot be changed; create another service account for another app'),
+  apiToken: apiToken.optional().describe('if omitted, the stored token is kept'),
   version: z.int(),
 });
 
@@ -82,7 +82,7 @@ const accountColumns = (appNameOf: (account: AccountView) => string, clock: () =
       remark: secretAge({ setAt: tokenSetAt }, clock()).isOld ? 'Old' : undefined,
     }),
   },
-  // The export has it last.
+  // Only for the export. On the page, the app is second.
   { name: 'App', csv: appNameOf },
 ];
 
@@ -113,34 +113,34 @@ export function serviceAccountRoutes(parts: AdminParts) {
   });
 
   const appOf = (id: string): ThreadApp => {
-    const app = apps.threadApps().find((one) => one.id === id);
+    const app = apps.threadApps().find((threadApp) => threadApp.id === id);
     if (app) return app;
     throw fault('#/app', 'unknown_app', 'There is no connected app with this id that serves threads.');
   };
 
-  /** The token, and the platform that accepted it: the token is sent to no other. */
-  const tried = async (app: ThreadApp, token: string) => {
+  /** Returns the token with the platform that accepted it, the only one to which it is sent. */
+  const tryToken = async (app: ThreadApp, token: string) => {
     const outcome = await relay.checkApiToken(app, token);
     if (outcome !== 'accepted') throw fault('#/apiToken', outcome, CHECK_WORDS[outcome]);
     return { apiToken: token, platform: new URL(app.apiBaseUrl).origin };
   };
 
-  const create = async (req: Request, wanted: z.output<typeof newAccount>) => {
-    const { name, app } = wanted;
-    const { apiToken: token, platform } = await tried(appOf(app), wanted.apiToken);
+  const create = async (req: Request, input: z.output<typeof newAccount>) => {
+    const { name, app } = input;
+    const { apiToken: token, platform } = await tryToken(appOf(app), input.apiToken);
     const id = newServiceAccountId();
     const work = () => accounts.create({ id, name, app, apiToken: token, platform });
     return { item: await resource.audited(req, 'service_account.created', { id, name }, work, { app }) };
   };
 
   /** @throws AppError `version_conflict` */
-  const change = async (req: Request, wanted: z.output<typeof changedAccount>) => {
-    const { name, version } = wanted;
+  const change = async (req: Request, input: z.output<typeof changedAccount>) => {
+    const { name, version } = input;
     const account = await resource.find(req);
-    if (wanted.app !== undefined && wanted.app !== account.app) {
-      throw fault('#/app', 'fixed', 'Make another service account for another app.');
+    if (input.app !== undefined && input.app !== account.app) {
+      throw fault('#/app', 'fixed', 'Create another service account for another app.');
     }
-    const entered = wanted.apiToken === undefined ? undefined : await tried(appOf(account.app), wanted.apiToken);
+    const entered = input.apiToken === undefined ? undefined : await tryToken(appOf(account.app), input.apiToken);
     const facts = { name, tokenReplaced: entered !== undefined };
     const work = () => accounts.change(account.id, version, { name, credential: entered });
     return { item: await resource.audited(req, 'service_account.changed', account, work, facts) };
@@ -158,9 +158,9 @@ export function serviceAccountRoutes(parts: AdminParts) {
   const choices = () => apps.threadApps().map(({ id, name }) => ({ id, name }));
   const nameOf = ({ app }: AccountView) => apps.find(app)?.name ?? app;
 
-  const list = pages.page('admin/service-accounts/list', async ({ req, res }) => {
-    const found = await resource.pageFor(req, res, accountColumns(nameOf, clock));
-    return found && { title: 'Service accounts', accounts: found.items, list: found.list, apps: choices() };
+  const listPage = pages.page('admin/service-accounts/list', async ({ req, res }) => {
+    const result = await resource.pageFor(req, res, accountColumns(nameOf, clock));
+    return result && { title: 'Service accounts', accounts: result.items, list: result.list, apps: choices() };
   });
 
   const formPage = pages.page(
@@ -173,15 +173,15 @@ export function serviceAccountRoutes(parts: AdminParts) {
   );
 
   return {
-    page: list.handler,
+    page: listPage.handler,
     newPage: formPage.handler,
 
     createByForm: formHandler<typeof newForm>({
       pages,
       schema: newForm,
       secrets: ['apiToken'],
-      async work(req, wanted) {
-        await create(req, wanted);
+      async work(req, input) {
+        await create(req, input);
         return { url: resource.home, flash: { notice: CREATED } };
       },
       show: formPage.show,
@@ -192,20 +192,20 @@ export function serviceAccountRoutes(parts: AdminParts) {
       pages,
       schema: replacementForm,
       secrets: ['apiToken'],
-      async work(req, entered) {
+      async work(req, { apiToken: token }) {
         const { name, version } = await resource.find(req);
-        await change(req, { name, version, apiToken: entered.apiToken });
+        await change(req, { name, version, apiToken: token });
         return { url: resource.home, flash: { notice: REPLACED } };
       },
       show: formPage.show,
     }),
 
-    askRemove: removal.ask,
+    removePage: removal.page,
     removeByForm: removal.byForm,
 
     finder: resource.finder,
     list: resource.list,
-    one: resource.one,
+    read: resource.read,
     create: resource.create({
       summary: 'Create a service account; its platform API token is tried first, and never shown again',
       body: newAccount,
@@ -224,12 +224,12 @@ const CREATED: Notice = {
   tone: 'success',
   text: 'The platform accepted the API token. It is saved and never shown again.',
 };
-const REPLACED: Notice = { tone: 'success', text: 'The new API token is saved, and used from now on.' };
+const REPLACED: Notice = { tone: 'success', text: 'The new API token is saved and used from now on.' };
 
 const CHECK_WORDS: Record<Exclude<TokenCheck, 'accepted'>, string> = {
   refused: 'The platform does not accept this API token. Copy it again, or create a new one there.',
   unreachable:
-    'The platform could not be asked about this API token. Try again, and check the API base URL of the app.',
+    'The platform did not respond, so the API token could not be tried. Try again, and check the API base URL of the app.',
 };
 
 function fault(pointer: string, rule: string, detail: string): AppError {

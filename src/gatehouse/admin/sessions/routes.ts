@@ -1,4 +1,4 @@
-/** Sessions in the administration: listed, found by user, and ended one by one. */
+/** Sessions in the administration: list them, find them by user, and end them. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
@@ -14,18 +14,18 @@ import type { AdminParts } from '../parts.ts';
 import { type Selection, selectionOf, withGone, workOnEach } from '../selection.ts';
 import { displayName, splitId } from '../users/view.ts';
 import {
-  isOwn,
-  type OwnedSession,
+  isCurrentSession,
+  type ListedSession,
   type SessionRow,
   sessionColumns,
   sessionJson,
   sessionView,
-  withOwn,
+  toListedSession,
 } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
-    'admin/sessions/list': AdminPageOfList & { sessions: readonly OwnedSession[] };
+    'admin/sessions/list': AdminPageOfList & { sessions: readonly ListedSession[] };
   }
 }
 
@@ -37,24 +37,24 @@ export function adminSessionRoutes(parts: AdminParts) {
   const home = `${publicUrl.basePath}/admin/sessions`;
   const appNameOf = ({ app }: SessionRow) => (app === null ? null : (apps.find(app)?.name ?? app));
 
-  const ofUser = async (user: User): Promise<SessionRow[]> =>
+  const listOfUser = async (user: User): Promise<SessionRow[]> =>
     (await sessions.ofUsers.list(user.id)).map((session) => sessionView(session, user));
 
-  const listed = async (query: z.output<typeof sessionQuery>): Promise<{ items: SessionRow[]; next?: string }> => {
+  const readPage = async (query: z.output<typeof sessionQuery>): Promise<{ items: SessionRow[]; next?: string }> => {
     const { after, limit, q, user: userId } = query;
     if (userId !== undefined) {
       const user = await users.store.find(userId);
-      return { items: user ? await ofUser(user) : [] };
+      return { items: user ? await listOfUser(user) : [] };
     }
-    if (q?.trim()) return pageOfMatchingUsers(users.store, { q, after, limit }, ofUser);
+    if (q?.trim()) return pageOfMatchingUsers(users.store, { q, after, limit }, listOfUser);
     const { items, ...rest } = await sessions.ofUsers.page({ after, limit });
     return { items: items.map((session) => sessionView(session)), ...rest };
   };
 
   const find = async (id: string): Promise<SessionRow | undefined> => {
     const { userId, rest } = splitId(id);
-    const found = (await sessions.ofUsers.list(userId)).find(({ ref }) => ref === rest);
-    return found && sessionView(found);
+    const session = (await sessions.ofUsers.list(userId)).find(({ ref }) => ref === rest);
+    return session && sessionView(session);
   };
 
   const end = async (req: Request, id: string): Promise<void> => {
@@ -64,39 +64,45 @@ export function adminSessionRoutes(parts: AdminParts) {
     await audited(audit, req, { event: 'session.ended', target, userId }, () => sessions.ofUsers.end(userId, ref));
   };
 
-  const list = pages.page('admin/sessions/list', async ({ req, res }) => {
-    const found = await pages.list(req, res, {
+  const listPage = pages.page('admin/sessions/list', async ({ req, res }) => {
+    const result = await pages.list(req, res, {
       name: 'sessions',
       fields: ['q'],
       columns: sessionColumns(appNameOf),
-      read: listed,
+      read: readPage,
       count: ({ q }) => (q ? undefined : sessions.ofUsers.count()),
     });
-    if (!found) return undefined;
-    const rows = found.items.map((session) => withOwn(req, session, appNameOf(session)));
-    return { title: 'Sessions', sessions: rows, list: found.list };
+    if (!result) return undefined;
+    const rows = result.items.map((session) => toListedSession(req, session, appNameOf(session)));
+    return { title: 'Sessions', sessions: rows, list: result.list };
   });
 
   const ending = confirmation<Selection<SessionRow>>(parts, {
     menuPath: 'sessions',
     home: () => 'sessions',
     find: (req) => selectionOf(req, find, throwEnded),
-    ask({ items: chosen }, req) {
-      const names = chosen.map(
+    questionFor({ items }, req) {
+      const names = items.map(
         ({ user, browser }) => `${displayName(user) ?? user.id}, ${browser ?? 'unknown browser'}`,
       );
-      const count = chosen.length;
+      const count = items.length;
       return {
         action: count === 1 ? 'End the session of' : `End ${count} sessions`,
         ...(count === 1 ? { name: names[0] } : { names }),
         consequences: ['Pages that are open there stop working at once. Users can sign in again.'],
-        own: chosen.some((session) => isOwn(req, session)) ? (count === 1 ? OWN : ONE_OWN) : undefined,
+        warning: items.some((session) => isCurrentSession(req, session))
+          ? count === 1
+            ? CURRENT
+            : ONE_CURRENT
+          : undefined,
         verb: count === 1 ? 'End session' : `End ${count} sessions`,
       };
     },
     async work(req, { items, gone }) {
-      // The administrator's own comes last: after it, the form could not be sent again for others that failed.
-      const ordered = items.toSorted((one, other) => Number(isOwn(req, one)) - Number(isOwn(req, other)));
+      // The session of the administrator is last: without it, the form could not be sent again after a failure.
+      const ordered = items.toSorted(
+        (left, right) => Number(isCurrentSession(req, left)) - Number(isCurrentSession(req, right)),
+      );
       const result = await workOnEach({ items: ordered, gone }, ({ id }) => end(req, id));
       const count = result.done.length;
       const text = withGone(result, () => (count === 1 ? ENDED : `${count} sessions have ended.`));
@@ -105,19 +111,19 @@ export function adminSessionRoutes(parts: AdminParts) {
   });
 
   return {
-    page: list.handler,
+    page: listPage.handler,
 
-    askEnd: ending.page,
+    endPage: ending.page,
     endByForm: ending.form,
 
     list: operation(
       {
         summary:
-          'List sessions, newest first; with q those of the matching users, and no page splits those of one user',
+          'List sessions, newest first; with q, those of matching users, with all sessions of a user on one page',
         query: sessionQuery,
         response: listOf(sessionJson),
       },
-      ({ query }) => listed(query),
+      ({ query }) => readPage(query),
     ),
     end: operation(
       { summary: 'End a session: pages that are open in that browser stop working at once' },
@@ -129,8 +135,8 @@ export function adminSessionRoutes(parts: AdminParts) {
 }
 
 const ENDED = 'The session has ended. Pages that are open in that browser stop working at once.';
-const OWN = 'This is the browser that you are using: you will be signed out.';
-const ONE_OWN = 'One of them is this browser: you will be signed out.';
+const CURRENT = 'This is the browser that you are using: you will be signed out.';
+const ONE_CURRENT = 'One of them is this browser: you will be signed out.';
 
 function throwEnded(): never {
   throw new AppError('not_found', { detail: 'There is no such session, or it has ended.' });

@@ -9,26 +9,26 @@ import { type Owner, ownerCell, ownerJson, ownerView } from '../users/view.ts';
 export const sessionJson = z.object({
   id: z.string(),
   user: ownerJson,
-  browser: z.string().nullable().describe('in words'),
-  address: z.string().nullable().describe('where it signed in from'),
+  browser: z.string().nullable().describe('such as "Firefox on Windows"'),
+  address: z.string().nullable().describe('the IP address of the sign-in'),
   app: z.string().nullable().describe('the connected app that signed the user in'),
   startedAt: z.iso.datetime(),
   lastSeenAt: z.iso.datetime().describe('to the minute'),
 });
 
 export type SessionRow = z.output<typeof sessionJson>;
-/** For a page. `own`: the session of the administrator who looks. */
-export type OwnedSession = SessionRow & { own: boolean; appName: string | null };
+/** A session on a page. `isCurrent` marks the session of the request. */
+export type ListedSession = SessionRow & { isCurrent: boolean; appName: string | null };
 
-export function isOwn({ context }: Request, { id }: SessionRow): boolean {
+export function isCurrentSession({ context }: Request, { id }: SessionRow): boolean {
   return context.session !== undefined && id === `${context.session.user.id}.${context.session.ref}`;
 }
 
-export function withOwn(req: Request, session: SessionRow, appName: string | null): OwnedSession {
-  return { ...session, own: isOwn(req, session), appName };
+export function toListedSession(req: Request, session: SessionRow, appName: string | null): ListedSession {
+  return { ...session, isCurrent: isCurrentSession(req, session), appName };
 }
 
-/** @param user as stored now; by default, as the session stored its user */
+/** @param user the current record; by default, the copy in the session */
 export function sessionView(session: Session, user: Owner = session.user): SessionRow {
   const { ref, browser, address, app, createdAt, seenAt } = session;
   return {
@@ -43,9 +43,9 @@ export function sessionView(session: Session, user: Owner = session.user): Sessi
 }
 
 const browserOf = ({ browser }: SessionRow) => browser ?? 'Unknown browser';
-const remarkOf = ({ own }: OwnedSession) => (own ? 'this browser' : undefined);
+const remarkOf = ({ isCurrent }: ListedSession) => (isCurrent ? 'this browser' : undefined);
 
-const REST: Columns<SessionRow, OwnedSession> = [
+const COMMON_COLUMNS: Columns<SessionRow, ListedSession> = [
   { name: 'App', cell: ({ appName }) => ({ text: appName ?? '–' }) },
   {
     name: 'Address',
@@ -71,7 +71,7 @@ const REST: Columns<SessionRow, OwnedSession> = [
 
 export const sessionColumns = (
   appNameOf: (session: SessionRow) => string | null,
-): Columns<SessionRow, OwnedSession> => [
+): Columns<SessionRow, ListedSession> => [
   {
     name: 'User',
     csv: ({ user }) => user.name,
@@ -80,16 +80,16 @@ export const sessionColumns = (
   { name: 'E-mail address', csv: ({ user }) => user.email },
   { name: 'User ID', csv: ({ user }) => user.id },
   { name: 'Browser', csv: ({ browser }) => browser, cell: (session) => ({ text: browserOf(session) }) },
-  ...REST,
-  // The export has it last.
+  ...COMMON_COLUMNS,
+  // Only for the export.
   { name: 'App', csv: appNameOf },
 ];
 
-/** On the page of their user. */
-export const SESSION_COLUMNS_OF_USER: Columns<SessionRow, OwnedSession> = [
+/** For the page of a user. */
+export const SESSION_COLUMNS_OF_USER: Columns<SessionRow, ListedSession> = [
   {
     name: 'Browser',
     cell: (session) => ({ words: browserOf(session), title: browserOf(session), remark: remarkOf(session) }),
   },
-  ...REST,
+  ...COMMON_COLUMNS,
 ];

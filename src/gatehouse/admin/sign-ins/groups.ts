@@ -8,12 +8,12 @@ export interface FailureGroup {
   app: string;
   appName: string;
   count: number;
-  /** Start and id of the newest sign-in in the group. */
+  /** The start time and id of the newest sign-in in the group. */
   lastAt: string;
   id: string;
 }
 
-/** @param signIns the newest first; those without a cause are left out */
+/** @param signIns newest first; sign-ins without a cause are ignored */
 export function failureGroups(signIns: readonly SignInView[]): FailureGroup[] {
   const groups = new Map<string, FailureGroup>();
   for (const { id, app, appName, cause, startedAt: lastAt } of signIns) {

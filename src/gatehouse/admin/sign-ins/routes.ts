@@ -1,4 +1,4 @@
-/** Sign-ins in the administration: the search, failures grouped by cause, and each sign-in with its steps. */
+/** Sign-ins in the administration: the list, failures grouped by cause, and each sign-in with its steps. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
@@ -29,9 +29,9 @@ declare module '../../../shared/pages/page-data.ts' {
       records: readonly SignInView[];
       problem: ProblemView | undefined;
     };
-    'admin/sign-ins/one': AdminPageData & {
+    'admin/sign-ins/detail': AdminPageData & {
       record: SignInWithSteps;
-      /** Other sign-ins that failed for the same cause. */
+      /** The number of other sign-ins that failed for the same cause. */
       similar: number;
     };
   }
@@ -39,13 +39,13 @@ declare module '../../../shared/pages/page-data.ts' {
 
 const signInQuery = listQuery.extend({
   q: z.string().max(200).optional().describe('the reference of an error page, or an e-mail address'),
-  failed: z.enum(['true', 'false']).default('false').describe('only those that failed'),
+  failed: z.enum(['true', 'false']).default('false').describe('only failed sign-ins'),
 });
 
-/** How many of the newest failures are grouped, and as many of the newest attempts without a result. */
+/** The number of newest failures that are grouped, and of newest attempts without a result. */
 const MAX_GROUPED = 200;
 
-interface Found {
+interface SignInPage {
   items: SignInView[];
   next?: string;
   problem?: ProblemView | undefined;
@@ -58,21 +58,21 @@ export function adminSignInRoutes(parts: AdminParts) {
 
   const search = async (
     q: string,
-    place: { after?: string | undefined; limit: number; failedOnly: boolean },
-  ): Promise<Found> => {
-    const wanted = q.trim();
-    if (wanted === '' || wanted.includes('@')) {
-      const { items, ...rest } = await records.store.page({ ...place, email: wanted || undefined });
+    page: { after?: string | undefined; limit: number; failedOnly: boolean },
+  ): Promise<SignInPage> => {
+    const text = q.trim();
+    if (text === '' || text.includes('@')) {
+      const { items, ...rest } = await records.store.page({ ...page, email: text || undefined });
       return { items: items.map(viewOf), ...rest };
     }
-    const record = await records.store.find(wanted);
+    const record = await records.store.find(text);
     if (record) return { items: [viewOf(record)] };
-    const problem = await references.find(wanted);
+    const problem = await references.find(text);
     return { items: [], problem: problem && problemView(problem) };
   };
 
   const groups = async (): Promise<FailureGroup[]> => {
-    // A provider that does not know the callback URL keeps the user: such an attempt has failed without a result.
+    // If a provider does not know the callback URL, users do not come back: these attempts failed without a result.
     const [failed, open] = await Promise.all([
       records.store.page({ limit: MAX_GROUPED, failedOnly: true }),
       records.store.page({ limit: MAX_GROUPED, openOnly: true }),
@@ -84,57 +84,60 @@ export function adminSignInRoutes(parts: AdminParts) {
     const record = await records.store.find(String(req.params.id));
     if (record) return signInWithSteps(record, { records, apps });
     throw new AppError('not_found', {
-      detail: 'There is no sign-in with this reference. They are kept for 30 days.',
+      detail: 'There is no sign-in with this reference. Sign-ins are kept for 30 days.',
     });
   };
 
-  const list = pages.page('admin/sign-ins/list', async ({ req, res }) => {
-    const found = await pages.list(req, res, {
+  const listPage = pages.page('admin/sign-ins/list', async ({ req, res }) => {
+    const result = await pages.list(req, res, {
       name: 'sign-ins',
       fields: ['q', 'failed'],
       columns: SIGN_IN_COLUMNS,
-      read: ({ q, failed, ...place }) => search(q, { ...place, failedOnly: failed === 'true' }),
+      read: ({ q, failed, ...position }) => search(q, { ...position, failedOnly: failed === 'true' }),
     });
-    if (!found) return undefined;
-    const { items, problem, list: shown } = found;
-    const q = shown.values.q?.trim() ?? '';
-    const [only] = items;
+    if (!result) return undefined;
+    const { items, problem, list } = result;
+    const q = list.values.q?.trim() ?? '';
+    const [first] = items;
     // A reference names one attempt.
-    if (only && q !== '' && !q.includes('@')) {
-      res.redirect(303, `${publicUrl.basePath}/admin/sign-ins/${encodeURIComponent(only.id)}`);
+    if (first && q !== '' && !q.includes('@')) {
+      res.redirect(303, `${publicUrl.basePath}/admin/sign-ins/${encodeURIComponent(first.id)}`);
       return undefined;
     }
     return {
       title: 'Sign-ins',
-      groups: q === '' && shown.previous === undefined ? await groups() : [],
+      groups: q === '' && list.previous === undefined ? await groups() : [],
       records: items,
       problem,
-      list: shown,
+      list,
     };
   });
 
-  const one = pages.page('admin/sign-ins/one', async ({ req }) => {
+  const detailPage = pages.page('admin/sign-ins/detail', async ({ req }) => {
     const record = await withSteps(req);
     const { cause, app } = record;
-    const group = cause && (await groups()).find((each) => each.cause === cause.name && each.app === app);
+    const group =
+      cause && (await groups()).find((candidate) => candidate.cause === cause.name && candidate.app === app);
     return { title: `Sign-in ${record.reference}`, record, similar: Math.max(0, (group?.count ?? 1) - 1) };
   });
 
   return {
-    page: list.handler,
-    onePage: one.handler,
+    page: listPage.handler,
+    detailPage: detailPage.handler,
 
     list: operation(
       {
-        summary: 'List sign-ins, newest first; with q the one of a reference, or those of an e-mail address',
+        summary: 'List sign-ins, newest first; with q, the sign-in of a reference, or those of an e-mail address',
         query: signInQuery,
         response: listOf(signInJson).extend({
-          problem: problemJson.optional().describe('the failure, if q is the reference of another error page'),
+          problem: problemJson
+            .optional()
+            .describe('the error, if q is the reference of an error page outside a sign-in'),
         }),
       },
-      ({ query: { q = '', failed, ...place } }) => search(q, { ...place, failedOnly: failed === 'true' }),
+      ({ query: { q = '', failed, ...position } }) => search(q, { ...position, failedOnly: failed === 'true' }),
     ),
-    one: operation(
+    read: operation(
       {
         summary: 'Read a sign-in with its steps, by its id or the reference of an error page',
         response: signInWithStepsJson,

@@ -1,4 +1,4 @@
-/** The JSON of sign-ins, the columns of their list, and the other failures whose reference an error page shows. */
+/** The JSON of sign-ins and of other errors with a reference, and the columns of the list of sign-ins. */
 import { z } from 'zod';
 import type { ProblemRecord } from '../../../shared/pages/problem-references.ts';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
@@ -18,36 +18,38 @@ const causeJson = z.object({
   name: z.string(),
   words: z.string(),
   advice: z.string(),
-  field: z.string().nullable().describe('of the connected app: where to look first'),
+  field: z.string().nullable().describe('the field of the connected app to check first'),
 });
 
-/** As in a list. */
 export const signInJson = z.object({
   id: z.string(),
-  reference: z.string().describe('the one that the user saw last; without an error page that of the start'),
+  reference: z.string().describe('the reference of the latest error page or, without one, of the start'),
   app: z.string(),
   appName: z.string(),
   purpose: z.enum(['sign_in', 'connect', 'unknown']),
-  trial: z.boolean().describe('an administrator tried the app'),
+  trial: z.boolean().describe('a trial by an administrator'),
   startedAt: z.iso.datetime(),
   endedAt: z.iso.datetime().nullable(),
-  outcome: z.enum(['signed_in', 'connected', 'refused', 'failed']).nullable().describe('null: nothing came back'),
+  outcome: z
+    .enum(['signed_in', 'connected', 'refused', 'failed'])
+    .nullable()
+    .describe('null: the callback has not come'),
   cause: causeJson.nullable(),
   user: z
     .object({
-      id: z.string().nullable().describe('null: known by e-mail address alone'),
+      id: z.string().nullable().describe('null: only the e-mail address is known'),
       name: z.string().nullable(),
       email: z.string().nullable(),
-      presumed: z.boolean().describe('not proven: the address is that of an ID token that was refused'),
+      presumed: z.boolean().describe('not proven: the address comes from a refused ID token'),
     })
     .nullable(),
   browser: z.string().nullable(),
   address: z.string().nullable(),
-  references: z.array(z.string()).describe('those of error pages, and that of the start'),
+  references: z.array(z.string()).describe('the references of the start and of error pages'),
 });
 
 export const signInWithStepsJson = signInJson.extend({
-  redirectUri: z.string().nullable().describe('the callback URL that was sent'),
+  redirectUri: z.string().nullable().describe('the callback URL in the authorization request'),
   steps: z.array(
     z.object({
       name: z.string(),
@@ -67,7 +69,7 @@ export const problemJson = z.object({
   status: z.number(),
   route: z.string(),
   userId: z.string().nullable().describe('null: no user was signed in'),
-  cause: z.string().nullable().describe('code or class of the error behind it'),
+  cause: z.string().nullable().describe('code or class of the underlying error'),
 });
 
 export type SignInView = z.output<typeof signInJson>;
@@ -79,7 +81,7 @@ export interface ViewParts {
   apps: Pick<CurrentApps, 'find'>;
 }
 
-/** Of the latest error page, which the user quotes; without one that of the start. */
+/** The reference of the latest error page, which users quote, or of the start. */
 export function shownReference({ id, failure, references }: SignInRecord): string {
   return failure === undefined ? id : (references.at(-1) ?? id);
 }
@@ -132,7 +134,7 @@ export const SIGN_IN_COLUMNS: Columns<SignInView> = [
     csv: ({ reference }) => reference,
     cell: ({ id, reference }) => ({ path: `sign-ins/${encodeURIComponent(id)}`, code: reference }),
   },
-  // The page has it last.
+  // Only for the export. On the page, the start is last.
   { name: 'Started', csv: ({ startedAt }) => startedAt },
   {
     name: 'Result',

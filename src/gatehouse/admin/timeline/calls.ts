@@ -1,9 +1,9 @@
-/** The calls of services as items of a timeline: one for each hour, service and app, and another for those refused. Pure. */
+/** Sums the calls of services by hour, service and app, separately for refused calls. Pure. */
 import { RELAY_WORDS } from '../../relay/policy.ts';
 import type { UseCount } from '../../relay/stored-uses.ts';
 import type { HourOfUse } from '../../relay/uses.ts';
 
-/** The calls of one hour. `token`, `app`: undefined if they are those of the page, or are not known. */
+/** The calls of one hour. `token` and `app` are undefined if the page is about them, or if they are not known. */
 export interface Calls {
   /** The start of the hour, in milliseconds since the epoch. */
   at: number;
@@ -11,19 +11,19 @@ export interface Calls {
   token?: string | undefined;
   app?: string | undefined;
   count: number;
-  /** In words: how many of them ended in which way. */
+  /** Texts with the number of calls by scope and result. */
   parts: string[];
-  /** The rules that refused them. */
+  /** The rules that refused the calls. */
   rules: string[];
 }
 
-/** @param other which of the two the counts are divided by */
-export function callsOfHours(hours: readonly HourOfUse[], other: 'token' | 'app'): Calls[] {
+/** @param dimension what the counts are divided by */
+export function callsOfHours(hours: readonly HourOfUse[], dimension: 'token' | 'app'): Calls[] {
   return hours.flatMap(({ at, counts }) =>
-    [...Map.groupBy(counts, (one) => `${isRefusal(one)} ${one.other ?? ''}`).values()].map((group) => ({
+    [...Map.groupBy(counts, (count) => `${isRefusal(count)} ${count.other ?? ''}`).values()].map((group) => ({
       at,
       refused: group.some(isRefusal),
-      [other]: group[0]?.other,
+      [dimension]: group[0]?.other,
       count: group.reduce((sum, { count }) => sum + count, 0),
       parts: group.map(partOf),
       rules: [...new Set(group.filter(isRefusal).map(({ result }) => result))],
@@ -31,7 +31,6 @@ export function callsOfHours(hours: readonly HourOfUse[], other: 'token' | 'app'
   );
 }
 
-/** @param names those of the service and the app, where the sentence needs them */
 export function callsSentence(
   { refused, count, rules }: Calls,
   { service, app }: { service: string | undefined; app: string | undefined },
@@ -46,6 +45,6 @@ export function callsSentence(
 const isRefusal = ({ result }: UseCount) => result !== 'answered' && result !== 'failed';
 
 function partOf({ scope, result, count }: UseCount): string {
-  const ended = result === 'answered' || result === 'failed' ? result : `refused by rule ${result}`;
-  return `${RELAY_WORDS.scopes[scope] ?? scope}: ${count.toLocaleString('en-GB')} ${ended}`;
+  const outcome = result === 'answered' || result === 'failed' ? result : `refused by rule ${result}`;
+  return `${RELAY_WORDS.scopes[scope] ?? scope}: ${count.toLocaleString('en-GB')} ${outcome}`;
 }

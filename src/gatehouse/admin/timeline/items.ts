@@ -1,4 +1,4 @@
-/** The items of a timeline with the names of users, apps and services, for JSON and pages. */
+/** The items of a timeline for JSON and pages, with the names of users, apps and services. */
 import { HOUR_MS, isoTime } from '../../../shared/time.ts';
 import { activityOf, appOf } from '../../audit/activity.ts';
 import type { AuditRecord } from '../../audit/kinds.ts';
@@ -9,8 +9,8 @@ import { type Calls, callsSentence } from './calls.ts';
 import { attemptSentence, sentenceOf, textOf } from './sentences.ts';
 import type { TimelineItem } from './view.ts';
 
-/** One of three kinds of items, before names are added. */
-export type Found = { entry: AuditRecord } | { attempt: SignInRecord } | { calls: Calls };
+/** A record of a timeline, before names are added. */
+export type TimelineRecord = { entry: AuditRecord } | { attempt: SignInRecord } | { calls: Calls };
 
 interface Names {
   app(id: string): string;
@@ -21,7 +21,7 @@ interface Names {
 export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'relay' | 'connectedApps' | 'users'>) {
   const { signInRecords, relay, connectedApps, users } = parts;
 
-  /** Each name is read once for a page; undefined for a user or token that is gone. */
+  /** Reads each name once for a page. A deleted user or token has none. */
   const createNames = (): Names => {
     const read = new Map<string, Promise<string | undefined>>();
     const once = (key: string, load: () => Promise<string | undefined>) => {
@@ -43,7 +43,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
   const namedUser = async (id: string | undefined, names: Names) =>
     id === undefined ? null : { id, name: (await names.user(id)) ?? null };
 
-  const fromEntry = async (record: AuditRecord, about: string, names: Names): Promise<TimelineItem> => {
+  const fromEntry = async (record: AuditRecord, subjectId: string, names: Names): Promise<TimelineItem> => {
     const { id, at, event, actor, target, userId, address, requestId, facts } = record;
     const app = namedApp(appOf(record) ?? (target?.kind === 'connected_app' ? target.id : undefined), names);
     const signIn = event.startsWith('sign_in.') ? textOf(facts?.reference) : undefined;
@@ -52,7 +52,8 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
     const text = sentenceOf(record, {
       app: app?.name,
       service: actor.kind === 'relay_token' ? (namedActor.name ?? undefined) : undefined,
-      target: target && target.id !== about ? (target.name ?? app?.name ?? (await names.user(target.id))) : undefined,
+      target:
+        target && target.id !== subjectId ? (target.name ?? app?.name ?? (await names.user(target.id))) : undefined,
       purpose: attempt?.purpose ?? 'unknown',
       cause: attempt && signInRecords.causeOf(attempt)?.words,
     });
@@ -73,14 +74,14 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
     };
   };
 
-  /** With the name that it had at the time, if that is known. */
+  /** Uses the name at the time of the entry, if the entry contains it. */
   const toActor = async ({ kind, id, name }: AuditRecord['actor'], names: Names) => {
     const isUser = kind === 'user' || kind === 'administrator';
     const page = isUser ? 'users' : kind === 'relay_token' ? 'relay-tokens' : undefined;
     const nameOf = isUser ? names.user : page ? names.token : names.app;
-    const present = id === undefined ? undefined : await nameOf(id);
-    const path = id && page && present ? `/admin/${page}/${encodeURIComponent(id)}` : null;
-    return { kind, id: id ?? null, name: name ?? present ?? null, path };
+    const currentName = id === undefined ? undefined : await nameOf(id);
+    const path = id && page && currentName ? `/admin/${page}/${encodeURIComponent(id)}` : null;
+    return { kind, id: id ?? null, name: name ?? currentName ?? null, path };
   };
 
   const fromAttempt = async (record: SignInRecord, names: Names): Promise<TimelineItem> => {
@@ -107,8 +108,8 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
     };
   };
 
-  const fromCalls = async (calls: Calls, about: string, names: Names): Promise<TimelineItem> => {
-    const { at, refused, token, count, parts: ended } = calls;
+  const fromCalls = async (calls: Calls, subjectId: string, names: Names): Promise<TimelineItem> => {
+    const { at, refused, token, count, parts: outcomes } = calls;
     const app = namedApp(calls.app, names);
     const service = token === undefined ? undefined : ((await names.token(token)) ?? `Relay token ${token}`);
     const isToken = token === undefined;
@@ -118,35 +119,36 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
       until: isoTime(at + HOUR_MS),
       kind: refused ? 'refusals' : 'relay',
       event: refused ? 'relay.calls_refused' : 'relay.calls',
-      text: callsSentence(calls, { service, app: app?.name ?? (isToken ? undefined : appOfPage(about, names)) }),
-      actor: await toActor({ kind: 'relay_token', id: token ?? about, name: service }, names),
+      text: callsSentence(calls, { service, app: app?.name ?? (isToken ? undefined : appOfPage(subjectId, names)) }),
+      actor: await toActor({ kind: 'relay_token', id: token ?? subjectId, name: service }, names),
       user: null,
       app,
       address: null,
       calls: count,
       signIn: null,
-      details: detailsOf({ calls: ended.join('; ') }),
+      details: detailsOf({ calls: outcomes.join('; ') }),
     };
   };
 
-  const appOfPage = (about: string, names: Names) => (connectedApps.apps.find(about) ? names.app(about) : undefined);
+  const appOfPage = (subjectId: string, names: Names) =>
+    connectedApps.apps.find(subjectId) ? names.app(subjectId) : undefined;
 
-  /** @param about the id of the user, app or token whose timeline it is */
-  return async (found: readonly Found[], about: string): Promise<TimelineItem[]> => {
+  /** @param subjectId the id of the user, app or token of the timeline */
+  return async (records: readonly TimelineRecord[], subjectId: string): Promise<TimelineItem[]> => {
     const names = createNames();
     return Promise.all(
-      found.map((one) => {
-        if ('entry' in one) return fromEntry(one.entry, about, names);
-        return 'attempt' in one ? fromAttempt(one.attempt, names) : fromCalls(one.calls, about, names);
+      records.map((record) => {
+        if ('entry' in record) return fromEntry(record.entry, subjectId, names);
+        return 'attempt' in record ? fromAttempt(record.attempt, names) : fromCalls(record.calls, subjectId, names);
       }),
     );
   };
 }
 
-/** Facts that the sentence says already. */
-const SAID = new Set(['scopes', 'reference', 'again', 'onceAnHour']);
+/** Facts that are part of the sentence. */
+const IN_SENTENCE = new Set(['scopes', 'reference', 'again', 'onceAnHour']);
 
 function detailsOf(facts: Readonly<Record<string, unknown>>): Record<string, string> {
-  const texts = Object.entries(facts).map(([name, value]) => [name, SAID.has(name) ? undefined : textOf(value)]);
+  const texts = Object.entries(facts).map(([name, value]) => [name, IN_SENTENCE.has(name) ? undefined : textOf(value)]);
   return Object.fromEntries(texts.filter(([, text]) => text !== undefined && text !== ''));
 }

@@ -1,4 +1,4 @@
-/** The timelines in the API of the administration. */
+/** Timelines in the admin API. */
 import { operation } from '../../../shared/http/operation.ts';
 import type { AdminParts } from '../parts.ts';
 import { throwUnknown } from '../resource.ts';

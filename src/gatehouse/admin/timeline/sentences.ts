@@ -1,19 +1,20 @@
-/** What happened, as one sentence in the past tense with names in place of ids. Pure. */
+/** Describes audit entries and sign-ins as sentences in the past tense, with names instead of ids. Pure. */
 import { AUDIT_EVENTS, type AuditEvent, type AuditRecord } from '../../audit/kinds.ts';
 import { failedWords } from '../../audit/outcome.ts';
 import { FAILURE_WORDS, type FailureCause } from '../../grants/grant.ts';
 import type { SignInPurpose } from '../../sign-in-record/attempt.ts';
 
-/** What the sentences name. */
+/** Names for the sentences. */
 export interface SentenceNames {
-  /** The app that the entry is about. */
+  /** The app of the entry. */
   app: string | undefined;
   /** The relay token that acted. */
   service: string | undefined;
-  /** What was changed, unless the page is about it. */
+  /** The changed object, unless the page is about it. */
   target: string | undefined;
-  /** Of a sign-in: what the user wanted, and why it failed. */
+  /** For sign-ins. */
   purpose: SignInPurpose | 'unknown';
+  /** Why a sign-in failed. */
   cause: string | undefined;
 }
 
@@ -28,7 +29,7 @@ const because = (words: string, reason: string | undefined) =>
 const notSignedIn: Sentence = ({ facts }, { to, purpose, cause }) =>
   because(`Could not ${verbOf(purpose, to)}`, cause ?? textOf(facts?.reason));
 
-/** Events without a sentence of their own are named by the words of the audit trail. */
+/** Other events use the words of the audit trail. */
 const SENTENCES: Partial<Record<AuditEvent, Sentence>> = {
   'sign_in.succeeded': (_record, { to }) => `Signed in with ${to}`,
   'sign_in.refused': notSignedIn,
@@ -44,11 +45,11 @@ const SENTENCES: Partial<Record<AuditEvent, Sentence>> = {
   'connection.reconnect_needed': ({ facts }, { to }) =>
     because(`The connection to ${to} needs reconnecting`, failureWords(facts?.cause)),
   'connection.removed': ({ outcome }, { to }) => because(`Disconnected ${to}`, outcome && REVOCATION_WORDS[outcome]),
-  'connect_link.created': (_record, { to }) => `Created a link with which to connect ${to}`,
+  'connect_link.created': (_record, { to }) => `Created a link to connect ${to}`,
   'connect_link.used': (_record, { to }) => `Connected ${to} with a link`,
   'revocation.pending': (_record, { to }) => `The provider of ${to} did not confirm a revocation`,
   'revocation.confirmed': (_record, { to }) => `The provider of ${to} confirmed a revocation`,
-  'revocation.abandoned': (_record, { to }) => `Gave up a revocation at the provider of ${to}`,
+  'revocation.abandoned': (_record, { to }) => `Abandoned a revocation at the provider of ${to}`,
   'refresh.failed': ({ outcome }, { to }) =>
     because(`A refresh of the connection to ${to} failed`, failureWords(outcome && REFRESH_CAUSES[outcome])),
   'relay.used': (_record, { to, service = 'a service' }) => `A call by ${service} to ${to} failed`,
@@ -62,11 +63,11 @@ const SENTENCES: Partial<Record<AuditEvent, Sentence>> = {
 const REVOCATION_WORDS: Readonly<Record<string, string>> = {
   revoked: 'the provider confirmed it',
   pending: 'the provider has not confirmed it yet',
-  unsupported: 'the provider offers no revocation',
-  unconfirmed: 'the provider was not asked',
+  unsupported: 'the provider does not support revocation',
+  unconfirmed: 'no revocation was sent to the provider',
 };
 
-/** The cause that the grant has after a refresh that ended in this way (`grants/refresh-outcome.ts`). */
+/** The cause in the grant for each outcome of a refresh (`grants/refresh-outcome.ts`). */
 const REFRESH_CAUSES: Readonly<Record<string, FailureCause>> = {
   refused: 'grant_refused',
   doubtful: 'unclear_refusal',
@@ -77,17 +78,17 @@ const REFRESH_CAUSES: Readonly<Record<string, FailureCause>> = {
 
 export function sentenceOf(record: AuditRecord, names: SentenceNames): string {
   const { event, outcome, actor } = record;
-  // An administrator ends another user's session or connection.
-  const isOwn = actor.kind !== 'administrator' && actor.kind !== 'admin_token';
-  const special = isOwn || event.startsWith('connection.') ? SENTENCES[event] : undefined;
-  const text = special
-    ? special(record, { ...names, to: names.app ?? 'an app' })
+  // The sentences are about users themselves, except those about connections.
+  const isByUser = actor.kind !== 'administrator' && actor.kind !== 'admin_token';
+  const sentence = isByUser || event.startsWith('connection.') ? SENTENCES[event] : undefined;
+  const text = sentence
+    ? sentence(record, { ...names, to: names.app ?? 'an app' })
     : because(AUDIT_EVENTS[event] ?? event, names.target);
   const failed = failedWords(outcome);
   return failed === undefined ? text : `${text} (${failed})`;
 }
 
-/** An attempt of which nothing came back, or whose user is known by an unproven address. */
+/** The sentence of a sign-in attempt without an audit entry. */
 export function attemptSentence(
   app: string,
   { purpose, cause, ended }: Pick<SentenceNames, 'purpose' | 'cause'> & { ended: boolean },

@@ -1,8 +1,7 @@
 /**
- * The timelines of a user, a connected app and a relay token: entries of the audit trail, sign-ins without an entry, and the
- * calls of services by the hour, merged newest first. Each page reads a bounded number of records of each.
+ * Timelines of users, connected apps and relay tokens, newest first. They merge audit entries, sign-ins without an entry,
+ * and hourly sums of the calls of services. A page reads a bounded number of records of each kind.
  */
-
 import { type MergedSource, mergedPage, type Position } from '../../../shared/storage/merged-page.ts';
 import { decodeCursor } from '../../../shared/storage/paging.ts';
 import { isoTime } from '../../../shared/time.ts';
@@ -13,14 +12,13 @@ import type { SignInRecord } from '../../sign-in-record/attempt.ts';
 import type { User } from '../../users/user-store.ts';
 import type { AdminParts } from '../parts.ts';
 import { type Calls, callsOfHours } from './calls.ts';
-import { createTimelineItems, type Found } from './items.ts';
+import { createTimelineItems, type TimelineRecord } from './items.ts';
 import type { TimelinePage, TimelineQuery } from './view.ts';
 
-/** What happened to a user, an app or a relay token, newest first. */
 export interface Timelines {
   ofUser(user: User, query: TimelineQuery): Promise<TimelinePage>;
   ofApp(app: { id: string }, query: TimelineQuery): Promise<TimelinePage>;
-  /** What administrators did with the token, and its calls. */
+  /** Changes by administrators, and the calls of the token. */
   ofToken(token: { id: string }, query: TimelineQuery): Promise<TimelinePage>;
 }
 
@@ -31,26 +29,31 @@ export function createTimelines(
   const toItems = createTimelineItems(parts);
 
   const pageOf = async (
-    sources: MergedSource<Found>[],
+    sources: MergedSource<TimelineRecord>[],
     { after, limit }: TimelineQuery,
-    /** The page is about this object, which its sentences need not name. */
-    about: string,
+    /** The id of the user, app or token, which the sentences need not name. */
+    subjectId: string,
   ): Promise<TimelinePage> => {
     const { items, searchedTo, ...rest } = await mergedPage(sources, { after, limit });
-    return { items: await toItems(items, about), ...rest, searchedTo: isoTime(searchedTo) };
+    return { items: await toItems(items, subjectId), ...rest, searchedTo: isoTime(searchedTo) };
   };
 
-  const entries = (indexes: readonly string[], accepts: (record: AuditRecord) => boolean): MergedSource<Found> =>
-    mapped(audit.trail.merged(indexes, accepts), (entry) => ({ entry }));
+  const entries = (
+    indexes: readonly string[],
+    accepts: (record: AuditRecord) => boolean,
+  ): MergedSource<TimelineRecord> => mapped(audit.trail.merged(indexes, accepts), (entry) => ({ entry }));
 
-  /** Only where the filter asks for them. */
-  const calls = ({ kind }: TimelineQuery, read: (before: number) => Promise<Calls[]>): MergedSource<Found>[] =>
+  /** The calls, if the filter includes them. */
+  const calls = (
+    { kind }: TimelineQuery,
+    read: (before: number) => Promise<Calls[]>,
+  ): MergedSource<TimelineRecord>[] =>
     kind === undefined || kind === 'relay' || kind === 'refusals' ? [callsSource(kind, read)] : [];
 
   return {
     ofUser(user, query) {
       const { kind } = query;
-      const isAbout = ({ actor, target, userId }: AuditRecord) => [actor.id, target?.id, userId].includes(user.id);
+      const concernsUser = ({ actor, target, userId }: AuditRecord) => [actor.id, target?.id, userId].includes(user.id);
       const services = async () => {
         const { items } = await grants.index.page({ userId: user.id, limit: MAX_CONNECTIONS });
         const ofApps = items.map(async ({ appId: app }) => {
@@ -62,8 +65,11 @@ export function createTimelines(
       const attempts = signInRecords.store.merged(user, (record) => !hasEntry(record, user));
       return pageOf(
         [
-          entries(userIndexes(user.id), (entry) => isAbout(entry) && isListed(entry) && isOf(kind, activityOf(entry))),
-          ...(isOf(kind, 'sign_ins') ? [mapped(attempts, (attempt): Found => ({ attempt }))] : []),
+          entries(
+            userIndexes(user.id),
+            (entry) => concernsUser(entry) && isListed(entry) && isOf(kind, activityOf(entry)),
+          ),
+          ...(isOf(kind, 'sign_ins') ? [mapped(attempts, (attempt): TimelineRecord => ({ attempt }))] : []),
           ...calls(query, services),
         ],
         query,
@@ -73,26 +79,27 @@ export function createTimelines(
 
     ofApp(app, query) {
       const { kind } = query;
-      const indexes = ACTIVITIES.filter((one) => isOf(kind, one)).map((one) => appIndex(app.id, one));
+      const indexes = ACTIVITIES.filter((activity) => isOf(kind, activity)).map((activity) =>
+        appIndex(app.id, activity),
+      );
       const hours = async (before: number) => callsOfHours(await relay.uses.hoursOf('app', app.id, before), 'token');
       return pageOf([entries(indexes, isListed), ...calls(query, hours)], query, app.id);
     },
 
     ofToken(token, query) {
-      const isAbout = ({ target }: AuditRecord) => target?.id === token.id;
-      const isWanted = (entry: AuditRecord) => isAbout(entry) && isOf(query.kind, activityOf(entry));
+      const matchesQuery = (entry: AuditRecord) => entry.target?.id === token.id && isOf(query.kind, activityOf(entry));
       const hours = async (before: number) => callsOfHours(await relay.uses.hoursOf('token', token.id, before), 'app');
-      return pageOf([entries([targetIndex(token.id)], isWanted), ...calls(query, hours)], query, token.id);
+      return pageOf([entries([targetIndex(token.id)], matchesQuery), ...calls(query, hours)], query, token.id);
     },
   };
 }
 
-/** No user has connected more apps than administrators have registered. */
+/** Exceeds the number of apps that administrators register. */
 const MAX_CONNECTIONS = 200;
 
-const isOf = (wanted: Activity | undefined, kind: Activity) => wanted === undefined || wanted === kind;
+const isOf = (filter: Activity | undefined, kind: Activity) => filter === undefined || filter === kind;
 
-/** False for what another item says better: a consent, or the sum of an hour. */
+/** False if another item has the same information: a consent, or an hourly sum. */
 function isListed({ event, outcome, facts }: AuditRecord): boolean {
   if (event === 'sign_in.succeeded') return outcome !== 'connected';
   if (event === 'relay.used') return outcome !== 'answered';
@@ -100,25 +107,28 @@ function isListed({ event, outcome, facts }: AuditRecord): boolean {
   return event !== 'relay_token.exchanged';
 }
 
-/** The audit trail has an entry for each attempt that ended and whose user is proven. */
+/** The audit trail has an entry for each attempt that ended with a proven user. */
 function hasEntry({ userId, outcome, presumed }: SignInRecord, user: User): boolean {
   return userId === user.id && outcome !== undefined && presumed !== true;
 }
 
-function mapped<T>(source: MergedSource<T>, toFound: (item: T) => Found): MergedSource<Found> {
+function mapped<T>(source: MergedSource<T>, toRecord: (item: T) => TimelineRecord): MergedSource<TimelineRecord> {
   return {
     page: source.page,
-    load: async (positions) => (await source.load(positions)).map((item) => item && toFound(item)),
+    load: async (positions) => (await source.load(positions)).map((item) => item && toRecord(item)),
   };
 }
 
-/** @param read the calls of all hours that began before that time, in any order */
-function callsSource(kind: Activity | undefined, read: (before: number) => Promise<Calls[]>): MergedSource<Found> {
+/** @param read reads the calls of all hours that began before a time, in any order */
+function callsSource(
+  kind: Activity | undefined,
+  read: (before: number) => Promise<Calls[]>,
+): MergedSource<TimelineRecord> {
   const byMember = new Map<string, Calls>();
   return {
     async page({ after, limit }) {
       const start = after === undefined ? undefined : decodeCursor(after);
-      // The hour of the cursor may have more.
+      // The hour of the cursor may have further calls.
       const all = await read(start === undefined ? Number.POSITIVE_INFINITY : start.score + 1);
       return all
         .filter(({ refused }) => isOf(kind, refused ? 'refusals' : 'relay'))

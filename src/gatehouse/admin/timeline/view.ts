@@ -15,31 +15,33 @@ export const timelineQuery = pageQuery.extend({
 const timelineItemJson = z.object({
   id: z.string().describe('unique within this timeline'),
   at: z.iso.datetime(),
-  until: z.iso.datetime().nullable().describe('of a sum, which begins at the time above'),
+  until: z.iso.datetime().nullable().describe('the end of the hour of a sum'),
   kind: z.enum(ACTIVITIES),
-  event: z.string().describe('as in the audit trail; or relay.calls, relay.calls_refused: a sum; or sign_in.open'),
-  text: z.string().describe('what happened, as a sentence with names'),
+  event: z
+    .string()
+    .describe('an event of the audit trail; relay.calls or relay.calls_refused for a sum; or sign_in.open'),
+  text: z.string().describe('the event as a sentence with names'),
   actor: z
     .object({
       kind: z.string(),
       id: z.string().nullable(),
       name: z.string().nullable(),
-      path: z
-        .string()
-        .nullable()
-        .describe('of its page, below the public address; null if there is none, or no longer'),
+      path: z.string().nullable().describe('the path of its page, below the public address; null if there is none'),
     })
     .nullable(),
   user: named.nullable().describe('the user concerned; the name is null once the user is deleted'),
   app: named.nullable(),
   address: z.string().nullable(),
-  calls: z.int().nullable().describe('of a sum: how many'),
-  signIn: z.string().nullable().describe('id or reference of the record of the sign-in, while it is kept'),
+  calls: z.int().nullable().describe('the number of calls in a sum'),
+  signIn: z.string().nullable().describe('id or reference of the sign-in, until its record expires'),
   details: z.record(z.string(), z.string()),
 });
 
 export const timelineJson = listOf(timelineItemJson).extend({
-  searchedTo: z.iso.datetime().optional().describe('a search may end early: go on with "next" to look further back'),
+  searchedTo: z.iso
+    .datetime()
+    .optional()
+    .describe('set if the search ended early: continue with "next" to search older entries'),
 });
 
 export type TimelineItem = z.output<typeof timelineItemJson>;

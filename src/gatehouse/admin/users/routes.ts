@@ -1,4 +1,4 @@
-/** Users in the administration: listed, shown, signed out, disabled, enabled and deleted, by page and by API. */
+/** Users in the administration: list, read, sign out, disable, enable and delete, by page and by API. */
 import type { Request } from 'express';
 import { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
@@ -23,33 +23,38 @@ import { type ListQuery, listQuery } from '../listing.ts';
 import type { AdminPageData, AdminPageOfList } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { throwUnknown } from '../resource.ts';
-import { type OwnedSession, SESSION_COLUMNS_OF_USER, sessionJson, sessionView, withOwn } from '../sessions/view.ts';
+import {
+  type ListedSession,
+  SESSION_COLUMNS_OF_USER,
+  sessionJson,
+  sessionView,
+  toListedSession,
+} from '../sessions/view.ts';
 import { type TimelineSection, timelineSection } from '../timeline/section.ts';
 import { createTimelines } from '../timeline/timeline.ts';
-import { type AskedChange, questionOf } from './questions.ts';
+import { type ConfirmedChange, questionOf } from './questions.ts';
 import { displayName, USER_COLUMNS, type UserRow, type UserView, userJson, userView } from './view.ts';
 
 declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/users/list': AdminPageOfList & { users: readonly UserRow[] };
-    'admin/users/one': AdminPageData & {
+    'admin/users/detail': AdminPageData & {
       user: UserView;
       timeline: TimelineSection;
-      sessions: readonly OwnedSession[];
+      sessions: readonly ListedSession[];
       sessionColumns: typeof SESSION_COLUMNS_OF_USER;
       connections: readonly ConnectionRow[];
       connectionColumns: typeof CONNECTION_COLUMNS_OF_USER;
-      /** Where a user sees their connection to an app, up to the app's id. */
+      /** The address of a user's connection to an app, before the app's id. */
       connectionsUrl: string;
       revocations: readonly NamedRevocation[];
       revocationColumns: typeof REVOCATION_COLUMNS_OF_USER;
-      /** The administrator looks at their own account. */
-      own: boolean;
+      isCurrentUser: boolean;
     };
   }
 }
 
-const userWithAllJson = userJson.extend({
+const userDetailJson = userJson.extend({
   sessions: z.array(sessionJson),
   connections: z.array(connectionJson),
   pendingRevocations: z.array(revocationJson),
@@ -57,14 +62,12 @@ const userWithAllJson = userJson.extend({
 
 const deletedJson = z.object({
   id: z.string(),
-  connections: z
-    .array(z.object({ app: z.string(), ...disconnectedFields }))
-    .describe('the response of the provider of each'),
+  connections: z.array(z.object({ app: z.string(), ...disconnectedFields })).describe('the result of each revocation'),
 });
 
-type Change = AskedChange | 'enable';
+type Change = ConfirmedChange | 'enable';
 
-const DONE: Record<Change, string> = {
+const NOTICES: Record<Change, string> = {
   'sign-out': 'Signed out everywhere. Pages that are open in those browsers stop working at once.',
   disable: 'Disabled. All sessions have ended, and the user cannot sign in.',
   enable: 'Enabled. The user can sign in again.',
@@ -83,26 +86,26 @@ export function userRoutes(parts: AdminParts) {
 
   const find = async (req: Request): Promise<User> => (await store.find(String(req.params.id))) ?? throwUnknown('user');
 
-  const listed = async ({ after, limit, q }: ListQuery) => {
-    const { users: found, ...rest } = await store.page({ after, limit, q });
-    return { items: found.map(userView), ...rest };
+  const readPage = async ({ after, limit, q }: ListQuery) => {
+    const { users: page, ...rest } = await store.page({ after, limit, q });
+    return { items: page.map(userView), ...rest };
   };
 
-  const withAll = async (user: User): Promise<z.output<typeof userWithAllJson>> => {
-    const [open, connected, pending] = await Promise.all([
+  const detailOf = async (user: User): Promise<z.output<typeof userDetailJson>> => {
+    const [openSessions, connected, pending] = await Promise.all([
       sessions.ofUsers.list(user.id),
       connections.list(user.id),
       connections.pendingRevocations(user.id),
     ]);
     return {
       ...userView(user),
-      sessions: open.map((session) => sessionView(session, user)),
+      sessions: openSessions.map((session) => sessionView(session, user)),
       connections: connected.map((connection) => connectionView(connection, user, apps)),
       pendingRevocations: pending.map(revocationView),
     };
   };
 
-  /** Makes a change of the user that the path names. */
+  /** Audits and makes a change of the user that the path names. */
   const change = async <T>(req: Request, event: AuditEvent, work: (id: string) => Promise<T>) => {
     const user = await find(req);
     const target = { kind: 'user', id: user.id, name: user.email ?? user.name };
@@ -122,83 +125,83 @@ export function userRoutes(parts: AdminParts) {
     },
   };
 
-  const list = pages.page('admin/users/list', async ({ req, res }) => {
-    const found = await pages.list(req, res, {
+  const listPage = pages.page('admin/users/list', async ({ req, res }) => {
+    const result = await pages.list(req, res, {
       name: 'users',
       fields: ['q'],
       columns: USER_COLUMNS,
-      read: listed,
+      read: readPage,
       count: ({ q }) => (q ? undefined : store.count()),
     });
-    if (!found) return undefined;
-    const rows = found.items.map((user) => ({ ...user, own: isOwn(req, user) }));
-    return { title: 'Users', users: rows, list: found.list };
+    if (!result) return undefined;
+    const rows = result.items.map((user) => ({ ...user, isCurrentUser: isCurrentUser(req, user) }));
+    return { title: 'Users', users: rows, list: result.list };
   });
 
-  const one = pages.page('admin/users/one', async ({ req }) => {
+  const detailPage = pages.page('admin/users/detail', async ({ req }) => {
     const user = await find(req);
-    const all = await withAll(user);
+    const detail = await detailOf(user);
     return {
       title: displayName(user) ?? 'User',
-      user: all,
+      user: detail,
       timeline: await timelineSection(req, (query) => timelines.ofUser(user, query)),
-      sessions: all.sessions.map((session) => withOwn(req, session, appNameOf(session.app))),
+      sessions: detail.sessions.map((session) => toListedSession(req, session, appNameOf(session.app))),
       sessionColumns: SESSION_COLUMNS_OF_USER,
-      connections: all.connections,
+      connections: detail.connections,
       connectionColumns: CONNECTION_COLUMNS_OF_USER,
       connectionsUrl: `${publicUrl.href}/connections/`,
-      revocations: all.pendingRevocations.map((pending) => ({ ...pending, appName: apps.find(pending.app)?.name })),
+      revocations: detail.pendingRevocations.map((pending) => ({ ...pending, appName: apps.find(pending.app)?.name })),
       revocationColumns: REVOCATION_COLUMNS_OF_USER,
-      own: isOwn(req, user),
+      isCurrentUser: isCurrentUser(req, user),
     };
   });
 
-  /** Each change asks first, except enabling: it takes nothing away. */
-  const asked = (wanted: AskedChange) =>
+  /** Enabling needs no confirmation: it removes nothing. */
+  const confirmed = (kind: ConfirmedChange) =>
     confirmation(parts, {
       menuPath: 'users',
       find,
       home: ({ id }) => `users/${id}`,
-      async ask(user, req) {
-        const { length } = wanted === 'delete' ? await connections.list(user.id) : [];
-        return questionOf(wanted, user, { isOwn: isOwn(req, user), connections: length });
+      async questionFor(user, req) {
+        const { length } = kind === 'delete' ? await connections.list(user.id) : [];
+        return questionOf(kind, user, { isCurrentUser: isCurrentUser(req, user), connections: length });
       },
       async work(req) {
-        const { user } = await changes[wanted](req);
-        const place = wanted === 'delete' ? '' : `/${user.id}`;
-        return { url: `${home}${place}`, flash: { notice: { tone: 'success', text: DONE[wanted] } } };
+        const { user } = await changes[kind](req);
+        const path = kind === 'delete' ? '' : `/${user.id}`;
+        return { url: `${home}${path}`, flash: { notice: { tone: 'success', text: NOTICES[kind] } } };
       },
     });
-  const questions = { 'sign-out': asked('sign-out'), disable: asked('disable'), delete: asked('delete') };
-  const isOwn = (req: Request, { id }: { id: string }) => req.context.session?.user.id === id;
+  const questions = { 'sign-out': confirmed('sign-out'), disable: confirmed('disable'), delete: confirmed('delete') };
+  const isCurrentUser = (req: Request, { id }: { id: string }) => req.context.session?.user.id === id;
 
   return {
-    page: list.handler,
-    onePage: one.handler,
+    page: listPage.handler,
+    detailPage: detailPage.handler,
 
-    askSignOut: questions['sign-out'].page,
+    signOutPage: questions['sign-out'].page,
     signOutByForm: questions['sign-out'].form,
-    askDisable: questions.disable.page,
+    disablePage: questions.disable.page,
     disableByForm: questions.disable.form,
-    askDelete: questions.delete.page,
+    deletePage: questions.delete.page,
     deleteByForm: questions.delete.form,
     enableByForm: pages.button(async (req) => {
       const { user } = await changes.enable(req);
-      return { url: `${home}/${user.id}`, flash: { notice: { tone: 'success', text: DONE.enable } } };
+      return { url: `${home}/${user.id}`, flash: { notice: { tone: 'success', text: NOTICES.enable } } };
     }),
 
     list: operation(
       {
         summary:
-          'List users by their last sign-in, newest first; with q those whose name, address or id begins with it',
+          'List users by their last sign-in, newest first; with q, those whose name, address or id begins with it',
         query: listQuery,
         response: listOf(userJson),
       },
-      ({ query }) => listed(query),
+      ({ query }) => readPage(query),
     ),
-    one: operation(
-      { summary: 'Read a user with sessions and connections', response: userWithAllJson },
-      async ({ req }) => withAll(await find(req)),
+    read: operation(
+      { summary: 'Read a user with sessions and connections', response: userDetailJson },
+      async ({ req }) => detailOf(await find(req)),
     ),
     signOut: operation({ summary: 'End every session of a user' }, ({ req }) => changes['sign-out'](req)),
     disable: operation(

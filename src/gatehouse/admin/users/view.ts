@@ -1,4 +1,4 @@
-/** The JSON of users, the columns of their list, and the ids of what belongs to a user. */
+/** The JSON of users, the columns of their list, and ids that begin with the id of a user. */
 import { z } from 'zod';
 import { isoOrNull, isoTime } from '../../../shared/time.ts';
 import type { User } from '../../users/user-store.ts';
@@ -34,16 +34,20 @@ export function userView({ disabledAt, firstSignInAt, lastSignInAt, name, email,
   };
 }
 
-/** `own`: the administrator who looks. */
-export type UserRow = UserView & { own: boolean };
+export type UserRow = UserView & { isCurrentUser: boolean };
 
 export const USER_COLUMNS: Columns<UserView, UserRow> = [
   {
     name: 'Name',
     csv: ({ name }) => name,
-    cell({ id, subject, own, ...user }) {
+    cell({ id, subject, isCurrentUser, ...user }) {
       const name = displayName(user) ?? subject;
-      return { path: `users/${encodeURIComponent(id)}`, text: name, title: name, remark: own ? 'you' : undefined };
+      return {
+        path: `users/${encodeURIComponent(id)}`,
+        text: name,
+        title: name,
+        remark: isCurrentUser ? 'you' : undefined,
+      };
     },
   },
   { name: 'E-mail address', csv: ({ email }) => email, cell: ({ email }) => ({ text: email ?? '–' }) },
@@ -84,13 +88,13 @@ export function ownerView({ id, name, email }: Owner): z.output<typeof ownerJson
   return { id, name: name ?? null, email: email ?? null };
 }
 
-/** The user of a row. */
+/** A link to the user of a row. */
 export function ownerCell({ id, name, email }: z.output<typeof ownerJson>) {
   const text = name ?? email ?? id;
   return { path: `users/${encodeURIComponent(id)}`, text, title: email ?? text };
 }
 
-/** What pages call a user; undefined where neither the name nor the address is known. */
+/** The name of a user on pages; undefined if neither the name nor the address is known. */
 export function displayName(
   user: { name?: string | null | undefined; email?: string | null | undefined } | undefined,
 ): string | undefined {
@@ -99,6 +103,6 @@ export function displayName(
 
 /** The parts of `USER.REST`, the id of a session or a connection. Both are empty if it has another form. */
 export function splitId(id: string): { userId: string; rest: string } {
-  const at = id.indexOf('.');
-  return at === -1 ? { userId: '', rest: '' } : { userId: id.slice(0, at), rest: id.slice(at + 1) };
+  const dot = id.indexOf('.');
+  return dot === -1 ? { userId: '', rest: '' } : { userId: id.slice(0, dot), rest: id.slice(dot + 1) };
 }

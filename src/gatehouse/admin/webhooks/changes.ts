@@ -1,4 +1,4 @@
-/** Changes of webhooks by administrators: checked, written to the audit trail, then made. */
+/** Checks, audits and stores changes of webhooks by administrators. */
 import type { Request } from 'express';
 import type { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
@@ -9,7 +9,7 @@ import type { Resource } from '../resource.ts';
 import type { changedWebhook, newWebhook, webhookJson } from './view.ts';
 import type { HealthyWebhook } from './with-health.ts';
 
-/** All throw AppError `not_found` for an unknown id and `invalid_request` for an address that must not be called. */
+/** All methods throw AppError `not_found` for an unknown id, and `invalid_request` for an address that must not be called. */
 export function webhookChanges(parts: {
   resource: Resource<HealthyWebhook, typeof webhookJson>;
   withHealth(webhook: Webhook): Promise<HealthyWebhook>;
@@ -29,29 +29,29 @@ export function webhookChanges(parts: {
   };
 
   return {
-    async create(req: Request, wanted: z.output<typeof newWebhook>) {
-      await checkAddress(wanted.url);
-      const target = { id: newWebhookId(), name: hostOf(wanted) };
-      const facts = { host: target.name, events: wanted.events };
-      const work = () => registered.create(target.id, wanted);
+    async create(req: Request, input: z.output<typeof newWebhook>) {
+      await checkAddress(input.url);
+      const target = { id: newWebhookId(), name: originOf(input) };
+      const facts = { host: target.name, events: input.events };
+      const work = () => registered.create(target.id, input);
       const { webhook, secret } = await resource.audited(req, 'webhook.created', target, work, facts);
       return { item: await withHealth(webhook), secret };
     },
 
     /** @throws AppError `version_conflict` */
-    async change(req: Request, { version, ...wanted }: z.output<typeof changedWebhook>) {
+    async change(req: Request, { version, ...input }: z.output<typeof changedWebhook>) {
       const webhook = await resource.find(req);
       const { id } = webhook;
-      await checkAddress(wanted.url);
-      const facts = { host: hostOf(wanted), events: wanted.events, enabled: wanted.enabled };
-      const work = () => registered.change(id, version, wanted);
+      await checkAddress(input.url);
+      const facts = { host: originOf(input), events: input.events, enabled: input.enabled };
+      const work = () => registered.change(id, version, input);
       const changed = await resource.audited(req, 'webhook.changed', webhookTarget(webhook), work, facts);
-      // What another receiver has answered says nothing about this one.
+      // The responses of the previous receiver say nothing about the new one.
       if (changed.url !== webhook.url) await healths.forget(id);
       return { item: await withHealth(changed) };
     },
 
-    /** `secret`: shown only once. */
+    /** The returned secret is shown only once. */
     async rotate(req: Request, { overlapSeconds }: { overlapSeconds: number }) {
       const webhook = await resource.find(req);
       const work = () => registered.rotate(webhook.id, overlapSeconds);
@@ -68,10 +68,10 @@ export function webhookChanges(parts: {
   };
 }
 
-/** In the audit trail. */
-export const webhookTarget = (webhook: Webhook) => ({ id: webhook.id, name: hostOf(webhook) });
+/** The target of audit entries. */
+export const webhookTarget = (webhook: Webhook) => ({ id: webhook.id, name: originOf(webhook) });
 
-const ADDRESS_ADVICE = 'Give a public https address, or one that INTERNAL_HOSTS names.';
+const ADDRESS_ADVICE = 'Enter a public https address, or an address listed in INTERNAL_HOSTS.';
 
-/** Path and query can hold the receiver's own secret, so the audit trail gets the origin alone. */
-export const hostOf = ({ url }: { url: string }) => new URL(url).origin;
+/** Path and query can contain a secret of the receiver, so the audit trail only contains the origin. */
+export const originOf = ({ url }: { url: string }) => new URL(url).origin;

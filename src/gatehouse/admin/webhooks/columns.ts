@@ -1,4 +1,4 @@
-/** The columns of the list of webhooks, and of the messages of one. */
+/** Columns of the lists of webhooks and of the messages of a webhook. */
 import { webhookEventText, webhookResultText } from '../../../shared/pages/words.ts';
 import type { Columns } from '../columns.ts';
 import type { MessageView, WebhookView } from './view.ts';
@@ -11,7 +11,7 @@ declare module '../columns.ts' {
   }
 }
 
-/** `sharesHost`: another webhook on the same page has its host. */
+/** `sharesHost` is true if another webhook on the same page has the same host. */
 export type WebhookRow = WebhookView & { sharesHost: boolean };
 
 export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
@@ -45,7 +45,7 @@ export const WEBHOOK_COLUMNS: Columns<WebhookView, WebhookRow> = [
   },
 ];
 
-/** `webhook`: its id. */
+/** `webhook` is its id. */
 export type MessageRow = MessageView & { webhook: string };
 
 export const MESSAGE_COLUMNS: Columns<MessageView, MessageRow> = [

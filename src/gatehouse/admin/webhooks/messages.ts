@@ -1,4 +1,4 @@
-/** The messages of a webhook, by page and by API: listed, shown with their attempts, sent again, and sent to test the receiver. */
+/** Messages of a webhook, by page and by API: list, read with the attempts, send again, and send a test. */
 import type { Request, RequestHandler, Response } from 'express';
 import type { z } from 'zod';
 import { listOf } from '../../../shared/http/list-schema.ts';
@@ -43,7 +43,7 @@ export function webhookMessageRoutes(parts: {
     return { items: items.map(messageView), ...rest };
   };
 
-  /** The webhook and the message that the path names. */
+  /** Finds the webhook and the message that the path names. */
   const find = async (req: Request): Promise<{ webhook: HealthyWebhook; message: WebhookMessage }> => {
     const webhook = await resource.find(req);
     const message = await messages.find(webhook.id, String(req.params.message));
@@ -63,7 +63,7 @@ export function webhookMessageRoutes(parts: {
     return resource.audited(req, 'webhook.message_resent', webhookTarget(webhook), work, facts);
   };
 
-  const one = pages.page('admin/webhooks/message', async ({ req }) => {
+  const detailPage = pages.page('admin/webhooks/message', async ({ req }) => {
     const { webhook, message } = await find(req);
     return {
       title: 'Message',
@@ -73,35 +73,36 @@ export function webhookMessageRoutes(parts: {
     };
   });
 
-  /** Sends a message and shows it, with the result. A double click sends it once. */
+  /** Sends a message, once even for a double click, and shows it with the result. */
   const sendByForm =
-    (send: (req: Request) => Promise<WebhookMessage>, what: string): RequestHandler =>
+    (send: (req: Request) => Promise<WebhookMessage>, label: string): RequestHandler =>
     (req, res) =>
       pages.redirectAfter(req, res, async () => {
-        const sent = await send(req);
-        const url = `${resource.home}/${sent.webhook}/messages/${sent.id}`;
-        return { url, flash: { notice: noticeOf(sent, what) } };
+        const message = await send(req);
+        const url = `${resource.home}/${message.webhook}/messages/${message.id}`;
+        return { url, flash: { notice: noticeOf(message, label) } };
       });
 
   return {
-    /** For the page of the webhook, as `AdminPages.list`. */
+    /** Like `AdminPages.list`, for the page of the webhook. */
     async pageFor(
       req: Request,
       res: Response,
       webhook: Webhook,
     ): Promise<{ messages: MessageRow[]; list: PageList } | undefined> {
-      const found = await pages.list(req, res, {
+      const result = await pages.list(req, res, {
         name: 'webhook-messages',
         fields: ['state'],
         columns: MESSAGE_COLUMNS,
         path: `${resource.home}/${webhook.id}`,
-        read: ({ state, ...place }) => page(webhook, { ...place, state: MESSAGE_STATES.find((one) => one === state) }),
+        read: ({ state: stateText, ...position }) =>
+          page(webhook, { ...position, state: MESSAGE_STATES.find((state) => state === stateText) }),
       });
-      if (!found) return undefined;
-      return { messages: found.items.map((sent) => ({ ...sent, webhook: webhook.id })), list: found.list };
+      if (!result) return undefined;
+      return { messages: result.items.map((message) => ({ ...message, webhook: webhook.id })), list: result.list };
     },
 
-    onePage: one.handler,
+    detailPage: detailPage.handler,
     testByForm: sendByForm(test, 'Test message'),
     resendByForm: sendByForm(resend, 'Message'),
 
@@ -113,7 +114,7 @@ export function webhookMessageRoutes(parts: {
       },
       async ({ req, query }) => page(await resource.find(req), query),
     ),
-    one: operation(
+    read: operation(
       { summary: 'Read a message of a webhook, with its attempts and their responses', response: wholeMessageJson },
       async ({ req }) => messageView((await find(req)).message),
     ),
@@ -128,13 +129,13 @@ export function webhookMessageRoutes(parts: {
   };
 }
 
-/** Of the last attempt, which an administrator has made. */
-function noticeOf({ attempts }: WebhookMessage, what: string): Notice {
+/** The result of the attempt that the administrator has just made. */
+function noticeOf({ attempts }: WebhookMessage, label: string): Notice {
   const result = attempts.at(-1)?.result ?? '';
   const isDelivered = /^2\d\d$/.test(result);
   const response = /^\d+$/.test(result) ? `The receiver responded with ${result}.` : `${webhookResultText(result)}.`;
   return {
     tone: isDelivered ? 'success' : 'warning',
-    text: `${what} ${isDelivered ? 'delivered' : 'not delivered'}. ${response}`,
+    text: `${label} ${isDelivered ? 'delivered' : 'not delivered'}. ${response}`,
   };
 }

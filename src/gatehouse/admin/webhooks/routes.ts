@@ -1,4 +1,4 @@
-/** Webhooks in the administration, by page and by API: their URLs, their events and their secrets. */
+/** Webhooks in the administration, by page and by API: their URLs, events and secrets. */
 import { z } from 'zod';
 import { type FormView, formHandler, recordVersion, ticked } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
@@ -9,7 +9,7 @@ import type { AdminPageData, AdminPageOfList, PageRequest } from '../page.ts';
 import type { AdminParts } from '../parts.ts';
 import { createResource } from '../resource.ts';
 import { findByText } from '../search/finder.ts';
-import { hostOf, webhookChanges } from './changes.ts';
+import { originOf, webhookChanges } from './changes.ts';
 import { type MessageRow, WEBHOOK_COLUMNS, type WebhookRow } from './columns.ts';
 import { webhookMessageRoutes } from './messages.ts';
 import { changedWebhook, newWebhook, type WebhookView, webhookJson, webhookRotation, webhookView } from './view.ts';
@@ -19,7 +19,7 @@ declare module '../../../shared/pages/page-data.ts' {
   interface PageData {
     'admin/webhooks/list': AdminPageOfList & { webhooks: readonly WebhookRow[]; events: readonly string[] };
     'admin/webhooks/new': AdminPageData & { events: readonly string[]; form: FormView<typeof newForm> };
-    'admin/webhooks/one': AdminPageOfList & {
+    'admin/webhooks/detail': AdminPageOfList & {
       webhook: WebhookView;
       messages: readonly MessageRow[];
       events: readonly string[];
@@ -35,7 +35,7 @@ declare module '../parts.ts' {
   }
 }
 
-/** Of the two forms on a webhook's page, the one with faults. */
+/** The form with faults, of the two forms on a webhook's page. */
 interface WebhookForms {
   form?: FormView<typeof changeForm>;
   rotation?: FormView<typeof rotationForm>;
@@ -57,12 +57,12 @@ export function webhookRoutes(parts: AdminParts) {
   const resource = createResource(parts, {
     name: 'webhook',
     records,
-    nameOf: (webhook) => hostOf(webhook),
-    // Several may have the same host.
-    shownAs: (webhook) => `${hostOf(webhook)} (${webhook.id.slice(0, 8)})`,
+    nameOf: (webhook) => originOf(webhook),
+    // Several webhooks can have the same origin.
+    labelOf: (webhook) => `${originOf(webhook)} (${webhook.id.slice(0, 8)})`,
     textsOf: ({ id, url }) => [id, url],
     filters: {
-      event: { schema: z.enum(WEBHOOK_EVENTS), accepts: ({ events }, event) => events.some((one) => one === event) },
+      event: { schema: z.enum(WEBHOOK_EVENTS), accepts: ({ events }, event) => events.some((name) => name === event) },
       state: { schema: z.enum(WEBHOOK_STATES), accepts: (webhook, state) => stateOf(webhook) === state },
     },
     schema: webhookJson,
@@ -79,7 +79,7 @@ export function webhookRoutes(parts: AdminParts) {
     summary: 'Delete a webhook; its pending messages are not sent',
     event: 'webhook.deleted',
     verb: 'Delete',
-    consequences: ['Nothing more is sent to it. Its messages are deleted, also those that wait.'],
+    consequences: ['Nothing more is sent to it. Its messages are deleted, including pending ones.'],
     notice: (count) => `${count === 1 ? 'Webhook' : `${count} webhooks`} deleted. Pending messages are not sent.`,
     async work(id) {
       const isRemoved = await registered.remove(id);
@@ -87,14 +87,14 @@ export function webhookRoutes(parts: AdminParts) {
       return isRemoved;
     },
   });
-  const list = pages.page('admin/webhooks/list', async ({ req, res }) => {
-    const found = await resource.pageFor(req, res, WEBHOOK_COLUMNS);
-    if (!found) return undefined;
-    const ofHost = Object.groupBy(found.items, ({ url }) => new URL(url).host);
-    const rows = found.items.map((webhook) => {
-      return { ...webhook, sharesHost: (ofHost[new URL(webhook.url).host] ?? []).length > 1 };
+  const listPage = pages.page('admin/webhooks/list', async ({ req, res }) => {
+    const result = await resource.pageFor(req, res, WEBHOOK_COLUMNS);
+    if (!result) return undefined;
+    const byHost = Object.groupBy(result.items, ({ url }) => new URL(url).host);
+    const rows = result.items.map((webhook) => {
+      return { ...webhook, sharesHost: (byHost[new URL(webhook.url).host] ?? []).length > 1 };
     });
-    return { title: 'Webhooks', webhooks: rows, list: found.list, events: WEBHOOK_EVENTS };
+    return { title: 'Webhooks', webhooks: rows, list: result.list, events: WEBHOOK_EVENTS };
   });
 
   const newPage = pages.page(
@@ -104,32 +104,35 @@ export function webhookRoutes(parts: AdminParts) {
     },
   );
 
-  const one = pages.page('admin/webhooks/one', async ({ req, res, form: forms = {} }: PageRequest<WebhookForms>) => {
-    const webhook = await resource.find(req);
-    const listed = await messages.pageFor(req, res, webhook);
-    if (!listed) return undefined;
-    const { form = { values: valuesOf(webhook), faults: [] }, rotation = FIRST_ROTATION } = forms;
-    return {
-      title: webhook.url,
-      faults: [...form.faults, ...rotation.faults],
-      webhook: webhookView(webhook),
-      ...listed,
-      events: WEBHOOK_EVENTS,
-      form,
-      rotation,
-    };
-  });
+  const detailPage = pages.page(
+    'admin/webhooks/detail',
+    async ({ req, res, form: forms = {} }: PageRequest<WebhookForms>) => {
+      const webhook = await resource.find(req);
+      const messagePage = await messages.pageFor(req, res, webhook);
+      if (!messagePage) return undefined;
+      const { form = { values: valuesOf(webhook), faults: [] }, rotation = FIRST_ROTATION } = forms;
+      return {
+        title: webhook.url,
+        faults: [...form.faults, ...rotation.faults],
+        webhook: webhookView(webhook),
+        ...messagePage,
+        events: WEBHOOK_EVENTS,
+        form,
+        rotation,
+      };
+    },
+  );
 
   return {
-    page: list.handler,
+    page: listPage.handler,
     newPage: newPage.handler,
-    onePage: one.handler,
+    detailPage: detailPage.handler,
 
     createByForm: formHandler({
       pages,
       schema: newForm,
-      async work(req, wanted) {
-        const { item, secret: text } = await create(req, { ...wanted, enabled: true });
+      async work(req, input) {
+        const { item, secret: text } = await create(req, { ...input, enabled: true });
         return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, made: { name: item.url, text } } };
       },
       show: newPage.show,
@@ -138,11 +141,11 @@ export function webhookRoutes(parts: AdminParts) {
     changeByForm: formHandler({
       pages,
       schema: changeForm,
-      async work(req, wanted) {
-        const { item } = await change(req, wanted);
+      async work(req, input) {
+        const { item } = await change(req, input);
         return { url: `${resource.home}/${item.id}`, flash: { notice: CHANGED } };
       },
-      show: (req, res, form) => one.show(req, res, { form }),
+      show: (req, res, form) => detailPage.show(req, res, { form }),
     }),
 
     rotateByForm: formHandler({
@@ -152,25 +155,25 @@ export function webhookRoutes(parts: AdminParts) {
         const { item, secret: text } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
         return { url: `${resource.home}/${item.id}`, flash: { notice: ROTATED, made: { name: item.url, text } } };
       },
-      show: (req, res, form) => one.show(req, res, { rotation: form }),
+      show: (req, res, form) => detailPage.show(req, res, { rotation: form }),
     }),
 
-    askRemove: removal.ask,
+    removePage: removal.page,
     removeByForm: removal.byForm,
 
     messages,
 
     finder: {
       ...resource.finder,
-      // Without their health, which the search does not need.
+      // Does not read the health, which the search does not need.
       find: findByText({
         records: registered,
-        foundAs: ({ url }) => ({ name: url }),
+        searchResultOf: ({ url }) => ({ name: url }),
         pathOf: (id) => `/admin/webhooks/${id}`,
       }),
     },
     list: resource.list,
-    one: resource.one,
+    read: resource.read,
     create: resource.create({
       summary: 'Create a webhook; only this response contains the secret that signs its messages',
       body: newWebhook,

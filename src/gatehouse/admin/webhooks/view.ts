@@ -1,4 +1,4 @@
-/** The JSON of webhooks and of their messages, and of what creates or changes a webhook. */
+/** The JSON of webhooks, for input and output, and of their messages. */
 import { z } from 'zod';
 import { pageQuery } from '../../../shared/http/list-schema.ts';
 import { DAY_SECONDS, isoOrNull, isoTime } from '../../../shared/time.ts';
@@ -14,7 +14,7 @@ export const newWebhook = z.strictObject({
 });
 export const changedWebhook = newWebhook.extend({ version: z.int() });
 
-/** A receiver needs the overlap to exchange the secret without refusing a message. */
+/** Receivers need the overlap to replace the secret without refusing a message. */
 export const webhookRotation = rotationOf(DAY_SECONDS);
 
 const result = z.string().describe('the status of the response, or why there was none');
@@ -26,8 +26,11 @@ export const webhookJson = z.object({
   events: z.array(z.enum(WEBHOOK_EVENTS)),
   enabled: z.boolean(),
   createdAt: z.iso.datetime(),
-  overlapEndsAt: z.iso.datetime().nullable().describe('until when the previous secret also signs messages'),
-  failingSince: z.iso.datetime().nullable().describe('since when every attempt has failed'),
+  overlapEndsAt: z.iso.datetime().nullable().describe('when the previous secret stops signing messages'),
+  failingSince: z.iso
+    .datetime()
+    .nullable()
+    .describe('the first of the attempts that have failed since the last success'),
   lastResponse: z.object({ at: z.iso.datetime(), result }).nullable(),
 });
 
@@ -36,7 +39,7 @@ export const messageQuery = pageQuery.extend({ state: z.enum(MESSAGE_STATES).opt
 const attempt = z.object({
   at: z.iso.datetime(),
   result,
-  manual: z.boolean().describe('by an administrator, beside the attempts that Gatehouse makes by itself'),
+  manual: z.boolean().describe('an administrator sent it, in addition to the automatic attempts'),
 });
 
 export const messageJson = z.object({

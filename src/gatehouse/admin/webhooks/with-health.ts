@@ -1,4 +1,4 @@
-/** Webhooks with their health, which is no part of their records: each attempt to send writes it. */
+/** Adds the health to webhooks. It is not part of their records, because each attempt writes it. */
 import type { MatchingOptions } from '../../../shared/storage/matching-page.ts';
 import type { WebhookHealth } from '../../webhooks/health.ts';
 import type { Webhook } from '../../webhooks/webhook-store.ts';
@@ -27,16 +27,16 @@ export function webhooksWithHealth({ registered, healths }: Pick<Webhooks, 'regi
       const webhook = await registered.find(id);
       return webhook && withHealth(webhook);
     },
-    /** Reads the health of every webhook, since the filter may ask for it: there are few. */
+    /** Reads the health of every webhook, because the filter may need it. There are few webhooks. */
     async page({ filter = () => true, ...options }: MatchingOptions<HealthyWebhook>) {
       const { items: all } = await registered.page({ limit: Number.POSITIVE_INFINITY });
-      const known = new Map((await Promise.all(all.map(withHealth))).map((webhook) => [webhook.id, webhook]));
+      const byId = new Map((await Promise.all(all.map(withHealth))).map((webhook) => [webhook.id, webhook]));
       const matches = ({ id }: Webhook) => {
-        const webhook = known.get(id);
+        const webhook = byId.get(id);
         return webhook !== undefined && filter(webhook);
       };
       const { items, ...rest } = await registered.page({ ...options, filter: matches });
-      return { items: items.flatMap(({ id }) => known.get(id) ?? []), ...rest };
+      return { items: items.flatMap(({ id }) => byId.get(id) ?? []), ...rest };
     },
   };
 }

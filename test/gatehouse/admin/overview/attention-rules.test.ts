@@ -1,10 +1,10 @@
 /** What needs attention, and from when on: each rule with the values just before and just at its bounds. */
 import { describe, expect, test } from 'vitest';
 import { secretAge, stateOf } from '../../../../src/gatehouse/admin/credential.ts';
-import { appsIn } from '../../../../src/gatehouse/admin/overview/attention/apps.ts';
-import { connectionsIn } from '../../../../src/gatehouse/admin/overview/attention/connections.ts';
-import { binsIn, keysIn } from '../../../../src/gatehouse/admin/overview/attention/data.ts';
-import { tokensIn, webhooksIn } from '../../../../src/gatehouse/admin/overview/attention/services.ts';
+import { appAttention } from '../../../../src/gatehouse/admin/overview/attention/apps.ts';
+import { connectionAttention } from '../../../../src/gatehouse/admin/overview/attention/connections.ts';
+import { binAttention, keyAttention } from '../../../../src/gatehouse/admin/overview/attention/data.ts';
+import { tokenAttention, webhookAttention } from '../../../../src/gatehouse/admin/overview/attention/services.ts';
 import type { AdminParts } from '../../../../src/gatehouse/admin/parts.ts';
 
 const NOW = Date.UTC(2026, 10, 21, 12, 0);
@@ -27,20 +27,20 @@ test.each([
 });
 
 test.each([
-  [{ setAt: null }, { days: undefined, isOld: false, ending: undefined }],
-  [{ setAt: 180 * DAY + HOUR }, { days: 180, isOld: false, ending: undefined }],
-  [{ setAt: 181 * DAY }, { days: 181, isOld: true, ending: undefined }],
+  [{ setAt: null }, { days: undefined, isOld: false, expiry: undefined }],
+  [{ setAt: 180 * DAY + HOUR }, { days: 180, isOld: false, expiry: undefined }],
+  [{ setAt: 181 * DAY }, { days: 181, isOld: true, expiry: undefined }],
   [
     { setAt: DAY, left: 14 * DAY },
-    { days: 1, isOld: false, ending: 'soon' },
+    { days: 1, isOld: false, expiry: 'soon' },
   ],
   [
     { setAt: DAY, left: 14 * DAY + 1 },
-    { days: 1, isOld: false, ending: undefined },
+    { days: 1, isOld: false, expiry: undefined },
   ],
   [
     { setAt: DAY, left: 0 },
-    { days: 1, isOld: false, ending: 'over' },
+    { days: 1, isOld: false, expiry: 'expired' },
   ],
 ])('a secret %j ago, with so much left, is %j', ({ setAt, left }: { setAt: number | null; left?: number }, age) => {
   const iso = (time: number) => new Date(time).toISOString();
@@ -53,7 +53,7 @@ describe('connected apps', () => {
   const found = (some: { app?: object; findings?: object[]; secret?: { setAt?: number; expiresAt?: number } }) => {
     const changed = { ...app, ...some.app };
     const { setAt: secretSetAt, expiresAt: secretExpiresAt } = some.secret ?? {};
-    return appsIn(
+    return appAttention(
       parts({
         connectedApps: {
           apps: { list: () => [changed] },
@@ -109,7 +109,7 @@ describe('connected apps', () => {
       apps: { list: () => [] },
       registry: { list: async () => [{ id: 'lost', unreadable: true }] },
     };
-    expect(await appsIn(parts({ connectedApps }))()).toEqual([
+    expect(await appAttention(parts({ connectedApps }))()).toEqual([
       {
         ...{ kind: 'app_unreadable', severity: 'bad', text: 'The stored data of lost cannot be opened', since: null },
         ...{ detail: 'Its encryption key is missing.', path: '/connected-apps', action: 'Show' },
@@ -120,7 +120,7 @@ describe('connected apps', () => {
 
 describe('connections', () => {
   const found = (states: Record<string, { userId: string; appId: string }[]>, failures: Record<string, object> = {}) =>
-    connectionsIn(
+    connectionAttention(
       parts({
         connectedApps: { apps: { find: (id: string) => (id === 'crm' ? { name: 'CRM' } : undefined) } },
         grants: {
@@ -186,17 +186,17 @@ test('tokens that expire within two weeks, or expired within the last', async ()
   const adminTokens = pageOf(at(15 * DAY, 2 * DAY, -7 * DAY));
   const relay = { tokens: pageOf(at(14 * DAY + 1, 14 * DAY, -7 * DAY + 1, -7 * DAY)) };
   const shared = { detail: null, since: null, action: 'Open' };
-  expect(await tokensIn(parts({ adminTokens, relay }))()).toEqual([
+  expect(await tokenAttention(parts({ adminTokens, relay }))()).toEqual([
     {
-      ...{ kind: 'relay_token_ending', severity: 'notice', text: 'Relay token T1 expires in 14 days' },
+      ...{ kind: 'relay_token_expiring', severity: 'notice', text: 'Relay token T1 expires in 14 days' },
       ...{ path: '/relay-tokens/t1', ...shared },
     },
     {
-      ...{ kind: 'relay_token_ending', severity: 'bad', text: 'Relay token T2 expired 6 days ago' },
+      ...{ kind: 'relay_token_expiring', severity: 'bad', text: 'Relay token T2 expired 6 days ago' },
       ...{ path: '/relay-tokens/t2', ...shared },
     },
     {
-      ...{ kind: 'admin_token_ending', severity: 'notice', text: 'Admin token T1 expires in 2 days' },
+      ...{ kind: 'admin_token_expiring', severity: 'notice', text: 'Admin token T1 expires in 2 days' },
       ...{ path: '/admin-tokens', ...shared },
     },
   ]);
@@ -216,7 +216,7 @@ test('webhooks that fail, unless they are disabled', async () => {
     healths: { of: async (id: string) => healths[id] },
   };
   const shared = { kind: 'webhook_failing', severity: 'bad', text: 'Webhook hooks.example is failing', action: 'Open' };
-  expect(await webhooksIn(parts({ webhooks }))()).toEqual([
+  expect(await webhookAttention(parts({ webhooks }))()).toEqual([
     { ...shared, detail: 'Last response: 503', since: '2026-11-21T11:00:00.000Z', path: '/webhooks/failing' },
     { ...shared, detail: null, since: '2026-11-20T12:00:00.000Z', path: '/webhooks/silent' },
   ]);
@@ -228,7 +228,7 @@ describe('BIN data', () => {
     const status = async () => ({ used, limit: 10_000, resetsAt: '2026-12-01T00:00:00.000Z' });
     const quota = used === undefined ? undefined : { status };
     const bins = { quota, tally: { health: async () => health }, dataset: { current: () => ({ asOf }) } };
-    return binsIn(parts({ bins }))();
+    return binAttention(parts({ bins }))();
   };
   const failed = (lastFailureAt: string, lastFailure?: string) => ({
     used: 0,
@@ -273,7 +273,7 @@ test.each([
   ['k20221121-1a2b', '1,461'],
   ['own-name', undefined],
 ])('the encryption key %s', async (sealingKid, days) => {
-  const found = await keysIn(parts({ storage: { sealer: { sealingKid } } }))();
+  const found = await keyAttention(parts({ storage: { sealer: { sealingKid } } }))();
   const old = {
     ...{ kind: 'encryption_key_old', severity: 'notice', text: `Encryption key ${sealingKid} is ${days} days old` },
     ...{ detail: 'Put a new key first in ENCRYPTION_KEYS.', since: null, path: '/keys', action: 'Show' },

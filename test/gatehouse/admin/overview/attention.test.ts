@@ -64,7 +64,7 @@ const ofKind = async (kind: string) => (await attention()).attention.filter((one
 test('nothing but the old BIN data of the package at first', async () => {
   const { attention: all, checkedAt } = await attention();
   // `administratorOf` made an admin token for an hour.
-  expect(all.map(({ kind }) => kind)).toEqual(['admin_token_ending', 'bin_data_old']);
+  expect(all.map(({ kind }) => kind)).toEqual(['admin_token_expiring', 'bin_data_old']);
   expect(Math.abs(Date.now() - Date.parse(checkedAt))).toBeLessThan(60_000);
 });
 
@@ -114,17 +114,17 @@ test('connections of an app that is gone are named by its id', async () => {
 test('tokens that expire within two weeks, and not those that expired long ago', async () => {
   const soon = await admin.makeToken({ name: 'nightly', expiresAt: inDays(6.5) });
   await admin.makeToken({ name: 'later', expiresAt: inDays(15) });
-  expect(await ofKind('relay_token_ending')).toMatchObject([
+  expect(await ofKind('relay_token_expiring')).toMatchObject([
     { severity: 'notice', text: 'Relay token nightly expires in 6 days', path: `/relay-tokens/${soon.id}` },
   ]);
 });
 
 test('of many of a kind, the first are named, and the others lead to their list', async () => {
   for (let n = 0; n < 7; n += 1) await admin.makeToken({ name: `short ${n}`, expiresAt: inDays(3) });
-  const found = await ofKind('relay_token_ending');
+  const found = await ofKind('relay_token_expiring');
   expect(found).toHaveLength(5);
   expect(found.at(-1)).toEqual({
-    kind: 'relay_token_ending',
+    kind: 'relay_token_expiring',
     severity: 'notice',
     text: '4 more relay tokens that expire',
     detail: null,

@@ -57,7 +57,7 @@ describe.each([
     const { unnarrowed = false, ...asked } = { unnarrowed: undefined, ...call };
     const fields = { token: String(tokens[token]), user, ...asked, ...(unnarrowed ? { unnarrowed: 'yes' } : {}) };
     const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
-    const answer = /id="answer-title">(.*?)<\/h2>/s.exec(page.body)?.[1];
+    const answer = /id="result-title">(.*?)<\/h2>/s.exec(page.body)?.[1];
     expect(answer).toContain(rule === undefined ? 'Allowed' : `by the rule <code>${rule}</code>`);
     // A rule that refuses says so in one sentence, which does not begin with what it demands.
     const rows = [...page.body.matchAll(/<li class="check-failed">.*?class="check-words">(.*?)\n/gs)].map(
@@ -74,7 +74,7 @@ describe.each([
 test('nothing is asked yet where token or address is missing, or cannot be read', async () => {
   for (const query of ['', `?token=${tokens.strict}`, '?address=10.0.0.1', `?token=${tokens.strict}&address=%20`]) {
     const { status, body } = await agent.get(`${site.url}/admin/policy${query}`);
-    expect([query, status, body.includes('answer-title')]).toEqual([query, 200, false]);
+    expect([query, status, body.includes('result-title')]).toEqual([query, 200, false]);
   }
   const odd = `?token=${tokens.strict}&address=127.0.0.1&app=platform&scope=nothing&proof=nothing&user=%20${user}%20`;
   const page = await agent.get(`${site.url}/admin/policy${odd}`);
@@ -174,7 +174,7 @@ test('an address is one, as a proxy may write it, and anything else is a fault o
   const fields = { token: String(tokens.open), address: 'notanip', app: 'platform', user };
   const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
   expect([page.status, page.body]).toEqual([200, expect.stringContaining('id="address-fault"')]);
-  expect(page.body).not.toContain('id="answer-title"');
+  expect(page.body).not.toContain('id="result-title"');
 });
 
 test('a service account needs no app beside it, and one that is not there is named as such', async () => {

@@ -1,5 +1,4 @@
-/** Apps that cannot be used, whose check failed, or whose client secret ends. */
-
+/** Attention for apps that cannot be used, failed their check, or have an old or expiring client secret. */
 import { relativeTime } from '../../../../shared/pages/relative-time.ts';
 import { callbackUrlOf, isUsable } from '../../../../shared/provider/connected-app.ts';
 import { isoOrNull } from '../../../../shared/time.ts';
@@ -8,20 +7,24 @@ import { secretAge } from '../../credential.ts';
 import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 
-export function appsIn({ connectedApps, publicUrl, clock }: Pick<AdminParts, 'connectedApps' | 'publicUrl' | 'clock'>) {
+export function appAttention({
+  connectedApps,
+  publicUrl,
+  clock,
+}: Pick<AdminParts, 'connectedApps' | 'publicUrl' | 'clock'>) {
   const { apps, registry, checks } = connectedApps;
 
   const secretOf = (id: string, name: string, setAt: string | null, expiresAt: string | null): Attention[] => {
     const age = secretAge({ setAt, expiresAt }, clock());
-    if (!age.ending && !age.isOld) return [];
-    const end = expiresAt === null ? '' : relativeTime(Date.parse(expiresAt), clock());
-    const words = age.ending
-      ? `${age.ending === 'over' ? 'expired' : 'expires'} ${end}`
+    if (!age.expiry && !age.isOld) return [];
+    const when = expiresAt === null ? '' : relativeTime(Date.parse(expiresAt), clock());
+    const words = age.expiry
+      ? `${age.expiry === 'expired' ? 'expired' : 'expires'} ${when}`
       : `is ${age.days?.toLocaleString('en-GB')} days old`;
     return [
       {
         kind: 'client_secret',
-        severity: age.ending === 'over' ? 'bad' : 'notice',
+        severity: age.expiry === 'expired' ? 'bad' : 'notice',
         text: `Client secret of ${name} ${words}`,
         detail: 'Create a new one at the provider and enter it here.',
         since: null,
@@ -50,7 +53,7 @@ export function appsIn({ connectedApps, publicUrl, clock }: Pick<AdminParts, 'co
 
   return async (): Promise<Attention[]> => {
     const unusable = apps.list().filter((app) => !app.disabled && !isUsable(app, publicUrl.href));
-    const found: Attention[] = unusable.map(({ id, name }) => ({
+    const attention: Attention[] = unusable.map(({ id, name }) => ({
       kind: 'app_unusable',
       severity: 'bad',
       text: `${name} cannot be used: its callback URL is missing`,
@@ -60,23 +63,23 @@ export function appsIn({ connectedApps, publicUrl, clock }: Pick<AdminParts, 'co
       action: 'Open',
     }));
     const usable = apps.list().filter((app) => !app.disabled && !unusable.includes(app));
-    found.push(...(await Promise.all(usable.map(failedCheckOf))).flat());
-    for (const one of await registry.list()) {
-      if ('unreadable' in one) {
-        found.push({
+    attention.push(...(await Promise.all(usable.map(failedCheckOf))).flat());
+    for (const record of await registry.list()) {
+      if ('unreadable' in record) {
+        attention.push({
           kind: 'app_unreadable',
           severity: 'bad',
-          text: `The stored data of ${one.id} cannot be opened`,
+          text: `The stored data of ${record.id} cannot be opened`,
           detail: 'Its encryption key is missing.',
           since: null,
           path: '/connected-apps',
           action: 'Show',
         });
-      } else if (one.app.clientSecret !== undefined && !one.app.disabled) {
-        const { app, secretSetAt, secretExpiresAt } = one;
-        found.push(...secretOf(app.id, app.name, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
+      } else if (record.app.clientSecret !== undefined && !record.app.disabled) {
+        const { app, secretSetAt, secretExpiresAt } = record;
+        attention.push(...secretOf(app.id, app.name, isoOrNull(secretSetAt), isoOrNull(secretExpiresAt)));
       }
     }
-    return found;
+    return attention;
   };
 }

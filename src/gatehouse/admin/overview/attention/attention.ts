@@ -1,27 +1,27 @@
-/** What needs an administrator: each thing with its reason and the page on which to deal with it. */
+/** The attention list: each item has a reason, and a link to the page for it. */
 import type { AdminParts } from '../../parts.ts';
-import { appsIn } from './apps.ts';
-import { connectionsIn } from './connections.ts';
-import { binsIn, keysIn } from './data.ts';
-import { tokensIn, webhooksIn } from './services.ts';
+import { appAttention } from './apps.ts';
+import { connectionAttention } from './connections.ts';
+import { binAttention, keyAttention } from './data.ts';
+import { tokenAttention, webhookAttention } from './services.ts';
 import { type Attention, KINDS } from './view.ts';
 
-/** Of one kind; if there are more, the last one leads to the list of the rest. */
+/** At most five items per kind. If there are more, the last one links to the others. */
 const MAX_OF_KIND = 5;
 
-/** @returns a function that reads a bounded number of records; what does not work comes first */
+/** @returns a function that reads a bounded number of records; items of severity `bad` come first */
 export function createAttention(parts: AdminParts): () => Promise<Attention[]> {
   const checks = [
-    connectionsIn(parts),
-    appsIn(parts),
-    tokensIn(parts),
-    webhooksIn(parts),
-    binsIn(parts),
-    keysIn(parts),
+    connectionAttention(parts),
+    appAttention(parts),
+    tokenAttention(parts),
+    webhookAttention(parts),
+    binAttention(parts),
+    keyAttention(parts),
   ];
   return async () => {
-    const found = (await Promise.all(checks.map((check) => check()))).flat();
-    const badFirst = found.toSorted(
+    const items = (await Promise.all(checks.map((check) => check()))).flat();
+    const badFirst = items.toSorted(
       (left, right) => Number(right.severity === 'bad') - Number(left.severity === 'bad'),
     );
     const shown = [...Map.groupBy(badFirst, ({ kind }) => kind).values()].flatMap(shortened);

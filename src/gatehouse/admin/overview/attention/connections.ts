@@ -1,31 +1,33 @@
-/** Connections that need reconnecting or are unverified, by app, with the most frequent cause. */
+/** Attention for connections that need reconnecting or are unverified, by app, with their most frequent cause. */
 import { FAILURE_WORDS } from '../../../grants/grant.ts';
 import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 
-/** Maximum for one health; further connections are not counted by app. */
+/** The number of connections of each state that are counted. */
 const MAX_LISTED = 1_000;
-/** Of each app, for the usual cause. */
+/** The number of connections of each app that are read for the cause. */
 const SAMPLE = 10;
 
-export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grants' | 'connectedApps'>) {
+export function connectionAttention({ grants, connectedApps }: Pick<AdminParts, 'grants' | 'connectedApps'>) {
   const { index } = grants;
 
-  /** The cause that most of the newest have, in words. */
+  /** The most frequent cause of the newest connections, in words. */
   const usualCause = async (connections: readonly { userId: string; appId: string }[]): Promise<string | null> => {
     const loaded = await Promise.all(
       connections
         .slice(0, SAMPLE)
         .map(({ userId, appId }) => grants.connections.find(userId, appId).catch(() => undefined)),
     );
-    // One that has recovered since it was listed has no cause.
+    // A connection that has recovered meanwhile has no cause.
     const causes = loaded.flatMap((connection) => {
       if (!connection) return FAILURE_WORDS.unreadable;
       const { cause, reason } = connection;
       if (cause === undefined) return [];
       return reason === undefined ? FAILURE_WORDS[cause] : `${FAILURE_WORDS[cause]} (${reason})`;
     });
-    const [usual] = [...Map.groupBy(causes, (cause) => cause)].sort(([, one], [, other]) => other.length - one.length);
+    const [usual] = [...Map.groupBy(causes, (cause) => cause)].sort(
+      ([, left], [, right]) => right.length - left.length,
+    );
     return usual?.[0] ?? null;
   };
 
@@ -35,12 +37,15 @@ export function connectionsIn({ grants, connectedApps }: Pick<AdminParts, 'grant
     return Promise.all(
       [...Map.groupBy(listed, ({ appId }) => appId)].map(async ([appId, ofApp]) => {
         const name = connectedApps.apps.find(appId)?.name ?? appId;
-        const one = ofApp.length === 1;
-        const count = `${more}${ofApp.length.toLocaleString('en-GB')} ${one ? 'connection' : 'connections'} to ${name}`;
+        const isSingle = ofApp.length === 1;
+        const count = `${more}${ofApp.length.toLocaleString('en-GB')} ${isSingle ? 'connection' : 'connections'} to ${name}`;
         return {
           ...(state === 'reconnect_needed'
-            ? { kind: 'connections_reconnect_needed' as const, text: `${count} ${one ? 'needs' : 'need'} reconnecting` }
-            : { kind: 'connections_unverified' as const, text: `${count} ${one ? 'is' : 'are'} unverified` }),
+            ? {
+                kind: 'connections_reconnect_needed' as const,
+                text: `${count} ${isSingle ? 'needs' : 'need'} reconnecting`,
+              }
+            : { kind: 'connections_unverified' as const, text: `${count} ${isSingle ? 'is' : 'are'} unverified` }),
           severity: 'bad',
           detail: await usualCause(ofApp),
           since: null,

@@ -1,4 +1,4 @@
-/** The BIN data with its service, and the encryption key. */
+/** Attention for BIN data, the BIN lookup service, and the encryption key. */
 import { BUILT_IN_AS_OF } from '../../../../shared/bin/built-in-dataset.ts';
 import { isOutdated } from '../../../../shared/bin/lookup-result.ts';
 import { relativeTime } from '../../../../shared/pages/relative-time.ts';
@@ -10,14 +10,14 @@ import type { Attention } from './view.ts';
 const QUOTA_SHARE = 0.8;
 const KEY_AGE_MS = 365 * DAY_MS;
 
-export function binsIn({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>) {
+export function binAttention({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>) {
   return async (): Promise<Attention[]> => {
     const quota = await bins.quota?.status();
     const service = quota && (await bins.tally.health());
     const asOf = bins.dataset.current()?.asOf ?? BUILT_IN_AS_OF;
-    const found: Attention[] = [];
+    const attention: Attention[] = [];
     if (quota && quota.used >= quota.limit * QUOTA_SHARE) {
-      found.push({
+      attention.push({
         kind: 'bin_quota',
         severity: quota.used >= quota.limit ? 'bad' : 'notice',
         text: `${quota.used.toLocaleString('en-GB')} of ${quota.limit.toLocaleString('en-GB')} calls to the BIN lookup service are used`,
@@ -30,7 +30,7 @@ export function binsIn({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>) {
     const { lastFailureAt, lastFailure } = service ?? {};
     const isRecent = Date.parse(lastFailureAt ?? '') > clock() - DAY_MS;
     if (service && isRecent && serviceStatusOf(service) === 'failing') {
-      found.push({
+      attention.push({
         kind: 'bin_service_failing',
         severity: 'bad',
         text: 'The BIN lookup service is failing',
@@ -41,26 +41,26 @@ export function binsIn({ bins, clock }: Pick<AdminParts, 'bins' | 'clock'>) {
       });
     }
     if (isOutdated(asOf, clock())) {
-      found.push({
+      attention.push({
         kind: 'bin_data_old',
         severity: 'notice',
         text: `BIN data is from ${asOf}`,
-        detail: 'Import a current data set: look-ups are marked as outdated.',
+        detail: 'Look-ups are marked as outdated. Import a current data set.',
         since: null,
         path: '/bin',
         action: 'Import',
       });
     }
-    return found;
+    return attention;
   };
 }
 
-export function keysIn({ storage, clock }: Pick<AdminParts, 'storage' | 'clock'>) {
+export function keyAttention({ storage, clock }: Pick<AdminParts, 'storage' | 'clock'>) {
   return async (): Promise<Attention[]> => {
     const kid = storage.sealer.sealingKid;
     const [, year, month, day] = /^k(\d{4})(\d\d)(\d\d)-/.exec(kid) ?? [];
     const age = clock() - Date.parse(`${year}-${month}-${day}`);
-    // Only ids that `keys generate` made have a date.
+    // Only ids from `keys generate` contain a date.
     if (!(age >= KEY_AGE_MS)) return [];
     return [
       {

@@ -1,48 +1,52 @@
-/** Tokens that end, and webhooks that fail. */
+/** Attention for expiring tokens and failing webhooks. */
 import { relativeTime } from '../../../../shared/pages/relative-time.ts';
 import { DAY_MS, isoTime } from '../../../../shared/time.ts';
 import { stateOf } from '../../credential.ts';
 import type { AdminParts } from '../../parts.ts';
 import type { Attention } from './view.ts';
 
-/** The newest that are looked at. */
-const MAX_LOOKED_AT = 500;
-/** How long an expired token is named: a service that still needs it has failed by then. */
+/** The number of newest tokens and webhooks that are read. */
+const MAX_READ = 500;
+/** How long an expired token is listed. A service that still needs it has failed by then. */
 const EXPIRED_MS = 7 * DAY_MS;
 
-export function tokensIn({ relay, adminTokens, clock }: Pick<AdminParts, 'relay' | 'adminTokens' | 'clock'>) {
-  const endingOf = <T extends { id: string; name: string; expiresAt: number }>(
+export function tokenAttention({ relay, adminTokens, clock }: Pick<AdminParts, 'relay' | 'adminTokens' | 'clock'>) {
+  const expiring = <T extends { id: string; name: string; expiresAt: number }>(
     items: readonly T[],
-    about: { kind: 'relay_token_ending' | 'admin_token_ending'; words: string; pathOf: (id: string) => string },
+    {
+      kind,
+      words,
+      pathOf,
+    }: { kind: 'relay_token_expiring' | 'admin_token_expiring'; words: string; pathOf: (id: string) => string },
   ): Attention[] =>
     items
       .filter((token) => stateOf(token, clock()) !== 'active' && token.expiresAt > clock() - EXPIRED_MS)
       .map(({ id, name, expiresAt }) => {
-        const isOver = stateOf({ expiresAt }, clock()) === 'expired';
+        const isExpired = stateOf({ expiresAt }, clock()) === 'expired';
         return {
-          kind: about.kind,
-          severity: isOver ? 'bad' : 'notice',
-          text: `${about.words} ${name} ${isOver ? 'expired' : 'expires'} ${relativeTime(expiresAt, clock())}`,
+          kind,
+          severity: isExpired ? 'bad' : 'notice',
+          text: `${words} ${name} ${isExpired ? 'expired' : 'expires'} ${relativeTime(expiresAt, clock())}`,
           detail: null,
           since: null,
-          path: about.pathOf(id),
+          path: pathOf(id),
           action: 'Open',
         };
       });
 
   return async (): Promise<Attention[]> => {
     const [ofServices, ofAdministrators] = await Promise.all([
-      relay.tokens.page({ limit: MAX_LOOKED_AT }),
-      adminTokens.page({ limit: MAX_LOOKED_AT }),
+      relay.tokens.page({ limit: MAX_READ }),
+      adminTokens.page({ limit: MAX_READ }),
     ]);
     return [
-      ...endingOf(ofServices.items, {
-        kind: 'relay_token_ending',
+      ...expiring(ofServices.items, {
+        kind: 'relay_token_expiring',
         words: 'Relay token',
         pathOf: (id) => `/relay-tokens/${id}`,
       }),
-      ...endingOf(ofAdministrators.items, {
-        kind: 'admin_token_ending',
+      ...expiring(ofAdministrators.items, {
+        kind: 'admin_token_expiring',
         words: 'Admin token',
         pathOf: () => '/admin-tokens',
       }),
@@ -50,13 +54,13 @@ export function tokensIn({ relay, adminTokens, clock }: Pick<AdminParts, 'relay'
   };
 }
 
-export function webhooksIn({ webhooks }: Pick<AdminParts, 'webhooks'>) {
+export function webhookAttention({ webhooks }: Pick<AdminParts, 'webhooks'>) {
   return async (): Promise<Attention[]> => {
-    const { items } = await webhooks.registered.page({ limit: MAX_LOOKED_AT });
-    const enabled = items.filter((one) => one.enabled);
+    const { items } = await webhooks.registered.page({ limit: MAX_READ });
+    const enabled = items.filter((webhook) => webhook.enabled);
     const healths = await Promise.all(enabled.map(({ id }) => webhooks.healths.of(id)));
-    return enabled.flatMap(({ id, url }, at): Attention[] => {
-      const { failingSince, last } = healths[at] ?? {};
+    return enabled.flatMap(({ id, url }, index): Attention[] => {
+      const { failingSince, last } = healths[index] ?? {};
       if (failingSince === undefined) return [];
       return [
         {

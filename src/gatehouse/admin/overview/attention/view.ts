@@ -1,7 +1,7 @@
-/** The JSON of one thing that needs attention. */
+/** The JSON of items in the attention list. */
 import { z } from 'zod';
 
-/** Each kind with the list that has the rest of it, below `/admin`, and the words for that rest. */
+/** The kinds of items. If a kind has too many, an item with these words links to the list below `/admin`. */
 export const KINDS = {
   connections_reconnect_needed: {
     path: '/connections?health=reconnect_needed',
@@ -15,8 +15,8 @@ export const KINDS = {
   app_unreadable: { path: '/connected-apps', words: 'apps that cannot be opened' },
   app_check_failed: { path: '/connected-apps', words: 'apps with problems' },
   client_secret: { path: '/connected-apps', words: 'client secrets to renew' },
-  relay_token_ending: { path: '/relay-tokens?state=expiring', words: 'relay tokens that expire' },
-  admin_token_ending: { path: '/admin-tokens', words: 'admin tokens that expire' },
+  relay_token_expiring: { path: '/relay-tokens?state=expiring', words: 'relay tokens that expire' },
+  admin_token_expiring: { path: '/admin-tokens', words: 'admin tokens that expire' },
   webhook_failing: { path: '/webhooks', words: 'failing webhooks' },
   bin_quota: { path: '/bin', words: 'quotas' },
   bin_service_failing: { path: '/bin', words: 'services' },
@@ -28,12 +28,14 @@ export type AttentionKind = keyof typeof KINDS;
 
 export const attentionJson = z.object({
   kind: z.enum(Object.keys(KINDS) as [AttentionKind, ...AttentionKind[]]),
-  severity: z.enum(['bad', 'notice']).describe('bad: something does not work; notice: it will not for long'),
+  severity: z
+    .enum(['bad', 'notice'])
+    .describe('bad: something does not work; notice: something will soon stop working'),
   text: z.string(),
   detail: z.string().nullable(),
   since: z.iso.datetime().nullable(),
-  path: z.string().describe('of the page on which to deal with it, below /admin'),
-  action: z.string().describe('the words of its button'),
+  path: z.string().describe('the page for it, below /admin'),
+  action: z.string().describe('the label of its button'),
 });
 
 export type Attention = z.output<typeof attentionJson>;

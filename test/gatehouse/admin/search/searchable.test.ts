@@ -1,7 +1,7 @@
 /** What is left of a text that is typed into the search: no secret and no card number. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { searchable } from '../../../../src/gatehouse/admin/search/typed.ts';
+import { searchable } from '../../../../src/gatehouse/admin/search/searchable.ts';
 import { createOpaqueToken } from '../../../../src/shared/storage/opaque-token.ts';
 
 test.each(['gthr_', 'gtha_', 'gthl_'])(
