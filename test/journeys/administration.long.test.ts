@@ -62,7 +62,7 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
 
   await page.getByLabel('Callback URL 1').fill('https://elsewhere.example.com/cb');
   await save();
-  expect(await page.getByText('add it here and at the provider').count()).toBe(1);
+  expect(await page.getByText('Add it here and at the provider').count()).toBe(1);
   await page.getByLabel('Callback URL 1').fill(`${site.url}/oauth/callback/second`);
   await save();
   await page.goto(`${site.url}/sign-in?app=second`);

@@ -72,7 +72,7 @@ const REFUSED = `
 POST connected-apps {"name":"","events":[],"scopes":["x"],"url":"x"}
   #/id #/issuer #/clientId: Give a string here. #/name: Enter a name. #/callbackUrls: Give an array here. #: Remove unknown names: "events", "url".
 POST relay-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scopes/0: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Give "all", "none", or a list of user ids. #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "url".
+  #/name: Enter a name. #/scopes/0: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #/users: Give "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "url".
 POST service-accounts {}
   #/name #/app #/apiToken: Give a string here.
 POST service-accounts {"name":"","events":[],"scopes":["x"],"url":"x"}
@@ -80,19 +80,19 @@ POST service-accounts {"name":"","events":[],"scopes":["x"],"url":"x"}
 POST webhooks {"name":"","events":[],"scopes":["x"],"url":"x"}
   #/events: Choose at least one event. #: Remove unknown names: "name", "scopes".
 POST admin-tokens {}
-  #/name: Give a string here. #/scope: Give one of: "read", "write". #/expiresAt: Give a time as in 2027-01-31T00:00:00Z.
+  #/name: Give a string here. #/scope: Give one of: "read", "write". #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z.
 POST admin-tokens {"name":"","events":[],"scopes":["x"],"url":"x"}
-  #/name: Enter a name. #/scope: Give one of: "read", "write". #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "scopes", "url".
+  #/name: Enter a name. #/scope: Give one of: "read", "write". #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #: Remove unknown names: "events", "scopes", "url".
 POST admin-tokens {"name":"late","scope":"read","expiresAt":"2031-03-05T10:00:00Z"}
-  #/expiresAt: Give a time in the future, at most ten years from now.
+  #/expiresAt: Enter a time in the future, at most ten years from now.
 POST admin-tokens {"name":"long","scope":"read","expiresAt":"2042-03-05T10:00:00Z"}
-  #/expiresAt: Give a time in the future, at most ten years from now.
+  #/expiresAt: Enter a time in the future, at most ten years from now.
 POST policy/explain {"name":"","events":[],"scopes":["x"],"url":"x"}
   #/relayToken #/address: Give a string here. #/scope: Give one of: "threads:read", "bin:read", "token:exchange", "connections:read", "connect_links:create". #: Remove unknown names: "name", "events", "scopes", "url".
 PUT connected-apps/platform {}
   #/name #/issuer #/clientId: Give a string here. #/scopes #/callbackUrls: Give an array here. #/version: Give a number here.
 PUT relay-tokens/{nightly} {}
-  #/name: Give a string here. #/scopes: Give an array here. #/users: Give "all", "none", or a list of user ids. #/expiresAt: Give a time as in 2027-01-31T00:00:00Z. #/version: Give a number here.
+  #/name: Give a string here. #/scopes: Give an array here. #/users: Give "all", "none", or a list of user ids. #/expiresAt: Enter a time such as 2027-01-31T00:00:00Z. #/version: Give a number here.
 PUT webhooks/{webhook} {}
   #/url: Give a string here. #/events: Give an array here. #/version: Give a number here.
 POST relay-tokens/{nightly}/rotate {"overlapSeconds":2592001}
@@ -106,7 +106,7 @@ GET sessions?limit=0
 GET relay-tokens?state=none
   #/state: Give one of: "active", "expiring", "expired".
 DELETE connected-apps/second
-  #: One user is connected with this app: disconnect everyone first, which revokes their access at the provider.
+  #: One user is connected with this app: isconnect everyone first. This revokes their access at the provider.
 `;
 
 test.each(table(REFUSED))('%s is refused', async (call, faults) => {
@@ -122,10 +122,10 @@ test.each([
   ['GET connect-links/none', 'There is no connect link with this id.'],
   ['DELETE connect-links/none', 'There is no connect link with this id.'],
   ['GET webhooks/{webhook}/messages/none', 'There is no message of this webhook with this id.'],
-  ['POST bin/rollback', 'There is no earlier data set: import one.'],
+  ['POST bin/rollback', 'There is no earlier data set. Import one first.'],
   ...['GET bin/uploads/none', 'POST bin/uploads/none/import', 'DELETE bin/uploads/none'].map((call) => [
     call,
-    'This upload was imported, discarded or replaced by another one, or is older than an hour: upload the file again.',
+    'This upload was imported, discarded or replaced, or is older than an hour. Upload the file again.',
   ]),
 ])('%s: %s', async (call, sentence) => {
   const [method = '', path = ''] = call.split(' ');

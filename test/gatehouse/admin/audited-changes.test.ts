@@ -39,14 +39,14 @@ relay-tokens/{nightly}/revoke # [Revoke relay token]
   success: Relay token revoked. Every further call with it is refused.
   relay_token.revoked relay_token {nightly} renamed
 service-accounts/new # name=&app=platform&apiToken=
-  warning: Nothing was saved. Correct this and try again: - Enter a name. <#name> - Give the API token as the platform showed it, without blanks. <#apiToken>
+  warning: Nothing was saved. Correct this and try again: - Enter a name. <#name> - Enter the API token as the platform showed it, without spaces. <#apiToken>
 service-accounts/new # name=other&app=platform&apiToken={apiToken}
   success: The platform accepted the API token. It is saved and never shown again.
   service_account.created service_account {new} other {"app":"platform"}
 service-accounts/{account}/replace # apiToken=
-  warning: Nothing was saved. Correct this and try again: - Give the API token as the platform showed it, without blanks. <#apiToken>
+  warning: Nothing was saved. Correct this and try again: - Enter the API token as the platform showed it, without spaces. <#apiToken>
 service-accounts/{account}/replace # apiToken={apiToken}
-  success: The new API token is saved, and used from now on.
+  success: The new API token is saved and used from now on.
   service_account.changed service_account {account} Batch {"name":"Batch","tokenReplaced":true}
 service-accounts/{account}/remove # [Delete service account]
   success: Service account deleted, with the API token. / service_account.deleted service_account {account} Batch
@@ -56,7 +56,7 @@ webhooks/new # url={hook}&events=connection.created
   success: Webhook created. Copy its signing secret, then send a test message.
   webhook.created webhook {new} https://receiver.example {"host":"https://receiver.example","events":["connection.created"]}
 webhooks/{webhook} # url=x
-  warning: Nothing was saved. Correct this and try again: - Give a public https address, or one that INTERNAL_HOSTS names. <#url>
+  warning: Nothing was saved. Correct this and try again: - Enter a public https address, or an address listed in INTERNAL_HOSTS. <#url>
 webhooks/{webhook} # url={hook}&events=connection.created
   success: Saved.
   webhook.changed webhook {webhook} https://receiver.example {"host":"https://receiver.example","events":["connection.created"],"enabled":true}
@@ -84,14 +84,14 @@ connected-apps/second # [Save] name=Renamed
   success: Saved. The change takes effect at once.
   connected_app.changed connected_app second Renamed {"changed":["name"]}
 connected-apps/second/disable # [Disable app]
-  info: The app is disabled: no sign-in and no call uses it until you enable it again.
+  info: The app is disabled. Sign-ins and calls with it are refused until you enable it again.
   connected_app.disabled connected_app second Renamed {"changed":["disabled"]}
 connected-apps/second # [Enable app]
   success: The app is enabled again. / connected_app.enabled connected_app second Renamed {"changed":["disabled"]}
 connected-apps/second/delete # typed=x
   warning: Nothing was saved. Correct this and try again: - Type “Renamed” to confirm. <#typed>
 connections/{uma}.platform/end # [Disconnect]
-  success: Disconnected. The provider has confirmed that the access is withdrawn (status 200).
+  success: Disconnected. The provider has confirmed the revocation (status 200).
   connection.removed connection {uma}/platform user {uma} {"connection":"{connection}"}
   revocation.confirmed connection {uma}/platform user {uma} revoked {"connection":"{connection}","status":200}
 sessions/{session}/end # [End session]
@@ -111,7 +111,7 @@ users/{uma}/delete # typed=user@example.test
   connection.removed connection {uma}/second user {uma} revoked {"connection":"{connection}","status":200}
   user.deleted user {uma}
 keys # [Publish the next key now]
-  success: The next signing key is published. It signs in one day, so that every service has time to read it.
+  success: The next signing key is published. It starts to sign in one day, when every service has read it.
   signing_key.rotated
 `;
 
@@ -208,15 +208,15 @@ test('a registration, step by step', async () => {
   const second = await submit(await open('register-app'), third, 'Continue');
   const offered = `
     Endpoints: authorization, token, userinfo, revocation, end-session, introspection, signing keys
-    PKCE (S256): Offered / Pushed requests (PAR): Offered / Tokens bound to a key (DPoP): Offered
-    Disconnecting: Revokes the grant at the provider / Sign-out: Also at the provider / Back-channel logout: Offered
-    Dynamic registration: Offered`;
+    PKCE (S256): Supported / Pushed requests (PAR): Supported / Tokens bound to a key (DPoP): Supported
+    Disconnecting: Revokes the grant at the provider / Sign-out: Also at the provider / Back-channel logout: Supported
+    Dynamic registration: Supported`;
   const asked = `
-    1Provider (done) / The provider responded. It offers: ${offered}
+    1Provider (done) / The provider responded with this metadata: ${offered}
     JWKS URL, if you authenticate by private_key_jwt: https://gatehouse.example/.well-known/jwks.json [Copy]
     No client ID yet? The provider can assign one <#register-there-title>.
     Stored encrypted and never shown again. / [*radio signIn=] No users: the app is only for connecting
-    The app is registered at the provider and here in one step, with the scopes and the use above. You need no client ID and secret.
+    The app is registered at the provider and here in one step, with the scopes and the use above. You do not need a client ID and secret.
     If the provider requires one. It is sent once and not stored.`;
   expectLines(linesOf(second.body), factsIn(asked));
 
@@ -251,24 +251,24 @@ test('an upload of BIN data, its import and the way back', async () => {
   expect(json.expiresAt).toBe(new Date(Date.now() + 3_600_000).toISOString());
 
   const rejected =
-    'Line 4: the range does not begin and end with 6 to 11 digits, or longer ones filled up with 0 and 9';
+    'Line 4: the range does not begin and end with 6 to 11 digits, or with longer numbers padded with 0 and 9';
   const page = await open(`bin/uploads/${id}`);
   const changes = `
-    Nothing has changed yet. This upload is kept until 5 March 2031 at 11:16 UTC. / Source: Card data / Licence: CC0 / Rejected rows: 1 / ${rejected}
+    Nothing has changed yet. This upload is stored until 5 March 2031 at 11:16 UTC. / Source: Card data / Licence: CC0 / Rejected rows: 1 / ${rejected}
     Replaces: banks-db 0.12.0, as of 16 July 2017 / As of: 1 March 2031 / Rows: 2 (now 17,324)
-    BINs covered: 1,746,203 (now 1,746,201) / BINs added: 2 / BINs removed: 0 / BINs with other facts: 0
-    Counted as BINs of 8 digits: a prefix of 6 digits covers 100 of them. BINs that an import lacks have the facts of the built-in data set.
+    BINs covered: 1,746,203 (now 1,746,201) / BINs added: 2 / BINs removed: 0 / BINs changed: 0
+    Counted as BINs of 8 digits: a prefix of 6 digits covers 100 of them. For BINs that are not in the import, the built-in data set is used.
     [ Discard ]`;
   expectLines(linesOf(page.body), factsIn(changes));
   const imported = await agent.submit(page, {}, { button: 'Import 2 rows' });
   const used = `
-    Imported 2 rows of Card data. All instances use it within two seconds. / Rows left out: 1 / ${rejected}
+    Imported 2 rows of Card data. All instances use it within two seconds. / Rejected rows: 1 / ${rejected}
     Previous: banks-db 0.12.0, as of 16 July 2017, 17,324 rows. / | Visa | | 2 100.0 % / | Denmark | | 1 50.0 %`;
   expectLines(linesOf(imported.body), factsIn(used));
   const question = await open('bin/rollback');
   const asks = `
     # Roll back to the previous BIN data?
-    Look-ups use banks-db 0.12.0 (as of 2017-07-16, 17,324 rows) again, in place of Card data (as of 2031-03-01, 2 rows).
+    Look-ups use banks-db 0.12.0 (2017-07-16, 17,324 rows) again, in place of Card data (as of 2031-03-01, 2 rows).
     You can switch back in the same way.`;
   expectLines(linesOf(question.body), factsIn(asks));
   const back = await agent.submit(question, {}, { button: 'Roll back' });

@@ -108,7 +108,7 @@ test('an API token is entered, and replaced', async () => {
     leadsTo: 'service-accounts',
     says: 'The platform accepted the API token. It is saved and never shown again.',
   });
-  const says = 'The new API token is saved, and used from now on.';
+  const says = 'The new API token is saved and used from now on.';
   await press('service-accounts', 'Replace API token', { asked: 'Replace API token', fields: { apiToken }, says });
   const nowhere = await admin.call('POST', '/service-accounts', { ...account, app: 'nowhere' });
   expect([nowhere.status, nowhere.json.errors]).toMatchObject([400, [{ pointer: '#/app', rule: 'unknown_app' }]]);
@@ -161,14 +161,14 @@ test.each(['connections', 'users'])(
     const asked = 'Disconnect…';
     await press(path, 'Disconnect', {
       asked,
-      says: 'Disconnected. The provider has confirmed that the access is withdrawn (status 200).',
+      says: 'Disconnected. The provider has confirmed the revocation (status 200).',
     });
     await newest();
     const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
     await press(path, 'Disconnect', {
       asked,
       tone: 'info',
-      says: 'Disconnected here. The provider has not confirmed yet that the access is withdrawn; it is asked again until it does (status 503).',
+      says: 'Disconnected here. The revocation at the provider is pending and will be repeated until it is confirmed (status 503).',
     });
     heal();
   },
@@ -176,7 +176,7 @@ test.each(['connections', 'users'])(
 
 test('the next signing key is published', async () => {
   await press('keys', 'Publish the next key now', {
-    says: 'The next signing key is published. It signs in one day, so that every service has time to read it.',
+    says: 'The next signing key is published. It starts to sign in one day, when every service has read it.',
   });
   // It is offered again once that key signs.
   const { body } = await open('keys');

@@ -123,7 +123,7 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
     else if (isQuestion(route)) expect(JSON.parse(answer.body).code).toBe('invalid_request');
     else {
       expect(answer.status).toBe(403);
-      const detail = 'This admin token may only read: make one with the scope "write".';
+      const detail = 'This admin token may only read. Create one with the scope "write".';
       expect(JSON.parse(answer.body)).toMatchObject({ code: 'insufficient_scope', detail });
       expect(answer.headers['www-authenticate']).toContain('error="insufficient_scope"');
     }

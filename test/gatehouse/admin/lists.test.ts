@@ -174,18 +174,18 @@ test('a sign-in names its user, and who is only presumed as such', async () => {
 });
 
 test.each([
-  ['GET', 'connections/nobody.platform', 'There is no such connection, or it has been ended.'],
-  ['GET', 'connections/nothing', 'There is no such connection, or it has been ended.'],
-  ['DELETE', 'connections/nobody.platform', 'There is no such connection, or it has been ended.'],
+  ['GET', 'connections/nobody.platform', 'There is no such connection, or it has ended.'],
+  ['GET', 'connections/nothing', 'There is no such connection, or it has ended.'],
+  ['DELETE', 'connections/nobody.platform', 'There is no such connection, or it has ended.'],
   ['DELETE', 'sessions/nobody.0123456789abcdef', 'There is no such session, or it has ended.'],
   ['DELETE', 'sessions/nothing', 'There is no such session, or it has ended.'],
   ['GET', 'users/nobody', 'There is no user with this id.'],
-  ['GET', 'sign-ins/00000000', 'There is no sign-in with this reference. They are kept for 30 days.'],
+  ['GET', 'sign-ins/00000000', 'There is no sign-in with this reference. Sign-ins are kept for 30 days.'],
   ['POST', 'connected-apps/nowhere/disconnect-everyone', 'There is no connected app with this id.'],
   [
     'GET',
     'connected-apps/second/disconnect-everyone',
-    'This app has no such disconnection, or it was started more than 30 days ago.',
+    'Nobody has disconnected all users from this app within the last 30 days.',
   ],
 ])('%s %s is 404 and says what is not there', async (method, path, detail) => {
   const { status, json } = await admin.call(method, `/${path}`);

@@ -51,9 +51,9 @@ users/{uma} # Uma Okafor
   | Collaboration platform | Active | user@example.test | 14 min ago | 6 min ago |
   | Unknown browser | Collaboration platform | 127.0.0.1 | 14 min ago | 6 min ago |
   All <?#timeline> Sign-ins <?kind=sign_ins#timeline> Connections <?kind=connections#timeline> Relay calls <?kind=relay#timeline> Refusals <?kind=refusals#timeline> Changes <?kind=changes#timeline> Audit trail </admin/audit?whom={uma}>
-  Created a link with which to connect Collaboration second / 10:14 UTC · nightly </admin/relay-tokens/{nightly}> · 127.0.0.1
+  Created a link to connect Collaboration second / 10:14 UTC · nightly </admin/relay-tokens/{nightly}> · 127.0.0.1
   reports made 2 calls to Collaboration platform </admin/audit?who={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
-  Ends every session and prevents sign-ins, until you enable the user again. / Disable user… </admin/users/{uma}/disable>
+  Ends every session and prevents sign-ins until you enable the user again. / Disable user… </admin/users/{uma}/disable>
   Deletes all data about this user, and revokes the connections at the providers. This cannot be undone.
   Delete user… </admin/users/{uma}/delete>
 users/{ada} # Ada Moreau you
@@ -79,15 +79,15 @@ connected-apps/second # Collaboration second
   Name / [text name=Collaboration second] / The name that users see. / Issuer / [url issuer=https://provider.example]
   Exactly as the provider writes it. / [do=read_provider: Read provider settings] / Client ID / [text clientId=test-second]
   Client secret / [password clientSecret=] / Set today. Leave empty to keep it. / Client authentication
-  [select tokenEndpointAuthMethod=] · *client_secret_basic Secret in a header (client_secret_basic) · client_secret_post Secret in the body (client_secret_post) · private_key_jwt Signed with our own key (private_key_jwt) · none None: public client (none)
-  Exactly as registered at the provider. They must include the one of this Gatehouse:
+  [select tokenEndpointAuthMethod=] · *client_secret_basic Secret in a header (client_secret_basic) · client_secret_post Secret in the body (client_secret_post) · private_key_jwt Signed with a key of Gatehouse (private_key_jwt) · none None: public client (none)
+  Exactly as registered at the provider. They must include the callback URL of this Gatehouse:
   [ callbackUrl=https://gatehouse.example/oauth/callback/second] / Another callback URL / [ callbackUrl=]
-  Users are asked to allow these. If you add one, the connections that lack it are counted before it is saved.
+  Users are asked to allow these. Before an added scope is saved, the page shows how many connections lack it.
   [*checkbox scope=platform_read_only] platform_read_only Read what you can read on the platform, and change nothing
   Other scopes / [text moreScopes=] / Separated by spaces, as the provider documents them. / Who may sign in
-  [radio signIn=] No users: the app is only for connecting / [*radio signIn=everyone] All users of the provider: at a public one, anyone
+  [radio signIn=] No users: the app is only for connecting / [*radio signIn=everyone] All users of the provider: with a public provider, anyone
   [radio signIn=claim] Users with one of these values in this claim: / Claim / [text signInClaim=] / Values / [text signInValues=]
-  Separated by commas. They never make a user an administrator: only an app in CONNECTED_APPS_FILE can.
+  Separated by commas. Administrators can only come from an app in CONNECTED_APPS_FILE.
   API base URL of the platform / [url apiBaseUrl=https://platform.example] / Leave empty for an app without threads.
   Path of the current thread / [text threadPath=/1/threads/current]
   Discovery URL / [url discoveryUrl=] / Only if it is not below the issuer.
@@ -97,22 +97,22 @@ connected-apps/second # Collaboration second
   Signing keys (JWKS) / [url endpoints-jwks=] / Member of token responses with the API base URL
   [select apiBaseUrlFrom-member=] · * none · instance_url instance_url · api_instance_url api_instance_url · rest_instance_url rest_instance_url · api_url api_url · api_domain api_domain · geolocation geolocation
   Only where the provider names one for each user. / Hosts that this member may name / [textarea apiBaseUrlFrom-hosts=]
-  Such as api.example.com, or .example.com for every name below it. One a line. / Return URLs / [textarea returnUrls=]
-  Where users may be sent back to after signing in, beside pages of this service. One a line.
-  Extra authorization parameters / [textarea parameters=] / None that belongs to the protocol. One a line, as name=value.
+  Such as api.example.com, or .example.com for every name below it. One per line. / Return URLs / [textarea returnUrls=]
+  Where users may be sent back to after signing in, beside pages of this service. One per line.
+  Extra authorization parameters / [textarea parameters=] / None that belongs to the protocol. One per line, as name=value.
   Resources / [textarea resources=]
-  The APIs that access tokens are for, as absolute URIs (RFC 8707). Only where the provider asks for them. One a line.
+  The APIs that access tokens are for, as absolute URIs (RFC 8707). Only where the provider asks for them. One per line.
   Member with the account’s id / [text account-field=]
   For an app without ID tokens: where the response of this URL has the id of the user’s account, such as id or data.user.id.
   URL of the account / [url account-url=] / Called with the access token when a user connects. Empty: the userinfo endpoint.
   Prompt / [text prompt=]
   What the provider asks each time, such as consent or select_account, with spaces between them; off: nothing. Empty: consent, where a refresh token depends on it.
   Extra token parameters / [textarea tokenParameters=]
-  Sent to the token endpoint with each code and each refresh token. None that belongs to the protocol. One a line, as name=value.
+  Sent to the token endpoint with each code and each refresh token. None that belongs to the protocol. One per line, as name=value.
   Path of nested tokens / [text tokenPath=]
   Only where token responses have the tokens in an object within them, such as authed_user.
   Seconds that an access token lasts / [text accessTokenLifetimeSeconds=] / Only where the provider does not state it.
-  [select refresh=] · * detected automatically · rotating each is good for one use · reusable one can be used again and again
+  [select refresh=] · * detected automatically · rotating each can be used once · reusable each can be used several times
   Pushed authorization requests (PAR) / [select par=] · *auto if the provider requires it · required always · off never
   The request goes from here to the provider, and no browser can read or change it. If required, the app does not work with a provider that lacks it.
   Tokens bound to a key (DPoP) / [select dpop=] · *auto if the provider requires it · required always · off never
@@ -125,21 +125,21 @@ connected-apps/second # Collaboration second
   nightly made 1 call to Collaboration second </admin/audit?who={nightly}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   While disabled, users cannot sign in with the app, and its calls are refused. Connections stay as they are.
   Disable app… </admin/connected-apps/second/disable>
-  Revokes 1 connection at the provider and deletes it here. Needed before the app can be deleted. See the connections </admin/connections?app=second>
+  Revokes 1 connection at the provider and deletes it here. Do this before you delete the app. See the connections </admin/connections?app=second>
   Disconnect everyone… </admin/connected-apps/second/disconnect-everyone>
 connected-apps/second/check # Check of Collaboration second
   Not checked yet. A check makes the calls of a sign-in, without a user.
-  Sign in at the provider as a user would, and see each step. Your own session stays as it is. The app is then connected for you; a connection to it that you have is replaced.
+  Sign in at the provider as a user would, and see each step. Your own session does not change. The app is then connected for you, and replaces any connection of yours to it.
 connections # Connections
   [select health=] · * Any health · reconnect_needed Reconnect needed · unverified Unverified
   [select scopes=] · * Any scopes · missing Some missing [Filter]
   | User | App | Health | Account | Checked | Last used | Actions
   | Ada Moreau </admin/users/{ada}> | Collaboration platform | Active | admin@example.test | just now | just now |
 connections?app=second # Connections
-  This app has 1 connection. It is revoked at the provider and deleted here, whatever the list above shows.
+  This app has 1 connection. It is revoked at the provider and deleted here, regardless of the filters above.
   Disconnect everyone… </admin/connected-apps/second/disconnect-everyone>
 connect-links # Connect links
-  With each, one user can connect one app once, within 30 minutes. Services create them.
+  With a connect link, one user can connect one app once, within 30 minutes. Services create them.
   | User | App | Created by | State | Created | Expires | Actions
   | Uma Okafor </admin/users/{uma}> | Collaboration second | nightly </admin/relay-tokens/{nightly}> | Open | 2 min ago | in 28 min |
 bin # BIN data
@@ -154,12 +154,12 @@ bin # BIN data
   Bank names by prefix: banks-db 0.12.0 by Linda Rian and contributors (https://github.com/ramoona/banks-db), CC BY 4.0 (https://creativecommons.org/licenses/by/4.0/); completed here with country facts and network rules.
   Country facts: world-countries 5.1 by Mohammed Le Doze and contributors (https://github.com/mledoze/countries), ODbL 1.0.
 bin/import # Import BIN data
-  The file is checked first. You see what it changes before anything does.
-  When its source last changed it. Pages show this date.
-  Where the data comes from. Without it, the name of the file is shown. / Under which you obtained the data. Without it, pages say that the file states none.
-  For a file of another format: which of its columns holds what. / CSV, also gzipped, up to 64 MB.
+  The file is checked first. You can review what changes before you import it.
+  When the source last changed the data. Pages show this date.
+  Where the data comes from. Without it, the name of the file is shown. / The licence of the data. Without it, pages say that the file states none.
+  For files in another format: the columns to use. / CSV, also gzipped, up to 64 MB.
 relay-tokens # Relay tokens
-  With a relay token, a back-end service calls the platform through Gatehouse, and never holds a user’s own tokens.
+  With a relay token, a back-end service calls the platform through Gatehouse, and never gets the tokens of users.
   [select scope=] · * All scopes · threads:read Read the current thread · bin:read Look up BINs · token:exchange Get users’ access tokens · connections:read See the state of connections · connect_links:create Create links with which users connect
   [select state=] · * Any state · active Active · expiring Expiring · expired Expired [Filter]
   | Name | Apps | Scopes | Users | Last used | Expires | Actions
@@ -171,16 +171,16 @@ relay-tokens/{reports} # reports
   Calls: Read the current thread: 1 refused by rule assertUser
   Made 2 calls to Collaboration platform </admin/audit?who={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
   Calls: Look up BINs: 1 answered
-  Every further call with this token is refused, on all instances within a second. This cannot be undone.
+  All instances refuse further calls with this token within a second. This cannot be undone.
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expiring / user@example.test </admin/users/{uma}> / not-seen-yet Not signed in yet / Networks: Any
   Expires: in 8 days / Calls to the BIN lookup service: All that are not reserved for users
   Also : Dangerous Name users without proof
 relay-tokens/new # Create relay token
-  The service that will hold it. Users see this name on their connections.
+  The service that will use it. Users see this name on their connections.
   [*checkbox scopes=threads:read] Read the current thread
   [*radio users=none] No users: only service accounts and BIN look-ups / [radio users=listed] The users listed below
-  [radio users=all] All users / E-mail addresses or IDs. Users are known here once they have signed in.
+  [radio users=all] All users / E-mail addresses or IDs. Gatehouse knows users once they have signed in.
   Such as 10.0.0.0/8. Leave empty to allow every address. / [text days=90]
   Later calls are refused. You can extend the token. / [checkbox assertUser=yes] Name users without proof
   Dangerous Anyone who has the token can act for all allowed users at any time, even while they are away.
@@ -192,16 +192,16 @@ relay-tokens/new # Create relay token
 relay-tokens/{nightly}/edit # Edit nightly
   [*checkbox apps=second] Collaboration second / [*radio users=listed] The users listed below
   [textarea listed=] user@example.test not-seen-yet
-  Leave empty to keep the present expiry: 14 March 2031 at 10:00 UTC.
+  Leave empty to keep the current expiry: 14 March 2031 at 10:00 UTC.
   [*checkbox assertUser=yes] Name users without proof
 relay-tokens/{nightly}/rotate # Rotate the secret of nightly
-  The new secret is shown once. Both secrets are valid for as long as you choose, so that the service can change over.
+  The new secret is shown once. Both secrets are valid for the time that you choose, so the service can switch to the new one.
   Use 0 if the secret may have leaked: it then expires at once. At most 720.
 policy # Test a call
-  Nothing is sent. See what each rule would say to such a call of a service.
+  See how each rule would judge the call of a service. Nothing is sent.
   E-mail address or ID. Leave empty for a service account. / IP address of the service
   [select proof=] · *assertion User assertion · id_token ID token, for an access token · none None: named without proof
-  [checkbox unnarrowed=yes] The call asks for fewer scopes, and the provider issues no narrower token
+  [checkbox unnarrowed=yes] The call requests fewer scopes, and the provider issues no narrower token
   Applies to access tokens only.
   The result appears here: each rule with its verdict, and the call in curl, TypeScript and Python.
 relay-tokens/{nightly}/test # nightly
@@ -222,7 +222,7 @@ policy?token={reports}&scope=threads:read&app=platform&user={uma}&address=127.0.
   ASSERTION is the user assertion that your service gets with the user’s request, from GET /session/verify. It is valid for 60 seconds.
   Sign in here as the user. The line first asks for the value of the cookie gatehouse, which the developer tools of the browser show. Keep it as secret as a password.
 policy?token={reports}&scope=token:exchange&app=second&user=nobody@example.test&address=10.0.0.1&proof=none
-  No user has this e-mail address. Users are known here once they have signed in. <#user>
+  No user has this e-mail address. Gatehouse knows users once they have signed in. <#user>
 service-accounts # Service accounts
   A platform API token for calls without a user. Gatehouse tries it on the platform, stores it encrypted and never shows it again.
   | Name | App | ID | Created | API token set | Actions
@@ -230,7 +230,7 @@ service-accounts # Service accounts
 service-accounts/new # Create service account
   Gatehouse tries it on the platform before saving it.
 service-accounts/{account}/replace # Replace the API token of Batch
-  Create a new API token on the platform first. The present one is used until you save.
+  Create a new API token on the platform first. The current token is used until you save.
 webhooks # Webhooks
   Gatehouse sends your programs signed messages about connections, with up to eight attempts each.
   [select event=] · * All events · connection.created Connection created · connection.reconnect_needed Reconnect needed · connection.recovered Connection works again · connection.removed Connection removed · connection.scopes_missing Connection lacks scopes
@@ -243,7 +243,7 @@ webhooks/new # Create webhook
 webhooks/{webhook}/messages/{message} # Test message Delivered
   204 1 min ago by an administrator / The response has no body.
   { "type": "webhook.test", "timestamp": "2031-03-05T10:15:00.000Z", "data": { "webhook": "{webhook}" } }
-  webhook-id: {message} and the body, which is sent without line breaks, are the same in every attempt. Time and signature are new each time.
+  webhook-id: {message} and the body, which is sent without line breaks, are the same in every attempt. The time and the signature differ.
 sign-ins # Sign-ins
   [select failed=] · * Any result · true Failed [Filter] / | Reference | Result | Cause | App | User | Started
   | {reference} </admin/sign-ins/{reference}> | Signed in | | Collaboration platform | admin@example.test </admin/users/{ada}> | just now
@@ -267,16 +267,16 @@ audit?to=2031-03-05T10:13:00Z # Audit trail
   | Sign-in refused refused | 12 min ago | Not signed in | Collaboration platform <?whom=platform> | | 127.0.0.1 |
   | Storage found empty | 16 min ago | Gatehouse itself | – | | – |
 keys # Keys
-  Keys that encrypt what Gatehouse stores, and keys that it signs with. The keys themselves are never shown.
+  Keys that encrypt stored records, and signing keys. The keys themselves are never shown.
   | {kid} | Encrypts | 16 min ago | 18 | admin tokens: 2, connect links: 1, apps: 1, connections: 3, signing keys: 1, relay tokens: 2, service accounts: 1, ID tokens of sessions: 3, sessions: 3, webhooks: 1
-  Counted just now. 1 instance is running. / Make a key: npm run -s gatehouse -- keys generate
-  Put it first in ENCRYPTION_KEYS, keep the old one behind it, and restart. With several instances, put it last and restart all of them; then put it first and restart all of them again.
+  Counted just now. 1 instance is running. / Create a key: npm run -s gatehouse -- keys generate
+  Put it first in ENCRYPTION_KEYS, keep the old one after it, and restart. With several instances, put it last and restart all of them; then put it first and restart all of them again.
   Encrypt all records again, with the button that this page then shows, or with npm run gatehouse -- keys rotate.
-  Remove the old key from ENCRYPTION_KEYS, and restart. Keep it as long as you keep backups that need it.
-  With these keys, Gatehouse signs user assertions for back-end services and authenticates itself at providers. The public keys are at /.well-known/jwks.json </.well-known/jwks.json>. A new key follows every 30 days.
+  Remove the old key from ENCRYPTION_KEYS, and restart. Keep it as long as you have backups that need it.
+  Gatehouse signs user assertions for back-end services with these keys, and authenticates at providers. The public keys are at /.well-known/jwks.json </.well-known/jwks.json>. A new key is created every 30 days.
   | {thumbprint} | Signs | 6 min ago | 5 March 2031 at 10:10 UTC
 admin-tokens # Admin tokens
-  An admin token lets a program use the HTTP API </docs> as an administrator would.
+  With an admin token, a program uses the HTTP API </docs> as an administrator.
   [select scope=] · * Any permissions · read Read · write Read and change
   | Name | ID | Permissions | Created | Last used | Expires | Actions
   | terraform | {terraform…} [Copy the token ID] | Read | 7 min ago | Never | in 89 days |
@@ -291,10 +291,10 @@ search?q=hook # Results for “hook”
 search?q=nightly # Results for “nightly”
   nightly </admin/relay-tokens/{nightly}> gthr_{nightly} / second, by nightly </admin/connect-links?q={link}> {uma}
 search?q=nobody # Results for “nobody”
-  Nothing was found.
-  You can search for the reference of an error page, an e-mail address, the ID of anything, and the beginning of a user’s name. Of tokens, use the first 16 characters: the rest is secret, and is never searched.
+  No results.
+  Search for the reference of an error page, an e-mail address, any ID, or the beginning of a user’s name. For tokens, use the first 16 characters. The rest is secret, and is never searched.
 search # Search
-  Enter something to search for in the field above.
+  Enter a search text in the field above.
 register-app?preset=auth0 # Register an app
   A refresh token needs offline_access and "Allow Offline Access" in the settings of the API. Source <https://auth0.com/docs/refresh-token>
   New applications authenticate with the secret in the body. Not confirmed.
@@ -319,29 +319,29 @@ sessions/end?id={session}&id={ownSession} # End 2 sessions?
 connected-apps/second/disable # Disable Collaboration second?
   Users cannot sign in with the app, and its calls are refused. Connections stay as they are. You can enable it again.
 connected-apps/second/delete # Delete the app Collaboration second?
-  Users are connected with this app: disconnect everyone first. Users can no longer sign in or connect with this app. The secret is deleted here. A registration that Gatehouse made at the provider is deleted there, too. Any other stays there until you delete it. This cannot be undone. Type “Collaboration second” to confirm
+  Users are connected with this app. Disconnect everyone first. Users can no longer sign in or connect with this app. The secret is deleted here. If Gatehouse registered the app at the provider, that registration is deleted, too. Otherwise, delete it there yourself. This cannot be undone. Type “Collaboration second” to confirm
 connected-apps/second/disconnect-everyone # Disconnect everyone from Collaboration second?
   1 connection will be revoked at the provider and deleted here, in the background. This cannot be undone. To use the app again, every user must connect again. Type “Collaboration second” to confirm
 connections/{uma}.second/end # Disconnect Collaboration second from Uma Okafor?
-  The tokens are revoked at the provider and deleted here. This cannot be undone. Services can no longer act for the user with this app, until the user connects again.
+  The tokens are revoked at the provider and deleted here. This cannot be undone. Services can no longer act for the user with this app until the user connects again.
 connections/end?id={uma}.second&id={uma}.platform # Disconnect 2 connections?
-  The tokens are revoked at the provider and deleted here. This cannot be undone. Services can no longer act for the user with this app, until the user connects again. - Uma Okafor, Collaboration second - Uma Okafor, Collaboration platform
+  The tokens are revoked at the provider and deleted here. This cannot be undone. Services can no longer act for the user with this app until the user connects again. - Uma Okafor, Collaboration second - Uma Okafor, Collaboration platform
 connect-links/{link}/revoke # Revoke the connect link second for {uma}?
-  Nothing can be connected with it. The service can create another one. This cannot be undone.
+  The link can no longer be used. The service can create another one. This cannot be undone.
 relay-tokens/{nightly}/revoke # Revoke the relay token nightly?
-  Every further call is refused, on all instances within a second. Connect links that earlier calls created no longer work. This cannot be undone.
+  All instances refuse further calls within a second. Connect links that the token created no longer work. This cannot be undone.
 relay-tokens/revoke?id={nightly}&id={reports} # Revoke 2 relay tokens?
-  Every further call is refused, on all instances within a second. Connect links that earlier calls created no longer work. This cannot be undone. - nightly - reports
+  All instances refuse further calls within a second. Connect links that the token created no longer work. This cannot be undone. - nightly - reports
 service-accounts/{account}/remove # Delete the service account Batch?
   Relay calls for it are refused. Its API token is deleted here and stays valid on the platform. This cannot be undone.
 webhooks/{webhook}/remove # Delete the webhook https://receiver.example ({webhook…})?
-  Nothing more is sent to it. Its messages are deleted, also those that wait. This cannot be undone.
+  Nothing more is sent to it. Its messages are deleted, including pending ones. This cannot be undone.
 admin-tokens/{terraform}/revoke # Revoke the admin token terraform?
   Every further call is refused. This cannot be undone.
 admin-tokens/revoke?id={terraform}&id={test} # Revoke 2 admin tokens?
   Every further call is refused. This cannot be undone. - terraform - test
 keys/rotate-encryption # Encrypt all records with {kid}?
-  The 0 records that an older key encrypts are encrypted again. Users notice nothing, and Gatehouse goes on working. The keys themselves stay as they are. An older key can be removed once this is done.
+  The 0 records encrypted by an older key are encrypted again. Gatehouse keeps working, and users notice nothing. The keys themselves do not change. Older keys can be removed afterwards.
 `;
 
 test.each(table(QUESTIONS))('the question %s', async (path, words) => {
@@ -424,7 +424,7 @@ test.each([
   ['relay-tokens', 'Open, Test a call, Revoke…', 'Revoke…'],
   ['service-accounts', 'Replace API token, Delete…', ''],
   ['webhooks', 'Open, Delete…', 'Delete…'],
-  ['admin-tokens', 'What it did, Revoke…', 'Revoke…'],
+  ['admin-tokens', 'Audit entries, Revoke…', 'Revoke…'],
 ])('%s: a row has the actions %s, and the selected rows %s', async (path, ofRow, ofSelected) => {
   const text = linesOf(await open(path)).join('\n');
   const [, links = ''] = /^Actions for .+((?:\n- .+)+)/m.exec(text) ?? [];
@@ -487,7 +487,7 @@ const HALF_A_YEAR_LATER = `
   Webhook receiver.example is failing Last response: 500 · first failed 6 mo ago
   Client secret of Collaboration second is 200 days old Create a new one at the provider and enter it here.
   Sign-ins 1 </admin/audit?event=sign_in.succeeded&from=2031-09-20T11%3A00%3A00.000Z> ▲ from 0
-  None was refused or failed in this time. / Users 2 </admin/users> / Sessions 1 </admin/sessions>
+  No sign-ins were refused or failed in this time range. / Users 2 </admin/users> / Sessions 1 </admin/sessions>
   Connections 3 </admin/connections> / Active 2 </admin/connections>
   Reconnect needed 1 </admin/connections?health=reconnect_needed> / BIN calls this month 0 </admin/bin> of 10,000
 users # Users
@@ -500,7 +500,7 @@ users/{uma} # Uma Okafor
   | Collaboration second | Not checked since 5 Mar 2031, 10:03 UTC | user@example.test | 6 mo ago | 6 mo ago |
   Not signed in anywhere. / User disabled / Signed in with Collaboration second
   reports made 2 calls to Collaboration platform </admin/audit?who={reports}&from=2031-03-05T10:00:00.000Z&to=2031-03-05T11:00:00.000Z>
-  The user is disabled: they cannot sign in, and services cannot act for them. / [ Enable user ]
+  The user is disabled. They cannot sign in, and services cannot act for them. / [ Enable user ]
 connected-apps # Connected apps
   | Collaboration platform </admin/connected-apps/platform> | https://provider.example | Sign-in, Threads | In use | Not checked yet | In the file |
   | Collaboration second </admin/connected-apps/second> | https://provider.example | Sign-in, Threads | Old secret | Not checked yet | 6 mo ago |
@@ -516,7 +516,7 @@ relay-tokens?state=expired # Relay tokens
   | nightly </admin/relay-tokens/{nightly}> | Collaboration platform, Collaboration second | Read the current thread, Look up BINs, Get users’ access tokens, See the state of connections, Create links with which users connect | 2 users | 6 mo ago | Expired |
 relay-tokens/{nightly} # nightly
   gthr_{nightly}… Expired
-  Nothing can use: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users has signed in and is enabled.
+  No call can use: Get users’ access tokens, See the state of connections, Create links with which users connect. None of its users has signed in and is enabled.
   user@example.test </admin/users/{uma}> Disabled / Expires: 6 mo ago / Relay token created
 service-accounts # Service accounts
   | Batch | Collaboration platform | {account…} [Copy the account ID] | 6 mo ago | 6 mo ago Old |
@@ -530,8 +530,8 @@ admin-tokens # Admin tokens
   | terraform | {terraform…} [Copy the token ID] | Read | 6 mo ago | Never | Expired |
   | test | {test…} [Copy the token ID] | Read and change | 6 mo ago | 6 mo ago | Expired |
 connect-links # Connect links
-  No connect links at the moment
-  A service with the scope connect_links:create sends a user such a link when it needs a connection.
+  No connect links
+  A service with the scope connect_links:create sends a user a link when it needs a connection.
 sessions # Sessions
   1–1 of 1 CSV </admin/sessions?format=csv>
 sign-ins # Sign-ins

@@ -50,7 +50,7 @@ test('relay tokens: one that another administrator has revoked meanwhile does no
     '2 relay tokens revoked. Every further call with them is refused. 1 was already gone.',
   ]);
   const late = await press(open);
-  expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing was left to do: 3 were already gone.']);
+  expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing to do: 3 were already gone.']);
   for (const id of ids) expect((await admin.call('GET', `/relay-tokens/${id}`)).status).toBe(404);
 });
 
@@ -80,7 +80,7 @@ test('sessions and connections: those that have ended are counted', async () => 
     [
       'connections',
       'Disconnect 2 connections',
-      'Disconnected. The provider has confirmed that the access is withdrawn (status 200).',
+      'Disconnected. The provider has confirmed the revocation (status 200).',
     ],
   ] as const) {
     const ids = await idsOf(path);
@@ -91,7 +91,7 @@ test('sessions and connections: those that have ended are counted', async () => 
     const done = await press(question);
     expect([done.status, noticeOn(done)]).toEqual([200, `${says} 1 was already gone.`]);
     const late = await press(open);
-    expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing was left to do: 2 were already gone.']);
+    expect([late.status, noticeOn(late)]).toEqual([200, 'Nothing to do: 2 were already gone.']);
   }
 });
 
@@ -110,7 +110,7 @@ test('connections: a provider that does not answer is waited for 5 s in all, and
   expect(took()).toBeLessThan(8_000);
   expect([done.status, noticeOn(done)]).toEqual([
     200,
-    '25 connections ended here. The provider has confirmed 0 of them.',
+    '25 connections ended here. The provider has confirmed 0 of the revocations.',
   ]);
   for (const user of users) expect(await desk.grants.loadStored(user, 'platform')).toBeUndefined();
   expect((await admin.call('GET', '/revocations?limit=200')).json.items).toHaveLength(25);

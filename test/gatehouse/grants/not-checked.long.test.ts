@@ -87,7 +87,7 @@ describe('R113 without checks', () => {
     const checkedAt = new Date(since).toISOString();
     // Its counts know no times, and say so.
     const overview = (await admin.get(`${site.url}/admin`)).body;
-    expect(overview).toContain('The health of connections is as last known');
+    expect(overview).toContain('The health is the last known one');
     for (const page of await pagesOfAdmin()) {
       expect(columns(page)).toEqual([
         expect.stringMatching(`^<time datetime="${checkedAt}" title=".* UTC">2 days ago</time>$`),

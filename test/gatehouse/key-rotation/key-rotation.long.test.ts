@@ -143,9 +143,9 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
 
   test.skipIf(missing)('R88 the dates of signing keys: when each was made, and when the next one signs', async () => {
     await admin.call('POST', '/keys/rotate', {});
-    const signing = (await overview()).signing as { signs: boolean; madeAt: string; signsFrom: string }[];
+    const signing = (await overview()).signing as { signs: boolean; createdAt: string; signsFrom: string }[];
     expect(signing.map(({ signs }) => signs)).toEqual([true, false]);
-    const [now, next] = signing.map(({ madeAt, signsFrom }) => Date.parse(signsFrom) - Date.parse(madeAt));
+    const [now, next] = signing.map(({ createdAt, signsFrom }) => Date.parse(signsFrom) - Date.parse(createdAt));
     expect([now, next]).toEqual([0, 86_400_000]);
   });
 

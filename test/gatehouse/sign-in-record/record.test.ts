@@ -315,7 +315,7 @@ describe('records', () => {
     // The user quotes the reference of the error page: heading and list show that one, and the other beside it.
     const id = page.url.slice(-8);
     expect(page.body).toContain(`<h1>Sign-in <code>${reference}</code></h1>`);
-    expect(page.body).toContain(`Also found by <code>${id}</code>`);
+    expect(page.body).toContain(`Other references: <code>${id}</code>`);
     expect(await read(id)).toMatchObject({ id, reference });
     const all = await admin.get(`${site.url}/admin/sign-ins`);
     expect(all.body).toContain('Failures by cause');

@@ -213,7 +213,7 @@ function addressOf({ address }: Question): string {
 /** @param relayToken the id in the address of the page; without one, the form contains it */
 function questionOf(req: Request, relayToken: string | undefined): Question {
   const field = (name: string) => queryField(req, name)?.trim() || undefined;
-  const scope = RELAY_SCOPES.find((scope) => scope === field('scope')) ?? ('threads:read' satisfies RelayScope);
+  const scope = RELAY_SCOPES.find((candidate) => candidate === field('scope')) ?? ('threads:read' satisfies RelayScope);
   return {
     relayToken: relayToken ?? field('token') ?? '',
     scope,

@@ -1,4 +1,4 @@
-/** Deleting an app while its provider has not confirmed revocations: the question counts them, and they are given up. */
+/** Deleting an app with pending revocations: the confirmation page counts them, and they are abandoned. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keys } from '../../../../src/shared/storage/keys.ts';
 import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
@@ -47,28 +47,28 @@ const questionOf = async (app: string) => {
   return { page, text: textOf(page.body) };
 };
 
-test('R52 revocations that still wait are counted in the question, and given up with an audit entry', async () => {
+test('R52 the question counts pending revocations, which are abandoned with an audit entry', async () => {
   await register('files');
   await register('other');
   expect((await questionOf('files')).text).not.toContain('revocation');
   await leavePending('files', 'one');
   await leavePending('other', 'one');
   expect((await questionOf('files')).text).toContain(
-    '1 revocation that the provider has not confirmed yet is given up: at the provider, this access stays.',
+    '1 pending revocation is abandoned. Its access remains at the provider.',
   );
   await leavePending('files', 'two');
   const { page, text } = await questionOf('files');
-  expect(text).toContain('2 revocations that the provider has not confirmed yet are given up');
+  expect(text).toContain('2 pending revocations are abandoned. Their access remains at the provider.');
   const deleted = await agent.submit(page, { typed: 'App files' }, { button: 'Delete app' });
   expect(textOf(deleted.body)).toContain('The app is deleted.');
   // They are due now.
   const { items } = await desk.store.page(keys.revocations, { limit: 9 });
   await desk.store.write(items.map(({ member }) => ({ index: keys.revocations, add: member, score: 1 })));
   await site.restart();
-  const givenUp = async () =>
+  const abandoned = async () =>
     (await admin.call('GET', '/audit?event=revocation.abandoned')).json.items as { target: { id: string } }[];
-  await until(async () => (await givenUp()).length === 2);
-  expect((await givenUp()).map(({ target }) => target.id)).toEqual(Array(2).fill(expect.stringMatching(/\/files$/)));
+  await until(async () => (await abandoned()).length === 2);
+  expect((await abandoned()).map(({ target }) => target.id)).toEqual(Array(2).fill(expect.stringMatching(/\/files$/)));
   const pending = (await admin.call('GET', '/revocations')).json.items;
   expect(pending).toMatchObject([{ app: 'other' }]);
 });

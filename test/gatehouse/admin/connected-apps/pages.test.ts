@@ -18,7 +18,7 @@ beforeAll(async () => {
 afterAll(() => site.close());
 
 const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
-const NEW_CALLBACK_URL = 'Make sure that the provider knows each new callback URL too.';
+const NEW_CALLBACK_URL = 'Add each new callback URL at the provider, too.';
 const SECOND = { id: 'second', name: 'Second', clientId: 'test-second', clientSecret: CLIENT_SECRET };
 
 /** Sends the long form; `fields` may name one field several times. */
@@ -114,7 +114,7 @@ describe('starting from a provider', () => {
     expect(refused.body).toContain('<em>Not confirmed.</em>');
     const back = await send(refused, 'back', { name: 'Our Zoom', clientSecret: CLIENT_SECRET });
     expect(fieldsOf(back)).toMatchObject({ name: 'Our Zoom', 'endpoints-token': 'https://zoom.us/oauth/token' });
-    expect(back.body).toContain('enter it again in the next step');
+    expect(back.body).toContain('Enter it again in the next step');
     expect(back.body).not.toContain(CLIENT_SECRET);
   });
 
@@ -127,7 +127,7 @@ describe('somebody who has never seen it', () => {
   test('gives the issuer first, and the rest of it is read from there', async () => {
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: site.sandbox.issuer });
     expect(page.status).toBe(200);
-    expect(page.body).toContain('The provider responded.');
+    expect(page.body).toContain('The provider responded with this metadata:');
     for (const words of ['Post-logout redirect URL', 'Back-channel logout URL', 'JWKS URL'])
       expect(page.body).toContain(words);
     for (const words of ['revocation', 'end-session', 'Revokes the grant at the provider', 'PKCE (S256)'])
@@ -153,7 +153,7 @@ describe('somebody who has never seen it', () => {
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: `${issuer}/` });
     expect(page.body).toMatch(new RegExp(`<li><a href="#issuer">[^<]*names another issuer: enter ${issuer} if`));
     const used = await agent.submit(page, {}, { button: `Use ${issuer}` });
-    expect([used.status, used.body]).toEqual([200, expect.stringContaining('The provider responded.')]);
+    expect([used.status, used.body]).toEqual([200, expect.stringContaining('The provider responded with this metadata:')]);
     expect(used.body).toContain(`name="issuer" value="${issuer}"`);
   });
 
@@ -164,7 +164,7 @@ describe('somebody who has never seen it', () => {
     });
     const byHand = await agent.submit(page, {}, { button: 'Enter the endpoints by hand' });
     expect(byHand.status).toBe(200);
-    expect(byHand.body).toContain('enter its endpoints below');
+    expect(byHand.body).toContain('Enter its endpoints below');
     expect(byHand.body).toMatch(/<details class="panel" open>/);
     expect(byHand.body).toContain(`${site.url}/oauth/callback/second`);
   });
@@ -241,7 +241,7 @@ describe('somebody who has never seen it', () => {
       callbackUrl: 'https://elsewhere.example/cb',
     });
     expect(page.status).toBe(200);
-    expect(page.body).toContain('add it here and at the provider');
+    expect(page.body).toContain('Add it here and at the provider');
     expect(page.body).toContain(NEW_CALLBACK_URL);
     expect((await open('connected-apps')).body).toContain('Callback URL missing');
     const before = site.sandbox.hits.all();
@@ -263,7 +263,7 @@ test('an app that lacks its own callback URL is not called working, and gets the
     callbackUrl: 'https://other.example.com/cb',
     signIn: 'everyone',
   });
-  expect([page.status, page.body]).toEqual([200, expect.stringContaining('it cannot be used yet')]);
+  expect([page.status, page.body]).toEqual([200, expect.stringContaining('cannot be used yet')]);
   expect(page.body).toMatch(/\d problems? found/);
   expect(page.body).toContain(`Add ${site.url}/oauth/callback/broken to the callback URLs`);
   const added = await agent.submit(page, {}, { button: 'Add callback URL' });
@@ -316,7 +316,7 @@ describe('a form that is refused', () => {
     const typed = { clientSecret: CLIENT_SECRET, clientId: '', moreScopes: 'one two', apiBaseUrl: 'nowhere' };
     const page = await send(before, 'save', typed, [['scope', 'platform_read_only']]);
     expect(page.body).toMatch(/value="platform_read_only" checked/);
-    expect(page.body).toContain('The provider responded.');
+    expect(page.body).toContain('The provider responded with this metadata:');
     expect(page.body).toContain('Enter it again: secrets are not sent back.');
     expect(page.body).not.toContain(CLIENT_SECRET);
     const fields = page.forms.find(({ names }) => names.includes('issuer'))?.fields;
@@ -404,7 +404,7 @@ describe('an app that is there', () => {
     expect(disabled.body).toContain('The app is disabled');
     expect((await agent.submit(disabled, {}, { button: 'Enable app' })).body).toContain('The app is enabled again.');
     const forced = await open('connected-apps/second/delete');
-    expect(forced.body).toContain('disconnect everyone first');
+    expect(forced.body).toContain('DDisconnect everyone first');
     const [, typed = ''] = /Type “([^”]*)” to confirm/.exec(forced.body) ?? [];
     const refused = await agent.submit(forced, { typed }, { button: 'Delete app' });
     expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('One user is connected')]);

@@ -152,7 +152,7 @@ describe('a fault stands beside the form, and nothing is registered here', () =>
 
   test('with a token that no header can hold', async () => {
     const page = await send(await read('blank'), 'register_there', { ...CHOSEN, initialAccessToken: 'to\u2019ken' });
-    await expectFault('blank', page, 'Enter the token as the provider showed it, without blanks.');
+    await expectFault('blank', page, 'Enter the token as the provider showed it, without spaces.');
   });
 
   test('R71 what could not be kept here is not asked for there', async () => {

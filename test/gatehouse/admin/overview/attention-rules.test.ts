@@ -261,7 +261,7 @@ describe('BIN data', () => {
     expect(await found({ asOf: '2024-01-01' })).toEqual([
       {
         ...{ kind: 'bin_data_old', severity: 'notice', text: 'BIN data is from 2024-01-01', since: null, path: '/bin' },
-        ...{ detail: 'Import a current data set: look-ups are marked as outdated.', action: 'Import' },
+        ...{ detail: 'Look-ups are marked as outdated. Import a current data set.', action: 'Import' },
       },
     ]);
   });

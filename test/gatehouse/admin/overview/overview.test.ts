@@ -104,5 +104,5 @@ test.each([
   expect(chart).toContain('1 refused');
   // Nothing was refreshed: there is nothing to draw.
   expect(body).not.toContain('refreshes-table');
-  expect(body).toContain('None in this time.');
+  expect(body).toContain('None in this time range.');
 });

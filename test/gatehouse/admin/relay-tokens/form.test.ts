@@ -11,8 +11,8 @@ const TYPED = {
 const faultsOf = (form: typeof newTokenForm | typeof tokenForm, typed: object) =>
   form.safeParse(typed).error?.issues.map(({ path, message }) => `${path.join('/')}: ${message}`) ?? [];
 
-const NO_APP = 'apps: Choose a connected app: without one, these scopes allow nothing.';
-const NO_USERS = 'users: Choose users: without any, these scopes allow nothing.';
+const NO_APP = 'apps: Choose a connected app. Without one, these scopes allow nothing.';
+const NO_USERS = 'users: Choose users. Without any, these scopes allow nothing.';
 const DAYS = 'days: Enter a number of days from 1 to 9999.';
 const CALLS = 'binCallsPerMonth: Enter a whole number of calls from 0 to 999999999, or nothing.';
 

@@ -194,6 +194,6 @@ describe('scopes that nothing can use', () => {
     // A token of which a part works says which part does not.
     const half = await admin.makeToken({ scopes: ['bin:read', 'threads:read'], users: 'none' });
     const { body } = await administrator.get(`${site.url}/admin/relay-tokens/${half.id}`);
-    expect(body).toMatch(/Nothing can use: Read the current thread\.<\/strong>\s+The token may act for no user\./);
+    expect(body).toMatch(/No call can use: Read the current thread\.<\/strong>\s+The token may act for no user\./);
   });
 });

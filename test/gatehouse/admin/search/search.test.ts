@@ -184,7 +184,7 @@ test('a token that is pasted is in no URL, page or log; nor is a card number', a
   const { path, body, hops } = await typed(`Authorization: Bearer ${token}`);
   expect(path).toBe(`/admin/relay-tokens/${token.slice(5, 16)}`);
   const { body: none, hops: others } = await typed(`${token.slice(0, 5)}${'0'.repeat(11)}${token.slice(16)}`);
-  expect(none).toContain('Nothing was found.');
+  expect(none).toContain('No results.');
   const found = await search(token);
   expect(found.q).toBe(token.slice(0, 16));
   // As a link from elsewhere could.
@@ -210,7 +210,7 @@ test('at most five of a kind, with a link to the list of all', async () => {
 test('nothing found, nothing typed, and who may not search', async () => {
   expect(await search('no such thing')).toEqual({ q: 'no such thing', groups: [] });
   const { body } = await typed('no such thing');
-  expect(body).toContain('Nothing was found.');
+  expect(body).toContain('No results.');
   expect(body).toContain('href="/admin/audit?text=no%20such%20thing"');
   expect((await typed('   ')).path).toBe('/admin/search?q=');
   expect(await search('')).toEqual({ q: '', groups: [] });

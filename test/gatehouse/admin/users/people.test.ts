@@ -143,7 +143,7 @@ describe('connections', () => {
     expect((await list('revocations')).items).toMatchObject([{ ...pending, ...answered }]);
     expect((await admin.get(`${site.url}/admin/users/${id}`)).body).toContain('status 503</bdi>');
     const all = (await admin.get(`${site.url}/admin/connections`)).body;
-    const rows = all.slice(all.indexOf('Not yet confirmed by the provider'));
+    const rows = all.slice(all.indexOf('Pending revocations'));
     expect(rows).toContain(`href="/admin/users/${id}"><bdi>Uma Okafor</bdi>`);
     const page = await agent.get(`${site.url}/connections/platform`, { headers: { accept: 'text/html' } });
     expect(page.body).toContain('Withdrawal pending');
@@ -164,13 +164,13 @@ describe('connections', () => {
     const after = await disconnected();
     heal();
     expect(after.url).toContain(`/admin/users/${id}`);
-    expect(after.body).toContain('The provider has not confirmed yet');
+    expect(after.body).toContain('The revocation at the provider is pending');
     expect(after.body).toContain('(status 503)');
     const answered = async () => {
       await signIn(site);
       return (await disconnected()).body;
     };
-    expect(await answered()).toContain('The provider has confirmed that the access is withdrawn (status 200).');
+    expect(await answered()).toContain('The provider has confirmed the revocation (status 200).');
     // The withdrawals that were pending are confirmed in the background, with entries of their own.
     const confirmed = { facts: expect.objectContaining({ status: 200 }) };
     expect(await audited(`event=revocation.confirmed&whom=${id}`)).toContainEqual(expect.objectContaining(confirmed));
