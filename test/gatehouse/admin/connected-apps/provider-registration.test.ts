@@ -89,7 +89,7 @@ describe('an app that registers itself', () => {
     site.sandbox.faults.clear();
     for (const [answer, detail] of [
       [closed, expect.stringContaining('refused the connection')],
-      [notOffered, expect.stringMatching(/register .* by hand/)],
+      [notOffered, expect.stringMatching(/[Rr]egister .* by hand/)],
     ] as const) {
       const { errors } = JSON.parse(answer.body);
       expect([answer.status, errors]).toEqual([400, [{ pointer: '#/issuer', rule: 'registration', detail }]]);
