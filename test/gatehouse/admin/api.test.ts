@@ -106,7 +106,7 @@ GET sessions?limit=0
 GET relay-tokens?state=none
   #/state: Give one of: "active", "expiring", "expired".
 DELETE connected-apps/second
-  #: One user is connected with this app: isconnect everyone first. This revokes their access at the provider.
+  #: One user is connected with this app: disconnect everyone first. This revokes their access at the provider.
 `;
 
 test.each(table(REFUSED))('%s is refused', async (call, faults) => {

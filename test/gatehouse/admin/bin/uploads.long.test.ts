@@ -288,9 +288,7 @@ test('in the browser: file, look at the rejected row, import with three clicks, 
   const shown = await page.locator('main').innerText();
   expect(shown).toContain('Line 3: the range does not begin and end with 6 to 11 digits');
   expect(shown).not.toContain(CARD);
-  expect(await page.locator('dl').last().innerText()).toMatch(
-    /BINs added\n1\nBINs removed\n0\nBINs changed\n1$/,
-  );
+  expect(await page.locator('dl').last().innerText()).toMatch(/BINs added\n1\nBINs removed\n0\nBINs changed\n1$/);
   await page.getByRole('button', { name: 'Import 2 rows' }).click();
   await page.getByText('Imported 2 rows of after.csv.').waitFor();
   expect((await seen()).dataset).toMatchObject({ source: 'after.csv', badRows: 1 });

@@ -153,7 +153,10 @@ describe('somebody who has never seen it', () => {
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: `${issuer}/` });
     expect(page.body).toMatch(new RegExp(`<li><a href="#issuer">[^<]*names another issuer: enter ${issuer} if`));
     const used = await agent.submit(page, {}, { button: `Use ${issuer}` });
-    expect([used.status, used.body]).toEqual([200, expect.stringContaining('The provider responded with this metadata:')]);
+    expect([used.status, used.body]).toEqual([
+      200,
+      expect.stringContaining('The provider responded with this metadata:'),
+    ]);
     expect(used.body).toContain(`name="issuer" value="${issuer}"`);
   });
 
