@@ -111,7 +111,7 @@ export function planVisits(scene: Scene): PlannedVisits {
         log.passed('started', app.id);
         log.learn({ purpose, ...(purpose === 'connect' && { user }) });
         log.passed('sent', redirectUri);
-        await modules.store.write(log.beginSteps({ state, startedAt: at, redirectUri }));
+        await modules.store.write(log.beginWrites({ state, startedAt: at, redirectUri }));
         modules.events.signInStarted({ app: app.id, purpose, userId: undefined });
       }),
     );

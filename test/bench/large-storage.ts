@@ -144,7 +144,7 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
     const reference = n.toString(16).padStart(8, '0');
     const [startedAt, address] = [clock(), addressOf(n)];
     const begun = { reference, state, app, purpose: 'sign_in', startedAt, address, steps: [], facts: {} } as const;
-    await store.write(signIns.beginSteps({ ...begun, steps: [] }));
+    await store.write(signIns.beginWrites({ ...begun, steps: [] }));
     const isFailed = n % EVERY.failed === 0;
     await signIns.add(state, {
       reference,

@@ -139,7 +139,7 @@ test('R114 another account at the provider stores nothing, and the link still co
   await press(page, 'Connect');
   await chooseAccount(page, SVEN);
   await throughProvider(page, site);
-  expect(await words(page)).toContain('another account than the one that this link is for');
+  expect(await words(page)).toContain('a different account than the one that this link is for');
   await lookAround(page, 'connect-link-other-account');
   expect(await desk.read(uma)).toEqual(before);
   expect(linked(id)).toBeUndefined();

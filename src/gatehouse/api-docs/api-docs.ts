@@ -12,7 +12,7 @@ declare module '../../shared/pages/page-data.ts' {
   interface PageData {
     'docs/api': {
       page: PageFrame;
-      about: string;
+      description: string;
       count: number;
       groups: readonly DocumentedGroup[];
     };
@@ -26,12 +26,13 @@ interface SchemaTable {
 }
 
 interface DocumentedCall {
-  /** Also the place of the call on the page. */
+  /** Also the anchor of the call on the page. */
   id: string;
   method: string;
   path: string;
   summary: string;
-  by: string[];
+  /** Alternatives, each with the credentials to send together. */
+  authentication: string[];
   curl: string;
   parameters: readonly SchemaField[];
   body: (SchemaTable & { mediaType: string }) | undefined;
@@ -45,20 +46,20 @@ interface DocumentedGroup {
   calls: readonly DocumentedCall[];
 }
 
-/** Both take the route table as a function, because the table contains them. */
+/** Both receive the route table as a function, since the table contains them. */
 export interface ApiDocs {
   document(routes: () => readonly Route[]): RequestHandler;
   page(routes: () => readonly Route[]): RequestHandler;
 }
 
 const DOCUMENT: Operation = {
-  summary: 'This description',
+  summary: 'This OpenAPI document',
   responses: { 200: json(z.looseObject({ openapi: z.string() })) },
 };
 
 export function createApiDocs({ pages, publicHref }: { pages: Pages; publicHref: string }): ApiDocs {
   let cached: { document: ApiDocument; groups: readonly DocumentedGroup[] } | undefined;
-  const describedOf = (routes: () => readonly Route[]) => {
+  const documentationOf = (routes: () => readonly Route[]) => {
     if (!cached) {
       const document = apiDocument(routes(), publicHref);
       cached = { document, groups: groupsOf(document) };
@@ -68,12 +69,12 @@ export function createApiDocs({ pages, publicHref }: { pages: Pages; publicHref:
 
   return {
     document: (routes) =>
-      described<RequestHandler>(DOCUMENT, (_req, res) => void res.json(describedOf(routes).document)),
+      described<RequestHandler>(DOCUMENT, (_req, res) => void res.json(documentationOf(routes).document)),
     page: (routes) => (req, res) => {
-      const { document, groups } = describedOf(routes);
+      const { document, groups } = documentationOf(routes);
       pages.send(res, 'docs/api', {
         page: pages.frame(req, 'API reference'),
-        about: document.info.description,
+        description: document.info.description,
         count: groups.reduce((sum, { calls }) => sum + calls.length, 0),
         groups,
       });
@@ -107,17 +108,17 @@ function callOf(method: string, path: string, operation: ApiOperation, url: stri
     method: method.toUpperCase(),
     path,
     summary,
-    by: security.map((schemes) =>
+    authentication: security.map((schemes) =>
       Object.entries(schemes)
         .map(([scheme, scopes]) => [SCHEME_NAMES[scheme as SecurityScheme], ...scopes].join(' with '))
         .join(' and '),
     ),
     curl: curlLine(method, url, path, operation),
-    parameters: parameters.flatMap(({ name, in: place, required, description, schema }) =>
+    parameters: parameters.flatMap(({ name, in: location, required, description, schema }) =>
       fieldsOf({
         properties: { [name]: { ...(schema as JsonSchema), ...(description && { description }) } },
         required: required ? [name] : [],
-      }).map((field) => ({ ...field, notes: [`in the ${place}`, ...field.notes] })),
+      }).map((field) => ({ ...field, notes: [`in the ${location}`, ...field.notes] })),
     ),
     body: body && { mediaType: mediaType ?? '', ...tableOf(body.schema as JsonSchema) },
     status: statuses.join(' or '),

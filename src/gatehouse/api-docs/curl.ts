@@ -4,8 +4,8 @@ import { shellQuoted } from '../../shared/text.ts';
 import type { ApiOperation } from './document.ts';
 import type { JsonSchema } from './schema-fields.ts';
 
-/** How each kind of credentials is sent. The variables are named as the documents name them. */
-const SENT: Readonly<Record<SecurityScheme, string>> = {
+/** How each kind of credentials is sent. The variables have the names that the documents use. */
+const CURL_OPTIONS: Readonly<Record<SecurityScheme, string>> = {
   adminToken: '-H "Authorization: Bearer $ADMIN_TOKEN"',
   relayToken: '-H "Authorization: Bearer $RELAY_TOKEN"',
   relayTokenAsPassword: '-u "$RELAY_TOKEN_ID:$RELAY_TOKEN"',
@@ -16,7 +16,7 @@ const SENT: Readonly<Record<SecurityScheme, string>> = {
 /** @param url the address of this Gatehouse, without a slash at its end */
 export function curlLine(method: string, url: string, path: string, operation: ApiOperation): string {
   const { parameters, requestBody, security } = operation;
-  const query = parameters.filter(({ in: place, required }) => place === 'query' && required);
+  const query = parameters.filter(({ in: location, required }) => location === 'query' && required);
   const search = query.map(({ name }) => `${name}=$${variableOf(name)}`).join('&');
   const address = url + path.replace(/\{(\w+)\}/g, (_all, name: string) => `$${variableOf(name)}`);
   const [type, content] = Object.entries(requestBody?.content ?? {})[0] ?? [];
@@ -29,7 +29,7 @@ export function curlLine(method: string, url: string, path: string, operation: A
 }
 
 function credentialsOf([first = {}]: Credentials): string[] {
-  return Object.keys(first).map((scheme) => SENT[scheme as SecurityScheme]);
+  return Object.keys(first).map((scheme) => CURL_OPTIONS[scheme as SecurityScheme]);
 }
 
 function bodyOf(type: string, schema: JsonSchema): string[] {
@@ -47,7 +47,7 @@ export function sampleOf(schema: JsonSchema): unknown {
   if (schema.const !== undefined) return schema.const;
   if (schema.default !== undefined) return schema.default;
   if (schema.enum) return schema.enum[0];
-  const [variant] = (schema.anyOf ?? schema.oneOf ?? schema.allOf ?? []).filter((one) => one.type !== 'null');
+  const [variant] = (schema.anyOf ?? schema.oneOf ?? schema.allOf ?? []).filter((member) => member.type !== 'null');
   if (variant) return sampleOf(variant);
   if (type === 'object') {
     return Object.fromEntries(required.map((name) => [name, sampleOf(properties[name] ?? {})]));

@@ -59,14 +59,14 @@ export function apiDocument(routes: readonly Route[], publicHref: string): ApiDo
   }
   return {
     openapi: '3.1.0',
-    info: { title: 'Gatehouse', version: '1', description: ABOUT },
+    info: { title: 'Gatehouse', version: '1', description: DESCRIPTION },
     servers: [{ url: publicHref }],
     paths,
     components: { schemas: { Problem: schemaOf(problemSchema, 'output') }, securitySchemes: SECURITY_SCHEMES },
   };
 }
 
-function parametersOf(place: 'query' | 'header', schema: z.ZodType | undefined): ApiOperation['parameters'] {
+function parametersOf(location: 'query' | 'header', schema: z.ZodType | undefined): ApiOperation['parameters'] {
   if (!schema) return [];
   const { properties = {}, required = [] } = schemaOf(schema, 'input') as {
     properties?: Record<string, { description?: string }>;
@@ -74,7 +74,7 @@ function parametersOf(place: 'query' | 'header', schema: z.ZodType | undefined):
   };
   return Object.entries(properties).map(([name, { description, ...plain }]) => ({
     name,
-    in: place,
+    in: location,
     required: required.includes(name),
     schema: plain,
     ...(description === undefined ? {} : { description }),
@@ -118,7 +118,7 @@ function tagOf(pattern: string): string {
   return `Administration: ${ADMIN_TAGS[resource] ?? resource.replaceAll('-', ' ')}`;
 }
 
-/** Where the words of the path are not its name. */
+/** Names that differ from the path. */
 const ADMIN_TAGS: Readonly<Record<string, string>> = {
   bin: 'BIN data',
   'callback-urls': 'callback URLs',
@@ -148,13 +148,13 @@ const SECURITY_SCHEMES: Record<SecurityScheme, object> = {
   adminToken: { type: 'http', scheme: 'bearer', description: 'an admin token (gtha_…), only in this header' },
 };
 
-const ABOUT =
+const DESCRIPTION =
   'Errors are problem documents (RFC 9457) with a fixed code, which /problems/{code} explains. Request bodies need a ' +
   'Content-Length. Lists are {"items", "next"}: send "next" as "after" to get the next page. Unknown parameters and fields are ' +
   'refused.';
 
 const REFUSAL = {
-  description: 'A problem; a page for a browser',
+  description: 'A problem document, or a page for a browser',
   content: {
     'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } },
     ...contentOf(PAGE, 'output'),

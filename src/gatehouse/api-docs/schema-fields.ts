@@ -24,28 +24,28 @@ export interface JsonSchema {
 }
 
 export interface SchemaField {
-  /** Of the objects that hold it, such as `items[].actor.`. */
+  /** Path of the enclosing objects, such as `items[].actor.`. */
   parent: string;
   name: string;
   type: string;
   required: boolean;
-  /** The allowed values, as JSON, where there are few. */
+  /** The allowed values, as JSON. */
   values: string[];
   /** Default and limits, in words. */
   notes: string[];
   description: string | undefined;
 }
 
-/** zod writes the safe integers as limits of any whole number. */
+/** zod writes the limits of safe integers for any whole number. */
 const isLimit = (value: number | undefined): value is number =>
   value !== undefined && Math.abs(value) < Number.MAX_SAFE_INTEGER;
 
 /** Every field, also of nested objects, in the order of the schema. */
 export function fieldsOf(schema: JsonSchema, parent = ''): SchemaField[] {
   const fields = objectsIn(schema).flatMap(({ properties = {}, required = [], additionalProperties }) => [
-    ...Object.entries(properties).flatMap(([name, one]) => [
-      fieldOf(name, one, { parent, required: required.includes(name) }),
-      ...fieldsOf(one, `${parent}${name}${suffixOf(one)}.`),
+    ...Object.entries(properties).flatMap(([name, property]) => [
+      fieldOf(name, property, { parent, required: required.includes(name) }),
+      ...fieldsOf(property, `${parent}${name}${suffixOf(property)}.`),
     ]),
     ...(typeof additionalProperties === 'object' ? fieldsOf(additionalProperties, `${parent}*.`) : []),
   ]);
@@ -53,7 +53,7 @@ export function fieldsOf(schema: JsonSchema, parent = ''): SchemaField[] {
   return [...new Map(fields.map((field) => [`${field.parent}${field.name} ${field.type}`, field])).values()];
 }
 
-/** What is sent or received as a whole, such as "array of object". */
+/** The type in words, such as "array of object". */
 export function typeOf(schema: JsonSchema): string {
   const { type, items, additionalProperties, format } = schema;
   if (schema.const !== undefined) return JSON.stringify(schema.const);
@@ -85,14 +85,14 @@ function fieldOf(
 
 const variantsOf = ({ anyOf, oneOf, allOf }: JsonSchema) => anyOf ?? oneOf ?? allOf ?? [];
 
-/** The objects that a value may be or hold. */
+/** The object schemas that a value may match or contain. */
 function objectsIn(schema: JsonSchema): JsonSchema[] {
   if (schema.items) return objectsIn(schema.items);
   const variants = variantsOf(schema);
   return variants.length > 0 ? variants.flatMap(objectsIn) : [schema];
 }
 
-/** What stands behind the name of a field whose members are listed. */
+/** The suffix of the name of a field with an array: `[]` for each level. */
 function suffixOf(schema: JsonSchema): string {
   if (schema.items) return `[]${suffixOf(schema.items)}`;
   return variantsOf(schema).map(suffixOf).find(Boolean) ?? '';
@@ -114,8 +114,8 @@ function notesOf(schema: JsonSchema): string[] {
   ];
 }
 
-function rangeOf(least: number | undefined, most: number | undefined, unit: string): string[] {
-  if (isLimit(least) && isLimit(most)) return [`${least} to ${most}${unit}`];
-  if (isLimit(most)) return [`at most ${most}${unit}`];
-  return isLimit(least) && least !== 0 ? [`at least ${least}${least === 1 ? unit.replace(/s$/, '') : unit}`] : [];
+function rangeOf(min: number | undefined, max: number | undefined, unit: string): string[] {
+  if (isLimit(min) && isLimit(max)) return [`${min} to ${max}${unit}`];
+  if (isLimit(max)) return [`at most ${max}${unit}`];
+  return isLimit(min) && min !== 0 ? [`at least ${min}${min === 1 ? unit.replace(/s$/, '') : unit}`] : [];
 }

@@ -49,7 +49,7 @@ const OPTIONS: SanitizeHtml.IOptions = {
         rel: 'noopener noreferrer nofollow',
       },
     }),
-    // A remote picture would tell its host who reads this; its description is kept.
+    // A remote image would reveal the reader to its host, so only its description is shown.
     img: (_tagName, { alt }) => ({ tagName: 'span', attribs: {}, text: alt ? `[Picture: ${alt}]` : '[Picture]' }),
   },
 };
@@ -86,8 +86,8 @@ export function withoutTitle(html: SanitisedHtml, title: string): SanitisedHtml 
 }
 
 /**
- * Renumbers the headings: the first is an h4, and none stands more than one level below the one before it. A thread may begin
- * with an h2, and a title that was left out leaves a gap.
+ * Renumbers the headings: the first is an h4, and each is at most one level below the one before it. A thread may begin with
+ * an h2, and removing the title leaves a gap.
  */
 export function withoutGaps(html: SanitisedHtml): SanitisedHtml {
   const above: number[] = [];

@@ -18,7 +18,7 @@ const MAX_INDENTED_LEVELS = 10;
 
 export function createThreadPanels(parts: { threads: ThreadCall }) {
   return {
-    /** @param report is called with a failure; resolves with the reference that the page shows */
+    /** @param report receives a failure, and resolves with the reference that the page shows */
     async panel(
       app: ThreadApp,
       userId: string,
@@ -39,9 +39,9 @@ export function createThreadPanels(parts: { threads: ThreadCall }) {
           error instanceof AppError && error.code === code ? error : new AppError(code, { cause: error, call });
         const reference = await report(failure);
         const { words, detail, retryAfterSeconds } = failure;
-        const ownWords = words.title === undefined ? undefined : { title: words.title, meaning: detail };
+        const specificWords = words.title === undefined ? undefined : { title: words.title, meaning: detail };
         const permissionsUrl = code === 'scopes_missing' ? failure.connectUrl : undefined;
-        return { kind: 'problem', ...names, code, words: ownWords, permissionsUrl, reference, retryAfterSeconds };
+        return { kind: 'problem', ...names, code, words: specificWords, permissionsUrl, reference, retryAfterSeconds };
       }
     },
   };

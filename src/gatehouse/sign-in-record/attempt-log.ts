@@ -15,7 +15,7 @@ export interface RequestInfo {
   origin?: Origin | undefined;
   /** The browser in words. */
   browser?: string | undefined;
-  /** In the browser's cookie: its pending requests are stored under it, and their nonces and verifiers derived from it. */
+  /** From the cookie: pending requests are stored under it, and nonces and PKCE verifiers are derived from it. */
   browserSecret?: string | undefined;
   /** The browser's secret before its last sign-in. */
   earlierBrowserSecret?: string | undefined;
@@ -29,20 +29,20 @@ export interface AttemptFacts {
   user?: { id: string; name?: string | undefined; email?: string | undefined } | undefined;
   /** An administrator tries the app. */
   trial?: boolean | undefined;
-  /** The `acr` that the administration demanded and the ID token has. */
+  /** The `acr` that the administration requires and the ID token has. */
   steppedUp?: string;
 }
 
 const MAX_DETAIL_CHARACTERS = 500;
 
-/** What happens in one request of a sign-in. */
+/** Collects what happens in one request of a sign-in. */
 export interface AttemptLog {
   /** The id of an attempt that begins with this request. */
   newId: string;
 
   passed(step: StepName, detail?: string): void;
 
-  /** Passes all steps after the last one, up to and including this one: for checks that are made together. */
+  /** Passes all steps from the last one up to and including this one: for checks that are made together. */
   passedUpTo(step: StepName): void;
 
   /** Adds facts for the record and the events, however the request ends. */
@@ -51,13 +51,13 @@ export interface AttemptLog {
   /** Begins to read the record that `succeeded` will change. */
   prefetch(): void;
 
-  /** As `RecordStore.beginSteps`. @param start `startedAt` in ms since the epoch */
-  beginSteps(start: { state: string; startedAt: number; redirectUri: string }): readonly Write[];
+  /** As `RecordStore.beginWrites`. @param start `startedAt` in ms since the epoch */
+  beginWrites(start: { state: string; startedAt: number; redirectUri: string }): readonly Write[];
 
   /** Never rejects. */
   succeeded(outcome: 'signed_in' | 'connected', userId: string): Promise<void>;
 
-  /** For a failure that the request does not end with: one that ends it is recorded by `record`. Never rejects. */
+  /** Records a failure after which the request continues; `record` records one that ends it. Never rejects. */
   failed(error: unknown): Promise<void>;
 }
 
@@ -70,7 +70,7 @@ export interface AttemptRecorder {
 }
 
 interface RecorderParts {
-  records: Pick<RecordStore, 'beginSteps' | 'add' | 'prefetch' | 'byState'>;
+  records: Pick<RecordStore, 'beginWrites' | 'add' | 'prefetch' | 'byState'>;
   events: Pick<Events, 'signInEnded'>;
   clock: () => number;
 }
@@ -101,7 +101,7 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
   const { reference, origin, browser, browserSecret } = request;
   const source = { browser, browserHash: browserSecret && hashOf(browserSecret), address: origin?.address };
   const steps: Step[] = [];
-  let known: AttemptFacts = {};
+  let facts: AttemptFacts = {};
   let reading: RecordReading | undefined;
 
   const add = (name: StepName, ok: boolean, detail?: string) => {
@@ -109,38 +109,38 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
   };
   const passedUpTo = (step: StepName) => {
     const last = steps.at(-1);
-    for (const name of STEP_NAMES.slice(last ? place(last.name) + 1 : 0, place(step) + 1)) add(name, true);
+    for (const name of STEP_NAMES.slice(last ? positionOf(last.name) + 1 : 0, positionOf(step) + 1)) add(name, true);
   };
   const inRecord = () => {
-    const { purpose, user, id, trial } = known;
+    const { purpose, user, id, trial } = facts;
     const userFacts = { userId: user?.id, name: user?.name, email: user?.email };
     return {
       changes: { app, ...(purpose && { purpose }), trial, ...userFacts, steps, reference },
       attempt: id === undefined ? id : { id, reading },
     };
   };
-  const inEvents = () => ({ app, userId: known.user?.id, userName: known.user?.email ?? known.user?.name, origin });
+  const inEvents = () => ({ app, userId: facts.user?.id, userName: facts.user?.email ?? facts.user?.name, origin });
 
   const failed = async (error: unknown): Promise<void> => {
     const reason = error instanceof SignInError ? error.failure : 'internal';
-    const facts = factsOf(error);
+    const errorFacts = factsOf(error);
     if (reason !== 'internal') {
       const cameBack = steps.some(({ name }) => name === 'came_back');
-      const step = failedStep(failureOf(reason, facts).failedAt, steps);
-      if (cameBack && !isAfterExchange(step)) passedUpTo(before(step));
-      add(step, false, detailOf(facts, step));
+      const step = failedStep(failureOf(reason, errorFacts).failedAt, steps);
+      if (cameBack && !isAfterExchange(step)) passedUpTo(previous(step));
+      add(step, false, detailOf(errorFacts, step));
     }
     const outcome = reason !== 'internal' && SIGN_IN_FAILURES[reason].isRefusal ? 'refused' : 'failed';
-    const { state, purpose, user } = known;
-    // Any caller can send requests without a state or browser secret of ours, at any rate: they leave no record (R54).
+    const { state, purpose, user } = facts;
+    // Anyone can send any number of requests without a genuine state or browser secret: they leave no record (R54).
     const isUnsolicited = purpose === undefined && state === undefined && browserSecret === undefined;
     if (!isUnsolicited) {
       const email = user ? undefined : unprovenEmail(error);
       const { changes, attempt } = inRecord();
-      const ending = { outcome, failure: reason, endedAt: clock(), facts } as const;
+      const ending = { outcome, failure: reason, endedAt: clock(), facts: errorFacts } as const;
       await records.add(state, { ...changes, ...(email && { email, presumed: true }), ...source, ...ending }, attempt);
     }
-    const ending = { outcome, reason, providerError: facts.oauthError, reference } as const;
+    const ending = { outcome, reason, providerError: errorFacts.oauthError, reference } as const;
     events.signInEnded({ ...inEvents(), ...ending, ...(isUnsolicited && { unsolicited: true }) });
   };
 
@@ -151,24 +151,24 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
 
     passedUpTo,
 
-    learn(facts) {
-      known = { ...known, ...facts };
+    learn(added) {
+      facts = { ...facts, ...added };
     },
 
     prefetch() {
-      if (known.id !== undefined) reading = records.prefetch(known.id);
+      if (facts.id !== undefined) reading = records.prefetch(facts.id);
     },
 
-    beginSteps({ redirectUri, ...start }) {
+    beginWrites({ redirectUri, ...start }) {
       const { changes } = inRecord();
-      return records.beginSteps({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
+      return records.beginWrites({ purpose: 'unknown', ...changes, ...source, ...start, facts: { redirectUri } });
     },
 
     async succeeded(outcome, userId) {
       const { changes, attempt } = inRecord();
       const ending = { outcome, failure: undefined, endedAt: clock() };
-      await records.add(known.state, { ...changes, userId, ...ending }, attempt);
-      events.signInEnded({ ...inEvents(), userId, outcome, steppedUp: known.steppedUp });
+      await records.add(facts.state, { ...changes, userId, ...ending }, attempt);
+      events.signInEnded({ ...inEvents(), userId, outcome, steppedUp: facts.steppedUp });
     },
 
     failed,
@@ -176,16 +176,16 @@ function openLog({ records, events, clock }: RecorderParts, app: string, request
 }
 
 /**
- * The step that failed. The same failure of the provider client can occur at three points: before the browser is sent to the
- * provider, in the code exchange, and at userinfo.
+ * The step that failed. The same failure of the provider client can occur before the browser is sent to the provider, in
+ * the code exchange, and at userinfo.
  */
 function failedStep(failedAt: StepName, steps: readonly Step[]): StepName {
-  if (place(failedAt) < place('answer') || isAfterExchange(failedAt)) return failedAt;
+  if (positionOf(failedAt) < positionOf('authorization_response') || isAfterExchange(failedAt)) return failedAt;
   const last = steps.at(-1)?.name ?? 'started';
-  if (place(last) < place('came_back')) return 'sent';
-  return place(failedAt) > place(last) ? failedAt : (STEP_NAMES[place(last) + 1] ?? failedAt);
+  if (positionOf(last) < positionOf('came_back')) return 'sent';
+  return positionOf(failedAt) > positionOf(last) ? failedAt : (STEP_NAMES[positionOf(last) + 1] ?? failedAt);
 }
 
-const place = (step: StepName) => STEP_NAMES.indexOf(step);
-const before = (step: StepName) => STEP_NAMES[Math.max(0, place(step) - 1)] ?? step;
-const isAfterExchange = (step: StepName) => place(step) > place('id_token_signature');
+const positionOf = (step: StepName) => STEP_NAMES.indexOf(step);
+const previous = (step: StepName) => STEP_NAMES[Math.max(0, positionOf(step) - 1)] ?? step;
+const isAfterExchange = (step: StepName) => positionOf(step) > positionOf('id_token_signature');

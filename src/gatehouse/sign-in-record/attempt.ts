@@ -9,7 +9,7 @@ export type SignInPurpose = 'sign_in' | 'connect';
 
 /** Times are in milliseconds since the epoch. No field may hold a token, a code, a state or a secret. */
 export interface SignInRecord {
-  /** The reference of the request that started it; without a known start, of the one that failed. */
+  /** Reference of the request that started the attempt or, if the start has no record, of the one that failed. */
   id: string;
   app: string;
   purpose: SignInPurpose | 'unknown';
@@ -30,7 +30,7 @@ export interface SignInRecord {
   address?: string | undefined;
   /** In words. */
   browser?: string | undefined;
-  /** Hash of the browser's secret at the start: tells whether another browser came back. */
+  /** Hash of the browser's secret at the start: shows whether another browser opened the callback. */
   browserHash?: string | undefined;
   facts: SignInFacts;
 }
@@ -64,7 +64,7 @@ export function merged(record: SignInRecord, { steps, reference, facts, ...rest 
   };
 }
 
-/** A success takes the place of an earlier failure, and stays even if the callback is opened again. */
+/** A success replaces an earlier failure, and stays if the callback is opened again. */
 function endingAfter({ outcome, failure }: SignInRecord, changes: Partial<SignInRecord>): Partial<SignInRecord> {
   const hasSucceeded = outcome === 'signed_in' || outcome === 'connected';
   if (hasSucceeded || changes.outcome === undefined) return { outcome, failure };
@@ -73,8 +73,8 @@ function endingAfter({ outcome, failure }: SignInRecord, changes: Partial<SignIn
 
 /** A verified user is never overwritten by an unproven e-mail address, but replaces one. */
 function userAfter(record: SignInRecord, changes: Partial<SignInRecord>): Partial<SignInRecord> {
-  const isKnown = changes.userId === undefined && record.userId !== undefined;
-  const { userId, name, email, presumed } = isKnown ? record : changes;
+  const keepsUser = changes.userId === undefined && record.userId !== undefined;
+  const { userId, name, email, presumed } = keepsUser ? record : changes;
   if (userId === undefined && email === undefined) return {};
   return { userId, name: name ?? record.name, email: email ?? record.email, presumed };
 }
@@ -92,12 +92,12 @@ export function listsOf({ userId, email }: SignInRecord): string[] {
 
 /** The writes that move a record from the lists of its former version to those of the new one. */
 export function listWrites(record: SignInRecord, before: SignInRecord | undefined): Write[] {
-  const [past, now] = [before ? currentLists(before) : [], currentLists(record)];
+  const [previous, current] = [before ? currentLists(before) : [], currentLists(record)];
   return [
-    ...now
-      .filter((index) => !past.includes(index))
+    ...current
+      .filter((index) => !previous.includes(index))
       .map((index) => ({ index, add: record.id, score: record.startedAt })),
-    ...past.filter((index) => !now.includes(index)).map((index) => ({ index, remove: record.id })),
+    ...previous.filter((index) => !current.includes(index)).map((index) => ({ index, remove: record.id })),
   ];
 }
 
@@ -108,5 +108,5 @@ function currentLists(record: SignInRecord): string[] {
   );
 }
 
-/** E-mail addresses are found in any case. */
+/** E-mail addresses are compared without regard to case. */
 export const folded = (email: string): string => email.trim().toLowerCase();

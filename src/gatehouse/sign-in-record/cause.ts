@@ -15,9 +15,9 @@ const MAX_AT_PROVIDER_MS = 120_000;
 
 const NOTHING_CAME_BACK: NamedCause = {
   name: 'nothing_came_back',
-  words: 'Started, and nothing came back: the provider probably shows an error page of its own.',
+  words: 'Started, but the browser did not come back: the provider probably shows an error page of its own.',
   advice:
-    'Most likely the callback URL is not registered at the provider, or differs in a character. Compare it with the one below. The client ID may also be wrong, or the user closed the page.',
+    'Most likely the callback URL is not registered at the provider, or differs by one character. Compare it with the one below. The client ID may also be wrong, or the user closed the page.',
   field: 'callbackUrls',
 };
 

@@ -1,4 +1,4 @@
-/** The facts that a record keeps of an error: no secret, and no free text of the provider. */
+/** The facts about an error that a record stores: no secret, and no free text of the provider. */
 
 import { AppError } from '../../shared/errors.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
@@ -10,14 +10,14 @@ import { SignInError } from './sign-in-error.ts';
 import type { StepName } from './steps.ts';
 
 export function factsOf(error: unknown): SignInFacts {
-  const known = error instanceof SignInError ? error.facts : {};
+  const facts = error instanceof SignInError ? error.facts : {};
   const cause = error instanceof AppError ? error.cause : undefined;
-  if (!(cause instanceof ProviderError)) return known;
+  if (!(cause instanceof ProviderError)) return facts;
   const { status, oauthError, member, host, cause: origin } = cause.facts;
   const isIdTokenRefused =
     cause.failure === 'invalid' && cause.reason === 'token_answer_invalid' && member === undefined;
   return {
-    ...known,
+    ...facts,
     status,
     reason: cause.reason,
     ...(origin instanceof OutboundError ? { call: { words: origin.message, advice: origin.advice } } : {}),

@@ -9,7 +9,7 @@ export interface SignInFacts {
   status?: number | undefined;
   /** `error` of the provider's response (RFC 6749 sections 4.1.2.1 and 5.2). */
   oauthError?: string | undefined;
-  /** Of the ProviderError. */
+  /** `reason` of the ProviderError. */
   reason?: string | undefined;
   /** The member for which the token response was refused, and the host that it names. */
   member?: string | undefined;
@@ -21,7 +21,7 @@ export interface SignInFacts {
   otherBrowser?: boolean | undefined;
   disabled?: boolean | undefined;
   redirectUri?: string | undefined;
-  /** The detail of the failed step, in place of one made from the other facts. */
+  /** Detail of the failed step, in place of one composed from the other facts. */
   seen?: string | undefined;
   /** Why a call to the provider failed, and what to do about it. */
   call?: { words: string; advice: string | undefined } | undefined;
@@ -65,7 +65,7 @@ export interface Failure extends Cause {
   page?: PageWords;
   /** The user or the rules for users refused: nothing is broken. */
   isRefusal?: true;
-  /** More exact causes: the first one that matches the facts replaces the members that it has. */
+  /** More specific causes: the first one that matches the facts replaces the members that it has. */
   variants?: readonly (Partial<Cause> & { when: (facts: SignInFacts) => boolean })[];
 }
 
@@ -89,9 +89,9 @@ const FAILURES = {
     code: 'invalid_request',
     whose: 'nobody',
     failedAt: 'state',
-    detail: 'This address belongs to the middle of a sign-in and does not work on its own.',
+    detail: 'This address is one step of a sign-in and does not work on its own.',
     words: 'The callback was opened without a state.',
-    advice: 'The address was opened by itself. There is nothing to do.',
+    advice: 'The address was opened directly. There is nothing to do.',
   },
   state_invented: {
     code: 'invalid_request',
@@ -146,7 +146,7 @@ const FAILURES = {
     code: 'invalid_request',
     whose: 'provider',
     failedAt: 'redirect_uri',
-    detail: 'The response came back for another app than the one you chose, so it was not used.',
+    detail: 'The response was for a different app than the one you chose, so it was not used.',
     words: 'The response came to the callback URL of another app.',
     advice: 'Each app needs its own callback URL at its provider.',
     field: 'callbackUrls',
@@ -165,7 +165,7 @@ const FAILURES = {
     failedAt: 'connection',
     detail:
       'You signed out everywhere, or your data was deleted, while you were at the identity provider, so nothing was stored.',
-    words: 'The user was deleted or signed out everywhere meanwhile.',
+    words: 'The user was deleted or signed out everywhere in the meantime.',
     advice: 'There is nothing to do.',
   },
   disabled_app: {
@@ -187,15 +187,15 @@ const FAILURES = {
     advice: 'Add the callback URL shown below, and register it at the provider.',
     field: 'callbackUrls',
   },
-  answer_refused: {
+  authorization_response_refused: {
     code: 'invalid_request',
     whose: 'provider',
-    failedAt: 'answer',
+    failedAt: 'authorization_response',
     detail: 'The identity provider sent you back with a response that could not be trusted, so it was not used.',
     page: { title: NOT_SIGNED_IN, nextStep: TRY_AGAIN },
     name: 'wrong_issuer',
     words:
-      'The response names another issuer than the registered one, or omits it although the provider says it sends it.',
+      'The response names a different issuer than the registered one, or omits it although the provider says it sends it.',
     advice: COMPARE_ISSUER,
     field: 'issuer',
   },
@@ -245,10 +245,10 @@ const FAILURES = {
     code: 'provider_unavailable',
     whose: 'provider',
     failedAt: 'token_endpoint',
-    detail: 'The identity provider limits how often it may be called, and takes no more calls for the moment.',
+    detail: 'The identity provider limits how often it may be called, and accepts no more calls at the moment.',
     page: { title: 'The sign-in provider is busy' },
     words: ({ status, reason }) => `The provider limits the rate of our calls${inBrackets(status, reason)}.`,
-    advice: 'Wait for as long as it says. If it happens often, ask the provider for a higher limit for this client.',
+    advice: 'Wait as long as it says. If it happens often, ask the provider for a higher limit for this client.',
   },
   code_refused: {
     code: 'upstream_error',
@@ -266,9 +266,9 @@ const FAILURES = {
       {
         when: ({ status }) => status === 404 || status === 405,
         name: 'wrong_token_endpoint',
-        words: ({ status }) => `The token endpoint does not take our request${inBrackets(status)}.`,
+        words: ({ status }) => `The token endpoint does not accept our request${inBrackets(status)}.`,
         advice:
-          'Compare its address with the provider’s documentation. Token requests are sent by POST (RFC 6749 section 3.2): a provider that takes them only by GET cannot be used.',
+          'Compare its address with the provider’s documentation. Token requests are sent by POST (RFC 6749 section 3.2): a provider that accepts them only by GET cannot be used.',
         field: 'tokenEndpoint',
       },
       {
@@ -276,7 +276,7 @@ const FAILURES = {
         name: 'token_request_refused',
         words: ({ status, oauthError }) => `The provider refused the token request${inBrackets(status, oauthError)}.`,
         advice:
-          'The code itself may be good. Compare the request with the provider’s documentation: it may need further token parameters, or refuse PKCE (code_verifier), which is always sent.',
+          'The code itself may be valid. Compare the request with the provider’s documentation: it may need further token parameters, or refuse PKCE (code_verifier), which is always sent.',
         field: 'tokenParameters',
       },
     ],
@@ -312,7 +312,7 @@ const FAILURES = {
       },
       {
         when: ({ reason }) => reason === 'par_endpoint_missing',
-        words: 'Pushed authorization requests are set to “always”, and the provider has no endpoint for them.',
+        words: 'Pushed authorization requests are set to “always”, but the provider has no endpoint for them.',
         advice: 'Set them to “if the provider requires it”, or ask the provider to offer them.',
         field: 'par',
       },
@@ -328,7 +328,7 @@ const FAILURES = {
       },
     ],
   },
-  token_answer_refused: {
+  token_response_refused: {
     code: 'upstream_error',
     whose: 'provider',
     failedAt: 'id_token_form',
@@ -343,7 +343,7 @@ const FAILURES = {
         name: 'api_host_refused',
         failedAt: 'token_endpoint',
         words: ({ member, host = 'no usable URL' }) =>
-          `The token response names ${host} for the API in “${member}”, and the app allows no calls there.`,
+          `The token response names ${host} for the API in “${member}”, but the app allows no calls there.`,
         advice: 'If the provider has its API there, add the host to those that this member may name.',
         field: 'apiBaseUrlFrom',
       },
@@ -354,7 +354,7 @@ const FAILURES = {
         words: ({ member }) =>
           `The provider’s token response lacks ${member}, or has it in a form that cannot be used.`,
         advice:
-          'Compare the token response in the provider’s documentation. If it has the tokens in an object within, set the path of that object.',
+          'Compare the token response in the provider’s documentation. If the tokens are in a nested object, set the path of that object.',
         field: 'tokenPath',
       },
       {
@@ -368,7 +368,7 @@ const FAILURES = {
       {
         when: ({ reason }) => reason === 'token_not_bound',
         failedAt: 'token_endpoint',
-        words: 'DPoP is set to “always”, and the provider gave a bearer token.',
+        words: 'DPoP is set to “always”, but the provider issued a bearer token.',
         advice: 'Ask the provider to bind the tokens of this client, or set DPoP to “if the provider requires it”.',
         field: 'dpop',
       },
@@ -384,7 +384,7 @@ const FAILURES = {
         when: ({ check }) => check === 'issuer',
         name: 'wrong_issuer',
         failedAt: 'id_token_issuer',
-        words: 'The ID token was issued by another issuer than the registered one.',
+        words: 'The ID token was issued by a different issuer than the registered one.',
         advice: COMPARE_ISSUER,
       },
       {
@@ -412,7 +412,7 @@ const FAILURES = {
     failedAt: 'claims',
     detail: 'We could not find out which account you chose at the provider, so nothing was connected.',
     page: { title: 'Nothing was connected', nextStep: TRY_AGAIN },
-    words: ({ status }) => `The response for the account’s id has none that can be used${inBrackets(status)}.`,
+    words: ({ status }) => `The response has no usable id of the account${inBrackets(status)}.`,
     advice: 'Compare the URL and the member in the app’s setting “account” with the provider’s documentation.',
     field: 'account',
     variants: [
@@ -430,7 +430,7 @@ const FAILURES = {
     detail: 'You are signed in here as another user, so this sign-in was not used.',
     page: {
       title: 'Another user is signed in',
-      nextStep: 'Sign out, then sign in as the user you want to be. Or use another account, or go on as you were.',
+      nextStep: 'Sign out, then sign in as the other user. Or use another account, or continue as the current user.',
     },
     words: 'Another user was signed in with this browser, so the sign-in was not used.',
     advice: 'Nothing was stored. The user has to sign out before signing in as another.',
@@ -440,7 +440,7 @@ const FAILURES = {
     whose: 'nobody',
     failedAt: 'connection',
     detail: 'The link was used, was revoked, or is older than 30 minutes, so nothing was connected.',
-    page: { title: 'This link no longer works', nextStep: 'Ask for a new one where you got it.' },
+    page: { title: 'This link no longer works', nextStep: 'Ask for a new link where you got this one.' },
     words: 'The connect link had been used or revoked, or had expired, when the user came back.',
     advice: 'Nothing was stored. If the connection is still needed, the service can create another link.',
     isRefusal: true,
@@ -449,12 +449,12 @@ const FAILURES = {
     code: 'not_allowed',
     whose: 'nobody',
     failedAt: 'connection',
-    detail: 'You chose another account than the one that this link is for, so nothing was connected.',
+    detail: 'You chose a different account than the one that this link is for, so nothing was connected.',
     page: {
       title: 'Nothing was connected',
       nextStep: 'Open the link again, and choose the account that you sign in with here.',
     },
-    words: 'The user came back from the provider with another account than the one of the connect link.',
+    words: 'The user came back from the provider with a different account than the one of the connect link.',
     advice: 'Nothing was stored. The link still works: the user can open it again and choose their own account.',
     isRefusal: true,
   },
@@ -488,17 +488,18 @@ const FAILURES = {
     whose: 'nobody',
     failedAt: 'permitted',
     detail:
-      'The identity provider did not ask you for the stronger proof that the administration needs, or you could not give it. Your account there may lack a second factor.',
-    words: 'The ID token lacks the acr that ADMIN_ACR demands, or its sign-in is too old.',
-    advice: 'Compare ADMIN_ACR with the provider’s name for it, and check that this account has a second factor there.',
+      'The identity provider did not ask you for the stronger sign-in that the administration requires, or you did not complete it. Your account there may lack a second factor.',
+    words: 'The ID token lacks the acr that ADMIN_ACR requires, or its sign-in is too old.',
+    advice:
+      'Compare ADMIN_ACR with the acr values of the provider, and check that this account has a second factor there.',
   },
   auth_time_missing: {
     code: 'step_up_required',
     whose: 'provider',
     failedAt: 'permitted',
-    detail: 'The identity provider did not say when you last proved who you are, and the administration needs to know.',
+    detail: 'The identity provider did not say when you last signed in there, and the administration requires that.',
     page: {
-      title: 'The administration stays closed',
+      title: 'You cannot open the administration',
       nextStep: 'Ask the administrator of the identity provider to send the claim “auth_time”, then try again.',
     },
     words: 'The ID token has no auth_time, although max_age asked for one.',
@@ -540,9 +541,10 @@ export function failureOf(name: SignInFailure, facts: SignInFacts): Failure {
   return { ...failure, ...failure.variants?.find(({ when }) => when(facts)) };
 }
 
-function inBrackets(...seen: (string | number | undefined)[]): string {
-  const known = seen.filter((one) => one !== undefined).map((one) => (typeof one === 'number' ? `status ${one}` : one));
-  return known.length === 0 ? '' : ` (${known.join(', ')})`;
+function inBrackets(...values: (string | number | undefined)[]): string {
+  const defined = values.filter((value) => value !== undefined);
+  const words = defined.map((value) => (typeof value === 'number' ? `status ${value}` : value));
+  return words.length === 0 ? '' : ` (${words.join(', ')})`;
 }
 
 function skewOf(secondsAhead: number | undefined): string {

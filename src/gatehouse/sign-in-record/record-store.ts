@@ -1,4 +1,4 @@
-/** Stores the records of sign-ins: found by state, reference or e-mail address, for 30 days and in a bounded number. */
+/** Stores the records of sign-in attempts for 30 days, in a bounded number: by id, state, reference or e-mail address. */
 import { callerNetwork } from '../../shared/config/networks.ts';
 import { remembered } from '../../shared/remembered.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
@@ -20,7 +20,7 @@ interface PageRequest {
   openOnly?: boolean | undefined;
 }
 
-/** What the attempts of a user are listed by. */
+/** A user's attempts are listed under each of these. */
 interface UserKeys {
   id: string;
   email?: string | undefined;
@@ -33,9 +33,9 @@ interface PendingAttempt {
 
 export type RecordReading = Promise<StoredRecord | undefined>;
 
-/** A record outlives its entries in the lists: the trim reads from it which lists those are. */
+/** A record outlives its entries in the lists, since `trim` reads from it which lists have it. */
 const LIFETIME_SECONDS = (RECORD_DAYS + 2) * DAY_SECONDS;
-/** Any client can start any number of sign-ins, so those without an end have a limit of their own. */
+/** Any client can start any number of sign-ins, so unfinished ones have a limit of their own. */
 const MAX_RECORDS = { open: 2_000, all: 50_000 };
 /**
  * How many records an address can add in a minute, in each process and of each kind. `bare`: starts, and callbacks without a
@@ -47,30 +47,30 @@ const FORGET_BATCH = 200;
 const MAX_ADDRESSES = 20_000;
 
 export interface RecordStore {
-  /** By its id or the reference of an error page, in any case. */
+  /** By its id or the reference of an error page, without regard to case. */
   find(reference: string): Promise<SignInRecord | undefined>;
 
   /** The attempt that began with this state. */
   byState(state: string): Promise<SignInRecord | undefined>;
 
   /**
-   * The steps that store a new attempt, found again by its state; none where the address has begun too many (R95). For one
-   * write with the pending request.
+   * The writes that store a new attempt, for the same write as the pending request. None if the address has begun too
+   * many attempts (R95).
    */
-  beginSteps(attempt: NewAttempt): readonly Write[];
+  beginWrites(attempt: NewAttempt): readonly Write[];
 
   /**
    * Adds to the attempt that began with this state, or stores a new one. Never rejects.
-   * Without a pending request, an address can store only so many new ones in a minute (R95).
+   * Without a pending request, an address can store a limited number of new ones in a minute (R95).
    * @param attempt that of the pending request; without it, the attempt is looked up by its state
-   * @returns the id of the attempt, or undefined where nothing was stored
+   * @returns the id of the attempt, or undefined if nothing was stored
    */
   add(state: string | undefined, changes: SignInChanges, attempt?: PendingAttempt): Promise<string | undefined>;
 
   /** Begins to read the record that `add` will change. */
   prefetch(id: string): RecordReading;
 
-  /** The newest first: of one e-mail address, only the failed ones, only those without an end, or all. */
+  /** Newest first: all attempts, or those of one e-mail address, the failed ones, or the unfinished ones. */
   page(request: PageRequest): Promise<MatchingPage<SignInRecord>>;
 
   /** The attempts of a user, by id and by e-mail address, as one list, newest first. */
@@ -99,13 +99,13 @@ export function createRecordStore(parts: {
     return stored && { record: JSON.parse(stored.value) as SignInRecord, version: stored.version };
   };
 
-  const stepsOf = (record: SignInRecord, ifVersion: number, aliases: string[], before?: SignInRecord): Write[] => [
+  const writesOf = (record: SignInRecord, ifVersion: number, aliases: string[], before?: SignInRecord): Write[] => [
     { put: keys.signIn(record.id), value: JSON.stringify(record), ifVersion, lifetimeSeconds: LIFETIME_SECONDS },
     ...aliases.map((alias) => ({ put: keys.signInAlias(alias), value: record.id, lifetimeSeconds: LIFETIME_SECONDS })),
     ...listWrites(record, before),
   ];
 
-  const save = (...of: Parameters<typeof stepsOf>) => store.write(stepsOf(...of));
+  const save = (...change: Parameters<typeof writesOf>) => store.write(writesOf(...change));
 
   const idOf = async (alias: string): Promise<string | undefined> => (await store.get(keys.signInAlias(alias)))?.value;
 
@@ -118,7 +118,7 @@ export function createRecordStore(parts: {
     let stored = await load(id, reading);
     while (stored) {
       const next = merged(stored.record, changes);
-      // A callback that is opened again and again stores no more references than the record holds (R54).
+      // A callback that is opened many times stores no more references than the record has (R54).
       const newAliases = next.references.includes(changes.reference) ? aliases : [];
       if (await save(next, stored.version, newAliases, stored.record)) return true;
       stored = await load(id);
@@ -150,17 +150,18 @@ export function createRecordStore(parts: {
       return id === undefined ? undefined : (await load(id))?.record;
     },
 
-    beginSteps({ reference, state, ...rest }) {
+    beginWrites({ reference, state, ...rest }) {
       if (!isWithinLimit('bare', rest.address)) return [];
       const record: SignInRecord = { ...rest, id: attemptIdOf(reference), references: [reference] };
-      return stepsOf(record, 0, [hashOf(state)]);
+      return writesOf(record, 0, [hashOf(state)]);
     },
 
     async add(state, changes, attempt) {
       try {
-        const begun = attempt?.id ?? (state === undefined ? undefined : await idOf(hashOf(state)));
+        const existingId = attempt?.id ?? (state === undefined ? undefined : await idOf(hashOf(state)));
         const aliases = [aliasOf(changes.reference)];
-        if (begun !== undefined && (await extend(begun, changes, aliases, attempt?.reading))) return begun;
+        if (existingId !== undefined && (await extend(existingId, changes, aliases, attempt?.reading)))
+          return existingId;
         const isPending = attempt !== undefined;
         if (!isPending && !isWithinLimit(state === undefined ? 'bare' : 'stale', changes.address)) return undefined;
         const { reference, steps, facts = {}, ...rest } = changes;
@@ -204,17 +205,17 @@ export function createRecordStore(parts: {
     async forgetUser({ id, email }, begunBy = Number.POSITIVE_INFINITY) {
       for (const user of [id, ...(email === undefined ? [] : [folded(email)])]) {
         const index = keys.signIns('of', user);
-        const listed = async () => {
+        const listIds = async () => {
           const ids: string[] = [];
           for await (const items of allPages((options) => store.page(index, options), FORGET_BATCH))
             ids.push(...items.filter(({ score }) => score <= begunBy).map(({ member }) => member));
           return ids;
         };
-        // Again while there are records: a sign-in may have ended meanwhile.
-        let ids = await listed();
+        // Repeated until the list is empty, since a sign-in may end meanwhile.
+        let ids = await listIds();
         while (ids.length > 0) {
           await drop(index, ids);
-          ids = await listed();
+          ids = await listIds();
         }
       }
     },
@@ -235,7 +236,7 @@ function limitByAddress(clock: () => number): (kind: 'bare' | 'stale', address: 
   };
 }
 
-/** The id of the attempt that begins with the request of this reference: administrators find it by either. */
+/** The id of the attempt that begins with this request: administrators can find it by id or by reference. */
 export const attemptIdOf = (reference: string): string => reference.toLowerCase();
 
 const aliasOf = (reference: string) => `reference ${reference.trim().toLowerCase()}`;

@@ -9,7 +9,7 @@ import type { SignInRecord } from './attempt.ts';
 export const RECORD_DAYS = 30;
 const BATCH = 100;
 
-/** @param parts `maxRecords`: of those without an end, and of all */
+/** @param parts `maxRecords`: of unfinished attempts, and of all */
 export function createTrim(parts: {
   store: Pick<Store, 'count' | 'page' | 'write'>;
   clock: () => number;
@@ -68,14 +68,14 @@ export function createTrim(parts: {
   };
 }
 
-/** How many attempts each network may keep, so that at most `limit` are left. */
+/** How many attempts each network may keep, so that at most `limit` remain. */
 function fairShare(counts: readonly number[], limit: number): number {
-  const ascending = counts.toSorted((one, other) => one - other);
-  let left = limit;
-  for (const [place, count] of ascending.entries()) {
-    const share = Math.floor(left / (ascending.length - place));
+  const ascending = counts.toSorted((left, right) => left - right);
+  let remaining = limit;
+  for (const [index, count] of ascending.entries()) {
+    const share = Math.floor(remaining / (ascending.length - index));
     if (count > share) return share;
-    left -= count;
+    remaining -= count;
   }
   return Number.POSITIVE_INFINITY;
 }

@@ -1,4 +1,4 @@
-/** The error of a sign-in that failed in a way that the table names. */
+/** The error of a failed sign-in, with its entry in the table of failures. */
 import { AppError, type AppErrorOptions } from '../../shared/errors.ts';
 import { SIGN_IN_FAILURES, type SignInFacts, type SignInFailure } from './failures.ts';
 

@@ -1,4 +1,4 @@
-/** Makes the records of sign-ins: what happened in each attempt, and why it failed. */
+/** Creates the sign-in record: what happened in each attempt, and why it failed. */
 import type { Events } from '../../shared/observability/events.ts';
 import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { Store } from '../../shared/storage/store.ts';

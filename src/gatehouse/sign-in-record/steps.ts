@@ -1,6 +1,6 @@
 /** The steps of a sign-in, with their words for an administrator. */
 
-/** In the order in which a sign-in takes them. */
+/** In the order of a sign-in. */
 export const STEPS = {
   started: 'Started',
   sent: 'Sent to the identity provider',
@@ -8,7 +8,7 @@ export const STEPS = {
   state: 'State is genuine and has not expired',
   cookie: 'Same browser as at the start',
   redirect_uri: 'Callback URL is that of the app',
-  answer: 'Response is genuine (state, iss)',
+  authorization_response: 'Response is genuine (state, iss)',
   granted: 'User and provider consented',
   token_endpoint: 'Tokens received',
   id_token_form: 'ID token: form',
@@ -25,15 +25,15 @@ export const STEPS = {
 
 export type StepName = keyof typeof STEPS;
 
-/** What the page says of a step that failed. */
+/** Words for a step that failed. */
 const FAILED_STEPS: Readonly<Record<StepName, string>> = {
-  started: 'Could not be started',
+  started: 'Not started',
   sent: 'Not sent to the identity provider',
   came_back: 'Did not come back from the provider',
   state: 'State is not genuine, or has expired',
-  cookie: 'Not the browser of the start',
+  cookie: 'Not the browser that started the sign-in',
   redirect_uri: 'Callback URL is not that of the app',
-  answer: 'Response is not genuine (state, iss)',
+  authorization_response: 'Response is not genuine (state, iss)',
   granted: 'The user or the provider did not consent',
   token_endpoint: 'No usable tokens received',
   id_token_form: 'ID token: form is wrong',
@@ -71,7 +71,7 @@ interface StepResult {
 /** A callback that is opened again repeats steps: the last result counts. */
 export function stepResults(steps: readonly Step[]): StepResult[] {
   return STEP_NAMES.map((name) => {
-    const step = steps.findLast((one) => one.name === name);
+    const step = steps.findLast((candidate) => candidate.name === name);
     const result = step === undefined ? 'not_reached' : step.ok ? 'passed' : 'failed';
     const words = result === 'failed' ? FAILED_STEPS[name] : STEPS[name];
     return { name, words, result, at: step?.at, detail: step?.detail };

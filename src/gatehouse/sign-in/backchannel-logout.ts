@@ -29,7 +29,7 @@ const BACKCHANNEL_LOGOUT: Operation = {
   responses: { 200: {}, 400: json(errorSchema) },
 };
 
-/** No session or cookie takes part: the token's signature authenticates the provider. */
+/** Uses no session or cookie: the token's signature authenticates the provider. */
 export function backchannelLogout(parts: {
   apps: CurrentApps;
   verifyLogoutToken: ConnectedApps['verifyLogoutToken'];
@@ -79,7 +79,7 @@ export function backchannelLogout(parts: {
   });
 }
 
-/** The token was neither accepted nor refused: the provider may send it again. */
+/** For a token that was neither accepted nor refused: the provider may send it again. */
 function notVerifiable(app: ConnectedApp, error: unknown): unknown {
   if (!(error instanceof ProviderError)) return error;
   return new AppError('provider_unavailable', {

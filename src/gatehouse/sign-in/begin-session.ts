@@ -18,7 +18,7 @@ export function createBeginSession(browser: BrowserSessions, req: Request, res: 
       async save() {
         await save();
         const { current } = browser.readBrowserSecrets(req) ?? {};
-        // Where they differ, another tab has signed this user in meanwhile, and the cookie already holds a newer secret.
+        // If they differ, another tab has signed this user in meanwhile, and the cookie already holds a newer secret.
         if (browserSecret === current)
           browser.setBrowserSecrets(res, { current: newBrowserSecret(), earlier: browserSecret });
       },

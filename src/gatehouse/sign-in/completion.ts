@@ -1,4 +1,4 @@
-/** Completes a sign-in or connection with the provider's tokens: who may sign in, the session, and the grant. */
+/** Completes a sign-in or connection with the provider's tokens: checks the user, then saves session and grant. */
 
 import { AppError } from '../../shared/errors.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -16,7 +16,7 @@ import { acrOf, authTimeOf, maySignIn, providerSessionOf, sessionUser } from './
 import type { CallbackRequest, FlowParts } from './parts.ts';
 import type { PendingRequest } from './pending-requests.ts';
 
-/** What the provider granted, verified. */
+/** The verified result of the code exchange. */
 export interface Authorization {
   app: ConnectedApp;
   pendingRequest: PendingRequest;
@@ -26,11 +26,11 @@ export interface Authorization {
   response: TokenResponse;
   /** Undefined without an ID token. */
   claims: Claims | undefined;
-  /** The account's id without claims, by the app's setting `account`. */
+  /** The account's id by the app's setting `account`, if there are no claims. */
   accountId: string | undefined;
 }
 
-/** The failure that the user sees where no connection was stored. */
+/** The failure for each reason why no connection was stored. */
 const NOT_CONNECTED = {
   link_ended: 'link_ended',
   user_disabled: 'not_permitted',
@@ -60,7 +60,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
     return user === undefined || user.erasingAt !== undefined;
   };
 
-  /** Names the failure if the store was down or the provider has signed the user out; returns other errors as they are. */
+  /** The named failure if the storage is unavailable or the provider has signed the user out; otherwise the cause. */
   const unsaved = (failure: 'session_not_saved' | 'connection_not_saved', cause: unknown): unknown => {
     if (cause instanceof SignInError) return cause;
     const code = cause instanceof AppError ? cause.code : undefined;
@@ -69,7 +69,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
     return code === 'storage_unavailable' ? fail(failure, { cause }) : cause;
   };
 
-  /** A refusal here cannot redirect to the provider once more: that would loop. */
+  /** Fails rather than redirect to the provider again, which would loop. */
   const checkStepUp = (appId: string, acr: string | undefined, authTime: number | undefined): void => {
     if (acr !== admin.acr) throw fail('step_up_refused', { appId });
     if (authTime === undefined) throw fail('auth_time_missing', { appId });
@@ -77,9 +77,9 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
   };
 
   /**
-   * True where the user would have this id, too, if the account were theirs. A provider may know a user by another `sub` for
-   * each client (OpenID Connect Core section 8), so another `sub` shows another account only for the client that the user
-   * signed in with, or where all are public.
+   * True if another `sub` means another account. A provider may identify a user by a different `sub` for each client
+   * (OpenID Connect Core section 8), so that is certain only for the client that the user signed in with, or if the
+   * provider's subjects are public.
    */
   const isComparable = async (
     app: ConnectedApp,
@@ -108,8 +108,8 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
   };
 
   /**
-   * User, list of sessions and grant are one write: disabling or deleting the user either ends both, or refuses this
-   * write. The session comes last, so that no cookie opens one without them.
+   * Saves the user, the list of sessions and the grant in one write: disabling or deleting the user either ends both,
+   * or makes this write fail. The session is saved last, since no cookie may open one without them.
    */
   const saveSignIn = async (
     authorization: Authorization,
@@ -119,7 +119,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
   ): Promise<void> => {
     const { app, pendingRequest, browserSecret, scopes, response } = authorization;
     const { user } = session;
-    const begun = await beginSession(session, browserSecret).catch((cause: unknown) => {
+    const beginning = await beginSession(session, browserSecret).catch((cause: unknown) => {
       throw unsaved('session_not_saved', cause);
     });
     let unfinished: 'connection_not_saved' | 'session_not_saved' = 'connection_not_saved';
@@ -135,7 +135,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
         stepsOfUser: async (isFirst) => {
           const steps = isFirst ? stepsOfUser : await users.signInSteps(user, pendingRequest.startedAt);
           if (typeof steps === 'string') return steps;
-          const listing = await begun.list();
+          const listing = await beginning.list();
           return { steps: [...steps.writes, listing.ofUser], beside: [listing.live, ...steps.lists] };
         },
       });
@@ -151,9 +151,9 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
         throw fail(NOT_CONNECTED[result], { appId: app.id });
       }
       unfinished = 'session_not_saved';
-      await begun.save();
+      await beginning.save();
     } catch (cause) {
-      begun.drop();
+      beginning.drop();
       throw unsaved(unfinished, cause);
     }
   };
@@ -162,7 +162,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
     async signIn(authorization, request, log) {
       const { app, pendingRequest, response, claims } = authorization;
       const appId = app.id;
-      if (!claims) throw fail('token_answer_refused', { appId });
+      if (!claims) throw fail('token_response_refused', { appId });
       const user = sessionUser(app, claims, admin);
       log.learn({ user });
       if (request.userId !== undefined && request.userId !== user.id) {
@@ -198,7 +198,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
       { signInApp, info: { origin } },
       log,
     ) {
-      const about = { appId: app.id, purpose: 'connect', linkPath } as const;
+      const context = { appId: app.id, purpose: 'connect', linkPath } as const;
       const account = claims ? sessionUser(app, claims, admin) : { accountId };
       const discard = () => connections.discard(userId, app, response, account);
       if (
@@ -208,12 +208,12 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
         (await isComparable(app, account, { userId, signInApp }))
       ) {
         await discard();
-        throw fail('link_other_account', about);
+        throw fail('link_other_account', context);
       }
       if (trial && app.signIn) {
         if (!claims || !maySignIn(app, claims)) {
           await discard();
-          throw fail('not_permitted', about);
+          throw fail('not_permitted', context);
         }
         log.passed('permitted');
       }

@@ -19,12 +19,12 @@ const erasedSchema = z.object({
 });
 
 const ERASE: Operation = {
-  summary: 'Delete all that is kept about the user; connections are revoked first',
+  summary: 'Delete everything stored about the user, after revoking the connections',
   responses: { 200: { ...json(erasedSchema), ...PAGE } },
 };
 
 export interface ErasureRoutes {
-  /** The page that asks whether to delete. */
+  /** The page that asks for confirmation. */
   ask: RequestHandler;
 
   erase: RequestHandler;
@@ -53,7 +53,7 @@ export function erasureRoutes(parts: {
       const ended = await lifecycle.erase(user.id, { by, origin });
       sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {
-        const disconnected = ended.map((one) => ({ app: one.app, ...disconnectedJson(one) }));
+        const disconnected = ended.map((result) => ({ app: result.app, ...disconnectedJson(result) }));
         res.json({ deleted: true, connections: disconnected } satisfies z.output<typeof erasedSchema>);
         return;
       }
@@ -62,14 +62,14 @@ export function erasureRoutes(parts: {
         page: pages.frame(req, 'Deleted'),
         connections: ended.map(({ app, revocation }) => ({
           name: apps.find(app)?.name ?? app,
-          words: WORDS[revocation],
+          words: REVOCATION_WORDS[revocation],
         })),
       });
     }),
   };
 }
 
-const WORDS: Record<DisconnectResult, string> = {
+const REVOCATION_WORDS: Record<DisconnectResult, string> = {
   revoked: 'the provider has confirmed that our access is withdrawn',
   unsupported:
     'deleted here; this provider offers no way to withdraw access from here, so remove it in your account there as well',

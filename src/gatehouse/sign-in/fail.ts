@@ -1,4 +1,4 @@
-/** The errors of the flow: a named failure with its next step for the user and its detail for the log. */
+/** Creates the errors of the flow: a named failure with the next step for the user and a detail for the log. */
 
 import { AppError } from '../../shared/errors.ts';
 import { OutboundError } from '../../shared/outbound/outbound.ts';
@@ -10,14 +10,14 @@ import { SIGN_IN_FAILURES, type SignInFacts, type SignInFailure } from '../sign-
 import { SignInError } from '../sign-in-record/sign-in-error.ts';
 import type { PendingRequest } from './pending-requests.ts';
 
-export type Fail = (failure: SignInFailure, about?: FailureAbout) => SignInError;
+export type Fail = (failure: SignInFailure, context?: FailureContext) => SignInError;
 
-interface FailureAbout {
+interface FailureContext {
   appId?: string | undefined;
   purpose?: PendingRequest['purpose'];
-  /** Of the page of the connect link that is used. */
+  /** Local path of the page of the connect link. */
   linkPath?: string | undefined;
-  /** Where the browser was to go on, so that another attempt leads there, too. */
+  /** The return path, which a retry keeps. */
   returnTo?: string | undefined;
   cause?: unknown;
   facts?: SignInFacts;
@@ -27,19 +27,19 @@ interface FailureAbout {
 
 export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find'>; publicHref: string }): Fail {
   const basePath = new URL(publicHref).pathname.replace(/\/$/, '');
-  const nextStep = (failure: SignInFailure, about: FailureAbout) => {
-    const { appId, purpose, linkPath, returnTo, signOutFirst } = about;
+  const nextStep = (failure: SignInFailure, context: FailureContext) => {
+    const { appId, purpose, linkPath, returnTo, signOutFirst } = context;
     const app = appId === undefined ? undefined : apps.find(appId);
     const usualPath = purpose === 'connect' ? `/connections/${appId}` : '/';
-    const onward = returnTo === basePath + usualPath ? undefined : returnTo;
+    const returnPath = returnTo === basePath + usualPath ? undefined : returnTo;
     const urlOf = (path: string, query: Record<string, string> = {}) => {
-      const all = new URLSearchParams({ ...query, ...(onward !== undefined && { return_to: onward }) });
-      return `${publicHref}${path}${all.size > 0 ? `?${all}` : ''}`;
+      const search = new URLSearchParams({ ...query, ...(returnPath !== undefined && { return_to: returnPath }) });
+      return `${publicHref}${path}${search.size > 0 ? `?${search}` : ''}`;
     };
     const signInUrl = (query: Record<string, string>) => urlOf('/sign-in', query);
     const label = 'Use another account';
-    const another = { label, url: signInUrl({ app: String(appId), prompt: 'select_account' }) };
-    const other = app && failure === 'other_user_signed_in' ? another : undefined;
+    const chooseAccount = { label, url: signInUrl({ app: String(appId), prompt: 'select_account' }) };
+    const other = app && failure === 'other_user_signed_in' ? chooseAccount : undefined;
     if (signOutFirst) return { label: 'Sign out', url: `${publicHref}/sign-out`, isForm: true, other };
     if (!app || failure === 'link_ended') return { label: 'Go to the start page', url: `${publicHref}/` };
     if (linkPath !== undefined) {
@@ -48,34 +48,34 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
       return { label: 'Open the link again', url: href };
     }
     if (purpose === 'connect') return { label: 'Try again', url: urlOf(`/connections/${app.id}`) };
-    if (failure === 'not_permitted') return another;
+    if (failure === 'not_permitted') return chooseAccount;
     const stepUp = SIGN_IN_FAILURES[failure].code === 'step_up_required' ? { step_up: '1' } : undefined;
-    const again = { label: 'Try again', url: signInUrl({ app: app.id, ...stepUp }) };
-    if (failure !== 'access_denied') return again;
-    // The account may be one of another app.
-    return { ...again, other: { label, url: signInUrl({ prompt: 'select_account' }) } };
+    const retry = { label: 'Try again', url: signInUrl({ app: app.id, ...stepUp }) };
+    if (failure !== 'access_denied') return retry;
+    // The user's account may belong to another app.
+    return { ...retry, other: { label, url: signInUrl({ prompt: 'select_account' }) } };
   };
 
-  return (failure, about = {}) => {
-    const { cause, facts = {}, signOutFirst } = about;
-    const { seen, retryAfterSeconds } = causeFacts(cause);
-    const app = about.appId === undefined ? undefined : apps.find(about.appId);
+  return (failure, context = {}) => {
+    const { cause, facts = {}, signOutFirst } = context;
+    const { detail, retryAfterSeconds } = causeFacts(cause);
+    const app = context.appId === undefined ? undefined : apps.find(context.appId);
     return new SignInError(failure, {
       cause,
       facts,
-      step: nextStep(failure, about),
-      logDetail: seen === undefined ? failure : `${failure}: ${seen}`,
+      step: nextStep(failure, context),
+      logDetail: detail === undefined ? failure : `${failure}: ${detail}`,
       retryAfterSeconds,
       call: app && cause instanceof ProviderError ? { app: app.id, host: providerHostOf(app) } : undefined,
-      // Under the callback's `no-referrer`, the form would be sent with `Origin: null`. `strict-origin` sends the origin alone.
+      // Under the callback's `no-referrer`, the form would be sent with `Origin: null`. `strict-origin` sends only the origin.
       headers: signOutFirst ? { 'Referrer-Policy': 'strict-origin' } : undefined,
     });
   };
 }
 
-/** The named failure of an error of the provider client. */
+/** The sign-in failure for an error of the provider client. */
 export function providerFailure(cause: unknown): SignInFailure {
-  if (!(cause instanceof ProviderError)) return 'token_answer_refused';
+  if (!(cause instanceof ProviderError)) return 'token_response_refused';
   if (cause.failure === 'unavailable') return cause.facts.limited ? 'provider_limited' : 'provider_unavailable';
   if (cause.failure === 'misconfigured') return 'misconfigured';
   if (cause.reason === 'authorization_refused') {
@@ -83,24 +83,24 @@ export function providerFailure(cause: unknown): SignInFailure {
       ? 'access_denied'
       : 'provider_refused';
   }
-  if (cause.reason === 'authorization_response_invalid') return 'answer_refused';
+  if (cause.reason === 'authorization_response_invalid') return 'authorization_response_refused';
   if (idTokenFault(cause.facts.cause).check === 'tenant') return 'not_permitted';
   if (cause.reason.startsWith('account_')) return 'account_unreadable';
-  return cause.failure === 'refused' ? 'code_refused' : 'token_answer_refused';
+  return cause.failure === 'refused' ? 'code_refused' : 'token_response_refused';
 }
 
-function causeFacts(cause: unknown): { seen?: string | undefined; retryAfterSeconds?: number | undefined } {
+function causeFacts(cause: unknown): { detail?: string | undefined; retryAfterSeconds?: number | undefined } {
   if (cause instanceof ProviderError)
-    return { seen: describe(cause), retryAfterSeconds: cause.facts.retryAfterSeconds };
-  return cause instanceof AppError ? { seen: cause.logDetail, retryAfterSeconds: cause.retryAfterSeconds } : {};
+    return { detail: describe(cause), retryAfterSeconds: cause.facts.retryAfterSeconds };
+  return cause instanceof AppError ? { detail: cause.logDetail, retryAfterSeconds: cause.retryAfterSeconds } : {};
 }
 
 function describe({ reason, facts }: ProviderError): string {
-  const failed = facts.cause instanceof OutboundError ? `(${facts.cause.message})` : undefined;
+  const failedCall = facts.cause instanceof OutboundError ? `(${facts.cause.message})` : undefined;
   const { check, secondsAhead } = reason === 'token_answer_invalid' ? idTokenFault(facts.cause) : {};
   const clocks = secondsAhead === undefined ? '' : `, this clock ${secondsAhead} s ahead`;
-  const refused = check && check !== 'form' ? `(${check}${clocks})` : undefined;
+  const failedCheck = check && check !== 'form' ? `(${check}${clocks})` : undefined;
   const { status, oauthError, endpoint, member, host } = facts;
-  const parts = [reason, status, oauthError, endpoint, member, host, failed, refused];
+  const parts = [reason, status, oauthError, endpoint, member, host, failedCall, failedCheck];
   return parts.filter((part) => part !== undefined).join(' ');
 }

@@ -16,27 +16,27 @@ import { createStart, type StartRequest } from './start.ts';
 
 interface TakenRequest {
   pendingRequest: PendingRequest;
-  /** The browser secret under which it was stored. */
+  /** The browser secret under which the request was stored. */
   browserSecret: string;
 }
 
-/** Each may stand in a callback once (R14). */
+/** Each may appear in a callback only once (R14). */
 const CALLBACK_PARAMETERS = ['code', 'state', 'iss', 'error', 'error_description'];
 
 export interface SignInFlow {
   /**
-   * @returns where the browser goes on: the authorization endpoint, or the record of a trial that fails
+   * @returns the URL for the browser: the authorization endpoint, or the record of a failed trial
    * @throws SignInError
    */
   start(request: StartRequest): Promise<string>;
 
   /**
-   * @returns where the browser goes on, or undefined where a signed-in user opens a callback that is no longer pending (R10)
+   * @returns the URL for the browser, or undefined if a signed-in user opens a callback that is no longer pending (R10)
    * @throws SignInError
    */
   finish(request: CallbackRequest): Promise<string | undefined>;
 
-  /** Where the provider ends its own session, or undefined where it cannot. @param issued the ID token that began the session */
+  /** The provider's end-session URL, if it has one. @param issued the ID token that the session began with */
   endSessionUrl(appId: string, issued: IssuedIdToken | undefined): Promise<string | undefined>;
 }
 
@@ -46,8 +46,8 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
   const startAttempt = createStart(parts, fail);
 
   const stateOf = ({ searchParams }: URL): string => {
-    const isDoubled = CALLBACK_PARAMETERS.some((name) => searchParams.getAll(name).length > 1);
-    if (isDoubled) throw fail('parameter_doubled');
+    const isRepeated = CALLBACK_PARAMETERS.some((name) => searchParams.getAll(name).length > 1);
+    if (isRepeated) throw fail('parameter_doubled');
     const state = searchParams.get('state');
     if (!state) throw fail('state_missing');
     return state;
@@ -65,7 +65,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
       const pendingRequest = await pendingRequests.take(secret, state);
       if (pendingRequest) return { pendingRequest, browserSecret: secret };
     }
-    // A signed-in user reloaded a callback or went back to one: the browser goes to the start page, without an error (R10).
+    // A signed-in user who reloads a callback, or goes back to it, is sent to the start page without an error (R10).
     if (userId !== undefined) return undefined;
     if (clock() - startedAt > PENDING_REQUEST_SECONDS * 1000) throw fail('state_expired', { appId });
     const otherBrowser = await recorder.isOtherBrowser(info, state);
@@ -75,18 +75,18 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
 
   /** The app, if neither its registration nor the user has changed since the start. @throws SignInError */
   const startedApp = (pendingRequest: PendingRequest, { appId, userId }: CallbackRequest): ConnectedApp => {
-    const about = aboutOf(pendingRequest);
-    if (pendingRequest.appId !== appId) throw fail('other_app', about);
+    const context = failureContextOf(pendingRequest);
+    if (pendingRequest.appId !== appId) throw fail('other_app', context);
     const app = apps.find(appId);
-    if (!app || fingerprintOf(app) !== pendingRequest.appFingerprint) throw fail('registration_changed', about);
-    if (app.disabled) throw fail('disabled_app', about);
+    if (!app || fingerprintOf(app) !== pendingRequest.appFingerprint) throw fail('registration_changed', context);
+    if (app.disabled) throw fail('disabled_app', context);
     if (pendingRequest.purpose === 'connect' && pendingRequest.userId !== userId) {
-      throw fail('other_user', { ...about, signOutFirst: userId !== undefined });
+      throw fail('other_user', { ...context, signOutFirst: userId !== undefined });
     }
     return app;
   };
 
-  /** Where the account cannot be read, nothing is connected, and the tokens are revoked. */
+  /** If the account cannot be read, nothing is connected, and the tokens are revoked. */
   const accountOf = (app: ConnectedApp, pendingRequest: PendingRequest, response: TokenResponse) =>
     provider.accountId(app, response).catch(async (cause: unknown) => {
       if (pendingRequest.purpose === 'connect')
@@ -101,29 +101,30 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     { callback, state, log }: { callback: URL; state: string; log: AttemptLog },
   ): Promise<Authorization> => {
     const { scopes = app.scopes } = pendingRequest;
-    const about = aboutOf(pendingRequest);
+    const context = failureContextOf(pendingRequest);
     try {
       const response = await provider.exchangeCode(app, callback, {
         scopes,
         ...deriveNonceAndVerifier(browserSecret, state),
       });
       log.passedUpTo(response.claims ? 'id_token_signature' : 'token_endpoint');
-      // From here on the record names the user, even if userinfo fails the sign-in.
-      if (about.purpose === 'sign_in' && response.claims) log.learn({ user: sessionUser(app, response.claims, admin) });
+      // The record names the user from here on, even if the userinfo request fails.
+      if (context.purpose === 'sign_in' && response.claims)
+        log.learn({ user: sessionUser(app, response.claims, admin) });
       const claims = await completeClaims({ provider, admin }, app, response);
       const accountId = claims ? undefined : await accountOf(app, pendingRequest, response);
       if (claims || accountId !== undefined) log.passed('claims');
       return { app, pendingRequest, browserSecret, scopes, response, claims, accountId };
     } catch (cause) {
-      throw fail(providerFailure(cause), { ...about, cause });
+      throw fail(providerFailure(cause), { ...context, cause });
     }
   };
 
-  /** Takes the pending request of this state, and leaves it to `complete`. */
+  /** Takes the pending request of this state, and completes it. */
   const finishAttempt = async (request: CallbackRequest, log: AttemptLog): Promise<string | undefined> => {
     log.passed('came_back');
     const state = stateOf(request.callback);
-    const startedAt = states.madeAt(state);
+    const startedAt = states.createdAt(state);
     if (startedAt === undefined) throw fail('state_invented');
     log.learn({ state });
     const takenRequest = await takePending(request, state, startedAt);
@@ -144,20 +145,20 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     const { pendingRequest } = takenRequest;
     log.passedUpTo('cookie');
     const app = startedApp(pendingRequest, request);
-    // The URL that was sent, with the parameters that came back: the host and path of the request prove nothing.
+    // The callback URL that was sent, with the received parameters: host and path of the request prove nothing.
     const callback = new URL(callbackUrlOf(app.id, publicHref));
     log.passed('redirect_uri', callback.href);
     callback.search = request.callback.search;
     const authorization = await authorize(app, takenRequest, { callback, state, log });
     const { returnTo } = pendingRequest;
-    // A failure leads on to where this request was to go.
-    const completion = createCompletion(parts, (failure, about) => fail(failure, { returnTo, ...about }));
+    // After a failure, a retry keeps the return path.
+    const completion = createCompletion(parts, (failure, context) => fail(failure, { returnTo, ...context }));
     if (pendingRequest.purpose === 'sign_in') await completion.signIn(authorization, request, log);
     else await completion.connection(authorization, pendingRequest, request, log);
     return returnTo;
   };
 
-  /** Where an administrator reads why the trial failed, in place of an error page. @throws the error, if it is a bug */
+  /** Sends the administrator to the record of the failed trial, instead of an error page. @throws the error, if it is a bug */
   const trialFailed = async (error: unknown, attempt: string, log: AttemptLog): Promise<string> => {
     if (!(error instanceof SignInError)) throw error;
     await log.failed(error);
@@ -181,15 +182,15 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     async endSessionUrl(appId, issued) {
       const app = apps.find(appId);
       if (!app) return undefined;
-      // An app that has moved since gets no ID token of its earlier provider.
-      const isOwn = issued && isIssuedFor(issued.registration as Registration, app);
-      return provider.endSessionUrl(app, { idToken: isOwn ? issued.token : undefined, returnTo: `${publicHref}/` });
+      // An app whose provider has changed since does not get an ID token of the earlier one.
+      const isForApp = issued && isIssuedFor(issued.registration as Registration, app);
+      return provider.endSessionUrl(app, { idToken: isForApp ? issued.token : undefined, returnTo: `${publicHref}/` });
     },
   };
 }
 
-/** What a failure names of the pending request. */
-function aboutOf(pendingRequest: PendingRequest) {
+/** What the pending request contributes to a failure. */
+function failureContextOf(pendingRequest: PendingRequest) {
   const { appId, purpose, returnTo } = pendingRequest;
   return { appId, purpose, returnTo, linkPath: purpose === 'connect' ? pendingRequest.linkPath : undefined };
 }

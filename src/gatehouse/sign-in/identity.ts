@@ -1,4 +1,4 @@
-/** Reads from verified claims which user it is, whether the user may sign in, and whether it is an administrator. */
+/** Reads the user from verified claims: identity, permission to sign in, and whether the user is an administrator. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { issuerOf } from '../../shared/provider/issuer.ts';
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
@@ -9,11 +9,11 @@ import { hashOf } from '../../shared/storage/keys.ts';
 import { userIdOf } from '../users/user-id.ts';
 
 export interface AdminRule {
-  /** Id of the only app that makes administrators. */
+  /** Id of the only app whose sign-ins can make a user an administrator. */
   app: string | undefined;
   claim: string;
   values: readonly string[];
-  /** The `acr` that the administration demands (step-up). */
+  /** The `acr` that the administration requires (step-up). */
   acr?: string | undefined;
 }
 
@@ -25,20 +25,20 @@ export function providerSessionIdOf(issuer: string, sid: string): string {
 /** @param idToken claims of the ID token: userinfo has none of these */
 export function providerSessionOf(issuer: string, idToken: Claims): ProviderSession {
   const { sid, iat } = idToken;
-  const named = typeof sid === 'string' && sid !== '';
-  return { ...(named ? { id: providerSessionIdOf(issuer, sid) } : {}), issuedAt: Number(iat) };
+  const hasSid = typeof sid === 'string' && sid !== '';
+  return { ...(hasSid ? { id: providerSessionIdOf(issuer, sid) } : {}), issuedAt: Number(iat) };
 }
 
-/** The claims that decide whether a user may sign in and is an administrator. A missing one decides against it. */
+/** The claims that decide whether a user may sign in and is an administrator. A missing claim counts as not fulfilled. */
 export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
   const allow = app.signIn?.allow;
   return [...(typeof allow === 'object' ? [allow.claim] : []), ...(admin.app === app.id ? [admin.claim] : [])];
 }
 
 /** Claims that pages show. Many ID tokens lack them, and a sign-in succeeds without them. */
-const FRIENDLY_CLAIMS = ['name', 'email'];
+const DISPLAY_CLAIMS = ['name', 'email'];
 
-/** The claims of the ID token, and from userinfo those that it lacks. @throws ProviderError */
+/** The claims of the ID token, completed from userinfo. @throws ProviderError */
 export async function completeClaims(
   { provider, admin }: { provider: Pick<ProviderClient, 'userinfo'>; admin: AdminRule },
   app: ConnectedApp,
@@ -47,20 +47,20 @@ export async function completeClaims(
   const { claims } = response;
   if (!claims) return undefined;
   const lacks = (names: string[]) => names.some((name) => claims[name] === undefined);
-  const isDecisive = lacks(decidingClaims(app, admin));
-  if (!isDecisive && !lacks(FRIENDLY_CLAIMS)) return claims;
-  const more = await provider.userinfo(app, response, claims.sub).catch((error: unknown) => {
+  const lacksDecidingClaim = lacks(decidingClaims(app, admin));
+  if (!lacksDecidingClaim && !lacks(DISPLAY_CLAIMS)) return claims;
+  const userinfo = await provider.userinfo(app, response, claims.sub).catch((error: unknown) => {
     // A sign-in succeeds without a name, but fails if userinfo is about another subject.
-    if (isDecisive || !(error instanceof ProviderError) || error.failure === 'invalid') throw error;
+    if (lacksDecidingClaim || !(error instanceof ProviderError) || error.failure === 'invalid') throw error;
     return undefined;
   });
-  return { ...more, ...claims };
+  return { ...userinfo, ...claims };
 }
 
 export function maySignIn(app: ConnectedApp, claims: Claims): boolean {
   const allow = app.signIn?.allow;
   if (allow === undefined) return false;
-  return allow === 'everyone' || holds(claims, allow.claim, allow.values);
+  return allow === 'everyone' || hasValue(claims, allow.claim, allow.values);
 }
 
 export function sessionUser(app: ConnectedApp, claims: Claims, admin: AdminRule): SessionUser {
@@ -71,14 +71,14 @@ export function sessionUser(app: ConnectedApp, claims: Claims, admin: AdminRule)
     subject: claims.sub,
     name: text(claims.name) ?? text(claims.preferred_username),
     email: text(claims.email),
-    admin: admin.app === app.id && holds(claims, admin.claim, admin.values),
+    admin: admin.app === app.id && hasValue(claims, admin.claim, admin.values),
   };
 }
 
-/** A claim is one string or a list of strings; compared character by character. */
-function holds(claims: Claims, claim: string, values: readonly string[]): boolean {
-  const own = Object.hasOwn(claims, claim) ? claims[claim] : undefined;
-  return (Array.isArray(own) ? own : [own]).some((value) => typeof value === 'string' && values.includes(value));
+/** A claim is one string or a list of strings, compared character by character. */
+function hasValue(claims: Claims, claim: string, values: readonly string[]): boolean {
+  const value = Object.hasOwn(claims, claim) ? claims[claim] : undefined;
+  return (Array.isArray(value) ? value : [value]).some((text) => typeof text === 'string' && values.includes(text));
 }
 
 /** @param idToken claims of the ID token */

@@ -1,4 +1,4 @@
-/** What the steps of a sign-in are made from, and what a callback brings. */
+/** The dependencies of the sign-in flow, and the request of a callback. */
 import type { Events } from '../../shared/observability/events.ts';
 import type { ProviderClient } from '../../shared/provider/provider-client.ts';
 import type { CurrentApps } from '../connected-apps/current-apps.ts';
@@ -22,12 +22,12 @@ export interface FlowParts {
   events: Pick<Events, 'signInStarted'>;
   clock: () => number;
   publicHref: string;
-  /** Where administrators see the record of an attempt. */
+  /** The URL where administrators see the record of an attempt. */
   recordUrl: (attempt: string) => string;
 }
 
 export interface CallbackRequest {
-  /** As in the path of the callback. */
+  /** From the path of the callback. */
   appId: string;
   /** The callback URL with all its parameters. */
   callback: URL;

@@ -1,4 +1,4 @@
-/** Pending authorization requests: stored by browser and state, bounded in time and number, taken once. */
+/** Stores pending authorization requests by browser and state: at most 10 per browser, for 10 minutes, each taken once. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
@@ -8,37 +8,37 @@ import { CONNECT_LINK_PREFIX } from '../grants/connect-links.ts';
 
 export type PendingRequest = {
   appId: string;
-  /** `fingerprintOf` the app that the code and its verifier are for: it must not change while the user is at the provider. */
+  /** `fingerprintOf(app)`: the app must not change while the user is at the provider. */
   appFingerprint: string;
-  /** Of the app's scopes, where the user chose some. */
+  /** The scopes that the user chose; undefined for all scopes of the app. */
   scopes?: readonly string[] | undefined;
   returnTo: string;
-  /** The stronger sign-in of the administration was requested. */
+  /** The sign-in must be the stronger one that the administration requires. */
   stepUp?: boolean | undefined;
-  /** Id of its sign-in record. */
+  /** Id of the attempt in the sign-in record. */
   attempt: string;
   /** Milliseconds since the epoch. */
   startedAt: number;
 } & (
   | { purpose: 'sign_in' }
-  /** The same user must be signed in when it ends (R11). */
+  /** The same user must be signed in at the callback (R11). */
   | {
       purpose: 'connect';
       userId: string;
-      /** The id of the connect link that is used. */
+      /** Id of the connect link. */
       link?: string | undefined;
-      /** The local path of its page, where a failed attempt can be repeated. */
+      /** Local path of the page of the link, where the user can try again. */
       linkPath?: string | undefined;
-      /** An administrator tries the app: the attempt ends at its record, also if it fails. */
+      /** An administrator tries the app: the browser goes to the record of the attempt, even after a failure. */
       trial?: boolean | undefined;
     }
 );
 
-/** Seconds within which a user has to come back from the provider. */
+/** A user has this long to come back from the provider. */
 export const PENDING_REQUEST_SECONDS = 600;
 const MAX_PENDING = 10;
 
-/** In the store. `sealed`: what would reveal the secret of a connect link. */
+/** As stored. `sealed` has the paths that contain the secret of a connect link. */
 type StoredRequest = PendingRequest & { sealed?: string };
 type Pending = Record<string, StoredRequest>;
 
@@ -49,9 +49,9 @@ interface Loaded {
 
 export interface PendingRequests {
   /**
-   * Stores a pending request; it replaces the browser's oldest where there are too many (R6).
-   * @param options `isNewBrowser`: the browser received its secret just now, so nothing is stored under it. `record`: the steps
-   *   of its sign-in record, for the same write
+   * Stores a pending request; the browser's oldest ones beyond the limit are dropped (R6).
+   * @param options `isNewBrowser`: the browser secret was created just now, so nothing is stored under it. `record`: the
+   *   writes of the sign-in record, made in the same write
    */
   put(
     browserSecret: string,
@@ -60,15 +60,15 @@ export interface PendingRequests {
     options?: { isNewBrowser?: boolean; record?: readonly Write[] },
   ): Promise<void>;
 
-  /** Removes the pending request and returns it to one caller only, however many call at once (R9). */
+  /** Removes and returns the pending request. If several callers take it at once, one receives it (R9). */
   take(browserSecret: string, state: string): Promise<PendingRequest | undefined>;
 }
 
 /**
- * One record holds all pending requests of a browser, so that their number is bounded. It holds no secret: PKCE verifier and
+ * One record holds all pending requests of a browser, which bounds their number. It has no secret: PKCE verifier and
  * nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the secret of a connect
  * link are sealed.
- * @param parts `home`: where the browser goes if such a path cannot be opened
+ * @param parts `home`: the return path if a sealed one cannot be opened
  */
 export function createPendingRequests(parts: {
   store: Store;
@@ -95,11 +95,11 @@ export function createPendingRequests(parts: {
     if (!record) return { pending: {}, version: 0 };
     const all = JSON.parse(record.value) as Pending;
     const horizon = clock() - PENDING_REQUEST_SECONDS * 1000;
-    const alive = Object.entries(all).filter(([, { startedAt }]) => startedAt > horizon);
-    return { pending: Object.fromEntries(alive), version: record.version };
+    const unexpired = Object.entries(all).filter(([, { startedAt }]) => startedAt > horizon);
+    return { pending: Object.fromEntries(unexpired), version: record.version };
   };
 
-  const stepOf = (key: string, pending: Pending, ifVersion: number): Write =>
+  const writeOf = (key: string, pending: Pending, ifVersion: number): Write =>
     Object.keys(pending).length === 0
       ? { delete: key, ifVersion }
       : { put: key, value: JSON.stringify(pending), ifVersion, lifetimeSeconds: PENDING_REQUEST_SECONDS };
@@ -108,17 +108,17 @@ export function createPendingRequests(parts: {
     async put(browserSecret, state, pendingRequest, { isNewBrowser = false, record = [] } = {}) {
       const key = keys.pendingRequests(browserSecret);
       const stored = await seal(pendingRequest, key);
-      const add = async ({ pending, version }: Loaded, beside: readonly Write[]) => {
+      const add = async ({ pending, version }: Loaded, otherWrites: readonly Write[]) => {
         const newest = Object.entries(pending)
           .sort(([, left], [, right]) => right.startedAt - left.startedAt)
           .slice(0, MAX_PENDING - 1);
         const next = { ...Object.fromEntries(newest), [nameOf(state)]: stored };
-        return (await store.write([stepOf(key, next, version), ...beside])) !== undefined;
+        return (await store.write([writeOf(key, next, version), ...otherWrites])) !== undefined;
       };
       if (await add(isNewBrowser ? { pending: {}, version: 0 } : await load(key), record)) return;
       let isAdded = false;
       while (!isAdded) isAdded = await add(await load(key), []);
-      // Apart, since the record may have been the reason: another request has the same reference. Then this one has none.
+      // Written separately: a record with the same reference may be the reason. This attempt then has no record.
       if (record.length > 0) await store.write(record);
     },
 
@@ -126,19 +126,19 @@ export function createPendingRequests(parts: {
       const key = keys.pendingRequests(browserSecret);
       for (;;) {
         const { pending, version } = await load(key);
-        const { [nameOf(state)]: taken, ...rest } = pending;
-        if (!taken) return undefined;
-        // A caller that loses the race reads again and finds no pending request.
-        if (await store.write([stepOf(key, rest, version)])) return open(taken, key);
+        const { [nameOf(state)]: pendingRequest, ...rest } = pending;
+        if (!pendingRequest) return undefined;
+        // A caller that loses the race reads again and finds nothing.
+        if (await store.write([writeOf(key, rest, version)])) return open(pendingRequest, key);
       }
     },
   };
 }
 
-/** Short, because a request without a session can store one (R91), and enough to tell a browser's ten requests apart. */
+/** Short, because requests without a session store it (R91), and long enough to distinguish a browser's 10 requests. */
 const nameOf = (state: string): string => hashOf(state).slice(0, 8);
 
-/** Of registration and scopes: 132 bits, which are shorter than what they stand for (R91). */
+/** A hash of registration and scopes. Its 132 bits take less space than they would (R91). */
 export function fingerprintOf(app: Parameters<typeof registrationOf>[0] & Pick<ConnectedApp, 'scopes'>): string {
   return hashOf(JSON.stringify([registrationOf(app), app.scopes])).slice(0, 22);
 }

@@ -30,7 +30,7 @@ const returnTo = z
   .describe('a local path of at most 512 characters, or one of the return URLs of the app; otherwise the start page');
 
 const SIGN_IN: Operation = {
-  summary: 'Begin to sign in: to the authorization endpoint, or a page to choose',
+  summary: 'Begin a sign-in: redirects to the authorization endpoint, or shows the apps to choose from',
   query: z.object({
     app: z.string().optional().describe('id of the app to sign in with'),
     return_to: returnTo,
@@ -40,26 +40,26 @@ const SIGN_IN: Operation = {
   responses: { 200: PAGE, 303: {} },
 };
 const CALLBACK: Operation = {
-  summary: 'Where the identity provider sends the browser back to',
+  summary: 'Callback: completes a sign-in or connection',
   query: z.object({
-    code: z.string().optional().describe('of the provider'),
-    state: z.string().optional().describe('as it was sent'),
-    iss: z.string().optional().describe('of the provider'),
-    error: z.string().optional().describe('of the provider'),
+    code: z.string().optional().describe('authorization code'),
+    state: z.string().optional().describe('state of the authorization request'),
+    iss: z.string().optional().describe('issuer of the provider (RFC 9207)'),
+    error: z.string().optional().describe('error code of the provider'),
   }),
   responses: { 303: {} },
 };
 const CONNECT: Operation = {
-  summary: 'Ask the user for consent: to the authorization endpoint',
+  summary: 'Ask the user for consent: redirects to the authorization endpoint',
   form: z.object({
-    scope: z.string().optional().describe('registered scopes, with spaces between them; all of them where left out'),
+    scope: z.string().optional().describe('registered scopes, separated by spaces; all of them by default'),
     return_to: returnTo,
     ...hintFields,
   }),
   responses: { 303: {} },
 };
 const CONNECT_BY_LINK: Operation = {
-  summary: 'Ask the user of a connect link for consent: to the authorization endpoint',
+  summary: 'Ask the user of a connect link for consent: redirects to the authorization endpoint',
   form: z.object(hintFields),
   responses: { 303: {} },
 };
@@ -69,7 +69,7 @@ const SIGN_OUT: Operation = {
     return_to: z
       .string()
       .optional()
-      .describe('a local path: sign out here alone, sign in with another account, and go on there'),
+      .describe('a local path: sign out only here, sign in with another account, and continue there'),
   }),
   responses: { 303: {} },
 };
@@ -78,12 +78,12 @@ const SIGN_OUT_EVERYWHERE: Operation = { summary: 'Sign out in every browser', r
 export interface SignInRoutes {
   signIn: RequestHandler;
 
-  /** The user connects an app, or consents anew. */
+  /** The user connects an app, or consents again. */
   connect: RequestHandler;
 
   connectByLink: RequestHandler;
 
-  /** An administrator signs in with an app to try it. The own session stays. */
+  /** An administrator signs in with an app to try it, and keeps the current session. */
   tryApp: RequestHandler;
 
   callback: RequestHandler;
@@ -104,22 +104,22 @@ export function signInRoutes(parts: {
 }): SignInRoutes {
   const { apps, flow, links, lifecycle, browser, limits, pages, events, site } = parts;
 
-  /** Sends the browser to the provider, with the cookie that its pending requests are stored under. */
+  /** Redirects to the provider, and sets the cookie whose secret the browser's pending requests are stored under. */
   const begin = async (
     req: Request,
     res: Response,
     {
       home,
-      wanted = formField(req.body, 'return_to') ?? queryField(req, 'return_to'),
+      requested = formField(req.body, 'return_to') ?? queryField(req, 'return_to'),
       ...start
-    }: StartPurpose & Pick<StartRequest, 'app' | 'scopes' | 'hints'> & { home: string; wanted?: string | undefined },
+    }: StartPurpose & Pick<StartRequest, 'app' | 'scopes' | 'hints'> & { home: string; requested?: string | undefined },
   ) => {
     limits.take('sign-in', req.context.address);
-    const knownSecrets = browser.readBrowserSecrets(req);
-    const secrets = knownSecrets ?? { current: newBrowserSecret() };
-    const returnTo = returnTarget(wanted, { ...site, home }, start.app.returnUrls);
+    const storedSecrets = browser.readBrowserSecrets(req);
+    const secrets = storedSecrets ?? { current: newBrowserSecret() };
+    const returnTo = returnTarget(requested, { ...site, home }, start.app.returnUrls);
     const info = { ...requestInfo(req), browserSecret: secrets.current };
-    const url = await flow.start({ ...start, returnTo, info, isNewBrowser: knownSecrets === undefined });
+    const url = await flow.start({ ...start, returnTo, info, isNewBrowser: storedSecrets === undefined });
     browser.setBrowserSecrets(res, secrets);
     seeOther(res, url);
   };
@@ -128,11 +128,11 @@ export function signInRoutes(parts: {
     ({ everywhere }: { everywhere: boolean }): RequestHandler =>
     async (req, res) => {
       const { session } = req.context;
-      const wanted = localPath(queryField(req, 'return_to'), site);
-      const next = wanted && new URLSearchParams({ prompt: 'select_account', return_to: wanted });
+      const returnPath = localPath(queryField(req, 'return_to'), site);
+      const next = returnPath && new URLSearchParams({ prompt: 'select_account', return_to: returnPath });
       const signInUrl = next && `${site.href}/sign-in?${next}`;
       if (!session) {
-        // A sign-out whose session has expired: what is pending must not sign in again. Other sites cannot cause this.
+        // The session has expired, but a pending request could still sign in. Other sites cannot clear the cookies.
         if (!isFromOtherSite(req, site.origin)) browser.clearCookies(res);
         return res.redirect(303, signInUrl ?? site.home);
       }
@@ -158,14 +158,14 @@ export function signInRoutes(parts: {
       if (id === undefined && candidates.length > 1) {
         const returnTo = queryField(req, 'return_to');
         // The return path is checked once an app is chosen. A card number is dropped now, before the page repeats it.
-        const kept = { ...(returnTo && !holdsCardNumber(returnTo) && { return_to: returnTo }), ...hints };
+        const parameters = { ...(returnTo && !holdsCardNumber(returnTo) && { return_to: returnTo }), ...hints };
         const signInApps = candidates.map(({ id: app, name }) => {
-          const url = `${site.href}/sign-in?${new URLSearchParams({ app, ...kept })}`;
+          const url = `${site.href}/sign-in?${new URLSearchParams({ app, ...parameters })}`;
           return { id: app, name, url, otherUrl: hints.prompt ? undefined : `${url}&prompt=select_account` };
         });
         return pages.send(res, 'sign-in/choose', { page: pages.frame(req, 'Choose how to sign in'), signInApps });
       }
-      const app = id === undefined ? candidates[0] : candidates.find((one) => one.id === id);
+      const app = id === undefined ? candidates[0] : candidates.find((candidate) => candidate.id === id);
       if (!app) throw new AppError('not_found', { detail: 'There is no sign-in app with this id.' });
       const stepUp = queryField(req, 'step_up') !== undefined;
       const { user } = req.context.session ?? {};
@@ -186,12 +186,14 @@ export function signInRoutes(parts: {
       const { id, app: appId, scopes, returnUrl } = await links.openFor(user.id, String(req.params.link));
       const app = apps.find(appId);
       if (!app || !scopes.every((scope) => app.scopes.includes(scope)))
-        throw new AppError('not_found', { detail: 'The app has changed since this link was made. Ask for a new one.' });
+        throw new AppError('not_found', {
+          detail: 'The app has changed since this link was created. Ask for a new link.',
+        });
       const home = `${site.home}connections/${app.id}`;
-      const wanted = returnUrl ?? home;
+      const requested = returnUrl ?? home;
       const link = { link: id, linkPath: req.baseUrl + req.path };
       const hints = readHints((name) => req.body[name]);
-      await begin(req, res, { purpose: 'connect', user, ...link, app, home, wanted, scopes, hints });
+      await begin(req, res, { purpose: 'connect', user, ...link, app, home, requested, scopes, hints });
     }),
 
     async tryApp(req, res) {
@@ -232,10 +234,10 @@ function requestInfo(req: Request): RequestInfo {
   return { reference, browser: describeBrowser(req.headers['user-agent']), origin: originOf(req) };
 }
 
-/** Only registered scopes can be requested (R4). `openid` always is, where it is registered. */
+/** Only registered scopes can be requested (R4). `openid` always is, if it is registered. */
 function chosenScopes(app: ConnectedApp, body: unknown): string[] | undefined {
   const requested = formFields(body, 'scope').join(' ').trim();
-  // `choose` marks a form that offers a choice: there, no box ticked means no scope. Elsewhere it means all.
+  // `choose` marks a form that offers a choice: there, no ticked box means no scope. In other forms it means all.
   if (requested === '' && formField(body, 'choose') === undefined) return undefined;
   const chosen = new Set(requested.split(/ +/).filter((scope) => scope !== ''));
   if (chosen.size === 0 && !app.scopes.includes('openid')) {

@@ -37,7 +37,7 @@ const listSchema = z.object({
   sessions: z.array(
     z.object({
       id: z.string(),
-      browser: z.string().nullable().describe('in words'),
+      browser: z.string().nullable().describe('browser and system, for display'),
       startedAt: z.iso.datetime(),
       lastSeenAt: z.iso.datetime(),
       current: z.boolean(),
@@ -51,7 +51,7 @@ const CURRENT: Operation = {
   responses: { 200: json(currentSchema) },
 };
 const LIST: Operation = {
-  summary: 'Where the user is signed in',
+  summary: 'List the user’s sessions',
   responses: { 200: { ...json(listSchema), ...PAGE }, 303: {} },
 };
 const END: Operation = {
@@ -60,13 +60,10 @@ const END: Operation = {
 };
 
 export interface SessionRoutes {
-  /** Who is signed in, as JSON. */
   current: RequestHandler;
 
-  /** Where the user is signed in. */
   list: RequestHandler;
 
-  /** Ends one of the user's own sessions. */
   end: RequestHandler;
 }
 
@@ -89,30 +86,32 @@ export function sessionRoutes(parts: {
       }
       const { user, csrfToken, expiresAt } = req.context.session;
       const { id, issuer, subject, name = null, email = null, admin } = user;
-      const own = await connections.list(id);
+      const userConnections = await connections.list(id);
       res.json({
         signedIn: true,
         user: { id, issuer, subject, name, email, admin },
         csrfToken,
         expiresAt: isoTime(expiresAt),
-        connections: own.map((connection) => connectionJson(connection, apps.find(connection.app), href)),
+        connections: userConnections.map((connection) => connectionJson(connection, apps.find(connection.app), href)),
       } satisfies z.output<typeof currentSchema>);
     }),
 
     list: described<RequestHandler>(LIST, async (req, res) => {
-      const own = sessionOf(req);
-      const listed = (await sessions.ofUsers.list(own.user.id)).map(({ ref, createdAt, seenAt, browser }) => ({
-        id: ref,
-        browser,
-        startedAt: isoTime(createdAt),
-        lastSeenAt: isoTime(seenAt),
-        current: ref === own.ref,
-      }));
+      const currentSession = sessionOf(req);
+      const listed = (await sessions.ofUsers.list(currentSession.user.id)).map(
+        ({ ref, createdAt, seenAt, browser }) => ({
+          id: ref,
+          browser,
+          startedAt: isoTime(createdAt),
+          lastSeenAt: isoTime(seenAt),
+          current: ref === currentSession.ref,
+        }),
+      );
       // The current session comes first.
       listed.sort((left, right) => Number(right.current) - Number(left.current));
       if (!wantsPage(req)) {
-        const forJson = listed.map((session) => ({ ...session, browser: session.browser ?? null }));
-        res.json({ sessions: forJson } satisfies z.output<typeof listSchema>);
+        const jsonSessions = listed.map((session) => ({ ...session, browser: session.browser ?? null }));
+        res.json({ sessions: jsonSessions } satisfies z.output<typeof listSchema>);
         return;
       }
       pages.send(res, 'sign-in/sessions', {
@@ -125,18 +124,18 @@ export function sessionRoutes(parts: {
     end: described<RequestHandler>(END, async (req, res) => {
       const { user, ref } = sessionOf(req);
       const id = String(req.params.id);
-      // Only the user's own sessions: those of others do not exist for this user.
+      // A session of another user is reported as not found.
       if (!(await sessions.ofUsers.end(user.id, id))) {
         throw new AppError('not_found', { detail: 'You have no session with this id, or it ended long ago.' });
       }
       events.signedOut({ userId: user.id, everywhere: false, session: id, origin: originOf(req) });
-      const own = id === ref;
-      if (own) sessions.browser.clearCookies(res);
+      const isCurrent = id === ref;
+      if (isCurrent) sessions.browser.clearCookies(res);
       if (!wantsPage(req)) {
         res.json({ id, ended: true } satisfies z.output<typeof endedSchema>);
         return;
       }
-      if (own) res.redirect(303, `${basePath}/`);
+      if (isCurrent) res.redirect(303, `${basePath}/`);
       else await pages.redirect(req, res, `${basePath}/sessions`, { notice: ENDED });
     }),
   };
@@ -144,5 +143,5 @@ export function sessionRoutes(parts: {
 
 const ENDED: Notice = {
   tone: 'success',
-  text: 'That browser is signed out. What is open there stops working at once.',
+  text: 'That browser is signed out. Pages open there stop working at once.',
 };

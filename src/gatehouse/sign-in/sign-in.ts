@@ -1,4 +1,4 @@
-/** Makes the sign-in: signing in and out, connecting apps, the user's sessions, and the erasure of the account. */
+/** Creates the module for signing in and out, connecting apps, the user's sessions, and deleting the account. */
 import { randomBytes } from 'node:crypto';
 import type { RequestHandler } from 'express';
 import type { Config } from '../../shared/config/config.ts';
@@ -29,12 +29,12 @@ export interface SignIn {
     backchannelLogout: RequestHandler;
   };
 
-  /** The stronger sign-in that the administration demands, where it does. */
+  /** The stronger sign-in that the administration requires, if it requires one. */
   stepUp: { acr: string; href: () => string } | undefined;
 
   useSecrets: StateSigner['useSecrets'];
 
-  /** The app whose sign-ins can make an administrator. */
+  /** The app whose sign-ins can make a user an administrator. */
   adminApp(): string | undefined;
 
   useAdminApp(app: string | undefined): void;

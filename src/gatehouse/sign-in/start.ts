@@ -1,4 +1,4 @@
-/** The start of a sign-in or consent: a pending request, its record, and the URL that the browser is sent to. */
+/** Starts a sign-in or consent: stores the pending request and its record, and builds the authorization URL. */
 
 import type { ProviderHints } from '../../shared/http/provider-hints.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../../shared/provider/connected-app.ts';
@@ -12,11 +12,11 @@ import { fingerprintOf, type PendingRequest } from './pending-requests.ts';
 
 /** Only a signed-in user can connect an app. */
 export type StartPurpose =
-  /** @param stepUp asks for the stronger sign-in of the administration, which only its own app can give */
+  /** @param stepUp requests the stronger sign-in that the administration requires, if this is its app */
   | { purpose: 'sign_in'; user: SessionUser | undefined; stepUp: boolean }
   /**
-   * @param link the id of the connect link that is used, and `linkPath` the local path of its page
-   * @param trial an administrator tries the app: the attempt ends at its record
+   * @param link the id of the connect link; `linkPath` is the local path of its page
+   * @param trial an administrator tries the app: the browser goes to the record of the attempt
    */
   | { purpose: 'connect'; user: SessionUser; link?: string; linkPath?: string; trial?: boolean };
 
@@ -24,14 +24,14 @@ export type StartRequest = StartPurpose & {
   app: ConnectedApp;
   returnTo: string;
   info: RequestInfo & { browserSecret: string };
-  /** The browser received its secret just now. */
+  /** The browser secret was created just now. */
   isNewBrowser: boolean;
-  /** Of the app's registered scopes; all of them where left out. */
+  /** Registered scopes of the app; undefined for all of them. */
   scopes?: readonly string[] | undefined;
   hints: ProviderHints;
 };
 
-/** The start resolves with the URL of the authorization endpoint, and throws SignInError. */
+/** The created function resolves with the authorization URL, and throws SignInError. */
 export function createStart(parts: FlowParts, fail: Fail) {
   const { provider, connections, pendingRequests, states, admin, events, clock, publicHref, recordUrl } = parts;
 
@@ -41,11 +41,11 @@ export function createStart(parts: FlowParts, fail: Fail) {
     const trial = request.purpose === 'connect' && request.trial ? true : undefined;
     log.learn({ purpose, user, trial });
     const linkPath = 'linkPath' in request ? request.linkPath : undefined;
-    const about = { appId: app.id, purpose, linkPath, returnTo: request.returnTo };
-    if (app.disabled) throw fail('disabled_app', about);
+    const context = { appId: app.id, purpose, linkPath, returnTo: request.returnTo };
+    if (app.disabled) throw fail('disabled_app', context);
     const redirectUri = callbackUrlOf(app.id, publicHref);
-    const seen = describeRedirectUri(redirectUri, app.callbackUrls);
-    if (!isUsable(app, publicHref)) throw fail('unusable_app', { ...about, facts: { seen } });
+    const redirectDetail = describeRedirectUri(redirectUri, app.callbackUrls);
+    if (!isUsable(app, publicHref)) throw fail('unusable_app', { ...context, facts: { seen: redirectDetail } });
     const state = states.create(clock());
     const stepUp = request.purpose === 'sign_in' && request.stepUp && admin.acr !== undefined && app.id === admin.app;
     const pendingRequest: PendingRequest = {
@@ -61,11 +61,11 @@ export function createStart(parts: FlowParts, fail: Fail) {
       startedAt: clock(),
     };
     const scopes = request.scopes ?? app.scopes;
-    const { prompt: wanted, ...hints } = request.hints;
+    const { prompt: requestedPrompt, ...hints } = request.hints;
     // A step-up is for the account that is signed in.
-    const prompt = stepUp ? undefined : wanted;
+    const prompt = stepUp ? undefined : requestedPrompt;
     const needs = (owner: string | undefined) => connections.needsConsent(owner, app, scopes, purpose === 'connect');
-    // Of another account, no refresh token is stored.
+    // No refresh token is stored for another account.
     const needsConsent = async () => (await needs(user?.id)) || (prompt !== undefined && needs(undefined));
     const url = await provider
       .authorizationUrl(app, {
@@ -77,10 +77,10 @@ export function createStart(parts: FlowParts, fail: Fail) {
         ...deriveNonceAndVerifier(info.browserSecret, state),
       })
       .catch((cause: unknown) => {
-        throw fail(providerFailure(cause), { ...about, cause });
+        throw fail(providerFailure(cause), { ...context, cause });
       });
-    log.passed('sent', seen);
-    const record = log.beginSteps({ state, startedAt: pendingRequest.startedAt, redirectUri });
+    log.passed('sent', redirectDetail);
+    const record = log.beginWrites({ state, startedAt: pendingRequest.startedAt, redirectUri });
     await pendingRequests.put(info.browserSecret, state, pendingRequest, {
       isNewBrowser: request.isNewBrowser,
       record,
@@ -91,40 +91,42 @@ export function createStart(parts: FlowParts, fail: Fail) {
 }
 
 /**
- * The app's own `prompt`; without one, `consent` where the user must consent anew.
- * @param hint how the user signs in, in place of the app's own way
+ * The `prompt` of the app or, if it has none, `consent` if the user must consent again.
+ * @param hint `login` or `select_account`, in place of those of the app
  */
 async function promptOf(
   { prompt }: ConnectedApp,
   hint: ProviderHints['prompt'],
   needsConsent: () => Promise<boolean>,
 ): Promise<string | undefined> {
-  const own = prompt === 'off' ? [] : (prompt ?? ((await needsConsent()) ? ['consent'] : []));
-  const others = own.filter((value) => value !== 'select_account' && value !== 'login');
-  return (hint === undefined ? own : [hint, ...others]).join(' ');
+  const registered = prompt === 'off' ? [] : (prompt ?? ((await needsConsent()) ? ['consent'] : []));
+  const rest = registered.filter((value) => value !== 'select_account' && value !== 'login');
+  return (hint === undefined ? registered : [hint, ...rest]).join(' ');
 }
 
 /**
- * Compares the callback URL that is sent with the app’s list, so that no administrator has to compare them by eye.
- * @returns the callback URL, with the most similar entry of the list where it is not in it, and where they differ
+ * Compares the callback URL that is sent with the app’s list, which spares administrators a comparison by eye.
+ * @returns the callback URL, and if the list lacks it, the most similar entry and the first difference
  */
 export function describeRedirectUri(sent: string, callbackUrls: readonly string[]): string {
   if (callbackUrls.includes(sent)) return `${sent} is in the app’s list, character by character`;
-  const [nearest] = callbackUrls.toSorted((left, right) => sameLength(sent, right) - sameLength(sent, left));
+  const [nearest] = callbackUrls.toSorted(
+    (left, right) => commonPrefixLength(sent, right) - commonPrefixLength(sent, left),
+  );
   if (nearest === undefined) return `${sent} is sent, and the app’s list is empty`;
   return `${sent} is not in the app’s list; nearest is ${nearest}: ${differenceOf(sent, nearest)}`;
 }
 
 function differenceOf(sent: string, registered: string): string {
-  const place = sameLength(sent, registered);
-  const [left, right] = [sent, registered].map((url) => [...url][place]);
+  const index = commonPrefixLength(sent, registered);
+  const [left, right] = [sent, registered].map((url) => [...url][index]);
   const shown = (character: string | undefined) => (character === undefined ? 'its end' : `"${character}"`);
-  return `character ${place + 1} is ${shown(left)} where the registered one has ${shown(right)}`;
+  return `character ${index + 1} is ${shown(left)} where the registered one has ${shown(right)}`;
 }
 
-/** How many characters are the same from the start. */
-function sameLength(left: string, right: string): number {
+/** In characters. */
+function commonPrefixLength(left: string, right: string): number {
   const characters = [...right];
-  const place = [...left].findIndex((character, index) => character !== characters[index]);
-  return place === -1 ? [...left].length : place;
+  const difference = [...left].findIndex((character, index) => character !== characters[index]);
+  return difference === -1 ? [...left].length : difference;
 }

@@ -1,4 +1,4 @@
-/** The `state` of an authorization request: dated and signed, so that an expired one can be told from an invented one (R10). */
+/** The `state` of an authorization request: dated and signed, which distinguishes an expired from a forged one (R10). */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 const RANDOM_BYTES = 16;
@@ -6,13 +6,13 @@ const MAC_BYTES = 16;
 const PATTERN = /^([A-Za-z0-9_-]{22})\.([0-9a-z]{1,9})\.([A-Za-z0-9_-]{22})$/;
 
 export interface StateSigner {
-  useSecrets(replaced: readonly string[]): void;
+  useSecrets(newSecrets: readonly string[]): void;
 
   /** @param now milliseconds since the epoch */
   create(now: number): string;
 
   /** @returns when the state was created (milliseconds, to the second), or undefined if it was not created here */
-  madeAt(state: string): number | undefined;
+  createdAt(state: string): number | undefined;
 }
 
 /** @param parts `secrets`: the first signs, all verify */
@@ -26,8 +26,8 @@ export function createStateSigner(parts: {
     createHmac('sha256', secret).update(`authorization-state:${text}`).digest().subarray(0, MAC_BYTES);
 
   return {
-    useSecrets(replaced) {
-      secrets = replaced;
+    useSecrets(newSecrets) {
+      secrets = newSecrets;
     },
 
     create(now) {
@@ -35,7 +35,7 @@ export function createStateSigner(parts: {
       return `${text}.${macOf(secrets[0] ?? '', text).toString('base64url')}`;
     },
 
-    madeAt(state) {
+    createdAt(state) {
       const [, random = '', time = '', mac = ''] = PATTERN.exec(state) ?? [];
       const actual = Buffer.from(mac, 'base64url');
       const isGenuine = secrets.some((secret) => {

@@ -70,7 +70,7 @@ test.each([
   const page = await agent.get(`${site.url}/admin`);
   expect(page.visited.filter((url) => url.includes('/authorize'))).toHaveLength(1);
   expect(page.status).toBe(403);
-  expect(textOf(page.body)).toContain('did not say when you last proved who you are');
+  expect(textOf(page.body)).toContain('did not say when you last signed in there');
   expect(page.body).toContain('/sign-in?app=elsewhere&amp;step_up=1');
   const reference = /data-copy-source>([^<]+)</.exec(page.body)?.[1];
   const { json } = await getJson(admin, `${site.url}/admin/api/sign-ins/${reference}`);

@@ -97,7 +97,7 @@ describe('with ADMIN_ACR', () => {
     change(url.searchParams);
     return through(agent, await agent.get(url.href));
   };
-  const expectRefused = (page: Page, cause = 'did not ask you for the stronger proof') => {
+  const expectRefused = (page: Page, cause = 'did not ask you for the stronger sign-in') => {
     expect([page.status, new URL(page.url).pathname]).toEqual([403, '/oauth/callback/platform']);
     expect(page.body).toContain(cause);
     expect(page.body).toContain('/sign-in?app=platform&amp;step_up=1');
@@ -115,7 +115,7 @@ describe('with ADMIN_ACR', () => {
     await through(agent, await agent.get(`${site.url}/admin`));
     pass(1_000);
     expectRefused(await begunWith(agent, (parameters) => parameters.set('max_age', '100000')));
-    const unknownAge = 'did not say when you last proved who you are';
+    const unknownAge = 'did not say when you last signed in there';
     expectRefused(await begunWith(agent, (parameters) => parameters.delete('max_age')), unknownAge);
     // Asked as it should be, the provider wants to see it once more.
     const again = await agent.get(`${site.url}/sign-in?app=platform&step_up=1&return_to=/admin`);

@@ -79,7 +79,7 @@ test.each(MALFORMED)('R107 a sign-in that brings %j is refused', async (token) =
   give(token);
   const { page, signedIn } = await attempt(site);
   expect(signedIn).toBe(false);
-  expectNamedCause(page, SIGN_IN_FAILURES.token_answer_refused.detail);
+  expectNamedCause(page, SIGN_IN_FAILURES.token_response_refused.detail);
 });
 
 test('F28 200 calls of a user with a malformed token leave everybody else served', async () => {

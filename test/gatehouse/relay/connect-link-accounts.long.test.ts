@@ -14,7 +14,7 @@ const [FIRST, SECOND] = ['elsewhere', 'second'];
 const SECOND_CLIENT = 'hostile-client_2';
 const ADA = { sub: 'ada', name: 'Ada Quill', email: 'ada@example.test' };
 const BEN = { sub: 'ben', name: 'Ben Moss', email: 'ben@example.test' };
-const REFUSED = 'You chose another account than the one that this link is for';
+const REFUSED = 'You chose a different account than the one that this link is for';
 
 let provider: HostileProvider;
 const opened: { close(): Promise<void> }[] = [];

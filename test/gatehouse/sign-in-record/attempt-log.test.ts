@@ -31,7 +31,7 @@ const REQUEST: RequestInfo = {
   origin: { address: '192.0.2.7' },
 };
 
-let begun: Parameters<RecordStore['beginSteps']>[0][];
+let begun: Parameters<RecordStore['beginWrites']>[0][];
 let added: SignInChanges[];
 /** Of each change: the state and the pending attempt by which its record is found. */
 let changed: { state: string | undefined; attempt: unknown }[];
@@ -43,7 +43,7 @@ beforeEach(() => {
 
 const READING: RecordReading = Promise.resolve(undefined);
 const records = {
-  beginSteps(attempt) {
+  beginWrites(attempt) {
     begun.push(attempt);
     return [];
   },
@@ -66,7 +66,7 @@ function refusal(failure: SignInFailure, facts: SignInFacts = {}, cause?: unknow
 const said = (failure: ProviderFailure, reason: string, facts: ProviderErrorFacts = {}) =>
   new ProviderError(failure, reason, facts);
 const badToken = (cause: object) =>
-  refusal('token_answer_refused', {}, said('invalid', 'token_answer_invalid', { cause }));
+  refusal('token_response_refused', {}, said('invalid', 'token_answer_invalid', { cause }));
 
 /** @returns what was added to the record, by a callback or by a start that got nowhere */
 async function failedWith(
@@ -87,7 +87,7 @@ const reached = ({ steps }: SignInChanges) => steps.map(({ name, ok }) => (ok ? 
 const detailOf = ({ steps }: SignInChanges) => steps.at(-1)?.detail;
 
 const CALLBACK: StepName[] = ['came_back', 'state', 'cookie', 'redirect_uri'];
-const EXCHANGED: StepName[] = [...CALLBACK, 'answer', 'granted', 'token_endpoint'];
+const EXCHANGED: StepName[] = [...CALLBACK, 'authorization_response', 'granted', 'token_endpoint'];
 const VERIFIED: StepName[] = [
   ...EXCHANGED,
   ...(['id_token_form', 'id_token_times', 'id_token_issuer', 'id_token_audience'] as const),
@@ -101,20 +101,25 @@ describe('the step that failed, and those before it', () => {
     ['cookie_missing', {}, 'came_back', ['came_back', 'state', 'not cookie']],
     ['other_app', {}, 'cookie', ['came_back', 'state', 'cookie', 'not redirect_uri']],
     ['other_user', {}, 'cookie', ['came_back', 'state', 'cookie', 'not cookie']],
-    ['access_denied', {}, 'redirect_uri', [...CALLBACK, 'answer', 'not granted']],
-    ['provider_refused', {}, 'redirect_uri', [...CALLBACK, 'answer', 'not granted']],
-    ['answer_refused', {}, 'redirect_uri', [...CALLBACK, 'not answer']],
-    ['code_refused', {}, 'redirect_uri', [...CALLBACK, 'answer', 'granted', 'not token_endpoint']],
-    ['token_answer_refused', {}, 'redirect_uri', [...EXCHANGED, 'not id_token_form']],
+    ['access_denied', {}, 'redirect_uri', [...CALLBACK, 'authorization_response', 'not granted']],
+    ['provider_refused', {}, 'redirect_uri', [...CALLBACK, 'authorization_response', 'not granted']],
+    ['authorization_response_refused', {}, 'redirect_uri', [...CALLBACK, 'not authorization_response']],
+    ['code_refused', {}, 'redirect_uri', [...CALLBACK, 'authorization_response', 'granted', 'not token_endpoint']],
+    ['token_response_refused', {}, 'redirect_uri', [...EXCHANGED, 'not id_token_form']],
     [
-      'token_answer_refused',
+      'token_response_refused',
       { reason: 'token_not_bound' },
       'redirect_uri',
-      [...CALLBACK, 'answer', 'granted', 'not token_endpoint'],
+      [...CALLBACK, 'authorization_response', 'granted', 'not token_endpoint'],
     ],
-    ['token_answer_refused', {}, 'id_token_signature', [...VERIFIED.slice(0, -1), 'not claims']],
+    ['token_response_refused', {}, 'id_token_signature', [...VERIFIED.slice(0, -1), 'not claims']],
     // Only a refused token has a check to tell of.
-    ['code_refused', { check: 'nonce' }, 'redirect_uri', [...CALLBACK, 'answer', 'granted', 'not token_endpoint']],
+    [
+      'code_refused',
+      { check: 'nonce' },
+      'redirect_uri',
+      [...CALLBACK, 'authorization_response', 'granted', 'not token_endpoint'],
+    ],
     ['not_permitted', {}, 'claims', [...VERIFIED, 'not permitted']],
     // A connection is saved without the steps of a session.
     ['connection_not_saved', {}, 'claims', [...VERIFIED, 'not connection']],
@@ -170,7 +175,7 @@ test('steps are recorded once and in their order', async () => {
     await log.succeeded('signed_in', 'u1');
   });
   const { steps } = added.at(-1) as SignInChanges;
-  expect(steps.map(({ name }) => name)).toEqual([...CALLBACK, 'answer', 'granted']);
+  expect(steps.map(({ name }) => name)).toEqual([...CALLBACK, 'authorization_response', 'granted']);
   expect(steps.map(({ detail }) => detail).filter(Boolean)).toEqual(['seen']);
 });
 
@@ -181,7 +186,11 @@ describe('what was seen there', () => {
       'status 400, invalid_grant, token_refused',
     ],
     [
-      refusal('answer_refused', {}, said('refused', 'authorization_refused', { oauthError: 'access_denied' })),
+      refusal(
+        'authorization_response_refused',
+        {},
+        said('refused', 'authorization_refused', { oauthError: 'access_denied' }),
+      ),
       'access_denied',
     ],
     [badToken({ claim: 'iat', claims: CLAIMS, now: NOW / 1000 }), 'our clock is 95 s ahead of the provider’s'],
@@ -195,7 +204,7 @@ describe('what was seen there', () => {
     const error = refusal('provider_unavailable', {}, said('unavailable', 'timeout', { status: 504 }));
     expect(detailOf(await failedWith(error, { cameBack: false }))).toBe('status 504, timeout');
     // At the provider's answer the reason is the step itself.
-    const answer = refusal('answer_refused', {}, said('invalid', 'authorization_response_invalid'));
+    const answer = refusal('authorization_response_refused', {}, said('invalid', 'authorization_response_invalid'));
     expect(detailOf(await failedWith(answer))).toBeUndefined();
   });
 
@@ -219,7 +228,7 @@ describe('what was seen there', () => {
       said('invalid', 'userinfo_invalid', { cause }),
     ];
     for (const other of others) {
-      expect((await failedWith(refusal('token_answer_refused', {}, other))).facts).not.toHaveProperty('check');
+      expect((await failedWith(refusal('token_response_refused', {}, other))).facts).not.toHaveProperty('check');
     }
   });
 });
@@ -250,7 +259,9 @@ describe('the facts of the record', () => {
 
   test('name the member for which a token response was refused, and then no check of the ID token', async () => {
     const facts = { member: 'token_type', cause: { claim: 'nonce' } };
-    const told = await failedWith(refusal('token_answer_refused', {}, said('invalid', 'token_answer_invalid', facts)));
+    const told = await failedWith(
+      refusal('token_response_refused', {}, said('invalid', 'token_answer_invalid', facts)),
+    );
     expect(told.facts).not.toHaveProperty('check');
     expect(detailOf(told)).toContain('token_type');
   });
@@ -269,7 +280,7 @@ describe('the start', () => {
       log.passed('started', 'platform');
       log.learn({ purpose: 'connect', user: ADA, trial: true });
       log.passed('sent');
-      log.beginSteps({ state: 's1', startedAt: NOW - 5, redirectUri: 'https://gatehouse.test/callback' });
+      log.beginWrites({ state: 's1', startedAt: NOW - 5, redirectUri: 'https://gatehouse.test/callback' });
     });
     expect(begun).toMatchObject([
       {
@@ -288,7 +299,7 @@ describe('the start', () => {
 
   test('is stored also where purpose and browser are unknown', async () => {
     const start = { state: 's1', startedAt: NOW, redirectUri: 'https://gatehouse.test/callback' };
-    await recorder.record('platform', { reference: 'REF1' }, async (log) => log.beginSteps(start));
+    await recorder.record('platform', { reference: 'REF1' }, async (log) => log.beginWrites(start));
     expect(begun).toMatchObject([{ purpose: 'unknown', facts: { redirectUri: start.redirectUri } }]);
     expect([begun[0]?.browserHash, begun[0]?.address]).toEqual([undefined, undefined]);
   });

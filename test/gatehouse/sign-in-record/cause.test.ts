@@ -27,25 +27,25 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
   ['misconfigured', { reason: 'par_endpoint_missing' }, 'misconfigured', 'par'],
   ['misconfigured', { reason: 'push_refused' }, 'misconfigured', 'callbackUrls'],
   ['misconfigured', { reason: 'metadata_invalid' }, 'misconfigured', 'issuer'],
-  ['token_answer_refused', { member: 'token_type' }, 'token_response_malformed', 'tokenPath'],
-  ['token_answer_refused', { reason: 'token_answer_invalid', status: 302 }, 'wrong_token_endpoint', 'tokenEndpoint'],
-  ['token_answer_refused', { reason: 'token_not_bound' }, 'token_answer_refused', 'dpop'],
+  ['token_response_refused', { member: 'token_type' }, 'token_response_malformed', 'tokenPath'],
+  ['token_response_refused', { reason: 'token_answer_invalid', status: 302 }, 'wrong_token_endpoint', 'tokenEndpoint'],
+  ['token_response_refused', { reason: 'token_not_bound' }, 'token_response_refused', 'dpop'],
   [
-    'token_answer_refused',
+    'token_response_refused',
     { reason: 'api_base_url_refused', member: 'api_url', host: 'evil.test' },
     ...(['api_host_refused', 'apiBaseUrlFrom'] as const),
   ],
-  ['token_answer_refused', { check: 'times', secondsAhead: 40 }, 'clock_skew', undefined],
-  ['token_answer_refused', { check: 'issuer' }, 'wrong_issuer', 'issuer'],
-  ['token_answer_refused', { check: 'audience' }, 'wrong_client_id', 'clientId'],
-  ['token_answer_refused', { check: 'signature' }, 'bad_signature', 'issuer'],
-  ['token_answer_refused', { check: 'nonce' }, 'token_answer_refused', 'issuer'],
+  ['token_response_refused', { check: 'times', secondsAhead: 40 }, 'clock_skew', undefined],
+  ['token_response_refused', { check: 'issuer' }, 'wrong_issuer', 'issuer'],
+  ['token_response_refused', { check: 'audience' }, 'wrong_client_id', 'clientId'],
+  ['token_response_refused', { check: 'signature' }, 'bad_signature', 'issuer'],
+  ['token_response_refused', { check: 'nonce' }, 'token_response_refused', 'issuer'],
   ['provider_unavailable', { status: 503 }, 'provider_unavailable', 'issuer'],
   ['code_refused', { oauthError: 'invalid_grant' }, 'code_not_accepted', 'callbackUrls'],
   ['code_refused', { oauthError: 'bad_verification_code' }, 'code_not_accepted', 'callbackUrls'],
   ['code_refused', { status: 405 }, 'wrong_token_endpoint', 'tokenEndpoint'],
   ['code_refused', { oauthError: 'invalid_request' }, 'token_request_refused', 'tokenParameters'],
-  ['answer_refused', {}, 'wrong_issuer', 'issuer'],
+  ['authorization_response_refused', {}, 'wrong_issuer', 'issuer'],
   ['provider_refused', { oauthError: 'invalid_scope' }, 'scope_refused', 'scopes'],
   ['provider_refused', { oauthError: 'server_error' }, 'provider_refused', 'clientId'],
   ['unusable_app', {}, 'unusable_app', 'callbackUrls'],
@@ -116,7 +116,7 @@ describe('what was seen', () => {
     [0, '0 s ahead of'],
     [undefined, 'not the same as'],
   ])('of the clocks, %s seconds ahead: %s the provider’s', (secondsAhead, words) => {
-    expect(cause('token_answer_refused', { check: 'times', secondsAhead }).words).toBe(
+    expect(cause('token_response_refused', { check: 'times', secondsAhead }).words).toBe(
       `This server’s clock is ${words} the provider’s.`,
     );
   });
@@ -163,28 +163,30 @@ describe('a call that brought no usable response', () => {
 describe('a token response', () => {
   test.each([
     [{ reason: 'token_answer_invalid', status: 300 }, 'wrong_token_endpoint'],
-    [{ reason: 'token_answer_invalid', status: 299 }, 'token_answer_refused'],
-    [{ reason: 'token_answer_invalid' }, 'token_answer_refused'],
-    [{ reason: 'userinfo_invalid', status: 302 }, 'token_answer_refused'],
+    [{ reason: 'token_answer_invalid', status: 299 }, 'token_response_refused'],
+    [{ reason: 'token_answer_invalid' }, 'token_response_refused'],
+    [{ reason: 'userinfo_invalid', status: 302 }, 'token_response_refused'],
   ])('with %j is %s', (facts, name) => {
-    expect(cause('token_answer_refused', facts).name).toBe(name);
+    expect(cause('token_response_refused', facts).name).toBe(name);
   });
 
   test('that names another host for the API is described with that host, or without a usable URL', () => {
     const refused = { reason: 'api_base_url_refused', member: 'api_url' };
-    expect(cause('token_answer_refused', { ...refused, host: 'evil.test' }).words).toContain(
+    expect(cause('token_response_refused', { ...refused, host: 'evil.test' }).words).toContain(
       'names evil.test for the API in “api_url”',
     );
-    expect(cause('token_answer_refused', refused).words).toContain('names no usable URL for the API in “api_url”');
+    expect(cause('token_response_refused', refused).words).toContain('names no usable URL for the API in “api_url”');
   });
 
   test('that lacks a member is described with its name', () => {
-    expect(cause('token_answer_refused', { member: 'access_token' }).words).toContain('lacks access_token, or has it');
+    expect(cause('token_response_refused', { member: 'access_token' }).words).toContain(
+      'lacks access_token, or has it',
+    );
   });
 });
 
 test.each([
-  [{ status: 404 }, 'wrong_token_endpoint', 'The token endpoint does not take our request (status 404).'],
+  [{ status: 404 }, 'wrong_token_endpoint', 'The token endpoint does not accept our request (status 404).'],
   [{ status: 400, oauthError: 'invalid_request' }, 'token_request_refused', '(status 400, invalid_request)'],
   [{ status: 400, oauthError: 'invalid_grant' }, 'code_not_accepted', '(status 400, invalid_grant)'],
   [{ status: 400 }, 'code_not_accepted', 'The provider did not accept the code that it had issued (status 400).'],
@@ -193,7 +195,7 @@ test.each([
 });
 
 test('an account whose id cannot be read is described with the status of the response', () => {
-  expect(cause('account_unreadable', { status: 404 }).words).toContain('none that can be used (status 404)');
+  expect(cause('account_unreadable', { status: 404 }).words).toContain('no usable id of the account (status 404)');
 });
 
 describe('without a failure', () => {

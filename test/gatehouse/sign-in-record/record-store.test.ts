@@ -30,14 +30,14 @@ afterEach(async () => {
 
 const begin = (n: number) =>
   store.write(
-    records.beginSteps({
+    records.beginWrites({
       ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
       ...{ reference: `r${String(n).padStart(7, '0')}`, state: `state-${n}` },
     }),
   );
 const beginFrom = (address: string, id: string, into: RecordStore) =>
   store.write(
-    into.beginSteps({
+    into.beginWrites({
       ...{ app: 'platform', purpose: 'sign_in', startedAt: now, steps: [], facts: {} },
       ...{ reference: id, state: `state-${id}`, address },
     }),

@@ -100,7 +100,7 @@ describe('the six ways', () => {
       [false, true],
     );
     expect(shown).not.toContain('User and provider consented');
-    expect(resultOf(record, 'answer')).toBe('passed');
+    expect(resultOf(record, 'authorization_response')).toBe('passed');
     expectStoppedAt(record, 'granted');
   });
 
@@ -134,7 +134,7 @@ describe('the six ways', () => {
       const record = await read(started?.id ?? '', shown, by);
       pass(-180);
       expect(record.cause).toMatchObject({ name: 'nothing_came_back', field: 'callbackUrls' });
-      expect(record.cause?.words).toContain('nothing came back');
+      expect(record.cause?.words).toContain('the browser did not come back');
       expect([resultOf(record, 'sent'), resultOf(record, 'came_back')]).toEqual(['passed', 'not_reached']);
       expect(record.steps.find(({ name }) => name === 'sent')?.detail).toContain('character by character');
     } finally {
@@ -207,7 +207,7 @@ describe('records', () => {
   test.each([
     ['id-token-wrong-iss', 'wrong_issuer', 'id_token_issuer'],
     ['id-token-wrong-aud', 'wrong_client_id', 'id_token_audience'],
-    ['id-token-wrong-nonce', 'token_answer_refused', 'id_token_nonce'],
+    ['id-token-wrong-nonce', 'token_response_refused', 'id_token_nonce'],
     ['id-token-tampered', 'bad_signature', 'id_token_signature'],
   ] as const)('each check of the ID token is told: %s', async (mode, cause, step) => {
     site.provider.set(mode);
@@ -219,7 +219,7 @@ describe('records', () => {
   test('F12 a token that ended two hours ago: the log line says how far the clocks are apart', async () => {
     site.provider.set('id-token-expired');
     await attempt(site);
-    const line = site.logs().findLast((one) => one.includes('token_answer_refused: ')) ?? '';
+    const line = site.logs().findLast((one) => one.includes('token_response_refused: ')) ?? '';
     expect(Number(/200 \(times, this clock (\d+) s ahead\)/.exec(line)?.[1])).toBeGreaterThanOrEqual(7_199);
   });
 

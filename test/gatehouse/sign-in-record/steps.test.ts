@@ -17,5 +17,9 @@ test('of a step that was tried again, the last result counts', () => {
   const resultOf = (...oks: boolean[]) =>
     stepResults(oks.map((ok, n) => ({ name: 'cookie', at: NOW + n, ok }))).find(({ name }) => name === 'cookie');
   expect(resultOf(false, true)).toMatchObject({ result: 'passed', words: STEPS.cookie, at: NOW + 1 });
-  expect(resultOf(true, false)).toMatchObject({ result: 'failed', words: 'Not the browser of the start', at: NOW + 1 });
+  expect(resultOf(true, false)).toMatchObject({
+    result: 'failed',
+    words: 'Not the browser that started the sign-in',
+    at: NOW + 1,
+  });
 });

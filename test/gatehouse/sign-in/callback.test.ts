@@ -367,7 +367,7 @@ describe('R15, R16: what a callback shows', () => {
     site.provider.set('callback-access-denied');
     const { agent, callback } = await pending();
     callback.searchParams.set('iss', 'https://elsewhere.example.com');
-    expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.answer_refused.detail);
+    expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.authorization_response_refused.detail);
   });
 
   test('R16: good and bad answers: 303 to a clean local address, no-store, no referrer, nothing from elsewhere', async () => {

@@ -103,27 +103,27 @@ describe('the failure of an error of the provider client', () => {
   const refusedToken = (claim: string, claims: object = {}) => ({ cause: { claim, claims } });
 
   test.each<[SignInFailure, unknown]>([
-    ['token_answer_refused', new Error('a bug')],
+    ['token_response_refused', new Error('a bug')],
     ['provider_unavailable', providerError('unavailable', 'account_unreadable')],
     ['misconfigured', providerError('misconfigured', 'client_refused')],
     ['access_denied', providerError('refused', 'authorization_refused', { oauthError: 'access_denied' })],
     ['access_denied', providerError('refused', 'authorization_refused', { oauthError: 'consent_required' })],
     ['provider_refused', providerError('refused', 'authorization_refused', { oauthError: 'invalid_scope' })],
     ['provider_refused', providerError('refused', 'authorization_refused')],
-    ['answer_refused', providerError('invalid', 'authorization_response_invalid')],
+    ['authorization_response_refused', providerError('invalid', 'authorization_response_invalid')],
     ['not_permitted', providerError('invalid', 'token_answer_invalid', refusedToken('tid'))],
-    ['token_answer_refused', providerError('invalid', 'token_answer_invalid', refusedToken('iss'))],
+    ['token_response_refused', providerError('invalid', 'token_answer_invalid', refusedToken('iss'))],
     ['account_unreadable', providerError('invalid', 'account_unreadable')],
     ['account_unreadable', providerError('refused', 'account_url_missing')],
     ['code_refused', providerError('refused', 'token_refused')],
-    ['token_answer_refused', providerError('invalid', 'token_answer_invalid')],
+    ['token_response_refused', providerError('invalid', 'token_answer_invalid')],
   ])('is %s for %s', (failure, cause) => {
     expect(providerFailure(cause)).toBe(failure);
   });
 });
 
 describe('the log', () => {
-  const logged = (cause?: unknown) => fail('token_answer_refused', { appId: 'platform', cause }).logDetail;
+  const logged = (cause?: unknown) => fail('token_response_refused', { appId: 'platform', cause }).logDetail;
 
   test.each([
     ['the failure alone', undefined, ''],
@@ -165,7 +165,7 @@ describe('the log', () => {
       ': userinfo_invalid',
     ],
   ])('names %s', (_what, cause, seen) => {
-    expect(logged(cause)).toBe(`token_answer_refused${seen}`);
+    expect(logged(cause)).toBe(`token_response_refused${seen}`);
   });
 
   test('names the app and the host that was called, if the provider’s response is the cause', () => {

@@ -66,7 +66,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   const records = quiet({
     byState: async () => undefined,
     add: async (_state: string, one: SignInChanges) => void added.push(one),
-    beginSteps(one: object) {
+    beginWrites(one: object) {
       begun.push(one);
       return [LISTED];
     },
@@ -93,7 +93,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
     users: quiet({ conditionFor: async () => LISTED, ...users }),
     recorder,
     pendingRequests: { take: async () => pendingRequest, put },
-    states: { madeAt: () => NOW, create: () => 'state-1' },
+    states: { createdAt: () => NOW, create: () => 'state-1' },
     admin: { app: undefined, claim: 'groups', values: [], ...changes.admin },
     events: { signInStarted: started },
     clock,
@@ -188,7 +188,7 @@ test('tokens without an ID token sign nobody in', async () => {
   const { finish, exchangeCode, session, steps } = flowWith(ENABLED);
   exchangeCode.mockResolvedValue({ accessToken: 'at', scopes: ['openid'] });
   await expect(finish()).rejects.toMatchObject({
-    failure: 'token_answer_refused',
+    failure: 'token_response_refused',
     step: { url: `${HREF}/sign-in?app=platform` },
   });
   expect([session.begin.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not id_token_form']);

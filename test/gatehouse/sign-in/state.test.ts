@@ -10,25 +10,25 @@ const NOW = 1_800_000_000_000;
 
 describe('R10: a state tells whether and when it was made here', () => {
   test('to the second, and it is never the same twice', () => {
-    expect(ours.madeAt(ours.create(NOW + 999))).toBe(NOW);
+    expect(ours.createdAt(ours.create(NOW + 999))).toBe(NOW);
     expect(new Set(Array.from({ length: 1_000 }, () => ours.create(NOW))).size).toBe(1_000);
   });
 
   test('after the secrets were rotated the old ones still verify, until they are gone', () => {
     const old = ours.create(NOW);
-    expect(signerOf('new-secret', 'first-secret').madeAt(old)).toBe(NOW);
-    expect(signerOf('new-secret').madeAt(old)).toBeUndefined();
-    expect(ours.madeAt(signerOf('new-secret', 'first-secret').create(NOW))).toBeUndefined();
+    expect(signerOf('new-secret', 'first-secret').createdAt(old)).toBe(NOW);
+    expect(signerOf('new-secret').createdAt(old)).toBeUndefined();
+    expect(ours.createdAt(signerOf('new-secret', 'first-secret').create(NOW))).toBeUndefined();
   });
 
   test('secrets that are replaced while the process runs count from then on', () => {
     const signer = signerOf('first-secret');
     const old = signer.create(NOW);
     signer.useSecrets(['new-secret', 'first-secret']);
-    expect(signer.madeAt(old)).toBe(NOW);
-    expect(signerOf('new-secret').madeAt(signer.create(NOW))).toBe(NOW);
+    expect(signer.createdAt(old)).toBe(NOW);
+    expect(signerOf('new-secret').createdAt(signer.create(NOW))).toBe(NOW);
     signer.useSecrets(['new-secret']);
-    expect(signer.madeAt(old)).toBeUndefined();
+    expect(signer.createdAt(old)).toBeUndefined();
   });
 
   test('any change of any character makes it invented', () => {
@@ -39,7 +39,7 @@ describe('R10: a state tells whether and when it was made here', () => {
         const changed = state.slice(0, at) + character + state.slice(at + 1);
         // The last character of a part carries bits that base64url leaves unused.
         const sameBytes = at === state.length - 1 && sameMac(changed, state);
-        expect(ours.madeAt(changed)).toBe(sameBytes ? NOW : undefined);
+        expect(ours.createdAt(changed)).toBe(sameBytes ? NOW : undefined);
       }),
       { numRuns: 500 },
     );
@@ -56,11 +56,11 @@ describe('R10: a state tells whether and when it was made here', () => {
       `${random}..${mac}`,
       `${random}.1.${mac}`,
     ]) {
-      expect(ours.madeAt(state)).toBeUndefined();
+      expect(ours.createdAt(state)).toBeUndefined();
     }
     fc.assert(
       fc.property(anyText(), (text) => {
-        expect(ours.madeAt(text)).toBeUndefined();
+        expect(ours.createdAt(text)).toBeUndefined();
       }),
     );
   });

@@ -133,7 +133,7 @@ async function makeUser(user: typeof USER): Promise<void> {
   await store.write([{ put: `session-of:{${user.id}}`, value: user.id }]);
   const reference = user === OTHER ? 'AAAA1111' : 'BBBB2222';
   const begun = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
-  await store.write(signIns.beginSteps({ ...begun, userId: user.id, reference, state: reference }));
+  await store.write(signIns.beginWrites({ ...begun, userId: user.id, reference, state: reference }));
   const link = { userId: user.id, app: 'one', scopes: [], returnUrl: undefined, relayToken: { id: 't', name: 't' } };
   await links.create(link, async () => []);
 }
@@ -238,7 +238,7 @@ test('R117 a deletion leaves no record of a sign-in that ended meanwhile, and th
   const begin = async (reference: string) => {
     const about = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
     const { id: userId, email } = USER;
-    await store.write(rooms().signIns.beginSteps({ ...about, userId, email, reference, state: reference }));
+    await store.write(rooms().signIns.beginWrites({ ...about, userId, email, reference, state: reference }));
   };
   const { lifecycle } = rooms({ before: 'remove', work: () => begin('CCCC3333') });
   await lifecycle.beginErasure(USER.id);

@@ -144,7 +144,7 @@ describe('the store', () => {
     const { lifecycle, signIns } = lifecycleOf();
     const begun = { app: 'platform', purpose: 'sign_in' as const, startedAt: Date.now(), steps: [], facts: {} };
     const erase = async () => {
-      await store.write(signIns.beginSteps({ ...begun, userId: 'gone', reference: 'AAAA1111', state: 's' }));
+      await store.write(signIns.beginWrites({ ...begun, userId: 'gone', reference: 'AAAA1111', state: 's' }));
       expect((await signIns.find('AAAA1111'))?.userId).toBe('gone');
       await lifecycle.erase('gone', {});
       expect(await signIns.find('AAAA1111')).toBeUndefined();

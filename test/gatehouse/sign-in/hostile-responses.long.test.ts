@@ -57,7 +57,7 @@ async function expectRefused(site: HostileSite, mode: ModeName | Mode, failure: 
 
 describe('R18, R23: an ID token that is wrong makes no session', () => {
   test.each(names(BAD_ID_TOKENS))('%s', async (name, mode) => {
-    await expectRefused(await siteFor(mode), name, 'token_answer_refused');
+    await expectRefused(await siteFor(mode), name, 'token_response_refused');
     expect(provider.hitsOf('token')).toHaveLength(1);
   });
 });
@@ -78,19 +78,19 @@ test('R26: nested tokens, whose place the app names, sign in', async () => {
 });
 
 const CALLBACK_CAUSES: Record<keyof typeof BAD_CALLBACKS, SignInFailure> = {
-  'callback-iss-missing': 'answer_refused',
-  'callback-iss-wrong': 'answer_refused',
-  'callback-iss-with-slash': 'answer_refused',
-  'callback-iss-wrong-unadvertised': 'answer_refused',
+  'callback-iss-missing': 'authorization_response_refused',
+  'callback-iss-wrong': 'authorization_response_refused',
+  'callback-iss-with-slash': 'authorization_response_refused',
+  'callback-iss-wrong-unadvertised': 'authorization_response_refused',
   'callback-state-changed': 'state_invented',
   'callback-state-missing': 'state_missing',
-  'callback-code-missing': 'answer_refused',
+  'callback-code-missing': 'authorization_response_refused',
   'callback-code-twice': 'parameter_doubled',
   'callback-state-twice': 'parameter_doubled',
   'callback-iss-twice': 'parameter_doubled',
   'callback-error-twice': 'parameter_doubled',
-  'callback-implicit-token': 'answer_refused',
-  'callback-hybrid-id-token': 'answer_refused',
+  'callback-implicit-token': 'authorization_response_refused',
+  'callback-hybrid-id-token': 'authorization_response_refused',
   'callback-access-denied': 'access_denied',
   'callback-consent-required': 'access_denied',
   'callback-server-error': 'provider_refused',
