@@ -1,4 +1,4 @@
-/** Reads `CONNECTED_APPS_FILE`: reports all faults at once, and reads secrets from the places that it names. */
+/** Reads `CONNECTED_APPS_FILE`: reports all faults at once, and reads secrets from the variables and files that it names. */
 import { z } from 'zod';
 import { ADVICE, type InputFault, inputFaults } from '../../shared/config/input-faults.ts';
 import type { ConfigSource } from '../../shared/config/setting.ts';
@@ -72,20 +72,20 @@ function parseEntry(
   const valid = validFields(entry, faulty);
   const { clientSecret: secretAt, ...registration } = valid;
   const { clientSecret, fault: secretFault } = readSecret(secretAt, source);
-  const place = `CONNECTED_APPS_FILE, app ${position + 1}${valid.id === undefined ? '' : ` (${valid.id})`}`;
+  const prefix = `CONNECTED_APPS_FILE, app ${position + 1}${valid.id === undefined ? '' : ` (${valid.id})`}`;
   const faults = [
     ...shapeFaults.map(inWords),
     ...(secretFault === undefined ? [] : [`/clientSecret: ${secretFault}`]),
     ...(secretAt ? [] : secretFaults(registration, faulty)),
     ...coherenceFaults(registration, (field) => faulty.has(field)).map(inWords),
     ...(policy ? addressTexts(registration, policy) : []),
-  ].map((fault) => `${place}, ${fault}`);
+  ].map((fault) => `${prefix}, ${fault}`);
   if (!parsed.success) return { id: valid.id, faults };
   const { clientSecret: _, ...complete } = parsed.data;
   return { app: Object.freeze({ ...complete, clientSecret }), id: valid.id, faults };
 }
 
-/** The valid fields, so that rules over several fields are checked although other fields have faults. */
+/** The valid fields, for checking rules over several fields although other fields have faults. */
 function validFields(entry: unknown, faulty: ReadonlySet<string>): AnyFields {
   if (!isObject(entry)) return {};
   const fields = Object.fromEntries(Object.entries(entry).filter(([name]) => !faulty.has(name)));
@@ -94,10 +94,10 @@ function validFields(entry: unknown, faulty: ReadonlySet<string>): AnyFields {
 
 function secretFaults(app: PartialRegistration, faulty: ReadonlySet<string>): string[] {
   const { tokenEndpointAuthMethod } = app;
-  // Where the method or the whole entry has a fault, it is unknown whether a secret is needed.
-  const unknown = ['', 'clientSecret', 'tokenEndpointAuthMethod'].some((field) => faulty.has(field));
-  const needed = tokenEndpointAuthMethod?.startsWith('client_secret_');
-  return needed && !unknown ? [`/clientSecret: ${tokenEndpointAuthMethod} needs one.`] : [];
+  // If the method or the whole entry has a fault, it is unknown whether a secret is needed.
+  const isUnknown = ['', 'clientSecret', 'tokenEndpointAuthMethod'].some((field) => faulty.has(field));
+  const isNeeded = tokenEndpointAuthMethod?.startsWith('client_secret_');
+  return isNeeded && !isUnknown ? [`/clientSecret: ${tokenEndpointAuthMethod} requires one.`] : [];
 }
 
 function addressTexts(app: PartialRegistration, policy: AddressPolicy): string[] {
@@ -112,32 +112,33 @@ function inWords({ pointer, detail }: InputFault): string {
 }
 
 function readSecret(
-  at: z.output<typeof secretSource> | undefined,
+  secretAt: z.output<typeof secretSource> | undefined,
   source: ConfigSource,
 ): { clientSecret?: string; fault?: string } {
-  if (at === undefined) return {};
-  const place = placeText(at);
-  if ('env' in at) {
-    const text = source.env[at.env];
-    return secretOr(place, text === undefined ? 'not set' : 'empty', text);
+  if (secretAt === undefined) return {};
+  const location = locationText(secretAt);
+  if ('env' in secretAt) {
+    const text = source.env[secretAt.env];
+    return secretOr(location, text === undefined ? 'not set' : 'empty', text);
   }
   try {
-    return secretOr(place, 'empty', source.readFile(at.file));
+    return secretOr(location, 'empty', source.readFile(secretAt.file));
   } catch (error) {
-    return { fault: fileFault(error, place) ?? `${place} cannot be read.` };
+    return { fault: fileFault(error, location) ?? `${location} cannot be read.` };
   }
 }
 
-function secretOr(place: string, missing: string, text = ''): { clientSecret: string } | { fault: string } {
+function secretOr(location: string, missing: string, text = ''): { clientSecret: string } | { fault: string } {
   const clientSecret = text.trim();
-  if (clientSecret === '') return { fault: `${place} is ${missing}.` };
-  return /[\r\n]/.test(clientSecret) ? { fault: `${place} has more than one line.` } : { clientSecret };
+  if (clientSecret === '') return { fault: `${location} is ${missing}.` };
+  return /[\r\n]/.test(clientSecret) ? { fault: `${location} has more than one line.` } : { clientSecret };
 }
 
-/** Names only what looks like a place: the secret itself may stand there by mistake (R22). */
-function placeText(at: z.output<typeof secretSource>): string {
-  if ('env' in at) return /^[A-Z][A-Z0-9_]*$/.test(at.env) ? `the variable ${at.env}` : 'the variable that it names';
-  return at.file.startsWith('/') ? at.file : 'the file that it names';
+/** Repeats only the name of a variable or an absolute path: the value may be the secret itself, by mistake (R22). */
+function locationText(secretAt: z.output<typeof secretSource>): string {
+  if ('env' in secretAt)
+    return /^[A-Z][A-Z0-9_]*$/.test(secretAt.env) ? `the variable ${secretAt.env}` : 'the variable that it names';
+  return secretAt.file.startsWith('/') ? secretAt.file : 'the file that it names';
 }
 
 function duplicateFaults(ids: readonly string[]): string[] {
@@ -146,11 +147,11 @@ function duplicateFaults(ids: readonly string[]): string[] {
   );
 }
 
-/** Where the examples of our documents stand for values of the provider. */
+/** Placeholders in the examples of our documents. */
 const PLACEHOLDERS =
   /^(the client ID|the consumer key|the-secret-that-the-provider-gave|the one that the provider gave)$/;
 
-/** Warnings for apps that still have values of an example in our documents. They name the fields and no value. */
+/** Warnings for apps that still have values from the examples in our documents. They name fields, never values. */
 export const placeholderWarnings = (apps: readonly ConnectedApp[]): string[] =>
   apps.flatMap(({ id, issuer, clientId, clientSecret = '', apiBaseUrl = '' }) => {
     const fields = { issuer, clientId, clientSecret, apiBaseUrl };
@@ -158,5 +159,7 @@ export const placeholderWarnings = (apps: readonly ConnectedApp[]): string[] =>
     const names = Object.entries(fields).flatMap(([name, value]) =>
       PLACEHOLDERS.test(value) || isExample(value) ? [name] : [],
     );
-    return names.length === 0 ? [] : [`the app "${id}" still has the example of the documents in ${names.join(', ')}.`];
+    return names.length === 0
+      ? []
+      : [`the app "${id}" still has example values of the documents in ${names.join(', ')}.`];
   });

@@ -1,4 +1,4 @@
-/** Connected apps that administrators register: sealed in the store, and loaded by every process within a second. */
+/** The connected apps that administrators register: sealed in the storage, and loaded by every process within a second. */
 
 import {
   type ConnectedApp,
@@ -21,21 +21,21 @@ export interface RegisteredApp {
   version: number;
   createdAt: number;
   changedAt: number;
-  /** When the client secret was entered; undefined where there is none. */
+  /** When the client secret was entered; undefined if there is none. */
   secretSetAt: number | undefined;
-  /** When the client secret expires, where the provider said so. */
+  /** When the client secret expires, if the provider says so. */
   secretExpiresAt?: number | undefined;
-  /** Deletes the registration at the provider, where Gatehouse made it. */
+  /** Deletes the registration at the provider, if Gatehouse created it. */
   management?: ClientManagement | undefined;
 }
 
-/** What dynamic registration returns beside the client ID and secret. */
+/** What dynamic registration returns in addition to client ID and secret. */
 export type RegistrationExtras = Pick<RegisteredApp, 'secretExpiresAt' | 'management'>;
 
 /** The sealed record. */
 type SealedApp = Omit<RegisteredApp, 'version'>;
 
-/** An app that cannot be opened: its key is gone, or it is damaged. */
+/** An app that cannot be opened, because its key is lost or its record is damaged. */
 interface UnreadableApp {
   id: string;
   unreadable: true;
@@ -48,32 +48,32 @@ export interface AppRegistry {
   find(id: string): Promise<RegisteredApp | undefined>;
   /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
   isFromFile(id: string): boolean;
-  /** Whether tokens of this app may be used at this moment: other processes learn of a deletion or a move a moment later. */
+  /** Reads from the storage whether tokens of this app may be used now: a process notices changes of others with a delay. */
   isRegistered(app: ConnectedApp): Promise<boolean>;
-  /** The registered apps whose client secret ends at a known time, in milliseconds since the epoch. From memory. */
+  /** The registered apps whose client secret expires at a known time, in milliseconds since the epoch. From memory. */
   secretEnds(): { app: string; endsAt: number }[];
-  /** Uses these apps of `CONNECTED_APPS_FILE` from now on. An unchanged app has to be the same object as before. */
-  useFile(replaced: readonly ConnectedApp[]): void;
-  /** Undefined where the id is taken. */
+  /** Replaces the apps of `CONNECTED_APPS_FILE`. An unchanged app must be the same object as before. */
+  useFile(newApps: readonly ConnectedApp[]): void;
+  /** Undefined if the id is taken. */
   create(
     registration: ConnectedAppRegistration,
     clientSecret: string | undefined,
     extras?: RegistrationExtras,
   ): Promise<RegisteredApp | undefined>;
-  /** Undefined where the app was changed or removed since. @param secret `kept` leaves it unchanged */
+  /** Undefined if the app was changed or removed since. @param secret `kept` leaves it unchanged */
   replace(
     before: RegisteredApp,
     registration: ConnectedAppRegistration,
     secret: string | undefined | 'kept',
   ): Promise<RegisteredApp | undefined>;
   /**
-   * Creates and replaces several apps in one write. Returns false, with nothing changed, where one was changed or removed
+   * Creates and replaces several apps in one write. Returns false, with nothing changed, if one was changed or removed
    * since, or the id of a new one is taken.
    */
-  putAll(wanted: readonly (AppChange & { before: RegisteredApp | undefined })[]): Promise<boolean>;
-  /** Returns false where the app was changed or removed since. */
+  putAll(changes: readonly (AppChange & { before: RegisteredApp | undefined })[]): Promise<boolean>;
+  /** Returns false if the app was changed or removed since. */
   remove(id: string, version: number): Promise<boolean>;
-  /** True where the stored app cannot be opened. */
+  /** True if the stored app cannot be opened. */
   isUnreadable(id: string): Promise<boolean>;
   /** Removes an app that cannot be opened. Returns false for any other. */
   removeUnreadable(id: string): Promise<boolean>;
@@ -128,15 +128,15 @@ export async function createAppRegistry(parts: {
         }
       }),
     );
-    return listed.filter((one) => one !== undefined);
+    return listed.filter((app) => app !== undefined);
   };
 
   const load = async (): Promise<void> => {
     const change = (await store.get(keys.connectedAppsChange))?.version ?? 0;
     const current = [change, ...sealedJson.kids].join(' ');
     if (current === loaded) return;
-    const readable = (await list()).filter((one): one is RegisteredApp => 'app' in one);
-    opened = new Map(readable.map((one) => [keys.connectedApp(one.app.id), one]));
+    const readable = (await list()).filter((listed): listed is RegisteredApp => 'app' in listed);
+    opened = new Map(readable.map((registered) => [keys.connectedApp(registered.app.id), registered]));
     replaceApps();
     loaded = current;
   };
@@ -161,7 +161,7 @@ export async function createAppRegistry(parts: {
     const counter = { put: keys.connectedAppsChange, value: String(clock()) };
     if (!(await store.write([...writes, counter]))) return false;
     await reload();
-    // Where this fails, the other processes notice the change when they poll.
+    // If this fails, the other processes notice the change at their next poll.
     await store.publish(CHANNEL, '').catch(() => undefined);
     return true;
   };
@@ -202,9 +202,9 @@ export async function createAppRegistry(parts: {
         secretExpiresAt === undefined || inFile.has(app.id) ? [] : [{ app: app.id, endsAt: secretExpiresAt }],
       ),
 
-    useFile(replaced) {
-      fromFile = replaced;
-      inFile = idsOf(replaced);
+    useFile(newApps) {
+      fromFile = newApps;
+      inFile = idsOf(newApps);
       replaceApps();
       reloadInBackground();
     },
@@ -215,10 +215,10 @@ export async function createAppRegistry(parts: {
     replace: (before, registration, secret) =>
       put(changedRecord(before, { registration, secret }, clock()), before.version),
 
-    async putAll(wanted) {
-      if (wanted.length === 0) return true;
+    async putAll(changes) {
+      if (changes.length === 0) return true;
       const now = clock();
-      const writes = wanted.map(({ before, ...next }) =>
+      const writes = changes.map(({ before, ...next }) =>
         before
           ? writesOf(changedRecord(before, next, now), before.version)
           : writesOf(newRecord(next.registration, next.secret, now), 0),
@@ -266,14 +266,14 @@ function changedRecord(
     changedAt: now,
     secretSetAt: clientSecret === undefined ? undefined : setAt,
     secretExpiresAt: secret === 'kept' ? before.secretExpiresAt : undefined,
-    // It manages the client that Gatehouse registered; another client ID was entered by hand.
+    // It is for the client that Gatehouse registered; a different client ID was entered by hand.
     management: isIssuedFor(registrationOf(before.app), registration) ? before.management : undefined,
   };
 }
 
 const idsOf = (apps: readonly ConnectedApp[]): ReadonlySet<string> => new Set(apps.map(({ id }) => id));
 
-/** Fields of a newer version of Gatehouse, which a change must preserve. */
+/** Fields of a newer version of Gatehouse, which a change preserves. */
 function unknownOf(app: ConnectedApp): object {
   const isKnown = (name: string) => name in connectedAppSchema.shape || name === 'clientSecret';
   return Object.fromEntries(Object.entries(app).filter(([name]) => !isKnown(name)));

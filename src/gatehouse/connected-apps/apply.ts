@@ -1,4 +1,4 @@
-/** Brings the registered apps to what a file says: first a plan with every fault, then one write for all of them. */
+/** Changes the registered apps to match a file: first a plan with every fault, then one write for all of them. */
 import type { InputFault } from '../../shared/config/input-faults.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -25,11 +25,11 @@ export interface AppStep {
 
 export interface AppPlan {
   steps: readonly AppStep[];
-  /** Each is a sentence that names the app and the field. With one of them nothing may be applied. */
+  /** Each is a sentence that names the app and the field. A plan with faults must not be applied. */
   faults: readonly string[];
 }
 
-/** Checks what the administration checks for each change, against the apps as they will be. Changes nothing. */
+/** Runs the checks of the administration for each change, against the apps as they will be. Changes nothing. */
 export async function planApps(
   parts: {
     registry: Pick<AppRegistry, 'find' | 'isFromFile' | 'isUnreadable'>;
@@ -42,8 +42,8 @@ export async function planApps(
 ): Promise<AppPlan> {
   const { registry, examine, countSetAside } = parts;
   // A secret that the method does not use is not stored.
-  const wanted = inFile.map((app) => (needsSecret(app) ? app : { ...app, clientSecret: undefined }));
-  const changeable = wanted.filter(({ id }) => !registry.isFromFile(id));
+  const planned = inFile.map((app) => (needsSecret(app) ? app : { ...app, clientSecret: undefined }));
+  const changeable = planned.filter(({ id }) => !registry.isFromFile(id));
   const others = parts.apps.filter(({ id }) => changeable.every((app) => app.id !== id));
   const after = [...others, ...changeable];
 
@@ -52,7 +52,7 @@ export async function planApps(
     if (registry.isFromFile(app.id)) return refused('it is in CONNECTED_APPS_FILE. Change it there.');
     if (await registry.isUnreadable(app.id))
       return refused(
-        'the stored app cannot be opened, because its key is gone. Delete it in the administration first.',
+        'the stored app cannot be opened, because its key is lost. Delete it in the administration first.',
       );
     const before = await registry.find(app.id);
     const faults = [
@@ -66,16 +66,16 @@ export async function planApps(
     return { step: { app, action, changed, before }, faults: faults.map((fault) => inWords(app.id, fault)) };
   };
 
-  const planned = await Promise.all(wanted.map(planOne));
+  const results = await Promise.all(planned.map(planOne));
   return {
-    steps: planned.flatMap(({ step }) => (step ? [step] : [])),
-    faults: planned.flatMap(({ faults }) => faults),
+    steps: results.flatMap(({ step }) => (step ? [step] : [])),
+    faults: results.flatMap(({ faults }) => faults),
   };
 }
 
 /**
- * @returns the ids of apps that were taken back, because a user has connected them since the plan; the others are as the file
- *   says. Undefined where one of the apps was changed or removed since the plan: nothing is changed
+ * @returns the ids of apps that were changed back, because a user has connected them since the plan; all others match the
+ *   file. Undefined, with nothing changed, if one of the apps was changed or removed since the plan
  */
 export async function applyApps(
   parts: { registry: Pick<AppRegistry, 'putAll' | 'find' | 'replace'>; countSetAside: CountSetAside },
@@ -90,10 +90,10 @@ export async function applyApps(
     }),
   );
   if (!isPut) return undefined;
-  const takenBack: string[] = [];
+  const revertedIds: string[] = [];
   for (const { app, before } of due)
-    if (before && (await takeBackMove(registry, before, app, countSetAside)).length > 0) takenBack.push(app.id);
-  return takenBack;
+    if (before && (await takeBackMove(registry, before, app, countSetAside)).length > 0) revertedIds.push(app.id);
+  return revertedIds;
 }
 
 function inWords(id: string, { pointer, detail }: InputFault): string {

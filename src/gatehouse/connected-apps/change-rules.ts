@@ -1,4 +1,4 @@
-/** Rules that keep client secrets and users with their provider when an app is registered or changed. */
+/** Rules for a new or changed app: client secrets and users must stay with their provider. */
 import { type InputFault, pointerTo } from '../../shared/config/input-faults.ts';
 import {
   type ConnectedApp,
@@ -10,9 +10,7 @@ import { discoveryUrlOf, hasDiscovery } from '../../shared/provider/provider-met
 import type { AppRegistry, RegisteredApp } from './app-registry.ts';
 import { isIssuedFor, newDestinations, registrationOf } from './registration.ts';
 
-/**
- * A stored secret is sent only for the client and to the URLs that it was entered for: to change them, an administrator enters it again.
- */
+/** A stored secret is sent only for the client and to the URLs that it was entered for: a change of them requires it again. */
 export function secretFaults(
   app: ConnectedAppRegistration,
   entered: string | undefined,
@@ -21,10 +19,13 @@ export function secretFaults(
   if (!needsSecret(app) || entered !== undefined) return [];
   const fault = (rule: string, detail: string) => [{ pointer: '#/clientSecret', rule, detail }];
   if (before?.clientSecret === undefined)
-    return fault('missing', `${app.tokenEndpointAuthMethod} needs the client secret.`);
+    return fault('missing', `${app.tokenEndpointAuthMethod} requires the client secret.`);
   return sentTo(before) === sentTo(app)
     ? []
-    : fault('give_again', 'The provider has changed: give the client secret again, so that it is sent to no stranger.');
+    : fault(
+        'give_again',
+        'The provider has changed: enter the client secret again, since it is sent only where it was entered for.',
+      );
 }
 
 const sentTo = ({ clientId, issuer, discoveryUrl, endpoints }: ConnectedAppRegistration) =>
@@ -40,23 +41,23 @@ export function secretAfter(app: ConnectedAppRegistration, entered: string | und
   return entered ?? 'kept';
 }
 
-/** Names of the fields that differ. @param secret the new one; undefined where it stays */
+/** Names of the fields that differ. @param secret the new one; undefined if it stays */
 export function changedFields(
   before: ConnectedApp,
   after: ConnectedAppRegistration,
   secret: string | undefined,
 ): string[] {
-  const old: Readonly<Record<string, unknown>> = { ...before };
-  const now: Readonly<Record<string, unknown>> = { ...after };
-  // A change preserves fields of a newer version, which this one does not know.
+  const oldFields: Readonly<Record<string, unknown>> = { ...before };
+  const newFields: Readonly<Record<string, unknown>> = { ...after };
+  // A change preserves fields that only a newer version knows.
   const changed = Object.keys(connectedAppSchema.shape).filter(
-    (name) => JSON.stringify(old[name]) !== JSON.stringify(now[name]),
+    (name) => JSON.stringify(oldFields[name]) !== JSON.stringify(newFields[name]),
   );
   return secret === undefined ? changed : [...changed, 'clientSecret'];
 }
 
 /**
- * Faults of a registration that would leave connected users behind: their tokens must not be sent to another provider or host.
+ * Faults of a registration that would set connections aside: their tokens must not go to another provider or host.
  * @param countSetAside as in `grants/moved-apps.ts`
  */
 export async function movedFaults(
@@ -68,16 +69,16 @@ export async function movedFaults(
   const count = await countSetAside(after, before);
   if (count === 0) return [];
   const detail = before
-    ? `${connectedUsers(count)} by the present registration: disconnect everyone first, or register another app.`
-    : `${connectedUsers(count)} by an earlier app with this id: end these connections first, or register the app as it was, with the same issuer, client ID and hosts.`;
+    ? `${connectedUsers(count)} with the present registration: disconnect all users first, or register another app.`
+    : `${connectedUsers(count)} with an earlier app of this id: end these connections first, or register the app with the same issuer, client ID and hosts as before.`;
   const paths = before ? newDestinations(registrationOf(before), after) : [['id']];
   return paths.map((path) => ({ pointer: pointerTo(path), rule: 'has_connections', detail }));
 }
 
 /**
- * Counts again after the write, since a callback may have stored a connection meanwhile; one that stores it later sees the
- * change. Takes the change back where it moves connected users, with what was saved on top of it since.
- * @returns the faults; empty where the change stays
+ * Counts again after the write, since a callback may have stored a connection meanwhile; a later one sees the change.
+ * Reverts the change if it would set connections aside, with all changes saved since.
+ * @returns the faults; empty if the change stays
  */
 export async function takeBackMove(
   registry: Pick<AppRegistry, 'find' | 'replace'>,
@@ -88,7 +89,7 @@ export async function takeBackMove(
   const faults = await movedFaults(before.app, after, countSetAside);
   while (faults.length > 0) {
     const current = await registry.find(before.app.id);
-    // Removed, perhaps registered anew, or back where it was.
+    // The app was removed, registered again, or already changed back.
     if (current?.createdAt !== before.createdAt || isIssuedFor(registrationOf(before.app), current.app)) break;
     if (await registry.replace({ ...before, version: current.version }, before.app, 'kept')) break;
   }
@@ -112,11 +113,11 @@ export function sharedIssuerFaults(app: ConnectedAppRegistration, others: readon
       hasDiscovery({ discoveryUrl, endpoints }) ? discoveryUrlOf({ issuer, discoveryUrl }) : undefined,
       endpoints?.jwks,
     ]);
-  const own = new Set(acceptedIssuers(app));
-  const sharesUsers = (one: ConnectedApp) => acceptedIssuers(one).some((issuer) => own.has(issuer));
-  const sharing = others.filter((one) => one.id !== app.id && one.signIn && sharesUsers(one));
-  const other = app.signIn && sharing.find((one) => keysFrom(one) !== keysFrom(app));
-  if (!other) return [];
-  const detail = `People sign in with this issuer by "${other.id}" already: give the same discoveryUrl and endpoints.jwks as there.`;
+  const issuers = new Set(acceptedIssuers(app));
+  const sharesUsers = (other: ConnectedApp) => acceptedIssuers(other).some((issuer) => issuers.has(issuer));
+  const sharing = others.filter((other) => other.id !== app.id && other.signIn && sharesUsers(other));
+  const conflicting = app.signIn && sharing.find((other) => keysFrom(other) !== keysFrom(app));
+  if (!conflicting) return [];
+  const detail = `Users already sign in with this issuer through "${conflicting.id}": set the same discoveryUrl and endpoints.jwks as there.`;
   return [{ pointer: '#/issuer', rule: 'issuer_taken', detail }];
 }

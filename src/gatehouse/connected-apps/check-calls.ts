@@ -1,4 +1,4 @@
-/** Calls of the doctor: those that a sign-in makes, with made-up codes and tokens. */
+/** The doctor's calls to the provider and platform: those of a sign-in, with made-up codes and tokens. */
 import { randomBytes } from 'node:crypto';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { type ConnectedApp, callbackUrlOf, TOKEN_ENDPOINT_AUTH_METHODS } from '../../shared/provider/connected-app.ts';
@@ -19,7 +19,7 @@ export interface CallParts {
 
 /**
  * Checks that the provider accepts our authorization request. With `prompt=none` most providers show no page.
- * @returns findings on the callback URL and the request, and on the scopes where the provider refuses them
+ * @returns findings on the callback URL and the request, and on the scopes if the provider refuses them
  */
 export async function checkAuthorization(
   { outbound, provider, publicHref }: CallParts,
@@ -27,7 +27,7 @@ export async function checkAuthorization(
 ): Promise<Finding[]> {
   const callback = callbackUrlOf(app.id, publicHref);
   try {
-    // `authorizationUrl` throws where the provider refuses a pushed request.
+    // `authorizationUrl` throws if the provider refuses a pushed request.
     const url = new URL(
       await provider.authorizationUrl(app, { ...authorizationRequest(app, publicHref), prompt: 'none' }),
     );
@@ -42,7 +42,7 @@ export async function checkAuthorization(
 function failureFindings(error: unknown, callback: string): Finding[] {
   const { reason, facts } = ProviderError.from(error);
   if (reason === 'par_endpoint_missing') {
-    const detail = 'Requests are to be pushed (PAR), and the provider names no endpoint for that.';
+    const detail = 'Requests must be pushed (PAR), but the provider names no endpoint for that.';
     const advice = 'Set par to "auto", or ask the operator of the provider.';
     return [
       cannotTell('callback_registered', 'Not tried: fix the problem below first.'),
@@ -50,14 +50,14 @@ function failureFindings(error: unknown, callback: string): Finding[] {
     ];
   }
   if (reason !== 'push_refused')
-    return unseen(`The authorization endpoint could not be called: ${describeFailure(error)}.`);
+    return inconclusive(`The authorization endpoint could not be called: ${describeFailure(error)}.`);
   if (facts.oauthError === 'invalid_scope') return [UNKNOWN_CALLBACK, ...errorFindings('invalid_scope')];
   return refusedAtOnce(`The provider refused the pushed authorization request (${describeFailure(error)}).`, callback);
 }
 
 const UNKNOWN_CALLBACK = cannotTell('callback_registered', 'The provider checked no further than the scopes.');
 
-const unseen = (detail: string): Finding[] => [
+const inconclusive = (detail: string): Finding[] => [
   cannotTell('callback_registered', detail),
   cannotTell('request', 'The provider did not redirect to the callback URL.'),
 ];
@@ -70,8 +70,9 @@ function authorizationFindings(response: Response, callback: string): Finding[] 
     const error = new URL(location).searchParams.get('error') ?? '';
     return [fine('callback_registered', 'The provider redirects to the callback URL.'), ...errorFindings(error)];
   }
-  if (isRedirect) return unseen('The provider redirects to a page of its own and reports no error.');
-  if (status < 400 || status >= 500) return unseen(`The provider responded with a page of its own (status ${status}).`);
+  if (isRedirect) return inconclusive('The provider redirects to a page of its own and reports no error.');
+  if (status < 400 || status >= 500)
+    return inconclusive(`The provider responded with a page of its own (status ${status}).`);
   return refusedAtOnce(`The provider refused the authorization request with status ${status}.`, callback);
 }
 
@@ -94,8 +95,8 @@ function errorFindings(error: string): Finding[] {
   if (PASSING.includes(error)) return [cannotTell('request', `The provider responded with ${error}.`)];
   if (error === 'invalid_scope') {
     return [
-      problem('scopes', 'The provider refuses the scopes that this app asks for.', {
-        advice: 'Take out the scope that this registration may not ask for, or allow it at the provider.',
+      problem('scopes', 'The provider refuses the scopes that this app requests.', {
+        advice: 'Remove the scope that this registration may not request, or allow it at the provider.',
         pointer: '#/scopes',
       }),
       cannotTell('request', 'The provider checked no further than the scopes.'),
@@ -111,7 +112,7 @@ function errorFindings(error: string): Finding[] {
   return [
     problem('request', `The provider refuses it${/^[a-z_]{1,40}$/.test(error) ? ` with ${error}` : ''}.`, {
       advice:
-        'Where the provider takes pushed requests alone from this registration (PAR), set that to "required". Otherwise compare the extra parameters with its documentation.',
+        'If the provider accepts only pushed requests (PAR) from this registration, set par to "required". Otherwise compare the extra parameters with its documentation.',
       pointer: '#/par',
     }),
   ];
@@ -138,19 +139,19 @@ export async function checkClientAuthentication(parts: CallParts, app: Connected
 }
 
 /** `words`: the response, for an administrator. */
-interface Tried {
+interface CodeAttempt {
   result: 'accepted' | 'client_refused' | 'unclear';
   words: string;
 }
 
-async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): Promise<Tried> {
+async function tryCode({ provider, publicHref }: CallParts, app: ConnectedApp): Promise<CodeAttempt> {
   const request = authorizationRequest(app, publicHref);
   const callback = new URL(request.redirectUri);
   const iss = firstIssuer(app);
   callback.search = new URLSearchParams({ code: random(), state: request.state, iss }).toString();
   try {
     await provider.exchangeCode(app, callback, request);
-    return { result: 'unclear', words: 'a made-up code was taken' };
+    return { result: 'unclear', words: 'it accepted a made-up code' };
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error;
     const { status, oauthError } = error.facts;
@@ -191,10 +192,10 @@ export async function checkRevocation(
   if (status >= 400 && status < 500) {
     return cannotTell(
       'revocation',
-      `The revocation endpoint did not take a made-up token, as some providers do not (${describeReply(reply)}).`,
+      `The revocation endpoint did not accept a made-up token, as with some providers (${describeReply(reply)}).`,
     );
   }
-  return problem('revocation', `The revocation endpoint does not do what it is for (${describeReply(reply)}).`, {
+  return problem('revocation', `The revocation endpoint does not work (${describeReply(reply)}).`, {
     advice: 'Until it does, disconnecting deletes the tokens here, and the revocation is retried for 7 days.',
     pointer: '#/endpoints/revocation',
   });
@@ -221,9 +222,9 @@ export async function checkPlatform({ outbound }: CallParts, app: ConnectedApp):
 
 function platformFinding(status: number): Finding {
   if (status === 401 || status === 403)
-    return fine('platform', `The thread's path is there and asks for a token (${status}).`);
+    return fine('platform', `The thread path exists and requires a token (${status}).`);
   if (status === 404) {
-    return problem('platform', 'The platform knows no such path (404).', {
+    return problem('platform', 'The platform does not have this path (404).', {
       advice: 'Check the API base URL and the thread path.',
       pointer: '#/threadPath',
     });

@@ -1,4 +1,4 @@
-/** Findings of the doctor from the raw response of discovery: its status, TLS and the provider's clock. */
+/** Findings of the doctor from the discovery response: its status, TLS and the provider's clock. */
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { describeFailure, failedCall, isLimit } from '../../shared/provider/provider-error.ts';
@@ -42,12 +42,13 @@ export async function checkDiscovery(
 const LIMITED = cannotTell('discovery', 'The provider limits the rate of our calls (429). Check again later.');
 
 function discoveryFinding(status: number, isProviderMetadata: boolean, pointer: string): Finding {
-  if (status === 200 && isProviderMetadata) return fine('discovery', 'The provider describes itself.');
-  const seen = status === 200 ? 'a document that is not provider metadata' : `status ${status}`;
+  if (status === 200 && isProviderMetadata) return fine('discovery', 'The provider publishes its metadata.');
+  const received = status === 200 ? 'a document that is not provider metadata' : `status ${status}`;
   const moved =
     status >= 300 && status < 400 ? ' Redirects are not followed: set discoveryUrl to the final address.' : '';
-  return problem('discovery', `Discovery responds with ${seen}.${moved}`, {
-    advice: 'Check the issuer; where discovery lies elsewhere set discoveryUrl, where there is none set the endpoints.',
+  return problem('discovery', `Discovery responds with ${received}.${moved}`, {
+    advice:
+      'Check the issuer. If discovery is at another address, set discoveryUrl; if there is none, set the endpoints.',
     pointer,
   });
 }
@@ -59,13 +60,13 @@ function protection(url: string): Finding {
 }
 
 function clockDifference(response: Response, now: number): Finding {
-  const theirs = Date.parse(response.headers.get('date') ?? '');
-  if (Number.isNaN(theirs)) return cannotTell('clock', 'The response of the provider has no date.');
+  const providerTime = Date.parse(response.headers.get('date') ?? '');
+  if (Number.isNaN(providerTime)) return cannotTell('clock', 'The response of the provider has no date.');
   // The header has whole seconds, rounded down.
-  const seconds = Math.round((now - theirs - 500) / 1000);
+  const seconds = Math.round((now - providerTime - 500) / 1000);
   const words = `This clock is ${Math.abs(seconds)} s ${seconds < 0 ? 'behind' : 'ahead of'} the provider's.`;
   if (Math.abs(seconds) <= MAX_SKEW_SECONDS) return fine('clock', Math.abs(seconds) <= 1 ? 'The clocks agree.' : words);
   return problem('clock', words, {
-    advice: 'Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.',
+    advice: 'Synchronise the clock of this server (NTP): otherwise ID tokens seem expired or not yet valid.',
   });
 }

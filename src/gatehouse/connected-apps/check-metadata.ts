@@ -21,15 +21,16 @@ function algorithms(metadata: ProviderMetadata): Finding {
   const usable = signingAlgorithms(metadata.id_token_signing_alg_values_supported);
   if (usable.length > 0) return fine('algorithms', `ID tokens may be signed with ${usable.join(', ')}.`);
   return problem('algorithms', 'The provider offers no signature with a public key.', {
-    advice: 'Have it sign ID tokens with RS256, PS256, ES256 or EdDSA: a shared secret or "none" proves nothing here.',
+    advice:
+      'Configure it to sign ID tokens with RS256, PS256, ES256 or EdDSA: a shared secret or "none" proves nothing here.',
   });
 }
 
 function pkce(metadata: ProviderMetadata): Finding {
   const methods = list(metadata.code_challenge_methods_supported);
-  if (!methods) return cannotTell('pkce', 'The provider does not say whether it checks PKCE; it is sent all the same.');
+  if (!methods) return cannotTell('pkce', 'The provider does not say whether it checks PKCE; it is sent anyway.');
   if (methods.includes('S256')) return fine('pkce', 'The provider checks PKCE with S256.');
-  return problem('pkce', 'The provider lists PKCE methods, and S256 is not among them.', {
+  return problem('pkce', 'The provider lists PKCE methods, but S256 is not among them.', {
     advice: 'Ask the operator of the provider to allow S256 (RFC 7636): no other method is used.',
   });
 }
@@ -41,16 +42,19 @@ function iss(metadata: ProviderMetadata): Finding {
 }
 
 function scopes(app: ConnectedApp, metadata: ProviderMetadata): Finding {
-  const known = list(metadata.scopes_supported);
-  if (!known) return cannotTell('scopes', 'The provider does not say which scopes it knows.');
-  const unknown = app.scopes.filter((scope) => !known.includes(scope));
-  if (unknown.length === 0) return fine('scopes', 'The provider knows every scope of this app.');
-  const detail = `The provider does not list: ${unknown.join(' ')}.`;
+  const listed = list(metadata.scopes_supported);
+  if (!listed) return cannotTell('scopes', 'The provider does not say which scopes it knows.');
+  const unlisted = app.scopes.filter((scope) => !listed.includes(scope));
+  if (unlisted.length === 0) return fine('scopes', 'The provider knows every scope of this app.');
+  const detail = `The provider does not list: ${unlisted.join(' ')}.`;
   const pointer = '#/scopes';
   // A provider need not list all scopes (OpenID Connect Discovery section 3), and many leave out those of their APIs.
-  return unknown.some((scope) => OPENID_SCOPES.has(scope))
-    ? problem('scopes', detail, { advice: 'Take out what it does not know, or look for a misspelling.', pointer })
-    : cannotTell('scopes', detail, { advice: 'If these are not scopes of its API, look for a misspelling.', pointer });
+  return unlisted.some((scope) => OPENID_SCOPES.has(scope))
+    ? problem('scopes', detail, {
+        advice: 'Remove the scopes that it does not know, or correct a misspelling.',
+        pointer,
+      })
+    : cannotTell('scopes', detail, { advice: 'If these are not scopes of its API, check the spelling.', pointer });
 }
 
 /** OpenID Connect Core sections 5.4 and 11. */

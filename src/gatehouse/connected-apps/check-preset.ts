@@ -1,4 +1,4 @@
-/** What the preset of an app's provider says about its settings, for the doctor and for `apps check`. */
+/** Compares an app's settings with the preset of its provider, for the doctor and for `apps check`. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { cannotTell, type Finding, fine } from './finding.ts';
 import { type PresetFact, type RecognisedPreset, recognisePreset } from './presets.ts';
@@ -17,7 +17,7 @@ export function checkPreset(app: ConnectedApp): Finding {
   });
 }
 
-/** For each difference what the preset has, and why. */
+/** The preset's value for each difference, and why. */
 export function presetAdvice({ differences }: RecognisedPreset): string[] {
   return differences.map(({ field, advised, facts }) => [`${field}: ${advised}.`, ...facts.map(factText)].join(' '));
 }

@@ -1,4 +1,4 @@
-/** The doctor: tests a connected app before users do, and reports a finding for each thing that the app needs. */
+/** The doctor: tests a connected app before users do, and reports a finding for each requirement. */
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import { nearMiss } from '../../shared/provider/callback-url.ts';
 import { type ConnectedApp, callbackUrlOf, isOpenIdApp } from '../../shared/provider/connected-app.ts';
@@ -32,7 +32,7 @@ interface AppCheckParts extends CallParts {
 }
 
 export interface AppCheck {
-  /** One finding for each check, in the order of `CHECKS`; never throws for what the provider does. */
+  /** One finding for each check, in the order of `CHECKS`; never throws because of the provider. */
   run(registered: ConnectedApp): Promise<Finding[]>;
 }
 
@@ -41,19 +41,19 @@ export function createAppCheck(parts: AppCheckParts): AppCheck {
     async run(registered) {
       // Caches are keyed by the app object, so a copy makes the metadata source call the provider again.
       const app = { ...registered };
-      const own = ownCallback(app, parts.publicHref);
+      const callback = ownCallback(app, parts.publicHref);
       const discovery = await checkDiscovery(parts, app);
       const loaded = await parts.metadata.load(app).catch((error: unknown) => ProviderError.from(error));
-      // Sign-ins use what the doctor has just seen, too.
+      // Sign-ins read the metadata again, too.
       parts.metadata.doubt(registered);
       const [observation, platform] = await Promise.all([parts.observations.read(app.id), checkPlatform(parts, app)]);
       const provider =
         loaded instanceof ProviderError
-          ? unreached(app, discovery, loaded)
-          : await reached(parts, { app, discovery, metadata: loaded });
-      const seen = observed(app, observation, loaded instanceof ProviderError ? undefined : loaded);
-      const findings = [own, checkPreset(app), ...discovery.findings, ...provider, ...seen, ...platform];
-      return inOrder(loaded instanceof ProviderError ? [...findings, ...untried(findings)] : findings);
+          ? metadataFailure(app, discovery, loaded)
+          : await providerFindings(parts, { app, discovery, metadata: loaded });
+      const observations = observed(app, observation, loaded instanceof ProviderError ? undefined : loaded);
+      const findings = [callback, checkPreset(app), ...discovery.findings, ...provider, ...observations, ...platform];
+      return inOrder(loaded instanceof ProviderError ? [...findings, ...notTried(findings)] : findings);
     },
   };
 }
@@ -70,13 +70,13 @@ function ownCallback(app: ConnectedApp, publicHref: string): Finding {
   });
 }
 
-function unreached(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
+function metadataFailure(app: ConnectedApp, discovery: DiscoveryFindings, failure: ProviderError): Finding[] {
   if (failure.reason === 'issuer_mismatch') {
     const advice = isIssuerTemplate(discovery.issuer ?? '')
-      ? `For one tenant, set its own issuer: this one with the id of the tenant in place of {tenantid}. For several, set the issuer exactly so, discoveryUrl to ${discoveryUrlOf(app)} and signIn to ${TENANT_RULE}.`
-      : 'Set the issuer exactly so, letter by letter; a slash at the end counts.';
+      ? `For one tenant, set its own issuer: this one with the id of the tenant in place of {tenantid}. For several, set the issuer exactly as shown, discoveryUrl to ${discoveryUrlOf(app)} and signIn to ${TENANT_RULE}.`
+      : 'Set the issuer exactly as shown, including a slash at the end.';
     return [
-      problem('issuer', `The provider calls itself ${shown(discovery.issuer)}, which is not the issuer that is set.`, {
+      problem('issuer', `The provider names the issuer ${shown(discovery.issuer)}, which is not the registered one.`, {
         advice,
         pointer: '#/issuer',
       }),
@@ -93,7 +93,7 @@ function unreached(app: ConnectedApp, discovery: DiscoveryFindings, failure: Pro
   }
   if (failure.reason === 'endpoint_missing') {
     return [
-      problem('endpoints', 'The provider names no authorization endpoint or no token endpoint.', {
+      problem('endpoints', 'The metadata of the provider lacks the authorization endpoint or the token endpoint.', {
         advice: 'Set them by hand in endpoints.',
         pointer: '#/endpoints',
       }),
@@ -105,7 +105,7 @@ function unreached(app: ConnectedApp, discovery: DiscoveryFindings, failure: Pro
 /** Quoted and shortened, since the provider may send any text. */
 const shown = (text = 'otherwise') => JSON.stringify(text.slice(0, 200));
 
-async function reached(
+async function providerFindings(
   parts: AppCheckParts,
   { app, discovery, metadata }: { app: ConnectedApp; discovery: DiscoveryFindings; metadata: ProviderMetadata },
 ): Promise<Finding[]> {
@@ -121,7 +121,7 @@ async function reached(
   );
   return [
     issuerFinding(app, discovery),
-    fine('endpoints', 'Every endpoint is one that may be called.'),
+    fine('endpoints', 'Every endpoint may be called.'),
     ...described,
     ...authorization,
     ...calls,
@@ -133,18 +133,18 @@ function issuerFinding(app: ConnectedApp, { issuer }: DiscoveryFindings): Findin
   if (isIssuerTemplate(app.issuer) && tenants === 0) {
     return problem(
       'issuer',
-      'The issuer is that of many tenants, and the app names none of them: no ID token is accepted.',
+      'The issuer is a template for many tenants, but the app names none of them, so no ID token is accepted.',
       {
         advice: `Set signIn to ${TENANT_RULE}, with the ids of the tenants whose users may sign in.`,
         pointer: '#/signIn',
       },
     );
   }
-  if (issuer === undefined) return cannotTell('issuer', 'Without discovery the issuer is what was set.');
-  const named = isIssuerTemplate(app.issuer)
+  if (issuer === undefined) return cannotTell('issuer', 'Without discovery, the registered issuer is used unchecked.');
+  const tenantWords = isIssuerTemplate(app.issuer)
     ? `, and the app names ${tenants === 1 ? 'one tenant' : `${tenants} tenants`}`
     : '';
-  return fine('issuer', `The provider calls itself by the issuer that is set${named}.`);
+  return fine('issuer', `The provider names the registered issuer${tenantWords}.`);
 }
 
 async function publishedKeys(
@@ -152,7 +152,10 @@ async function publishedKeys(
   app: ConnectedApp,
   { jwks_uri: url }: ProviderMetadata,
 ): Promise<Finding> {
-  const advice = { advice: 'Set endpoints.jwks, or have the provider publish its keys.', pointer: '#/endpoints/jwks' };
+  const advice = {
+    advice: 'Set endpoints.jwks, or ask the provider to publish its keys.',
+    pointer: '#/endpoints/jwks',
+  };
   if (url === undefined) return problem('keys', 'No key set is known, so no ID token can be verified.', advice);
   try {
     const signingKeys = createSigningKeys({ outbound, monotonicClock: () => performance.now() });
@@ -192,7 +195,7 @@ function refreshToken(
   if (isIssued === undefined) return cannotTell('refresh_token', NO_SIGN_IN_YET);
   if (isIssued) return fine('refresh_token', 'The last sign-in returned a refresh token.');
   const detail = 'The last sign-in returned no refresh token';
-  if (expiresIn) return problem('refresh_token', `${detail}: users have to connect again each time.`, advice);
+  if (expiresIn) return problem('refresh_token', `${detail}: users must connect again each time.`, advice);
   // At some providers access tokens do not expire.
   return cannotTell(
     'refresh_token',
@@ -206,23 +209,24 @@ function offlineAdvice({ scopes }: ConnectedApp, listed: unknown): Pick<Finding,
   if (Array.isArray(listed) && listed.includes('offline_access') && !scopes.includes('offline_access'))
     return { advice: 'Request the scope offline_access.', pointer: '#/scopes' };
   const advice =
-    'Allow refresh tokens for this registration at the provider. Some providers issue them only for a scope or an authorization parameter of their own: compare its documentation.';
+    'Allow refresh tokens for this registration at the provider. Some providers issue them only for a particular scope or authorization parameter: see its documentation.';
   return { advice, pointer: '#/parameters' };
 }
 
 function rotation({ refresh }: ConnectedApp, { rotates }: Observation): Finding {
   if (rotates === undefined) return cannotTell('rotation', 'Nothing has been refreshed yet.');
-  const seen = rotates ? 'Each refresh returns a new refresh token.' : 'Refresh tokens stay the same.';
-  if (refresh === undefined || (refresh === 'rotating') === rotates) return fine('rotation', seen);
-  return problem('rotation', `${seen} The app is set to "${refresh}".`, {
+  const behavior = rotates ? 'Each refresh returns a new refresh token.' : 'Refresh tokens stay the same.';
+  if (refresh === undefined || (refresh === 'rotating') === rotates) return fine('rotation', behavior);
+  return problem('rotation', `${behavior} The app is set to "${refresh}".`, {
     advice: 'Leave the setting out, or correct it.',
     pointer: '#/refresh',
   });
 }
 
-function lifetime({ accessTokenLifetimeSeconds: set }: ConnectedApp, { expiresIn }: Observation): Finding {
+function lifetime({ accessTokenLifetimeSeconds: setting }: ConnectedApp, { expiresIn }: Observation): Finding {
   if (expiresIn) return fine('lifetime', 'Token responses state the lifetime of the access token.');
-  if (set !== undefined) return fine('lifetime', `Token responses do not state it; the setting of ${set} s is used.`);
+  if (setting !== undefined)
+    return fine('lifetime', `Token responses do not state it; the setting of ${setting} s is used.`);
   return cannotTell(
     'lifetime',
     'Token responses do not state it: only a 401 of the platform shows that the token has expired.',
@@ -234,7 +238,7 @@ function lifetime({ accessTokenLifetimeSeconds: set }: ConnectedApp, { expiresIn
 }
 
 /** Findings for checks that an earlier failure prevented. */
-function untried(findings: readonly Finding[]): Finding[] {
+function notTried(findings: readonly Finding[]): Finding[] {
   const done = new Set(findings.map(({ check }) => check));
   return ORDER.filter((check) => !done.has(check) && check !== 'platform').map((check) =>
     cannotTell(check, 'Not tried: fix the problem above first.'),
@@ -244,5 +248,5 @@ function untried(findings: readonly Finding[]): Finding[] {
 const ORDER = Object.keys(CHECKS) as CheckName[];
 
 function inOrder(findings: readonly Finding[]): Finding[] {
-  return findings.toSorted((one, other) => ORDER.indexOf(one.check) - ORDER.indexOf(other.check));
+  return findings.toSorted((left, right) => ORDER.indexOf(left.check) - ORDER.indexOf(right.check));
 }

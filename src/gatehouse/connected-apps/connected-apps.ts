@@ -1,4 +1,4 @@
-/** Makes the registry of connected apps, their checks, and the client of their providers. */
+/** Creates the registry of connected apps, their checks, and the client of their providers. */
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { createProvider, type ProviderParts } from '../../shared/provider/provider.ts';
@@ -21,14 +21,14 @@ export interface ConnectedApps {
   registry: AppRegistry;
   provider: ProviderClient;
   ownKeys: OwnKeys;
-  /** @throws ProviderError where the provider's metadata or keys are unavailable */
+  /** @throws ProviderError if the provider's metadata or keys are unavailable */
   verifyLogoutToken(app: ConnectedApp, token: string): Promise<VerifiedLogoutToken>;
   /** The doctor. */
   check: AppCheck;
   checks: ScheduledChecks;
   scheduledTasks: readonly ScheduledTask[];
   readProviderFacts: ReadProviderFacts;
-  /** Has the metadata of every provider read again before its next use. */
+  /** Makes the next use of each provider's metadata read it again. */
   readMetadataAgain(): void;
   registration: DynamicRegistration;
   close(): Promise<void>;
@@ -39,7 +39,7 @@ export async function createConnectedApps(
   parts: ProviderParts & {
     storage: { store: Store; sealedJson: SealedJson };
     fromFile: readonly ConnectedApp[];
-    /** Of a server; commands check on no schedule. */
+    /** Only for a server: commands run no scheduled checks. */
     config?: { connectionCheckSeconds: number };
     events?: Pick<Events, 'ownKeysReplaced' | 'appCheckChanged'>;
     publicHref: string;

@@ -6,7 +6,7 @@ import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 /** An app whose platform serves threads. */
 export type ThreadApp = ConnectedApp & { readonly apiBaseUrl: string };
 
-/** Where the API serves the current thread. @param granted the API base URL of the grant */
+/** The URL of the current thread. @param granted the API base URL of the grant */
 export const threadUrlOf = (app: ThreadApp, granted?: string): string =>
   (grantedApiBaseUrl(app, granted) ?? app.apiBaseUrl).replace(/\/+$/, '') + app.threadPath;
 
@@ -16,23 +16,23 @@ export interface CurrentApps {
   list(): readonly ConnectedApp[];
   /** Also finds a disabled app, whose connections can still be listed and ended: check before you use the app. */
   find(id: string): ConnectedApp | undefined;
-  /** Those for every user come before those for some. */
+  /** Apps for every user come first. */
   signInApps(): ConnectedApp[];
   threadApps(): ThreadApp[];
   /**
    * The app for a thread request that names none: the one that the user signed in with, otherwise the only one that
-   * serves threads. Undefined where neither exists.
+   * serves threads. Undefined if neither exists.
    */
   usualThreadApp(signInAppId: string | undefined): ThreadApp | undefined;
   /**
    * The named app, otherwise the usual one.
-   * @throws AppError `invalid_request` without a usual one, `not_found` where the named one is unknown or disabled
+   * @throws AppError `invalid_request` without a usual one, `not_found` if the named one is unknown or disabled
    */
   threadApp(id: string | undefined, signInAppId?: string): ThreadApp;
 }
 
 export interface ReplaceableApps extends CurrentApps {
-  /** An unchanged app has to stay the same object, since caches use it as their key. */
+  /** An unchanged app must stay the same object, since caches use it as their key. */
   replace(changed: readonly ConnectedApp[]): void;
 }
 

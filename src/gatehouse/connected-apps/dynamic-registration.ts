@@ -20,10 +20,10 @@ export interface RequestedClient {
 interface IssuedClient {
   clientId: string;
   clientSecret: string | undefined;
-  /** Milliseconds since the epoch; undefined where it does not expire. */
+  /** Milliseconds since the epoch; undefined if it does not expire. */
   clientSecretExpiresAt: number | undefined;
   tokenEndpointAuthMethod: (typeof TOKEN_ENDPOINT_AUTH_METHODS)[number];
-  /** Deletes the registration; undefined where the provider does not support that. */
+  /** For deleting the registration; undefined if the provider does not support that. */
   management: ClientManagement | undefined;
 }
 
@@ -67,7 +67,7 @@ const managementSchema = z.object({
 /** Neither function throws for a failure of the provider. */
 export interface DynamicRegistration {
   /**
-   * Registers the client once, and deletes a registration that cannot be used.
+   * Registers the client once. Deletes a registration that cannot be used.
    * @param endpoint the provider's `registration_endpoint`
    * @param initialAccessToken required by some providers (RFC 7591 section 3); not stored
    */
@@ -149,7 +149,7 @@ function registrationOutcome(
   const { client_secret_expires_at: expires } = parsed.data;
   const tokenEndpointAuthMethod = method ?? requested.tokenEndpointAuthMethod;
   if (tokenEndpointAuthMethod.startsWith('client_secret_') && clientSecret === undefined) {
-    return { fault: 'The provider registered the app but gave no client secret: register it there by hand.' };
+    return { fault: 'The provider registered the app but issued no client secret: register it there by hand.' };
   }
   const clientSecretExpiresAt = expires ? expires * 1000 : undefined;
   return { client: { clientId, clientSecret, clientSecretExpiresAt, tokenEndpointAuthMethod, management } };
@@ -166,9 +166,9 @@ function managementIn(body: unknown, endpoint: string): ClientManagement | undef
 const REFUSALS: Readonly<Record<string, string>> = {
   invalid_redirect_uri: 'The provider does not accept the callback URLs.',
   invalid_client_metadata:
-    'The provider does not accept a part of it, such as the scopes or the authentication method.',
-  invalid_software_statement: 'The provider asks for a software statement: register the app there by hand.',
-  unapproved_software_statement: 'The provider asks for a software statement: register the app there by hand.',
+    'The provider does not accept part of the registration, such as the scopes or the authentication method.',
+  invalid_software_statement: 'The provider requires a software statement: register the app there by hand.',
+  unapproved_software_statement: 'The provider requires a software statement: register the app there by hand.',
 };
 
 function refusal(status: number, body: unknown): string {

@@ -1,11 +1,11 @@
-/** Findings of the doctor: one for each thing that an app needs in order to work. */
+/** Findings of the doctor: one for each requirement of a working app. */
 
 export const CHECKS = {
   callback_listed: 'App lists the callback URL of this server',
   preset: 'Settings suit the provider',
   discovery: 'Discovery can be read',
   tls: 'Connection is protected (TLS)',
-  issuer: 'Issuer is the one that was set',
+  issuer: 'Issuer is the registered one',
   clock: 'Clocks agree',
   endpoints: 'Endpoints may be called',
   keys: 'Signing keys can be read',
@@ -41,22 +41,22 @@ export interface Finding {
 export const problemsIn = (findings: readonly Finding[]): Finding[] =>
   findings.filter(({ result }) => result === 'problem');
 
-/** Checks that could not tell, and have advice all the same. */
+/** Checks without a result that come with advice. */
 export const warningsIn = (findings: readonly Finding[]): Finding[] =>
   findings.filter(({ result, advice }) => result === 'cannot_tell' && advice !== undefined);
 
-type More = Pick<Finding, 'advice' | 'pointer'>;
+type FindingDetails = Pick<Finding, 'advice' | 'pointer'>;
 
 export const fine = (check: CheckName, detail: string): Finding => ({ check, result: 'fine', detail });
-export const problem = (check: CheckName, detail: string, more: More): Finding => ({
+export const problem = (check: CheckName, detail: string, details: FindingDetails): Finding => ({
   check,
   result: 'problem',
   detail,
-  ...more,
+  ...details,
 });
-export const cannotTell = (check: CheckName, detail: string, more: More = {}): Finding => ({
+export const cannotTell = (check: CheckName, detail: string, details: FindingDetails = {}): Finding => ({
   check,
   result: 'cannot_tell',
   detail,
-  ...more,
+  ...details,
 });

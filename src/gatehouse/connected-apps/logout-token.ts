@@ -10,7 +10,7 @@ import {
   RefusedJwt,
 } from '../../shared/provider/provider-jwt.ts';
 
-/** Has a subject, a provider session, or both. */
+/** A logout token with a subject, a provider session, or both. */
 export interface LogoutToken {
   issuer: string;
   jti: string;
@@ -29,7 +29,7 @@ export const LOGOUT_TOKEN_SECONDS = MAX_IAT_AHEAD_SECONDS + MAX_AGE_SECONDS + JW
 const EVENT = 'http://schemas.openid.net/event/backchannel-logout';
 const RULES = { type: 'logout+jwt', requiredClaims: ['iat', 'exp'], maxAgeSeconds: MAX_AGE_SECONDS };
 
-/** @throws ProviderError where the provider's metadata or keys are unavailable */
+/** @throws ProviderError if the provider's metadata or keys are unavailable */
 export async function verifyLogoutToken(
   jwts: ProviderJwts,
   app: ConnectedApp,
@@ -40,7 +40,7 @@ export async function verifyLogoutToken(
   } catch (error) {
     if (!(error instanceof RefusedJwt)) throw error;
     return {
-      fault: 'The logout token was not signed by the provider for this app just now, or is of another type.',
+      fault: 'The logout token was not recently signed by the provider for this app, or is of another type.',
     };
   }
 }
@@ -48,7 +48,7 @@ export async function verifyLogoutToken(
 function logoutTokenOf(app: ConnectedApp, claims: JWTPayload): VerifiedLogoutToken {
   const { jti, iat, sub, sid, events } = claims;
   if (!isText(jti)) return { fault: 'The logout token has no jti.' };
-  // Back-Channel Logout 1.0 section 2.4: keeps ID tokens from passing as logout tokens.
+  // Back-Channel Logout 1.0 section 2.4: an ID token must not be accepted as a logout token.
   if ('nonce' in claims) return { fault: 'The logout token has a nonce.' };
   if (!isObject(events) || !isObject(events[EVENT])) return { fault: 'The logout token does not name the event.' };
   const names = [sub, sid].filter((name) => name !== undefined);

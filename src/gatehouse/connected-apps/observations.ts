@@ -1,4 +1,4 @@
-/** Facts about each app's tokens that metadata does not state and only real sign-ins and refreshes show. */
+/** Facts about each app's tokens that only real sign-ins and refreshes show, since metadata does not state them. */
 
 import type { OnTokens } from '../../shared/provider/provider-client.ts';
 import { keys } from '../../shared/storage/keys.ts';
@@ -8,7 +8,7 @@ import { HOUR_MS } from '../../shared/time.ts';
 export interface Observation {
   /** Milliseconds since the epoch. */
   at: number;
-  /** Whether the last sign-in returned a refresh token; absent before the first, as imported connections are refreshed too. */
+  /** Whether the last sign-in returned a refresh token; absent before the first one: an imported connection may be refreshed before any sign-in. */
   refreshToken?: boolean;
   /** Whether token responses have `expires_in`. */
   expiresIn: boolean;
@@ -18,8 +18,8 @@ export interface Observation {
 
 export interface Observations {
   read(appId: string): Promise<Observation | undefined>;
-  /** Records facts beside those that are known. */
-  save(appId: string, seen: Omit<Observation, 'at'>): Promise<void>;
+  /** Adds these facts to the stored ones. */
+  save(appId: string, facts: Omit<Observation, 'at'>): Promise<void>;
   /** Records what a token response shows, in the background. */
   record: OnTokens;
 }
@@ -36,14 +36,15 @@ export function createObservations(parts: { store: Store; clock: () => number })
     return stored && (JSON.parse(stored.value) as Observation);
   };
 
-  const save = async (appId: string, seen: Omit<Observation, 'at'>): Promise<void> => {
+  const save = async (appId: string, facts: Omit<Observation, 'at'>): Promise<void> => {
     const stored = latest.has(appId) ? undefined : await read(appId);
     // Another call may have recorded something during the read.
     const before = latest.get(appId) ?? stored;
-    const next = { ...before, ...seen, at: clock() };
+    const next = { ...before, ...facts, at: clock() };
     latest.set(appId, next);
-    const changed = !before || Object.keys(seen).some((name) => before[name as 'rotates'] !== next[name as 'rotates']);
-    if (!changed && next.at - before.at < REWRITE_INTERVAL_MS)
+    const isChanged =
+      !before || Object.keys(facts).some((name) => before[name as 'rotates'] !== next[name as 'rotates']);
+    if (!isChanged && next.at - before.at < REWRITE_INTERVAL_MS)
       return void latest.set(appId, { ...next, at: before.at });
     const value = JSON.stringify({ ...(await read(appId)), ...latest.get(appId) });
     await store.write([{ put: keys.observation(appId), value }]);
@@ -51,8 +52,8 @@ export function createObservations(parts: { store: Store; clock: () => number })
 
   const record: OnTokens = ({ id }, { refreshToken, expiresInSeconds }, sent) => {
     const hasToken = refreshToken !== undefined;
-    const ofToken = sent === undefined ? { refreshToken: hasToken } : { rotates: hasToken && refreshToken !== sent };
-    void save(id, { ...ofToken, expiresIn: expiresInSeconds !== undefined }).catch(() => undefined);
+    const tokenFacts = sent === undefined ? { refreshToken: hasToken } : { rotates: hasToken && refreshToken !== sent };
+    void save(id, { ...tokenFacts, expiresIn: expiresInSeconds !== undefined }).catch(() => undefined);
   };
 
   return { read, save, record };

@@ -21,7 +21,7 @@ import type { Store } from '../../shared/storage/store.ts';
 import { DAY_MS, HOUR_MS } from '../../shared/time.ts';
 
 export interface OwnKeys {
-  /** The published keys: when each was made, and when it signs, or begins to. Times in milliseconds since the epoch. */
+  /** The published keys, with times in milliseconds since the epoch. */
   list(): Promise<{ kid: string; signs: boolean; madeAt: number; signsFrom: number }[]>;
   /** Signs a JWT for `seconds`: at most `afterMilliseconds`, since the key may be removed after that. */
   sign(claims: JWTPayload, options: { typ: string; seconds: number }): Promise<string>;
@@ -29,7 +29,7 @@ export interface OwnKeys {
   verify(token: string, rules: JWTVerifyOptions): Promise<JWTPayload | undefined>;
   /** The keys of `/.well-known/jwks.json`, including the next one. */
   publicKeys(): Promise<JSONWebKeySet>;
-  /** Publishes the next key now, unless one is published; it signs from `aheadMilliseconds` later. */
+  /** Publishes the next key now, unless one is published. It signs after `aheadMilliseconds`. */
   rotate(): Promise<void>;
 }
 
@@ -61,7 +61,7 @@ export function createOwnKeys(parts: {
   store: Store;
   sealedJson: SealedJson;
   clock: () => number;
-  /** Called where the stored keys could not be opened and new ones were made. */
+  /** Called if the stored keys could not be opened and new ones were created. */
   onReplaced?: (cause: unknown) => void;
 }): OwnKeys {
   const { store, sealedJson, clock, onReplaced } = parts;
@@ -80,7 +80,7 @@ export function createOwnKeys(parts: {
     }
   };
 
-  /** Reads the keys, applies the change and caches them. Where another process was first, it starts over. */
+  /** Reads the keys, applies the change and caches them. Starts over if another process was first. */
   const load = async (change: (stored: readonly OwnKey[], now: number) => Promise<readonly OwnKey[]>) => {
     for (;;) {
       const record = await store.get(keys.ownKeys);
@@ -139,8 +139,8 @@ export function createOwnKeys(parts: {
     async verify(token, rules) {
       const first = await verifyWith(await current(), token, rules);
       if (first !== 'unknown_key') return first;
-      const again = await verifyWith(await current(UNKNOWN_KEY_CACHE_MS), token, rules);
-      return again === 'unknown_key' ? undefined : again;
+      const second = await verifyWith(await current(UNKNOWN_KEY_CACHE_MS), token, rules);
+      return second === 'unknown_key' ? undefined : second;
     },
     publicKeys: async () => ({ keys: (await current()).map(publicJwk) }),
     async rotate() {
@@ -153,11 +153,11 @@ export function createOwnKeys(parts: {
   };
 }
 
-/** The keys that are to be published now: without expired ones, and with the next one once it is due. */
+/** The keys to publish now: without expired ones, and with the next one once it is due. */
 async function dueKeys(stored: readonly OwnKey[], now: number): Promise<readonly OwnKey[]> {
   const { signsMilliseconds, aheadMilliseconds, afterMilliseconds } = KEY_TIMES;
-  const current = stored.filter((_key, at) => {
-    const successor = stored[at + 1];
+  const current = stored.filter((_key, index) => {
+    const successor = stored[index + 1];
     return !successor || now < successor.signsFrom + afterMilliseconds;
   });
   const newest = current.at(-1);
@@ -185,5 +185,5 @@ function publicJwk({ kid, jwk }: OwnKey): JWK {
 }
 
 function sameKeys(left: readonly OwnKey[], right: readonly OwnKey[]): boolean {
-  return left.length === right.length && left.every(({ kid }, at) => kid === right[at]?.kid);
+  return left.length === right.length && left.every(({ kid }, index) => kid === right[index]?.kid);
 }

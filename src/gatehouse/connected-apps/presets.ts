@@ -1,4 +1,4 @@
-/** Presets: what is known of well-known providers, as data. No code depends on a provider's name. */
+/** Presets: settings and facts for well-known providers, as data. No code depends on a provider's name. */
 import { z } from 'zod';
 import { isObject } from '../../shared/json.ts';
 import { type ConnectedAppRegistration, connectedAppSchema } from '../../shared/provider/connected-app.ts';
@@ -9,15 +9,15 @@ const field = z.enum(Object.keys(connectedAppSchema.shape) as [Field, ...Field[]
 
 const fact = z
   .strictObject({
-    /** The members of `app` that it is the reason for. */
+    /** The members of `app` that this fact explains. */
     fields: z.array(field).default([]),
     text: z.string().min(1),
     source: z.url({ protocol: /^https$/ }).optional(),
-    /** Given in place of a source. */
+    /** Set for a fact without a source. */
     confirmed: z.literal(false).optional(),
   })
   .refine(({ source, confirmed }) => (source === undefined) !== (confirmed === undefined), {
-    error: 'Give the source of a fact, or "confirmed": false.',
+    error: 'Add the source of the fact, or "confirmed": false.',
   });
 
 const presetSchema = z.strictObject({
@@ -58,7 +58,7 @@ export const signsIn = (preset: Preset): boolean => presetApp(preset).scopes?.in
 export const SIMULATED =
   'Simulated: tried against a simulation made from the documentation, not against a real server.';
 
-/** What to know before one chooses it, in sentences. */
+/** The limits to know before choosing it, in sentences. */
 export function presetLimits(preset: Preset): string[] {
   return [
     ...(signsIn(preset)
@@ -70,7 +70,7 @@ export function presetLimits(preset: Preset): string[] {
 
 export interface PresetDifference {
   field: Field;
-  /** What the preset has, as JSON. */
+  /** The preset's value, as JSON. */
   advised: string;
   facts: PresetFact[];
 }
@@ -80,21 +80,21 @@ export interface RecognisedPreset {
   differences: PresetDifference[];
 }
 
-/** The preset of this app's provider; of several, the one that the app differs least from. */
+/** The preset of this app's provider; if there are several, the one with the fewest differences. */
 export function recognisePreset(app: ConnectedAppRegistration): RecognisedPreset | undefined {
   return PRESETS.filter((preset) => isOfProvider(preset, app))
     .map((preset) => ({ preset, differences: differencesOf(preset, app) }))
     .reduce<RecognisedPreset | undefined>(
-      (best, one) => (best && best.differences.length <= one.differences.length ? best : one),
+      (best, candidate) => (best && best.differences.length <= candidate.differences.length ? best : candidate),
       undefined,
     );
 }
 
 function isOfProvider(preset: Preset, app: ConnectedAppRegistration): boolean {
   const { issuer, endpoints } = presetApp(preset);
-  const isSameHost = (one: string | undefined, other: string | undefined) => {
-    const host = one && URL.parse(one)?.host;
-    return host !== undefined && host !== '' && host === (other && URL.parse(other)?.host);
+  const isSameHost = (left: string | undefined, right: string | undefined) => {
+    const host = left && URL.parse(left)?.host;
+    return host !== undefined && host !== '' && host === (right && URL.parse(right)?.host);
   };
   return (
     suits(preset, issuer, app.issuer) ||
@@ -103,7 +103,7 @@ function isOfProvider(preset: Preset, app: ConnectedAppRegistration): boolean {
   );
 }
 
-/** They are the administrator's to choose. */
+/** Fields that the administrator chooses. */
 const CHOSEN: ReadonlySet<string> = new Set(['scopes', 'signIn', 'apiBaseUrl', 'threadPath']);
 
 function differencesOf(preset: Preset, app: ConnectedAppRegistration): PresetDifference[] {
@@ -113,7 +113,7 @@ function differencesOf(preset: Preset, app: ConnectedAppRegistration): PresetDif
   };
   const missing = preset.offlineScopes.filter((scope) => !app.scopes.includes(scope));
   const { scopes = [] } = presetApp(preset);
-  // Permissions without scopes are of another kind of registration.
+  // An app without scopes is another kind of registration than one with scopes.
   const isOtherKind = (scopes.length === 0) !== (app.scopes.length === 0);
   return [
     ...(missing.length > 0 ? [difference('scopes', missing)] : []),
@@ -124,7 +124,7 @@ function differencesOf(preset: Preset, app: ConnectedAppRegistration): PresetDif
   ];
 }
 
-/** True where a value is the preset's, with anything fitting in place of its placeholders. */
+/** True if the value matches the preset's, with any fitting text for its placeholders. */
 function suits(preset: Preset, advised: unknown, actual: unknown): boolean {
   if (typeof advised === 'string') return typeof actual === 'string' && patternOf(preset, advised).test(actual);
   if (!isObject(advised)) return JSON.stringify(advised) === JSON.stringify(actual);

@@ -1,4 +1,4 @@
-/** Facts about a provider for the form of a new app, or why they cannot be read. */
+/** Reads facts about a provider for the form of a new app, or says why they cannot be read. */
 import { ADDRESS_ADVICE } from '../../shared/outbound/address-policy.ts';
 import type { Outbound } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -17,23 +17,23 @@ export interface ProviderFacts {
   endpoints: string[];
   scopes: string[];
   authMethods: string[];
-  /** Whether its metadata lists each of these; undefined if it says nothing about it. */
+  /** Whether its metadata lists each of these; undefined if it does not say. */
   pkce: boolean | undefined;
   par: 'offered' | 'required' | undefined;
   dpop: boolean;
   backchannelLogout: boolean;
-  /** Where clients register themselves (RFC 7591); undefined where they cannot. */
+  /** Endpoint for dynamic client registration (RFC 7591), if there is one. */
   registrationEndpoint: string | undefined;
 }
 
-/** `issuer`: the one in the provider's metadata, where it differs from the requested one. */
+/** `issuer`: the one in the provider's metadata, if it differs from the requested one. */
 export type FactsRead =
   | { facts: ProviderFacts; fault?: never; issuer?: never }
   | { facts?: never; fault: string; issuer?: string | undefined };
 
 const MAX_LISTED = 40;
 
-/** @param at `discoveryUrl`: only where it does not follow from the issuer. `endpoints`: those set by hand */
+/** @param at `discoveryUrl`: only if it does not follow from the issuer. `endpoints`: those set by hand */
 export type ReadProviderFacts = (at: {
   issuer: string;
   discoveryUrl: string | undefined;
@@ -45,12 +45,12 @@ export function createProviderFacts(parts: {
   examine: Outbound['examine'];
 }): ReadProviderFacts {
   const { metadata, examine } = parts;
-  return async (place) => {
-    const { issuer, discoveryUrl } = place;
-    const rule = hasDiscovery(place) ? await examine(discoveryUrl ?? issuer) : undefined;
+  return async (location) => {
+    const { issuer, discoveryUrl } = location;
+    const rule = hasDiscovery(location) ? await examine(discoveryUrl ?? issuer) : undefined;
     if (rule) return { fault: capitalised(ADDRESS_ADVICE[rule]) };
     try {
-      return { facts: factsOf(await metadata.load(place)) };
+      return { facts: factsOf(await metadata.load(location)) };
     } catch (error) {
       const failed = failedCall(error);
       return failed ? { fault: failedCallWords(failed) } : { fault: wordsFor(error), issuer: otherIssuer(error) };
@@ -82,7 +82,7 @@ function factsOf(metadata: ProviderMetadata): ProviderFacts {
 const ENDPOINT_WORDS: Readonly<Record<string, string>> = { endSession: 'end-session', jwks: 'signing keys' };
 
 function textsOf(value: unknown): string[] {
-  return (Array.isArray(value) ? value : []).filter((one) => typeof one === 'string').slice(0, MAX_LISTED);
+  return (Array.isArray(value) ? value : []).filter((item) => typeof item === 'string').slice(0, MAX_LISTED);
 }
 
 function wordsFor(error: unknown): string {
@@ -90,25 +90,25 @@ function wordsFor(error: unknown): string {
   const status = facts.status === undefined ? '' : ` (it responded with ${facts.status})`;
   const words: Record<string, string> = {
     issuer_mismatch: mismatch(facts.issuer),
-    discovery_failed: `There is no description of a provider at this address${status}. Where it has none, give the endpoints by hand.`,
-    discovery_not_json: 'What is at this address is no description of a provider.',
+    discovery_failed: `There is no provider metadata at this address${status}. If the provider has none, enter the endpoints by hand.`,
+    discovery_not_json: 'The document at this address is not provider metadata.',
     endpoint_refused: `The provider names an address that must not be called${facts.endpoint ? ` (${facts.endpoint})` : ''}.`,
-    endpoint_missing: 'The description lacks the authorization or the token endpoint: give them by hand.',
+    endpoint_missing: 'The metadata lacks the authorization or the token endpoint: enter them by hand.',
   };
-  return words[reason] ?? 'What the provider says of itself cannot be read.';
+  return words[reason] ?? 'The provider’s metadata cannot be read.';
 }
 
 function mismatch(issuer = ''): string {
   const shown = issuer.slice(0, 200);
   if (isIssuerTemplate(issuer)) {
-    return `The description there is for many tenants. Enter the issuer of one, or, to name several below, ${shown} and this address as the discovery URL.`;
+    return `The metadata there is for many tenants. Enter the issuer of one tenant or, to name several below, ${shown} with this address as the discovery URL.`;
   }
-  return `The description there names another issuer${shown === '' ? '' : `: enter ${shown} if you trust it`}. A slash at the end counts.`;
+  return `The metadata there names another issuer${shown === '' ? '' : `: enter ${shown} if you trust it`}. A slash at the end counts.`;
 }
 
-/** The issuer that the provider names, if it can be entered in place of the one that was asked. */
+/** The issuer that the provider names, if it can be entered in place of the requested one. */
 function otherIssuer(error: unknown): string | undefined {
   const { reason, facts } = ProviderError.from(error);
-  const named = reason === 'issuer_mismatch' ? facts.issuer : undefined;
-  return named !== undefined && named.length <= 2000 && !isIssuerTemplate(named) ? named : undefined;
+  const issuer = reason === 'issuer_mismatch' ? facts.issuer : undefined;
+  return issuer !== undefined && issuer.length <= 2000 && !isIssuerTemplate(issuer) ? issuer : undefined;
 }

@@ -11,7 +11,7 @@ export type PartialRegistration = {
 
 const incomplete = (path: PropertyKey[], detail: string) => ({ pointer: pointerTo(path), rule: 'incomplete', detail });
 
-/** Faults over several fields: a sign-in app without OpenID Connect, and fields that need each other. */
+/** Faults that involve several fields: a sign-in app without OpenID Connect, and fields that require each other. */
 export function coherenceFaults(
   app: PartialRegistration,
   isFaulty: (field: string) => boolean = () => false,
@@ -24,22 +24,22 @@ export function coherenceFaults(
       ? [incomplete(['scopes'], 'an app for sign-in must be an OpenID provider and request the scope "openid".')]
       : []),
     ...(app.apiBaseUrlFrom && !app.apiBaseUrl && !isFaulty('apiBaseUrl')
-      ? [incomplete(['apiBaseUrl'], 'give it too: it is called where a token response names no other.')]
+      ? [incomplete(['apiBaseUrl'], 'enter it, too: it is called if a token response names no other.')]
       : []),
-    ...(authorization && !token ? [incomplete(['endpoints', 'token'], 'give it together with authorization.')] : []),
-    ...(token && !authorization ? [incomplete(['endpoints', 'authorization'], 'give it together with token.')] : []),
+    ...(authorization && !token ? [incomplete(['endpoints', 'token'], 'enter it together with authorization.')] : []),
+    ...(token && !authorization ? [incomplete(['endpoints', 'authorization'], 'enter it together with token.')] : []),
     ...(app.signIn && byHand && !app.discoveryUrl && !jwks
       ? [incomplete(['endpoints', 'jwks'], 'needed to verify the ID tokens of an app for sign-in.')]
       : []),
     ...(app.account && !app.account.url && byHand && !app.discoveryUrl && !app.endpoints?.userinfo
-      ? [incomplete(['account', 'url'], 'needed where no userinfo endpoint is known.')]
+      ? [incomplete(['account', 'url'], 'needed if no userinfo endpoint is known.')]
       : []),
     ...(app.resources ? (['parameters', 'tokenParameters'] as const) : [])
       .filter((field) => app[field]?.resource !== undefined)
       .map((field) => ({
         pointer: pointerTo([field, 'resource']),
         rule: 'twice',
-        detail: 'leave it out: the app declares resources, and they are sent.',
+        detail: 'remove it: the resources that the app declares are sent.',
       })),
   ];
 }
@@ -47,10 +47,10 @@ export function coherenceFaults(
 /** The rule that names tenants, as JSON. */
 export const TENANT_RULE = '{"allow": {"claim": "tid", "values": ["TENANT ID"]}}';
 
-/** An issuer with {tenantid} is one of many: without named tenants, or a place to read its metadata, it cannot be used. */
+/** An issuer with {tenantid} stands for many: it needs named tenants, and an address of its metadata. */
 function templateFaults(app: PartialRegistration, isFaulty: (field: string) => boolean): InputFault[] {
   const tenants = namedTenants(app);
-  const isNowhere = !app.discoveryUrl && !app.endpoints?.authorization;
+  const lacksMetadata = !app.discoveryUrl && !app.endpoints?.authorization;
   return [
     ...(tenants.length === 0 && !isFaulty('signIn')
       ? [
@@ -60,16 +60,16 @@ function templateFaults(app: PartialRegistration, isFaulty: (field: string) => b
           ),
         ]
       : []),
-    ...tenants.flatMap((tenant, at) =>
+    ...tenants.flatMap((tenant, index) =>
       TENANT_ID.test(tenant)
         ? []
-        : [incomplete(['signIn', 'allow', 'values', at], 'the id of a tenant is 1 to 64 letters, digits and "-".')],
+        : [incomplete(['signIn', 'allow', 'values', index], 'the id of a tenant is 1 to 64 letters, digits and "-".')],
     ),
-    ...(isNowhere && !isFaulty('discoveryUrl')
+    ...(lacksMetadata && !isFaulty('discoveryUrl')
       ? [
           incomplete(
             ['discoveryUrl'],
-            'with {tenantid} in the issuer, give the address of the metadata for all tenants.',
+            'with {tenantid} in the issuer, enter the address of the metadata for all tenants.',
           ),
         ]
       : []),

@@ -1,17 +1,17 @@
-/** What tokens were issued for: the client of an app at its provider, and the origins that its tokens may be sent to. Pure. */
+/** The registration that tokens are issued for: the client at its provider, and the origins that tokens may be sent to. Pure. */
 import type { ConnectedAppRegistration } from '../../shared/provider/connected-app.ts';
 import { calledUrls } from './registration-rules.ts';
 
-/** Its lists of origins are sorted. What the issuer's metadata names may move, so it is in none of them. */
+/** The lists of origins are sorted. They lack the origins in the issuer's metadata, which may change. */
 export interface Registration {
   /** As registered: the template, for an app of several tenants. */
   issuer: string;
   clientId: string;
-  /** Refresh tokens, codes, PKCE verifiers and client credentials may go there, and so may all else. */
+  /** May get refresh tokens, codes, PKCE verifiers, client credentials, and everything else. */
   refreshTokenOrigins: readonly string[];
-  /** Of what is secret, access tokens alone may go there. Among them are the hosts of `apiBaseUrlFrom`, as they are written. */
+  /** May get access tokens, but no other secret. Includes the hosts of `apiBaseUrlFrom`, as written. */
   accessTokenOrigins: readonly string[];
-  /** Neither may go there: these get browsers, ID tokens as hints, and requests for keys. */
+  /** May get neither: browsers, ID tokens as hints and requests for keys go there. */
   otherOrigins: readonly string[];
 }
 
@@ -25,7 +25,7 @@ type Role = 'refreshTokenOrigins' | 'accessTokenOrigins' | 'otherOrigins';
 
 type EndpointName = keyof NonNullable<RegistrationFields['endpoints']>;
 
-/** Issuer and metadata name the token endpoint where the app does not. Userinfo is a protected resource (OpenID Connect Core 5.3). */
+/** The metadata names the token endpoint if the app does not. Userinfo is a protected resource (OpenID Connect Core 5.3). */
 const ROLES: Record<'issuer' | 'discoveryUrl' | 'apiBaseUrl' | 'account.url' | `endpoints.${EndpointName}`, Role> = {
   issuer: 'refreshTokenOrigins',
   discoveryUrl: 'refreshTokenOrigins',
@@ -42,30 +42,30 @@ const ROLES: Record<'issuer' | 'discoveryUrl' | 'apiBaseUrl' | 'account.url' | `
 
 interface Destination {
   path: (string | number)[];
-  /** Or the pattern of `apiBaseUrlFrom`. */
+  /** An origin, or a host pattern of `apiBaseUrlFrom`. */
   origin: string;
   role: Role;
 }
 
-/** The fields that name a place which is called, or to which browsers are sent. */
+/** The fields with a URL that is called, or that browsers are sent to. */
 function destinationsOf(app: RegistrationFields): Destination[] {
   const called = calledUrls(app).map(([path, url]): Destination => {
-    // An endpoint that only a newer version knows is not called by this one.
+    // This version does not call an endpoint that only a newer one knows.
     const role = ROLES[path.join('.') as keyof typeof ROLES] ?? 'otherOrigins';
     return { path, origin: new URL(url).origin, role };
   });
-  const patterns = (app.apiBaseUrlFrom?.hosts ?? []).map((host, at): Destination => {
-    return { path: ['apiBaseUrlFrom', 'hosts', at], origin: host, role: 'accessTokenOrigins' };
+  const patterns = (app.apiBaseUrlFrom?.hosts ?? []).map((host, index): Destination => {
+    return { path: ['apiBaseUrlFrom', 'hosts', index], origin: host, role: 'accessTokenOrigins' };
   });
   return [...called, ...patterns];
 }
 
-/** Apps are frozen, and each use of a grant asks. */
-const known = new WeakMap<RegistrationFields, Registration>();
+/** Cached, since each use of a grant needs it; apps are frozen. */
+const registrations = new WeakMap<RegistrationFields, Registration>();
 
 export function registrationOf(app: RegistrationFields): Registration {
-  const registration = known.get(app) ?? makeRegistration(app);
-  known.set(app, registration);
+  const registration = registrations.get(app) ?? makeRegistration(app);
+  registrations.set(app, registration);
   return registration;
 }
 
@@ -84,12 +84,12 @@ function makeRegistration(app: RegistrationFields): Registration {
   };
 }
 
-/** An origin that may get refresh tokens may have any role. @param ofRole the list of the registration for the role */
-function isNamed({ refreshTokenOrigins }: Registration, ofRole: readonly string[], origin: string): boolean {
-  return refreshTokenOrigins.includes(origin) || ofRole.includes(origin);
+/** An origin that may get refresh tokens may get everything. @param origins the registration's list for the role */
+function isNamed({ refreshTokenOrigins }: Registration, origins: readonly string[], origin: string): boolean {
+  return refreshTokenOrigins.includes(origin) || origins.includes(origin);
 }
 
-/** Paths of the fields of the app by which tokens of this registration would go to where they were not issued for. */
+/** Paths of the app's fields that would send tokens of this registration to where they were not issued for. */
 export function newDestinations(registration: Registration, app: RegistrationFields): (string | number)[][] {
   const { issuer, clientId } = registration;
   const fields = [...(issuer === app.issuer ? [] : ['issuer']), ...(clientId === app.clientId ? [] : ['clientId'])];
@@ -99,15 +99,15 @@ export function newDestinations(registration: Registration, app: RegistrationFie
     .map(({ path }) => path);
 }
 
-/** True where a token of this registration may be sent to the places that the app names. An origin that the app gave up does no harm. */
+/** True if a token of this registration may be sent to every origin of the app. The app may name fewer than before. */
 export function isIssuedFor(registration: Registration, app: RegistrationFields): boolean {
   return covers(registration, registrationOf(app));
 }
 
-/** As `isIssuedFor`, for the registration that an app has or had. */
+/** As `isIssuedFor`, for the registration of an app. */
 export function covers(registration: Registration, current: Registration): boolean {
   if (registration.issuer !== current.issuer || registration.clientId !== current.clientId) return false;
-  // Each use of a grant comes here: with `registration[role]` for each list it takes twice as long.
+  // Runs at each use of a grant: a loop with `registration[role]` takes twice as long.
   const { refreshTokenOrigins, accessTokenOrigins, otherOrigins } = registration;
   return (
     current.refreshTokenOrigins.every((origin) => refreshTokenOrigins.includes(origin)) &&

@@ -1,4 +1,4 @@
-/** The doctor on a schedule: checks each enabled app at an interval, and keeps the last result of every check. */
+/** The doctor on a schedule: checks each enabled app at an interval, and stores the last result. */
 import { createFairPool } from '../../shared/fair-pool.ts';
 import type { Events } from '../../shared/observability/events.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
@@ -19,21 +19,21 @@ export interface LastCheck {
 export interface ScheduledChecks {
   /** The last result; undefined if the app has not been checked yet. */
   read(appId: string): Promise<LastCheck | undefined>;
-  /** Checks an app now, and keeps the result. */
+  /** Checks an app now, and stores the result. */
   run(app: ConnectedApp): Promise<LastCheck>;
   forget(appId: string): Promise<unknown>;
   scheduledTasks: readonly ScheduledTask[];
 }
 
-/** An app is due after this part of the interval: the rest is for delays. */
+/** An app is due after this fraction of the interval; the rest allows for delays. */
 const DUE = 0.75;
-/** After a start, providers are left alone for so long. */
+/** Providers are not called for at most this long after a start. */
 const MAX_FIRST_MS = 600_000;
 const PAUSE_MS = { min: 1_000, max: 60_000 };
-/** Apps that are checked at a time. */
+/** Apps checked at the same time. */
 const PLACES = 4;
 /** Longer than the longest interval. */
-const KEPT_SECONDS = 60 * DAY_SECONDS;
+const RESULT_SECONDS = 60 * DAY_SECONDS;
 
 /** @param parts `seconds`: the interval; 0 for none. `changedAt`: of the registration, in ms since the epoch */
 export function createScheduledChecks(parts: {
@@ -56,7 +56,7 @@ export function createScheduledChecks(parts: {
 
   const run = async (app: ConnectedApp): Promise<LastCheck> => {
     const last = { at: clock(), findings: await check.run(app) };
-    await store.write([{ put: keys.appCheck(app.id), value: JSON.stringify(last), lifetimeSeconds: KEPT_SECONDS }]);
+    await store.write([{ put: keys.appCheck(app.id), value: JSON.stringify(last), lifetimeSeconds: RESULT_SECONDS }]);
     return last;
   };
 

@@ -167,9 +167,9 @@ Problem
   Client ID and secret are accepted: The token endpoint does not accept the client ID with this secret (status 401, invalid_client).
 Fine
   App lists the callback URL of this server: Its callback URLs include that of this server.
-  Discovery can be read: The provider describes itself.
-  Issuer is the one that was set: The provider calls itself by the issuer that is set.
-  Endpoints may be called: Every endpoint is one that may be called.
+  Discovery can be read: The provider publishes its metadata.
+  Issuer is the registered one: The provider names the registered issuer.
+  Endpoints may be called: Every endpoint may be called.
   Signing keys can be read: The provider publishes 2 keys.
   Signature algorithms are acceptable: ID tokens may be signed with RS256, ES256.
   PKCE with S256: The provider checks PKCE with S256.
@@ -181,7 +181,7 @@ Cannot tell
   Settings suit the provider: No preset is known for this provider.
   Connection is protected (TLS): The provider is called without TLS, which is allowed on this machine only.
   Authorization request is accepted: Not tried: fix the problem above first.
-  Revocation: The revocation endpoint did not take a made-up token, as some providers do not (status 401).
+  Revocation: The revocation endpoint did not accept a made-up token, as with some providers (status 401).
   Refresh token is issued: No user has signed in or connected with this app yet. Check again after that.
   Refresh tokens rotate: No user has signed in or connected with this app yet. Check again after that.
   Lifetime of access tokens is stated: No user has signed in or connected with this app yet. Check again after that.
@@ -224,7 +224,7 @@ test('a registration, step by step', async () => {
   const advice = `
     The app is registered. This is its first check. / 3 problems found, just now. / 2Registration (done)
     Users cannot sign in with this app. Connect it for yourself, and see each step. A connection to it that you have is replaced.
-    Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.
+    Synchronise the clock of this server (NTP): otherwise ID tokens seem expired or not yet valid.
     Enter https://gatehouse.example/oauth/callback/third-app at the provider, letter by letter, and compare the client ID.
     Compare the client ID, enter the secret again, and check whether it has expired at the provider.`;
   const lines = linesOf(check.body);

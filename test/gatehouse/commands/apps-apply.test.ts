@@ -102,14 +102,14 @@ test('with one fault changes nothing at all', async () => {
   write(
     app('one', { name: 'Not this name' }),
     app('platform'),
-    // People sign in with this issuer by the app of the file, and would trust other keys.
+    // Users sign in with this issuer through the app of the file, and would trust other keys.
     app('four', { signIn: { allow: 'everyone' }, discoveryUrl: `${site.sandbox.issuer}/other` }),
   );
   const { status, applied, faults } = await apply();
   expect({ status, applied }).toEqual({ status: 1, applied: false });
   expect(faults).toEqual([
     'platform: it is in CONNECTED_APPS_FILE. Change it there.',
-    expect.stringMatching(/^four, \/issuer: People sign in with this issuer/),
+    expect.stringMatching(/^four, \/issuer: Users already sign in with this issuer/),
   ]);
   write(app('one', { name: 'Not this name' }), { id: 'five' });
   expect((await apply()).faults.join()).toMatch(/app 2 \(five\), /);
@@ -133,7 +133,7 @@ test('sends the tokens of connected users to no other provider', async () => {
   expect(await apply()).toMatchObject({
     status: 1,
     applied: false,
-    faults: [expect.stringMatching(/^second, \/issuer: One user is connected by the present registration/)],
+    faults: [expect.stringMatching(/^second, \/issuer: One user is connected with the present registration/)],
   });
   expect((await stored('second')).issuer).toBe(site.sandbox.issuer);
 });

@@ -57,7 +57,7 @@ test('values that an example in the documents has are named', () => {
     apiBaseUrl: 'https://example.com/v1',
   };
   expect(warningsOf(changes, 'the-secret-that-the-provider-gave')).toEqual([
-    'the app "platform" still has the example of the documents in issuer, clientId, clientSecret, apiBaseUrl.',
+    'the app "platform" still has example values of the documents in issuer, clientId, clientSecret, apiBaseUrl.',
   ]);
 });
 
@@ -397,7 +397,7 @@ describe('R3: a parameter of the protocol cannot be set, in any case', () => {
   test('resource cannot be where the app declares resources, which are sent anyway', () => {
     const both = { resource: 'https://api.example.com', audience: 'api' };
     const faults = faultsOf({ resources: ['https://api.example.com'], parameters: both, tokenParameters: both });
-    expect(faults.map((fault) => /(\w+)\/resource: leave it out: .* are sent/.exec(fault)?.[1])).toEqual([
+    expect(faults.map((fault) => /(\w+)\/resource: remove it: .* are sent/.exec(fault)?.[1])).toEqual([
       'parameters',
       'tokenParameters',
     ]);

@@ -69,7 +69,7 @@ describe('a plan', () => {
     expect(steps.map(({ app }) => app.id)).toEqual(['c']);
     expect(faults).toEqual([
       'a: it is in CONNECTED_APPS_FILE. Change it there.',
-      'b: the stored app cannot be opened, because its key is gone. Delete it in the administration first.',
+      'b: the stored app cannot be opened, because its key is lost. Delete it in the administration first.',
     ]);
   });
 
@@ -83,11 +83,11 @@ describe('a plan', () => {
   test('refuses another provider while users are connected', async () => {
     const moved = appOf('a', { issuer: 'https://other.test' });
     expect((await plan([moved], [appOf('a')], { connections: 1 })).faults).toEqual([
-      'a, /issuer: One user is connected by the present registration: disconnect everyone first, or register another app.',
+      'a, /issuer: One user is connected with the present registration: disconnect all users first, or register another app.',
     ]);
     expect((await plan([moved], [appOf('a')])).faults).toEqual([]);
     expect((await plan([moved], [], { connections: 1 })).faults).toEqual([
-      'a, /id: One user is connected by an earlier app with this id: end these connections first, or register the app as it was, with the same issuer, client ID and hosts.',
+      'a, /id: One user is connected with an earlier app of this id: end these connections first, or register the app with the same issuer, client ID and hosts as before.',
     ]);
   });
 
@@ -96,7 +96,7 @@ describe('a plan', () => {
     const elsewhere = { issuer, discoveryUrl: 'https://idp.test/other' };
     const there = [appOf('a', { issuer }), appOf('c', { issuer })];
     expect((await plan([appOf('b', elsewhere)], there)).faults).toEqual([
-      'b, /issuer: People sign in with this issuer by "a" already: give the same discoveryUrl and endpoints.jwks as there.',
+      'b, /issuer: Users already sign in with this issuer through "a": set the same discoveryUrl and endpoints.jwks as there.',
     ]);
     const all = ['a', 'b', 'c'].map((id) => appOf(id, elsewhere));
     expect((await plan(all, there)).faults).toEqual([]);

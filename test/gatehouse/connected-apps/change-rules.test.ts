@@ -30,7 +30,7 @@ describe('a client secret', () => {
     expect([secretAfter(app, 'new'), secretAfter(app, undefined)]).toEqual(
       isNeeded ? ['new', 'kept'] : [undefined, undefined],
     );
-    const detail = `${tokenEndpointAuthMethod} needs the client secret.`;
+    const detail = `${tokenEndpointAuthMethod} requires the client secret.`;
     expect(secretFaults(app, undefined, undefined)).toEqual(
       isNeeded ? [{ pointer: '#/clientSecret', rule: 'missing', detail }] : [],
     );
@@ -52,7 +52,8 @@ describe('a client secret', () => {
     ['an endpoint at another host', { endpoints: { token: 'https://a.test/token' } }, true],
   ])('is to be entered again with %s: %s', (_words, changes, isAsked) => {
     const faults = secretFaults(appOf(changes), undefined, appOf());
-    const detail = 'The provider has changed: give the client secret again, so that it is sent to no stranger.';
+    const detail =
+      'The provider has changed: enter the client secret again, since it is sent only where it was entered for.';
     expect(faults).toEqual(isAsked ? [{ pointer: '#/clientSecret', rule: 'give_again', detail }] : []);
     expect(secretFaults(appOf(changes), 'entered', appOf())).toEqual([]);
   });
@@ -77,7 +78,7 @@ describe('a provider that users are connected to', () => {
   const faultsOf = (before: object | undefined, after: object, count = 2) =>
     movedFaults(before && appOf(before), appOf(after), async ({ id }) => (id === 'platform' ? count : 0));
   const DETAIL =
-    '2 users are connected by the present registration: disconnect everyone first, or register another app.';
+    '2 users are connected with the present registration: disconnect all users first, or register another app.';
 
   test.each<[string, object, object, string[]]>([
     ['nothing', {}, {}, []],
@@ -118,7 +119,7 @@ describe('a provider that users are connected to', () => {
 
   test('by an earlier app with the id of a new one', async () => {
     const detail =
-      '2 users are connected by an earlier app with this id: end these connections first, or register the app as it was, with the same issuer, client ID and hosts.';
+      '2 users are connected with an earlier app of this id: end these connections first, or register the app with the same issuer, client ID and hosts as before.';
     expect(await faultsOf(undefined, {})).toEqual([{ pointer: '#/id', rule: 'has_connections', detail }]);
     expect(await faultsOf(undefined, {}, 0)).toEqual([]);
   });
@@ -150,7 +151,7 @@ describe('R19 apps that share the users of an issuer', () => {
     ['have another issuer', { discoveryUrl: 'https://idp.test/x' }, { issuer: 'https://b.test' }, false],
   ])('%s', (_words, app, other, isRefused) => {
     const detail =
-      'People sign in with this issuer by "other" already: give the same discoveryUrl and endpoints.jwks as there.';
+      'Users already sign in with this issuer through "other": set the same discoveryUrl and endpoints.jwks as there.';
     expect(faultsOf(app, other)).toEqual(isRefused ? [{ pointer: '#/issuer', rule: 'issuer_taken', detail }] : []);
   });
 

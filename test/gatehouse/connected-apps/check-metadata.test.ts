@@ -15,7 +15,7 @@ const TABLE: [CheckName, object, 'fine' | 'problem' | 'cannot_tell', RegExp, obj
   ['algorithms', { id_token_signing_alg_values_supported: ['none', 'HS256'] }, 'problem', /no signature with a public/],
   ['algorithms', { id_token_signing_alg_values_supported: ['RS256', 'none'] }, 'fine', /RS256/],
   ['algorithms', { id_token_signing_alg_values_supported: 'RS256' }, 'cannot_tell', /does not say/],
-  ['pkce', {}, 'cannot_tell', /sent all the same/],
+  ['pkce', {}, 'cannot_tell', /sent anyway/],
   ['pkce', { code_challenge_methods_supported: ['plain', 'S256'] }, 'fine', /S256/],
   ['pkce', { code_challenge_methods_supported: ['plain'] }, 'problem', /S256 is not among them/],
   ['iss', {}, 'cannot_tell', /does not promise/],

@@ -306,7 +306,7 @@ describe('each fault is named where it lies', () => {
     const finding = await found('scopes', at.appOf({ scopes: ['openid', 'profile', 'pofile'] }));
     expect(finding).toMatchObject({ result: 'cannot_tell', pointer: '#/scopes' });
     expect(finding?.detail).toMatch(/: pofile\.$/);
-    expect(finding?.advice).toContain('misspelling');
+    expect(finding?.advice).toContain('check the spelling');
   });
 
   test('a scope that it lists and refuses to this client: the callback URL is not what is wrong', async () => {
@@ -403,7 +403,7 @@ describe('each fault is named where it lies', () => {
     expect([finding?.result, finding?.detail]).toEqual([result, detail]);
     expect(finding?.advice).toBe(
       result === 'problem'
-        ? 'Synchronise the clock of this server (NTP): ID tokens seem expired or not yet valid.'
+        ? 'Synchronise the clock of this server (NTP): otherwise ID tokens seem expired or not yet valid.'
         : undefined,
     );
   });
@@ -443,7 +443,7 @@ describe('each fault is named where it lies', () => {
       ]);
       expect(at.provider.hits).toEqual([]);
       expect(await found('issuer', app)).toMatchObject({
-        ...{ result: 'cannot_tell', detail: 'Without discovery the issuer is what was set.' },
+        ...{ result: 'cannot_tell', detail: 'Without discovery, the registered issuer is used unchecked.' },
       });
     },
   );
@@ -455,7 +455,7 @@ describe('each fault is named where it lies', () => {
     });
     expect(findings.find((one) => one.check === 'request')).toEqual({
       ...{ check: 'request', result: 'problem' },
-      detail: 'Requests are to be pushed (PAR), and the provider names no endpoint for that.',
+      detail: 'Requests must be pushed (PAR), but the provider names no endpoint for that.',
       advice: 'Set par to "auto", or ask the operator of the provider.',
       pointer: '#/par',
     });
@@ -464,7 +464,7 @@ describe('each fault is named where it lies', () => {
   test.each<[number, object, CheckName, Partial<Finding>]>([
     [
       ...([400, { error: 'invalid_scope' }, 'scopes'] as const),
-      { result: 'problem', detail: 'The provider refuses the scopes that this app asks for.', pointer: '#/scopes' },
+      { result: 'problem', detail: 'The provider refuses the scopes that this app requests.', pointer: '#/scopes' },
     ],
     [
       ...([400, { error: 'invalid_scope' }, 'callback_registered'] as const),
@@ -538,9 +538,9 @@ describe('each fault is named where it lies', () => {
   });
 
   test.each<[number, Partial<Finding>]>([
-    [401, { result: 'fine', detail: "The thread's path is there and asks for a token (401)." }],
-    [403, { result: 'fine', detail: "The thread's path is there and asks for a token (403)." }],
-    [404, { result: 'problem', detail: 'The platform knows no such path (404).', pointer: '#/threadPath' }],
+    [401, { result: 'fine', detail: 'The thread path exists and requires a token (401).' }],
+    [403, { result: 'fine', detail: 'The thread path exists and requires a token (403).' }],
+    [404, { result: 'problem', detail: 'The platform does not have this path (404).', pointer: '#/threadPath' }],
     [200, { result: 'cannot_tell', detail: 'Without a token the platform responded with status 200.' }],
     [500, { result: 'cannot_tell', detail: 'Without a token the platform responded with status 500.' }],
   ])('a platform that responds to a call without a token with %i', async (code, expected) => {
@@ -578,7 +578,7 @@ describe('each fault is named where it lies', () => {
     at.provider.set({ answers: { token: status(200, { access_token: 'at', token_type: 'bearer' }) } });
     expect(await found('client_authentication', app)).toEqual({
       ...{ check: 'client_authentication', result: 'cannot_tell' },
-      detail: 'The token endpoint gave no clear response: a made-up code was taken.',
+      detail: 'The token endpoint gave no clear response: it accepted a made-up code.',
     });
   });
 
@@ -613,7 +613,7 @@ describe('each fault is named where it lies', () => {
     const template = templateApp(at.provider);
     const app = at.appOf({ ...template, signIn: { allow: { claim: 'tid', values: [INK] } } });
     expect((await found('issuer', app))?.detail).toBe(
-      'The provider calls itself by the issuer that is set, and the app names one tenant.',
+      'The provider names the registered issuer, and the app names one tenant.',
     );
   });
 

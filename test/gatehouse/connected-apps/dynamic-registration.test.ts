@@ -139,7 +139,7 @@ describe('a registered client', () => {
 
 describe('a response that is no registration', () => {
   const UNNAMED = 'The provider requires an initial access token, or does not accept this one.';
-  const STATEMENT = 'The provider asks for a software statement: register the app there by hand.';
+  const STATEMENT = 'The provider requires a software statement: register the app there by hand.';
   test.each<[number, unknown, string]>([
     [401, {}, UNNAMED],
     [403, { error: 'invalid_redirect_uri' }, UNNAMED],
@@ -147,7 +147,7 @@ describe('a response that is no registration', () => {
     [
       400,
       { error: 'invalid_client_metadata' },
-      'The provider does not accept a part of it, such as the scopes or the authentication method.',
+      'The provider does not accept part of the registration, such as the scopes or the authentication method.',
     ],
     [400, { error: 'invalid_software_statement' }, STATEMENT],
     [400, { error: 'unapproved_software_statement' }, STATEMENT],
@@ -163,11 +163,15 @@ describe('a response that is no registration', () => {
     [201, { client_id: 'c'.repeat(501) }, 'The response of the provider is not a client registration.'],
     [201, { client_id: 'c1', client_secret: '' }, 'The response of the provider is not a client registration.'],
     [201, [], 'The response of the provider is not a client registration.'],
-    [201, { client_id: 'c1' }, 'The provider registered the app but gave no client secret: register it there by hand.'],
+    [
+      201,
+      { client_id: 'c1' },
+      'The provider registered the app but issued no client secret: register it there by hand.',
+    ],
     [
       201,
       { client_id: 'c1', token_endpoint_auth_method: 'client_secret_post' },
-      'The provider registered the app but gave no client secret: register it there by hand.',
+      'The provider registered the app but issued no client secret: register it there by hand.',
     ],
     [
       201,

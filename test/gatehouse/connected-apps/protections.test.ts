@@ -198,7 +198,7 @@ describe('DPoP', () => {
     });
     const refused = await signInBy('bearer');
     expect(refused.page.status).toBe(502);
-    expect((await causeOf(refused.page)).body).toMatch(/gave a bearer token.*#dpop"/s);
+    expect((await causeOf(refused.page)).body).toMatch(/issued a bearer token.*#dpop"/s);
     const before = tokenHits().length;
     refuseOnce();
     expect((await readThread(agent, 'bearer')).status).toBe(503);

@@ -78,17 +78,17 @@ test.each([
   ],
   [
     new ProviderError('misconfigured', 'issuer_mismatch', { issuer: `${ISSUER}/{tenantid}` }),
-    /for many tenants\. Enter the issuer of one, or, to name several below, https:\/\/provider\.test\/\{tenantid\} and/,
+    /for many tenants\. Enter the issuer of one tenant or, to name several below, https:\/\/provider\.test\/\{tenantid\} with/,
   ],
   [
     new ProviderError('unavailable', 'discovery_failed', { status: 404 }),
-    /no description.*\(it responded with 404\)\. Where/,
+    /no provider metadata.*\(it responded with 404\)\. If/,
   ],
-  [new ProviderError('unavailable', 'discovery_failed'), /no description of a provider at this address\. Where/],
-  [new ProviderError('invalid', 'discovery_not_json'), /no description of a provider\.$/],
+  [new ProviderError('unavailable', 'discovery_failed'), /no provider metadata at this address\. If/],
+  [new ProviderError('invalid', 'discovery_not_json'), /is not provider metadata\.$/],
   [new ProviderError('misconfigured', 'endpoint_refused', { endpoint: 'token' }), /must not be called \(token\)\.$/],
   [new ProviderError('misconfigured', 'endpoint_refused'), /must not be called\.$/],
-  [new ProviderError('misconfigured', 'endpoint_missing'), /give them by hand/],
+  [new ProviderError('misconfigured', 'endpoint_missing'), /enter them by hand/],
   [
     new ProviderError('misconfigured', 'endpoint_refused', { endpoint: 'token', cause: notCalled('private_address') }),
     /cannot be called: the address policy refuses provider\.test:443 \(private_address\)\. .* INTERNAL_HOSTS/,
@@ -102,7 +102,7 @@ test.each([
     ProviderError.from(new OutboundError('too_large', 'the response is larger than 9 bytes')),
     /^The provider cannot be called: the response is larger than 9 bytes\.$/,
   ],
-  [new Error('secret of a library'), /^What the provider says of itself cannot be read\.$/],
+  [new Error('secret of a library'), /^The provider’s metadata cannot be read\.$/],
 ])('why it tells nothing, in words: %s', async (error, words) => {
   const { fault, facts } = await read(error);
   expect([facts, fault]).toEqual([undefined, expect.stringMatching(words)]);

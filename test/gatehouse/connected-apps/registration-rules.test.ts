@@ -38,18 +38,18 @@ describe('fields that need each other', () => {
     [
       'hosts of an API without a URL',
       { apiBaseUrlFrom: FROM },
-      [['#/apiBaseUrl', 'give it too: it is called where a token response names no other.']],
+      [['#/apiBaseUrl', 'enter it, too: it is called if a token response names no other.']],
     ],
     ['hosts of an API with a URL', { apiBaseUrlFrom: FROM, apiBaseUrl: 'https://api.test' }, []],
     [
       'an authorization endpoint alone',
       { endpoints: { authorization: ENDPOINTS.authorization } },
-      [['#/endpoints/token', 'give it together with authorization.']],
+      [['#/endpoints/token', 'enter it together with authorization.']],
     ],
     [
       'a token endpoint alone',
       { endpoints: { token: ENDPOINTS.token } },
-      [['#/endpoints/authorization', 'give it together with token.']],
+      [['#/endpoints/authorization', 'enter it together with token.']],
     ],
     ['both endpoints', { endpoints: ENDPOINTS }, []],
     [
@@ -70,7 +70,7 @@ describe('fields that need each other', () => {
     [
       'an account without a URL',
       { account: { field: 'id' }, endpoints: ENDPOINTS },
-      [['#/account/url', 'needed where no userinfo endpoint is known.']],
+      [['#/account/url', 'needed if no userinfo endpoint is known.']],
     ],
     ['an account with a URL', { account: { field: 'id', url: 'https://api.test/me' }, endpoints: ENDPOINTS }, []],
     [
@@ -99,7 +99,7 @@ describe('fields that need each other', () => {
     [
       'an issuer template without a place of its metadata',
       { issuer: TEMPLATE.issuer, signIn: TENANTS, scopes: ['openid'] },
-      [['#/discoveryUrl', 'with {tenantid} in the issuer, give the address of the metadata for all tenants.']],
+      [['#/discoveryUrl', 'with {tenantid} in the issuer, enter the address of the metadata for all tenants.']],
     ],
     [
       'an issuer template with endpoints set by hand',
@@ -121,7 +121,7 @@ describe('fields that need each other', () => {
 
   test('RFC 8707: resources are declared once', () => {
     const twice = { parameters: { resource: 'a', audience: 'b' }, tokenParameters: { resource: 'a' } };
-    const detail = 'leave it out: the app declares resources, and they are sent.';
+    const detail = 'remove it: the resources that the app declares are sent.';
     expect(faultsOf({ ...twice, resources: ['https://api.test/'] })).toEqual([
       { pointer: '#/parameters/resource', rule: 'twice', detail },
       { pointer: '#/tokenParameters/resource', rule: 'twice', detail },

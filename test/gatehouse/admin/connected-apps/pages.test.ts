@@ -140,7 +140,7 @@ describe('somebody who has never seen it', () => {
   test.each([
     ['nothing', '', 'Enter the issuer'],
     ['a slash too many', '/', 'names another issuer'],
-    ['a page that is no provider', '/nothing', 'no description of a provider'],
+    ['a page that is no provider', '/nothing', 'no provider metadata'],
     ['a private address', 'https://10.0.0.1', 'address is private'],
   ])('is told what is wrong with an issuer: %s', async (_name, given, words) => {
     const issuer = given.startsWith('/') ? site.sandbox.issuer + given : given;

@@ -202,7 +202,7 @@ describe('a fault stands beside the form, and nothing is registered here', () =>
 
   test.each([
     ['a refusal', 400, { error: 'invalid_redirect_uri' }, 'does not accept the callback URLs'],
-    ['no secret', 201, { client_id: 'x' }, 'gave no client secret'],
+    ['no secret', 201, { client_id: 'x' }, 'issued no client secret'],
     ['noise', 201, [], 'not a client registration'],
   ])('%s', async (_name, status, body, words) => {
     const page = await read('refused');
@@ -257,7 +257,7 @@ describe('RFC 7592 what is registered there and cannot be kept here', () => {
   test('or cannot be used, such as one without the secret that it needs', async () => {
     site.sandbox.faults.set({ ...REGISTER, kind: 'rewrite', change: ({ client_secret: _, ...rest }) => rest });
     const page = await send(await read('bare'), 'register_there', { ...CHOSEN, name: 'Bare one' });
-    expect(page.body).toContain('gave no client secret');
+    expect(page.body).toContain('issued no client secret');
     expect(await clientsThere()).not.toContain('Bare one');
   });
 
@@ -277,7 +277,7 @@ describe('RFC 7592 what is registered there and cannot be kept here', () => {
     });
     const page = await send(await read('lured'), 'register_there', { ...CHOSEN, name: 'Lured one' });
     other.close();
-    expect(page.body).toContain('gave no client secret');
+    expect(page.body).toContain('issued no client secret');
     expect(called).toEqual([]);
   });
 });
