@@ -238,7 +238,7 @@ export function createCompletion(parts: FlowParts, fail: Fail): Completion {
       if (result !== 'connected') {
         const isErased = result === 'user_gone' && (await isErasedUser(userId));
         await connections.discard(userId, app, response, account, { isErased });
-        throw fail(NOT_CONNECTED[result], about);
+        throw fail(NOT_CONNECTED[result], context);
       }
       log.passed('connection');
       await log.succeeded('connected', userId);
