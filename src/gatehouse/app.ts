@@ -115,6 +115,6 @@ export function createApp(parts: AppParts): RequestListener {
   app.use(basePath || '/', routeTable(routes, take));
   const problems = { pages, events, references, publicHref, basePath, clock: parts.clock };
   app.use(notFound, problemHandler(problems, relayedPaths(routes)));
-  // On the fast path `countRequest` counts by address, in place of the middleware above: each request is counted once.
+  // On the fast path `countRequest` counts by address instead of the middleware above, so each request is counted once.
   return fastPath({ app, begin, countRequest: perAddress, basePath, routes, take });
 }

@@ -1,4 +1,4 @@
-/** Makes every module once, in order, and closes them in reverse. */
+/** Creates every module once, in order, and closes them in reverse order. */
 import type { RequestListener } from 'node:http';
 import type { DatasetFile } from '../shared/bin/dataset-file.ts';
 import { refusalReporter } from '../shared/http/problem.ts';
@@ -54,7 +54,7 @@ export interface Gatehouse {
   close(): Promise<void>;
 }
 
-/** @throws StartRefused if the storage must not be used as it is, AppError `storage_unavailable`; then nothing stays open */
+/** Leaves nothing open if it throws. @throws StartRefused if the storage must not be used, AppError `storage_unavailable` */
 export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse> {
   const { config, encryptionKeys, fromFile, datasetFile, logDestination } = parts;
   const { publicUrl } = config;
@@ -62,9 +62,10 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const clock = Date.now;
   const monotonicClock = () => performance.now();
   const random = Math.random;
-  // If a module cannot be made, those before it are closed.
+  // If a module cannot be created, those before it are closed.
   await using modules = new AsyncDisposableStack();
-  const adopt = <T extends { close(): Promise<void> }>(module: T): T => modules.adopt(module, (one) => one.close());
+  const adopt = <T extends { close(): Promise<void> }>(module: T): T =>
+    modules.adopt(module, (adopted) => adopted.close());
 
   const observability = adopt(await createObservability({ config, logDestination, clock, monotonicClock }));
   const { events, metrics, tracing } = observability;
@@ -101,7 +102,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
 
   const sessions = createSessions({ storage, config, clock });
   const signInRecords = createSignInRecords({ store, events, clock });
-  // For several modules. The type of a module's `parts` names what it takes.
+  // Shared by several modules. The type of a module's `parts` says which of these it uses.
   const base = { config, publicUrl, publicHref, storage, store, outbound, audit, events, limits, clock, sessions };
   const connectedApps = adopt(await createConnectedApps({ ...base, fromFile, monotonicClock, random }));
   metrics.watchApps(connectedApps.apps);
@@ -118,7 +119,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const users = createUsers({ storage, grants, sessions, signInRecords, charge: threads.chargeCheck, events, clock });
   const { service } = config.bin;
   const bins = adopt(await createBins({ store, outbound, service, file: datasetFile, events, clock }));
-  // The same, with the modules that decide, for those that serve requests.
+  // For the modules that serve requests: also the modules without HTTP.
   const core = { ...base, connectedApps, grants, users, threads, bins, signInRecords, webhooks };
 
   const pages = createPages({ storage, config, views: GATEHOUSE_VIEWS, clock });
@@ -135,7 +136,7 @@ export async function createGatehouse(parts: GatehouseParts): Promise<Gatehouse>
   const app = createApp({ ...web, observability, admin, home, apiDocs });
 
   const scheduledTasks = [audit, connectedApps, grants, users, signInRecords, sessions, webhooks, keyRotation].flatMap(
-    (one) => one.scheduledTasks,
+    (module) => module.scheduledTasks,
   );
   adopt(startScheduledTasks({ store, random, scheduledTasks }));
   const reload = createReload({

@@ -19,9 +19,9 @@ export interface ReadSettings {
   encryptionKeys: readonly EncryptionKey[];
   /** The apps of `CONNECTED_APPS_FILE`. */
   fromFile: readonly ConnectedApp[];
-  /** Of Node's pool, where its variable `UV_THREADPOOL_SIZE` says so. */
+  /** The size of libuv's thread pool, if `UV_THREADPOOL_SIZE` sets it. */
   threads: number | undefined;
-  /** Sentences about names in the environment that nothing reads, and about administrators that cannot be. */
+  /** Sentences about environment variables that nothing reads, and settings that make no user an administrator. */
   warnings: readonly string[];
 }
 
@@ -31,8 +31,8 @@ export async function readSettingsAndDataset(
 ): Promise<ReadSettings & { datasetFile: DatasetFile | undefined }> {
   const { faults, warnings, settings, datasetPath } = readAll(source);
   const dataset = await readDataset(datasetPath);
-  const all = [...faults, ...dataset.faults];
-  if (!settings || all.length > 0) throw new StartRefused([...all, ...warnings]);
+  const allFaults = [...faults, ...dataset.faults];
+  if (!settings || allFaults.length > 0) throw new StartRefused([...allFaults, ...warnings]);
   return { ...settings, datasetFile: dataset.file };
 }
 
@@ -49,7 +49,7 @@ function readAll(source: ConfigSource) {
   const policy = createAddressPolicy(values.internalHosts);
   const storage = checkStorageConfig(values);
   const apps = readApps(source, values.connectedAppsFile, policy);
-  const all = [
+  const allFaults = [
     ...faults,
     ...storage.faults,
     ...apps.faults,
@@ -57,7 +57,7 @@ function readAll(source: ConfigSource) {
     ...binServiceFaults(values.bin.service?.url, policy),
   ];
   const warnings = ignoredSettings(source.env, SETTINGS);
-  const isValid = config !== undefined && all.length === 0;
+  const isValid = config !== undefined && allFaults.length === 0;
   const settings: ReadSettings | undefined = isValid
     ? {
         config: { ...config, admin: { ...config.admin, app: adminApp(config.admin.app, apps) } },
@@ -68,7 +68,7 @@ function readAll(source: ConfigSource) {
         warnings: [...warnings, ...adminWarnings(values.admin, apps)],
       }
     : undefined;
-  return { faults: [...new Set(all)], warnings, settings, datasetPath: values.bin.datasetFile };
+  return { faults: [...new Set(allFaults)], warnings, settings, datasetPath: values.bin.datasetFile };
 }
 
 function readApps(source: ConfigSource, path: string | undefined, policy: AddressPolicy): ParsedApps {
@@ -87,8 +87,8 @@ function readApps(source: ConfigSource, path: string | undefined, policy: Addres
  * registered later never makes an administrator.
  */
 function adminApp(named: string | undefined, { apps }: ParsedApps): string | undefined {
-  const [only, ...others] = apps.filter(({ signIn }) => signIn !== undefined);
-  return named ?? (others.length === 0 ? only?.id : undefined);
+  const [first, ...others] = apps.filter(({ signIn }) => signIn !== undefined);
+  return named ?? (others.length === 0 ? first?.id : undefined);
 }
 
 /** Faults of `ADMIN_APP` and `ADMIN_ACR`; none if a faulty entry of the file may be the app that they need. */

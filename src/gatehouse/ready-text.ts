@@ -1,4 +1,4 @@
-/** What `npm start` says once Gatehouse is ready: its version, where it listens, its storage, its apps, and whether users can sign in. */
+/** The text that `npm start` prints once Gatehouse is ready. */
 import type { Config } from '../shared/config/config.ts';
 import { hostAndPort } from '../shared/config/rules.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable } from '../shared/provider/connected-app.ts';
@@ -7,7 +7,7 @@ import { VERSION } from '../shared/version.ts';
 
 type Shown = Pick<Config, 'publicUrl' | 'listen' | 'management' | 'redis' | 'dataDirectory'>;
 
-/** `text` for a person; `msg` and `facts` for the log. */
+/** `text` for a terminal; `msg` and `facts` for the log. */
 export function readyText(config: Shown, apps: readonly ConnectedApp[]) {
   const { publicUrl } = config;
   const [listen, management] = [hostAndPort(config.listen), hostAndPort(config.management)];

@@ -1,4 +1,4 @@
-/** Uses settings that were read again, in the running process: all of them, or none. */
+/** Applies reloaded settings in the running process: all of them, or none. */
 import { hostname } from 'node:os';
 import { isDeepStrictEqual } from 'node:util';
 import { AppError, StartRefused } from '../shared/errors.ts';
@@ -9,18 +9,18 @@ import { createStorageSealer, type Storage } from '../shared/storage/storage.ts'
 import type { Audit } from './audit/audit.ts';
 import type { ReadSettings } from './read-settings.ts';
 
-/** The other secret settings are read again only at a restart. */
-const USED_AT_ONCE: ReadonlySet<string> = new Set([
+/** Secret settings that a reload applies; the others need a restart. */
+const APPLIED_BY_RELOAD: ReadonlySet<string> = new Set([
   'SESSION_SECRETS',
   'ENCRYPTION_KEYS',
   'BIN_SERVICE_API_KEY',
   'OTEL_EXPORTER_OTLP_HEADERS',
 ]);
 
-/** One at a time. Never rejects. @param read throws StartRefused */
+/** Reloads run one at a time. Never rejects. @param read throws StartRefused */
 export type Reload = (read: () => ReadSettings) => Promise<void>;
 
-/** @param parts `initial`: the settings of the start. `use`: makes the modules use them, at once and without fail */
+/** @param parts `initial`: the settings of the start. `use`: applies settings to the modules; synchronous, never throws */
 export function createReload(parts: {
   initial: ReadSettings;
   storage: Pick<Storage, 'store' | 'sealer'>;
@@ -43,47 +43,50 @@ export function createReload(parts: {
       const facts = { ...changes, process: `${process.pid} on ${hostname()}` };
       await audit.trail.append({ event: 'settings.reloaded', actor: { kind: 'operator' }, facts });
     }
-    // Only now: each start demands a key from then on, and a reload that fails must not take a new one into use.
+    // Last of the checks, because from then on every start requires the new key, which a failed reload must not cause.
     if (nextSealer) await checkKeyRing(store, nextSealer);
-    // From here on nothing can fail, and no request sees half of it.
+    // From here on nothing can fail, and no request sees a part of the changes.
     if (nextSealer) sealer.replace(nextSealer);
     use(next);
-    // A setting that waits for the restart is reported again by each reload until then.
-    current = { ...next, secrets: new Map([...next.secrets, ...waiting(changes.restartNeeded, current.secrets)]) };
+    // Until the restart, each reload reports the settings that need one.
+    current = {
+      ...next,
+      secrets: new Map([...next.secrets, ...currentValues(changes.restartNeeded, current.secrets)]),
+    };
     events.settingsReloaded(changes);
   };
 
-  let last = Promise.resolve();
+  let previous = Promise.resolve();
   return (read) => {
-    last = last.then(() => attempt(read)).catch((error: unknown) => events.reloadRefused(refusalOf(error)));
-    return last;
+    previous = previous.then(() => attempt(read)).catch((error: unknown) => events.reloadRefused(refusalOf(error)));
+    return previous;
   };
 }
 
-/** Names only; undefined where there is none. */
+/** Names and ids only; undefined for an empty list. */
 function changesBetween(before: ReadSettings, after: ReadSettings) {
   const changed = [...after.secrets]
     .filter(([name, value]) => before.secrets.get(name) !== value)
     .map(([name]) => name);
   const idsIn = ({ fromFile }: ReadSettings) => fromFile.map(({ id }) => id);
-  const [old, now] = [idsIn(before), idsIn(after)];
+  const [idsBefore, idsAfter] = [idsIn(before), idsIn(after)];
   return {
-    settings: unlessEmpty(changed.filter((name) => USED_AT_ONCE.has(name))),
-    restartNeeded: unlessEmpty(changed.filter((name) => !USED_AT_ONCE.has(name))),
-    appsAdded: unlessEmpty(now.filter((id) => !old.includes(id))),
+    settings: unlessEmpty(changed.filter((name) => APPLIED_BY_RELOAD.has(name))),
+    restartNeeded: unlessEmpty(changed.filter((name) => !APPLIED_BY_RELOAD.has(name))),
+    appsAdded: unlessEmpty(idsAfter.filter((id) => !idsBefore.includes(id))),
     appsChanged: unlessEmpty(
-      after.fromFile.filter((app) => old.includes(app.id) && !before.fromFile.includes(app)).map(({ id }) => id),
+      after.fromFile.filter((app) => idsBefore.includes(app.id) && !before.fromFile.includes(app)).map(({ id }) => id),
     ),
-    appsRemoved: unlessEmpty(old.filter((id) => !now.includes(id))),
+    appsRemoved: unlessEmpty(idsBefore.filter((id) => !idsAfter.includes(id))),
   };
 }
 
 const unlessEmpty = (names: readonly string[]) => (names.length === 0 ? undefined : names);
 
-const waiting = (names: readonly string[] = [], secrets: ReadonlyMap<string, string>) =>
+const currentValues = (names: readonly string[] = [], secrets: ReadonlyMap<string, string>) =>
   names.map((name) => [name, secrets.get(name) ?? ''] as const);
 
-/** Caches use an app as their key, so one that has not changed stays the same object. */
+/** Caches use the app object as their key, so an app that has not changed must stay the same object. */
 function sameObjects(before: readonly ConnectedApp[], after: readonly ConnectedApp[]): readonly ConnectedApp[] {
   return after.map((app) => before.find((old) => isDeepStrictEqual(old, app)) ?? app);
 }

@@ -13,7 +13,7 @@ import type { ThreadRoutes } from './threads/routes.ts';
 
 /** The handlers of each module. */
 export type Handlers = SignIn['routes'] & {
-  /** A table of its own, in the same form. */
+  /** The routes of the administration. */
   admin: readonly Route[];
   apiDocs: ApiDocs;
   assertions: Relay['assertions'];
@@ -37,54 +37,65 @@ export interface RouteGuards extends SessionGuards {
 const RELAYED = { relayed: true } as const;
 const RELAYED_TO_BROWSERS = { relayed: true, budget: 'session' } as const;
 
-export function createRoutes(to: Handlers, guards: RouteGuards): readonly Route[] {
+export function createRoutes(handlers: Handlers, guards: RouteGuards): readonly Route[] {
   const { loadSession, peekSession, requireUser, requireUserOrRedirect, authenticateUser, change, browserSession } =
     guards;
   const routes: Route[] = [
-    ['GET', '/threads/current', authenticateUser, to.threads.current, RELAYED_TO_BROWSERS],
-    ['GET', '/bin/:bin', authenticateUser, to.bin.one, RELAYED_TO_BROWSERS],
-    ['GET', '/bin', requireUserOrRedirect, to.bin.form],
-    ['POST', '/bin', [requireUser, change], to.bin.many, RELAYED_TO_BROWSERS],
+    ['GET', '/threads/current', authenticateUser, handlers.threads.current, RELAYED_TO_BROWSERS],
+    ['GET', '/bin/:bin', authenticateUser, handlers.bin.one, RELAYED_TO_BROWSERS],
+    ['GET', '/bin', requireUserOrRedirect, handlers.bin.form],
+    ['POST', '/bin', [requireUser, change], handlers.bin.many, RELAYED_TO_BROWSERS],
 
     // For back-end services: authorized by the relay token, which has its own budget. Cookies are ignored.
-    ['GET', '/relay/threads/current', to.relay.authorizeThread, to.relay.currentThread, RELAYED],
-    ['GET', '/relay/bin/:bin', to.relay.authorizeBin, to.bin.one, RELAYED],
-    ['POST', '/relay/bin', [to.relay.binGuard, readBody, to.relay.jsonOnly], to.bin.manyAsJson, RELAYED],
-    ['POST', '/relay/token', readBody, to.tokenExchange],
-    ['GET', '/relay/connections', to.relay.connectionsGuard, to.relayConnections],
-    ['POST', '/relay/connect-links', [to.relay.connectLinksGuard, readBody, to.relay.jsonOnly], to.relayConnectLinks],
+    ['GET', '/relay/threads/current', handlers.relay.authorizeThread, handlers.relay.currentThread, RELAYED],
+    ['GET', '/relay/bin/:bin', handlers.relay.authorizeBin, handlers.bin.one, RELAYED],
+    [
+      'POST',
+      '/relay/bin',
+      [handlers.relay.binGuard, readBody, handlers.relay.jsonOnly],
+      handlers.bin.manyAsJson,
+      RELAYED,
+    ],
+    ['POST', '/relay/token', readBody, handlers.tokenExchange],
+    ['GET', '/relay/connections', handlers.relay.connectionsGuard, handlers.relayConnections],
+    [
+      'POST',
+      '/relay/connect-links',
+      [handlers.relay.connectLinksGuard, readBody, handlers.relay.jsonOnly],
+      handlers.relayConnectLinks,
+    ],
 
     // For reverse proxies: a signed assertion of the session's user, and the keys that verify it.
-    ['GET', '/session/verify', requireUser, to.assertions.verify],
-    ['GET', '/.well-known/jwks.json', [], to.assertions.keySet],
+    ['GET', '/session/verify', requireUser, handlers.assertions.verify],
+    ['GET', '/.well-known/jwks.json', [], handlers.assertions.keySet],
 
-    ['GET', '/', loadSession, to.home.home],
-    ['GET', '/problems/:code', loadSession, to.home.problem],
+    ['GET', '/', loadSession, handlers.home.home],
+    ['GET', '/problems/:code', loadSession, handlers.home.problem],
 
-    ['GET', '/sign-in', [getOnly, loadSession], to.signIn.signIn],
-    ['GET', '/oauth/callback/:app', [getOnly, loadSession, browserSession], to.signIn.callback],
-    ['POST', '/sign-out', [loadSession, change, browserSession], to.signIn.signOut],
-    ['POST', '/sign-out/everywhere', [loadSession, change, browserSession], to.signIn.signOutEverywhere],
+    ['GET', '/sign-in', [getOnly, loadSession], handlers.signIn.signIn],
+    ['GET', '/oauth/callback/:app', [getOnly, loadSession, browserSession], handlers.signIn.callback],
+    ['POST', '/sign-out', [loadSession, change, browserSession], handlers.signIn.signOut],
+    ['POST', '/sign-out/everywhere', [loadSession, change, browserSession], handlers.signIn.signOutEverywhere],
     // From a provider. Ignores cookies, so it needs no CSRF check.
-    ['POST', '/oauth/backchannel-logout/:app', readBody, to.backchannelLogout],
-    ['GET', '/sessions', requireUserOrRedirect, to.sessions.list],
-    ['POST', '/sessions/:id/end', [requireUser, change], to.sessions.end],
-    ['GET', '/account/delete', requireUserOrRedirect, to.erasure.ask],
-    ['POST', '/account/delete', [requireUser, change], to.erasure.erase],
-    ['GET', '/session', peekSession, to.sessions.current],
+    ['POST', '/oauth/backchannel-logout/:app', readBody, handlers.backchannelLogout],
+    ['GET', '/sessions', requireUserOrRedirect, handlers.sessions.list],
+    ['POST', '/sessions/:id/end', [requireUser, change], handlers.sessions.end],
+    ['GET', '/account/delete', requireUserOrRedirect, handlers.erasure.ask],
+    ['POST', '/account/delete', [requireUser, change], handlers.erasure.erase],
+    ['GET', '/session', peekSession, handlers.sessions.current],
 
-    ['GET', '/connections', requireUserOrRedirect, to.connections.list],
-    ['GET', '/connections/:app', requireUserOrRedirect, to.connections.one],
-    ['POST', '/connections/:app', [requireUser, change], to.signIn.connect],
-    ['POST', '/connections/:app/disconnect', [requireUser, change], to.connections.disconnect],
+    ['GET', '/connections', requireUserOrRedirect, handlers.connections.list],
+    ['GET', '/connections/:app', requireUserOrRedirect, handlers.connections.one],
+    ['POST', '/connections/:app', [requireUser, change], handlers.signIn.connect],
+    ['POST', '/connections/:app/disconnect', [requireUser, change], handlers.connections.disconnect],
 
-    ['GET', '/connect/:link', requireUserOrRedirect, to.connections.link],
-    ['POST', '/connect/:link', [requireUser, change], to.signIn.connectByLink],
+    ['GET', '/connect/:link', requireUserOrRedirect, handlers.connections.link],
+    ['POST', '/connect/:link', [requireUser, change], handlers.signIn.connectByLink],
 
-    ['GET', '/openapi.json', [], to.apiDocs.document(() => routes)],
-    ['GET', '/docs', loadSession, to.apiDocs.page(() => routes)],
+    ['GET', '/openapi.json', [], handlers.apiDocs.document(() => routes)],
+    ['GET', '/docs', loadSession, handlers.apiDocs.page(() => routes)],
 
-    ...to.admin,
+    ...handlers.admin,
   ];
   return routes;
 }

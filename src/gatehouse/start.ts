@@ -1,4 +1,4 @@
-/** The start: settings and files are checked, all faults are reported at once, and only then is anything opened. */
+/** Starts Gatehouse: checks settings and files, reports all faults at once, and only then opens anything. */
 import { readFileSync } from 'node:fs';
 import type { Config } from '../shared/config/config.ts';
 import type { ConfigSource } from '../shared/config/setting.ts';
@@ -21,16 +21,16 @@ export interface RunningGatehouse {
   config: Config;
   /** The connected apps as they are now. */
   apps: Gatehouse['apps'];
-  /** Reads `CONNECTED_APPS_FILE` and the files of secrets again. Never rejects: the log has the result. */
+  /** Reloads `CONNECTED_APPS_FILE` and the files of secrets. Never rejects: the result is logged. */
   reload(): Promise<void>;
-  /** Stops taking requests, lets those in flight end within the grace, and closes everything. */
+  /** Stops accepting requests, waits for those in flight within the grace period, and closes everything. */
   close(): Promise<void>;
 }
 
 export type Environment = ConfigSource['env'];
 
 /**
- * @param createMonitor makes the monitor that decides whether new requests are refused
+ * @param createMonitor creates the monitor that decides whether new requests are refused
  * @param tourUrl see `GatehouseParts`
  * @throws StartRefused with every fault; any error of opening the storage
  */
@@ -49,20 +49,20 @@ export async function startGatehouse(
   // Ports come first: a process that cannot bind them must not touch the storage.
   const [main, management] = await bindPorts(config);
   try {
-    let gatehouseOpened: Gatehouse | undefined;
-    const onRefused: OnRefused = (...refusal) => gatehouseOpened?.onRefused(...refusal);
+    let openGatehouse: Gatehouse | undefined;
+    const onRefused: OnRefused = (...refusal) => openGatehouse?.onRefused(...refusal);
     for (const { server } of [main, management]) refuseUnreadable(server, config.publicUrl.href, onRefused);
     const gatehouse = await createGatehouse({ ...parts, tourUrl, logDestination });
-    gatehouseOpened = gatehouse;
+    openGatehouse = gatehouse;
     const limits = { limits: LISTENER_LIMITS, publicHref: config.publicUrl.href, onRefused };
     management.open(enforceRequestLimits({ ...limits, isBusy: () => false })(gatehouse.health.listener));
-    const busy = createMonitor();
-    const limited = enforceRequestLimits({ ...limits, isBusy: busy.isBusy });
-    main.open(limited(gatehouse.app));
+    const monitor = createMonitor();
+    const withLimits = enforceRequestLimits({ ...limits, isBusy: monitor.isBusy });
+    main.open(withLimits(gatehouse.app));
     const close = once(async () => {
       gatehouse.health.drain();
       await closeServer(main.server, config.shutdown);
-      busy.stop();
+      monitor.stop();
       await gatehouse.close();
       // Last, so that health checks see "not ready" instead of a dead process (R90).
       await closeServer(management.server, AT_ONCE);

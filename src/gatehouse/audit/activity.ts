@@ -1,4 +1,4 @@
-/** Which part of a timeline an entry belongs to, and which connected app it is about. Pure. */
+/** Assigns an entry to a part of a timeline, and to a connected app. Pure. */
 import { type AuditEntry, isAdministrator } from './kinds.ts';
 
 /**
@@ -22,8 +22,8 @@ export function activityOf({ event, actor }: AuditEntry): Activity {
 }
 
 /**
- * The connected app that the entry is about. Calls of services count for none: they would be nearly all that an app has, and
- * `relay/uses.ts` keeps their sums.
+ * The connected app that the entry is about; undefined for calls of services. They would be nearly all entries of an app, and
+ * `relay/uses.ts` counts them.
  */
 export function appOf({ event, target, facts }: AuditEntry): string | undefined {
   if (RELAY.test(event)) return undefined;

@@ -1,4 +1,4 @@
-/** Audited changes (R88): the entry in the audit trail is written before the change, and a change that fails gets a second one. */
+/** Audited changes (R88): an entry is written before each change, and a second one if the change fails. */
 import { AppError } from '../../shared/errors.ts';
 import type { Audit } from './audit.ts';
 import type { AuditEntry } from './kinds.ts';
@@ -10,9 +10,9 @@ export interface ChangeTrail {
 }
 
 /**
- * Writes the entry, then makes the change: if the trail cannot be written, nothing changes. If the change then fails, such
- * as by a version conflict, a second entry says so; where the storage failed, it says that the result is unknown.
- * @throws what the change throws; AppError `storage_unavailable` says that the change may have been made
+ * Writes the entry, then makes the change: if the entry cannot be written, nothing changes. If the change then fails, for
+ * example with a version conflict, a second entry says so. If the storage failed, it says that the result is unknown.
+ * @throws the error of the change; AppError `storage_unavailable` says that the change may have been made
  */
 export async function auditChange<T>(audit: ChangeTrail, entry: AuditEntry, change: () => Promise<T>): Promise<T> {
   await audit.trail.append(entry);
@@ -20,23 +20,23 @@ export async function auditChange<T>(audit: ChangeTrail, entry: AuditEntry, chan
     return await change();
   } catch (error) {
     await appendOrNote(audit, { ...entry, outcome: failedOutcome(error) });
-    throw error instanceof AppError && error.code === 'storage_unavailable' ? perhapsMade(error) : error;
+    throw error instanceof AppError && error.code === 'storage_unavailable' ? withUnknownResult(error) : error;
   }
 }
 
-function perhapsMade(error: AppError): AppError {
+function withUnknownResult(error: AppError): AppError {
   if (error.detail !== undefined) return error;
   const { logDetail, retryAfterSeconds, cause = error } = error;
   return new AppError('storage_unavailable', {
-    detail: 'The storage did not respond in time, and the change may have been made: look before you repeat it.',
+    detail: 'The storage did not respond in time, and the change may have been made: check before you repeat it.',
     logDetail,
     retryAfterSeconds,
     cause,
-    words: { nextStep: 'Wait a moment, and look whether the change was made before you repeat it.' },
+    words: { nextStep: 'Wait a moment, and check whether the change was made before you repeat it.' },
   });
 }
 
-/** For what has happened, whatever becomes of its entry: written now, or queued if the storage fails. Never rejects. */
+/** For an action that must not wait for its entry: writes it now, or queues it if the storage fails. Never rejects. */
 export async function appendOrNote({ trail, note }: ChangeTrail, entry: AuditEntry): Promise<void> {
   await trail.append(entry).catch(() => note(entry));
 }

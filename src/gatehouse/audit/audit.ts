@@ -1,4 +1,4 @@
-/** Makes the audit trail, its queue of entries, and the tallies of the overview. */
+/** Creates the audit trail, its queue of entries, and the tallies of the overview. */
 import type { EventSource } from '../../shared/observability/events.ts';
 import type { ScheduledTask } from '../../shared/storage/scheduled-task.ts';
 import type { Store } from '../../shared/storage/store.ts';
@@ -29,8 +29,8 @@ export async function createAudit(parts: {
   const { store } = storage;
   const onStored = (audit: AuditRecord) => events.audited({ audit });
   const trail = createAuditTrail({ store, clock, days, onStored });
-  const notes = createAuditNotes({ trail, clock, onStored, lost: (entries) => events.auditLost({ entries }) });
-  const tallies = createTallies({ store, clock, lost: (counts) => events.countsLost({ of: 'overview', counts }) });
+  const notes = createAuditNotes({ trail, clock, onStored, onLost: (entries) => events.auditLost({ entries }) });
+  const tallies = createTallies({ store, clock, onLost: (counts) => events.countsLost({ of: 'overview', counts }) });
   events.listen(auditedEvents(notes.note));
   events.listen(talliedEvents(tallies));
   if (storage.wasEmpty) await trail.append({ event: 'storage.found_empty', actor: { kind: 'system' } });

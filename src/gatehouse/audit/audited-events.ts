@@ -36,7 +36,7 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
     },
     refreshEnded(facts) {
       const { connection, outcome, reason, repeated } = facts;
-      // Successful refreshes are frequent and tell an administrator nothing.
+      // Successful refreshes are frequent and of no interest to an administrator.
       if (outcome === 'refreshed') return;
       note({ event: 'refresh.failed', ...ofConnection(facts), outcome, facts: { connection, reason, repeated } });
     },
@@ -84,8 +84,8 @@ export function auditedEvents(note: (entry: AuditEntry) => void): EventListener 
       note({ event: 'connected_app.checked', actor: SYSTEM, target, outcome, facts: { problems } });
     },
     storageLost({ reason, detail }) {
-      // Written once the storage is back. An outage gets no entry.
-      if (STORAGE_REFUSALS.some((one) => one === reason))
+      // Written once the storage is available. An outage gets no entry.
+      if (STORAGE_REFUSALS.some((refusal) => refusal === reason))
         note({ event: 'storage.refused', actor: SYSTEM, outcome: reason, facts: { detail } });
     },
     reconnectNeeded(facts) {

@@ -1,4 +1,4 @@
-/** Collapses entries that a caller can cause at any rate: a few per minute are stored, and one that counts the rest (R54, R94). */
+/** Collapses entries that a caller can cause at any rate: stores a few per minute, and one that counts the rest (R54, R94). */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AuditEntry } from './kinds.ts';
 
@@ -12,17 +12,17 @@ const REPEATED = new Set<AuditEntry['event']>([
   'relay_token.exchanged',
 ]);
 
-/** @param keep stores an entry. `at`: when it happened, in milliseconds since the epoch */
-export function createCollapse(clock: () => number, keep: (entry: AuditEntry, at: number) => void) {
-  const groups = new Map<string, { passed: number; times: number; keepLast?: (times: number) => void }>();
+/** @param store stores an entry. `at`: when it happened, in milliseconds since the epoch */
+export function createCollapse(clock: () => number, store: (entry: AuditEntry, at: number) => void) {
+  const groups = new Map<string, { stored: number; times: number; storeLast?: (times: number) => void }>();
   let minute = 0;
   let timer: NodeJS.Timeout | undefined;
 
-  /** Stores the counts so far. */
+  /** Stores the collapsed entries with their counts. */
   const flush = (): void => {
     clearTimeout(timer);
     timer = undefined;
-    for (const { times, keepLast } of groups.values()) keepLast?.(times);
+    for (const { times, storeLast } of groups.values()) storeLast?.(times);
     groups.clear();
   };
 
@@ -30,28 +30,29 @@ export function createCollapse(clock: () => number, keep: (entry: AuditEntry, at
     flush,
     note(entry: AuditEntry) {
       const at = clock();
-      const group = groupOf(entry);
-      if (!group) return keep(entry, at);
-      const now = Math.floor(at / MINUTE_MS);
-      if (now !== minute) flush();
-      minute = now;
-      const counted = groups.get(group.name) ?? { passed: 0, times: 0 };
-      groups.set(group.name, counted);
-      if (counted.passed < group.max) {
-        counted.passed += 1;
-        return keep(entry, at);
+      const rule = ruleOf(entry);
+      if (!rule) return store(entry, at);
+      const currentMinute = Math.floor(at / MINUTE_MS);
+      if (currentMinute !== minute) flush();
+      minute = currentMinute;
+      const group = groups.get(rule.name) ?? { stored: 0, times: 0 };
+      groups.set(rule.name, group);
+      if (group.stored < rule.max) {
+        group.stored += 1;
+        return store(entry, at);
       }
-      counted.times += 1;
-      // In the async context of its request, as every other entry.
-      counted.keepLast = AsyncLocalStorage.bind((times: number) =>
-        keep({ ...entry, facts: { ...entry.facts, times } }, at),
+      group.times += 1;
+      // In the async context of its request, like every other entry.
+      group.storeLast = AsyncLocalStorage.bind((times: number) =>
+        store({ ...entry, facts: { ...entry.facts, times } }, at),
       );
       timer ??= setTimeout(flush, MINUTE_MS - (at % MINUTE_MS)).unref();
     },
   };
 }
 
-function groupOf({
+/** The group that the entry is collapsed into, and how many of it are stored per minute; undefined if all are stored. */
+function ruleOf({
   event,
   actor,
   target,

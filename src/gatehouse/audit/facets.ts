@@ -1,4 +1,4 @@
-/** The indexes of the audit trail: one for each event, each actor, each user or object concerned, and each app's activity. Pure. */
+/** The indexes of the audit trail: by event, by actor, by the user or object concerned, and by app and activity. Pure. */
 import { keys } from '../../shared/storage/keys.ts';
 import { type Activity, activityOf, appOf } from './activity.ts';
 import { type AuditEntry, isChange } from './kinds.ts';
@@ -37,13 +37,13 @@ const indexOf = {
   whom: (whom: string) => keys.auditIndex('whom', folded(whom)),
 };
 
-/** Lists the entries about one connected app, by the part of its timeline. */
+/** The index with the entries about one connected app, for one part of its timeline. */
 export const appIndex = (app: string, activity: Activity) => keys.auditIndex('app', `${app} ${activity}`);
 
-/** These list the entries of one user: as actor, and as the user concerned. */
+/** The indexes with the entries of one user, as actor and as the user concerned. */
 export const userIndexes = (userId: string) => [indexOf.who(userId), indexOf.whom(userId)];
 
-/** Lists the entries about one object, such as a relay token. */
+/** The index with the entries about one object, such as a relay token. */
 export const targetIndex = indexOf.whom;
 
 /** Every index that lists the entry. */
@@ -61,7 +61,7 @@ export function indexesOf(entry: AuditEntry): string[] {
   ];
 }
 
-/** For each facet of the filter the indexes that together list all matching entries; without one the index of all entries. */
+/** For each facet of the filter, the indexes that together list all matching entries; by default the index of all entries. */
 export function indexesFor({ event, who, whom, named }: AuditFilter): string[][] {
   const facets = [
     event ? [indexOf.event(event)] : [],
@@ -85,18 +85,18 @@ export function concerns(entry: AuditEntry, ids: readonly string[]): boolean {
   return ids.length > 0 && isOneOf([...whoOf(entry), ...whomOf(entry), ...(app === undefined ? [] : [app])], ids);
 }
 
-function isOneOf(names: readonly string[], wanted: readonly string[]): boolean {
-  return names.some((name) => wanted.some((one) => folded(one) === folded(name)));
+function isOneOf(names: readonly string[], filterNames: readonly string[]): boolean {
+  return names.some((name) => filterNames.some((filterName) => folded(filterName) === folded(name)));
 }
 
 function whoOf({ actor }: AuditEntry): string[] {
-  return [actor.id, actor.name].filter(isGiven);
+  return [actor.id, actor.name].filter(isNotEmpty);
 }
 
 function whomOf({ target, userId }: AuditEntry): string[] {
-  return [target?.id, target?.name, userId].filter(isGiven);
+  return [target?.id, target?.name, userId].filter(isNotEmpty);
 }
 
-function isGiven(text: string | undefined): text is string {
+function isNotEmpty(text: string | undefined): text is string {
   return text !== undefined && text !== '';
 }

@@ -66,7 +66,7 @@ export const AUDIT_EVENTS = {
   'key.rotation_started': 'Encryption of all records with a new key started',
   'key.rotated': 'Records encrypted with the new key',
   'signing_key.rotated': 'Next signing key published',
-  'key.retired': 'Encryption key retired',
+  'key.retired': 'Encryption key given up',
   'storage.found_empty': 'Storage found empty',
   'storage.refused': 'Storage refused by a running process',
   'storage.backed_up': 'Backup created',
@@ -79,11 +79,11 @@ export const AUDIT_EVENTS = {
 
 export type AuditEvent = keyof typeof AUDIT_EVENTS;
 
-/** Events of everyday use by users, services and providers: they have a limit of their own, so that they push no change out (R94). */
+/** Events of everyday use by users, services and providers. They have a separate limit, so that they evict no changes (R94). */
 const EVERYDAY =
   /^(?:sign_in|session|connection|connect_link|refresh|revocation|relay)\.|^(?:relay_token\.exchanged|webhook\.failed)$/;
 
-/** Change nothing, even if an administrator causes them: a read-only admin token can. */
+/** Events that change nothing, even if an administrator causes them; a read-only admin token may cause them. */
 const NO_CHANGES = new Set<AuditEvent>([
   'admin.refused',
   'admin.stepped_up',
@@ -124,7 +124,7 @@ export interface AuditEntry {
   event: AuditEvent;
   actor: AuditActor;
   target?: AuditTarget | undefined;
-  /** The user concerned, where that is neither the actor nor the target. */
+  /** The user concerned, if this is neither the actor nor the target. */
   userId?: string | undefined;
   /** The caller's IP address. */
   address?: string | undefined;

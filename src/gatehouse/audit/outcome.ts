@@ -1,8 +1,8 @@
-/** The outcome of a change that was announced in the trail and then failed, and its words. Pure. */
+/** The outcome of a change that failed after its entry was written, and its words. Pure. */
 import { AppError, PROBLEMS, type ProblemCode } from '../../shared/errors.ts';
 import { uncapitalised } from '../../shared/text.ts';
 
-/** `unknown`: the storage did not say whether it made the change. */
+/** `unknown`: the storage did not confirm whether the change was made. */
 const FAILED = /^(not_done|unknown): (\w+)$/;
 
 export function failedOutcome(error: unknown): string {

@@ -1,4 +1,4 @@
-/** The stored form of an audit entry: every text scrubbed and of bounded length. Pure. */
+/** The stored form of an audit entry: every text is scrubbed and its length limited. Pure. */
 import { scrubCardNumbers } from '../../shared/observability/card-numbers.ts';
 import { isoTime } from '../../shared/time.ts';
 import { AUDIT_EVENTS, type AuditActor, type AuditEntry, type AuditFact, type AuditRecord } from './kinds.ts';
@@ -34,13 +34,13 @@ export function decodeEntry({ id, at, entry }: { id: string; at: number; entry: 
   return recordOf(id, at, JSON.parse(entry) as AuditEntry);
 }
 
-/** Shortens the id of a Redis entry: it begins with as many digits as a card number, which the log would remove (R86). */
+/** Shortens the id of a Redis entry, which begins with as many digits as a card number and would be scrubbed in logs (R86). */
 export function recordOf(id: string, at: number, entry: AuditEntry): AuditRecord {
   const shortId = id.replace(/^\d{12,}/, (digits) => Number(digits).toString(36));
   return { id: shortId, at: isoTime(at), ...entry };
 }
 
-/** The id of an entry in the store, by that of its record. */
+/** The id of the stored entry, from the id of its record. */
 export function storedIdOf(id: string): string {
   return id.replace(/^[0-9a-z]{8,9}(?=-\d+$)/, (digits) => String(Number.parseInt(digits, 36)));
 }

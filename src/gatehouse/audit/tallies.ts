@@ -1,4 +1,4 @@
-/** Counts of events by five minutes, hour and day: kept in memory, written together every few seconds, for all processes. */
+/** Counts of events by five minutes, hour and day: counted in memory, and added to the store every few seconds. */
 import type { EventListener } from '../../shared/observability/events.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
@@ -24,7 +24,7 @@ export interface TallySpan {
 }
 
 const FLUSH_MS = 3_000;
-/** Each is kept for longer than twice what the overview shows of it, since it compares with the time before. */
+/** Each lifetime is more than twice the time that the overview shows, which it compares with the time before. */
 const UNITS = {
   minutes: { milliseconds: 300_000, characters: 16, lifetimeSeconds: DAY_SECONDS },
   hour: { milliseconds: HOUR_MS, characters: 13, lifetimeSeconds: 3 * DAY_SECONDS },
@@ -32,7 +32,7 @@ const UNITS = {
 } as const;
 export type TallyUnit = keyof typeof UNITS;
 const UNIT_NAMES = Object.keys(UNITS) as TallyUnit[];
-/** Where the store is so slow that every read overlaps a write, the last read counts. */
+/** If the store is so slow that every read overlaps a write, the last read is used. */
 const MAX_READS = 3;
 
 type Counts = TallySpan['counts'];
@@ -46,12 +46,16 @@ export interface Tallies {
   close(): Promise<void>;
 }
 
-/** @param parts `lost`: called with the number of counts that could not be stored before the process stops */
-export function createTallies(parts: { store: Store; clock: () => number; lost?: (counts: number) => void }): Tallies {
-  const { store, clock, lost } = parts;
-  /** By unit and name of the span. */
+/** @param parts `onLost`: called with the number of counts that could not be stored before the process stops */
+export function createTallies(parts: {
+  store: Store;
+  clock: () => number;
+  onLost?: (counts: number) => void;
+}): Tallies {
+  const { store, clock, onLost } = parts;
+  /** Counts by the unit and name of the span. */
   let unwritten = new Map<string, { unit: TallyUnit; counts: Counts }>();
-  /** Those of the current five minutes, to which every relayed call adds. */
+  /** The counts of the current five minutes, to which every relayed call adds. */
   let current: { slot: number; counts: Counts } = { slot: 0, counts: {} };
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();
@@ -94,8 +98,8 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
     writing = writing.then(async () => {
       let isDown = false;
       for (const [name, { unit, counts }] of batch) {
-        // Kept for the next flush; a long outage costs one entry in five minutes. After the first failure the rest would only wait
-        // for the deadlines of a store that is down, also while the process stops.
+        // Kept for the next flush; a long outage takes memory for one span in five minutes. After the first failure, further
+        // writes would only wait until they time out, and delay a stop of the process.
         if (!isDown)
           isDown = await add(name, unit, counts).then(
             () => false,
@@ -154,17 +158,17 @@ export function createTallies(parts: { store: Store; clock: () => number; lost?:
       clearTimeout(timer);
       await flush();
       // Each unit has every count, unless it was stored.
-      const left = Math.max(...UNIT_NAMES.map(unwrittenOf));
-      if (left > 0) lost?.(left);
+      const lostCounts = Math.max(...UNIT_NAMES.map(unwrittenOf));
+      if (lostCounts > 0) onLost?.(lostCounts);
     },
   };
 }
 
 function added(left: Counts, right: Counts): Counts {
   const sum: Counts = { ...left };
-  for (const what of TALLIED) {
-    const more = right[what];
-    if (more !== undefined) sum[what] = (sum[what] ?? 0) + more;
+  for (const event of TALLIED) {
+    const count = right[event];
+    if (count !== undefined) sum[event] = (sum[event] ?? 0) + count;
   }
   return sum;
 }

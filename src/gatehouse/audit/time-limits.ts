@@ -1,10 +1,10 @@
-/** The limits of a search or an export of the audit trail: a date counts from its start to its end, in UTC. */
+/** The time limits of a search or an export of the audit trail. A date covers the whole day in UTC. */
 import { DAY_MS, isoTime } from '../../shared/time.ts';
 
 export const TIME_ADVICE = 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.';
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
-/** With its offset, since the time zone of the server is not that of the user. */
+/** The offset is required, because the server and the user may have different time zones. */
 const TIME = /^(\d{4}-\d{2}-\d{2})T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/;
 
 /** In milliseconds since the epoch; undefined for any other text. */

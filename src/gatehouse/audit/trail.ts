@@ -1,4 +1,4 @@
-/** The audit trail: appended to and never changed, found again by its facets, exported whole, and kept for a set time. */
+/** The audit trail: entries are appended and never changed, can be searched and exported, and expire. */
 import { keys } from '../../shared/storage/keys.ts';
 import { type MergedSource, unionPage } from '../../shared/storage/merged-page.ts';
 import { encodeCursor } from '../../shared/storage/paging.ts';
@@ -20,7 +20,7 @@ interface AuditPage {
   /** Newest first. May have fewer items than `limit`, even none, although there is a `next`: see `searchedTo`. */
   items: AuditRecord[];
   next?: string;
-  /** Set where the search ran out of time: entries since this time (ISO 8601) have been searched. */
+  /** Set if the search ran out of time: entries since this time (ISO 8601) have been searched. */
   searchedTo?: string;
 }
 
@@ -28,7 +28,7 @@ export interface AuditTrailParts {
   store: Store;
   /** Milliseconds since the epoch. */
   clock: () => number;
-  /** How long entries are kept. */
+  /** How long entries are stored. */
   days?: number;
   /** The maximum number of changes, and of other entries. */
   maxEntries?: number;
@@ -53,16 +53,16 @@ const TRIMMED = [ALL_ENTRIES, CHANGES, OTHERS];
 export interface AuditTrail {
   /** Resolves once the entry is stored. `at`: milliseconds since the epoch. @throws AppError `storage_unavailable` */
   append(entry: AuditEntry, at?: number): Promise<void>;
-  /** As `append`, all or none. `stored` is called with the record of each, by default `onStored`. */
+  /** Like `append`, for all entries or none. Calls `stored`, by default `onStored`, with the record of each. */
   appendAll(entries: readonly DatedEntry[]): Promise<void>;
-  /** By the id of its record. */
+  /** @param id of the record */
   find(id: string): Promise<AuditRecord | undefined>;
   page(request: PageRequest): Promise<AuditPage>;
-  /** The entries of several indexes as one list, newest first. @param accepts the entries to list */
+  /** The entries of several indexes as one list, newest first. @param accepts true for entries to list */
   merged(indexes: readonly string[], accepts: (record: AuditRecord) => boolean): MergedSource<AuditRecord>;
   /** Every matching entry, oldest first, read in batches. */
   export(filter?: AuditFilter): AsyncIterable<AuditRecord>;
-  /** Removes expired entries, and the oldest changes and other entries beyond their maximum. Returns how many. */
+  /** Removes expired entries, and the oldest changes and other entries beyond their maximum. Returns their number. */
   trim(): Promise<number>;
 }
 
@@ -70,7 +70,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
   const { store, clock, days = 365, maxEntries = 1_000_000, onStored } = parts;
   const log = keys.auditLog;
 
-  /** By id. */
+  /** Entries by id. */
   const entriesAt = async (items: readonly { member: string }[]): Promise<Map<string, AuditRecord>> => {
     const entries = await store.logEntries(
       log,
@@ -79,7 +79,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
     return new Map(entries.map((entry) => [entry.id, decodeEntry(entry)]));
   };
 
-  /** The indexes of the facet with the fewest entries, so that the fewest are read. */
+  /** The indexes of the facet with the fewest entries. */
   const narrowest = async (filter: AuditFilter): Promise<string[]> => {
     const facets = indexesFor(filter);
     const sizeOf = async (indexes: readonly string[]) =>
@@ -88,10 +88,10 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
     return facets[sizes.indexOf(Math.min(...sizes))] ?? [];
   };
 
-  /** The trimmed indexes go last, so that `trim` finds the entry again after a kill. */
-  const remove = async (gone: readonly { id: string; record: AuditRecord | undefined }[]): Promise<void> => {
+  /** Removes the entry from the indexes of `trim` last, so that `trim` finds it again after a kill. */
+  const remove = async (entries: readonly { id: string; record: AuditRecord | undefined }[]): Promise<void> => {
     await store.write(
-      gone.flatMap(({ id, record }) =>
+      entries.flatMap(({ id, record }) =>
         (record ? indexesOf(record) : [])
           .filter((index) => !TRIMMED.includes(index))
           .map((index) => ({ index, remove: id })),
@@ -99,22 +99,22 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
     );
     await store.removeEntries(
       log,
-      gone.map(({ id }) => id),
+      entries.map(({ id }) => id),
     );
-    await store.write(gone.flatMap(({ id }) => TRIMMED.map((index) => ({ index, remove: id }))));
+    await store.write(entries.flatMap(({ id }) => TRIMMED.map((index) => ({ index, remove: id }))));
   };
 
-  /** @param limits `count`: at most so many entries. `until`: only those before this time */
+  /** @param limits `count`: the maximum number of entries. `until`: only entries before this time */
   const removeOldest = async (index: string, limits: { count?: number; until?: number }): Promise<number> => {
     const { count = Infinity, until = Infinity } = limits;
     let removed = 0;
     while (removed < count) {
       const { items } = await store.page(index, { limit: Math.min(TRIM_BATCH, count - removed) });
-      const gone = items.filter(({ score }) => score < until);
-      if (gone.length === 0) break;
-      const records = await entriesAt(gone);
-      await remove(gone.map(({ member }) => ({ id: member, record: records.get(member) })));
-      removed += gone.length;
+      const oldest = items.filter(({ score }) => score < until);
+      if (oldest.length === 0) break;
+      const records = await entriesAt(oldest);
+      await remove(oldest.map(({ member }) => ({ id: member, record: records.get(member) })));
+      removed += oldest.length;
     }
     return removed;
   };
@@ -145,7 +145,7 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
       let cursor = after ?? startOf(filter);
       for (;;) {
         const size = filter.text || indexesFor(filter).length > 1 ? BATCH : limit - items.length;
-        // One more than wanted shows whether others follow.
+        // One more than needed shows whether others follow.
         const positions = await unionPage(store, indexes, { after: cursor, limit: size + 1 });
         const batch = positions.slice(0, size);
         const isLast = batch.length === positions.length;
@@ -178,12 +178,12 @@ export function createAuditTrail(parts: AuditTrailParts): AuditTrail {
     async *export(filter = {}) {
       let after: string | undefined;
       do {
-        const read = await store.readLog(log, { limit: BATCH, ...(after === undefined ? {} : { after }) });
-        for (const item of read.items) {
+        const page = await store.readLog(log, { limit: BATCH, ...(after === undefined ? {} : { after }) });
+        for (const item of page.items) {
           const record = decodeEntry(item);
           if (isWithin(item.at, filter) && passesFilter(record, filter)) yield record;
         }
-        after = read.next;
+        after = page.next;
       } while (after !== undefined);
     },
 

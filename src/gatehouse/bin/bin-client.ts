@@ -1,4 +1,4 @@
-/** Calls the remote BIN lookup service: one request for one BIN, and a typed result whatever happens. */
+/** Calls the remote BIN lookup service with one BIN, and returns every failure as a typed result. */
 import { setTimeout } from 'node:timers/promises';
 import { z } from 'zod';
 import type { BinBudget } from '../../shared/bin/lookup-result.ts';
@@ -13,11 +13,11 @@ import { createBreaker } from './breaker.ts';
 import type { Reservation } from './quota.ts';
 import { recordFromResponse } from './response.ts';
 
-/** `paused`: nothing was sent, because too many calls in a row had failed. */
+/** `response`: it could not be read. `paused`: nothing was sent, because too many calls in a row had failed. */
 export type UnavailableReason = 'timeout' | 'connection' | 'status' | 'response' | 'key_refused' | 'paused';
 
 /**
- * `asOf`: date of the facts, or of the response if the service does not say it (YYYY-MM-DD). `retryAfterSeconds` and
+ * `asOf`: date of the facts, or of the response if the service states none (YYYY-MM-DD). `retryAfterSeconds` and
  * `secondsLeft` are whole seconds, at least 1.
  */
 export type RemoteResult =
@@ -30,12 +30,12 @@ export type RemoteResult =
 export type RemoteFailure = Exclude<RemoteResult, { outcome: 'found' | 'not_found' }>;
 
 export interface BinClient {
-  /** For the calls to come. */
+  /** Applies to later calls. */
   useApiKey(apiKey: string | undefined): void;
   /**
-   * Looks up one BIN. Nothing is sent while the service's `Retry-After` runs or after several failures in a row.
-   * `reserve` is called right before sending. If no connection is made, the call is tried once more, and then the
-   * reservation is released, as it is where the call was refused here. Rejects only if the store fails.
+   * Looks up one BIN. Nothing is sent until the service's `Retry-After` has passed, or after several failures in a row.
+   * `reserve` is called right before sending. If no connection is made, the call is retried once. The reservation is
+   * released if that fails as well, or if the call was refused before it was sent. Rejects only if the store fails.
    */
   lookUp(bin: Bin, reserve?: () => Promise<Reservation>): Promise<RemoteResult>;
   /** The failure that `lookUp` would return without sending anything, if there is one. */
@@ -54,7 +54,7 @@ export interface BinClientParts {
   clock: () => number;
   /** For the whole call; default 5,000. */
   deadlineMilliseconds?: number;
-  /** Pauses for `openMilliseconds` after so many failures in a row; default 10,000 and 5. */
+  /** Pauses for `openMilliseconds` (default 10,000) after `failures` (default 5) in a row. */
   breaker?: { failures: number; openMilliseconds: number };
 }
 
@@ -111,14 +111,14 @@ export function createBinClient(parts: BinClientParts): BinClient {
     return { outcome: 'unavailable', reason: 'paused', retryAfterSeconds };
   };
   const refusal = async (): Promise<RemoteFailure | undefined> => {
-    const limited = await pause.secondsLeft();
-    if (limited) return { outcome: 'limited', retryAfterSeconds: limited };
-    const paused = breaker.secondsLeft();
-    return paused === undefined ? undefined : pausedFor(paused);
+    const retryAfterSeconds = await pause.secondsLeft();
+    if (retryAfterSeconds) return { outcome: 'limited', retryAfterSeconds };
+    const secondsLeft = breaker.secondsLeft();
+    return secondsLeft === undefined ? undefined : pausedFor(secondsLeft);
   };
   return {
-    useApiKey(replaced) {
-      apiKey = replaced;
+    useApiKey(newKey) {
+      apiKey = newKey;
     },
     refusal,
     async lookUp(bin, reserve) {
@@ -172,9 +172,9 @@ async function readResponse(response: Response, bin: Bin, now: number): Promise<
 function readRecord(text: string, bin: Bin, headers: Headers, now: number): RemoteResult {
   const record = recordFromResponse(parseJson(text));
   if (!record) return { outcome: 'unavailable', reason: 'response' };
-  // The source "rules" adds nothing: Gatehouse has the rules of the networks itself.
+  // The source "rules" adds nothing, because Gatehouse knows the rules of the networks itself.
   if (isEmptyRecord(record) || headers.get('gatehouse-source') === 'rules') return { outcome: 'not_found' };
-  // Most services do not say how many digits matched: then all digits of the request count.
+  // Most services do not state how many digits matched. Then all digits of the request are assumed to match.
   const matched = headers.get('gatehouse-digits-matched') ?? '';
   const digits = /^[5-8]$/.test(matched) ? Math.min(Number(matched), bin.length) : bin.length;
   const asOf = dateOf(headers.get('gatehouse-as-of'), now);
@@ -206,8 +206,8 @@ function createPause(store: Store, clock: () => number) {
   return {
     async secondsLeft(): Promise<number | undefined> {
       const record = await store.get(keys.binServicePause);
-      const left = record ? Math.ceil((Number(record.value) - clock()) / 1000) : 0;
-      return left > 0 ? Math.min(left, MAX_PAUSE_SECONDS) : undefined;
+      const secondsLeft = record ? Math.ceil((Number(record.value) - clock()) / 1000) : 0;
+      return secondsLeft > 0 ? Math.min(secondsLeft, MAX_PAUSE_SECONDS) : undefined;
     },
     async begin(seconds: number): Promise<void> {
       const until = clock() + seconds * 1000;

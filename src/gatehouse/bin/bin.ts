@@ -1,4 +1,4 @@
-/** Makes the BIN look-ups, for the server and for the commands. */
+/** Creates the BIN look-ups, for the server and for the commands. */
 
 import { builtInDataset } from '../../shared/bin/built-in-dataset.ts';
 import type { Dataset } from '../../shared/bin/dataset.ts';
@@ -22,15 +22,15 @@ export interface BinServiceSettings extends BinQuotaLimits {
 
 export interface Bins {
   lookup: BinLookup;
-  /** The data set of `BIN_DATASET_FILE`, otherwise the imported one. */
+  /** The data set of `BIN_DATASET_FILE` if it is set, otherwise the imported one. */
   dataset: LiveDataset;
   stored: StoredDatasets;
-  /** Built at the first call, so never if another data set answers every look-up. */
+  /** Built at the first call, so never if other sources have the facts of every look-up. */
   builtIn: () => Dataset;
   /** Undefined if no remote service is configured. */
   quota: BinQuota | undefined;
   tally: BinTally;
-  /** The key of the remote service, for the calls to come. */
+  /** Sets the API key of the remote service for later calls. */
   useApiKey(apiKey: string | undefined): void;
   close(): Promise<void>;
 }
@@ -42,7 +42,7 @@ export async function createBins(parts: {
   clock: () => number;
   outbound: Pick<Outbound, 'fetch'>;
   service: BinServiceSettings | undefined;
-  /** Of `BIN_DATASET_FILE`. */
+  /** The data set of `BIN_DATASET_FILE`. */
   file: DatasetFile | undefined;
   events?: Events;
 }): Promise<Bins> {
@@ -52,7 +52,7 @@ export async function createBins(parts: {
   const tally = createBinTally({
     store,
     clock,
-    lost: (counts) => events?.countsLost({ of: 'bin_lookups', counts }),
+    onLost: (counts) => events?.countsLost({ of: 'bin_lookups', counts }),
   });
   const quota = service && createBinQuota({ ...service, store, clock });
   const client = service && createBinClient({ ...service, fetch: parts.outbound.fetch, store, clock });

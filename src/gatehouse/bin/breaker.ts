@@ -2,9 +2,9 @@
 import { BrokenCircuitError, CircuitState, ConsecutiveBreaker, circuitBreaker, handleWhenResult } from 'cockatiel';
 
 export interface Breaker<T> {
-  /** Does the work. During a pause it returns `whenOpen` of the remaining whole seconds, at least 1. */
+  /** Runs the work. During a pause it returns the result of `whenOpen` instead, with the whole seconds left, at least 1. */
   run(work: () => Promise<T>, whenOpen: (secondsLeft: number) => T): Promise<T>;
-  /** Remaining whole seconds of the pause, at least 1; undefined if there is none. */
+  /** Whole seconds left of the pause, at least 1; undefined if there is none. */
   secondsLeft(): number | undefined;
 }
 
@@ -18,7 +18,7 @@ export interface BreakerParts<T> {
 export function createBreaker<T>(parts: BreakerParts<T>): Breaker<T> {
   const { isFailure, failures, openMilliseconds } = parts;
   let openedAt = Number.NEGATIVE_INFINITY;
-  const close = () => {
+  const createClosed = () => {
     const policy = circuitBreaker(
       handleWhenResult((result) => isFailure(result as T)),
       { halfOpenAfter: openMilliseconds, breaker: new ConsecutiveBreaker(failures) },
@@ -28,10 +28,10 @@ export function createBreaker<T>(parts: BreakerParts<T>): Breaker<T> {
     });
     return policy;
   };
-  let policy = close();
+  let policy = createClosed();
   const secondsLeft = () => {
-    const left = openedAt + openMilliseconds - performance.now();
-    return policy.state === CircuitState.Open && left > 0 ? Math.ceil(left / 1000) : undefined;
+    const millisecondsLeft = openedAt + openMilliseconds - performance.now();
+    return policy.state === CircuitState.Open && millisecondsLeft > 0 ? Math.ceil(millisecondsLeft / 1000) : undefined;
   };
   return {
     secondsLeft,
@@ -40,9 +40,9 @@ export function createBreaker<T>(parts: BreakerParts<T>): Breaker<T> {
         return await policy.execute(work);
       } catch (error) {
         if (!(error instanceof BrokenCircuitError)) throw error;
-        const left = secondsLeft();
-        if (left !== undefined) return whenOpen(left);
-        policy = close();
+        const pauseSeconds = secondsLeft();
+        if (pauseSeconds !== undefined) return whenOpen(pauseSeconds);
+        policy = createClosed();
         return policy.execute(work);
       }
     },

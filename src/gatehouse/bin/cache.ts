@@ -21,7 +21,7 @@ export interface BinCache {
 }
 
 const FRESH_SECONDS = 30 * DAY_SECONDS;
-const KEPT_SECONDS = 180 * DAY_SECONDS;
+const LIFETIME_SECONDS = 180 * DAY_SECONDS;
 const NOT_FOUND_SECONDS = DAY_SECONDS;
 
 /** @param parts `clock`: milliseconds since the epoch */
@@ -32,7 +32,7 @@ export function createBinCache({ store, clock }: { store: Store; clock: () => nu
       return stored && readCached(stored.value, clock());
     },
     async put(bin, result) {
-      const lifetimeSeconds = result.found ? KEPT_SECONDS : NOT_FOUND_SECONDS;
+      const lifetimeSeconds = result.found ? LIFETIME_SECONDS : NOT_FOUND_SECONDS;
       const freshUntil = clock() + FRESH_SECONDS * 1000;
       const value = JSON.stringify(result.found ? { ...result, freshUntil } : result);
       await store.write([{ put: keys.bin(bin), value, lifetimeSeconds }]);

@@ -1,4 +1,4 @@
-/** Compares data sets: for how many BINs of 8 digits look-ups would find facts, lose them, or find others. */
+/** Compares data sets: counts the BINs of 8 digits that an import would add, remove or change. */
 import { z } from 'zod';
 import type { Dataset, PackedDataset, Table } from '../../shared/bin/dataset.ts';
 import { readFacts } from '../../shared/bin/facts.ts';
@@ -36,7 +36,7 @@ export function compareDatasets(before: readonly Dataset[], after: readonly Data
   return change;
 }
 
-/** The tables that hold BINs of 8 digits; those for shorter BINs alone do not count. */
+/** The tables that hold BINs of 8 digits, without those that only match shorter BINs. */
 function tablesOf({ tables }: PackedDataset): readonly Table[] {
   return tables.filter(({ digits, exact }) => digits === DIGITS || (digits < DIGITS && !exact));
 }
@@ -60,12 +60,12 @@ interface Facts {
   hasCountry: boolean;
 }
 
-/** Returns the facts of a BIN as text, or undefined. It has to be called with ascending BINs. */
+/** Returns the facts of a BIN as text, or undefined. Must be called with ascending BINs. */
 function walkerOf(datasets: readonly Dataset[]): (bin: number) => string | undefined {
   const walkers = datasets.map(({ packed }) => walkerIn(packed));
   return (bin) => {
-    const found = walkers.map((factsOf) => factsOf(bin)).filter((facts) => facts !== undefined);
-    return (found.find(({ hasCountry }) => hasCountry) ?? found[0])?.text;
+    const candidates = walkers.map((factsOf) => factsOf(bin)).filter((facts) => facts !== undefined);
+    return (candidates.find(({ hasCountry }) => hasCountry) ?? candidates[0])?.text;
   };
 }
 
@@ -76,7 +76,7 @@ function walkerIn(dataset: PackedDataset): (bin: number) => Facts | undefined {
     let row = NO_OWNER;
     for (const table of tables) {
       while ((table.starts[table.next] ?? ALL_BINS) * table.scale <= bin) table.next++;
-      // The first table that knows the BIN counts, but all of them move on.
+      // The first table that has the BIN wins, but all of them must advance.
       if (row === NO_OWNER) row = table.owners[table.next - 1] ?? NO_OWNER;
     }
     return row;

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { createGzip, gunzip } from 'node:zlib';
 import type { Coverage, DatasetAbout, PackedDataset } from '../../shared/bin/dataset.ts';
 
-/** A program refuses a data set of another format. A new column of facts needs none. */
+/** A program refuses a data set of another format. A new column of facts needs no new format. */
 const FORMAT = 1;
 const WORD = 4;
 const MAX_BYTES = 256 * 1024 * 1024;
@@ -22,7 +22,7 @@ interface Header extends DatasetAbout {
 
 const unpack = promisify(gunzip);
 
-/** What the store keeps, with what describes it. */
+/** The stored bytes of a data set, with its description. */
 export interface EncodedDataset extends DatasetAbout {
   /** Number of entries. */
   size: number;
@@ -48,7 +48,7 @@ export async function encodeDataset(dataset: PackedDataset): Promise<EncodedData
   const arrays = [...tables.flatMap(({ starts, owners }) => [starts, owners]), facts.cells];
   const padding = Buffer.alloc(words * WORD - json.length, ' ');
   const parts = [bytesOf(Uint32Array.of(words)), json, padding, ...arrays.map(bytesOf)];
-  // Part by part, because all of them together can have a hundred megabytes.
+  // Compressed part by part, because together they can have a hundred megabytes.
   const bytes = await buffer(Readable.from(parts).pipe(createGzip()));
   return { source, asOf, licence, size, bytes };
 }
@@ -61,7 +61,7 @@ export async function decodeDataset(packed: Uint8Array): Promise<PackedDataset> 
     const start = bytes.byteOffset + at * WORD;
     at += count;
     if (at * WORD > bytes.length) throw new TypeError('The stored BIN data set ends too early.');
-    // Use the unpacked bytes in place where possible: copies would double the memory needed.
+    // Uses the unpacked bytes in place if possible, because copies would double the memory needed.
     return start % WORD === 0
       ? new Uint32Array(bytes.buffer, start, count)
       : new Uint32Array(bytes.buffer.slice(start, start + count * WORD));

@@ -53,14 +53,14 @@ export async function enrichCsv(parts: EnrichParts): Promise<EnrichReport> {
 
 function createBatches({ column, lookup, write }: EnrichParts) {
   const outcomes: Record<string, number> = {};
-  let at: number | undefined;
+  let columnAt: number | undefined;
   let width = 0;
   let rows = 0;
   let line = 1;
   let batch: string[][] = [];
 
   const flush = async (): Promise<void> => {
-    const parsed = batch.map((cells) => parseBin(cells[at ?? 0]?.trim()).bin);
+    const parsed = batch.map((cells) => parseBin(cells[columnAt ?? 0]?.trim()).bin);
     const results = await lookup.lookUpMany(
       parsed.filter((bin) => bin !== undefined),
       { kind: 'operator' },
@@ -78,7 +78,7 @@ function createBatches({ column, lookup, write }: EnrichParts) {
   };
 
   const header = async (cells: readonly string[]): Promise<void> => {
-    at = columnIndex(cells, column);
+    columnAt = columnIndex(cells, column);
     width = cells.length;
     await write(lineOf([...cells, ...ADDED.map((name) => `bin_${name}`)]));
   };
@@ -87,14 +87,14 @@ function createBatches({ column, lookup, write }: EnrichParts) {
     line: () => line,
     async take({ record, info }: Row): Promise<void> {
       line = info.lines;
-      if (at === undefined) return header(record);
-      if (digitsIn(record[at] ?? '') > MAX_DIGITS) throw cardNumbers(line, column);
+      if (columnAt === undefined) return header(record);
+      if (digitsIn(record[columnAt] ?? '') > MAX_DIGITS) throw cardNumbers(line, column);
       if (record.slice(width).some((cell) => cell !== '')) throw tooManyCells(line);
       batch.push(record);
       if (batch.length === MAX_BULK_BINS) await flush();
     },
     async finish(): Promise<EnrichReport> {
-      if (at === undefined) throw refused('The file is empty: its first line must name the columns.');
+      if (columnAt === undefined) throw refused('The file is empty: its first line must name the columns.');
       await flush();
       return { rows, outcomes };
     },
@@ -114,7 +114,7 @@ function columnIndex(header: readonly string[], column: string): number {
   throw refused(`No column is named "${column}": give a name from the first line with --column.`);
 }
 
-/** Counts digits of any script, also with other characters between them. */
+/** Counts digits of any script, wherever they are in the text. */
 function digitsIn(text: string): number {
   return text.match(/\p{Nd}/gu)?.length ?? 0;
 }

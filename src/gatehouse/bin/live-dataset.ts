@@ -7,13 +7,13 @@ import type { Events } from '../../shared/observability/events.ts';
 import type { DatasetVersion, StoredDatasets } from './stored-dataset.ts';
 
 export interface LiveDataset {
-  /** Undefined if there is neither a file nor an import in use: then only the built-in data set is used. */
+  /** Undefined if neither a file nor an import is in use, so that only the built-in data set is used. */
   current(): Dataset | undefined;
-  /** Of the import in use; undefined if there is none or the file is used. */
+  /** The import in use; undefined if there is none or the file is used. */
   version(): DatasetVersion | undefined;
   /** Accepted and skipped rows of the file or the import. */
   report(): FileReport | undefined;
-  /** Loads what another import or a rollback has just made current. */
+  /** Loads the data set that an import or a rollback has just made current. */
   refresh(): Promise<void>;
   close(): Promise<void>;
 }
@@ -76,7 +76,7 @@ function createLoader({ stored, events }: LiveDatasetParts) {
   const load = async (): Promise<void> => {
     const versions = await stored.versions();
     const version = versions?.current;
-    // A rollback to the built-in data set leaves only a previous one.
+    // After a rollback to the built-in data set there is only a previous one.
     if (versions?.previous && !version) loaded = undefined;
     if (!version || version.id === loaded?.version.id || version.id === unreadableId) return;
     try {

@@ -16,12 +16,12 @@ import type { BinClient } from './bin-client.ts';
 import type { BinCaller, BinQuota } from './quota.ts';
 import { createServiceSource, type FindAtService, type RemoteEvents, type ServiceResult } from './service-source.ts';
 
-/** `bin_user_quota_exhausted`: only the user's own budget is used up. */
+/** `bin_user_quota_exhausted`: only the budget of the user is used up. */
 export type LookupOutcome = LookupSource | LookupProblem['problem'] | 'bin_user_quota_exhausted';
 
 /** For metrics and logs. Events never contain digits of a BIN. */
 export interface LookupEvents extends RemoteEvents {
-  /** Called for each look-up; for a bulk look-up once for each outcome, with the number of distinct BINs. */
+  /** Called for each look-up; for a bulk look-up once per outcome, with the number of distinct BINs. */
   lookedUp?(outcome: LookupOutcome, count: number): void;
 }
 
@@ -31,7 +31,7 @@ export interface BinLookupParts {
   /** Not called if a match of all digits is found elsewhere. */
   builtIn: () => Dataset;
   client?: BinClient | undefined;
-  /** Without it calls are not limited. */
+  /** If undefined, calls are not limited. */
   quota?: BinQuota | undefined;
   store: Store;
   /** Milliseconds since the epoch. */
@@ -91,8 +91,8 @@ export function createBinLookup(parts: BinLookupParts): BinLookup {
 function createLocalSources({ builtIn }: BinLookupParts) {
   /** A match of all digits, with a country, in the imported data set makes a call to the service unnecessary. */
   const complete = (bin: Bin, dataset: Dataset | undefined): LookupResult | undefined => {
-    const found = findInDataset(bin, dataset);
-    return found?.record.country && found.digitsMatched === bin.length ? found : undefined;
+    const match = findInDataset(bin, dataset);
+    return match?.record.country && match.digitsMatched === bin.length ? match : undefined;
   };
   const find = (bin: Bin, dataset: Dataset | undefined) => findLocalFacts(bin, [() => dataset, builtIn]);
   const afterService = (serviceResult: ServiceResult, bin: Bin, dataset: Dataset | undefined): LookupResult => {
@@ -103,7 +103,7 @@ function createLocalSources({ builtIn }: BinLookupParts) {
       return local && isBetter(local, serviceResult) ? local : serviceResult;
     }
     const local = find(bin, dataset);
-    // The rules, which know nearly every BIN, must not hide that a budget is spent.
+    // The rules match nearly every BIN, so they must not hide that a budget is spent.
     const hidesBudget = local?.source === 'rules' && serviceResult.problem === 'bin_quota_exhausted';
     return local && !hidesBudget ? { ...local, serviceProblem: serviceResult } : serviceResult;
   };
@@ -116,7 +116,7 @@ function createLocalSources({ builtIn }: BinLookupParts) {
 
 const NOT_FOUND: LookupProblem = { problem: 'bin_not_found' };
 
-/** More matched digits win, then the newer facts. On the same date our own win, because they need no call. */
+/** More matched digits win, then newer facts. Local facts win on the same date, because they need no call. */
 function isBetter(local: LookupFound, remote: LookupFound): boolean {
   // The rules of the networks name no country.
   if (!local.record.country) return false;
@@ -130,7 +130,7 @@ function aged(result: LookupResult, now: number): LookupResult {
 
 type Find = (bin: Bin, caller: BinCaller) => Promise<LookupResult>;
 
-/** Concurrent requests share a look-up only within one caller, because a refusal concerns that caller's budget. */
+/** Only concurrent requests of the same caller share a look-up, because a refusal concerns that caller's budget. */
 function sharing(find: Find): Find {
   const running = new Map<string, Promise<LookupResult>>();
   return (bin, caller) => {

@@ -6,9 +6,9 @@ import type { Bins } from './bin.ts';
 import { type UsedDataset, usedDatasets } from './rollback.ts';
 import type { ServiceHealth } from './tally.ts';
 
-/** The rows of a network or a country. */
+/** The number of rows of a network or a country. */
 const share = z.object({
-  key: z.string().nullable().describe('the network, or the alpha-2 code; null: none is named'),
+  key: z.string().nullable().describe('the network, or the alpha-2 code; null for rows that name none'),
   name: z.string(),
   rows: z.int(),
 });
@@ -20,16 +20,16 @@ export const binOverviewSchema = z.object({
   dataset: z.object({
     origin: z
       .enum(['file', 'import', 'built_in'])
-      .describe('file: that of BIN_DATASET_FILE, which wins over an import'),
+      .describe('file: BIN_DATASET_FILE, which takes precedence over an import'),
     ...about,
-    badRows: z.int().nullable().describe('rows left out; null: built in'),
-    faults: z.array(z.object({ line: z.int(), reason: z.string() })).describe('the first hundred of those rows'),
+    badRows: z.int().nullable().describe('rows left out; null for the built-in data set'),
+    faults: z.array(z.object({ line: z.int(), reason: z.string() })).describe('the first hundred rows left out'),
     importedAt: instant.nullable(),
   }),
   previous: z
     .object({ id: z.string(), ...about, importedAt: instant.nullable() })
     .nullable()
-    .describe('what "bin rollback" would bring back; its id is built_in if that is the built-in data set'),
+    .describe('the data set that "bin rollback" would restore; the id of the built-in one is built_in'),
   networks: z.array(share),
   countries: z.array(share),
   quota: z
@@ -41,7 +41,7 @@ export const binOverviewSchema = z.object({
       resetsAt: instant,
     })
     .nullable()
-    .describe('calls to the BIN lookup service this month (UTC); null where none is set'),
+    .describe('calls to the BIN lookup service this month (UTC); null if no service is configured'),
   service: z.object({
     status: z.enum(['not_configured', 'not_called', 'working', 'failing']),
     lastResponseAt: instant.optional(),
@@ -108,10 +108,10 @@ function coverageOf({ schemes, countries }: Coverage): { networks: Share[]; coun
 function sharesOf(counts: Readonly<Record<string, number>>, nameOf: (key: string) => string): Share[] {
   return Object.entries(counts)
     .map(([key, rows]) => ({ key: key || null, name: nameOf(key), rows }))
-    .sort((one, other) => other.rows - one.rows || one.name.localeCompare(other.name));
+    .sort((left, right) => right.rows - left.rows || left.name.localeCompare(right.name));
 }
 
-/** What the last call to the service brought. */
+/** The status by the result of the last call to the service. */
 export function serviceStatusOf({
   lastResponseAt,
   lastFailureAt,

@@ -5,13 +5,13 @@ import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
 
-/** The caller whose budget pays for a look-up. `callsPerMonth`: null if the relay token has no limit of its own. */
+/** The caller whose budget pays for a look-up. `callsPerMonth`: null if the relay token has no budget of its own. */
 export type BinCaller =
   | { kind: 'user'; id: string }
   | { kind: 'relay_token'; id: string; callsPerMonth: number | null }
   | { kind: 'operator' };
 
-/** `release`: for a call that was never sent. `secondsLeft`: until the spent budget is full again. */
+/** `release`: returns the call if it was never sent. `secondsLeft`: until the spent budget is renewed. */
 export type Reservation =
   | { granted: true; release(): Promise<void> }
   | { granted: false; secondsLeft: number; spent: BinBudget };
@@ -44,7 +44,7 @@ interface Period {
   /** The day or month of an instant (milliseconds since the epoch), as in ISO 8601. */
   nameOf(now: number): string;
   endOf(now: number): number;
-  /** Longer than two periods: a clock that goes back finds the earlier period as it left it. */
+  /** Longer than two periods, so that the counts of the earlier period still exist if the clock is set back. */
   lifetimeSeconds: number;
 }
 
@@ -87,36 +87,36 @@ export function createBinQuota(parts: BinQuotaLimits & { store: Store; clock: ()
   };
 
   /**
-   * The period of `now`, and the next one where calls were counted in it already: a clock that goes back over the start
-   * of a period finds calls left in the earlier one, but the service may count them in the later one.
+   * The period of `now`, and also the next one if calls were already counted in it. If the clock is set back past the
+   * start of a period, the earlier one has calls left, but the service may count them in the later one.
    */
   const countedPeriods = async ({ key, period }: Budget, now: number): Promise<number[]> => {
     const next = period.endOf(now);
     return (await store.counter(key(period.nameOf(next)))) > 0 ? [next, now] : [now];
   };
 
-  const release = async (taken: readonly [Budget, number][]): Promise<void> => {
-    for (const [{ key, period }, at] of taken)
+  const release = async (reserved: readonly [Budget, number][]): Promise<void> => {
+    for (const [{ key, period }, at] of reserved)
       await store.increment(key(period.nameOf(at)), -1, { lifetimeSeconds: period.lifetimeSeconds });
   };
 
   return {
     async reserve(caller) {
       const now = clock();
-      const taken: [Budget, number][] = [];
+      const reserved: [Budget, number][] = [];
       for (const budget of budgetsOf(caller)) {
         const { name, limit, key, period } = budget;
         for (const at of await countedPeriods(budget, now)) {
           const { lifetimeSeconds } = period;
           const used = await store.increment(key(period.nameOf(at)), 1, { lifetimeSeconds, limit });
           if (used === undefined) {
-            await release(taken);
+            await release(reserved);
             return { granted: false, secondsLeft: Math.ceil((period.endOf(at) - now) / 1000), spent: name };
           }
-          taken.push([budget, at]);
+          reserved.push([budget, at]);
         }
       }
-      return { granted: true, release: () => release(taken) };
+      return { granted: true, release: () => release(reserved) };
     },
 
     async status() {

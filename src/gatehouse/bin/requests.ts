@@ -1,4 +1,4 @@
-/** Look-ups by HTTP request, for browsers and services alike: one BIN, or up to a thousand in a JSON body. */
+/** Look-ups by HTTP request, for browsers and services: one BIN, or up to a thousand in a JSON body. */
 import { z } from 'zod';
 import {
   type BinBudget,
@@ -14,7 +14,7 @@ import { isObject } from '../../shared/json.ts';
 import { type BinLookup, MAX_BULK_BINS } from './lookup.ts';
 import type { BinCaller } from './quota.ts';
 
-/** The problem of one item of a bulk request: the same as for a request of its own. */
+/** The problem of one item of a bulk request, as a request for that item alone would get it. */
 const itemProblemSchema = z.object({
   type: z.url(),
   title: z.string(),
@@ -37,17 +37,17 @@ const resultSchema = z.union([
     retryAfterSeconds: z
       .int()
       .exactOptional()
-      .describe('the BIN lookup service could not be asked; after this time it may know more'),
+      .describe('the BIN lookup service could not be called; after this time it may have more facts'),
   }),
   z.object({
-    bin: z.string().optional().describe('a value that is no BIN is not repeated'),
+    bin: z.string().optional().describe('left out for a value that is not a BIN'),
     problem: itemProblemSchema,
   }),
 ]);
 
 export const resultsSchema = z.object({ results: z.array(resultSchema).describe('in the order of the request') });
 
-/** A value of another type gets a problem of its own, like any that is no BIN. */
+/** Accepts any type, so that a value that is not a BIN gets a problem in its item. */
 const binItem = z.unknown().meta({ type: 'string', description: 'the first 6 to 8 digits of a card' });
 export const batchSchema = z.strictObject({ bins: z.array(binItem).min(1).max(MAX_BULK_BINS) });
 
@@ -101,12 +101,13 @@ const SPENT_DETAIL: Readonly<Record<BinBudget, string>> = {
   user: 'You have used up your look-ups at the BIN lookup service for today (UTC). Try again tomorrow.',
   relay_token:
     'This relay token has used up its calls to the BIN lookup service for this month (UTC). Ask an administrator for more.',
-  unreserved: 'The rest of this month’s calls to the BIN lookup service is kept for users. Try again next month (UTC).',
+  unreserved:
+    'The rest of this month’s calls to the BIN lookup service is reserved for users. Try again next month (UTC).',
   month: 'This month’s calls to the BIN lookup service are used up. Try again next month (UTC).',
 };
 
 function binsOf(body: unknown): unknown[] {
-  // A page sends the CSRF token as a member, too; the guard has read it.
+  // A page also sends the CSRF token, which the guard has already checked.
   const { _csrf, ...members } = isObject(body) ? body : {};
   const batch = batchSchema.safeParse(members);
   if (batch.success) return batch.data.bins;

@@ -28,20 +28,20 @@ declare module '../../shared/pages/page-data.ts' {
 }
 
 export interface BinRoutes {
-  /** With or without Express. */
+  /** Works with and without Express. */
   one: RelayedHandler;
   /** JSON `{"bins": [...]}`, or the page's form field `bin`. */
   many: RequestHandler;
-  /** JSON alone. */
+  /** Only JSON. */
   manyAsJson: RequestHandler;
-  /** The empty form, for a browser that reloads the address of a result. */
+  /** The empty form, for a browser that reloads the URL of a result. */
   form: RequestHandler;
 }
 
-const ONE: Operation = { summary: 'What is known of a BIN', responses: { 200: json(recordSchema) } };
+const ONE: Operation = { summary: 'Look up the facts about a BIN', responses: { 200: json(recordSchema) } };
 
 const MANY: Operation = {
-  summary: 'What is known of up to 1,000 BINs',
+  summary: 'Look up the facts about up to 1,000 BINs',
   body: batchSchema,
   responses: { 200: json(resultsSchema) },
 };
@@ -96,14 +96,14 @@ function callerOf(req: IncomingMessage): BinCaller {
   return { kind: 'relay_token', id: relayToken.id, callsPerMonth: relayToken.binCallsPerMonth };
 }
 
-/** The panel and the HTTP status for a look-up by the form. */
+/** Returns the panel and the HTTP status for a look-up by the form. @param reportProblem returns its reference */
 async function lookUpPanel(
   lookup: BinLookup,
-  typed: string | undefined,
+  text: string | undefined,
   caller: BinCaller,
-  reported: (error: AppError) => Promise<string | undefined>,
+  reportProblem: (error: AppError) => Promise<string | undefined>,
 ): Promise<{ bin: BinPanel; status: number }> {
-  const { bin } = parseBin(typed);
+  const { bin } = parseBin(text);
   const result = bin ? await lookup.lookUp(bin, caller) : undefined;
   if (bin && result && result.problem === undefined) {
     const { record, source, asOf, digitsMatched, outdated, testData } = result;
@@ -123,7 +123,7 @@ async function lookUpPanel(
       error: {
         code: error.code,
         meaning: result && error.detail,
-        reference: await reported(error),
+        reference: await reportProblem(error),
         retryAfterSeconds: error.retryAfterSeconds,
       },
     },

@@ -14,14 +14,14 @@ export interface RemoteEvents {
   remoteResponded?(outcome: RemoteResult['outcome'], reason?: UnavailableReason): void;
   /** @param hit whether a fresh entry was found */
   cacheRead?(hit: boolean): void;
-  /** The response could not be cached; it is returned all the same. */
+  /** The response could not be cached, but is returned. */
   cacheFailed?(error: unknown): void;
 }
 
-/** A record, 'unknown' if the service has none, or a temporary failure. */
+/** A record, `unknown` if the service has none, or a temporary failure. */
 export type ServiceResult = LookupFound | 'unknown' | LookupProblem;
 
-/** Rejects only if the store fails. Only one of all processes calls the service for a BIN at a time. */
+/** Rejects only if the store fails. Only one process calls the service for a BIN at a time. */
 export type FindAtService = (bin: Bin) => Promise<ServiceResult>;
 
 export interface ServiceSource {
@@ -33,7 +33,7 @@ export interface ServiceSource {
 
 export interface ServiceSourceParts {
   client: BinClient;
-  /** Without it calls are not limited. */
+  /** If undefined, calls are not limited. */
   quota?: BinQuota | undefined;
   store: Store;
   /** Milliseconds since the epoch. */
@@ -64,24 +64,24 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
     },
   });
 
-  const keep = async (bin: Bin, result: Parameters<typeof cache.put>[1]): Promise<void> => {
+  const putInCache = async (bin: Bin, result: Parameters<typeof cache.put>[1]): Promise<void> => {
     try {
       await cache.put(bin, result);
     } catch (error) {
-      // The call has been paid for, so return its response even if it cannot be cached.
+      // The call has been paid for, so its response is returned even if it cannot be cached.
       events?.cacheFailed?.(error);
     }
   };
 
-  const callAndKeep = async (bin: Bin, calls: ServiceCalls): Promise<ServiceResult> => {
+  const callAndCache = async (bin: Bin, calls: ServiceCalls): Promise<ServiceResult> => {
     const result = await calls.lookUp(bin);
     if (result.outcome === 'not_found') {
-      await keep(bin, { found: false });
+      await putInCache(bin, { found: false });
       return 'unknown';
     }
     if (result.outcome !== 'found') return problemOf(result);
     const { outcome: _found, ...facts } = result;
-    await keep(bin, { found: true, ...facts });
+    await putInCache(bin, { found: true, ...facts });
     return { ...facts, source: 'service' };
   };
 
@@ -92,7 +92,7 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
       if (refused) return problemOf(refused);
       const done = await leases.hold(keys.binCall(bin), async () => {
         const cached = await cache.get(bin);
-        return cached?.fresh ? fromCache(cached) : callAndKeep(bin, calls);
+        return cached?.fresh ? fromCache(cached) : callAndCache(bin, calls);
       });
       if (done) return done.value;
       await setTimeout(WAIT_MS);
@@ -108,7 +108,7 @@ export function createServiceSource(parts: ServiceSourceParts): ServiceSource {
       if (cached?.fresh) return fromCache(cached);
       const result = await callOnce(bin, calls);
       const failed = result !== 'unknown' && result.problem !== undefined;
-      // A record with an old date is better than none.
+      // An outdated record is better than none.
       return failed && cached?.found ? fromCache(cached) : result;
     };
 
@@ -124,7 +124,7 @@ function fromCache(cached: CachedResult): LookupFound | 'unknown' {
   return { ...facts, source: 'cache' };
 }
 
-/** To the caller the service's limit and ours are the same: wait, then try again. */
+/** The limits of the service and of Gatehouse have the same code, because the caller must wait for both. */
 function problemOf(result: RemoteFailure): LookupProblem {
   switch (result.outcome) {
     case 'limited':
@@ -136,7 +136,7 @@ function problemOf(result: RemoteFailure): LookupProblem {
   }
 }
 
-/** A thousand timeouts would hold up the request for minutes and use up the month's calls for nothing. */
+/** Stops after a few failures: a thousand timeouts would delay the request for minutes and waste the month's calls. */
 function untilFailing(calls: ServiceCalls): ServiceCalls {
   let failures = 0;
   let final: RemoteFailure | undefined;

@@ -1,4 +1,4 @@
-/** Stores the imported data sets: the current one and the one before it, which a rollback restores. */
+/** Stores the imported data sets: the current one and the previous one, which a rollback restores. */
 import { createHash, randomUUID } from 'node:crypto';
 import { type Dataset, type DatasetAbout, openDataset } from '../../shared/bin/dataset.ts';
 import type { FileReport } from '../../shared/bin/dataset-file.ts';
@@ -10,7 +10,7 @@ import { HOUR_MS, isoTime } from '../../shared/time.ts';
 import type { DatasetChange } from './dataset-change.ts';
 import { decodeDataset, type EncodedDataset, encodeDataset } from './dataset-codec.ts';
 
-/** Stands for the built-in data set, which has no import. */
+/** The id of the built-in data set, which is not imported. */
 export const BUILT_IN_ID = 'built_in';
 
 /** An imported data set, described without loading it. */
@@ -21,25 +21,27 @@ export interface DatasetVersion extends DatasetAbout {
   /** ISO 8601. */
   importedAt: string;
   report: FileReport;
-  /** Of the packed form: number of parts and bytes, and the SHA-256 in base64url. */
+  /** The number of parts of the packed form. */
   parts: number;
+  /** The length of the packed form. */
   bytes: number;
+  /** SHA-256 of the packed form, in base64url. */
   digest: string;
 }
 
-/** Where one is missing, the built-in data set has its place. */
+/** Undefined stands for the built-in data set. */
 export interface DatasetVersions {
   current?: DatasetVersion | undefined;
   previous?: DatasetVersion | undefined;
 }
 
-/** What an upload was compared with. */
+/** The data set that an upload was compared with. */
 export interface Replaced extends Pick<Dataset, 'source' | 'asOf' | 'size'> {
-  /** Of the import that was the current one, or `BUILT_IN_ID`. */
+  /** The id of the current import at that time, or `BUILT_IN_ID`. */
   id: string;
 }
 
-/** An uploaded data set that waits for an administrator to import it, and what that would change. */
+/** An uploaded data set that an administrator has not imported yet, with the changes that the import would make. */
 export interface StagedDataset {
   version: DatasetVersion;
   change: DatasetChange;
@@ -61,17 +63,17 @@ export interface StoredDatasets {
   load(version: DatasetVersion): Promise<Dataset | undefined>;
   /** Stores the data set completely before it becomes the current one. The current one becomes the previous. */
   save(dataset: Dataset, report: FileReport, onPart?: (bytes: number) => void): Promise<DatasetVersion>;
-  /** Stores the data set for an hour, without using it. There is one at a time: it replaces an earlier one. */
+  /** Stores the data set for an hour, without using it. Replaces an earlier staged one. */
   stage(upload: Checked): Promise<StagedDataset>;
-  /** Undefined once it was imported, discarded or replaced, or has expired. */
+  /** Undefined if it was imported, discarded or replaced, or has expired. */
   staged(id: string): Promise<StagedDataset | undefined>;
-  /** Makes a staged data set the current one, as `save` does. Undefined as for `staged`, or if it `replaces` another one by now. */
+  /** Makes a staged data set the current one. Undefined as for `staged`, or if another one than `replaces` is current. */
   importStaged(id: string): Promise<DatasetVersion | undefined>;
-  /** Returns false if it is gone already. */
+  /** Returns false if there is no such staged data set. */
   discardStaged(id: string): Promise<boolean>;
   /** Swaps the current and the previous data set; undefined if the previous one is not `to`, an id or `BUILT_IN_ID`. */
   rollback(to: string): Promise<DatasetVersions | undefined>;
-  /** Calls the listener when another data set becomes current. Messages can be lost, so check from time to time too. */
+  /** Calls the listener when another data set becomes current. Messages can be lost, so callers must also poll. */
   onChange(listener: () => void): Promise<() => Promise<void>>;
 }
 
@@ -82,10 +84,10 @@ interface SaveOptions {
 
 const PART_BYTES = 192 * 1024;
 const CHANNEL = 'bin-dataset';
-/** No import takes as long: older parts that are not in use belong to an interrupted one. */
+/** Longer than any import: older parts that are not in use belong to an interrupted one. */
 const ABANDONED_MS = HOUR_MS;
 const MAX_VERSIONS = 100;
-/** An abandoned upload has expired when its place in the index is cleared. */
+/** An abandoned upload has expired by the time it is removed from the index. */
 const STAGED_SECONDS = ABANDONED_MS / 1000;
 
 export function createStoredDatasets(parts: { store: Store; clock: () => number }): StoredDatasets {
@@ -140,8 +142,8 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     };
   };
 
-  /** Lets the parts of a staged data set last. Returns false if one is gone. */
-  const keepParts = async ({ id, parts: count }: DatasetVersion): Promise<boolean> => {
+  /** Removes the expiry of the parts of a staged data set. Returns false if one no longer exists. */
+  const persistParts = async ({ id, parts: count }: DatasetVersion): Promise<boolean> => {
     await listVersion(id);
     for (let part = 0; part < count; part++) {
       const put = keys.binDatasetPart(id, part);
@@ -176,7 +178,7 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
   const removeParts = async (id: string): Promise<void> => {
     let part = 0;
     while (await store.get(keys.binDatasetPart(id, part))) part++;
-    // Last part first, so that an interrupted removal leaves parts that the next one finds.
+    // The last part goes first, so that the next removal finds the parts that an interrupted one has left.
     while (part-- > 0) await store.write([{ delete: keys.binDatasetPart(id, part) }]);
     await store.write([{ index: keys.binDatasetVersions, remove: id }]);
   };
@@ -211,18 +213,18 @@ export function createStoredDatasets(parts: { store: Store; clock: () => number 
     },
     staged: async (id) => (await stagedOf(id))?.value,
     async importStaged(id) {
-      const found = await stagedOf(id);
-      if (!found || !(await keepParts(found.value.version))) return undefined;
-      const current = { ...found.value.version, importedAt: isoTime(clock()) };
-      // In the same write, since another process that replaces or discards the upload deletes its parts.
-      return makeCurrent(current, found.value.replaces.id, async () => {
+      const staged = await stagedOf(id);
+      if (!staged || !(await persistParts(staged.value.version))) return undefined;
+      const current = { ...staged.value.version, importedAt: isoTime(clock()) };
+      // Claimed in the same write, because a process that replaces or discards the upload deletes its parts.
+      return makeCurrent(current, staged.value.replaces.id, async () => {
         const upload = await stagedOf(id);
         return upload && { delete: keys.binDatasetUpload, ifVersion: upload.version };
       });
     },
     async discardStaged(id) {
-      const found = await stagedOf(id);
-      if (!found || !(await store.write([{ delete: keys.binDatasetUpload, ifVersion: found.version }]))) return false;
+      const staged = await stagedOf(id);
+      if (!staged || !(await store.write([{ delete: keys.binDatasetUpload, ifVersion: staged.version }]))) return false;
       await removeParts(id);
       return true;
     },

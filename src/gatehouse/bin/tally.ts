@@ -1,4 +1,4 @@
-/** Counts look-ups for administrators: in memory at first, and added to the store every 10 s, or later while it is down. */
+/** Counts look-ups for administrators in memory, and adds the counts to the store every 10 s. */
 import { keys } from '../../shared/storage/keys.ts';
 import type { Store } from '../../shared/storage/store.ts';
 import { DAY_SECONDS, isoTime } from '../../shared/time.ts';
@@ -8,7 +8,7 @@ import type { LookupOutcome } from './lookup.ts';
 export interface ServiceHealth {
   lastResponseAt?: string;
   lastFailureAt?: string;
-  /** Of the last failure: `timeout`, `connection`, `status`, `response`, `key_refused`, `paused` or `limited`. */
+  /** The last failure: `timeout`, `connection`, `status`, `response`, `key_refused`, `paused` or `limited`. */
   lastFailure?: string;
 }
 
@@ -25,7 +25,7 @@ export interface BinTally {
   lookedUp(outcome: LookupOutcome, count: number): void;
   cacheRead(hit: boolean): void;
   serviceResponded(failure: string | undefined): void;
-  /** For this month and all processes, without the last 10 s of the others. */
+  /** The counts of this month for all processes; up to 10 s old for the other processes. */
   report(): Promise<TallyReport>;
   /** The last success and the last failure of the lookup service. */
   health(): Promise<ServiceHealth>;
@@ -42,16 +42,16 @@ const MISS = 'cache-miss';
 const LIFETIME_SECONDS = 100 * DAY_SECONDS;
 
 /**
- * @param parts `clock`: milliseconds since the epoch. `lost`: called with the number of counts that could not be stored before
- *   the process stops
+ * @param parts `clock`: milliseconds since the epoch. `onLost`: called with the number of counts that could not be stored
+ *   before the process stops
  */
 export function createBinTally(parts: {
   store: Store;
   clock: () => number;
-  lost?: (counts: number) => void;
+  onLost?: (counts: number) => void;
 }): BinTally {
-  const { store, clock, lost } = parts;
-  /** By key of their counter. */
+  const { store, clock, onLost } = parts;
+  /** Counts by the key of their counter. */
   const unwritten = new Map<string, number>();
   let health: ServiceHealth | undefined;
   const keyOf = (name: string) => keys.binLookups(isoTime(clock()).slice(0, 7), name);
@@ -64,7 +64,7 @@ export function createBinTally(parts: {
       try {
         await store.increment(key, count, { lifetimeSeconds: LIFETIME_SECONDS });
       } catch {
-        // The store is down: this and the rest are written later.
+        // The store is unavailable: this and the remaining counts are written later.
         addTo(key, count);
         return;
       }
@@ -75,14 +75,14 @@ export function createBinTally(parts: {
     if (!changes) return;
     try {
       await saveHealth(store, changes);
-      // What changed during the write is written by the next.
+      // Changes during the write are left for the next one.
       if (health === changes) health = undefined;
     } catch {
       // Written later.
     }
   };
   let writing: Promise<void> = Promise.resolve();
-  /** One after another, so that a report has what an earlier flush is still writing. Never rejects. */
+  /** Flushes run one after another, so that a report includes the counts of an earlier flush. Never rejects. */
   const flush = (): Promise<void> => {
     writing = writing.then(writeCounts).then(writeHealth);
     return writing;
@@ -100,17 +100,17 @@ export function createBinTally(parts: {
     async report() {
       await flush();
       const month = isoTime(clock()).slice(0, 7);
-      const of = async (name: string) => (await store.counter(keyOf(name))) + (unwritten.get(keyOf(name)) ?? 0);
-      const values = await Promise.all(OUTCOMES.map(async (outcome) => [outcome, await of(outcome)]));
-      const [hits, misses, service] = await Promise.all([of(HIT), of(MISS), latestHealth()]);
+      const countOf = async (name: string) => (await store.counter(keyOf(name))) + (unwritten.get(keyOf(name)) ?? 0);
+      const values = await Promise.all(OUTCOMES.map(async (outcome) => [outcome, await countOf(outcome)]));
+      const [hits, misses, service] = await Promise.all([countOf(HIT), countOf(MISS), latestHealth()]);
       return { month, outcomes: Object.fromEntries(values), cache: { hits, misses }, service };
     },
     health: latestHealth,
     async close() {
       clearInterval(timer);
       await flush();
-      const left = [...unwritten.values()].reduce((sum, count) => sum + count, 0);
-      if (left > 0) lost?.(left);
+      const lostCounts = [...unwritten.values()].reduce((sum, count) => sum + count, 0);
+      if (lostCounts > 0) onLost?.(lostCounts);
     },
   };
 }

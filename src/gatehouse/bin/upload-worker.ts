@@ -1,4 +1,4 @@
-/** Checks an upload in a thread of its own (`checkUpload` starts it): the file comes as messages, and `null` is its end. */
+/** Checks an upload in a worker thread, which `checkUpload` starts. The file arrives as messages; `null` ends it. */
 import { on } from 'node:events';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { builtInDataset } from '../../shared/bin/built-in-dataset.ts';
@@ -16,9 +16,9 @@ async function* chunksFrom(port: MessagePort): AsyncGenerator<Buffer> {
 }
 
 async function check(port: MessagePort, { about, inUse, ...options }: Upload): Promise<CheckedUpload> {
-  const read = await readDatasetStream(chunksFrom(port), about, options);
-  if (read.problem !== undefined) return { problem: read.problem };
-  const { dataset, report } = read;
+  const result = await readDatasetStream(chunksFrom(port), about, options);
+  if (result.problem !== undefined) return { problem: result.problem };
+  const { dataset, report } = result;
   const builtIn = builtInDataset();
   const before = inUse ? [openDataset(inUse), builtIn] : [builtIn];
   const change = compareDatasets(before, [dataset, builtIn]);

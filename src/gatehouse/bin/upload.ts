@@ -10,27 +10,27 @@ import type { EncodedDataset } from './dataset-codec.ts';
 export interface Upload {
   about: Omit<DatasetAbout, 'licence'> & Partial<DatasetAbout>;
   columns: FileColumns | undefined;
-  /** Of the text, unpacked. */
+  /** The limit of the unpacked text. */
   maxBytes: number;
   shapeAdvice: string;
   /** The data set to compare it with; undefined for the built-in one. */
   inUse: PackedDataset | undefined;
 }
 
-/** `problem`: one sentence that says what is wrong with the file and what to do. */
+/** `problem`: the fault of the file and what to do, in one or two sentences. */
 export type CheckedUpload =
   | { dataset: EncodedDataset; report: FileReport; change: DatasetChange; problem?: never }
   | { problem: string };
 
 /**
- * Of the thread's heap. A file within the limits of a data set needs less: the limit alone would not protect the process, which
- * V8 ends if one large allocation exceeds it.
+ * The limit of the thread's heap. A file within the limits of a data set needs less. The heap limit alone would not protect
+ * the process, which V8 ends if one large allocation exceeds it.
  */
 const HEAP_MB = 320;
 
 /**
- * Works in a thread of its own, so that other requests are served meanwhile. Receives the whole file without waiting for the
- * thread to read it. Rejects if the file ends early, or the signal stops it.
+ * Works in a worker thread, so that it does not block other requests. Receives the whole file without waiting for the thread
+ * to read it. Rejects if the file ends early, or the signal stops it.
  */
 export async function checkUpload(
   chunks: AsyncIterable<Uint8Array>,
@@ -39,8 +39,8 @@ export async function checkUpload(
 ): Promise<CheckedUpload> {
   const resourceLimits = { maxOldGenerationSizeMb: HEAP_MB };
   const worker = new Worker(new URL('./upload-worker.ts', import.meta.url), { workerData: upload, resourceLimits });
-  const end = () => void worker.terminate();
-  stop.addEventListener('abort', end);
+  const terminate = () => void worker.terminate();
+  stop.addEventListener('abort', terminate);
   const checked = new Promise<CheckedUpload>((resolve, reject) => {
     worker.once('message', resolve);
     worker.once('error', (error) =>
@@ -58,7 +58,7 @@ export async function checkUpload(
     worker.postMessage(null);
     return await checked;
   } finally {
-    stop.removeEventListener('abort', end);
+    stop.removeEventListener('abort', terminate);
     await worker.terminate();
   }
 }

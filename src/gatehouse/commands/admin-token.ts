@@ -1,4 +1,4 @@
-/** The commands `admin-token create`, `list` and `revoke`, for the first token and for when no administrator can sign in. */
+/** The commands `admin-token create`, `list` and `revoke`: for the first token, or if no administrator can sign in. */
 import type { Command } from 'commander';
 import { AppError } from '../../shared/errors.ts';
 import { isoTime } from '../../shared/time.ts';
@@ -17,14 +17,14 @@ const MAX_DAYS = 3650;
 export function define(tokens: Command, terminal: Terminal): void {
   tokens
     .command('create')
-    .description('make an admin token and print it; it cannot be shown again')
-    .requiredOption('--name <name>', 'what it is for')
+    .description('create an admin token and print it; it cannot be shown again')
+    .requiredOption('--name <name>', 'its name, such as its purpose')
     .requiredOption('--scope <scope>', 'read, or write (which includes reading)')
     .requiredOption('--days <days>', `number of days it is valid, 1 to ${MAX_DAYS}`)
     .option('--json', 'print {"id", "name", "scope", "expiresAt", "token"} (use npm run -s)')
     .addHelpText(
       'after',
-      '\nSend it as "Authorization: Bearer gtha_…" to /admin/api. It works at once, even while Gatehouse runs.',
+      '\nSend it as "Authorization: Bearer gtha_…" to /admin/api. It is valid immediately, even while Gatehouse runs.',
     )
     .action(async ({ json = false, ...options }: Options) => {
       const request = validated(options);
@@ -41,7 +41,7 @@ export function define(tokens: Command, terminal: Terminal): void {
 function addList(tokens: Command, terminal: Terminal): void {
   tokens
     .command('list')
-    .description('list the admin tokens, newest first, never the tokens themselves')
+    .description('list the admin tokens, newest first, without the secrets')
     .option(
       '--json',
       'print [{"id", "name", "scope", "createdAt", "expiresAt", "expired", "lastUsedAt"}] (use npm run -s)',
@@ -56,8 +56,8 @@ function addList(tokens: Command, terminal: Terminal): void {
 function addRevoke(tokens: Command, terminal: Terminal): void {
   tokens
     .command('revoke')
-    .description('revoke an admin token: it is refused at once, in every process')
-    .argument('<id>', 'its id, as admin-token list shows it; never the token itself')
+    .description('revoke an admin token: every process refuses it immediately')
+    .argument('<id>', 'its id from admin-token list, not the token itself')
     .option('--json', 'print {"id", "name"} (use npm run -s)')
     .action(async (id: string, { json = false }: { json?: boolean }) => {
       const { revoke } = await import('./operator-tokens.ts');

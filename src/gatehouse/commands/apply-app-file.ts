@@ -1,4 +1,4 @@
-/** Registers and changes apps in the storage as a file says. */
+/** Registers and changes apps in the storage, as described in a file. */
 import { readFileSync } from 'node:fs';
 import { loadConfig } from '../../shared/config/config.ts';
 import { AppError, StartRefused } from '../../shared/errors.ts';
@@ -26,7 +26,7 @@ export interface Applied {
   faults: readonly string[];
 }
 
-/** @throws StartRefused for wrong settings, AppError `version_conflict` if an app was changed meanwhile */
+/** @throws StartRefused for wrong settings, AppError `version_conflict` if an app was changed at the same time */
 export async function applyAppFile(
   terminal: Terminal,
   file: string,
@@ -36,14 +36,14 @@ export async function applyAppFile(
   if (!config) throw new StartRefused(faults);
   const fromFile = readFileApps(terminal, config);
   const policy = createAddressPolicy(config.internalHosts);
-  const wanted = parseConnectedApps(readFileSync(file, 'utf8'), terminal.source, policy);
-  const named = wanted.faults.map((fault) => fault.replaceAll('CONNECTED_APPS_FILE', file));
-  if (named.length > 0) return { applied: false, apps: [], faults: named };
-  await using rooms = new AsyncDisposableStack();
-  const outbound = rooms.adopt(createOutbound({ policy, proxy: config.proxy }), (one) => one.close());
+  const parsed = parseConnectedApps(readFileSync(file, 'utf8'), terminal.source, policy);
+  const fileFaults = parsed.faults.map((fault) => fault.replaceAll('CONNECTED_APPS_FILE', file));
+  if (fileFaults.length > 0) return { applied: false, apps: [], faults: fileFaults };
+  await using modules = new AsyncDisposableStack();
+  const outbound = modules.adopt(createOutbound({ policy, proxy: config.proxy }), (module) => module.close());
   return withStorage(terminal.source, async (storage) => {
     const { store, sealer, sealedJson } = storage;
-    // A key rotation meanwhile would leave apps behind that this process seals with the old key.
+    // Otherwise a key rotation at the same time would miss apps that this process seals with the old key.
     await respondToKeyRollCall(store, sealer);
     const times = { clock: Date.now, monotonicClock: () => performance.now(), random: Math.random };
     const parts = { storage, outbound, fromFile, publicHref: config.publicUrl.href, ...times };
@@ -54,11 +54,11 @@ export async function applyAppFile(
         registry,
         countSetAside: (...of: Parameters<CountSetAside>) => countSetAside(store, grants, ...of),
       };
-      const plan = await planApps({ ...moves, apps: apps.list(), examine: outbound.examine }, wanted.apps);
+      const plan = await planApps({ ...moves, apps: apps.list(), examine: outbound.examine }, parsed.apps);
       const steps = plan.steps.map(({ app: { id }, action, changed }) => ({ app: id, action, changed }));
-      const isDone = plan.faults.length === 0 && !dryRun;
-      if (isDone) await applyAudited(store, plan.steps, (due) => applyApps(moves, due));
-      return { applied: isDone, apps: steps, faults: plan.faults };
+      const applied = plan.faults.length === 0 && !dryRun;
+      if (applied) await applyAudited(store, plan.steps, (changes) => applyApps(moves, changes));
+      return { applied, apps: steps, faults: plan.faults };
     } finally {
       await close();
     }
@@ -66,27 +66,27 @@ export async function applyAppFile(
 }
 
 /**
- * As in the administration, the entries come first, and a change that fails gets a second one.
- * @param apply as `applyApps`
- * @throws AppError `version_conflict` that says what was not applied
+ * As in the administration, entries are written before the change, and second ones if it fails.
+ * @param apply see `applyApps`
+ * @throws AppError `version_conflict`, which names the apps that were not changed
  */
 export async function applyAudited(
   store: Store,
   steps: readonly AppStep[],
   apply: (steps: readonly AppStep[]) => Promise<string[] | undefined>,
 ): Promise<void> {
-  const due = steps.filter(({ action }) => action !== 'leave');
-  if (due.length === 0) return;
-  const takenBack = await auditedByOperator(store, due.map(entryOf), async () => {
-    const ids = await apply(due);
+  const changes = steps.filter(({ action }) => action !== 'leave');
+  if (changes.length === 0) return;
+  const revertedIds = await auditedByOperator(store, changes.map(entryOf), async () => {
+    const ids = await apply(changes);
     if (ids) return ids;
     throw conflict('Someone changed one of these apps in the meantime, so none is changed. Run this again.');
   });
-  if (takenBack.length === 0) return;
+  if (revertedIds.length === 0) return;
   const error = conflict(
-    `A user has connected ${takenBack.join(', ')} in the meantime, whose provider or hosts the file changes, so that was taken back. All other apps are as the file says.`,
+    `The file changes the provider or hosts of ${revertedIds.join(', ')}, but a user has connected in the meantime, so this was reverted. All other apps were applied.`,
   );
-  for (const step of due.filter(({ app }) => takenBack.includes(app.id)))
+  for (const step of changes.filter(({ app }) => revertedIds.includes(app.id)))
     await auditOperator(store, { ...entryOf(step), outcome: failedOutcome(error) });
   throw error;
 }

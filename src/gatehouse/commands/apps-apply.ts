@@ -1,19 +1,19 @@
-/** The command `apps apply`: registers and changes apps in the storage as a file says. */
+/** The command `apps apply`: registers and changes apps in the storage, as described in a file. */
 import type { Command } from 'commander';
 import type { Applied } from './apply-app-file.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
-The file has the form of CONNECTED_APPS_FILE. Each of its apps is registered, or changed to what the file says. Other apps stay as they
-are: nothing is deleted. Every app is checked first, and all are written in one step, or none. Running processes use them within a
-second. The apps of CONNECTED_APPS_FILE itself are changed there, and read again at SIGHUP.
+The file has the format of CONNECTED_APPS_FILE. Each of its apps is registered, or changed to match the file. Other apps do not
+change: nothing is deleted. Every app is checked first, and all are written in one step, or none. Running processes use them within a
+second. Apps of CONNECTED_APPS_FILE itself can only be changed in that file, which is reloaded at SIGHUP.
 Needs the settings of the server. Exits with status 1 if there are faults.`;
 
 export function addApplyCommand(apps: Command, terminal: Terminal): void {
   apps
     .command('apply <file>')
-    .description('register and change apps in the storage as a file says, while Gatehouse runs')
-    .option('--dry-run', 'only show what would be done')
+    .description('register and change apps in the storage to match a file, while Gatehouse runs')
+    .option('--dry-run', 'only show the changes')
     .option('--json', 'print {"applied", "apps": [{"app", "action", "changed"}], "faults"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, { dryRun = false, json = false }: { dryRun?: boolean; json?: boolean }) => {
@@ -26,8 +26,8 @@ export function addApplyCommand(apps: Command, terminal: Terminal): void {
 
 function textOf({ apps, faults }: Applied, dryRun: boolean): string {
   if (faults.length > 0) return [...faults.map((fault) => `- ${fault}`), 'Nothing was changed.'].join('\n');
-  if (apps.length === 0) return 'The file holds no app. Nothing was changed.';
+  if (apps.length === 0) return 'The file has no apps. Nothing was changed.';
   const table = tableText(apps.map(({ app, action, changed }) => [action, app, changed.join(', ')]));
-  if (apps.every(({ action }) => action === 'leave')) return `${table}\nEverything is as the file says.`;
+  if (apps.every(({ action }) => action === 'leave')) return `${table}\nEverything already matches the file.`;
   return `${table}\n${dryRun ? 'Nothing was changed: this was a dry run.' : 'Done.'}`;
 }

@@ -10,15 +10,19 @@ export function define(apps: Command, terminal: Terminal): void {
     .command('check <file>')
     .description('check a file for CONNECTED_APPS_FILE without starting anything')
     .option('--json', 'print {"ok", "apps", "faults", "warnings", "presets"} (use npm run -s)')
-    .addHelpText('after', '\nSecrets are read from where the file says. Exits with status 1 if there are faults.')
+    .addHelpText(
+      'after',
+      '\nSecrets are read from the places that the file names. Exits with status 1 if there are faults.',
+    )
     .action(async (file: string, { json = false }: { json?: boolean }) => {
       const { apps, faults, warnings, presets } = await checkAppFile(terminal, file);
-      const summary = `${file} is valid: ${apps.join(', ') || 'it holds no app'}.`;
-      const advised = presets.flatMap(({ app, preset, advice }) =>
+      const summary = `${file} is valid: ${apps.join(', ') || 'it has no apps'}.`;
+      const adviceLines = presets.flatMap(({ app, preset, advice }) =>
         advice.map((words) => `- ${app} looks like ${preset}, whose preset has ${words}`),
       );
-      const warned = warnings.map((warning) => `Warning: ${warning}`);
-      const lines = faults.length > 0 ? faults.map((fault) => `- ${fault}`) : [summary, ...warned, ...advised];
+      const warningLines = warnings.map((warning) => `Warning: ${warning}`);
+      const lines =
+        faults.length > 0 ? faults.map((fault) => `- ${fault}`) : [summary, ...warningLines, ...adviceLines];
       const data = { ok: faults.length === 0, apps, faults, warnings, presets };
       printResult(terminal, { json, data, text: lines.join('\n') });
       if (faults.length > 0) terminal.setExitStatus(1);
@@ -30,7 +34,7 @@ interface CheckedFile {
   apps: string[];
   faults: string[];
   warnings: string[];
-  /** For each app of a known provider: the name of its preset, and what that advises. */
+  /** For each app that matches a preset: the name and the advice of the preset. */
   presets: { app: string; preset: string; advice: string[] }[];
 }
 

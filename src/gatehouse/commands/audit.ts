@@ -9,9 +9,9 @@ export function define(audit: Command, terminal: Terminal): void {
   audit
     .command('export')
     .description('write every entry as a line of JSON (NDJSON), oldest first')
-    .option('--from <time>', 'from this time on, such as 2026-11-21 or 2026-11-21T08:00:00Z')
-    .option('--to <time>', 'up to this time; a date counts to its end')
-    .option('--json', 'as without it: the entries are JSON in any case')
+    .option('--from <time>', 'only entries since this time, such as 2026-11-21 or 2026-11-21T08:00:00Z')
+    .option('--to <time>', 'only entries until this time; a date includes the whole day')
+    .option('--json', 'has no effect: the entries are always JSON')
     .addHelpText('after', '\nUse npm run -s, so that only the entries are written.')
     .action(async ({ from, to }: { from?: string; to?: string }) => {
       const filter = { from: limitOf(from, startOf), to: limitOf(to, endOf) };
@@ -19,24 +19,24 @@ export function define(audit: Command, terminal: Terminal): void {
     });
 }
 
-/** @param words the limits as they were typed, for the entry about the export */
+/** @param limits as they were entered, for the audit entry */
 async function exportTrail(
   terminal: Terminal,
   filter: { from: number | undefined; to: number | undefined },
-  words: { from: string | undefined; to: string | undefined },
+  limits: { from: string | undefined; to: string | undefined },
 ): Promise<void> {
   const { withStorage } = await import('./open-storage.ts');
   const { auditOperator, operatorTrail } = await import('./operator-trail.ts');
   await withStorage(terminal.source, async ({ store }) => {
-    await auditOperator(store, { event: 'audit.exported', facts: words });
+    await auditOperator(store, { event: 'audit.exported', facts: limits });
     for await (const record of operatorTrail(store).export(filter)) {
       if (!terminal.out.write(`${JSON.stringify(record)}\n`)) await once(terminal.out, 'drain');
     }
   });
 }
 
-function limitOf(text: string | undefined, read: (text: string) => number | undefined): number | undefined {
-  const limit = text === undefined ? undefined : read(text);
+function limitOf(text: string | undefined, parse: (text: string) => number | undefined): number | undefined {
+  const limit = text === undefined ? undefined : parse(text);
   if (text !== undefined && limit === undefined) throw new AppError('invalid_request', { detail: TIME_ADVICE });
   return limit;
 }

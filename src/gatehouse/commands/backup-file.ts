@@ -1,4 +1,4 @@
-/** The backup file: a head line, a line for each item, and an end line that proves that the file is complete. */
+/** The backup file: a first line, a line for each item, and a last line that proves that the file is complete. */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
@@ -24,7 +24,7 @@ const ITEM = z.union([
   z.strictObject({ counter: text.min(1), value: whole, expiresAt: whole }),
   z.strictObject({ log: text.min(1), id: text.regex(/^[1-9]\d{0,14}$/), at: whole, entry: text }),
 ]);
-/** `storage`: the identity of the storage, which no restored one has. Earlier releases leave it out. */
+/** `storage`: the identity of the storage, which a restored storage does not have. Earlier releases leave it out. */
 const HEAD = z.looseObject({
   format: z.literal(FORMAT),
   version: whole,
@@ -96,7 +96,7 @@ export interface ReadBackup {
 /**
  * Reads a whole backup. The items are trustworthy only once the generator has returned: then the file is complete and
  * unaltered.
- * @throws AppError that says what is wrong with the file
+ * @throws AppError that describes the fault of the file
  */
 export async function* readBackup(
   file: string,
@@ -132,10 +132,10 @@ export interface BackupSummary {
   kinds: Readonly<Record<string, number>>;
 }
 
-/** Longer than the first line, and than the last, which has a count for each kind. */
+/** Longer than the first line and the last line, which has a count for each kind. */
 const EDGE_BYTES = 65_536;
 
-/** Reads the first and the last line alone. Undefined if the file is no complete backup. */
+/** Reads only the first and the last line. Undefined if the file is not a complete backup. */
 export async function readSummary(file: FileHandle): Promise<BackupSummary | undefined> {
   const { size } = await file.stat();
   const linesAt = async (position: number): Promise<string[]> => {
@@ -152,7 +152,7 @@ function readHead(file: string, line: string): string {
   const head = HEAD.safeParse(parseJson(line));
   if (!head.success) throw notABackup(file);
   if (head.data.version === VERSION) return head.data.made;
-  const detail = `${file} has format ${head.data.version}; this version of Gatehouse reads ${VERSION}. Restore it with a newer one.`;
+  const detail = `${file} has format ${head.data.version}; this version of Gatehouse reads ${VERSION}. Restore it with a newer version.`;
   throw new AppError('invalid_request', { detail });
 }
 
@@ -199,7 +199,7 @@ function notABackup(file: string): AppError {
   return new AppError('invalid_request', { detail: `${file} is not a Gatehouse backup.` });
 }
 
-function broken(file: string, why: string): AppError {
-  const detail = `The backup ${file} is incomplete or was altered: ${why}. Use another one.`;
+function broken(file: string, reason: string): AppError {
+  const detail = `The backup ${file} is incomplete or was altered: ${reason}. Use another backup.`;
   return new AppError('invalid_request', { detail });
 }

@@ -4,15 +4,15 @@ import type { ReadBackup } from './backup-file.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
 const HELP = `
-Opens no storage, and writes nothing. With ENCRYPTION_KEYS it also checks that a holder of the keys made the file, and that
-these keys open what is in it. Without them it checks only that the file is complete and matches its own digest.`;
+Opens no storage, and writes nothing. With ENCRYPTION_KEYS it also checks that the file was sealed with these keys, and that
+they open its records. Without them it checks only that the file is complete and matches its own digest.`;
 
 export function addBackupVerifyCommand(backup: Command, terminal: Terminal): void {
   backup
     .command('verify')
     .description('check that a backup is complete, unaltered, and sealed with keys in ENCRYPTION_KEYS')
     .argument('<file>', 'a file written by the backup command')
-    .option('--lost-key <kid...>', 'a key that is lost, and need not be in ENCRYPTION_KEYS')
+    .option('--lost-key <kid...>', 'a lost key, which may be missing in ENCRYPTION_KEYS')
     .option('--json', 'print {"file", "made", "items", "kinds", "sha256", "sealChecked"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, { lostKey: lostKeys = [], json = false }: { lostKey?: string[]; json?: boolean }) => {
@@ -23,7 +23,7 @@ export function addBackupVerifyCommand(backup: Command, terminal: Terminal): voi
     });
 }
 
-/** `sealChecked`: the settings have keys, and the backup is sealed with them. @throws as `checkBackup` */
+/** `sealChecked`: the settings have keys, and the backup is sealed with them. @throws see `checkBackup` */
 async function verify(terminal: Terminal, file: string, lostKeys: readonly string[]) {
   const { checkBackup } = await import('./check-backup.ts');
   const { readPlace } = await import('./storage-place.ts');
@@ -35,8 +35,8 @@ const hasKeys = ({ source: { env } }: Terminal) =>
   [env.ENCRYPTION_KEYS, env.ENCRYPTION_KEYS_FILE].some((value) => value?.trim());
 
 function textOf(file: string, { made, end }: ReadBackup, sealChecked: boolean): string {
-  const found = `${file} is complete: ${end.items.toLocaleString('en-GB')} items as of ${made}.`;
+  const summary = `${file} is complete: ${end.items.toLocaleString('en-GB')} items from ${made}.`;
   return sealChecked
-    ? `${found}\nIt is unaltered, and ENCRYPTION_KEYS has the keys to restore it.`
-    : `${found}\nIts seal was not checked: set ENCRYPTION_KEYS to find out whether it is unaltered and can be restored.`;
+    ? `${summary}\nIt is unaltered, and ENCRYPTION_KEYS has the keys to restore it.`
+    : `${summary}\nIts seal was not checked: set ENCRYPTION_KEYS to check that it is unaltered and can be restored.`;
 }

@@ -7,16 +7,16 @@ import { printResult, type Terminal, withProgress } from './terminal.ts';
 const HELP = `
 The file holds every record, index, counter and log entry. Sealed records stay sealed, and the file holds no keys: keep
 ENCRYPTION_KEYS elsewhere. On SQLite the backup is a snapshot. On Redis (7 or later) it is read while Gatehouse writes: each
-record is consistent, and so are records of one hash tag, but other records may be of different moments.
+record is consistent, and so are records of one hash tag, but other records may be from different moments.
 
-If the last backup in the folder of the file holds users, a storage without users, or another storage, is refused: its backup would
-replace the good ones.`;
+If the last backup in the folder of the file holds users, a storage without users, or a different storage, is refused, because its
+backup would replace the good ones.`;
 
 export function define(backup: Command, terminal: Terminal): void {
   backup
     .argument('<file>', 'the file; only its owner can read it')
     .option('--force', 'overwrite an existing file')
-    .option('--new-storage', 'the storage was restored or moved, or begins anew, since the last backup in that folder')
+    .option('--new-storage', 'the storage was restored, moved or started empty since the last backup in that folder')
     .option('--json', 'print {"file", "made", "items", "kinds", "sha256", "bytes"} (use npm run -s)')
     .addHelpText('after', HELP)
     .action(async (file: string, options: { force?: boolean; newStorage?: boolean; json?: boolean }) => {
@@ -29,7 +29,7 @@ export function define(backup: Command, terminal: Terminal): void {
   addBackupVerifyCommand(backup, terminal);
 }
 
-/** @param options `replace`: overwrite an existing file; `newStorage`: the last backup may be of another storage */
+/** @param options `replace`: overwrite an existing file; `newStorage`: the last backup may be of a different storage */
 async function backUp(
   terminal: Terminal,
   file: string,
@@ -44,7 +44,7 @@ async function backUp(
   const { auditOperator } = await import('./operator-trail.ts');
   return withStorage(terminal.source, async ({ store, sealer, identity }) => {
     if (!newStorage) await assertFollowsLast(file, { store, identity });
-    // Counting takes a whole read, and only the progress bar needs the total.
+    // Counting reads the whole storage, and only the progress bar needs the total.
     const count = terminal.err.isTTY ? (await tallyOf(store)).count() : 0;
     const seal = (digest: string) => sealer.seal(digest, keys.backupSeal);
     const written = await withProgress(terminal, 'Writing', count, (advance) =>
@@ -58,5 +58,5 @@ async function backUp(
 
 function textOf(file: string, { made, end, bytes }: WrittenBackup): string {
   const number = end.items.toLocaleString('en-GB');
-  return `${file} holds ${number} items as of ${made} (${bytes.toLocaleString('en-GB')} bytes).\nSHA-256 of its items: ${end.sha256}`;
+  return `${file} holds ${number} items from ${made} (${bytes.toLocaleString('en-GB')} bytes).\nSHA-256 of its items: ${end.sha256}`;
 }

@@ -13,9 +13,9 @@ import { printResult, type Terminal } from './terminal.ts';
 const require = createRequire(import.meta.url);
 
 const shapesHelp = () => `
-The header decides which shape the file has: binlist ranges (iin_start, iin_end, …), bin-list-data (BIN, Brand, …, isoCode2, …),
+The header determines the shape of the file: binlist ranges (iin_start, iin_end, …), bin-list-data (BIN, Brand, …, isoCode2, …),
 binlist-data (bin, brand, …, alpha_2, …) or Mastercard account ranges (ACCOUNT_RANGE_FROM, ACCOUNT_RANGE_TO, …). For any other
-header, --columns says which column holds what: ${columnNames().join(', ')}.
+header, name the columns with --columns: ${columnNames().join(', ')}.
 Running processes switch to the new data set without a restart.`;
 
 export function define(bin: Command, terminal: Terminal): void {
@@ -23,7 +23,7 @@ export function define(bin: Command, terminal: Terminal): void {
     .command('import')
     .description('check a data set (CSV, may be gzipped) row by row, store it, and use it in every process')
     .argument('<file>', 'the CSV file')
-    .option('--source <text>', 'where it comes from; default: the name of the file')
+    .option('--source <text>', 'its source; default: the name of the file')
     .option('--date <date>', 'the date of the facts, such as 2026-11-21; default: the date of the file', dateOf)
     .option('--licence <text>', 'its licence, shown on pages')
     .option('--columns <list>', 'columns of a file of another shape, such as start=LOW,end=HIGH,country=ISO', columnsOf)
@@ -39,7 +39,7 @@ export function define(bin: Command, terminal: Terminal): void {
 
   bin
     .command('rollback')
-    .description('use what was used before the last import again: an earlier import, or the built-in data set')
+    .description('restore the data set before the last import: an earlier import, or the built-in data set')
     .option('--json', 'print the data set that is used now (use npm run -s)')
     .action(async ({ json = false }: { json?: boolean }) => {
       const { rollback } = await import('./operator-datasets.ts');
@@ -68,10 +68,10 @@ function dateOf(text: string): string {
   return text;
 }
 
-function dataOf(used: UsedDataset) {
-  const { id, source, asOf, licence, importedAt } = used;
-  if (!('report' in used)) return { id, source, asOf, licence, rows: used.size, importedAt };
-  const { report, bytes } = used;
+function dataOf(dataset: UsedDataset) {
+  const { id, source, asOf, licence, importedAt } = dataset;
+  if (!('report' in dataset)) return { id, source, asOf, licence, rows: dataset.size, importedAt };
+  const { report, bytes } = dataset;
   const { shape, taken: rows, skipped: badRows, faults } = report;
   return { id, source, asOf, licence, shape, rows, badRows, faults, importedAt, bytes };
 }
@@ -84,8 +84,8 @@ function fileNote({ source }: Terminal): string | undefined {
 }
 
 function inUseText({ source, asOf, licence, size }: UsedDataset, note: string | undefined): string {
-  const described = `${source}, as of ${asOf}, ${inRows(size)} (${licence.replace(/\.$/, '')}).`;
-  return note === undefined ? `Now in use: ${described}` : `Stored: ${described}\n${note}`;
+  const description = `${source}, as of ${asOf}, ${inRows(size)} (${licence.replace(/\.$/, '')}).`;
+  return note === undefined ? `Now in use: ${description}` : `Stored: ${description}\n${note}`;
 }
 
 function inRows(count: number, kind = ''): string {
@@ -97,16 +97,16 @@ function importText(version: DatasetVersion, { badRows }: ImportOptions, note: s
   const lines = [`Imported ${inRows(taken)} of the shape ${shape}. ${inUseText(version, note)}`];
   if (skipped > 0) lines.push(`Skipped ${inRows(skipped, 'bad ')}:`);
   for (const { line, reason } of faults) lines.push(`  line ${line}: ${REASONS[reason]}`);
-  const more = skipped - faults.length;
-  if (more > 0)
+  const unlisted = skipped - faults.length;
+  if (unlisted > 0)
     lines.push(
-      `  and ${more.toLocaleString('en-GB')} more: ${badRows ? `see ${badRows}` : 'use --bad-rows FILE to list them all'}`,
+      `  and ${unlisted.toLocaleString('en-GB')} more: ${badRows ? `see ${badRows}` : 'use --bad-rows FILE to list them all'}`,
     );
   return lines.join('\n');
 }
 
 const REASONS: Readonly<Record<RowFault['reason'], string>> = {
-  not_6_to_11_digits: 'the range does not start and end with 6 to 11 digits (longer ones filled up with 0 and 9)',
+  not_6_to_11_digits: 'the range does not start and end with 6 to 11 digits (longer ones padded with 0 and 9)',
   range_reversed: 'the range ends before it begins',
   country_missing: 'the country is missing',
   country_unknown: 'the country is not in ISO 3166-1',

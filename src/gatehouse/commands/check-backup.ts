@@ -6,10 +6,10 @@ import { createBackupKeys } from './restore-keys.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 
 /**
- * Reads a whole backup and checks it: complete, unaltered, and sealed with keys that are at hand. Writes nothing.
- * @param sealer without it neither the seal nor the keys are checked
+ * Reads a whole backup and checks that it is complete, unaltered, and sealed with available keys. Writes nothing.
+ * @param sealer if undefined, neither the seal nor the keys are checked
  * @param lostKeys ids of keys that may be missing
- * @throws AppError that says what is wrong with the file, or which keys are missing
+ * @throws AppError that describes the fault of the file, or names the missing keys
  */
 export async function checkBackup(
   terminal: Terminal,

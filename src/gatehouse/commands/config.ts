@@ -6,7 +6,7 @@ import { printResult, type Terminal } from './terminal.ts';
 
 const HELP = `
 Checks what a start checks before it opens anything: the settings, CONNECTED_APPS_FILE, BIN_DATASET_FILE and the files of secrets. It
-opens no storage and no port: "status" tries the storage. Exits with status 78 if there are faults.`;
+opens no storage and no port: "status" checks the storage. Exits with status 78 if there are faults.`;
 
 export function define(config: Command, terminal: Terminal): void {
   config
@@ -17,11 +17,11 @@ export function define(config: Command, terminal: Terminal): void {
     .action(async ({ json = false }: { json?: boolean }) => {
       const { administrators, ...data } = await checkConfig(terminal);
       const { ok, storage, apps, faults, warnings } = data;
-      const named = `Apps of the file: ${apps.join(', ') || 'none'}.${administrators}`;
-      const valid = `The settings are valid. Storage: ${storage}. ${named}`;
+      const appsText = `Apps of the file: ${apps.join(', ') || 'none'}.${administrators}`;
+      const summary = `The settings are valid. Storage: ${storage}. ${appsText}`;
       const text = [
-        ...(ok ? [valid] : faults.map((fault) => `- ${fault}`)),
-        ...warnings.map((one) => `Warning: ${one}`),
+        ...(ok ? [summary] : faults.map((fault) => `- ${fault}`)),
+        ...warnings.map((warning) => `Warning: ${warning}`),
       ].join('\n');
       printResult(terminal, { json, data, text });
       if (!ok) terminal.setExitStatus(EX_CONFIG);

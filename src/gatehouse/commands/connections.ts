@@ -1,4 +1,4 @@
-/** The command `connections import`: takes over refresh tokens of another system. */
+/** The command `connections import`: imports refresh tokens of another system. */
 import type { Command } from 'commander';
 import type { ImportReport } from '../users/import-schema.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
@@ -9,8 +9,8 @@ The file is JSON lines, or one JSON array, of any length:
    "scopes": ["SCOPE"], "account": {"subject": "SUB AT THE APP'S PROVIDER"}}
 "issuer", "scopes" and "account" may be left out; {"id": "ID"} names a user who has signed in.
 Each token is sealed, then tried by one refresh. A connection that works is not changed. The command may be interrupted and run
-again. Needs the settings of the server. Exits with status 1 if an entry is not connected in the end.
-Delete the file afterwards: a provider that rotates refresh tokens has ended those in it, others have not. There is no export.`;
+again. Needs the settings of the server. Exits with status 1 if an entry could not be connected.
+Delete the file afterwards: unless the provider rotates refresh tokens, those in it are still valid. There is no export.`;
 
 export function define(connections: Command, terminal: Terminal): void {
   connections
@@ -44,6 +44,6 @@ function textOf({ failures, ...counts }: ImportReport): string {
   const rows = failures.map(({ line, user, app, result, detail }) => [
     ...[String(line), words[result], app ?? '-', user ?? '-', detail],
   ]);
-  const table = tableText([['line', 'result', 'app', 'user', 'why'], ...rows]);
+  const table = tableText([['line', 'result', 'app', 'user', 'reason'], ...rows]);
   return [`${summary.join(', ')}.`, ...(failures.length > 0 ? ['', table] : [])].join('\n');
 }

@@ -6,7 +6,7 @@ import type { ConnectedApps } from '../connected-apps/connected-apps.ts';
 import { CHECKS, type Finding } from '../connected-apps/finding.ts';
 import { printResult, type Terminal } from './terminal.ts';
 
-interface Checked {
+interface CheckedApp {
   app: string;
   ok: boolean;
   findings: Finding[];
@@ -19,14 +19,14 @@ export function define(doctor: Command, terminal: Terminal): void {
     .addHelpText('after', '\nNeeds the settings of the server. Exits with status 1 if there is a problem.')
     .action(async (id: string | undefined, { json = false }: { json?: boolean }) => {
       const checked = await runDoctor(terminal, id);
-      const text = checked.map(inWords).join('\n\n') || 'There is no connected app.';
+      const text = checked.map(textOf).join('\n\n') || 'There is no connected app.';
       printResult(terminal, { json, data: checked, text });
       if (checked.some(({ ok }) => !ok)) terminal.setExitStatus(1);
     });
 }
 
 /** @throws StartRefused for wrong settings, AppError `not_found` for an unknown app */
-async function runDoctor(terminal: Terminal, id: string | undefined): Promise<Checked[]> {
+async function runDoctor(terminal: Terminal, id: string | undefined): Promise<CheckedApp[]> {
   const { loadConfig } = await import('../../shared/config/config.ts');
   const { createAddressPolicy } = await import('../../shared/outbound/address-policy.ts');
   const { createOutbound } = await import('../../shared/outbound/outbound.ts');
@@ -50,11 +50,12 @@ async function runDoctor(terminal: Terminal, id: string | undefined): Promise<Ch
   }
 }
 
-async function checkApps({ apps, check }: ConnectedApps, id: string | undefined): Promise<Checked[]> {
-  const chosen = apps.list().filter((app) => id === undefined || app.id === id);
-  if (id !== undefined && chosen.length === 0) throw new AppError('not_found', { detail: unknownApp(id, apps.list()) });
+async function checkApps({ apps, check }: ConnectedApps, id: string | undefined): Promise<CheckedApp[]> {
+  const selected = apps.list().filter((app) => id === undefined || app.id === id);
+  if (id !== undefined && selected.length === 0)
+    throw new AppError('not_found', { detail: unknownApp(id, apps.list()) });
   return Promise.all(
-    chosen.map(async (app) => {
+    selected.map(async (app) => {
       const findings = await check.run(app);
       return { app: app.id, ok: findings.every(({ result }) => result !== 'problem'), findings };
     }),
@@ -69,7 +70,7 @@ function unknownApp(id: string, apps: readonly ConnectedApp[]): string {
 
 const WORDS = { fine: 'fine       ', problem: 'PROBLEM    ', cannot_tell: 'cannot tell' } as const;
 
-function inWords({ app, findings }: Checked): string {
+function textOf({ app, findings }: CheckedApp): string {
   const lines = findings.map(({ check, result, detail, advice }) => {
     const line = `  ${WORDS[result]}  ${CHECKS[check]}: ${detail}`;
     return advice === undefined ? line : `${line}\n               -> ${advice}`;

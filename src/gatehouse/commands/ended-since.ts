@@ -1,4 +1,4 @@
-/** Reads an audit export, and words a command for everything that was ended since a backup and is in the restored storage again. */
+/** Reads an audit export, and writes a command for everything that was ended after a backup and that a restore brought back. */
 import { z } from 'zod';
 import { AppError } from '../../shared/errors.ts';
 import { fileFault } from '../../shared/file-fault.ts';
@@ -14,7 +14,7 @@ import { isNotDone, isUnknown } from '../audit/outcome.ts';
 import type { User } from '../users/user-store.ts';
 import { readEntries } from './json-entries.ts';
 
-/** Something that was ended, and the command that ends it again. */
+/** A record that a restore brought back, and the command that ends it again. */
 export interface EndedAgain {
   /** When it was ended (ISO 8601, UTC). */
   at: string;
@@ -30,12 +30,12 @@ export interface RestoredStorage {
 }
 
 interface Step {
-  /** What the entry is about. */
+  /** The record that the entry concerns. */
   about: string;
-  /** The line, if the storage has it again; undefined for an entry that says that it was enabled. */
+  /** Returns the line if the storage has the record again. Undefined for an entry that enabled the record. */
   find?: ((restored: RestoredStorage) => Promise<string | undefined>) | undefined;
-  /** Larger things whose line ends this one, too. */
-  parts?: readonly string[];
+  /** Records whose line ends this one as well. */
+  coveredBy?: readonly string[];
 }
 
 type ReadStep = Step & { at: string; event: AuditEvent; requestId: string | undefined };
@@ -53,12 +53,12 @@ const ENTRY = z.looseObject({
 
 type Entry = z.infer<typeof ENTRY>;
 
-/** Every id that Gatehouse gives has this form. Nothing else of an export becomes part of a line. */
+/** The form of every id of Gatehouse. Lines contain no other text of an export. */
 const ID = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
- * @param since in milliseconds since the epoch: earlier entries are left out
- * @throws AppError if the file is no export of the audit trail
+ * @param since only later entries are used, in milliseconds since the epoch
+ * @throws AppError if the file is not an export of the audit trail
  */
 export async function readEnded(file: string, since: number): Promise<ReadStep[]> {
   const steps = new Map<string, ReadStep[]>();
@@ -75,20 +75,22 @@ export async function readEnded(file: string, since: number): Promise<ReadStep[]
     throw detail === undefined ? error : new AppError('invalid_request', { detail, cause: error });
   }
   if (count === 0) throw notAnExport(file, 'it has no entry');
-  const last = [...steps.values()].flatMap((list) => list.at(-1) ?? []);
-  return last.filter(({ find }) => find !== undefined).sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+  const lastSteps = [...steps.values()].flatMap((list) => list.at(-1) ?? []);
+  return lastSteps
+    .filter(({ find }) => find !== undefined)
+    .sort((left, right) => Date.parse(left.at) - Date.parse(right.at));
 }
 
-/** Those that the storage has again, in the order in which they were ended. */
+/** The records that the storage has again, in the order in which they were ended. */
 export async function endedAgain(ended: readonly ReadStep[], restored: RestoredStorage): Promise<EndedAgain[]> {
-  const found: (EndedAgain & Step)[] = [];
+  const restoredSteps: (EndedAgain & Step)[] = [];
   for (const step of ended) {
     const line = await step.find?.(restored);
-    if (line !== undefined) found.push({ ...step, line });
+    if (line !== undefined) restoredSteps.push({ ...step, line });
   }
-  const about = new Set(found.map((step) => step.about));
-  return found
-    .filter(({ parts = [] }) => !parts.some((part) => about.has(part)))
+  const about = new Set(restoredSteps.map((step) => step.about));
+  return restoredSteps
+    .filter(({ coveredBy = [] }) => !coveredBy.some((record) => about.has(record)))
     .map(({ at, event, line }) => ({ at, event, line }));
 }
 
@@ -96,18 +98,18 @@ function add(steps: Map<string, ReadStep[]>, entry: Entry): void {
   const { at, event, requestId, outcome } = entry;
   const step = Object.hasOwn(STEPS, event) ? STEPS[event as Ending](entry) : undefined;
   if (!step) return;
-  const known = steps.get(step.about) ?? [];
-  // The entry before it announced a change that was then not made.
-  const announced = known.findLastIndex((one) => one.requestId === requestId);
-  // What may have been ended is ended again, and what may have been enabled counts as not enabled.
+  const earlier = steps.get(step.about) ?? [];
+  // An entry of the same request announced the change before it failed.
+  const announced = earlier.findLastIndex((announcement) => announcement.requestId === requestId);
+  // If the result is unknown, an end counts as made and an enabling as not made.
   const isUndone = isNotDone(outcome) || (isUnknown(outcome) && step.find === undefined);
-  if (isUndone && announced !== -1) steps.set(step.about, known.toSpliced(announced, 1));
-  // Only the last one counts, and the one before it if that was not made.
+  if (isUndone && announced !== -1) steps.set(step.about, earlier.toSpliced(announced, 1));
+  // The last two steps are enough: the last one, and the one before it in case the last was not made.
   else if (!isUndone && !isUnknown(outcome))
-    steps.set(step.about, [...known.slice(-1), { ...step, at, event: event as Ending, requestId }]);
+    steps.set(step.about, [...earlier.slice(-1), { ...step, at, event: event as Ending, requestId }]);
 }
 
-/** A record with this key, and the line that deletes it. */
+/** Returns the line that deletes the record with this key. */
 const deletion =
   (key: string, ...path: string[]): Step['find'] =>
   async ({ store }) =>
@@ -119,7 +121,7 @@ const signOut = (userId: string | undefined): Step | undefined =>
         about: `sessions of ${userId}`,
         find: async ({ sessions }) =>
           (await sessions.list(userId)).length > 0 ? curl('POST', ['users', userId, 'sign-out']) : undefined,
-        parts: ['sessions', `user ${userId}`],
+        coveredBy: ['sessions', `user ${userId}`],
       }
     : undefined;
 
@@ -133,7 +135,7 @@ const user = ({ target }: Entry): Step | undefined =>
     ? { about: `user ${target.id}`, find: deletion(keys.user(target.id), 'users', target.id) }
     : undefined;
 
-/** Events that need no line: they end nothing that a restored storage has again. */
+/** Events that need no line, because they end nothing that a restore brings back. */
 type EndsNothing =
   | `sign_in.${'succeeded' | 'refused' | 'failed'}`
   | 'session.end_refused'
@@ -183,7 +185,11 @@ const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
       (await sessions.list(userId)).some((session) => session.ref === ref)
         ? curl('DELETE', ['sessions', `${userId}.${ref}`])
         : undefined;
-    return { about: `session ${userId}.${ref}`, find, parts: ['sessions', `user ${userId}`, `sessions of ${userId}`] };
+    return {
+      about: `session ${userId}.${ref}`,
+      find,
+      coveredBy: ['sessions', `user ${userId}`, `sessions of ${userId}`],
+    };
   },
   'session.all_ended': () => ({
     about: 'sessions',
@@ -194,7 +200,7 @@ const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
     const [userId, app] = target?.id.split('/') ?? [];
     if (!isId(userId) || !isId(app)) return undefined;
     const find = deletion(keys.grant(userId, app), 'connections', `${userId}.${app}`);
-    return { about: `connection ${userId}.${app}`, find, parts: [`user ${userId}`, `connections of ${app}`] };
+    return { about: `connection ${userId}.${app}`, find, coveredBy: [`user ${userId}`, `connections of ${app}`] };
   },
   'connection.all_removed': ({ target }) => {
     const app = target?.id;
@@ -227,7 +233,7 @@ const STEPS: Record<Ending, (entry: Entry) => Step | undefined> = {
   'connected_app.enabled': ({ target }) => ({ about: `state of app ${target?.id}` }),
 };
 
-/** The API takes a whole registration. An app that cannot be opened cannot be used either. */
+/** The API requires a whole registration. An app that cannot be decrypted cannot be used, so it needs no line. */
 async function disabling(id: string, { store, sealedJson }: RestoredStorage): Promise<string | undefined> {
   const key = keys.connectedApp(id);
   const record = await store.get(key);
@@ -250,7 +256,7 @@ function curl(method: string, path: readonly string[], body?: object): string {
   return `curl -fsS -X ${method} -H "Authorization: Bearer $ADMIN_TOKEN" "$GATEHOUSE/admin/api/${path.join('/')}"${data}`;
 }
 
-function notAnExport(file: string, why: string): AppError {
-  const detail = `${file} is no export of the audit trail: ${why}. Make one with: npm run -s gatehouse -- audit export`;
+function notAnExport(file: string, reason: string): AppError {
+  const detail = `${file} is not an export of the audit trail: ${reason}. Create one with: npm run -s gatehouse -- audit export`;
   return new AppError('invalid_request', { detail });
 }

@@ -38,7 +38,7 @@ async function enrichWith(
     return withProgress(terminal, 'Enriching', size, (advance) => {
       const enrich = (write: (text: string) => Promise<void>) => {
         const bytes = createReadStream(file).on('data', (chunk) => advance(chunk.length));
-        // An error in unzipping destroys the stream that is read, so the callback has nothing to do.
+        // An error in unzipping destroys `input`, so the callback has nothing to do.
         const input = isGzipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
         return enrichCsv({ input, column, lookup, write }).catch((error: unknown) => {
           throw isFileError(error) ? fileRefused(file, error) : error;
@@ -49,7 +49,7 @@ async function enrichWith(
   });
 }
 
-/** The codes of the system for an unreadable file, and of zlib for a damaged one. */
+/** System error codes for an unreadable file, and zlib codes for a damaged one. */
 function isFileError(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return /^(EISDIR|EACCES|EIO|Z_\w+)$/.test(code);

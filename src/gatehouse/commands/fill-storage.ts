@@ -1,6 +1,4 @@
-/**
- * Fills an empty storage from a copy and compares the result. The storage is out of service until that has succeeded.
- */
+/** Fills an empty storage from a copy and compares the result. The storage is out of service until that has succeeded. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../shared/errors.ts';
 import { copyIn, copyOut } from '../../shared/storage/copy.ts';
@@ -19,13 +17,13 @@ export interface Filled {
 }
 
 const LEASE_MS = 10_000;
-/** Items that expire this soon are not compared: they may expire while one copy is read, and clocks may differ. */
+/** Items that expire this soon are not compared, because they may expire during the comparison, and clocks may differ. */
 const MARGIN_MS = 120_000;
 
 /**
  * Takes the storage out of service, deletes the remains of an unfinished attempt, fills the storage and compares the
  * result with the source. If interrupted, the next attempt starts from the beginning.
- * @param parts `count`: number of items, for the progress bar; `replace`: delete what the storage holds; `remedy`:
+ * @param parts `count`: number of items, for the progress bar; `replace`: delete the contents of the storage; `remedy`:
  *   what to do if it is not empty; `finish`: called before the storage goes into service
  * @throws AppError if the storage is in use, not empty, or differs from the source afterwards
  */
@@ -62,15 +60,13 @@ export async function fillStorage(parts: {
   });
 }
 
-/**
- * Does the work while no other such command runs on this storage. Waits until the lease of a killed one has expired.
- */
+/** Runs the work while no other restore or migration runs on this storage. Waits for the lease of a killed one to expire. */
 export async function withCopyLease<T>(store: Store, work: () => Promise<T>): Promise<T> {
   const leases = createLeases({ store, milliseconds: LEASE_MS });
   const until = performance.now() + LEASE_MS * 1.2;
   for (;;) {
-    const done = await leases.hold(keys.storageCopy, work);
-    if (done) return done.value;
+    const result = await leases.hold(keys.storageCopy, work);
+    if (result) return result.value;
     if (performance.now() > until)
       throw conflict('Another restore or migration is running on this storage. Wait until it has ended.');
     await sleep(500);
@@ -87,7 +83,7 @@ export async function tallyOf(store: Store, advance: (done: number) => void = ()
   return tally;
 }
 
-/** @throws AppError with the kinds that differ, in number or content */
+/** @throws AppError with the kinds that differ in number or content */
 export function assertSame(expected: CopyTally, actual: CopyTally): void {
   const horizon = Date.now() + MARGIN_MS;
   const different = differences(expected, actual, horizon);
@@ -97,16 +93,16 @@ export function assertSame(expected: CopyTally, actual: CopyTally): void {
   );
 }
 
-/** @throws AppError while a process uses this storage */
-export async function assertUnused(store: Store, which: string): Promise<void> {
+/** @param description names the storage in the text. @throws AppError if a process uses this storage */
+export async function assertUnused(store: Store, description: string): Promise<void> {
   const { length } = await callKeyRoll(store);
   if (length === 0) return;
-  const who = length === 1 ? 'A running process uses' : `${length} running processes use`;
-  throw conflict(`${who} the storage ${which}. Stop every Gatehouse, then run this again.`);
+  const subject = length === 1 ? 'A running process uses' : `${length} running processes use`;
+  throw conflict(`${subject} the ${description}. Stop every Gatehouse process, then run this again.`);
 }
 
 async function assertFree(store: Store, { replace, remedy }: { replace: boolean; remedy: string }): Promise<void> {
-  await assertUnused(store, 'that is to be filled');
+  await assertUnused(store, 'target storage');
   if (replace) return;
   const tally = await tallyOf(store);
   if (tally.count() === 0) return;

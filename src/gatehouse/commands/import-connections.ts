@@ -1,4 +1,4 @@
-/** Imports connections from a file, with the parts of the server that this needs. */
+/** Imports connections from a file, with the modules of the server that this needs. */
 import { statSync } from 'node:fs';
 import { loadConfig } from '../../shared/config/config.ts';
 import { AppError, StartRefused } from '../../shared/errors.ts';
@@ -20,9 +20,9 @@ import { withStorage } from './open-storage.ts';
 import { auditOperator } from './operator-trail.ts';
 import { type Terminal, withProgress } from './terminal.ts';
 
-/** So many tokens are sealed before they are tried. */
+/** The number of tokens that are sealed before they are tried. */
 const BATCH = 200;
-/** How long to wait for a provider that does not respond. */
+/** How long to wait while a provider does not respond. */
 const PATIENCE = { milliseconds: 300_000, sinceSuccess: true };
 
 /** @throws StartRefused for wrong settings, AppError if the file cannot be read */
@@ -34,28 +34,29 @@ export async function importConnections(terminal: Terminal, file: string): Promi
   if (size === undefined) throw new AppError('invalid_request', { detail: `${file} cannot be read: check the path.` });
   return withStorage(terminal.source, async (storage) => {
     const { store, sealer } = storage;
-    // A key rotation meanwhile would leave records behind that this process seals with the old key.
+    // Otherwise a key rotation at the same time would miss records that this process seals with the old key.
     await respondToKeyRollCall(store, sealer);
     const clock = Date.now;
     const random = Math.random;
     const monotonicClock = () => performance.now();
     const { href: publicHref } = config.publicUrl;
-    // Closed in reverse: what ends with the last refresh is still audited, and announced to webhooks.
-    await using rooms = new AsyncDisposableStack();
-    const room = <T extends { close(): Promise<void> }>(made: T): T => rooms.adopt(made, (one) => one.close());
-    const quiet = {
+    // Closed in reverse order, so that the events of the last refresh are still audited and sent to webhooks.
+    await using modules = new AsyncDisposableStack();
+    const adopt = <T extends { close(): Promise<void> }>(module: T): T =>
+      modules.adopt(module, (adopted) => adopted.close());
+    const withoutLogs = {
       config: { logLevel: 'silent' as const, tracing: undefined },
       logDestination: { write: () => undefined },
     };
-    const { events } = room(await createObservability({ ...quiet, clock, monotonicClock }));
-    const audit = room(await createAudit({ storage, events, days: config.auditDays, clock }));
+    const { events } = adopt(await createObservability({ ...withoutLogs, clock, monotonicClock }));
+    const audit = adopt(await createAudit({ storage, events, days: config.auditDays, clock }));
     const policy = createAddressPolicy(config.internalHosts);
-    const outbound = room(createOutbound({ policy, proxy: config.proxy, limits: config.upstream }));
-    room(createWebhooks({ storage, outbound, audit, events, clock, random }));
+    const outbound = adopt(createOutbound({ policy, proxy: config.proxy, limits: config.upstream }));
+    adopt(createWebhooks({ storage, outbound, audit, events, clock, random }));
     const times = { clock, monotonicClock, random };
-    const connectedApps = room(await createConnectedApps({ storage, outbound, fromFile, publicHref, ...times }));
-    const grants = room(createGrants({ storage, connectedApps, outbound, config, events, publicHref, clock, random }));
-    const { charge } = room(await createThreads({ storage, grants, publicHref, clock }));
+    const connectedApps = adopt(await createConnectedApps({ storage, outbound, fromFile, publicHref, ...times }));
+    const grants = adopt(createGrants({ storage, connectedApps, outbound, config, events, publicHref, clock, random }));
+    const { charge } = adopt(await createThreads({ storage, grants, publicHref, clock }));
     const { report, take } = startImport({
       apps: connectedApps.apps,
       users: createUserStore({ store, clock }),
@@ -73,12 +74,12 @@ export async function importConnections(terminal: Terminal, file: string): Promi
     });
     await withProgress(terminal, 'Importing', size, async (advance) => {
       let batch: ImportItem[] = [];
-      const takeBatch = async () => {
+      const importBatch = async () => {
         await take(batch);
         batch = [];
       };
-      for await (const item of readEntries(file, advance)) if (batch.push(item) === BATCH) await takeBatch();
-      await takeBatch();
+      for await (const item of readEntries(file, advance)) if (batch.push(item) === BATCH) await importBatch();
+      await importBatch();
     });
     return report;
   });

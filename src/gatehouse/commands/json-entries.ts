@@ -1,11 +1,11 @@
-/** Reads the entries of a file that is JSON lines or one JSON array, however long, without holding it in memory. */
+/** Reads the entries of a file of JSON lines or one JSON array as a stream, so that the file may have any length. */
 import { createReadStream } from 'node:fs';
 import { parseJson } from '../../shared/json.ts';
 
 export interface FileEntry {
-  /** Where it begins, from 1. */
+  /** The line on which the entry begins, from 1. */
   line: number;
-  /** Undefined where it is not JSON, or too long. */
+  /** Undefined if it is not JSON, or is too long. */
   entry: unknown;
 }
 
@@ -13,7 +13,7 @@ export interface FileEntry {
 const MAX_CHARACTERS = 65_536;
 
 /**
- * In an array, a fault in one entry may hide the entries after it: they are then reported as one.
+ * In an array, a fault in one entry may hide the entries after it, which are then reported as one entry.
  * @param advance called with the number of bytes that were read
  */
 export async function* readEntries(file: string, advance: (bytes: number) => void): AsyncGenerator<FileEntry> {
@@ -31,7 +31,7 @@ export function createEntryReader() {
   let line = 1;
   let startLine = 1;
   let text = '';
-  /** Of objects and lists inside the entry. */
+  /** The depth of objects and arrays inside the entry. */
   let depth = 0;
   let isString = false;
   let isEscaped = false;
@@ -43,7 +43,7 @@ export function createEntryReader() {
     return isEmpty ? [] : [entry];
   };
 
-  /** True where the character ends an entry of the array. */
+  /** True if the character ends an entry of the array. */
   const endsEntry = (character: string): boolean => {
     if (isEscaped) isEscaped = false;
     else if (isString) {

@@ -1,4 +1,4 @@
-/** The words of `keys status` for keys and processes, which `status` uses too. */
+/** The text of `keys status` about keys and processes, which `status` also uses. */
 import type { KeyReport, ListedKey } from '../../shared/storage/key-report.ts';
 import type { KeyHolder } from '../../shared/storage/key-roll-call.ts';
 import { tableText } from './terminal.ts';

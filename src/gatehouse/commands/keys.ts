@@ -43,11 +43,11 @@ export function define(keys: Command, terminal: Terminal): void {
 function addGenerate(keys: Command, terminal: Terminal): void {
   keys
     .command('generate')
-    .description('make a new key for ENCRYPTION_KEYS and print it as kid:base64url')
+    .description('create a key for ENCRYPTION_KEYS and print it as kid:base64url')
     .option(JSON_FLAG, 'print {"kid", "key", "setting"} (use npm run -s)')
     .addHelpText(
       'after',
-      '\nPut the new key first in ENCRYPTION_KEYS and keep the old ones behind it: the first seals, all open.',
+      '\nPut the new key first in ENCRYPTION_KEYS and keep the old ones after it: the first key seals, and all keys open.',
     )
     .action(({ json = false }: JsonOption) => {
       const setting = generateEncryptionKey(new Date());
@@ -57,24 +57,24 @@ function addGenerate(keys: Command, terminal: Terminal): void {
 }
 
 const ROTATE_HELP = `
-1. Make a key with: npm run -s gatehouse -- keys generate
-2. Put it last in ENCRYPTION_KEYS of every process, and then first. If there is one process, put it first at once.
+1. Create a key with: npm run -s gatehouse -- keys generate
+2. Put it last in ENCRYPTION_KEYS of every process, and then first. If there is only one process, put it first right away.
 3. Run this command. It may be interrupted and run again.
-4. Remove the old key from ENCRYPTION_KEYS. Keep a copy elsewhere as long as you keep backups from before.`;
+4. Remove the old key from ENCRYPTION_KEYS. Keep a copy elsewhere as long as you keep backups from before the rotation.`;
 
 function rotationText(
   kid: string,
   { resealed, unreadable, retired }: RotationResult,
   unused: readonly string[],
 ): string {
-  const lines = [`Every record is sealed with ${kid}: ${resealed.toLocaleString('en-GB')} were sealed again.`];
+  const lines = [`Every record is now sealed with ${kid}: ${resealed.toLocaleString('en-GB')} were sealed again.`];
   for (const [kind, count] of unreadable)
     lines.push(
-      `${count.toLocaleString('en-GB')} of the kind ${kind} cannot be opened by any key and were not changed.`,
+      `${count.toLocaleString('en-GB')} records of the kind ${kind} cannot be opened with any key and were not changed.`,
     );
-  for (const other of unused)
+  for (const unusedKid of unused)
     lines.push(
-      `${other} stands behind it. To change to it, put it first, restart every process (or reload), and run this again.`,
+      `${unusedKid} comes after it and was never used. To change to it, put it first, restart or reload every process, and run this again.`,
     );
   if (retired.length > 0) lines.push(`Remove from ENCRYPTION_KEYS: ${retired.join(', ')}`);
   return lines.join('\n');
@@ -85,7 +85,7 @@ function addForget(keys: Command, terminal: Terminal): void {
     .command('forget')
     .description('give up a lost key, so that Gatehouse starts without it')
     .argument('<kid>', 'the id of the lost key')
-    .option('--yes', 'do it; without this, only show what would be lost')
+    .option('--yes', 'give up the key; without this option, only show the records that would be lost')
     .option(JSON_FLAG, 'print {"key", "done", "records"} (use npm run -s)')
     .addHelpText('after', '\nUsers whose connections this key sealed must connect again.')
     .action(async (kid: string, { yes = false, json = false }: JsonOption & { yes?: boolean }) => {

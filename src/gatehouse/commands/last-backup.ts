@@ -1,4 +1,4 @@
-/** Compares the storage with the last backup in a folder: a backup of a lost storage must not replace the good ones. */
+/** Compares the storage with the last backup in a folder, so that a backup of a lost storage does not replace good ones. */
 import { open, readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { AppError } from '../../shared/errors.ts';
@@ -7,9 +7,9 @@ import type { Store } from '../../shared/storage/store.ts';
 import { type BackupSummary, readSummary } from './backup-file.ts';
 
 /**
- * @param file the backup that is to be made
- * @throws AppError `version_conflict` if the last backup beside that file holds users, and the storage is another one or
- *   holds none
+ * @param file the new backup
+ * @throws AppError `version_conflict` if the last backup in the folder of that file holds users, and the storage is a
+ *   different one or has no users
  */
 export async function assertFollowsLast(
   file: string,
@@ -19,11 +19,11 @@ export async function assertFollowsLast(
   if (!last || !holdsUsers(last)) return;
   const isOther = last.storage !== undefined && last.storage !== identity;
   if (!isOther && !(await isWithoutUsers(store))) return;
-  const what = isOther ? 'is another storage than that of' : 'holds no user, unlike';
+  const difference = isOther ? 'is not the storage of' : 'has no users, unlike';
   throw new AppError('version_conflict', {
     detail:
-      `The storage ${what} the last backup, ${last.file}, made ${last.made}. If its data was lost, restore that backup. If it was ` +
-      'restored or moved, or is to begin anew, run this once with --new-storage.',
+      `The storage ${difference} the last backup, ${last.file} of ${last.made}. If its data was lost, restore that backup. If it was ` +
+      'restored, moved or started empty on purpose, run this once with --new-storage.',
   });
 }
 
@@ -36,15 +36,15 @@ async function isWithoutUsers(store: Store): Promise<boolean> {
 
 type FoundBackup = BackupSummary & { file: string };
 
-/** Undefined if there is none that can be read. */
+/** Undefined if there is no readable backup. */
 async function lastBackup(folder: string): Promise<FoundBackup | undefined> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
   const files = entries.filter((entry) => entry.isFile() && !entry.name.endsWith('.part'));
   let last: FoundBackup | undefined;
   for (const { name } of files) {
     const file = join(folder, name);
-    const found = await summaryOf(file).catch(() => undefined);
-    if (found && (!last || Date.parse(found.made) > Date.parse(last.made))) last = { ...found, file };
+    const summary = await summaryOf(file).catch(() => undefined);
+    if (summary && (!last || Date.parse(summary.made) > Date.parse(last.made))) last = { ...summary, file };
   }
   return last;
 }

@@ -1,4 +1,4 @@
-/** The command `migrate`: moves everything from one storage to another, so that only one of them can be used. */
+/** The command `migrate`: moves everything from one storage to another, after which the old one cannot be used. */
 import type { Command } from 'commander';
 import type { Filled } from './fill-storage.ts';
 import { printResult, type Terminal } from './terminal.ts';
@@ -14,7 +14,7 @@ A storage is sqlite (in DATA_DIR), redis (REDIS_URL, REDIS_CLUSTER or REDIS_SENT
 rediss:// URL. Command lines are visible to other users: put a URL with a password into the settings.
 
 1. Stop every Gatehouse.
-2. Set REDIS_URL (or another Redis setting) beside DATA_DIR, and run this command. It may be interrupted and run again.
+2. Set REDIS_URL (or another Redis setting) in addition to DATA_DIR, and run this command. It may be interrupted and run again.
 3. Start Gatehouse with the new storage. Gatehouse no longer starts with the old one; delete it when you are sure.`;
 
 export function define(migrate: Command, terminal: Terminal): void {

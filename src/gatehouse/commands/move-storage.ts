@@ -21,11 +21,11 @@ import { auditOperator } from './operator-trail.ts';
 import { assertDatabase, howToEmpty, readPlace, type StoragePlace } from './storage-place.ts';
 import type { Terminal } from './terminal.ts';
 
-/** @param from as `readPlace` takes it; `to` likewise */
+/** @param from see `readPlace`. @param to see `readPlace` */
 export async function moveStorage(terminal: Terminal, from: string, to: string) {
   const [source, target] = [readPlace(terminal.source, from), readPlace(terminal.source, to)];
-  const moved = await move(terminal, source, target);
-  return { from: source.name, to: target.name, ...moved };
+  const filled = await move(terminal, source, target);
+  return { from: source.name, to: target.name, ...filled };
 }
 
 async function move(terminal: Terminal, from: StoragePlace, to: StoragePlace): Promise<Filled> {
@@ -50,15 +50,15 @@ interface CopyParts {
 async function copyAll({ terminal, source, target, sealer, to }: CopyParts): Promise<Filled> {
   await assertMovable(source, target, sealer);
   await takeOutOfService(source, 'moving');
-  // If a renewal fails, the next one is in time.
+  // If one renewal fails, the next one still comes in time.
   const renewal = setInterval(
     () => void takeOutOfService(source, 'moving').catch(() => undefined),
     (MOVING_SECONDS * 1000) / 4,
   );
   try {
-    await assertUnused(source, 'that is to be moved');
+    await assertUnused(source, 'source storage');
     await auditOperator(source, { event: 'storage.moved', facts: { to: to.name } });
-    if (terminal.err.isTTY) terminal.err.write('Reading everything once, to compare it at the end.\n');
+    if (terminal.err.isTTY) terminal.err.write('Reading everything once, for the comparison at the end.\n');
     const before = await tallyOf(source);
     return await fillStorage({
       store: target,
@@ -68,7 +68,7 @@ async function copyAll({ terminal, source, target, sealer, to }: CopyParts): Pro
       remedy: howToEmpty(to),
       items: () => copyOut(source),
       async finish() {
-        // Writes to the old storage in the meantime would be lost.
+        // Writes to the old storage during the copy would be lost.
         assertSame(before, await tallyOf(source));
         clearInterval(renewal);
         // Before the new storage goes into service, so that both can never be used at the same time.

@@ -8,17 +8,17 @@ import { assertDatabase, readPlace, type StoragePlace } from './storage-place.ts
 type Work<T> = (storage: OpenedStorage) => Promise<T>;
 
 /**
- * Opens the configured storage, does the work, and always closes the storage. Sets up nothing: a command would report on an
- * empty storage, or write to one, that no Gatehouse uses.
+ * Opens the configured storage, runs the work, and always closes the storage. Creates no storage, because a command would
+ * then report on, or write to, an empty storage that no process uses.
  * @param lostKeys ids of keys whose records are given up
- * @throws StartRefused with every fault of those settings, or for a storage that holds nothing (exit status 78);
+ * @throws StartRefused with every fault of those settings, or for an empty storage (exit status 78);
  *   AppError `storage_unavailable`
  */
 export function withStorage<T>(source: ConfigSource, work: Work<T>, lostKeys: readonly string[] = []): Promise<T> {
   return opened(source, { lostKeys, mustExist: true }, work);
 }
 
-/** As `withStorage`, for one that may be new. */
+/** Like `withStorage`, for a storage that may be new. */
 export function withNewStorage<T>(source: ConfigSource, work: Work<T>): Promise<T> {
   return opened(source, {}, work);
 }

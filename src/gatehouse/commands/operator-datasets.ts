@@ -1,4 +1,4 @@
-/** Imports a BIN data set for an operator, or goes back to the one before. */
+/** Imports a BIN data set for an operator, or rolls back to the previous one. */
 import { statSync } from 'node:fs';
 import { builtInDataset } from '../../shared/bin/built-in-dataset.ts';
 import type { Dataset } from '../../shared/bin/dataset.ts';
@@ -38,24 +38,24 @@ async function readChecked(terminal: Terminal, file: string, options: ImportOpti
     ...(options.licence && { licence: options.licence }),
   };
   const size = statSync(file, { throwIfNoEntry: false })?.size ?? 0;
-  const read = await withProgress(terminal, 'Importing', size, (onBytes) => {
-    const given = { about, columns: options.columns, onBytes };
+  const result = await withProgress(terminal, 'Importing', size, (onBytes) => {
+    const readOptions = { about, columns: options.columns, onBytes };
     return options.badRows === undefined
-      ? readDatasetFile(file, given)
+      ? readDatasetFile(file, readOptions)
       : writeWholeFile(options.badRows, async (write) => {
           const faults: RowFault[] = [];
-          const found = await readDatasetFile(file, { ...given, onFault: (fault) => faults.push(fault) });
-          // Lines that are not valid CSV are reported earlier than lines that are still to be parsed.
-          faults.sort((one, other) => one.line - other.line);
+          const readFile = await readDatasetFile(file, { ...readOptions, onFault: (fault) => faults.push(fault) });
+          // Lines that are not valid CSV are reported before earlier lines that have not been checked yet.
+          faults.sort((left, right) => left.line - right.line);
           await write(`line,reason\n${faults.map(({ line, reason }) => `${line},${reason}\n`).join('')}`);
-          return found;
+          return readFile;
         });
   });
-  if (read.problem !== undefined) throw new AppError('invalid_request', { detail: read.problem });
-  return read as { dataset: Dataset; report: FileReport };
+  if (result.problem !== undefined) throw new AppError('invalid_request', { detail: result.problem });
+  return result as { dataset: Dataset; report: FileReport };
 }
 
-/** @throws AppError `not_found` if there is no earlier data set, `version_conflict` if it changes meanwhile */
+/** @throws AppError `not_found` if there is no earlier data set, `version_conflict` if another process has changed it */
 export async function rollback(terminal: Terminal): Promise<UsedDataset> {
   return withStorage(terminal.source, ({ store }) => rollbackIn(store));
 }
@@ -68,7 +68,7 @@ async function rollbackIn(store: Store): Promise<UsedDataset> {
   const facts = { from: current.source, to: previous.source };
   return auditedByOperator(store, [{ event: 'bin_dataset.rolled_back', facts }], async () => {
     if (await stored.rollback(previous.id)) return previous;
-    const detail = 'The BIN data has just been changed elsewhere: look at it again.';
+    const detail = 'The BIN data was changed at the same time: check it, and run this again.';
     throw new AppError('version_conflict', { detail });
   });
 }

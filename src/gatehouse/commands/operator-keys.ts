@@ -14,24 +14,24 @@ export const readReport = ({ source }: Terminal) => withStorage(source, reportKe
 
 export const rotate = (terminal: Terminal) => withStorage(terminal.source, (storage) => rotateIn(storage, terminal));
 
-/** @param yes without it, only the records are counted */
+/** @param yes if false, only counts the records */
 export const forget = ({ source }: Terminal, kid: string, yes: boolean) =>
   withStorage(source, (storage) => forgetIn(storage, kid, yes), [kid]);
 
 interface Rotation {
   kid: string;
   result: RotationResult;
-  /** Keys behind the first one that have never sealed. */
+  /** Keys after the first one that have never sealed a record. */
   unused: readonly string[];
 }
 
 async function rotateIn(storage: OpenedStorage, terminal: Terminal): Promise<Rotation> {
   const { store, sealer } = storage;
   const kid = sealer.sealingKid;
-  const assertAllUse = () => assertAllSealWith(store, kid);
-  await assertAllUse();
+  const assertKeyInUse = () => assertAllSealWith(store, kid);
+  await assertKeyInUse();
   const result = await withProgress(terminal, `Sealing with ${kid}`, await countDue(store, sealer), (advance) =>
-    rotateKeys(store, sealer, advance, assertAllUse),
+    rotateKeys(store, sealer, advance, assertKeyInUse),
   );
   await auditOperator(store, { event: 'key.rotated', facts: { kid, resealed: result.resealed } });
   const unused = (await listKeys(storage)).filter((key) => key.unused).map((key) => key.kid);
@@ -45,7 +45,7 @@ async function forgetIn({ store, sealer }: OpenedStorage, kid: string, yes: bool
   }
   const records = (await countSealed(store, sealer)).get(kid);
   if (!records && !(await keysInUse(store)).includes(kid)) {
-    const detail = `No key with the id "${kid}" is known. To see the ids, run: npm run gatehouse -- keys status`;
+    const detail = `There is no key with the id "${kid}". To see the ids, run: npm run gatehouse -- keys status`;
     throw new AppError('invalid_request', { detail });
   }
   if (yes) {

@@ -54,7 +54,7 @@ async function listAdminTokens(tokens: AdminTokens): Promise<ListedToken[]> {
   );
 }
 
-/** Never repeats `id`, which may be a token by mistake. */
+/** The error does not repeat `id`, which may be a token by mistake. */
 async function revokeAdminToken(storage: OpenedStorage, id: string): Promise<AdminToken> {
   const tokens = adminTokensOf(storage);
   const token = await tokens.find(id);
@@ -67,7 +67,7 @@ async function revokeAdminToken(storage: OpenedStorage, id: string): Promise<Adm
   return token;
 }
 
-/** Makes the token and records it in the audit trail. */
+/** Creates the token, with an audit entry. */
 export async function createAdminToken(
   storage: OpenedStorage,
   { name, scope, days }: { name: string; scope: AdminTokenScope; days: number },

@@ -1,4 +1,4 @@
-/** Audit entries for what an operator does by commands. */
+/** Audit entries for the actions of an operator on the command line. */
 
 import type { Store } from '../../shared/storage/store.ts';
 import { auditChange } from '../audit/audit-change.ts';
@@ -17,14 +17,14 @@ export async function auditOperator(store: Store, entry: OperatorEntry): Promise
   await operatorTrail(store).append({ ...entry, actor: OPERATOR });
 }
 
-/** Writes the entries, then makes the change. If it fails, each entry gets a second one that says so. */
+/** Writes the entries, then makes the change. If it fails, writes a second entry for each. */
 export function auditedByOperator<T>(
   store: Store,
   entries: readonly OperatorEntry[],
   change: () => Promise<T>,
 ): Promise<T> {
   const trail = operatorTrail(store);
-  // The terminal shows the failure, also where the storage takes no second entry.
+  // The terminal shows the failure, even if the second entry cannot be stored.
   const audit = { trail, note: () => undefined };
   return entries.reduceRight((work, entry) => () => auditChange(audit, { ...entry, actor: OPERATOR }, work), change)();
 }

@@ -1,18 +1,18 @@
-/** The command tree of `npm run gatehouse -- COMMAND`, in which only the named command is loaded. */
+/** The command tree of `npm run gatehouse -- COMMAND`. Loads only the command that is named. */
 import { Command } from 'commander';
 import { withoutArguments } from '../../shared/errors.ts';
 import { VERSION } from '../../shared/version.ts';
 import type { Terminal } from './terminal.ts';
 
 interface TopCommand {
-  /** As the list of commands shows it: the name, "[options]" if it has some of its own, and its arguments. */
+  /** The command as shown in the list of commands: its name, `[options]` if it has any, and its arguments. */
   usage: string;
   description: string;
   load: () => Promise<CommandFile>;
 }
 
 interface CommandFile {
-  /** Adds arguments, options, an action, and commands below it. Actions import their work: help stays quick. */
+  /** Adds arguments, options, an action, and subcommands. Actions import their work, so that help stays quick. */
   define(command: Command, terminal: Terminal): void;
 }
 
@@ -56,8 +56,8 @@ const COMMANDS: readonly TopCommand[] = [
 const nameOf = ({ usage }: TopCommand): string => usage.replace(/ .*/, '');
 
 /**
- * @param words the arguments of the command line. A command whose name is not among them gets its line in the list of
- *   commands, and nothing else. Default: the names of all commands
+ * @param words the arguments of the command line. Other commands than those among them only get a line in the list of
+ *   commands. Default: the names of all commands
  */
 export async function createProgram(
   terminal: Terminal,
@@ -67,7 +67,7 @@ export async function createProgram(
     .description('Gatehouse on the command line.')
     .version(VERSION)
     .showHelpAfterError()
-    // In "backup verify FILE --json" the option is that of verify, although backup has one of that name.
+    // In `backup verify FILE --json` the option belongs to `verify`, although `backup` has one with the same name.
     .enablePositionalOptions()
     .exitOverride()
     .configureOutput({
@@ -75,10 +75,10 @@ export async function createProgram(
       writeErr: (text) => void terminal.err.write(text),
       outputError: (text, write) => write(withoutArguments(text)),
     });
-  for (const one of COMMANDS) {
-    const isNamed = words.includes(nameOf(one));
-    const command = program.command(isNamed ? nameOf(one) : one.usage).description(one.description);
-    if (isNamed) (await one.load()).define(command, terminal);
+  for (const entry of COMMANDS) {
+    const isNamed = words.includes(nameOf(entry));
+    const command = program.command(isNamed ? nameOf(entry) : entry.usage).description(entry.description);
+    if (isNamed) (await entry.load()).define(command, terminal);
   }
   return program;
 }

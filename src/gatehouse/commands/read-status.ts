@@ -1,4 +1,4 @@
-/** Reads what `status` shows, from the process on this machine and from the storage. */
+/** Reads the data of `status` from the process on this machine and from the storage. */
 import { z } from 'zod';
 import { loadManagementConfig } from '../../shared/config/config.ts';
 import { hostAndPort } from '../../shared/config/rules.ts';
@@ -20,13 +20,13 @@ const TIMEOUT_MS = 3_000;
 
 const readyzBody = z.object({ ready: z.boolean(), reason: z.string().optional() });
 
-/** `ready` is null if something responds, but not as this version does: another version, or another program. */
+/** `ready` is null if the response is not that of this version: another version, or another program. */
 export interface Readiness {
   ready: boolean | null;
   reason?: string | undefined;
 }
 
-/** What the storage holds. */
+/** The part of the status that is read from the storage. */
 export interface StoredStatus {
   processes: KeyHolder[];
   keys: ListedKey[];
@@ -38,9 +38,9 @@ export interface StoredStatus {
 
 export type Status = {
   version: string;
-  /** `fault`: why the storage cannot be read now; null if it can. */
+  /** `fault`: the reason if the storage cannot be read; otherwise null. */
   storage: { name: string; schema: number; fault: string | null };
-  /** Where `here` was read. */
+  /** The address from which `here` was read. */
   management: string;
   /** Null if nothing listens at `management`. */
   here: Readiness | null;
@@ -51,9 +51,9 @@ export async function readStatus({ source }: Terminal): Promise<Status> {
   const place = readPlace(source);
   if (faults.length > 0) throw new StartRefused(faults);
   const here = await readReadiness(management);
-  const { fault, held } = await readStored(source);
+  const { fault, stored } = await readStored(source);
   const storage = { name: place.name, schema: SCHEMA.version, fault };
-  return { version: VERSION, storage, management: hostAndPort(management), here, ...held };
+  return { version: VERSION, storage, management: hostAndPort(management), here, ...stored };
 }
 
 /** Reads `/readyz` of the process on this machine. Null if nothing responds there. */
@@ -67,22 +67,22 @@ async function readReadiness(management: { host: string; port: number }): Promis
   }
 }
 
-/** Of a storage that does not respond. */
+/** The stored part of the status if the storage does not respond. */
 const UNKNOWN = { processes: null, keys: null, connections: null, sessions: null, lastBackup: null };
 
 async function readStored(source: ConfigSource) {
   try {
-    return { fault: null, held: await readHeld(source) };
+    return { fault: null, stored: await readStorage(source) };
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== 'storage_unavailable') throw error;
-    return { fault: error.message, held: UNKNOWN };
+    return { fault: error.message, stored: UNKNOWN };
   }
 }
 
-function readHeld(source: ConfigSource): Promise<StoredStatus> {
+function readStorage(source: ConfigSource): Promise<StoredStatus> {
   return withStorage(source, async (storage) => {
     const { store } = storage;
-    const [processes, held, connections, sessions, backups] = await Promise.all([
+    const [processes, listedKeys, connections, sessions, backups] = await Promise.all([
       callKeyRoll(store),
       listKeys(storage),
       createConnectionIndex({ store, clock: Date.now }).countByHealth(),
@@ -92,7 +92,7 @@ function readHeld(source: ConfigSource): Promise<StoredStatus> {
     const [backup] = backups.items;
     return {
       processes,
-      keys: held,
+      keys: listedKeys,
       connections,
       sessions,
       lastBackup: backup ? { at: backup.at, items: backup.facts?.items ?? null } : null,

@@ -1,4 +1,4 @@
-/** Fills the storage from a backup, and finds what was ended since. */
+/** Fills the storage from a backup, and finds the records that were ended since. */
 import { loadSessionConfig } from '../../shared/config/config.ts';
 import { StartRefused } from '../../shared/errors.ts';
 import { createSessionStore } from '../../shared/sessions/sessions.ts';
@@ -29,8 +29,8 @@ export async function restoreBackup(terminal: Terminal, file: string, options: R
   const { values: lifetimes, faults } = loadSessionConfig(terminal.source);
   if (options.audit !== undefined && faults.length > 0) throw new StartRefused(faults);
   const backup = await checkBackup(terminal, file, { sealer, lostKeys: options.lostKeys });
-  const known = options.audit === undefined ? undefined : await readEnded(options.audit, Date.parse(backup.made));
-  const remedy = `${howToEmpty(place)} To delete all it holds and restore in its place, add --replace.`;
+  const endedSteps = options.audit === undefined ? undefined : await readEnded(options.audit, Date.parse(backup.made));
+  const remedy = `${howToEmpty(place)} To delete its contents and restore into it, add --replace.`;
   const { items: count, sha256 } = backup.end;
   return withStore(place, async (store) => {
     const filled = await fillStorage({
@@ -45,9 +45,9 @@ export async function restoreBackup(terminal: Terminal, file: string, options: R
         await auditOperator(store, { event: 'storage.restored', facts: { made: backup.made, items: count, sha256 } });
       },
     });
-    if (!known) return { ...backup, ...filled, ended: undefined };
+    if (!endedSteps) return { ...backup, ...filled, ended: undefined };
     const sealedJson = createSealedJson(sealer);
     const { ofUsers: sessions } = createSessionStore({ store, sealedJson, lifetimes, clock: Date.now });
-    return { ...backup, ...filled, ended: await endedAgain(known, { store, sealedJson, sessions }) };
+    return { ...backup, ...filled, ended: await endedAgain(endedSteps, { store, sealedJson, sessions }) };
   });
 }

@@ -1,4 +1,4 @@
-/** Checks before a restore writes anything that ENCRYPTION_KEYS can open the sealed records of the backup. */
+/** Before a restore writes anything, checks that ENCRYPTION_KEYS can open the sealed records of the backup. */
 import { AppError } from '../../shared/errors.ts';
 import { keys, kindOf } from '../../shared/storage/keys.ts';
 import { assertReadable } from '../../shared/storage/schema-version.ts';
@@ -15,7 +15,7 @@ export function createBackupKeys(sealer: Sealer) {
   const proofs = new Map<string, string>();
 
   return {
-    /** Takes note of the keys that these items need. */
+    /** Records the keys that these items need. */
     scan(items: readonly CopyItem[]): void {
       for (const item of items) {
         if ('index' in item && item.index === keys.keysInUse) inUse.add(item.member);
@@ -64,7 +64,7 @@ export function createBackupKeys(sealer: Sealer) {
 
 function refused(kids: readonly string[]): AppError {
   const detail =
-    `The backup is sealed with ${kids.join(', ')}, which ENCRYPTION_KEYS does not hold. Add the keys from the time of the backup, ` +
+    `The backup is sealed with ${kids.join(', ')}, which ENCRYPTION_KEYS does not have. Add the keys from the time of the backup, ` +
     'anywhere in the list. Name a key that is lost with --lost-key.';
   return new AppError('invalid_request', { detail });
 }

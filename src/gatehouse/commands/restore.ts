@@ -8,8 +8,8 @@ import { printResult, type Terminal } from './terminal.ts';
 const HELP = `
 The whole file is checked before anything is written: it must be complete, unaltered, and sealed with keys in ENCRYPTION_KEYS.
 Then everything written is read again and compared. After an interrupted restore Gatehouse does not start with the storage:
-run the command again. Tokens revoked and users disabled after the backup are valid again: --audit lists what was ended since, if
-you have an export of the audit trail of that time. It ends nothing.`;
+run the command again. Tokens that were revoked and users who were disabled after the backup are valid again: if you have an export
+of the audit trail since then, --audit prints a command for each. It runs none of them.`;
 
 interface Options {
   replace?: boolean;
@@ -25,7 +25,7 @@ export function define(restore: Command, terminal: Terminal): void {
     .option('--lost-key <kid...>', 'restore without this lost key; afterwards run: keys forget <kid>')
     .option(
       '--audit <export>',
-      'list what this export of the audit trail says was ended since, as lines that end it again',
+      'print a command for each record that, by this export of the audit trail, was ended after the backup',
     )
     .option(
       '--json',
@@ -43,17 +43,17 @@ export function define(restore: Command, terminal: Terminal): void {
 
 function textOf(made: string, { items, expired }: Filled): string {
   const lines = [
-    `Restored ${items.toLocaleString('en-GB')} items as of ${made}, and verified them by reading them again.`,
+    `Restored ${items.toLocaleString('en-GB')} items from ${made}, and verified them by reading them again.`,
   ];
   if (expired > 0) lines.push(`Skipped ${expired.toLocaleString('en-GB')} that have expired since.`);
   return lines.join('\n');
 }
 
 function endedText(ended: readonly EndedAgain[]): string[] {
-  if (ended.length === 0) return ['By the audit export, nothing that was ended since is here again.'];
+  if (ended.length === 0) return ['By the audit export, the restore brought back nothing that was ended since.'];
   return [
-    'By the audit export, the following was ended since and is here again. Start Gatehouse, set GATEHOUSE to its address and ADMIN_TOKEN to',
-    'an admin token with the scope write, and run the lines for what is to end again:',
+    'By the audit export, the following was ended after the backup, and the restore brought it back. Start Gatehouse, set GATEHOUSE to its',
+    'URL and ADMIN_TOKEN to an admin token with the scope write, and run the lines for everything that must end again:',
     ...ended.flatMap(({ at, event, line }) => ['', `# ${at} ${AUDIT_EVENTS[event]}`, line]),
   ];
 }

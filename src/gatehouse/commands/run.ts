@@ -10,7 +10,7 @@ export async function runCommandLine(terminal: Terminal, args: readonly string[]
     const program = await createProgram(terminal, args);
     await program.parseAsync(args, { from: 'user' });
   } catch (error) {
-    // Help, or an unknown option: commander has written the text.
+    // For help or an unknown option, commander has already written the text.
     if (error instanceof CommanderError) return terminal.setExitStatus(error.exitCode);
     terminal.err.write(`${refusal(error)}\n`);
     terminal.setExitStatus(error instanceof StartRefused ? EX_CONFIG : 1);
@@ -19,7 +19,7 @@ export async function runCommandLine(terminal: Terminal, args: readonly string[]
 
 function refusal(error: unknown): string {
   if (error instanceof StartRefused) {
-    // A refusal with a cause is not about the settings.
+    // A refusal with a cause does not concern the settings.
     const help = error.cause === undefined ? ['The settings are explained in .env.example.'] : [];
     return ['This cannot be done:', ...error.faults.map((fault) => `- ${fault}`), ...help].join('\n');
   }

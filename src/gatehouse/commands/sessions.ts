@@ -4,14 +4,14 @@ import { StartRefused } from '../../shared/errors.ts';
 import { printResult, type Terminal, withProgress } from './terminal.ts';
 
 const HELP = `
-Pages that are open in a browser stop working at once, in every process, even while Gatehouse runs. Users can sign in again;
-a sign-in that is under way can still end in a new session. Connections, relay tokens and admin tokens stay as they are. To keep one
-user out, disable that user in the administration. To make every stolen cookie useless, change SESSION_SECRETS too.`;
+Open pages stop working immediately, in every process, even while Gatehouse runs. Users can sign in again; a sign-in that is under
+way can still create a session. Connections, relay tokens and admin tokens do not change. To lock out one user, disable that user in
+the administration. To make every stolen cookie useless, also change SESSION_SECRETS.`;
 
 export function define(sessions: Command, terminal: Terminal): void {
   sessions
     .command('end')
-    .description('end sessions at once, while Gatehouse runs')
+    .description('end sessions immediately, while Gatehouse runs')
     .requiredOption('--all', 'every session of every user')
     .option('--json', 'print {"ended"} (use npm run -s)')
     .addHelpText('after', HELP)

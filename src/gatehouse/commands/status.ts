@@ -1,12 +1,12 @@
-/** The command `status`: what an operator looks at first when something is wrong. */
+/** The command `status`: the first thing to look at if something is wrong. */
 import type { Command } from 'commander';
 import { keyState, processesText } from './key-report.ts';
 import type { Readiness, Status, StoredStatus } from './read-status.ts';
 import { printResult, type Terminal, tableText } from './terminal.ts';
 
 const HELP = `
-Changes nothing. "This machine" is what /readyz says at MANAGEMENT_HOST and MANAGEMENT_PORT; processes are counted by asking them
-through the storage. "version" is that of this command. Exits with status 1 unless the process here is ready and the storage responds.`;
+Changes nothing. "This machine" is the response of /readyz at MANAGEMENT_HOST and MANAGEMENT_PORT; processes are counted by a roll
+call through the storage. "version" is that of this command. Exits with status 1 unless the process here is ready and the storage responds.`;
 
 export function define(status: Command, terminal: Terminal): void {
   status
@@ -34,11 +34,11 @@ function textOf(status: Status): string {
   ]);
 }
 
-function rowsOf({ processes, keys: held, connections, sessions, lastBackup }: StoredStatus): string[][] {
+function rowsOf({ processes, keys, connections, sessions, lastBackup }: StoredStatus): string[][] {
   const byHealth = Object.entries(connections).filter(([, count]) => count > 0);
   return [
     ['processes', processes.length === 0 ? 'NONE RUNNING' : processesText(processes)],
-    ['keys', held.map((key) => `${key.kid} (${keyState(key)})`).join(', ')],
+    ['keys', keys.map((key) => `${key.kid} (${keyState(key)})`).join(', ')],
     [
       'connections',
       byHealth.map(([health, count]) => `${health.replaceAll('_', ' ')}: ${numberText(count)}`).join(', ') || 'none',

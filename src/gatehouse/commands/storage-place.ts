@@ -14,7 +14,7 @@ export interface StoragePlace {
   config: StorageConfig;
   encryptionKeys: readonly EncryptionKey[];
   sealer: Sealer;
-  /** For operators. */
+  /** The name that commands print. */
   name: string;
 }
 
@@ -30,7 +30,7 @@ const REDIS_PLACES = [
 /**
  * @param place `sqlite` (in DATA_DIR), `redis` (from the settings), `sqlite:FOLDER`, or a `redis:` or `rediss:` URL.
  *   Default: the storage of the settings
- * @throws StartRefused with all faults of the settings, or for another place
+ * @throws StartRefused with all faults of the settings, or for any other text
  */
 export function readPlace(source: ConfigSource, place?: string): StoragePlace {
   const { values: config, faults } = loadStorageConfig({ ...source, env: envOf(source.env, place) });
@@ -39,8 +39,8 @@ export function readPlace(source: ConfigSource, place?: string): StoragePlace {
     place === 'redis' && !config.redis
       ? ['REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS is required: set one of them, or give a redis:// URL.']
       : [];
-  const all = [...faults, ...checked.faults, ...unset];
-  if (all.length > 0) throw new StartRefused(all);
+  const allFaults = [...faults, ...checked.faults, ...unset];
+  if (allFaults.length > 0) throw new StartRefused(allFaults);
   const { encryptionKeys } = checked;
   return { config, encryptionKeys, sealer: createStorageSealer(encryptionKeys), name: storageName(config) };
 }
@@ -49,15 +49,15 @@ export function readPlace(source: ConfigSource, place?: string): StoragePlace {
 export function assertDatabase({ config: { redis, dataDirectory } }: StoragePlace): void {
   if (redis || existsSync(join(dataDirectory, DATABASE_FILE))) return;
   throw new StartRefused([
-    `There is no database in ${dataDirectory}: set DATA_DIR to the folder that holds ${DATABASE_FILE}, or start Gatehouse once, which makes one.`,
+    `There is no database in ${dataDirectory}: set DATA_DIR to the folder that holds ${DATABASE_FILE}, or start Gatehouse once, which creates it.`,
   ]);
 }
 
-/** What an operator does if this storage should be empty and is not. */
+/** Says how an operator empties this storage. */
 export function howToEmpty({ config: { redis, dataDirectory } }: StoragePlace): string {
   return redis
     ? 'Use an empty Redis. If nothing in this one is needed, empty it with redis-cli FLUSHDB, in a cluster on every primary.'
-    : `Move ${DATABASE_FILE} and the files beside it away from ${dataDirectory}.`;
+    : `Move ${DATABASE_FILE} and the files next to it out of ${dataDirectory}.`;
 }
 
 function envOf(env: ConfigSource['env'], place: string | undefined): ConfigSource['env'] {
@@ -68,7 +68,7 @@ function envOf(env: ConfigSource['env'], place: string | undefined): ConfigSourc
   if (place.startsWith('sqlite:') && place.length > 'sqlite:'.length)
     return { ...env, ...none, DATA_DIR: place.slice('sqlite:'.length) };
   if (/^rediss:\/\//.test(place)) return { ...env, ...none, REDIS_URL: place };
-  // A move to TLS has the client certificate of the other place in its settings.
+  // In a move to TLS, the settings have the client certificate of the other storage.
   const plain = { REDIS_CERT_FILE: undefined, REDIS_KEY_FILE: undefined };
   if (/^redis:\/\//.test(place)) return { ...env, ...none, ...plain, REDIS_URL: place };
   throw new StartRefused(['Name a storage as sqlite, redis, sqlite:FOLDER, or by a redis:// or rediss:// URL.']);

@@ -1,8 +1,8 @@
-/** What commands share: the source of settings, the output streams, the exit status and a progress bar. */
+/** The interface of commands to their surroundings: settings, output, exit status and a progress bar. */
 import type { ConfigSource } from '../../shared/config/setting.ts';
 
 export interface Terminal {
-  /** The environment, including `.env`, or the settings of a running demo; and the files that these name. */
+  /** The environment, including `.env`, or the settings of a running demo, and the files that these name. */
   source: ConfigSource;
   /** For results: text, or one JSON document. */
   out: NodeJS.WritableStream;
@@ -12,7 +12,7 @@ export interface Terminal {
   setExitStatus(status: number): void;
 }
 
-/** Draws a progress bar on a terminal, and nothing elsewhere. `work` gets a function that adds to what is done. */
+/** Draws a progress bar if the output is a terminal. `work` gets a function that advances it. */
 export async function withProgress<T>(
   terminal: Terminal,
   title: string,
@@ -27,7 +27,7 @@ export async function withProgress<T>(
   return work((done) => bar.increment(done)).finally(() => bar.stop());
 }
 
-/** Columns side by side; the first row is the head. */
+/** Aligns the cells in columns. The first row is the header. */
 export function tableText(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_cell, column) =>
     rows.reduce((max, row) => Math.max(max, row[column]?.length ?? 0), 0),

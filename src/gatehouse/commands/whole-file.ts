@@ -1,4 +1,4 @@
-/** Writes a file under a temporary name until it is complete, so that a partial file is never taken for a complete one. */
+/** Writes a file under a temporary name until it is complete, so that an incomplete file never has its final name. */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { link, open, rename, rm } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { AppError, codeOf } from '../../shared/errors.ts';
 import { fileFault } from '../../shared/file-fault.ts';
 
 /**
- * Creates a file that only its owner can read. It gets its name once the work is done and flushed to disk.
+ * Creates a file that only its owner can read. It gets its final name once it is written and flushed to disk.
  * @param options `replace`: overwrite an existing file; default true
  * @throws AppError if the file exists, Error if it cannot be created
  */
@@ -18,7 +18,7 @@ export async function writeWholeFile<T>(
 ): Promise<T> {
   if (!replace && existsSync(file)) throw alreadyExists(file);
   const draft = `${file}.${randomUUID().slice(0, 8)}.part`;
-  // The user knows the file, not its draft.
+  // Errors name the file, since the user does not know the draft.
   const named = <R>(step: Promise<R>): Promise<R> => step.catch((error: unknown) => throwNamed(error, file));
   const handle = await named(open(draft, 'wx', 0o600));
   try {
@@ -33,7 +33,7 @@ export async function writeWholeFile<T>(
   }
 }
 
-/** Unlike rename, link fails if another program has created the file meanwhile. */
+/** Unlike `rename`, `link` fails if another program has created the file in the meantime. */
 async function linkDraft(draft: string, file: string): Promise<void> {
   await link(draft, file).catch((error: unknown) => {
     if (codeOf(error) === 'EEXIST') throw alreadyExists(file);

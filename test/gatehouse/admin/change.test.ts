@@ -28,7 +28,7 @@ function openAudit(fails: (call: number) => boolean = () => false) {
   };
   const { note, settle } = createAuditNotes({
     ...{ trail: { appendAll }, clock: Date.now },
-    lost: (count) => void lost.push(count),
+    onLost: (count) => void lost.push(count),
   });
   return { audit: { trail: { append }, note }, entries, lost, settle };
 }

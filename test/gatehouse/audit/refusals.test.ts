@@ -134,7 +134,7 @@ describe('R94 refusals', () => {
     createAuditNotes({
       trail: { appendAll: async (entries) => void kept.push(...entries.map(({ entry }) => entry)) },
       clock,
-      lost: () => expect.unreachable(),
+      onLost: () => expect.unreachable(),
     });
 
   test('of one actor are one entry a minute, and one with the count of the others', async () => {

@@ -80,7 +80,7 @@ test('what is just being written is read as well, and once', async () => {
 test('R119 counts that a stop cannot store are counted as lost, once each', async () => {
   const lost: number[] = [];
   const down: Store = { ...store, write: () => Promise.reject(new AppError('storage_unavailable')) };
-  const one = createTallies({ store: down, clock: () => now, lost: (counts) => void lost.push(counts) });
+  const one = createTallies({ store: down, clock: () => now, onLost: (counts) => void lost.push(counts) });
   for (let n = 0; n < 7; n += 1) one.count('refresh.succeeded');
   await one.close();
   expect(lost).toEqual([7]);

@@ -166,7 +166,7 @@ describe('notes', () => {
       appendAll: (entries: Parameters<typeof trail.appendAll>[0]) =>
         down ? Promise.reject(new AppError('storage_unavailable')) : trail.appendAll(entries),
     };
-    const notes = createAuditNotes({ trail: shaky, clock: () => now, lost: () => expect.unreachable() });
+    const notes = createAuditNotes({ trail: shaky, clock: () => now, onLost: () => expect.unreachable() });
     notes.note(entry());
     now += 60_000;
     down = false;
@@ -177,7 +177,7 @@ describe('notes', () => {
 
   test('R54: whoever is not signed in fills the trail with so many entries a minute at most', async () => {
     const trail = trailOf();
-    const notes = createAuditNotes({ trail, clock: () => now, lost: () => expect.unreachable() });
+    const notes = createAuditNotes({ trail, clock: () => now, onLost: () => expect.unreachable() });
     const failed = entry({ event: 'sign_in.failed', actor: { kind: 'anonymous' } });
     for (let n = 0; n < 500; n += 1) notes.note(failed);
     now += 60_000;

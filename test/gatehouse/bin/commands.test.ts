@@ -255,7 +255,7 @@ describe('bin enrich', () => {
     expect([known.status, JSON.parse(known.body).scheme]).toEqual([200, 'visa']);
     expect(known.headers).toMatchObject({ 'gatehouse-source': 'rules', 'retry-after': '30' });
     const { body: page } = await agent.submit(await agent.get(`${site.url}/bin`), { bin: '42000099' });
-    expect(page).toContain('The BIN lookup service could not be asked.');
+    expect(page).toContain('The BIN lookup service could not be called.');
     site.sandbox.faults.clear();
     expect((await seen()).service).toMatchObject({ status: 'failing', lastFailure: 'status' });
     const { body } = await ask(`${site.url}/admin/bin`, { headers: { ...PAGE, cookie } });

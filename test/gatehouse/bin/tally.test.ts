@@ -39,7 +39,7 @@ test('R119 look-ups and the health of the service outlive failed writes', async 
     write: (...given) => (isDown ? fail() : store.write(...given)),
   };
   const lost: number[] = [];
-  const tally = createBinTally({ store: shaky, clock: Date.now, lost: (counts) => void lost.push(counts) });
+  const tally = createBinTally({ store: shaky, clock: Date.now, onLost: (counts) => void lost.push(counts) });
   tally.lookedUp('service', 3);
   tally.cacheRead(true);
   tally.serviceResponded('timeout');

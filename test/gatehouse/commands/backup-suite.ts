@@ -234,7 +234,7 @@ export function testBackups(kind: StoreKind): void {
 
           const running = await restore(place, [fresh, '--replace']);
           expect([running.status, running.stdout]).toEqual([1, '']);
-          expect(running.stderr).toContain('A running process uses the storage');
+          expect(running.stderr).toContain('A running process uses the target storage');
           await fleet.member(0).kill();
           const full = await restore(place, [fresh]);
           expect([full.status, full.stdout]).toEqual([1, '']);

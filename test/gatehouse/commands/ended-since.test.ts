@@ -190,7 +190,7 @@ test.each([
   writeFileSync(file, text);
   await expect(readEnded(file, SINCE)).rejects.toMatchObject({
     code: 'invalid_request',
-    detail: `${file} is no export of the audit trail: ${why}. Make one with: npm run -s gatehouse -- audit export`,
+    detail: `${file} is not an export of the audit trail: ${why}. Create one with: npm run -s gatehouse -- audit export`,
   });
 });
 

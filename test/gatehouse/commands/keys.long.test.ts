@@ -67,7 +67,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       const nothing = await run(behind, 'rotate');
       expect([nothing.status, nothing.stdout]).toEqual([
         0,
-        `Every record is sealed with ${kids[0]}: 0 were sealed again.\n${kids[1]} stands behind it. To change to it, put it first, restart every process (or reload), and run this again.\n`,
+        `Every record is now sealed with ${kids[0]}: 0 were sealed again.\n${kids[1]} comes after it and was never used. To change to it, put it first, restart or reload every process, and run this again.\n`,
       ]);
       expect((await run(behind, 'status')).stdout).toContain(`${kids[1]}  not used yet  0`);
       await restart(`${second},${first}`);
@@ -87,7 +87,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       const again = JSON.parse((await run(`${second},${first}`, 'rotate', '--json')).stdout);
       expect(again).toEqual({ key: kids[1], resealed: 0, unreadable: {}, droppable: [] });
       expect((await run(`${second},${first}`, 'status')).stdout).toContain(`${kids[0]}  can be dropped  0`);
-      expect((await run(`${second},${first}`, 'rotate')).stdout).not.toContain('stands behind it');
+      expect((await run(`${second},${first}`, 'rotate')).stdout).not.toContain('comes after it');
 
       await restart(second);
       expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
@@ -127,7 +127,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       expect([misspelt.status, misspelt.stdout, misspelt.stderr]).toEqual([
         1,
         '',
-        expect.stringContaining('No key with the id "nosuch" is known. To see the ids, run: npm run'),
+        expect.stringContaining('There is no key with the id "nosuch". To see the ids, run: npm run'),
       ]);
       const asked = await run(third, 'forget', kids[1] ?? '');
       expect([asked.status, asked.stderr]).toEqual([1, '']);

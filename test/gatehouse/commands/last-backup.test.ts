@@ -52,7 +52,7 @@ test('R128 a storage without users is refused where the last backup had some, un
   const data = await newData();
   const refused = await backUp(data, backups);
   expect(refused.status).toBe(1);
-  expect(refused.stderr).toMatch(/another storage than that of the last backup, .*2\.backup, made .*--new-storage/);
+  expect(refused.stderr).toMatch(/is not the storage of the last backup, .*2\.backup of .*--new-storage/);
   expect((await backUp(data, backups, '--new-storage')).status).toBe(0);
   // From then on it is the last one.
   expect((await backUp(data, backups)).status).toBe(0);

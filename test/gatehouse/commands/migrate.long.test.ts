@@ -52,7 +52,7 @@ describe('migrate', () => {
   check('is refused while a process runs, and changes nothing', async () => {
     const { status, stdout, stderr } = await migrate();
     expect([status, stdout]).toEqual([1, '']);
-    expect(stderr).toContain('A running process uses the storage that is to be moved. Stop every Gatehouse');
+    expect(stderr).toContain('A running process uses the source storage. Stop every Gatehouse process');
     expect(await redis.items()).toEqual([]);
     expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);
     await fleet.member(0).kill();
@@ -127,7 +127,7 @@ describe('migrate', () => {
     const full = await migrate('--from', 'redis', '--to', 'sqlite');
     expect([full.status, full.stdout]).toEqual([1, '']);
     expect(full.stderr).toMatch(/is not empty: it holds [\d,]+ items/);
-    expect(full.stderr).toContain(`gatehouse.sqlite and the files beside it away from ${fleet.env.DATA_DIR}`);
+    expect(full.stderr).toContain(`gatehouse.sqlite and the files next to it out of ${fleet.env.DATA_DIR}`);
     expect(full.stderr).not.toMatch(/Redis|--replace/);
 
     const moved = await migrate('--from', 'redis', '--to', `sqlite:${back.env.DATA_DIR}`);

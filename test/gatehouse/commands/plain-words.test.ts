@@ -80,7 +80,7 @@ describe('backup verify', () => {
     expect(found.items).toBeGreaterThan(3);
     expect(readdirSync(folder)).toEqual(['one.backup']);
     expect((await run(['backup', 'verify', file], withoutStorage())).stdout).toMatch(
-      /is complete: \d+ items as of .*\nIt is unaltered, and ENCRYPTION_KEYS has the keys to restore it\.\n$/,
+      /is complete: \d+ items from .*\nIt is unaltered, and ENCRYPTION_KEYS has the keys to restore it\.\n$/,
     );
   });
 

@@ -177,6 +177,6 @@ test('a file that is no export is refused before anything is written', async () 
   expect((await runCommand(['backup', backup, '--force'], site.env)).status).toBe(0);
   const { status, stdout, stderr } = await runCommand(['restore', backup, '--audit', audit], env);
   expect([status, stdout]).toEqual([1, '']);
-  expect(stderr).toContain(`${audit} is no export of the audit trail: line 1 is not an entry.`);
+  expect(stderr).toContain(`${audit} is not an export of the audit trail: line 1 is not an entry.`);
   expect((await runCommand(['restore', backup], env)).status).toBe(0);
 });

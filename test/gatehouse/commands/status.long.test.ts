@@ -177,7 +177,7 @@ test('status without a running process says so, with status 1', async () => {
     const gone = await runCommand(args, site.env);
     expect([args, gone.status, gone.stdout]).toEqual([args, 78, '']);
     expect(gone.stderr).toContain(`There is no database in ${data}`);
-    expect(gone.stderr).toContain('or start Gatehouse once, which makes one');
+    expect(gone.stderr).toContain('or start Gatehouse once, which creates it');
     expect(existsSync(data)).toBe(false);
   }
   rmSync(folder, { recursive: true });

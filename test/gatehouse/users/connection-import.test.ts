@@ -228,7 +228,7 @@ test('R19: each entry that cannot be meant is reported with its cause, by line, 
   const [summary, , ...table] = stdout.trimEnd().split('\n');
   expect(summary).toBe('1 imported, 0 already connected, 0 refused, 0 not checked, 9 not valid.');
   expect(table.map((row) => row.trim().split(/ {2,}/))).toEqual([
-    ['line', 'result', 'app', 'user', 'why'],
+    ['line', 'result', 'app', 'user', 'reason'],
     ['1', 'not valid', '-', '-', 'This is not a JSON object.'],
     ['2', 'not valid', 'unheard-of', '-', 'There is no connected app with this id.'],
     ['3', 'not valid', APP, 'u0000000000000000000000', expect.stringContaining('No user with this id has signed in')],
