@@ -36,7 +36,7 @@ const linesOf = ({ program }: Member) =>
     .slice(0, -1)
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line));
-const results = (member: Member) => linesOf(member).filter(({ msg }) => /^settings (not )?read again/.test(msg));
+const results = (member: Member) => linesOf(member).filter(({ msg }) => /^settings (not )?reloaded/.test(msg));
 
 /** Sends the signal to one process, and returns the log line that says what came of it. */
 async function reload(member: Member) {
@@ -115,7 +115,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
   });
 
   check('of unchanged files changes nothing, and the audit trail gets no entry', async () => {
-    expect(await reload(fleet.member(0))).toMatchObject({ level: 30, msg: 'settings read again' });
+    expect(await reload(fleet.member(0))).toMatchObject({ level: 30, msg: 'settings reloaded' });
     expect(await auditOf('settings.reloaded')).toEqual([]);
   });
 
@@ -163,7 +163,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     write('sessions', secret());
     writeApps(app('platform', { name: 'Renamed', issuer: 'no URL' }), app('second', { colour: 'red' }));
     const line = await reload(fleet.member(0));
-    expect(line).toMatchObject({ level: 50, msg: 'settings not read again: nothing has changed' });
+    expect(line).toMatchObject({ level: 50, msg: 'settings not reloaded: nothing has changed' });
     expect(line.faults).toHaveLength(2);
     expect(line.faults.join()).toMatch(/\(platform\), \/issuer: .*\(second\), .*"colour"/);
     expect((await fleet.thread(fleet.member(0), person)).status).toBe(200);

@@ -1,31 +1,31 @@
-/** Loads the settings of a program into one frozen object, or reports every fault at once. */
-import { belongTogether } from './pem.ts';
+/** Loads the settings of a program into one frozen object, or reports all faults at once. */
+import { isKeyOfCertificate } from './pem.ts';
 import { wouldCollide } from './rules.ts';
 import { type ConfigSource, readSettings, type ValuesOf } from './setting.ts';
 import { SETTINGS, type SettingValues } from './settings.ts';
 
-/** Derived, since the schemas of `SETTINGS` declare the type of each value. */
+/** Inferred: the schemas of `SETTINGS` declare the type of each value. */
 export type Config = ReturnType<typeof toConfig>;
 export type TracingSettings = NonNullable<Config['tracing']>;
 
-/** The settings of the storage, for commands that run without the other settings of a server. */
+/** The settings of the storage, for commands that do not need the other settings of a server. */
 export type StorageConfig = ReturnType<typeof toStorage>;
 
 /**
- * `config` is undefined if there are faults. `values` has a stand-in for each faulty setting: use it to check the files that
- * settings name, never to open anything.
+ * `config` is undefined if there are faults. `values` has a stand-in for each faulty setting: use it to check the files
+ * that settings name, never to open anything.
  */
 export function loadConfig(source: ConfigSource): {
   config: Config | undefined;
   values: Config;
-  /** The values of the settings that may come from files, by name, only to compare them. */
+  /** The values of the settings that may come from files, by name, for comparison only. */
   secrets: ReadonlyMap<string, string>;
   faults: string[];
 } {
   const read = readSettings(SETTINGS, source);
   const values = deepFreeze(toConfig(read.values));
-  const together = [...serverFaults(read.values, read.faulty), ...redisChoiceFaults(read.values, read.faulty)];
-  const faults = [...read.faults, ...together];
+  const combinationFaults = [...serverFaults(read.values, read.faulty), ...redisChoiceFaults(read.values, read.faulty)];
+  const faults = [...read.faults, ...combinationFaults];
   const secrets = new Map(SECRET_SETTINGS.map((name) => [name, JSON.stringify(read.values[name]) ?? '']));
   return { config: faults.length === 0 ? values : undefined, values, secrets, faults };
 }
@@ -42,19 +42,19 @@ export function loadBinConfig(source: ConfigSource) {
   return { values: deepFreeze({ ...toBin(values), ...toOutbound(values) }), faults };
 }
 
-/** How long sessions last, for commands. */
+/** The lifetimes of sessions, for commands. */
 export function loadSessionConfig(source: ConfigSource) {
   const { values, faults } = readSettings(pick('SESSION_IDLE_SECONDS', 'SESSION_MAX_SECONDS'), source);
   return { values: toSession(values), faults };
 }
 
-/** Where the health of a process is shown, for commands. */
+/** The address of the management listener, for commands. */
 export function loadManagementConfig(source: ConfigSource) {
   const { values, faults } = readSettings(pick('MANAGEMENT_HOST', 'MANAGEMENT_PORT'), source);
   return { values: { host: values.MANAGEMENT_HOST, port: values.MANAGEMENT_PORT }, faults };
 }
 
-/** Those whose values may come from files, which a reload reads again. */
+/** The settings whose values may come from files, which a reload reads again. */
 const SECRET_SETTINGS = (Object.keys(SETTINGS) as (keyof typeof SETTINGS)[]).filter(
   (name) => 'secret' in SETTINGS[name] || 'file' in SETTINGS[name],
 );
@@ -94,17 +94,17 @@ function toConfig(values: SettingValues) {
     ...toStorage(values),
     ...toOutbound(values),
     ...toBin(values),
-    /** The first signs, all verify. */
+    /** The first one signs, all verify. */
     sessionSecrets: values.SESSION_SECRETS,
     connectedAppsFile: values.CONNECTED_APPS_FILE,
     admin: {
       app: values.ADMIN_APP,
       claim: values.ADMIN_CLAIM,
       values: values.ADMIN_VALUES,
-      /** Required of sign-ins for the admin pages (step-up). */
+      /** The `acr` that the admin pages require of sign-ins (step-up). */
       acr: values.ADMIN_ACR,
     },
-    /** Calls to one host: how many run at a time, and how many more may wait. */
+    /** Calls to one host: how many may run at a time, and how many more may wait. */
     upstream: { concurrency: values.UPSTREAM_CONCURRENCY, waiting: values.UPSTREAM_WAITING },
     connectionCheckSeconds: values.CONNECTION_CHECK_SECONDS,
     /** Retention of the audit trail. */
@@ -149,15 +149,15 @@ function toStorage(values: ValuesOf<typeof STORAGE_SETTINGS>) {
   return {
     /** `kid:base64url` texts, comma-separated. */
     encryptionKeys: values.ENCRYPTION_KEYS,
-    /** Used if no Redis is set. */
+    /** Used if Redis is not configured. */
     dataDirectory: values.DATA_DIR,
     redis: toRedis(values),
-    /** PEM: trusted besides the authorities that Node brings. */
+    /** PEM: trusted in addition to the authorities of Node. */
     authorities: values.CA_FILE,
   };
 }
 
-/** Exactly one of three ways to connect, or undefined. */
+/** One of the three ways to connect, or undefined. */
 export function toRedis(values: ValuesOf<typeof REDIS_SETTINGS>) {
   const { REDIS_CERT_FILE: cert, REDIS_KEY_FILE: key } = values;
   const common = {
@@ -187,7 +187,7 @@ function toBin(values: Omit<ValuesOf<typeof BIN_SETTINGS>, keyof typeof OUTBOUND
     apiKey: values.BIN_SERVICE_API_KEY,
     auth: values.BIN_SERVICE_AUTH,
     monthlyQuota,
-    /** The part of that quota that is reserved for users. */
+    /** The part of the quota that is reserved for users. */
     userReserve: values.BIN_SERVICE_USER_RESERVE ?? Math.floor(monthlyQuota / 10),
     /** Calls that one user may cause in a day (UTC). */
     userDailyQuota: values.BIN_SERVICE_USER_DAILY_QUOTA ?? Math.ceil(monthlyQuota / 100),
@@ -195,7 +195,7 @@ function toBin(values: Omit<ValuesOf<typeof BIN_SETTINGS>, keyof typeof OUTBOUND
   return { bin: { datasetFile, service: service || undefined } };
 }
 
-/** Undefined: no span is ever made. */
+/** Undefined if tracing is off. */
 function toTracing(values: SettingValues) {
   const endpoint = values.OTEL_EXPORTER_OTLP_ENDPOINT;
   if (endpoint === undefined) return undefined;
@@ -205,18 +205,18 @@ function toTracing(values: SettingValues) {
     headers: values.OTEL_EXPORTER_OTLP_HEADERS,
     serviceName: values.OTEL_SERVICE_NAME,
     sampler: values.OTEL_TRACES_SAMPLER,
-    /** From 0 to 1; only for the samplers by ratio. */
+    /** From 0 to 1; only for ratio samplers. */
     ratio: values.OTEL_TRACES_SAMPLER_ARG,
   };
 }
 
-/** Faults of settings that are valid by themselves, but not together. */
+/** Faults of settings that are valid individually, but not together. */
 export function serverFaults(values: Parameters<typeof toServer>[0], faulty: ReadonlySet<string>): string[] {
   const { listen, management, session } = toServer(values);
   const faults: string[] = [];
   const listeners = ['HOST', 'PORT', 'MANAGEMENT_HOST', 'MANAGEMENT_PORT'];
-  const areValid = !listeners.some((name) => faulty.has(name));
-  if (areValid && listen.port !== 0 && listen.port === management.port && wouldCollide(listen, management)) {
+  const areListenersValid = !listeners.some((name) => faulty.has(name));
+  if (areListenersValid && listen.port !== 0 && listen.port === management.port && wouldCollide(listen, management)) {
     faults.push(`PORT and MANAGEMENT_PORT are both ${listen.port} on one host: choose two different ports.`);
   }
   if (session.idleSeconds > session.maxSeconds) {
@@ -225,36 +225,39 @@ export function serverFaults(values: Parameters<typeof toServer>[0], faulty: Rea
   return faults;
 }
 
-/** Faults in the choice between the three ways to connect to Redis; `redisAddressFaults` in `storage.ts` reads the addresses. */
+/**
+ * Faults in the choice between the three ways to connect to Redis; `redisAddressFaults` in `storage.ts` reads the
+ * addresses.
+ */
 export function redisChoiceFaults(values: Parameters<typeof toRedis>[0], faulty: ReadonlySet<string>): string[] {
   const faults: string[] = [];
-  const isGiven = (name: keyof typeof values) => values[name] !== undefined || faulty.has(name);
-  if ((['REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS'] as const).filter(isGiven).length > 1) {
+  const isSet = (name: keyof typeof values) => values[name] !== undefined || faulty.has(name);
+  if ((['REDIS_URL', 'REDIS_CLUSTER', 'REDIS_SENTINELS'] as const).filter(isSet).length > 1) {
     faults.push('REDIS_URL, REDIS_CLUSTER and REDIS_SENTINELS exclude each other: keep one of them.');
   }
-  if (isGiven('REDIS_SENTINELS') !== isGiven('REDIS_SENTINEL_NAME')) {
+  if (isSet('REDIS_SENTINELS') !== isSet('REDIS_SENTINEL_NAME')) {
     faults.push('REDIS_SENTINELS and REDIS_SENTINEL_NAME belong together: give both or neither.');
   }
-  if ((isGiven('REDIS_SENTINEL_USERNAME') || isGiven('REDIS_SENTINEL_PASSWORD')) && !isGiven('REDIS_SENTINELS')) {
+  if ((isSet('REDIS_SENTINEL_USERNAME') || isSet('REDIS_SENTINEL_PASSWORD')) && !isSet('REDIS_SENTINELS')) {
     faults.push(
       'REDIS_SENTINEL_USERNAME and REDIS_SENTINEL_PASSWORD are for REDIS_SENTINELS: leave them out, or set it.',
     );
   }
-  if (isGiven('REDIS_SENTINEL_USERNAME') && !isGiven('REDIS_SENTINEL_PASSWORD')) {
+  if (isSet('REDIS_SENTINEL_USERNAME') && !isSet('REDIS_SENTINEL_PASSWORD')) {
     faults.push('REDIS_SENTINEL_USERNAME needs REDIS_SENTINEL_PASSWORD.');
   }
   const { REDIS_CERT_FILE: cert, REDIS_KEY_FILE: key } = values;
-  if (isGiven('REDIS_CERT_FILE') !== isGiven('REDIS_KEY_FILE')) {
+  if (isSet('REDIS_CERT_FILE') !== isSet('REDIS_KEY_FILE')) {
     faults.push('REDIS_CERT_FILE and REDIS_KEY_FILE belong together: give both or neither.');
-  } else if (cert && key && !belongTogether(cert, key)) {
+  } else if (cert && key && !isKeyOfCertificate(cert, key)) {
     faults.push('REDIS_KEY_FILE is not the key of the certificate in REDIS_CERT_FILE.');
   }
   return faults;
 }
 
 export function deepFreeze<T extends object>(value: T): T {
-  for (const inner of Object.values(value)) {
-    if (typeof inner === 'object' && inner !== null) deepFreeze(inner);
+  for (const member of Object.values(value)) {
+    if (typeof member === 'object' && member !== null) deepFreeze(member);
   }
   return Object.freeze(value);
 }

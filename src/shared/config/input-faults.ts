@@ -1,4 +1,4 @@
-/** Converts Zod issues into the faults of a problem document: the place, the rule, and what to do. Pure. */
+/** Converts Zod issues into the faults of a problem document: pointer, rule and advice. Pure. */
 import { z } from 'zod';
 
 export const faultSchema = z.object({
@@ -8,7 +8,7 @@ export const faultSchema = z.object({
 });
 export type InputFault = z.output<typeof faultSchema>;
 
-/** Converts the issues of a schema parsed with `ADVICE`; a custom issue names its rule in `params.rule`. */
+/** Expects a schema parsed with `ADVICE`. A custom issue names its rule in `params.rule`. */
 export function inputFaults(error: z.ZodError): InputFault[] {
   return error.issues.map((issue) => ({
     pointer: pointerTo(issue.path),
@@ -21,7 +21,7 @@ export function pointerTo(path: readonly PropertyKey[]): string {
   return `#${path.map((step) => `/${String(step).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')}`;
 }
 
-/** Zod's own messages name types; these say what to do. A message in the schema takes precedence. */
+/** Zod's messages name types; these say what to do. A message in the schema takes precedence. */
 export const ADVICE = { error: adviceFor };
 
 function adviceFor(issue: z.core.$ZodRawIssue): string | undefined {
@@ -45,7 +45,7 @@ function adviceFor(issue: z.core.$ZodRawIssue): string | undefined {
 
 const isNumber = (origin: string) => origin === 'number' || origin === 'int';
 
-/** Repeats only what looks like the name of a member: a secret or a card number may stand in the wrong place. */
+/** Repeats only plausible names, because a secret or a card number may be in the wrong place. */
 function namesOf(keys: readonly string[]): string {
   const names = keys.filter((key) => /^[A-Za-z_][\w.-]{0,39}$/.test(key) && !/\d{5}/.test(key));
   const others = keys.length - names.length;

@@ -1,4 +1,4 @@
-/** Parses and compares IP addresses and networks (CIDR) in every form that peers, proxies and administrators write. */
+/** Parses and compares IP addresses and networks (CIDR) in every form that peers, proxies and administrators use. */
 import { isIP, isIPv4 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { remembered } from '../remembered.ts';
@@ -6,23 +6,23 @@ import { remembered } from '../remembered.ts';
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 export type Network = [address: Address, bits: number];
 
-/** Parsing costs more than comparing, and the same addresses and networks come with every request. */
+/** Parsing costs more than comparing, and requests repeat the same addresses and networks. */
 const MAX_REMEMBERED = 10_000;
 const addresses = remembered<{ address: Address; text: string }>(MAX_REMEMBERED);
 const networks = remembered<Network>(MAX_REMEMBERED);
 
-/** `203.0.113.5:4711`, `[2001:db8::1]` and `[2001:db8::1]:4711`, as some proxies write addresses. */
+/** `203.0.113.5:4711`, `[2001:db8::1]` and `[2001:db8::1]:4711`: forms that some proxies send. */
 const WITH_PORT = /^(?:\[([^\]]+)\]|([\d.]+)(?=:))(?::\d{1,5})?$/;
 
 /**
- * The canonical form, without port, brackets and zone; an IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) becomes the
- * IPv4 address. Undefined for anything that is not an address.
+ * The canonical form, without port, brackets and zone. An IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) becomes
+ * the IPv4 address. Undefined for anything that is not an address.
  */
 export function normalAddress(text: string): string | undefined {
   return isIPv4(text) ? text : parseAddress(text)?.text;
 }
 
-/** The key of rate limits: the address, or for IPv6 its /64, which belongs to one subscriber (RFC 6177). */
+/** The key for limits by address: the IPv4 address, or the IPv6 /64, which belongs to one subscriber (RFC 6177). */
 export function callerNetwork(address: string): string {
   if (!address.includes(':')) return address;
   const parsed = parseAddress(address)?.address;
@@ -41,7 +41,7 @@ export function isInNetworks(address: string, list: readonly string[]): boolean 
   });
 }
 
-/** For the networks that a token or an account is bound to: an empty list allows every address. */
+/** Checks the networks that a token or an account is bound to. An empty list allows every address. */
 export function isAllowedFrom(address: string, allowed: readonly string[]): boolean {
   return allowed.length === 0 || isInNetworks(address, allowed);
 }
@@ -55,7 +55,7 @@ export function parseNetwork(text: string): Network | undefined {
   return network;
 }
 
-/** Why an entered network is refused, as the end of a sentence; undefined for a good one. */
+/** Why a network is refused, as the end of a sentence; undefined for a valid one. */
 export function networkFault(text: string): string | undefined {
   const network = parseNetwork(text);
   if (!network) return 'is not an address or a CIDR such as 10.0.0.0/8 or 2001:db8::/32.';
@@ -81,7 +81,7 @@ function parseAddress(text: string): { address: Address; text: string } | undefi
   return parsed;
 }
 
-/** Refuses short forms such as `10.1/16`, which programs read differently. */
+/** Refuses short forms such as `10.1/16`, which programs interpret differently. */
 function readNetwork(text: string): Network | undefined {
   const [, base = '', length] = /^([0-9a-f:.]+)(?:\/(\d{1,3}))?$/i.exec(text) ?? [];
   const family = isIP(base);

@@ -1,4 +1,4 @@
-/** The rules for settings that name a file in PEM form (RFC 7468). A fault continues the name of the setting. */
+/** Schemas for settings that name a PEM file (RFC 7468). A fault continues the name of the setting. */
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { z } from 'zod';
 
@@ -9,24 +9,24 @@ const NO_CERTIFICATE =
 const NO_KEY =
   ' names a file without a private key in PEM form that can be read without a passphrase, such as one that begins with -----BEGIN PRIVATE KEY-----.';
 
-/** The certificates of the file, one by one. */
+/** Transforms the text into its certificates. */
 export const certificates = z.string().transform((text, context) => {
   const refuse = (message: string) => {
     context.addIssue({ code: 'custom', message });
     return z.NEVER;
   };
-  const found = text.match(CERTIFICATE) ?? [];
-  const broken = found.findIndex((pem) => !isCertificate(pem));
-  if (found.length === 0) return refuse(NO_CERTIFICATE);
-  return broken === -1 ? [...found] : refuse(` names a file whose certificate number ${broken + 1} cannot be read.`);
+  const pems = text.match(CERTIFICATE) ?? [];
+  const broken = pems.findIndex((pem) => !isCertificate(pem));
+  if (pems.length === 0) return refuse(NO_CERTIFICATE);
+  return broken === -1 ? [...pems] : refuse(` names a file whose certificate number ${broken + 1} cannot be read.`);
 });
 
 export const privateKey = z.string().refine((text) => readKey(text) !== undefined, NO_KEY);
 
-/** True if the first certificate, the holder's own, is for this key. */
-export function belongTogether([own = '']: readonly string[], key: string): boolean {
+/** True if the first certificate, which is the client's, is for this key. */
+export function isKeyOfCertificate([certificate = '']: readonly string[], key: string): boolean {
   const parsed = readKey(key);
-  return parsed !== undefined && new X509Certificate(own).checkPrivateKey(parsed);
+  return parsed !== undefined && new X509Certificate(certificate).checkPrivateKey(parsed);
 }
 
 function isCertificate(pem: string): boolean {

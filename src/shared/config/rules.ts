@@ -1,4 +1,4 @@
-/** The rules for the values of settings. Pure; a fault says what to do. */
+/** The rules for the values of settings. Pure. A fault says what to do. */
 import { isIP, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { networkFault, parseNetwork } from './networks.ts';
@@ -7,14 +7,14 @@ export interface PublicUrl {
   /** Without a trailing slash: links are `${href}/path`. */
   href: string;
   origin: string;
-  /** Host with port, as in a `Host` header. */
+  /** Host and port, as in a `Host` header. */
   host: string;
   /** `''` or `/path`, without a trailing slash. */
   basePath: string;
   secure: boolean;
 }
 
-/** The trimmed entries between commas and line breaks. An empty one remains between two commas, or where the text is empty. */
+/** The trimmed entries between commas and line breaks. Keeps empty entries; an empty text has one. */
 export function splitEntries(text: string): string[] {
   return text.trim().split(/\s*[,\n]\s*/);
 }
@@ -24,25 +24,25 @@ export function splitList(text: string): string[] {
 }
 
 /** True if two listeners on the same port would collide: on the same host, or on a wildcard address. */
-export function wouldCollide(one: { host: string }, other: { host: string }): boolean {
-  const hosts = [one.host.toLowerCase(), other.host.toLowerCase()];
+export function wouldCollide(a: { host: string }, b: { host: string }): boolean {
+  const hosts = [a.host.toLowerCase(), b.host.toLowerCase()];
   return hosts[0] === hosts[1] || hosts.some((host) => host === '0.0.0.0' || host === '::');
 }
 
-/** A random secret of 32 bytes or characters has more than 20 distinct ones; fewer than 10 do not happen by chance. */
+/** 32 random bytes have more than 20 distinct values; fewer than 10 do not happen by chance. */
 const MIN_DISTINCT = 10;
 
 /** True for a few repeated characters, and for runs such as `abcdef` or `0123` that make up most of the secret. */
 export function isGuessable(secret: Buffer): boolean {
   const steps = new Map<number, number>();
-  for (let at = 1; at < secret.length; at += 1) {
-    const step = secret.readUInt8(at) - secret.readUInt8(at - 1);
+  for (let index = 1; index < secret.length; index += 1) {
+    const step = secret.readUInt8(index) - secret.readUInt8(index - 1);
     steps.set(step, (steps.get(step) ?? 0) + 1);
   }
   return new Set(secret).size < MIN_DISTINCT || Math.max(...steps.values()) > secret.length / 2;
 }
 
-/** @returns why a secret is too weak to sign with, as the end of a sentence that never repeats it; else undefined */
+/** @returns why a secret is too weak to sign with, as the end of a sentence without the secret; else undefined */
 export function weakSecretFault(secret: string): string | undefined {
   if (secret.length < 32) return 'is shorter than 32 characters';
   if (isGuessable(Buffer.from(secret))) return 'is a pattern that can be guessed';
@@ -50,10 +50,10 @@ export function weakSecretFault(secret: string): string | undefined {
   return undefined;
 }
 
-export function parsePublicUrl(given: string): { publicUrl?: PublicUrl; fault?: string } {
-  const url = URL.parse(given);
+export function parsePublicUrl(text: string): { publicUrl?: PublicUrl; fault?: string } {
+  const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol)) return { fault: 'must be an absolute URL that begins with https://' };
-  if (url.username || url.password) return { fault: 'must not hold a user name or password.' };
+  if (url.username || url.password) return { fault: 'must not contain a user name or password.' };
   if (url.search || url.hash) return { fault: 'must not have a query or a fragment.' };
   if (url.protocol === 'http:' && !isLoopbackHost(url.hostname)) {
     return { fault: 'must begin with https:// (plain http is for loopback addresses only).' };
@@ -94,20 +94,20 @@ export function internalHostFault(entry: string): string | undefined {
     : 'is not a host name, an address or a CIDR.';
 }
 
-/** As in a URL: an IPv6 address stands in brackets. */
+/** As in a URL, with brackets around an IPv6 address. */
 export function hostAndPort({ host, port }: { host: string; port: number }): string {
   return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
-/** True for an http(s) URL without path, query and fragment; may hold credentials. */
-export function isProxyUrl(given: string): boolean {
-  const url = URL.parse(given);
+/** True for an http(s) URL without path, query and fragment. It may have credentials. */
+export function isProxyUrl(text: string): boolean {
+  const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) && /^\/?$/.test(url.pathname + url.search + url.hash);
 }
 
 /** True for a URL to which paths can be appended. */
-export function isBaseUrl(given: string): boolean {
-  const url = URL.parse(given);
+export function isBaseUrl(text: string): boolean {
+  const url = URL.parse(text);
   return url !== null && /^https?:$/.test(url.protocol) && !url.search && !url.hash && !url.username;
 }
 
@@ -115,7 +115,7 @@ export function withoutTrailingSlash(url: string): string {
   return url.replace(/\/+$/, '');
 }
 
-/** `name=value` pairs as OpenTelemetry writes them, or undefined where they cannot be sent. */
+/** Parses `name=value` pairs (OpenTelemetry). Undefined if they cannot be sent as headers. */
 export function parseOtlpHeaders(text: string): Record<string, string> | undefined {
   const pairs = splitList(text).map((entry) => /^([!#$%&'*+.^_`|~\w-]+)\s*=\s*(.*)$/.exec(entry));
   try {

@@ -1,4 +1,4 @@
-/** The settings of a demo that runs in this folder, for commands that have no settings of their own. */
+/** The settings of a demo that runs in this folder, for commands without settings of their own. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
@@ -6,7 +6,7 @@ import type { ConfigSource } from './setting.ts';
 
 const FOLDER = 'data';
 const FILE = 'settings.env';
-/** Stands in the file beside the settings: the process of the demo. */
+/** The entry of the file that holds the process id of the demo. */
 export const DEMO_PID = 'DEMO_PID';
 
 /** The folder of the demo whose sandbox has this port; deleted when the demo stops. */
@@ -15,8 +15,8 @@ export const demoFolder = (sandboxPort: string): string => join(FOLDER, `demo-${
 export const demoSettingsFile = (sandboxPort: string): string => join(demoFolder(sandboxPort), FILE);
 
 /**
- * Undefined in production, and if any of the demo's settings is set for the command itself, so that those of a real Gatehouse
- * are never mixed with them. Of several demos, `SANDBOX_PORT` names the one that is meant.
+ * Undefined in production, and if the command itself has any of the demo's settings, so that they are never mixed with
+ * those of a real Gatehouse. `SANDBOX_PORT` selects one of several demos.
  */
 export function settingsOfDemo(env: ConfigSource['env']): { env: ConfigSource['env']; file: string } | undefined {
   if (env.NODE_ENV === 'production') return undefined;
@@ -32,7 +32,7 @@ export function settingsOfDemo(env: ConfigSource['env']): { env: ConfigSource['e
   return Object.keys(demo.env).some(isSet) ? undefined : demo;
 }
 
-/** Empty where there is no file: the demo has not written it yet, or has stopped. */
+/** Empty if there is no file: the demo has not written it yet, or has stopped. */
 function settingsIn(file: string): { file: string; env: ConfigSource['env'] }[] {
   try {
     return [{ file, env: parseEnv(readFileSync(file, 'utf8')) }];

@@ -5,15 +5,15 @@ import { splitList } from './rules.ts';
 export interface Setting {
   /** Parses the text of the setting, or undefined if it is not set. A message continues the name: ` must be …`. */
   schema: z.ZodType;
-  /** The comment above it in the example file; a setting without one belongs to the comment before it. */
+  /** The comment above it in the example file. A setting without one shares the previous comment. */
   about?: string;
-  /** Shown in the example file in place of the default. */
+  /** Shown in the example file instead of the default. */
   example?: string;
-  /** Can also be set as `NAME_FILE`, the path of a file that holds it. */
+  /** May also be set as `NAME_FILE`, the path of a file with the value. */
   secret?: true;
-  /** It names a file: the schema parses the text of that file. */
+  /** The setting names a file: the schema parses the text of that file. */
   file?: true;
-  /** The value for further checks if a required setting is missing or wrong. */
+  /** The value for further checks if a required setting is missing or invalid. */
   standIn?: unknown;
 }
 
@@ -28,17 +28,17 @@ export interface ConfigSource {
 }
 
 /**
- * Reads every setting of the table and reports all faults at once. `values` has the default of a faulty setting, and a list
- * without its wrong entries; `faulty` has the names of those settings.
+ * Reads every setting of the table and reports all faults at once. `values` has the default of a faulty setting, or a
+ * list without its invalid entries; `faulty` has the names of those settings.
  */
 export function readSettings<T extends SettingTable>(table: T, source: ConfigSource) {
-  /** Each is a sentence that names the setting and says what to do, and never repeats a secret. */
+  /** Sentences that name the setting and say what to do, never with a secret. */
   const faults: string[] = [];
   const faulty = new Set<string>();
   const values = Object.entries(table).map(([name, setting]) => {
-    const { value, faults: own } = readSetting(name, setting, source);
-    if (own.length > 0) faulty.add(name);
-    faults.push(...own);
+    const { value, faults: faultsOfSetting } = readSetting(name, setting, source);
+    if (faultsOfSetting.length > 0) faulty.add(name);
+    faults.push(...faultsOfSetting);
     return [name, value];
   });
   return { values: Object.fromEntries(values) as ValuesOf<T>, faults, faulty };
@@ -50,11 +50,11 @@ function readSetting(name: string, setting: Setting, source: ConfigSource): { va
   const parsed = setting.schema.safeParse(text);
   if (parsed.success) return { value: parsed.data, faults: [] };
   const faults = parsed.error.issues.map(({ message }) => name + message);
-  const wrong = new Set(parsed.error.issues.map(({ path }) => path[0]));
+  const invalidEntries = new Set(parsed.error.issues.map(({ path }) => path[0]));
   const value =
-    text === undefined || wrong.has(undefined)
+    text === undefined || invalidEntries.has(undefined)
       ? (defaultOf(setting) ?? setting.standIn)
-      : splitList(text).filter((_entry, position) => !wrong.has(position));
+      : splitList(text).filter((_entry, position) => !invalidEntries.has(position));
   return { value, faults };
 }
 
@@ -68,7 +68,7 @@ function textOf(name: string, setting: Setting, { env, readFile }: ConfigSource)
   return 'text' in read && read.text === '' ? {} : read;
 }
 
-/** @param names how the fault goes on after the name of the setting */
+/** @param names continues the name of the setting in the fault */
 function fileText(
   path: string,
   readFile: ConfigSource['readFile'],
@@ -85,9 +85,9 @@ function defaultOf({ schema }: Setting): unknown {
   return schema.safeParse(undefined).data;
 }
 
-/** @param how tells the operator how to get a value */
-export function required(how: string) {
-  return z.string({ error: ` is required: ${how}` });
+/** @param advice how to get a value */
+export function required(advice: string) {
+  return z.string({ error: ` is required: ${advice}` });
 }
 
 /** @param max 999,999,999 at most */

@@ -1,9 +1,9 @@
-/** Says that a program is ready: in words at a terminal, otherwise as a line of the log, which is JSON only. */
+/** Announces that a program is ready: as text on a terminal, otherwise as a log line, because the log is only JSON. */
 import { createLogger, type LogDestination } from './logger.ts';
 
 /**
  * The line is written at any `LOG_LEVEL`.
- * @param ready `text`: for a person. `msg` and `facts`: for the log
+ * @param ready `text`: for the terminal. `msg` and `facts`: for the log
  */
 export async function announce(
   ready: { text: string; msg: string; facts: object },

@@ -1,18 +1,18 @@
-/** Metrics with the label `app`: series for each connected app, from its registration to its removal. */
+/** Metrics with the label `app`: series for each connected app, from its registration to its deletion. */
 import { Counter, Histogram, type Registry } from './prom-client.ts';
 
-/** The connected apps as they are now. */
-export interface KnownApps {
+/** The current connected apps. */
+export interface RegisteredApps {
   list(): readonly { id: string }[];
   find(id: string): unknown;
 }
 
-/** In place of an id that no app has: callers can send any, and an app may have been removed meanwhile. */
+/** Replaces an id that no app has: callers can send any id, and an app may have been deleted meanwhile. */
 const OTHER_APP = 'other';
-/** For what concerns no app, such as BIN look-ups. */
+/** For calls without an app, such as BIN look-ups. */
 const NO_APP = 'none';
 
-/** The names of the other labels, and their values: of each app, and of what concerns none. */
+/** The names of the other labels, and their values: for each app, and for calls without an app. */
 export interface OtherLabels {
   names: readonly string[];
   ofApps: readonly (readonly string[])[];
@@ -20,20 +20,20 @@ export interface OtherLabels {
 }
 
 export interface AppCounter {
-  /** @param values of the other labels, with a comma between them */
+  /** @param values those of the other labels, comma-separated */
   inc(app: string | undefined, values: string): void;
 }
 
 export interface AppHistogram {
-  /** @param values as of `AppCounter` */
+  /** @param values as for `AppCounter` */
   observe(app: string | undefined, seconds: number, values?: string): void;
 }
 
 export interface AppSeries {
-  /** Sets where the connected apps are found. Before that, every id counts as `other`. */
-  watchApps(known: KnownApps): void;
+  /** Sets the source of the connected apps. Before that, every id counts as `other`. */
+  watchApps(registered: RegisteredApps): void;
   counter(name: string, help: string, others: OtherLabels): AppCounter;
-  /** Of durations. */
+  /** A histogram of durations in seconds. */
   histogram(name: string, help: string, others?: OtherLabels): AppHistogram;
 }
 
@@ -43,53 +43,57 @@ const NO_OTHERS: OtherLabels = { names: [], ofApps: [[]] };
 const BUCKETS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30];
 
 export function createAppSeries(registers: Registry[]): AppSeries {
-  let apps: KnownApps = { list: () => [], find: () => undefined };
+  let apps: RegisteredApps = { list: () => [], find: () => undefined };
 
   const labelOf = (app: string | undefined): string =>
     app === undefined ? NO_APP : apps.find(app) === undefined ? OTHER_APP : app;
 
-  /** Keeps the series of each app. Those of a new app begin at once, because `increase()` misses a first count otherwise. */
-  const family = <One>(
+  /**
+   * Manages the series of each app. A new app has its series at once, because `increase()` would miss a first count.
+   */
+  const family = <Series>(
     { names, ofApps, withoutApp = [] }: OtherLabels,
-    make: (labels: Labels) => One,
-    drop: (one: One) => void = () => undefined,
+    create: (labels: Labels) => Series,
+    remove: (series: Series) => void = () => undefined,
   ) => {
-    const byApp = new Map<string, Map<string, One>>();
-    const begin = (app: string, values: readonly string[]): One =>
-      make({ app, ...Object.fromEntries(names.map((name, at) => [name, values[at] ?? ''])) });
+    const byApp = new Map<string, Map<string, Series>>();
+    const begin = (app: string, values: readonly string[]): Series =>
+      create({ app, ...Object.fromEntries(names.map((name, index) => [name, values[index] ?? ''])) });
     const beginAll = (app: string) => {
-      const all = (app === NO_APP ? withoutApp : ofApps).map((values) => [values.join(), begin(app, values)] as const);
-      byApp.set(app, new Map(all));
+      const entries = (app === NO_APP ? withoutApp : ofApps).map(
+        (values) => [values.join(), begin(app, values)] as const,
+      );
+      byApp.set(app, new Map(entries));
     };
     return {
-      /** All series, without those of removed apps. */
-      all(): One[] {
+      /** All series, except those of deleted apps. */
+      all(): Series[] {
         const current = new Set([...apps.list().map(({ id }) => id), OTHER_APP, NO_APP]);
         for (const [app, series] of byApp) {
           if (current.has(app)) continue;
-          for (const one of series.values()) drop(one);
+          for (const entry of series.values()) remove(entry);
           byApp.delete(app);
         }
         for (const app of current) if (!byApp.has(app)) beginAll(app);
         return [...byApp.values()].flatMap((series) => [...series.values()]);
       },
-      /** @param values of the other labels, with a comma between them */
-      of(app: string | undefined, values: string): One {
+      /** @param values those of the other labels, comma-separated */
+      of(app: string | undefined, values: string): Series {
         const label = labelOf(app);
-        const known = byApp.get(label)?.get(values);
-        if (known) return known;
+        const existing = byApp.get(label)?.get(values);
+        if (existing) return existing;
         if (!byApp.has(label)) beginAll(label);
-        const ofApp = byApp.get(label);
-        const one = ofApp?.get(values) ?? begin(label, values.split(','));
-        ofApp?.set(values, one);
-        return one;
+        const seriesOfApp = byApp.get(label);
+        const series = seriesOfApp?.get(values) ?? begin(label, values.split(','));
+        seriesOfApp?.set(values, series);
+        return series;
       },
     };
   };
 
   return {
-    watchApps(known) {
-      apps = known;
+    watchApps(registered) {
+      apps = registered;
     },
 
     counter(name, help, others) {
@@ -112,7 +116,7 @@ export function createAppSeries(registers: Registry[]): AppSeries {
     },
 
     histogram(name, help, others = NO_OTHERS) {
-      const made: Histogram = new Histogram({
+      const histogram: Histogram = new Histogram({
         name: `gatehouse_${name}_seconds`,
         help,
         buckets: BUCKETS,
@@ -121,11 +125,11 @@ export function createAppSeries(registers: Registry[]): AppSeries {
         collect: () => void all(),
       });
       const begin = (labels: Labels): Labels => {
-        made.zero(labels);
+        histogram.zero(labels);
         return labels;
       };
-      const { all, of } = family(others, begin, (labels) => made.remove(labels));
-      return { observe: (app, seconds, values = '') => made.observe(of(app, values), seconds) };
+      const { all, of } = family(others, begin, (labels) => histogram.remove(labels));
+      return { observe: (app, seconds, values = '') => histogram.observe(of(app, values), seconds) };
     },
   };
 }

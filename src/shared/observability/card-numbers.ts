@@ -1,9 +1,9 @@
-/** Finds card numbers in texts, so that none is logged, kept or passed on (R85, R86). */
+/** Finds card numbers in texts, so that none is logged, stored or passed on (R85, R86). */
 
 const MIN_CARD_DIGITS = 13;
 const MAX_CARD_DIGITS = 19;
 const SEPARATORS = new Set([' ', '\u00a0', '-', '\u2010', '\u2011', '\u2013', '.']);
-/** Code of the zero in each supported script: ASCII, Arabic-Indic, Persian, Devanagari, full width. */
+/** Code point of zero in each supported script: ASCII, Arabic-Indic, Persian, Devanagari, full width. */
 const ZEROS = [0x30, 0x660, 0x6f0, 0x966, 0xff10];
 const DIGIT = ZEROS.map((zero) => String.fromCharCode(zero, 0x2d, zero + 9)).join('');
 const SEPARATOR = [...SEPARATORS].join('').replace('-', '\\-');
@@ -12,7 +12,7 @@ const CANDIDATE = new RegExp(`(?:[${DIGIT}][${SEPARATOR}]?){${MIN_CARD_DIGITS}}`
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi;
 const REMOVED = '[digits removed]';
 
-/** Adjacent digits, with their place in the text (`end` is exclusive). */
+/** Adjacent digits, with their position in the text (`end` is exclusive). */
 interface Group {
   digits: number[];
   start: number;
@@ -20,8 +20,8 @@ interface Group {
 }
 
 /**
- * True where the text holds 13 to 19 digits that pass the Luhn check (ISO/IEC 7812-1 annex B), written together or in
- * groups with one space, dash or dot between them. Longer runs without a separator, and UUIDs, are no card numbers.
+ * True if the text holds 13 to 19 digits that pass the Luhn check (ISO/IEC 7812-1 annex B), written together or in
+ * groups with one space, dash or dot between them. Longer runs without a separator, and UUIDs, do not count.
  */
 export function containsCardNumber(text: string): boolean {
   return CANDIDATE.test(text) && !cardNumbers(text).next().done;
@@ -41,7 +41,7 @@ export function scrubCardNumbers(text: string): string {
 
 /** Expensive: call it only for texts that match `CANDIDATE`. */
 function* cardNumbers(text: string): Generator<{ start: number; end: number }> {
-  // The last groups of a UUID pass for a card number in one of some hundred request ids.
+  // In one of some hundred request ids, the last groups of the UUID look like a card number.
   const masked = text.replace(UUID, (id) => (/[a-f]/i.test(id) ? '_'.repeat(id.length) : id));
   for (const run of digitRuns(masked)) {
     let end = 0;

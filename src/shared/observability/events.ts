@@ -1,4 +1,4 @@
-/** Business events: one function for each. They go to the log, the metrics and the listeners. */
+/** Business events: a function for each. They go to the log, the metrics and the listeners. */
 import type { Logger } from 'pino';
 import type { LABEL_VALUES, Metrics } from './metrics.ts';
 import type { StorageFault } from './storage-watch.ts';
@@ -20,7 +20,7 @@ export interface By {
   name?: string | undefined;
 }
 
-/** Ids are ours (user, app, connection, request); nothing here takes a token, a secret, a URL with a query or a digit string. */
+/** Facts never hold a token, a secret, a URL with a query or a digit string. Ids are those of Gatehouse. */
 export interface Events {
   signInStarted(facts: { app: string; purpose: 'sign_in' | 'connect'; userId?: string | undefined }): void;
   signInEnded(facts: {
@@ -34,11 +34,11 @@ export interface Events {
     /** The `acr` of a step-up for the admin pages. */
     steppedUp?: string | undefined;
     reference?: string;
-    /** A callback without a known authorization request: it is logged and not stored. */
+    /** A callback without a pending request: it is logged and not stored. */
     unsolicited?: true;
     origin?: Origin | undefined;
   }): void;
-  /** `session`: the one that was ended, where the user or an administrator chose one. */
+  /** `session`: the ended session, if the user or an administrator chose one. */
   signedOut(facts: {
     userId: string;
     everywhere: boolean;
@@ -46,7 +46,7 @@ export interface Events {
     by?: By | undefined;
     origin?: Origin | undefined;
   }): void;
-  /** A back-channel logout. `sessions`: how many were ended. */
+  /** A back-channel logout. `sessions`: the number of ended sessions. */
   providerSignedOut(facts: {
     app: string;
     outcome: 'ended' | 'refused';
@@ -55,7 +55,7 @@ export interface Events {
     userId?: string | undefined;
     origin?: Origin | undefined;
   }): void;
-  /** `repeated`: the refresh before it failed as well, so the health of the connection does not change. */
+  /** `repeated`: the previous refresh failed, too, so the health of the connection is unchanged. */
   refreshEnded(facts: {
     userId: string;
     app: string;
@@ -63,9 +63,9 @@ export interface Events {
     outcome: string;
     reason?: string | undefined;
     repeated?: boolean | undefined;
-    /** That was called. */
+    /** The called host. */
     host?: string | undefined;
-    /** How long the call took. */
+    /** The duration of the call. */
     seconds?: number | undefined;
   }): void;
   connectionCreated(facts: {
@@ -73,88 +73,88 @@ export interface Events {
     app: string;
     connection: string;
     scopes: readonly string[];
-    /** The id of the connect link that was used. */
+    /** The id of the used connect link. */
     link?: string | undefined;
-    /** The audit trail has an entry for it already. */
+    /** The audit trail already has an entry. */
     audited?: boolean | undefined;
     origin?: Origin | undefined;
   }): void;
   connectionRemoved(facts: {
     userId: string;
     app: string;
-    /** Undefined where its record could not be read. */
+    /** Undefined if its record could not be read. */
     connection: string | undefined;
     revocation: string;
     /** The provider's status and error code, where it was called. */
     reply?: { status?: number | undefined; error?: string | undefined } | undefined;
     by?: By | undefined;
-    /** The audit trail has an entry for it already. */
+    /** The audit trail already has an entry. */
     audited?: boolean | undefined;
     origin?: Origin | undefined;
   }): void;
-  /** The connection works again, by itself or after a new consent. */
+  /** The connection works again, automatically or after a new consent. */
   connectionRecovered(facts: { userId: string; app: string; connection: string; origin?: Origin | undefined }): void;
   reconnectNeeded(facts: { userId: string; app: string; connection: string; cause: string }): void;
-  /** Everything about a user has been deleted. `by`: undefined for a deletion that was finished later. */
+  /** All data of a user have been deleted. `by`: undefined for a deletion that was finished later. */
   userErased(facts: { userId: string; by?: By | undefined; origin?: Origin | undefined }): void;
   /** Connections whose tokens the app may no longer use, because its registration has changed. */
   connectionsSetAside(facts: { app: string; name: string; count: number }): void;
-  /** The app has come to need scopes that the connection does not have. */
+  /** The app now requires scopes that the connection lacks. */
   scopesMissing(facts: { userId: string; app: string; connection: string; scopes: readonly string[] }): void;
-  /** The end of a revocation that did not succeed at once. `abandoned`: retried until the time limit. */
+  /** The end of a revocation that did not succeed at first. `abandoned`: retried until the time limit. */
   revocationEnded(facts: {
     userId: string;
     app: string;
-    /** Undefined where no connection had the token. */
+    /** Undefined if no connection had the token. */
     connection: string | undefined;
     outcome: 'confirmed' | 'abandoned';
   }): void;
-  /** A call of a service that was counted. Not logged: the audit trail has an entry for each kind of call and hour. */
+  /** A counted call of a service. Not logged: the audit trail has an entry for each kind of call and hour. */
   relayCalled(facts: { app: string | undefined; outcome: 'answered' | 'failed' | 'refused' }): void;
   binLookedUp(facts: { source: string; count: number }): void;
   binServiceFailed(facts: { reason: string }): void;
   /** This process now uses an imported data set. */
   binDatasetLoaded(facts: { source: string; rows: number; badRows: number }): void;
-  /** The imported data set cannot be read; the one before it stays in use. */
+  /** The imported data set cannot be read; the previous one remains in use. */
   binDatasetFailed(facts: { cause: unknown }): void;
   /** A response of the BIN lookup service could not be cached. */
   binCacheFailed(facts: { cause: unknown }): void;
-  /** An account of the BIN lookup service has the plan that it ordered. */
+  /** An account of the BIN lookup service has its requested plan. */
   planConfirmed(facts: { account: string; plan: string; order: string }): void;
-  /** The stored signing keys could not be opened, so new ones were made. */
+  /** The stored signing keys could not be opened and were replaced. */
   ownKeysReplaced(facts: { cause: unknown }): void;
   /** An unexpected error ended a rotation of the encryption keys. */
   keyRotationFailed(facts: { cause: unknown }): void;
-  /** A scheduled check of a connected app found other problems than the one before it. `problems`: their names; none if it works. */
+  /** The problems of a connected app differ from those of the previous scheduled check. `problems`: their names. */
   appCheckChanged(facts: { app: string; name: string; problems: readonly string[] }): void;
-  /** An entry of the audit trail, for log shippers: the log line has it in its field `audit`. */
+  /** An entry of the audit trail, for log shippers: the field `audit` of the log line. */
   audited(facts: { audit: object }): void;
   /** Entries that the audit trail could not store; their events are in the log. */
   auditLost(facts: { entries: number }): void;
-  /** Events of connections of which no webhook gets a message, because none could be stored. */
+  /** Events of connections whose messages to webhooks could not be stored. */
   announcementsLost(facts: { announcements: number }): void;
-  /** Connections whose place in the lists could not be written. */
+  /** Connections whose entries in the lists could not be stored. */
   listingsLost(facts: { connections: number }): void;
-  /** Counts, kept in memory at first, that could not be stored. */
+  /** Counts that could not be moved from memory to the storage. */
   countsLost(facts: { of: (typeof LABEL_VALUES.countsLost)[number]; counts: number }): void;
-  /** Once for each fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or named no address. */
+  /** Once per fault: `X-Forwarded-For` came from a peer that is not in `TRUSTED_PROXIES`, or had no address. */
   forwardedFault(fault: 'untrusted' | 'unreadable', peer: string): void;
   /** @param text names the setting and never its value */
   settingWarned(text: string): void;
   redisUnprotected(): void;
-  /** At the start: a failover of the storage loses the last writes before it. */
+  /** At the start: a failover of the storage would lose its last writes. */
   failoverLosesWrites(kind: 'sentinels' | 'cluster'): void;
-  /** Another server of the storage took over, which may lack the last writes before that. */
+  /** Another server of the storage took over, which may lack the last writes. */
   storageFailedOver(facts: { storage: string }): void;
-  /** The storage takes no writes, or is refused. */
+  /** The storage accepts no writes, or is refused. */
   storageLost(facts: StorageFault): void;
-  /** The storage takes writes again. `seconds`: for how long it did not. */
+  /** The storage accepts writes again. `seconds`: how long it did not. */
   storageBack(facts: { storage: string; seconds: number }): void;
-  /** The disk took this long for a flush of the embedded database; at most once a minute. */
+  /** A flush of the embedded database was slow; at most once a minute. */
   storageSlow(facts: { storage: string; milliseconds: number }): void;
-  /** The log of the embedded database could not be copied into its file; it is tried again once the log has grown. */
+  /** The log of the embedded database could not be copied into its file; retried once the log has grown. */
   checkpointFailed(facts: { storage: string; cause: unknown }): void;
-  /** After a reload, with the names of what has changed; undefined where nothing has. `restartNeeded`: not used until then. */
+  /** The names of the changed settings and apps; undefined if none. `restartNeeded`: applied at the next start. */
   settingsReloaded(facts: {
     settings?: readonly string[] | undefined;
     restartNeeded?: readonly string[] | undefined;
@@ -162,34 +162,36 @@ export interface Events {
     appsChanged?: readonly string[] | undefined;
     appsRemoved?: readonly string[] | undefined;
   }): void;
-  /** A lookup of a host name takes longer than a second. `again`: not logged, because that name was within a minute. */
-  nameSlow(facts: { host: string; again?: true | undefined }): void;
+  /**
+   * A lookup of a host name takes longer than a second. `repeated`: not logged, as the name was logged within a minute.
+   */
+  nameSlow(facts: { host: string; repeated?: true | undefined }): void;
   /** A reload that changed nothing. Each fault says what to do and holds no secret. */
   reloadRefused(facts: { faults: readonly string[]; cause?: unknown }): void;
   /** A sealed record cannot be opened and is treated as absent. `kind`: the prefix of its key. */
   recordRefused(facts: { kind: string; reason: string }): void;
-  /** The system's clock was set while the process ran; `seconds` is negative where it was set back. */
+  /** The system clock was set while the process ran; `seconds` is negative if it was set back. */
   clockJumped(facts: { seconds: number }): void;
-  /** Of every request, where `ACCESS_LOG` is on. `route`: its pattern */
+  /** Every request, if `ACCESS_LOG` is on. `route`: its pattern. */
   requestEnded(facts: { method: string; route: string; status: number; seconds: number; incomplete?: true }): void;
   requestFailed(facts: {
     requestId: string;
-    /** That of the problem, where it does not repeat the request id. */
+    /** The `instance` of the problem, if it differs from the request id. */
     instance?: string | undefined;
     route: string;
-    /** Undefined where it could not be read. */
+    /** Undefined if it could not be read. */
     method: string | undefined;
     code: string;
     status: number;
     detail?: string | undefined;
-    /** Where a call to another host failed: the app that it was made for, and the host. */
+    /** The app and host of the outgoing call that failed. */
     app?: string | undefined;
     host?: string | undefined;
     cause?: unknown;
   }): void;
 }
 
-/** Receives the events that it has a function for. */
+/** Receives the events for which it has a function. */
 export type EventListener = Partial<Events>;
 
 export interface EventSource extends Events {
@@ -212,9 +214,9 @@ export function createEvents(parts: { logger: Logger; metrics: Metrics }): Event
   return { ...events, listen: (listener) => void listeners.push(listener) };
 }
 
-/** Has a function for every event, so that each one is logged or counted. */
+/** Logs or counts every event. */
 function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics }): Events {
-  /** The user's name goes only to the audit trail; of the origin, the log has the request id. */
+  /** The user's name goes only to the audit trail. From the origin, the log has the request id. */
   const line =
     (level: Level, text: string) =>
     ({
@@ -228,7 +230,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     (level: Level, text: string) =>
     ({ cause, ...facts }: { cause?: unknown }) =>
       logger[level]({ ...facts, err: cause }, text);
-  // These lines are logged at any `LOG_LEVEL`, since log shippers collect them.
+  // These lines are logged at any `LOG_LEVEL`, because log shippers collect them.
   const trail = logger.child({}, { level: 'info' });
   return {
     signInStarted: line('info', 'sign-in started'),
@@ -245,7 +247,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     },
     connectionCreated(facts) {
       if (facts.link !== undefined) metrics.connectLinksUsed.inc();
-      line('info', 'connection made')(facts);
+      line('info', 'connection created')(facts);
     },
     connectionRemoved: line('info', 'connection removed'),
     connectionRecovered: line('info', 'connection recovered'),
@@ -270,7 +272,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     binDatasetFailed: failure('error', 'BIN data set cannot be read'),
     binCacheFailed: failure('warn', 'BIN cache failed'),
     planConfirmed: line('info', 'plan confirmed'),
-    ownKeysReplaced: failure('warn', 'own signing keys replaced'),
+    ownKeysReplaced: failure('warn', 'signing keys replaced'),
     keyRotationFailed: failure('error', 'key rotation failed'),
     appCheckChanged: (facts) => line(facts.problems.length > 0 ? 'warn' : 'info', 'connected app checked')(facts),
     audited: (facts) => trail.info(facts, 'audit'),
@@ -295,7 +297,7 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
         { peer },
         fault === 'untrusted'
           ? 'X-Forwarded-For came from a peer that is not in TRUSTED_PROXIES: if it is your proxy, add its address'
-          : 'X-Forwarded-For from a proxy in TRUSTED_PROXIES names no address: its callers count as one, with the address "unknown"',
+          : 'X-Forwarded-For from a proxy in TRUSTED_PROXIES has no address: its callers count as one, with the address "unknown"',
       );
     },
     storageLost: line('error', 'storage lost'),
@@ -304,24 +306,24 @@ function loggedEvents({ logger, metrics }: { logger: Logger; metrics: Metrics })
     checkpointFailed: failure('error', 'checkpoint failed'),
     settingWarned: (text) => logger.warn(text),
     redisUnprotected() {
-      logger.warn('Redis is reached without TLS beyond this machine: use rediss://, or a network that is yours alone');
+      logger.warn('The connection to Redis on another machine has no TLS: use rediss://, or a private network');
     },
     failoverLosesWrites(kind) {
       logger.warn(
         kind === 'sentinels'
-          ? 'A failover loses the last writes, since REDIS_DURABILITY is aof: a refresh token that was just renewed may be lost. Behind sentinels, set it to replicas'
-          : 'A failover of a master of the Redis cluster loses its last writes: a refresh token that was just renewed may be lost',
+          ? 'A failover would lose the last writes, because REDIS_DURABILITY is aof: a refresh token that was just renewed may be lost. Behind sentinels, set it to replicas'
+          : 'A failover of a master of the Redis cluster would lose its last writes: a refresh token that was just renewed may be lost',
       );
     },
     storageFailedOver: line('warn', 'storage failed over'),
-    settingsReloaded: (facts) => line(facts.restartNeeded ? 'warn' : 'info', 'settings read again')(facts),
-    reloadRefused: failure('error', 'settings not read again: nothing has changed'),
-    nameSlow({ host, again }) {
+    settingsReloaded: (facts) => line(facts.restartNeeded ? 'warn' : 'info', 'settings reloaded')(facts),
+    reloadRefused: failure('error', 'settings not reloaded: nothing has changed'),
+    nameSlow({ host, repeated }) {
       metrics.slowNames.inc();
-      if (!again) line('warn', 'host name slow to resolve')({ host });
+      if (!repeated) line('warn', 'host name slow to resolve')({ host });
     },
     recordRefused: line('warn', 'stored record refused'),
-    clockJumped: line('warn', 'the clock jumped: sessions and tokens end by it'),
+    clockJumped: line('warn', 'clock jumped: sessions and tokens expire by it'),
     requestEnded: ({ seconds, ...facts }) => trail.info({ ...facts, seconds: Number(seconds.toFixed(4)) }, 'request'),
     requestFailed(facts) {
       metrics.problems.inc({ code: facts.code });

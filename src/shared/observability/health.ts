@@ -10,29 +10,31 @@ export interface Health {
   drain(): void;
 }
 
-/** Why a process takes no requests, as `/readyz` says it. */
+/** Why a process accepts no requests, as `/readyz` reports it. */
 export type NotReady = { reason: 'starting' | 'draining' } | StorageFault;
 
 export const readinessType = 'application/json; charset=utf-8';
 
-/** The body of `/readyz`. @param why undefined if the process is ready */
-export function readinessBody(why?: NotReady): string {
-  return `${JSON.stringify({ ready: why === undefined, ...why })}\n`;
+/** The body of `/readyz`. @param cause undefined if the process is ready */
+export function readinessBody(cause?: NotReady): string {
+  return `${JSON.stringify({ ready: cause === undefined, ...cause })}\n`;
 }
 
 export interface HealthParts {
   storage: Pick<StorageWatch, 'check' | 'fault'>;
   metrics: Pick<Metrics, 'registry' | 'watchReadiness'>;
-  /** Those of every response; names and values alternate. */
+  /** The headers of every response; names and values alternate. */
   headers: readonly string[];
 }
 
-/** Not ready: the storage takes no writes, or the process drains. Providers and the platform do not matter. */
+/**
+ * A process is ready unless the storage accepts no writes, or the process drains. Providers and platforms do not count.
+ */
 export function createHealth(parts: HealthParts): Health {
   const { storage, metrics, headers } = parts;
   const { registry } = metrics;
-  let draining = false;
-  metrics.watchReadiness(() => ({ ready: !draining && !storage.fault(), storageFault: storage.fault()?.reason }));
+  let isDraining = false;
+  metrics.watchReadiness(() => ({ ready: !isDraining && !storage.fault(), storageFault: storage.fault()?.reason }));
 
   const send = (response: ServerResponse, status: number, body: string, type = 'text/plain; charset=utf-8') => {
     response.writeHead(status, [...headers, 'Content-Type', type]);
@@ -42,10 +44,10 @@ export function createHealth(parts: HealthParts): Health {
   const handlers: Record<string, (response: ServerResponse) => Promise<void>> = {
     '/healthz': async (response) => send(response, 200, 'alive\n'),
     '/readyz': async (response) => {
-      const fault = draining ? undefined : await storage.check();
+      const fault = isDraining ? undefined : await storage.check();
       // Draining may have begun during the check.
-      const why = draining ? { reason: 'draining' as const } : fault;
-      send(response, why ? 503 : 200, readinessBody(why), readinessType);
+      const cause = isDraining ? { reason: 'draining' as const } : fault;
+      send(response, cause ? 503 : 200, readinessBody(cause), readinessType);
     },
     '/metrics': async (response) => send(response, 200, await registry.metrics(), registry.contentType),
   };
@@ -61,7 +63,7 @@ export function createHealth(parts: HealthParts): Health {
       handler(response).catch(() => send(response, 500, 'failed\n'));
     },
     drain() {
-      draining = true;
+      isDraining = true;
     },
   };
 }

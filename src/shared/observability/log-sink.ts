@@ -1,7 +1,7 @@
 /**
  * Writes the log to a file descriptor in batches; lines that cannot be written are dropped and counted.
- * pino's destination (sonic-boom 4.2.1) has `maxLength` and `drop`, but `flushSync`, its only way to write the last lines of a
- * process that ends, repeats a write to a full disk every 100 ms for ever: to /dev/full, it had not returned after 8 s.
+ * pino's destination (sonic-boom 4.2.1) has `maxLength` and `drop`, but its `flushSync`, the only way to write the last
+ * lines before the process ends, retries a write to a full disk forever: with /dev/full, it had not returned after 8 s.
  */
 import { write, writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -18,7 +18,7 @@ const writeBytes = promisify(write);
 
 export interface LogSink {
   write(line: string): void;
-  /** Resolves once every line is written or dropped, and after a second in any case. */
+  /** Resolves once every line is written or dropped, after one second at most. */
   flush(): Promise<void>;
   /** How many lines could not be written. */
   dropped(): number;
@@ -28,7 +28,7 @@ export function openLogSink(descriptor: number): LogSink {
   let waiting: string[] = [];
   let characters = 0;
   let dropped = 0;
-  /** The last batch broke off within a line, so the next one must start with a line break. */
+  /** The last batch may have ended within a line, so the next one starts with a line break. */
   let isTorn = false;
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
@@ -57,12 +57,12 @@ export function openLogSink(descriptor: number): LogSink {
   const startWriting = (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
-    // Without a line it would end at once, and its promise would stand here for ever.
+    // Without lines, `writeWaiting` would end before this assignment, and `writing` would never be reset.
     if (waiting.length > 0) writing ??= writeWaiting();
     return writing ?? Promise.resolve();
   };
 
-  // A process that ends by an error writes its remaining lines if that works synchronously.
+  // A process that ends with an error writes its remaining lines if a synchronous write succeeds.
   process.once('exit', () => {
     try {
       writeSync(descriptor, take().join(''));
@@ -86,11 +86,11 @@ export function openLogSink(descriptor: number): LogSink {
 }
 
 async function writeAll(descriptor: number, bytes: Buffer): Promise<void> {
-  for (let at = 0; at < bytes.length; ) {
+  for (let offset = 0; offset < bytes.length; ) {
     try {
-      at += (await writeBytes(descriptor, bytes, at)).bytesWritten;
+      offset += (await writeBytes(descriptor, bytes, offset)).bytesWritten;
     } catch (error) {
-      // A pipe that is full because its reader is slow.
+      // The pipe is full because its reader is slow.
       if (codeOf(error) !== 'EAGAIN') throw error;
       await sleep(FULL_PIPE_PAUSE_MS, undefined, { ref: false });
     }

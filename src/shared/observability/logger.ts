@@ -3,10 +3,10 @@ import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pin
 import { framesOf } from '../errors.ts';
 import { scrubCardNumbers } from './card-numbers.ts';
 
-/** `dropped`: how many lines could not be written. */
+/** `dropped`: the number of lines that could not be written. */
 export type LogDestination = DestinationStream & { dropped?(): number };
 
-/** @param parts `context`: the fields of every line, which those of the line itself replace */
+/** @param parts `context`: fields of every line, which the line's own fields override */
 export function createLogger(parts: {
   level: string;
   destination: LogDestination;
@@ -22,14 +22,14 @@ export function createLogger(parts: {
       timestamp: stdTimeFunctions.isoTime,
       serializers: { err: describeError },
     },
-    // The finished line is scrubbed, which covers every field.
+    // Scrub the finished line, which covers every field.
     { write: (line) => destination.write(scrubCardNumbers(line)) },
   );
 }
 
 /**
- * Logs names, codes and stack frames, but no messages: those of libraries may repeat what was sent or received.
- * Includes up to five causes.
+ * Logs names, codes and stack frames of an error and up to five causes. Messages are left out, because libraries may
+ * repeat sent or received data in them.
  */
 function describeError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return { type: typeof error };

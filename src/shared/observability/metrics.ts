@@ -1,12 +1,12 @@
 /** The metrics: names, labels and registry. Labels have few values; none holds a user, a BIN or a URL. */
 import { PROBLEMS } from '../errors.ts';
 import { VERSION } from '../version.ts';
-import { type AppCounter, type AppHistogram, createAppSeries, type KnownApps } from './app-series.ts';
+import { type AppCounter, type AppHistogram, createAppSeries, type RegisteredApps } from './app-series.ts';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from './prom-client.ts';
 import { STORAGE_REFUSALS, type StorageFault } from './storage-watch.ts';
 import { createStoredGauges, type WatchedFacts } from './stored-gauges.ts';
 
-/** The values of each counter's label. */
+/** The label values of each counter. */
 export const LABEL_VALUES = {
   signIns: ['signed_in', 'connected', 'refused', 'failed'],
   refreshes: ['refreshed', 'refused', 'doubtful', 'unavailable', 'unusable', 'app_fault'],
@@ -40,10 +40,10 @@ export const LABEL_VALUES = {
   ],
 } as const;
 
-/** Gauges of prom-client with the suffix of counters. Each is the sum of one that has the label `type`. */
+/** Gauges of prom-client with the suffix of counters. Each repeats the sum of a gauge with the label `type`. */
 const MISNAMED = ['nodejs_active_resources_total', 'nodejs_active_handles_total', 'nodejs_active_requests_total'];
 
-/** `storageFault`: undefined if the storage took the last write of the probe. */
+/** `storageFault`: undefined if the storage accepted the last write of the probe. */
 interface Readiness {
   ready: boolean;
   storageFault: StorageFault['reason'] | undefined;
@@ -54,21 +54,21 @@ interface OutboundLoad {
   waiting: number;
 }
 
-/** What the events and the modules count. Each part is described in `docs/operating-reference.md`. */
+/** The metrics that events and modules update. `docs/operating-reference.md` describes each. */
 export interface Metrics {
   registry: Registry;
-  /** Seconds by route pattern, method and status class. */
+  /** Seconds, by route pattern, method and class of the status. */
   requests: Histogram<'route' | 'method' | 'status'>;
   signIns: AppCounter;
   refreshes: AppCounter;
   refreshDuration: AppHistogram;
   relayCalls: AppCounter;
   outboundEnded(call: { app: string | undefined; peer: string; outcome: string; seconds: number }): void;
-  /** Sets where the connected apps are found. Before that, every id counts as `other`. */
-  watchApps(known: KnownApps): void;
-  /** Sets where the facts of the storage are found. */
+  /** Sets the source of the connected apps. Before that, every id counts as `other`. */
+  watchApps(registered: RegisteredApps): void;
+  /** Sets the source of the facts of the storage. */
   watchStored(facts: WatchedFacts): void;
-  /** The durations of one command to the storage. Called once for each command. */
+  /** The histogram of one storage command. Call it once per command. */
   storageCommand(command: string): { observe(seconds: number): void };
   storageLogBytes(bytes: number): void;
   connectLinksUsed: Counter;
@@ -85,25 +85,25 @@ export interface Metrics {
   countsLost: Counter<'of'>;
   outboundRefused: Counter;
   slowNames: Counter;
-  /** Sets where each scrape reads whether the process is ready and its storage is up. */
+  /** Sets the source of readiness, which each scrape reads. */
   watchReadiness(read: () => Readiness): void;
-  /** Sets where each scrape reads the number of running and waiting calls. */
+  /** Sets the source of the number of running and waiting calls, which each scrape reads. */
   watchOutbound(load: () => OutboundLoad): void;
 }
 
-/** @param droppedLines returns how many lines of the log could not be written */
+/** @param droppedLines returns the number of log lines that could not be written */
 export function createMetrics(droppedLines: () => number = () => 0): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics(registry);
   for (const name of MISNAMED) registry.removeSingleMetric(name);
 
-  /** Starts each value of the label at 0: the `increase()` of alert rules misses the first count otherwise. */
+  /** Initialises each label value with 0, because the `increase()` of alert rules would miss a first count. */
   const counter = <Label extends string>(name: string, help: string, label?: Label, values: readonly string[] = []) => {
     const labelNames = label === undefined ? [] : [label];
-    const made = new Counter<Label>({ name: `gatehouse_${name}_total`, help, labelNames, registers });
-    for (const value of values) made.inc({ [label ?? '']: value } as Record<Label, string>, 0);
-    return made;
+    const created = new Counter<Label>({ name: `gatehouse_${name}_total`, help, labelNames, registers });
+    for (const value of values) created.inc({ [label ?? '']: value } as Record<Label, string>, 0);
+    return created;
   };
 
   new Counter({
@@ -117,7 +117,7 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
   });
   new Gauge({
     name: 'gatehouse_build_info',
-    help: 'Always 1: the labels are the versions of this program and of its Node.',
+    help: 'Always 1: the labels are the versions of this program and of Node.',
     labelNames: ['version', 'node'],
     registers,
   }).set({ version: VERSION, node: process.versions.node }, 1);
@@ -131,11 +131,11 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
         this.set(Number(isSet()));
       },
     });
-  flag('ready', '1 if the process takes requests, as /readyz says.', () => readiness().ready);
-  flag('storage_up', '1 if the storage took the last write of the probe.', () => !readiness().storageFault);
+  flag('ready', '1 if the process accepts requests, as /readyz reports.', () => readiness().ready);
+  flag('storage_up', '1 if the storage accepted the last write of the probe.', () => !readiness().storageFault);
   new Gauge({
     name: 'gatehouse_storage_refused',
-    help: 'By reason, 1 if the process refuses the storage: it is another one than at the start, or may not be used as it is.',
+    help: 'By reason, 1 if the process refuses the storage: it is not the one of the start, or must not be used in its state.',
     labelNames: ['reason'],
     registers,
     collect() {
@@ -171,7 +171,7 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
   let outboundLoad = (): OutboundLoad => ({ running: 0, waiting: 0 });
   new Gauge({
     name: 'gatehouse_outbound_calls',
-    help: 'Outgoing calls, by state: running, or waiting for their turn.',
+    help: 'Outgoing calls, by state: running, or waiting.',
     labelNames: ['state'],
     registers,
     collect() {
@@ -185,7 +185,7 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
     registry,
     requests: new Histogram({
       name: 'gatehouse_http_request_duration_seconds',
-      help: 'Time from request to the end of the response, by route, method and status.',
+      help: 'Time from the request to the end of the response, by route, method and status.',
       labelNames: ['route', 'method', 'status'],
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
@@ -215,14 +215,14 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
       return storageDuration.labels({ command });
     },
     storageLogBytes: (bytes) => storageLog.set(bytes),
-    connectLinksUsed: counter('connect_links_used', 'Connect links with which a user connected an app.'),
+    connectLinksUsed: counter('connect_links_used', 'Connect links that a user has used to connect an app.'),
     reconnectsNeeded: counter(
       'reconnects_needed',
       'Connections whose health became reconnect_needed, by cause.',
       'cause',
       LABEL_VALUES.reconnectsNeeded,
     ),
-    scopesMissing: counter('connections_scopes_missing', 'Connections found to lack scopes that their app has got.'),
+    scopesMissing: counter('connections_scopes_missing', 'Connections found to lack scopes that their app requires.'),
     binLookups: counter(
       'bin_lookups',
       'BIN look-ups, by source of the record or by problem.',
@@ -245,13 +245,10 @@ export function createMetrics(droppedLines: () => number = () => 0): Metrics {
       'webhook_announcements_lost',
       'Events of connections whose messages to webhooks could not be stored.',
     ),
-    listingsLost: counter(
-      'connections_not_listed',
-      'Connections whose place in the lists of the administration could not be written.',
-    ),
+    listingsLost: counter('connections_not_listed', 'Connections whose entry in the admin lists could not be stored.'),
     countsLost: counter(
       'counts_lost',
-      'Counts for pages of the administration that could not be stored, by what they count.',
+      'Counts for admin pages that could not be stored, by kind.',
       'of',
       LABEL_VALUES.countsLost,
     ),

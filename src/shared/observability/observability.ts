@@ -1,4 +1,4 @@
-/** Makes the log, the metrics, the events that feed both, traces and health. */
+/** Creates the log, the metrics, the events that feed both, traces and health. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { RequestListener } from 'node:http';
 import type { Config, TracingSettings } from '../config/config.ts';
@@ -14,16 +14,16 @@ export interface Observability {
   metrics: Metrics;
   watchStorage(probe: () => Promise<StorageFault | undefined>): StorageWatch;
   healthOf(parts: Omit<HealthParts, 'metrics'>): Health;
-  /** Undefined where tracing is off. */
+  /** Undefined if tracing is off. */
   tracing: Tracing | undefined;
-  /** Names the current request. */
+  /** Sets the id of the current request. */
   beginRequest(requestId: string): void;
-  /** Remembers the request for what it logs, and adds a span where tracing is on. */
+  /** Adds the context for the request's log lines, and a span if tracing is on. */
   observed(listener: RequestListener): RequestListener;
   close(): Promise<void>;
 }
 
-/** @param parts `monotonicClock`: milliseconds that no change of the system's time moves */
+/** @param parts `monotonicClock`: milliseconds, unaffected by changes of the system time */
 export async function createObservability(parts: {
   config: Pick<Config, 'logLevel' | 'tracing'>;
   logDestination: LogDestination;
@@ -56,7 +56,7 @@ export async function createObservability(parts: {
   };
 }
 
-/** Imports the libraries only where tracing is on. */
+/** Imports the tracing libraries, which are not loaded if tracing is off. */
 async function openTracing(settings: TracingSettings, metrics: Metrics): Promise<Tracing> {
   const { createTracing } = await import('./tracing.ts');
   return createTracing({
@@ -66,20 +66,20 @@ async function openTracing(settings: TracingSettings, metrics: Metrics): Promise
   });
 }
 
-/** Small on purpose: a connection that the request opens keeps it for its own lifetime. */
+/** Deliberately small: a connection that the request opens retains it. */
 interface Scope {
   requestId: string | undefined;
 }
 
 interface RequestScope {
   around(listener: RequestListener): RequestListener;
-  /** Names the current request. */
+  /** Sets the id of the current request. */
   begin(requestId: string): void;
-  /** The id of the current request; undefined in work of no request, such as a scheduled task. */
+  /** The id of the current request; undefined outside requests, such as in a scheduled task. */
   requestId(): string | undefined;
 }
 
-/** Remembers to which request the running code belongs, for the lines that it logs. */
+/** Associates running code with its request, for the log lines. */
 function createRequestScope(): RequestScope {
   const scopes = new AsyncLocalStorage<Scope>();
   return {
@@ -96,8 +96,8 @@ const CHECK_INTERVAL_MS = 10_000;
 const MIN_JUMP_MS = 30_000;
 
 /**
- * Detects that the system's clock was set, since sessions and tokens expire by it: compares it with the monotonic clock.
- * A suspended machine counts as a jump.
+ * Compares the system clock, by which sessions and tokens expire, with the monotonic clock to detect that it was set. A
+ * suspended machine also causes a jump.
  * @returns a function that stops the watch
  */
 export function watchClock(parts: {
@@ -108,11 +108,11 @@ export function watchClock(parts: {
 }): () => void {
   const { clock, monotonicClock, onJump, intervalMilliseconds = CHECK_INTERVAL_MS } = parts;
   const difference = () => clock() - monotonicClock();
-  let before = difference();
+  let lastDifference = difference();
   const timer = setInterval(() => {
-    const now = difference();
-    const jump = now - before;
-    before = now;
+    const currentDifference = difference();
+    const jump = currentDifference - lastDifference;
+    lastDifference = currentDifference;
     if (Math.abs(jump) >= MIN_JUMP_MS) onJump(Math.round(jump / 1_000));
   }, intervalMilliseconds);
   timer.unref();

@@ -1,6 +1,6 @@
 /**
- * The parts of prom-client that are used. Its main file would load `@opentelemetry/api`, for the exemplars of its CPU metrics, and
- * takes longer for that than for everything else.
+ * The used parts of prom-client. Its main file would also load `@opentelemetry/api`, for exemplars, which takes longer
+ * than everything else.
  */
 import { createRequire } from 'node:module';
 import type * as PromClient from 'prom-client';
@@ -16,7 +16,7 @@ export const Histogram: typeof PromClient.Histogram = require('prom-client/lib/h
 export const Gauge: typeof PromClient.Gauge = require('prom-client/lib/gauge');
 export const Registry: typeof PromClient.Registry = require('prom-client/lib/registry');
 
-/** Those of `collectDefaultMetrics`, in its order, except the CPU metrics. */
+/** The metrics of `collectDefaultMetrics`, in its order, except the CPU metrics. */
 const DEFAULT_METRICS = [
   'processStartTime',
   'osMemoryHeap',
@@ -35,7 +35,7 @@ const DEFAULT_METRICS = [
 /** Milliseconds; the default of `collectDefaultMetrics`. */
 const EVENT_LOOP_PRECISION = { eventLoopMonitoringPrecision: 10 };
 
-/** Registers what prom-client measures of the process, under the same names. */
+/** Registers the process metrics of prom-client, under the same names. */
 export function collectDefaultMetrics(registry: PromClient.Registry): void {
   cpuCounter(registry, 'user_', 'user', ({ user }) => user);
   cpuCounter(registry, 'system_', 'system', ({ system }) => system);

@@ -1,43 +1,43 @@
-/** Watches whether the storage takes writes: at intervals, without any request, and whenever `/readyz` asks. */
+/** Watches whether the storage accepts writes: at intervals, and on each request of `/readyz`. */
 
 /**
- * From the start of a probe to that of the next, so that a storage that was replaced is noticed within ten seconds, even if the probe
- * takes seconds.
+ * From the start of a probe to the start of the next. A replaced storage is noticed within ten seconds, even if probes
+ * take seconds.
  */
 const PROBE_MS = 9_000;
-/** After the end of a probe while the storage is lost, so that its return is noticed soon. */
+/** The pause between probes while the storage is lost, so that its return is noticed soon. */
 const LOST_PROBE_MS = 1_000;
 
-/** Why this process refuses a storage that responds: it is not the one of the start, or a start would be refused. */
+/** Why this process refuses a storage that responds: it is not the one of the start, or a start would refuse it. */
 export const STORAGE_REFUSALS = ['replaced', 'unfit'] as const;
 
-/** Why the storage takes no writes. `disk`: the data directory is full or cannot be written. */
+/** Why the storage accepts no writes. `disk`: the data directory is full or cannot be written. */
 export type StorageFault = {
   reason: 'storage' | 'disk' | (typeof STORAGE_REFUSALS)[number];
   /** The address or the file, without credentials. */
   storage: string;
-  /** For the log and `/readyz`: names a code, and repeats no text of another program. */
+  /** For the log and `/readyz`: a code, without any text of another program. */
   detail: string;
 };
 
 export interface StorageEvents {
   storageLost(facts: StorageFault): void;
-  /** @param facts `seconds`: for how long it was lost */
+  /** @param facts `seconds`: how long it was lost */
   storageBack(facts: { storage: string; seconds: number }): void;
 }
 
 export interface StorageWatch {
   /** Probes now, which postpones the next probe of the timer. */
   check(): Promise<StorageFault | undefined>;
-  /** Undefined if the storage took the last write. */
+  /** Undefined if the storage accepted the last write. */
   fault(): StorageFault | undefined;
   close(): Promise<void>;
 }
 
 /**
- * Logs one line when the storage is lost, one more if the reason becomes another, and one when it is back. The first
- * probe starts at once; until it ends, the storage counts as up, because the process has just opened it.
- * @param parts `probe`: returns why the storage takes no writes, or undefined if it does. Must not reject
+ * Logs a line when the storage is lost, when the reason changes, and when it is back. The first probe starts at once;
+ * until it ends, the storage counts as up, because the process has just opened it.
+ * @param parts `probe`: returns why the storage accepts no writes, or undefined if it does. Must not reject
  */
 export function watchStorage(parts: {
   probe: () => Promise<StorageFault | undefined>;
@@ -47,11 +47,11 @@ export function watchStorage(parts: {
   const { probe, events, monotonicClock } = parts;
   let lost: { fault: StorageFault; since: number } | undefined;
   let timer: NodeJS.Timeout | undefined;
-  let started = 0;
-  let newest = 0;
-  let stopped = false;
+  let startedProbes = 0;
+  let newestProbe = 0;
+  let isStopped = false;
 
-  const note = (fault: StorageFault | undefined): void => {
+  const report = (fault: StorageFault | undefined): void => {
     if (fault) {
       if (fault.reason !== lost?.fault.reason) events.storageLost(fault);
       lost = { fault, since: lost?.since ?? monotonicClock() };
@@ -63,17 +63,17 @@ export function watchStorage(parts: {
   };
 
   const check = async (): Promise<StorageFault | undefined> => {
-    started += 1;
-    const turn = started;
+    startedProbes += 1;
+    const probeNumber = startedProbes;
     const startedAt = monotonicClock();
     const fault = await probe();
-    // A probe that ends after a later one says nothing new.
-    if (stopped || turn < newest) return fault;
-    newest = turn;
-    note(fault);
+    // Ignore a probe that ends after a later one.
+    if (isStopped || probeNumber < newestProbe) return fault;
+    newestProbe = probeNumber;
+    report(fault);
     clearTimeout(timer);
-    const rest = startedAt + PROBE_MS - monotonicClock();
-    timer = setTimeout(check, lost ? LOST_PROBE_MS : Math.max(rest, LOST_PROBE_MS)).unref();
+    const untilNextProbe = startedAt + PROBE_MS - monotonicClock();
+    timer = setTimeout(check, lost ? LOST_PROBE_MS : Math.max(untilNextProbe, LOST_PROBE_MS)).unref();
     return fault;
   };
 
@@ -82,7 +82,7 @@ export function watchStorage(parts: {
     check,
     fault: () => lost?.fault,
     async close() {
-      stopped = true;
+      isStopped = true;
       clearTimeout(timer);
     },
   };

@@ -1,16 +1,16 @@
-/** Gauges of what the storage holds, read at most once a minute, and never while a scrape waits. */
+/** Gauges of stored facts, read at most once a minute, and never while a scrape waits. */
 import { Gauge, type Registry } from './prom-client.ts';
 
 export interface StoredFacts {
-  /** How many there are in each state of health. */
+  /** The number of connections by health. */
   connections: Readonly<Record<string, number>>;
-  /** When the last backup ended (ISO 8601); undefined where the audit trail has none. */
+  /** When the last backup ended (ISO 8601); undefined if the audit trail has none. */
   lastBackupAt: string | undefined;
 }
 
 export interface WatchedFacts {
   read(): Promise<StoredFacts>;
-  /** The apps whose client secret ends at a known time, in milliseconds since the epoch. Held in memory. */
+  /** The apps whose client secret has a known end, in milliseconds since the epoch. Needs no storage. */
   secretEnds(): readonly { app: string; endsAt: number }[];
   /** Milliseconds since the epoch. */
   clock(): number;
@@ -18,21 +18,21 @@ export interface WatchedFacts {
 
 const READ_INTERVAL_MS = 60_000;
 
-/** Returns a function that sets where the facts are found. Until then, and until they were read once, there are no values. */
+/** Returns a function that sets the source of the facts. Before the first read, the gauges have no values. */
 export function createStoredGauges(registers: Registry[]): (facts: WatchedFacts) => void {
-  let watched: WatchedFacts | undefined;
-  let last: StoredFacts | undefined;
+  let source: WatchedFacts | undefined;
+  let lastFacts: StoredFacts | undefined;
   let readAt = Number.NEGATIVE_INFINITY;
 
-  /** A scrape gets what was read before it: it must not wait for a storage that is down. */
-  const readAgain = (): void => {
+  /** A scrape gets the facts of the last read: it must not wait for a storage that is down. */
+  const refresh = (): void => {
     if (performance.now() - readAt < READ_INTERVAL_MS) return;
     readAt = performance.now();
-    watched?.read().then(
+    source?.read().then(
       (facts) => {
-        last = facts;
+        lastFacts = facts;
       },
-      // The last values stay; the next minute tries again.
+      // The last values remain; the next refresh tries again.
       () => undefined,
     );
   };
@@ -43,8 +43,8 @@ export function createStoredGauges(registers: Registry[]): (facts: WatchedFacts)
     labelNames: ['health'],
     registers,
     collect() {
-      readAgain();
-      for (const [health, count] of Object.entries(last?.connections ?? {})) this.set({ health }, count);
+      refresh();
+      for (const [health, count] of Object.entries(lastFacts?.connections ?? {})) this.set({ health }, count);
     },
   });
   new Gauge({
@@ -52,9 +52,9 @@ export function createStoredGauges(registers: Registry[]): (facts: WatchedFacts)
     help: 'Time since the last backup ended. The same in every process of one storage.',
     registers,
     collect() {
-      readAgain();
-      if (watched && last?.lastBackupAt !== undefined)
-        this.set((watched.clock() - Date.parse(last.lastBackupAt)) / 1_000);
+      refresh();
+      if (source && lastFacts?.lastBackupAt !== undefined)
+        this.set((source.clock() - Date.parse(lastFacts.lastBackupAt)) / 1_000);
       else this.remove();
     },
   });
@@ -65,14 +65,14 @@ export function createStoredGauges(registers: Registry[]): (facts: WatchedFacts)
     registers,
     collect() {
       this.reset();
-      for (const { app, endsAt } of watched?.secretEnds() ?? []) {
-        this.set({ app }, (endsAt - (watched?.clock() ?? 0)) / 1_000);
+      for (const { app, endsAt } of source?.secretEnds() ?? []) {
+        this.set({ app }, (endsAt - (source?.clock() ?? 0)) / 1_000);
       }
     },
   });
 
   return (facts: WatchedFacts): void => {
-    watched = facts;
-    readAgain();
+    source = facts;
+    refresh();
   };
 }

@@ -1,4 +1,4 @@
-/** Sends a span for each request and each outbound call to a collector. Loaded only where tracing is on. */
+/** Sends a span for each request and each outbound call to a collector. Loaded only if tracing is on. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener } from 'node:http';
@@ -37,14 +37,14 @@ export interface Tracing {
   traceId(): string | undefined;
   /** Starts the span of an outbound call as a child of the request's span. */
   beginCall(call: { method: string; origin: string }): CallSpan;
-  /** For the spans that are sent from now on. */
+  /** Sets the headers for spans that are sent from now on. */
   useHeaders(headers: TracingSettings['headers']): void;
   /** Sends the remaining spans, for at most 3 s. */
   close(): Promise<void>;
 }
 
 interface CallSpan {
-  /** The trace context (W3C Trace Context), for the host. */
+  /** Headers with the trace context for the host (W3C Trace Context). */
   headers: Readonly<Record<string, string>>;
   responded(status: number): void;
   /** @param failure why the call ended before its response did */
@@ -54,7 +54,7 @@ interface CallSpan {
 const MAX_CLOSE_MS = 3_000;
 
 /**
- * Registers nothing globally: the context of a request is stored here.
+ * Registers nothing globally: this module stores the context of a request.
  * @param parts `factsOf`: the route and id of a request, read when it ends. `onExported`: called with the number of
  *   spans that were sent or lost
  */
@@ -74,7 +74,7 @@ export function createTracing(parts: {
     resource: resourceOf(settings),
     sampler: samplerOf(settings),
     idGenerator: new UnscrubbedIdGenerator(),
-    spanProcessors: [new BatchSpanProcessor({ exporter: counted(exporter, parts.onExported) })],
+    spanProcessors: [new BatchSpanProcessor({ exporter: countSpans(exporter, parts.onExported) })],
   });
   const tracer = provider.getTracer('gatehouse');
   const propagator = new W3CTraceContextPropagator();
@@ -94,7 +94,7 @@ export function createTracing(parts: {
       const span = tracer.startSpan(method, { kind: SpanKind.SERVER, attributes }, parent);
       res.on('close', () => {
         const facts = factsOf(req);
-        // 'none': no route matched.
+        // The route is 'none' if none matched.
         if (facts && facts.route !== 'none') {
           span.updateName(`${method} ${facts.route}`).setAttribute('http.route', facts.route);
         }
@@ -117,13 +117,13 @@ export function createTracing(parts: {
       const span = tracer.startSpan(`${method} ${hostname}`, { kind: SpanKind.CLIENT, attributes }, parent);
       const headers: Record<string, string> = {};
       propagator.inject(trace.setSpan(parent, span), headers, defaultTextMapSetter);
-      let ended = false;
+      let hasEnded = false;
       return {
         headers,
         responded: (status) => setStatus(span, status, 400),
         end(failure) {
-          if (ended) return;
-          ended = true;
+          if (hasEnded) return;
+          hasEnded = true;
           if (failure !== undefined) setError(span, failure);
           span.end();
         },
@@ -134,7 +134,7 @@ export function createTracing(parts: {
     },
     async close() {
       const timeout = new Promise<void>((resolve) => setTimeout(resolve, MAX_CLOSE_MS).unref());
-      // A collector that does not respond must not delay the stop; its spans are counted as lost.
+      // A collector that does not respond must not delay the stop. Its spans count as lost.
       await Promise.race([provider.shutdown().catch(() => undefined), timeout]);
     },
   };
@@ -150,20 +150,20 @@ function setError(span: Span, type: string): void {
   span.setStatus({ code: SpanStatusCode.ERROR }).setAttribute('error.type', type);
 }
 
-/** `envDetector` reads `OTEL_RESOURCE_ATTRIBUTES`. */
+/** Includes `OTEL_RESOURCE_ATTRIBUTES`, which `envDetector` reads. */
 function resourceOf({ serviceName }: TracingSettings) {
-  const named = resourceFromAttributes({
+  const defaults = resourceFromAttributes({
     'service.name': 'gatehouse',
     'service.version': VERSION,
-    // One for each process (OpenTelemetry resource conventions).
+    // A new one for each process (OpenTelemetry resource conventions).
     'service.instance.id': randomUUID(),
   });
   const detected = detectResources({ detectors: [envDetector] });
-  const all = defaultResource().merge(named).merge(detected);
-  return serviceName === undefined ? all : all.merge(resourceFromAttributes({ 'service.name': serviceName }));
+  const resource = defaultResource().merge(defaults).merge(detected);
+  return serviceName === undefined ? resource : resource.merge(resourceFromAttributes({ 'service.name': serviceName }));
 }
 
-/** Makes only trace ids that the log leaves unchanged (R86), so that their lines can be found. */
+/** Generates only trace ids that the log leaves unchanged (R86), so that a search finds their lines. */
 class UnscrubbedIdGenerator extends RandomIdGenerator {
   override generateTraceId(): string {
     let id = super.generateTraceId();
@@ -181,8 +181,11 @@ function samplerOf({ sampler, ratio }: TracingSettings): Sampler {
   return sampler.startsWith('parentbased') ? new ParentBasedSampler({ root }) : root;
 }
 
-/** Counts spans, since the library does not report lost ones. */
-function counted(exporter: SpanExporter, onExported: (outcome: 'sent' | 'lost', spans: number) => void): SpanExporter {
+/** Counts sent and lost spans, because the library does not report lost ones. */
+function countSpans(
+  exporter: SpanExporter,
+  onExported: (outcome: 'sent' | 'lost', spans: number) => void,
+): SpanExporter {
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {

@@ -25,8 +25,8 @@ export interface HostNames {
   isAwaited(hostname: string): boolean;
 }
 
-/** @param slow `again`: the name was already reported within the last minute */
-export type OnSlowName = (slow: { host: string; again?: true | undefined }) => void;
+/** @param slow `repeated`: the name was already reported within the last minute */
+export type OnSlowName = (slow: { host: string; repeated?: true | undefined }) => void;
 
 const SHARED_MS = 5_000;
 const SHARED_FAILURE_MS = 1_000;
@@ -83,9 +83,9 @@ export function createHostNames(parts: {
 
   const reportSlow = (host: string, name: Name): void => {
     const now = performance.now();
-    const again = name.reportedAt !== undefined && now - name.reportedAt < SLOW_FOR_MS ? true : undefined;
-    if (!again) name.reportedAt = now;
-    onSlow?.({ host, again });
+    const repeated = name.reportedAt !== undefined && now - name.reportedAt < SLOW_FOR_MS ? true : undefined;
+    if (!repeated) name.reportedAt = now;
+    onSlow?.({ host, repeated });
   };
 
   /** Calls the resolver. A lookup that takes longer than a second counts as slow while it runs. */

@@ -179,7 +179,7 @@ test('R118 the id stands beside user and app: in JSON, the search, webhooks, the
   const lines = site.logs().map((line) => JSON.parse(line) as { msg: string; connection?: string });
   const logged = new Set(lines.filter(({ connection }) => connection === id).map(({ msg }) => msg));
   expect([...logged].toSorted()).toEqual([
-    'connection made',
+    'connection created',
     'connection recovered',
     'connection removed',
     'reconnect needed',

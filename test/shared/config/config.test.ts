@@ -6,7 +6,7 @@ import { SETTINGS } from '../../../src/shared/config/settings.ts';
 import { anyText } from '../../support/any-text.ts';
 
 const SECRET = 'kJ8sLq2Zx9Vb4Nm7Qw1Er6Ty3Ui5Op0As';
-const LEAST = { PUBLIC_URL: 'https://gatehouse.example.com', SESSION_SECRETS: SECRET, ENCRYPTION_KEYS: 'k1:abc' };
+const REQUIRED = { PUBLIC_URL: 'https://gatehouse.example.com', SESSION_SECRETS: SECRET, ENCRYPTION_KEYS: 'k1:abc' };
 const noFiles = (path: string): string => {
   throw new Error(`no file ${path}`);
 };
@@ -17,11 +17,11 @@ function load(env: Record<string, string | undefined>, files: Record<string, str
 }
 
 const faultsOf = (changes: Record<string, string | undefined>, files?: Record<string, string>) =>
-  load({ ...LEAST, ...changes }, files).faults;
+  load({ ...REQUIRED, ...changes }, files).faults;
 
 describe('defaults', () => {
-  test('are those of the documentation', () => {
-    expect(load(LEAST).config).toEqual({
+  test('equal those of the documentation', () => {
+    expect(load(REQUIRED).config).toEqual({
       publicUrl: {
         href: 'https://gatehouse.example.com',
         origin: 'https://gatehouse.example.com',
@@ -56,7 +56,7 @@ describe('defaults', () => {
     });
   });
 
-  test('there is none for a secret', () => {
+  test('do not exist for PUBLIC_URL and secrets', () => {
     for (const name of ['PUBLIC_URL', 'SESSION_SECRETS', 'ENCRYPTION_KEYS']) {
       const faults = faultsOf({ [name]: undefined });
       expect(faults).toHaveLength(1);
@@ -65,15 +65,15 @@ describe('defaults', () => {
     }
   });
 
-  test('the settings are frozen, all the way down', () => {
-    const { config } = load({ ...LEAST, TRUSTED_PROXIES: '10.0.0.0/8' });
+  test('the settings are deeply frozen', () => {
+    const { config } = load({ ...REQUIRED, TRUSTED_PROXIES: '10.0.0.0/8' });
     expect(Object.isFrozen(config)).toBe(true);
     expect(Object.isFrozen(config?.publicUrl)).toBe(true);
     expect(Object.isFrozen(config?.trustedProxies)).toBe(true);
   });
 });
 
-test('every fault is told at once, each naming its setting', () => {
+test('reports all faults at once, each with the name of its setting', () => {
   const wrong: Record<string, string> = {
     PUBLIC_URL: 'http://gatehouse.example.com',
     PORT: '70000',
@@ -108,7 +108,7 @@ test('every fault is told at once, each naming its setting', () => {
   expect(load(wrong).config).toBeUndefined();
 });
 
-test('what was understood is answered beside the faults', () => {
+test('returns the valid values next to the faults', () => {
   const { values } = load(
     { SESSION_SECRETS: 'short', ENCRYPTION_KEYS_FILE: '/run/k', ADMIN_APP: 'platform', REDIS_URL: 'redis://a' },
     { '/run/k': 'k1:abc\n' },
@@ -122,18 +122,18 @@ describe('PORT and MANAGEMENT_PORT', () => {
     { MANAGEMENT_PORT: '3000' },
     { PORT: '4000', MANAGEMENT_PORT: '4000', HOST: 'LOCALHOST', MANAGEMENT_HOST: 'localhost' },
     { PORT: '4000', MANAGEMENT_PORT: '4000', HOST: '0.0.0.0' },
-  ])('cannot be one port of one host: %o', (changes) => {
+  ])('cannot be the same port of one host: %o', (changes) => {
     expect(faultsOf(changes)).toEqual([expect.stringMatching(/^PORT and MANAGEMENT_PORT are both \d+ on one host: /)]);
   });
 
   test.each([
     { PORT: '0', MANAGEMENT_PORT: '0' },
     { PORT: '4000', MANAGEMENT_PORT: '4000', MANAGEMENT_HOST: '127.0.0.2' },
-  ])('can be the same elsewhere: %o', (changes) => {
+  ])('can be the same port of two hosts, or 0: %o', (changes) => {
     expect(faultsOf(changes)).toEqual([]);
   });
 
-  test('a wrong one is told for itself alone', () => {
+  test('an invalid port causes one fault only', () => {
     expect(faultsOf({ PORT: '70000', MANAGEMENT_PORT: '3000' })).toHaveLength(1);
   });
 });
@@ -151,9 +151,9 @@ describe('PUBLIC_URL', () => {
     ['http://127.0.0.1:3000', 'http://127.0.0.1:3000', ''],
     ['http://[::1]:3000', 'http://[::1]:3000', ''],
     ['http://localhost', 'http://localhost', ''],
-  ])('%s', (given, href, basePath) => {
-    const { publicUrl } = load({ ...LEAST, PUBLIC_URL: given }).config ?? {};
-    expect(publicUrl).toMatchObject({ href, basePath, secure: given.toLowerCase().startsWith('https') });
+  ])('%s', (text, href, basePath) => {
+    const { publicUrl } = load({ ...REQUIRED, PUBLIC_URL: text }).config ?? {};
+    expect(publicUrl).toMatchObject({ href, basePath, secure: text.toLowerCase().startsWith('https') });
     expect(`${publicUrl?.origin}${publicUrl?.basePath}`).toBe(href);
   });
 
@@ -172,8 +172,8 @@ describe('PUBLIC_URL', () => {
     'https://gatehouse.example.com/a%20b',
     'https://gatehouse.example.com//a',
     'https://gatehouse.example.com/a;b',
-  ])('%s is refused', (given) => {
-    const faults = faultsOf({ PUBLIC_URL: given });
+  ])('%s is refused', (text) => {
+    const faults = faultsOf({ PUBLIC_URL: text });
     expect(faults).toHaveLength(1);
     expect(faults[0]).toMatch(/^PUBLIC_URL /);
   });
@@ -182,9 +182,9 @@ describe('PUBLIC_URL', () => {
 describe('traces', () => {
   const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com/otlp/' };
 
-  test('go where the endpoint says, with its headers', () => {
+  test('go to the endpoint, with its headers', () => {
     const { config } = load({
-      ...{ ...LEAST, ...ENDPOINT },
+      ...{ ...REQUIRED, ...ENDPOINT },
       OTEL_EXPORTER_OTLP_HEADERS: 'x-key=a%2Cb, authorization = Basic%20c2VjcmV0',
       OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
       OTEL_TRACES_SAMPLER_ARG: '0.25',
@@ -200,16 +200,16 @@ describe('traces', () => {
 
   test.each(['x', '=a', 'x-key=%', 'x-key=a%0d%0ab', 'x y=a'])(
     'headers that cannot be sent are refused: %j',
-    (given) => {
-      const faults = faultsOf({ ...ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS: given });
+    (text) => {
+      const faults = faultsOf({ ...ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS: text });
       expect(faults).toEqual([expect.stringMatching(/^OTEL_EXPORTER_OTLP_HEADERS must/)]);
     },
   );
 
   test.each(['http://user:pw@collector', 'grpc://collector:4317', 'http://collector/?a=b', 'x'])(
     '%s is refused',
-    (given) => {
-      const faults = faultsOf({ OTEL_EXPORTER_OTLP_ENDPOINT: given });
+    (text) => {
+      const faults = faultsOf({ OTEL_EXPORTER_OTLP_ENDPOINT: text });
       expect(faults).toEqual([expect.stringMatching(/^OTEL_EXPORTER_OTLP_ENDPOINT must/)]);
     },
   );
@@ -217,10 +217,10 @@ describe('traces', () => {
 
 describe('secrets', () => {
   test('each can come from the file that NAME_FILE names', () => {
-    for (const [name, about] of Object.entries(SETTINGS)) {
-      if (!('secret' in about)) continue;
+    for (const [name, setting] of Object.entries(SETTINGS)) {
+      if (!('secret' in setting)) continue;
       const env = {
-        ...LEAST,
+        ...REQUIRED,
         BIN_SERVICE_URL: 'https://bins.example.com',
         OTEL_EXPORTER_OTLP_ENDPOINT: 'https://collector.example.com',
         ...(name === 'REDIS_SENTINELS' ? { REDIS_SENTINEL_NAME: 'mymaster' } : {}),
@@ -228,37 +228,37 @@ describe('secrets', () => {
         [name]: undefined,
         [`${name}_FILE`]: '/run/s',
       };
-      const given = name === 'OTEL_EXPORTER_OTLP_HEADERS' ? `x-key=${SECRET}` : SECRET;
-      const { config, faults } = load(env, { '/run/s': `${given}\n` });
+      const value = name === 'OTEL_EXPORTER_OTLP_HEADERS' ? `x-key=${SECRET}` : SECRET;
+      const { config, faults } = load(env, { '/run/s': `${value}\n` });
       expect(faults).toEqual([]);
       expect(JSON.stringify(config)).toContain(SECRET);
       expect(load(env).faults).toEqual([
         `${name}_FILE names a file that cannot be read: check the path and its permissions.`,
       ]);
-      const both = { ...env, [name]: given };
-      expect(load(both, { '/run/s': given }).faults).toEqual([
+      const both = { ...env, [name]: value };
+      expect(load(both, { '/run/s': value }).faults).toEqual([
         `${name} and ${name}_FILE are both set: keep one of them.`,
       ]);
     }
   });
 
-  test('an empty file is as good as none', () => {
+  test('an empty file counts as no value', () => {
     const env = { SESSION_SECRETS: undefined, SESSION_SECRETS_FILE: '/run/s' };
     expect(faultsOf(env, { '/run/s': '\n' })[0]).toMatch(/^SESSION_SECRETS is required/);
   });
 
-  test.each([',', ' , ,'])('R49: a list of no secret is refused: %j', (list) => {
+  test.each([',', ' , ,'])('R49: a list without a secret is refused: %j', (list) => {
     expect(faultsOf({ SESSION_SECRETS: list })).toEqual([expect.stringMatching(/^SESSION_SECRETS is a list without/)]);
   });
 
-  test.each(['\n', '\r\n', ',\n', '\n\n'])('a file may hold one secret per line: %j', (between) => {
+  test.each(['\n', '\r\n', ',\n', '\n\n'])('a file may hold one secret per line: %j', (separator) => {
     const other = SECRET.toUpperCase();
-    const env = { ...LEAST, SESSION_SECRETS: undefined, SESSION_SECRETS_FILE: '/run/s' };
-    expect(load(env, { '/run/s': `${SECRET}${between}${other}\n` }).config?.sessionSecrets).toEqual([SECRET, other]);
+    const env = { ...REQUIRED, SESSION_SECRETS: undefined, SESSION_SECRETS_FILE: '/run/s' };
+    expect(load(env, { '/run/s': `${SECRET}${separator}${other}\n` }).config?.sessionSecrets).toEqual([SECRET, other]);
   });
 
-  test('what is no secret is not read from a file', () => {
-    expect(load({ ...LEAST, LOG_LEVEL_FILE: '/etc/passwd' }).config?.logLevel).toBe('info');
+  test('a setting that is not secret is not read from a file', () => {
+    expect(load({ ...REQUIRED, LOG_LEVEL_FILE: '/etc/passwd' }).config?.logLevel).toBe('info');
   });
 
   test.each([
@@ -267,15 +267,15 @@ describe('secrets', () => {
     ['pattern', '0123456789abcdef0123456789abcdef'],
     ['pattern', 'abcabcabcabcabcabcabcabcabcabcabcabc'],
     ['placeholder', 'change-me-kJ8sLq2Zx9Vb4Nm7Qw1Er6Ty3Ui5'],
-  ])('R49: a weak one is refused (%s) and never repeated', (why, weak) => {
+  ])('R49: a weak secret is refused (%s) and never repeated', (cause, weak) => {
     const faults = faultsOf({ SESSION_SECRETS: `${SECRET},${weak}` });
     expect(faults).toHaveLength(1);
     expect(faults[0]).toContain('number 2');
-    expect(faults[0]).toContain(why);
+    expect(faults[0]).toContain(cause);
     expect(faults[0]).not.toContain(weak);
   });
 
-  test('no fault repeats a secret, whatever it is', () => {
+  test('no fault repeats any secret', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[a-z0-9]{12,40}$/), (secret) => {
         const { faults } = load({ SESSION_SECRETS: secret, ENCRYPTION_KEYS: secret, BIN_SERVICE_API_KEY: secret });
@@ -295,8 +295,8 @@ describe('INTERNAL_HOSTS and TRUSTED_PROXIES', () => {
     'idp.internal',
     'localhost',
     '100.64.0.0/10',
-  ])('INTERNAL_HOSTS takes %s', (entry) => {
-    expect(load({ ...LEAST, INTERNAL_HOSTS: entry }).config?.internalHosts).toEqual([entry]);
+  ])('INTERNAL_HOSTS accepts %s', (entry) => {
+    expect(load({ ...REQUIRED, INTERNAL_HOSTS: entry }).config?.internalHosts).toEqual([entry]);
   });
   test.each([
     '8.8.8.8',
@@ -321,34 +321,42 @@ describe('INTERNAL_HOSTS and TRUSTED_PROXIES', () => {
       `TRUSTED_PROXIES: "${entry}" trusts every peer: name the addresses of your proxies.`,
     ]);
   });
-  test.each(['TRUSTED_PROXIES', 'INTERNAL_HOSTS'])('R104 %s says where a network begins', (name) => {
-    expect(faultsOf({ [name]: '10.1.2.3/8' })).toEqual([
-      `${name}: "10.1.2.3/8" is not the start of its network: write 10.0.0.0/8.`,
-    ]);
-  });
+  test.each(['TRUSTED_PROXIES', 'INTERNAL_HOSTS'])(
+    'R104 %s refuses an address inside a network, and names its start',
+    (name) => {
+      expect(faultsOf({ [name]: '10.1.2.3/8' })).toEqual([
+        `${name}: "10.1.2.3/8" is not the start of its network: write 10.0.0.0/8.`,
+      ]);
+    },
+  );
 });
 
-test('HTTPS_PROXY is a proxy’s URL, and no fault repeats its password', () => {
+test('HTTPS_PROXY is the URL of a proxy, and no fault repeats its password', () => {
   const url = 'http://user:hidden@proxy.example.com:3128';
-  expect(load({ ...LEAST, HTTPS_PROXY: url, NO_PROXY: 'a.example, b.example' }).config?.proxy).toEqual({
+  expect(load({ ...REQUIRED, HTTPS_PROXY: url, NO_PROXY: 'a.example, b.example' }).config?.proxy).toEqual({
     url,
     bypass: 'a.example, b.example',
   });
-  for (const wrong of ['proxy:3128', 'ftp://hidden@proxy', 'http://user:hidden@proxy/path', 'http://proxy?hidden=1']) {
-    const faults = faultsOf({ HTTPS_PROXY: wrong });
+  for (const invalid of [
+    'proxy:3128',
+    'ftp://hidden@proxy',
+    'http://user:hidden@proxy/path',
+    'http://proxy?hidden=1',
+  ]) {
+    const faults = faultsOf({ HTTPS_PROXY: invalid });
     expect(faults).toEqual([expect.stringMatching(/^HTTPS_PROXY /)]);
     expect(faults.join()).not.toContain('hidden');
   }
 });
 
-test('numbers are whole, plain and within bounds', () => {
-  for (const PORT of ['0', '1', '65535']) expect(load({ ...LEAST, PORT }).config?.listen.port).toBe(Number(PORT));
+test('numbers must be whole, decimal and within bounds', () => {
+  for (const PORT of ['0', '1', '65535']) expect(load({ ...REQUIRED, PORT }).config?.listen.port).toBe(Number(PORT));
   for (const PORT of ['65536', '3000.0', '+3', '0x10', '1e3', 'NaN', '３', ' ', '-0']) {
     expect(faultsOf({ PORT })).toHaveLength(PORT.trim() === '' ? 0 : 1);
   }
 });
 
-test('loadConfig never throws, whatever the environment holds', () => {
+test('loadConfig never throws, for any environment', () => {
   const names = Object.keys(SETTINGS);
   fc.assert(
     fc.property(fc.dictionary(fc.constantFrom(...names), anyText()), (env) => {
@@ -359,7 +367,7 @@ test('loadConfig never throws, whatever the environment holds', () => {
   );
 });
 
-test('a loopback host is one by address or by reserved name', () => {
+test('recognises loopback hosts by address or reserved name', () => {
   for (const host of ['localhost', 'a.localhost', '127.0.0.1', '127.9.9.9', '::1', '[::1]', '::ffff:127.0.0.1']) {
     expect(isLoopbackHost(host)).toBe(true);
   }

@@ -1,4 +1,4 @@
-/** Which names in the environment are taken for misspelt settings, and which belong to other programs. */
+/** Recognises misspelt settings in the environment, and ignores the variables of other programs. */
 import { expect, test } from 'vitest';
 import { ignoredSettings } from '../../../src/shared/config/ignored-settings.ts';
 import { SETTINGS } from '../../../src/shared/config/settings.ts';
@@ -15,11 +15,11 @@ test.each([
   ['ENCRYPTION_KEY', 'ENCRYPTION_KEYS'],
   ['DATADIR', 'DATA_DIR'],
   ['INTERNAL_HOST', 'INTERNAL_HOSTS'],
-])('%s is taken for %s', (name, meant) => {
-  expect(warningsOf(name)).toEqual([`${name} is ignored. Did you mean ${meant}?`]);
+])('%s is recognised as %s', (name, setting) => {
+  expect(warningsOf(name)).toEqual([`${name} is ignored. Did you mean ${setting}?`]);
 });
 
-test('every setting by its own name, an empty one, and names of other programs are not', () => {
+test('ignores correct names, empty variables and those of other programs', () => {
   expect(warningsOf(...Object.keys(SETTINGS), 'SESSION_SECRETS_FILE')).toEqual([]);
   expect(ignoredSettings({ REDIS_URI: ' ', SESSION_SECRET: undefined }, SETTINGS)).toEqual([]);
   const others =
@@ -28,7 +28,7 @@ test('every setting by its own name, an empty one, and names of other programs a
   expect(warningsOf(...others.split(' '))).toEqual([]);
 });
 
-test('a start that is refused names them as well, and one that is not logs them, never with their values', async () => {
+test('a refused start reports them, and a successful start logs them, never with their values', async () => {
   const misspelt = { SESSION_SECRET: 'the-secret-itself' };
   await expect(startSite({ env: { ...misspelt, SESSION_SECRETS: '' } })).rejects.toMatchObject({
     faults: [

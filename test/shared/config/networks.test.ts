@@ -1,4 +1,4 @@
-/** R104: addresses and networks mean the same however they are written. */
+/** R104: addresses and networks have one meaning in all their spellings. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -33,12 +33,12 @@ test.each([
     `fe80::1%${'x'.repeat(9_000)}`,
     '1'.repeat(9_000),
   ],
-])('R104 %j is no address', (text) => {
+])('R104 %j is not an address', (text) => {
   expect(normalAddress(text)).toBeUndefined();
   expect(isInNetworks(text, ['0.0.0.0/0', '::/0'])).toBe(false);
 });
 
-test('R104 an address is normal already when it is written the canonical way', () => {
+test('R104 a canonical address stays unchanged', () => {
   fc.assert(
     fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), (text) => {
       const address = normalAddress(text) ?? '';
@@ -54,11 +54,11 @@ test.each([
   ['2001:db8:1:2::9', '2001:db8:1:2::/64'],
   ['unknown', 'unknown'],
   ['not:an:address', 'not:an:address'],
-])('R91 limits count %s as %s', (address, network) => {
+])('R91 limits by address count %s as %s', (address, network) => {
   expect(callerNetwork(address)).toBe(network);
 });
 
-describe('a network holds', () => {
+describe('a network includes', () => {
   test.each([
     ['10.0.0.1', '10.0.0.1', true],
     ['10.0.0.1', '10.0.0.2', false],
@@ -68,7 +68,7 @@ describe('a network holds', () => {
     ['::ffff:10.0.0.0/104', '10.1.2.3', true],
     ['::ffff:10.0.0.0/104', '11.1.2.3', false],
     ['::ffff:203.0.113.5', '203.0.113.5', true],
-    // A list that was kept before such networks were refused.
+    // An old list may have such networks, which are refused now.
     ['10.1.2.3/8', '10.200.0.1', true],
     ['110.0.0.1', '1::ffff:10.0.0.1', false],
     ['2001:db8::1', '2001:db8::1', true],
@@ -83,7 +83,7 @@ describe('a network holds', () => {
   });
 });
 
-test('an empty list allows every address, and holds none', () => {
+test('an empty list allows every address, and includes none', () => {
   expect([isAllowedFrom('10.0.0.1', []), isAllowedFrom('unknown', []), isInNetworks('10.0.0.1', [])]).toEqual([
     ...[true, true, false],
   ]);
@@ -99,7 +99,7 @@ describe('an entry', () => {
     '0.0.0.0/0',
     '::ffff:203.0.113.5',
     '::ffff:10.0.0.0/104',
-  ])('is good: %s', (text) => {
+  ])('is valid: %s', (text) => {
     expect(networkFault(text)).toBeUndefined();
   });
 
@@ -114,7 +114,7 @@ describe('an entry', () => {
     ['10.0.0.1/8', '10.0.0.0/8'],
     ['2001:db8::1/32', '2001:db8::/32'],
     ['::ffff:10.1.2.3/104', '10.0.0.0/8'],
-  ])('has to be the start of its network: %s', (text, network) => {
+  ])('must be the start of its network: %s', (text, network) => {
     expect(networkFault(text)).toBe(`is not the start of its network: write ${network}.`);
   });
 });

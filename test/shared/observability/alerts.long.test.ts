@@ -1,4 +1,4 @@
-/** Each alert rule under promtool, both ways: what must fire it does, and small failures at low traffic fire nothing. */
+/** Tests each alert rule with promtool: scenarios that must fire it, and small failures that must not. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,11 +11,11 @@ import { missingPrometheus, promtool } from '../../support/prometheus.ts';
 const RULES = join(import.meta.dirname, '../../..', 'docs', 'alerts.yml');
 const rules = readFileSync(RULES, 'utf8');
 const alertNames = [...rules.matchAll(/^ {6}- alert: (\w+)$/gm)].map(([, name = '']) => name);
-/** The file up to its first rule, and then the text of each rule. */
+/** The text before the first rule, and the text of each rule. */
 const [HEAD = '', ...RULE_TEXTS] = rules.split(/^(?= {6}- alert: )/m);
 const metricsOf = (text: string) => new Set(text.match(/\b(?:up|(?:gatehouse|process|nodejs)_\w+)(?=\{)/g));
 
-/** Seconds between two values of a series. Thresholds must hold at a slow scrape, too. */
+/** Seconds between two values of a series. Thresholds must also hold with slow scrapes. */
 const SCRAPE_SECONDS = 30;
 const HOUR = 3_600;
 const DAY = 24 * HOUR;
@@ -23,19 +23,19 @@ const DAY = 24 * HOUR;
 const LAST_BACKUP = 'gatehouse_last_backup_age_seconds';
 const SECRET = 'gatehouse_client_secret_remaining_seconds';
 
-/** Evaluated once a minute, as Prometheus does by default. */
+/** Evaluated once a minute, the default of Prometheus. */
 const NIGHT = { seconds: 3 * HOUR, evaluationSeconds: 60 };
-/** For days, which promtool plays through in minutes otherwise. */
+/** For scenarios of days, which would take promtool minutes otherwise. */
 const COARSE = { scrapeSeconds: 120, evaluationSeconds: 120 };
 
 type Labels = Record<string, string>;
-/** The value at so many seconds from the beginning; undefined where nothing is scraped. */
+/** The value at a time in seconds; undefined if nothing is scraped. */
 type Course = (seconds: number) => number | undefined;
 
 interface Change {
   metric: string;
   labels?: Labels;
-  /** Of one process or of both. */
+  /** One process; default: both. */
   instance?: string;
   course: Course;
 }
@@ -47,14 +47,14 @@ interface Scenario {
   /** Between two evaluations of the rules. Default: 30. */
   evaluationSeconds?: number;
   changes: Change[];
-  /** Alerts that fire at any time, with those of their labels that tell an app or a process. */
+  /** Alerts that fire at any time, with their label of an app or a process. */
   fires: string[];
 }
 
 const INSTANCES = ['10.0.0.5:3009', '10.0.0.6:3009'];
-const [ONE = '', OTHER = ''] = INSTANCES;
+const [FIRST = '', SECOND = ''] = INSTANCES;
 
-/** What a Gatehouse with two apps serves before anything has failed: names, labels and first values are true. */
+/** The metrics of a real Gatehouse with two apps before any failure. */
 let samples: { metric: string; labels: Labels; value: number }[] = [];
 let directory: string;
 beforeAll(async () => {
@@ -69,12 +69,12 @@ beforeAll(async () => {
   const named = metricsOf(rules);
   samples = [...body.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm)]
     .map(([, metric = '', labels = '', value]) => ({ metric, labels: readLabels(labels), value: Number(value) }))
-    // One route stands for all.
+    // One route represents all.
     .filter(({ metric, labels: { route } }) => named.has(metric) && (route === undefined || route === '/session'));
-  // Of a quiet process: this machine may be busy with other tests.
+  // The value of an idle process, because this machine may be busy with other tests.
   for (const sample of samples) if (sample.metric === 'nodejs_eventloop_lag_p90_seconds') sample.value = 0.01;
   samples.push({ metric: 'up', labels: {}, value: 1 });
-  // These two are served after a backup, and for an app whose provider says when its secret ends: test/shared/observability/stored-gauges.test.ts.
+  // These two need a backup, and a provider that sends the end of a client secret: see stored-gauges.test.ts.
   samples.push({ metric: LAST_BACKUP, labels: {}, value: HOUR });
   samples.push({ metric: SECRET, labels: { app: 'platform' }, value: 90 * DAY });
 });
@@ -89,8 +89,8 @@ const writeLabels = (labels: Labels) =>
 const isWithin = (part: Labels, whole: Labels) => Object.entries(part).every(([name, value]) => whole[name] === value);
 
 /**
- * Which alerts fire at any time of the scenario. promtool plays only the rules that read a metric which changes in it. To each other rule
- * the scenario is the night without a request, in which all rules are played; one with a longer window needs a scenario of its own.
+ * The alerts that fire at any time of the scenario. promtool runs only the rules that read a changed metric. For all
+ * other rules the scenario equals the night without a request, which runs all rules.
  */
 function firing({
   seconds = HOUR,
@@ -99,15 +99,16 @@ function firing({
   changes,
 }: Scenario): string[] {
   const changed = new Set(changes.map(({ metric }) => metric));
-  const played = RULE_TEXTS.filter((text) => changes.length === 0 || !changed.isDisjointFrom(metricsOf(text)));
-  const read = metricsOf(played.join(''));
+  const selectedRules = RULE_TEXTS.filter((text) => changes.length === 0 || !changed.isDisjointFrom(metricsOf(text)));
+  const read = metricsOf(selectedRules.join(''));
   const used = new Set<Change>();
   const count = Math.floor(seconds / scrapeSeconds);
   const input = INSTANCES.flatMap((instance) =>
     samples.flatMap(({ metric, labels, value }) => {
       if (!read.has(metric)) return [];
       const change = changes.find(
-        (one) => one.metric === metric && isWithin(one.labels ?? {}, labels) && (one.instance ?? instance) === instance,
+        (item) =>
+          item.metric === metric && isWithin(item.labels ?? {}, labels) && (item.instance ?? instance) === instance,
       );
       if (change) used.add(change);
       const course = change?.course;
@@ -122,48 +123,48 @@ function firing({
     'changes of series that Gatehouse does not have',
   ).toEqual([]);
   const fired = 'sum by (alertname, app, instance) (max_over_time(ALERTS{alertstate="firing"}[2d]))';
-  const [playedFile, file] = [join(directory, 'rules.yml'), join(directory, 'tests.json')];
-  writeFileSync(playedFile, HEAD + played.join(''));
-  // An expectation that fails lists what there is instead.
+  const [rulesFile, testsFile] = [join(directory, 'rules.yml'), join(directory, 'tests.json')];
+  writeFileSync(rulesFile, HEAD + selectedRules.join(''));
+  // The failed expectation lists the actual samples.
   const expectation = { expr: fired, eval_time: `${seconds}s`, exp_samples: [{ labels: 'none', value: 0 }] };
   writeFileSync(
-    file,
+    testsFile,
     JSON.stringify({
-      rule_files: [playedFile],
+      rule_files: [rulesFile],
       evaluation_interval: `${evaluationSeconds}s`,
       tests: [{ interval: `${scrapeSeconds}s`, input_series: input, promql_expr_test: [expectation] }],
     }),
   );
-  const { text } = promtool(['test', 'rules', file]);
+  const { text } = promtool(['test', 'rules', testsFile]);
   const [, got] = /got: *(.*)/s.exec(text) ?? [];
   if (got === undefined) throw new Error(text);
-  return [...got.matchAll(/\{([^}]*)\} 1E\+00|\{([^}]*)\} \S+/g)].map(([, one = '', other = '']) => {
-    const { alertname, app, instance } = readLabels(one || other);
+  return [...got.matchAll(/\{([^}]*)\} 1E\+00|\{([^}]*)\} \S+/g)].map(([, labels = '', otherLabels = '']) => {
+    const { alertname, app, instance } = readLabels(labels || otherLabels);
     return [alertname, app ?? instance].filter(Boolean).join(' of ');
   });
 }
 
-/** Stays at 0, and then rises by so much at one moment. */
+/** Stays at 0, and rises once by this much. */
 const once =
   (by = 1, at = HOUR / 2): Course =>
   (seconds) =>
     seconds < at ? 0 : by;
-/** Rises by so much each minute, from a moment to another. */
+/** Rises by this much per minute, between two times. */
 const rises =
   (perMinute: number, from = 0, to = Number.POSITIVE_INFINITY): Course =>
   (seconds) =>
     (Math.max(0, Math.min(seconds, to) - from) / 60) * perMinute;
-/** Has one value, but another from a moment to another. */
+/** Has its usual value, and another one between two times. */
 const dips =
   (usual: number, value: number | undefined, from: number, to = Number.POSITIVE_INFINITY): Course =>
   (seconds) =>
     seconds >= from && seconds < to ? value : usual;
 
-const problems = (code: string, course: Course, instance = ONE): Change => ({
+const problems = (code: string, course: Course, instance = FIRST): Change => ({
   ...{ metric: 'gatehouse_problems_total', labels: { code }, instance, course },
 });
 const counted = (name: string, labels: Labels, course: Course): Change => ({
-  ...{ metric: `gatehouse_${name}_total`, labels, instance: ONE, course },
+  ...{ metric: `gatehouse_${name}_total`, labels, instance: FIRST, course },
 });
 const everywhere = (metric: string, course: Course): Change => ({ metric, course });
 const platformCalls = (app: string, outcome: string, course: Course) =>
@@ -171,7 +172,7 @@ const platformCalls = (app: string, outcome: string, course: Course) =>
 const sessionBuckets = (le: string, course: Course): Change => ({
   metric: 'gatehouse_http_request_duration_seconds_bucket',
   labels: { route: '/session', le },
-  instance: ONE,
+  instance: FIRST,
   course,
 });
 const SESSION_LES = ['0.001', '0.0025', '0.005', '0.01', '0.025', '0.05', '0.1', '0.25', '0.5', '1'];
@@ -182,16 +183,16 @@ const sessions = (fast: Course, slow: Course): Change[] => [
   {
     metric: 'gatehouse_http_request_duration_seconds_count',
     labels: { route: '/session' },
-    instance: ONE,
+    instance: FIRST,
     course: (seconds) => (fast(seconds) ?? 0) + (slow(seconds) ?? 0),
   },
 ];
 
-/** Of the embedded database: all of them, or those within some seconds. */
+/** Flushes of the embedded database: all, or those within `le` seconds. */
 const flushes = (le: string | undefined, course: Course): Change => ({
   metric: `gatehouse_storage_command_duration_seconds_${le === undefined ? 'count' : 'bucket'}`,
   labels: { command: 'flush', ...(le !== undefined && { le }) },
-  instance: ONE,
+  instance: FIRST,
   course,
 });
 
@@ -203,10 +204,10 @@ const QUIET: Record<string, Scenario> = {
     fires: [],
   },
   'a log that grows to 200 MB during a backup': {
-    changes: [{ metric: 'gatehouse_storage_log_bytes', instance: ONE, course: dips(5e6, 2e8, HOUR / 2) }],
+    changes: [{ metric: 'gatehouse_storage_log_bytes', instance: FIRST, course: dips(5e6, 2e8, HOUR / 2) }],
     fires: [],
   },
-  'a disk that is quick but for one minute': {
+  'a disk that is slow for one minute': {
     changes: [
       flushes('0.5', rises(60)),
       flushes(undefined, (seconds) => (rises(60)(seconds) ?? 0) + (once(5)(seconds) ?? 0)),
@@ -268,15 +269,15 @@ const QUIET: Record<string, Scenario> = {
   'a few minutes above each threshold': {
     seconds: 2 * HOUR,
     changes: [
-      { metric: 'up', instance: ONE, course: dips(1, 0, HOUR, HOUR + 30) },
-      { metric: 'up', instance: OTHER, course: dips(1, undefined, HOUR, HOUR + 120) },
-      { metric: 'process_start_time_seconds', instance: OTHER, course: once(HOUR, HOUR) },
-      { metric: 'gatehouse_storage_up', instance: ONE, course: dips(1, 0, HOUR, HOUR + 30) },
-      { metric: 'nodejs_eventloop_lag_p90_seconds', instance: ONE, course: dips(0.01, 0.2, HOUR, HOUR + 120) },
-      { metric: 'process_open_fds', instance: ONE, course: dips(100, 900, HOUR, HOUR + 120) },
+      { metric: 'up', instance: FIRST, course: dips(1, 0, HOUR, HOUR + 30) },
+      { metric: 'up', instance: SECOND, course: dips(1, undefined, HOUR, HOUR + 120) },
+      { metric: 'process_start_time_seconds', instance: SECOND, course: once(HOUR, HOUR) },
+      { metric: 'gatehouse_storage_up', instance: FIRST, course: dips(1, 0, HOUR, HOUR + 30) },
+      { metric: 'nodejs_eventloop_lag_p90_seconds', instance: FIRST, course: dips(0.01, 0.2, HOUR, HOUR + 120) },
+      { metric: 'process_open_fds', instance: FIRST, course: dips(100, 900, HOUR, HOUR + 120) },
       everywhere('process_max_fds', () => 1_000),
       {
-        ...{ metric: 'gatehouse_outbound_calls', labels: { state: 'waiting' }, instance: ONE },
+        ...{ metric: 'gatehouse_outbound_calls', labels: { state: 'waiting' }, instance: FIRST },
         course: dips(0, 200, HOUR, HOUR + 120),
       },
       problems('storage_unavailable', rises(5, HOUR, HOUR + 120)),
@@ -285,7 +286,7 @@ const QUIET: Record<string, Scenario> = {
     ],
     fires: [],
   },
-  'somewhat less than each threshold': {
+  'slightly below each threshold': {
     seconds: 2 * HOUR,
     changes: [
       problems('provider_unavailable', rises(0.4)),
@@ -308,18 +309,18 @@ const QUIET: Record<string, Scenario> = {
     changes: [everywhere(LAST_BACKUP, (seconds) => (seconds < 1.9 * DAY ? undefined : seconds % DAY))],
     fires: [],
   },
-  'a process whose caches are full, and another that grows and is small': {
+  'a process with full caches, and a small one that grows': {
     seconds: 9 * HOUR,
     changes: [
-      { metric: 'process_resident_memory_bytes', instance: ONE, course: () => 1_800e6 },
+      { metric: 'process_resident_memory_bytes', instance: FIRST, course: () => 1_800e6 },
       {
-        ...{ metric: 'process_resident_memory_bytes', instance: OTHER },
+        ...{ metric: 'process_resident_memory_bytes', instance: SECOND },
         course: (seconds) => 250e6 + (50e6 * seconds) / HOUR,
       },
     ],
     fires: [],
   },
-  'an app of which one call in twenty fails': {
+  'an app for which one call in twenty fails': {
     changes: [
       platformCalls('platform', '2xx', rises(95)),
       platformCalls('platform', '5xx', rises(5)),
@@ -335,13 +336,13 @@ const QUIET: Record<string, Scenario> = {
 const LOUD: Record<string, Scenario> = {
   'the storage is lost while no request arrives': {
     changes: [everywhere('gatehouse_storage_up', dips(1, 0, HOUR / 2))],
-    fires: [`GatehouseStorageLost of ${ONE}`, `GatehouseStorageLost of ${OTHER}`],
+    fires: [`GatehouseStorageLost of ${FIRST}`, `GatehouseStorageLost of ${SECOND}`],
   },
   'one process of two loses the storage': {
-    changes: [{ metric: 'gatehouse_storage_up', instance: OTHER, course: dips(1, 0, HOUR / 2) }],
-    fires: [`GatehouseStorageLost of ${OTHER}`],
+    changes: [{ metric: 'gatehouse_storage_up', instance: SECOND, course: dips(1, 0, HOUR / 2) }],
+    fires: [`GatehouseStorageLost of ${SECOND}`],
   },
-  'a storage that takes the probe, and refuses requests': {
+  'a storage that accepts the probe and refuses requests': {
     changes: [problems('storage_unavailable', rises(6, HOUR / 2))],
     fires: ['GatehouseStorageUnavailable'],
   },
@@ -350,23 +351,23 @@ const LOUD: Record<string, Scenario> = {
       {
         metric: 'gatehouse_storage_refused',
         labels: { reason: 'replaced' },
-        instance: ONE,
+        instance: FIRST,
         course: dips(0, 1, HOUR / 2),
       },
     ],
-    fires: [`GatehouseStorageRefused of ${ONE}`],
+    fires: [`GatehouseStorageRefused of ${FIRST}`],
   },
   'a disk that takes a second for each write': {
     changes: [flushes('0.5', once(0)), flushes(undefined, rises(6, HOUR / 2))],
-    fires: [`GatehouseDiskSlow of ${ONE}`],
+    fires: [`GatehouseDiskSlow of ${FIRST}`],
   },
-  'a log that a long reader keeps from becoming free': {
-    changes: [{ metric: 'gatehouse_storage_log_bytes', instance: ONE, course: dips(5e6, 3e8, HOUR / 2) }],
-    fires: [`GatehouseStorageLogGrows of ${ONE}`],
+  'a log that a long read prevents from being reused': {
+    changes: [{ metric: 'gatehouse_storage_log_bytes', instance: FIRST, course: dips(5e6, 3e8, HOUR / 2) }],
+    fires: [`GatehouseStorageLogGrows of ${FIRST}`],
   },
   'a process that does not respond': {
-    changes: [{ metric: 'up', instance: ONE, course: dips(1, 0, HOUR / 2) }],
-    fires: [`GatehouseDown of ${ONE}`],
+    changes: [{ metric: 'up', instance: FIRST, course: dips(1, 0, HOUR / 2) }],
+    fires: [`GatehouseDown of ${FIRST}`],
   },
   'a service that discovery no longer finds': {
     changes: [everywhere('up', dips(1, undefined, HOUR / 2))],
@@ -375,20 +376,20 @@ const LOUD: Record<string, Scenario> = {
   'a process that restarts every 45 seconds': {
     scrapeSeconds: 15,
     changes: [
-      { metric: 'up', instance: ONE, course: (seconds) => (seconds % 45 < 30 ? 1 : 0) },
+      { metric: 'up', instance: FIRST, course: (seconds) => (seconds % 45 < 30 ? 1 : 0) },
       {
         metric: 'process_start_time_seconds',
-        instance: ONE,
+        instance: FIRST,
         course: (seconds) => (seconds % 45 < 30 ? Math.floor(seconds / 45) * 45 : undefined),
       },
     ],
-    fires: [`GatehouseRestarts of ${ONE}`],
+    fires: [`GatehouseRestarts of ${FIRST}`],
   },
   'an unexpected error': {
     changes: [problems('internal', once())],
     fires: ['GatehouseInternalErrors'],
   },
-  'unexpected errors without end': {
+  'continuous unexpected errors': {
     changes: [problems('internal', rises(4, HOUR / 2))],
     fires: ['GatehouseInternalErrors', 'GatehouseManyInternalErrors'],
   },
@@ -397,14 +398,14 @@ const LOUD: Record<string, Scenario> = {
     fires: ['GatehouseOverloaded'],
   },
   'an event loop that lags': {
-    changes: [{ metric: 'nodejs_eventloop_lag_p90_seconds', instance: ONE, course: dips(0.01, 0.2, HOUR / 2) }],
-    fires: [`GatehouseEventLoopLate of ${ONE}`],
+    changes: [{ metric: 'nodejs_eventloop_lag_p90_seconds', instance: FIRST, course: dips(0.01, 0.2, HOUR / 2) }],
+    fires: [`GatehouseEventLoopLate of ${FIRST}`],
   },
   'two requests in a hundred take two seconds': {
     changes: sessions(rises(98), rises(2)),
     fires: ['GatehouseSlow'],
   },
-  'users wait for a provider that cannot be reached': {
+  'a provider that cannot be reached': {
     changes: [problems('provider_unavailable', rises(2, HOUR / 2))],
     fires: ['GatehouseProviderUnavailable'],
   },
@@ -415,7 +416,7 @@ const LOUD: Record<string, Scenario> = {
     ],
     fires: ['GatehouseRefreshesFail of second'],
   },
-  'more than twenty connections that end': {
+  'more than twenty ended connections': {
     changes: [counted('reconnects_needed', { cause: 'grant_refused' }, once(30))],
     fires: ['GatehouseReconnectsNeeded'],
   },
@@ -442,16 +443,16 @@ const LOUD: Record<string, Scenario> = {
     changes: [problems('upstream_rate_limited', rises(10, HOUR / 2))],
     fires: ['GatehousePlatformLimits'],
   },
-  'calls to one host that wait': {
+  'waiting calls to one host': {
     changes: [
       {
-        ...{ metric: 'gatehouse_outbound_calls', labels: { state: 'waiting' }, instance: ONE },
+        ...{ metric: 'gatehouse_outbound_calls', labels: { state: 'waiting' }, instance: FIRST },
         course: dips(0, 200, HOUR / 2),
       },
     ],
     fires: ['GatehouseUpstreamFull'],
   },
-  'calls to one host that are refused': {
+  'refused calls to one host': {
     changes: [counted('outbound_refused', {}, rises(10, HOUR / 2))],
     fires: ['GatehouseUpstreamFull'],
   },
@@ -467,32 +468,32 @@ const LOUD: Record<string, Scenario> = {
     changes: [counted('bin_lookups', { source: 'bin_quota_exhausted' }, rises(1, HOUR / 2))],
     fires: ['GatehouseBinQuotaSpent'],
   },
-  'an audit entry that is lost': {
+  'a lost audit entry': {
     changes: [counted('audit_entries_lost', {}, once())],
     fires: ['GatehouseAuditLost'],
   },
-  'relay tokens that are guessed': {
+  'guessed relay tokens': {
     changes: [problems('relay_token_invalid', rises(30, HOUR / 2))],
     fires: ['GatehouseTokensGuessed'],
   },
   'few descriptors left': {
     changes: [
-      { metric: 'process_open_fds', instance: ONE, course: dips(100, 900, HOUR / 2) },
+      { metric: 'process_open_fds', instance: FIRST, course: dips(100, 900, HOUR / 2) },
       everywhere('process_max_fds', () => 1_000),
     ],
-    fires: [`GatehouseFewDescriptors of ${ONE}`],
+    fires: [`GatehouseFewDescriptors of ${FIRST}`],
   },
   'memory that grows for hours': {
     seconds: 9 * HOUR,
     changes: [
       {
-        ...{ metric: 'process_resident_memory_bytes', instance: ONE },
+        ...{ metric: 'process_resident_memory_bytes', instance: FIRST },
         course: (seconds) => 250e6 + (200e6 * seconds) / HOUR,
       },
     ],
-    fires: [`GatehouseMemoryGrows of ${ONE}`],
+    fires: [`GatehouseMemoryGrows of ${FIRST}`],
   },
-  'two days in which no backup was made at all, with a restart between': {
+  'two days without any backup, with a restart between': {
     seconds: 2 * DAY + HOUR,
     ...COARSE,
     changes: [
@@ -501,7 +502,7 @@ const LOUD: Record<string, Scenario> = {
     ],
     fires: ['GatehouseBackupOld'],
   },
-  'a night whose backup was not made': {
+  'a night without its backup': {
     changes: [everywhere(LAST_BACKUP, (seconds) => 25.5 * HOUR + seconds)],
     fires: ['GatehouseBackupOld'],
   },
@@ -519,13 +520,13 @@ const LOUD: Record<string, Scenario> = {
   },
 };
 
-test('the rules are valid, without remarks', (context) => {
+test('promtool accepts the rules without remarks', (context) => {
   skipWithout(context, missingPrometheus);
   const { status, text } = promtool(['check', 'rules', '--lint-fatal', RULES]);
   expect([status, text]).toEqual([0, expect.stringContaining(`SUCCESS: ${alertNames.length} rules found`)]);
 });
 
-test('each alert has something below its threshold, or fires at the first', () => {
+test('each alert has a quiet scenario below its threshold, or fires at the first event', () => {
   const below = Object.values(QUIET).flatMap(({ changes }) => changes);
   const untried = [...rules.matchAll(/^ {6}- alert: (\w+)\n {8}expr: ([\s\S]*?)\n {8}(?:for|labels):/gm)]
     .filter(([, , rule = '']) => {
@@ -543,27 +544,27 @@ test('each alert has something below its threshold, or fires at the first', () =
   ]);
 });
 
-test('each alert has something that fires it', () => {
+test('each alert has a scenario that fires it', () => {
   const tried = Object.values(LOUD).flatMap(({ fires }) => fires.map((alert) => alert.split(' of ')[0]));
   expect(alertNames.filter((name) => !tried.includes(name))).toEqual([]);
 });
 
-test('the summary of an alert of one app or process names it', () => {
+test('the summary of an alert for one app or process names it', () => {
   const fired = Object.values(LOUD).flatMap(({ fires }) => fires.map((alert) => alert.split(' of ')));
-  const specific = new Set(fired.filter(([, which]) => which !== undefined).map(([name]) => name));
+  const specific = new Set(fired.filter(([, subject]) => subject !== undefined).map(([name]) => name));
   const summaries = [...rules.matchAll(/alert: (\w+)\n[\s\S]*?summary: (.+)\n/g)];
   const naming = summaries.filter(([, , summary = '']) => /\{\{ \$labels\.(app|instance) \}\}/.test(summary));
   expect(naming.map(([, name]) => name).toSorted()).toEqual([...specific].toSorted());
 });
 
-describe('nothing fires in', () => {
+describe('no alert fires in', () => {
   test.for(Object.entries(QUIET))('%s', ([, scenario], context) => {
     skipWithout(context, missingPrometheus);
     expect(firing(scenario)).toEqual([]);
   });
 });
 
-describe('fires, and no other alert does:', () => {
+describe('exactly the expected alerts fire in', () => {
   test.for(Object.entries(LOUD))('%s', ([, scenario], context) => {
     skipWithout(context, missingPrometheus);
     expect(firing(scenario).toSorted()).toEqual(scenario.fires.toSorted());

@@ -1,4 +1,4 @@
-/** Metrics by connected app, as a Prometheus reads them: bounded, and gone with the app. */
+/** Metrics by connected app, as scraped: bounded, and removed with the app. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask, DATA, JSON_BODY } from '../../support/ask.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -14,11 +14,11 @@ async function samples(): Promise<string[]> {
   return body.split('\n');
 }
 
-/** The value of the sample with this beginning. */
+/** The value of this series. */
 const sampleOf = (lines: readonly string[], series: string) =>
   Number(lines.find((line) => line.startsWith(`gatehouse_${series} `))?.split(' ')[1]);
 
-test('sign-ins and calls count for the app that they are for', async () => {
+test('sign-ins and calls count for their app', async () => {
   const before = await samples();
   expect(sampleOf(before, 'sign_ins_total{app="platform",outcome="signed_in"}')).toBe(0);
   expect(sampleOf(before, 'refreshes_total{app="platform",outcome="unavailable"}')).toBe(0);
@@ -34,7 +34,7 @@ test('sign-ins and calls count for the app that they are for', async () => {
   expect(sampleOf(after, 'outbound_requests_total{app="other",peer="provider",outcome="2xx"}')).toBe(0);
 });
 
-test('a platform that fails counts by the kind of its failure', async () => {
+test('a failure of a platform counts by its kind', async () => {
   const { agent } = await signIn(site, undefined, { path: '/sign-in?return_to=/connections' });
   const failures = 'outbound_requests_total{app="platform",peer="platform",outcome="5xx"}';
   const before = sampleOf(await samples(), failures);
@@ -43,7 +43,7 @@ test('a platform that fails counts by the kind of its failure', async () => {
   await expect.poll(async () => sampleOf(await samples(), failures)).toBe(before + 1);
 });
 
-test('the app of a callback that no app has counts as other, and never as a series of its own', async () => {
+test('the callback of an unknown app counts as other, without a new series', async () => {
   await ask(`${site.url}/oauth/callback/invented-by-a-caller?state=abc&code=def`);
   const lines = await samples();
   expect(lines.filter((line) => line.includes('invented'))).toEqual([]);
@@ -58,13 +58,13 @@ test('a registered app has series from 0, and none once it is deleted', async ()
     cookie: agent.cookies.header(site.url),
     'x-csrf-token': String(json.csrfToken),
   };
-  const address = `${site.url}/admin/api/connected-apps`;
+  const url = `${site.url}/admin/api/connected-apps`;
   const body = JSON.stringify(sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET }));
-  const created = await ask(address, { method: 'POST', headers, body });
+  const created = await ask(url, { method: 'POST', headers, body });
   expect(created.status).toBe(201);
   expect(sampleOf(await samples(), 'refreshes_total{app="second",outcome="refused"}')).toBe(0);
   const { version } = JSON.parse(created.body) as { version: number };
-  const deleted = await ask(`${address}/second?version=${version}`, { method: 'DELETE', headers });
+  const deleted = await ask(`${url}/second?version=${version}`, { method: 'DELETE', headers });
   expect(deleted.status).toBe(204);
   expect((await samples()).filter((line) => line.includes('app="second"'))).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { containsCardNumber, scrubCardNumbers } from '../../../src/shared/observability/card-numbers.ts';
 import { withCheckDigit } from '../../support/bins.ts';
 
-const digitsOf = (least: number, most: number) => fc.stringMatching(new RegExp(`^[0-9]{${least},${most}}$`));
+const digitsOf = (min: number, max: number) => fc.stringMatching(new RegExp(`^[0-9]{${min},${max}}$`));
 const cardNumbers = digitsOf(12, 18).map(withCheckDigit);
 
 describe('card number guard', () => {
@@ -21,7 +21,7 @@ describe('card number guard', () => {
   });
 
   test.each([0x660, 0x6f0, 0x966, 0xff10])(
-    'R86: finds and removes them in the digits of every script: from %i on',
+    'R86: finds and removes them in the digits of the script with the zero %i',
     (zero) => {
       const written = '4571736000000000'.replace(/\d/g, (digit) => String.fromCharCode(zero + Number(digit)));
       expect(containsCardNumber(written)).toBe(containsCardNumber('4571736000000000'));
@@ -30,7 +30,7 @@ describe('card number guard', () => {
     },
   );
 
-  test('R86: what was scrubbed holds no card number any more', () => {
+  test('R86: a scrubbed text holds no card number', () => {
     const text = fc.array(fc.oneof(cardNumbers, digitsOf(1, 9), fc.constantFrom(' ', '-', '.', ':', 'x', '  ')));
     fc.assert(
       fc.property(text, (parts) => {
@@ -39,7 +39,7 @@ describe('card number guard', () => {
     );
   });
 
-  test('R86: a card number beside other digits is found', () => {
+  test('R86: finds a card number next to other digits', () => {
     expect(scrubCardNumbers('4111111111111111 12/28 737')).toBe('[digits removed] 12/28 737');
     expect(scrubCardNumbers('4111 1111 1111 1111 5500 0000 0000 0004')).toBe('[digits removed] [digits removed]');
     expect(scrubCardNumbers('card４１１１１１１１１１１１１１１１')).toBe('card[digits removed]');
@@ -61,7 +61,7 @@ describe('card number guard', () => {
     expect(scrubCardNumbers(text)).toBe(text);
   });
 
-  test('numbers that do not pass the Luhn check survive', () => {
+  test('keeps numbers that do not pass the Luhn check', () => {
     fc.assert(
       fc.property(cardNumbers, (number) => {
         const wrong = number.slice(0, -1) + ((Number(number.at(-1)) + 1) % 10);
@@ -72,23 +72,23 @@ describe('card number guard', () => {
 
   test.each([
     ['one long run', '4'.repeat(1_000_000)],
-    ['groups without end', '1 '.repeat(500_000)],
-    ['card numbers without end', '4111111111111111 '.repeat(60_000)],
+    ['endless groups', '1 '.repeat(500_000)],
+    ['endless card numbers', '4111111111111111 '.repeat(60_000)],
     ['halves of UUIDs', 'a1b2c3d4-e5f6-'.repeat(70_000)],
     ['separators', '- '.repeat(500_000)],
   ])('stays linear on a megabyte of %s', (_name, text) => {
-    // Four times the text takes about four times as long; where each part looked at all others it would be sixteen.
-    const quarter = processorTime(text.slice(0, text.length / 4));
-    expect(processorTime(text)).toBeLessThan(9 * quarter + 100);
+    // Four times the text takes about four times as long; a quadratic algorithm would take sixteen times as long.
+    const quarter = cpuTime(text.slice(0, text.length / 4));
+    expect(cpuTime(text)).toBeLessThan(9 * quarter + 100);
   });
 });
 
-/** Milliseconds of this process, the least of three times: other programs are not in it. */
-function processorTime(text: string): number {
+/** CPU time of this process in milliseconds, the minimum of three runs. */
+function cpuTime(text: string): number {
   const times = Array.from({ length: 3 }, () => {
-    const before = process.cpuUsage();
+    const startUsage = process.cpuUsage();
     scrubCardNumbers(text);
-    return process.cpuUsage(before).user / 1000;
+    return process.cpuUsage(startUsage).user / 1000;
   });
   return Math.min(...times);
 }

@@ -6,26 +6,26 @@ import { until } from '../../support/until.ts';
 let stop = () => {};
 afterEach(() => stop());
 
-test.each([3_600_000, -3_600_000, 30_000])('a jump by %i ms is noticed once', async (jump) => {
+test.each([3_600_000, -3_600_000, 30_000])('notices a jump by %i ms once', async (jump) => {
   let wall = 1_000_000;
-  let steady = 0;
-  let looks = 0;
+  let monotonic = 0;
+  let readings = 0;
   const jumps: number[] = [];
   const clock = () => {
-    looks += 1;
+    readings += 1;
     return wall;
   };
   const onJump = (seconds: number) => jumps.push(seconds);
-  stop = watchClock({ clock, monotonicClock: () => steady, onJump, intervalMilliseconds: 1 });
-  const lookTwice = async () => {
-    const since = looks;
-    await until(() => looks > since + 1);
+  stop = watchClock({ clock, monotonicClock: () => monotonic, onJump, intervalMilliseconds: 1 });
+  const waitForTwoChecks = async () => {
+    const readingsBefore = readings;
+    await until(() => readings > readingsBefore + 1);
   };
   wall += 60_000;
-  steady += 60_000;
-  await lookTwice();
+  monotonic += 60_000;
+  await waitForTwoChecks();
   expect(jumps).toEqual([]);
   wall += jump;
-  await lookTwice();
+  await waitForTwoChecks();
   expect(jumps).toEqual([jump / 1_000]);
 });

@@ -1,4 +1,4 @@
-/** The metrics and the dashboard under promtool and a real Prometheus that scrapes a Gatehouse in which nothing happens. */
+/** The metrics under promtool, and the dashboard with a real Prometheus that scrapes an idle Gatehouse. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -16,8 +16,8 @@ const dashboard = JSON.parse(readFileSync(path, 'utf8')) as {
 const queries = dashboard.panels.flatMap(({ title, targets = [] }) =>
   targets.map(({ expr }, n) => [targets.length > 1 ? `${title} (${n + 1})` : title, expr] as const),
 );
-/** With what Grafana puts in the place of its variables. */
-const filled = (expr: string, app = '.*') =>
+/** Replaces the variables of Grafana. */
+const withVariables = (expr: string, app = '.*') =>
   expr.replaceAll('$__rate_interval', '1m').replaceAll('$instance', '.*').replaceAll('$app', app);
 
 let site: TestSite;
@@ -36,32 +36,32 @@ afterAll(async () => {
 });
 
 const query = async (expr: string) => (await prometheus?.query(expr)) ?? [];
-/** On a busy machine a scrape may last too long, and until the next one there are no values. */
+/** Waits, because a scrape may time out on a busy machine, and there are no values until the next one. */
 const samplesOf = (expr: string) =>
   vi.waitUntil(async () => {
     const samples = await query(expr);
     return samples.length > 0 && samples;
   }, PATIENTLY);
-/** Resolves once Prometheus has scraped twice from now on, which a rate needs. */
+/** Resolves after at least two more scrapes, which a rate needs. */
 async function untilScraped(): Promise<void> {
   const scrapes = async () => Number((await query('sum_over_time(up{job="gatehouse"}[1h])'))[0]?.value[1] ?? 0);
   const before = await scrapes();
   await until(async () => (await scrapes()) >= before + 3);
 }
 
-test('promtool has no remark on the metrics', async (context) => {
+test('promtool accepts the metrics without remarks', async (context) => {
   skipWithout(context, missingPrometheus);
   const { body } = await ask(`${site.managementUrl}/metrics`);
-  // promtool ignores metrics without a value, which those of storage facts do not have yet.
+  // promtool ignores metrics without a value, and those of stored facts have none yet.
   const values = [...body.matchAll(/^# TYPE (\w+) gauge$/gm)].map(([, name]) => `# TYPE ${name} gauge\n${name} 1\n`);
   for (const text of [body, values.join('').replace(/^(?=# TYPE (\w+))/gm, '# HELP $1 Text.\n')])
     expect(promtool(['check', 'metrics'], text)).toEqual({ status: 0, text: '' });
 });
 
-describe('before anything has happened', () => {
+describe('in an idle Gatehouse', () => {
   test.for(queries)('the panel "%s" shows a number', async ([, expr], context) => {
     skipWithout(context, missingPrometheus);
-    const values = (await samplesOf(filled(expr))).map(({ value: [, value] }) => value);
+    const values = (await samplesOf(withVariables(expr))).map(({ value: [, value] }) => value);
     expect(values).not.toContain('NaN');
   });
 
@@ -78,7 +78,7 @@ describe('before anything has happened', () => {
   );
 });
 
-test('a panel of apps shows the app that is chosen', async (context) => {
+test('a panel by app shows the selected app', async (context) => {
   skipWithout(context, missingPrometheus);
   const ofApps = queries.filter(([, expr]) => expr.includes('$app'));
   expect(ofApps.length).toBeGreaterThanOrEqual(6);
@@ -86,7 +86,7 @@ test('a panel of apps shows the app that is chosen', async (context) => {
   await untilScraped();
   const [, signIns = ''] = ofApps.find(([title]) => title === 'Sign-ins and consents by outcome') ?? [];
   const sumOf = async (app: string) =>
-    (await samplesOf(filled(signIns, app))).reduce((sum, { value: [, value] }) => sum + Number(value), 0);
+    (await samplesOf(withVariables(signIns, app))).reduce((sum, { value: [, value] }) => sum + Number(value), 0);
   expect(await sumOf('platform')).toBeGreaterThan(0);
   expect(await sumOf('second')).toBe(0);
 });

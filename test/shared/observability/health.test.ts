@@ -1,4 +1,4 @@
-/** The management listener by itself: what it responses, and to whom. */
+/** The responses of the management listener. */
 import request from 'supertest';
 import { expect, test } from 'vitest';
 import { createHealth } from '../../../src/shared/observability/health.ts';
@@ -15,10 +15,10 @@ function healthWith(fault?: StorageFault) {
 
 const gauges = async (health: ReturnType<typeof healthWith>) => {
   const { text } = await request(health.listener).get('/metrics').expect(200);
-  return Object.fromEntries([...text.matchAll(/^gatehouse_(ready|storage_up) (\d)$/gm)].map((found) => found.slice(1)));
+  return Object.fromEntries([...text.matchAll(/^gatehouse_(ready|storage_up) (\d)$/gm)].map((match) => match.slice(1)));
 };
 
-test('R90: is alive whatever the storage does, and ready only while it can be written', async () => {
+test('R90: is always alive, and ready only while the storage accepts writes', async () => {
   const broken = healthWith(FAULT);
   await request(broken.listener).get('/healthz').expect(200, 'alive\n');
   await request(broken.listener)
@@ -26,9 +26,9 @@ test('R90: is alive whatever the storage does, and ready only while it can be wr
     .expect(503, { ready: false, ...FAULT })
     .expect('content-type', /^application\/json/);
   expect(await gauges(broken)).toEqual({ ready: '0', storage_up: '0' });
-  const sound = healthWith();
-  await request(sound.listener).get('/readyz').expect(200, { ready: true });
-  expect(await gauges(sound)).toEqual({ ready: '1', storage_up: '1' });
+  const healthy = healthWith();
+  await request(healthy.listener).get('/readyz').expect(200, { ready: true });
+  expect(await gauges(healthy)).toEqual({ ready: '1', storage_up: '1' });
 });
 
 test('R90: is not ready once it drains', async () => {
@@ -39,7 +39,7 @@ test('R90: is not ready once it drains', async () => {
   expect(await gauges(health)).toEqual({ ready: '0', storage_up: '1' });
 });
 
-test('serves metrics, and nothing else', async () => {
+test('serves metrics, and refuses other paths and methods', async () => {
   const { listener } = healthWith();
   const metrics = await request(listener).get('/metrics?x=1').expect(200).expect('x-other', 'kept');
   expect(metrics.headers['cache-control']).toBe('no-store');

@@ -1,4 +1,4 @@
-/** Log lines: each line of a request names it, and a failed call names app, host and cause. */
+/** Log lines: each line of a request has its id, and a failed call has app, host and cause. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, DATA } from '../../support/ask.ts';
 import { type Collector, startCollector } from '../../support/collector.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
       LOG_LEVEL: 'info',
       CONNECTION_CHECK_SECONDS: '2',
     },
-    // Due at once, so that each call refreshes.
+    // Expires at once, so that each call refreshes.
     sandbox: { accessTokenSeconds: 1 },
   });
 });
@@ -41,14 +41,14 @@ async function readThread(cookie: string) {
   return { id: String(response.headers['x-request-id']), code: JSON.parse(response.body).code as string | undefined };
 }
 
-const signedIn = async () => (await signIn(site, undefined, { path: '/sign-in?return_to=/connections' })).agent;
+const startSession = async () => (await signIn(site, undefined, { path: '/sign-in?return_to=/connections' })).agent;
 const lineOf = (msg: string, requestId: string) => lines(msg).find((line) => line.requestId === requestId);
 
-test('the start of a sign-in and a refresh name the request and the trace that they belong to', async () => {
+test('the lines of a sign-in and a refresh have the ids of their request and trace', async () => {
   const started = await ask(`${site.url}/sign-in`, { headers: DATA });
-  const begun = lineOf('sign-in started', String(started.headers['x-request-id']));
-  expect(begun).toMatchObject({ app: 'platform', traceId: expect.stringMatching(/^[0-9a-f]{32}$/) });
-  const agent = await signedIn();
+  const startLine = lineOf('sign-in started', String(started.headers['x-request-id']));
+  expect(startLine).toMatchObject({ app: 'platform', traceId: expect.stringMatching(/^[0-9a-f]{32}$/) });
+  const agent = await startSession();
   await expect
     .poll(async () => {
       const { id } = await readThread(agent.cookies.header(site.url));
@@ -60,8 +60,8 @@ test('the start of a sign-in and a refresh name the request and the trace that t
     });
 });
 
-test('entries of the audit trail that are stored together name the request and the trace of each', async () => {
-  await Promise.all(Array.from({ length: 6 }, signedIn));
+test('audit entries that are stored together have the ids of their own request and trace', async () => {
+  await Promise.all(Array.from({ length: 6 }, startSession));
   const entries = () => lines('audit').filter(({ audit }) => (audit as Line).event === 'sign_in.succeeded');
   await expect.poll(() => entries().length).toBeGreaterThanOrEqual(6);
   for (const { requestId, traceId, audit } of entries()) {
@@ -71,19 +71,19 @@ test('entries of the audit trail that are stored together name the request and t
   }
 });
 
-test('work of no request names none', async () => {
-  await signedIn();
-  const before = lines('refresh ended').length;
+test('work outside requests has no request id', async () => {
+  await startSession();
+  const countBefore = lines('refresh ended').length;
   // The check of the connection, without any call.
-  await expect.poll(() => lines('refresh ended').length).toBeGreaterThan(before);
-  for (const line of lines('refresh ended').slice(before)) expect(line).not.toHaveProperty('requestId');
+  await expect.poll(() => lines('refresh ended').length).toBeGreaterThan(countBefore);
+  for (const line of lines('refresh ended').slice(countBefore)) expect(line).not.toHaveProperty('requestId');
 });
 
 describe('with ACCESS_LOG, a line for each request', () => {
   const accessOf = (headers: Record<string, unknown>) => lineOf('request', String(headers['x-request-id']));
 
-  test('says method, route, status and duration, and nothing that the caller typed', async () => {
-    const cookie = (await signedIn()).cookies.header(site.url);
+  test('has method, route, status and duration, and no input of the caller', async () => {
+    const cookie = (await startSession()).cookies.header(site.url);
     const path = '/bin/4571736012345678?code=canary-in-query';
     const { headers } = await ask(`${site.url}${path}`, { headers: { ...DATA, cookie } });
     await expect.poll(() => accessOf(headers)).toBeDefined();
@@ -91,17 +91,17 @@ describe('with ACCESS_LOG, a line for each request', () => {
     expect(rest).toEqual({ method: 'GET', route: expect.any(String), status: 400, msg: 'request' });
     expect(seconds).toBeGreaterThan(0);
     expect(traceId).toMatch(/^[0-9a-f]{32}$/);
-    const found = await ask(`${site.url}/bin/45717360`, { headers: { ...DATA, cookie } });
-    await expect.poll(() => accessOf(found.headers)).toMatchObject({ route: '/bin/:bin', status: 200 });
+    const lookup = await ask(`${site.url}/bin/45717360`, { headers: { ...DATA, cookie } });
+    await expect.poll(() => accessOf(lookup.headers)).toMatchObject({ route: '/bin/:bin', status: 200 });
     expect(site.logs().filter((line) => /canary|457173/.test(line))).toEqual([]);
   });
 
   test('also on the fast path, in the trace of the request', async () => {
-    const { id } = await readThread((await signedIn()).cookies.header(site.url));
+    const { id } = await readThread((await startSession()).cookies.header(site.url));
     await expect.poll(() => lineOf('request', id)).toMatchObject({ route: '/threads/current', traceId: TRACE });
   });
 
-  test('and none without it', async () => {
+  test('which is missing without ACCESS_LOG', async () => {
     const quiet = await startSite();
     await ask(`${quiet.url}/session`, { headers: DATA });
     await quiet.close();
@@ -109,25 +109,25 @@ describe('with ACCESS_LOG, a line for each request', () => {
   });
 });
 
-describe('a failed call names app, host and cause', () => {
+describe('a failed call has app, host and cause', () => {
   test.each([
     ['a status', 'unavailable', 'upstream_error', { detail: 'the platform responded with 503' }],
     ['a connection', 'reset', 'upstream_error', { detail: expect.stringContaining('ECONNRESET') }],
     ['a body that ends early', 'truncated', 'upstream_error', { detail: 'the response of the platform broke off' }],
-  ] as const)('of the platform: %s', async (_words, kind, code, cause) => {
-    const cookie = (await signedIn()).cookies.header(site.url);
-    const off = site.sandbox.faults.set({ on: 'platform', kind });
+  ] as const)('of the platform: %s', async (_name, kind, code, cause) => {
+    const cookie = (await startSession()).cookies.header(site.url);
+    const clearFault = site.sandbox.faults.set({ on: 'platform', kind });
     const { host } = new URL(site.sandbox.platformUrl);
     const response = await readThread(cookie).catch(() => undefined);
-    off();
+    clearFault();
     const line = response ? lineOf('request failed', response.id) : lines('request failed').at(-1);
     expect(line).toMatchObject({ code, app: 'platform', host, traceId: TRACE, ...cause });
   });
 
   test('of the provider at a refresh and at a sign-in', async () => {
-    const cookie = (await signedIn()).cookies.header(site.url);
+    const cookie = (await startSession()).cookies.header(site.url);
     const { host } = new URL(site.sandbox.issuer);
-    const off = site.sandbox.faults.set({ on: 'identity-provider', kind: 'unavailable' });
+    const clearFault = site.sandbox.faults.set({ on: 'identity-provider', kind: 'unavailable' });
     await expect.poll(async () => (await readThread(cookie)).code).toBe('provider_unavailable');
     const refreshed = lines('refresh ended').findLast(({ outcome }) => outcome === 'unavailable');
     expect(refreshed).toMatchObject({ app: 'platform', host, reason: expect.stringContaining('status_503') });
@@ -135,7 +135,7 @@ describe('a failed call names app, host and cause', () => {
     expect(refused).toMatchObject({ app: 'platform', host, detail: 'provider_unavailable', traceId: TRACE });
     await site.restart();
     const response = await ask(`${site.url}/sign-in`, { headers: DATA });
-    off();
+    clearFault();
     expect(lineOf('request failed', String(response.headers['x-request-id']))).toMatchObject({
       ...{ app: 'platform', host },
       detail: expect.stringContaining('503'),

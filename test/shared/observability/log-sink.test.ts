@@ -1,4 +1,4 @@
-/** The log's batches: every line reaches the descriptor, however writes and the pause between batches fall together. */
+/** Every line of the log reaches the descriptor, whatever the timing of writes and batches. */
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,23 +18,23 @@ afterEach(() => {
   closeSync(descriptor);
   rmSync(directory, { recursive: true });
 });
-const written = (text: string) => until(() => readFileSync(file, 'utf8').includes(text), 10_000);
+const untilWritten = (text: string) => until(() => readFileSync(file, 'utf8').includes(text), 10_000);
 
-test('goes on after a pause that ended with nothing to write', async () => {
+test('continues after a pause without lines', async () => {
   const sink = openLogSink(descriptor);
-  // Is written at once. The line behind it starts the pause, and is written with it before the pause ends.
+  // Written at once. The next line starts the pause, and is written with the first one before the pause ends.
   sink.write(`${'x'.repeat(5_000)}\n`);
   sink.write('second\n');
-  await written('second');
+  await untilWritten('second');
   await new Promise((resolve) => setTimeout(resolve, 400));
   sink.write('third\n');
-  await written('third');
+  await untilWritten('third');
   expect(sink.dropped()).toBe(0);
 });
 
-test('goes on after a flush without a line', async () => {
+test('continues after a flush without lines', async () => {
   const sink = openLogSink(descriptor);
   await sink.flush();
   sink.write('first\n');
-  await written('first');
+  await untilWritten('first');
 });

@@ -1,4 +1,4 @@
-/** The watch over all logs finds what it is there for, and hears what it compares with. */
+/** The watch over all logs of the tests recognises credentials, and has credentials to compare with. */
 import { expect, test } from 'vitest';
 import { ask, DATA } from '../../support/ask.ts';
 import { credentialsIn, leaks } from '../../support/credentials.ts';
@@ -13,23 +13,23 @@ test.each([
   ['a key as user name', `GET / HTTP/1.1\r\nauthorization: Basic ${btoa(`${TOKEN}:`)}\r\n\r\n`],
   ['a cookie', `GET / HTTP/1.1\r\ncookie: a=b; gatehouse=s%3A${TOKEN}.x\r\n\r\n`],
   ['a form', `POST /token HTTP/1.1\r\n\r\ngrant_type=refresh_token&refresh_token=${TOKEN}&scope=a`],
-  ['an address', `GET /oauth/callback/platform?code=${TOKEN}&state=b HTTP/1.1\r\n\r\n`],
-  ['a request that a server was told of', `/relay/bin/457173\nAuthorization: Bearer ${TOKEN}`],
-])('R88 a credential of %s is known again in any line', (_where, message) => {
-  const known = new Set(credentialsIn(message));
+  ['a URL', `GET /oauth/callback/platform?code=${TOKEN}&state=b HTTP/1.1\r\n\r\n`],
+  ['a request in the log of a server', `/relay/bin/457173\nAuthorization: Bearer ${TOKEN}`],
+])('R88 recognises a credential of %s in any line', (_place, message) => {
+  const credentials = new Set(credentialsIn(message));
   const lines = [
     `{"msg":"a","url":"/x?token=${TOKEN}"}`,
     '{"msg":"b","requestId":"3b241101-e2bb-4255-8caf-4136c566a962"}',
   ];
-  expect(leaks(lines, known)).toEqual([lines[0]]);
+  expect(leaks(lines, credentials)).toEqual([lines[0]]);
 });
 
-test('R88 ids and words are no credentials', () => {
+test('R88 ids and words are not credentials', () => {
   const message = 'GET /?code=short&token=3b241101-e2bb-4255-8caf-4136c566a962 HTTP/1.1\r\ncookie: theme=dark\r\n\r\n';
   expect(credentialsIn(message)).toEqual([]);
 });
 
-test('R88 a sign-in gives it lines to look at and credentials to look for, and the lines carry request ids', async () => {
+test('R88 a sign-in produces lines with request ids, and credentials to search for', async () => {
   const before = watchedCounts();
   const site = await startSite({ env: { LOG_LEVEL: 'trace' } });
   const { agent } = await signIn(site);
@@ -38,7 +38,7 @@ test('R88 a sign-in gives it lines to look at and credentials to look for, and t
   await site.close();
   const after = watchedCounts();
   expect(after.lines - before.lines).toBeGreaterThanOrEqual(3);
-  // Cookies of both kinds, the client's secret, code, verifier, access token and the keys of the settings.
+  // Both kinds of cookies, the client secret, code, verifier, access token, and the keys of the settings.
   expect(after.credentials - before.credentials).toBeGreaterThanOrEqual(8);
   expect(CLIENT_SECRET.length).toBeGreaterThan(16);
   const logged = site.logs().map((line) => JSON.parse(line));

@@ -1,16 +1,16 @@
-/** What a process tells of itself before anything has happened. */
+/** The metrics of a new process. */
 import { expect, test } from 'vitest';
 import { FAILURE_WORDS } from '../../../src/gatehouse/grants/grant.ts';
 import { PROBLEMS } from '../../../src/shared/errors.ts';
 import { createMetrics, LABEL_VALUES } from '../../../src/shared/observability/metrics.ts';
 
-test('every series that an alert looks for a rise of begins at 0, so that its first rise is one', async () => {
+test('every series whose increase an alert watches starts at 0', async () => {
   const text = await createMetrics().registry.metrics();
   const valuesOf = (name: string, label: string) =>
     [...text.matchAll(new RegExp(`^gatehouse_${name}_total\\{${label}="(\\w+)"\\} 0$`, 'gm'))].map(
       ([, value]) => value,
     );
-  /** With the label `app`, here for the app that no series of its own counts. */
+  /** Counters with the label `app`, by default for the app `other`. */
   const outcomesOf = (name: string, labels = 'app="other"') =>
     [...text.matchAll(new RegExp(`^gatehouse_${name}_total\\{${labels},outcome="(\\w+)"\\} 0$`, 'gm'))].map(
       ([, value]) => value,
@@ -31,6 +31,6 @@ test('every series that an alert looks for a rise of begins at 0, so that its fi
     expect(text).toMatch(new RegExp(`^gatehouse_${name}_total 0$`, 'm'));
 });
 
-test('causes are those of connections', () => {
+test('the causes are those of connections', () => {
   for (const cause of LABEL_VALUES.reconnectsNeeded) expect(FAILURE_WORDS).toHaveProperty(cause);
 });

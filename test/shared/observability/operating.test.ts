@@ -1,4 +1,4 @@
-/** docs/operating.md, its reference, the alert rules and the dashboard, held to what a running Gatehouse gives. */
+/** Compares docs/operating.md, its reference, the alert rules and the dashboard with a running Gatehouse. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -28,19 +28,19 @@ const guide = read('operating.md');
 const reference = read('operating-reference.md');
 const rules = read('alerts.yml');
 
-/** From one heading of the second level to the next. */
+/** The text between a heading of the second level and the next one. */
 function section(text: string, title: string): string {
   const [, rest = ''] = text.split(`\n## ${title}\n`);
   return rest.split(/\n## /)[0] ?? '';
 }
 
-/** By its type nothing is left out: a value that the code gains or loses is an error here until it is noted. */
+/** Lists all values of a type: the compiler reports missing and surplus ones. */
 const every = <Value extends string>(values: Record<Value, true>): string[] => Object.keys(values);
 type Refreshed = Exclude<RefreshOutcome['kind'], 'tokens'> | 'refreshed';
 type RelayOutcome = Parameters<Events['relayCalled']>[0]['outcome'];
 type SpanOutcome = Parameters<Parameters<typeof createTracing>[0]['onExported']>[0];
-/** Of labels whose values come from elsewhere. */
-const SAID_BY_TYPES = {
+/** The values of labels that other types define. */
+const VALUES_BY_TYPE = {
   refreshes: every<Refreshed>({
     refreshed: true,
     refused: true,
@@ -91,7 +91,7 @@ const VALUES_OF = {
   }),
 };
 
-/** Routes whose response may wait for somebody else than the storage; the others are what GatehouseSlow looks at. */
+/** Routes whose response may wait for another system than the storage. GatehouseSlow covers the others. */
 const WAITS_FOR = {
   platform: ['/', '/threads/current', '/relay/threads/current'],
   provider: [
@@ -101,97 +101,100 @@ const WAITS_FOR = {
   ],
   binService: ['/bin', '/bin/:bin', '/relay/bin', '/relay/bin/:bin'],
 };
-/** A new route has to be thought about: either it stands here or above. */
-const WAITS_FOR_NOBODY = [
+/** Routes that wait only for the storage. Every new route must be in one of the two lists. */
+const WAITS_FOR_STORAGE = [
   ...['/session', '/session/verify', '/sessions', '/sessions/:id/end', '/connections', '/relay/connections'],
   '/relay/connect-links',
   ...['/problems/:code', '/.well-known/jwks.json', '/openapi.json', '/docs'],
 ];
 
-/** Names and label names, as /metrics gives them. */
-let given: Map<string, Set<string>>;
+/** The names of metrics and their labels, from /metrics. */
+let served: Map<string, Set<string>>;
 beforeAll(async () => {
   const site = await startSite();
-  // Something of each kind that can be had: labels are told only once they have a value.
+  // Labels appear only once they have a value.
   await ask(`${site.url}/no-such-page`);
   const { agent } = await signIn(site);
   await agent.get(`${site.url}/bin/45717360`);
   const { body } = await ask(`${site.managementUrl}/metrics`);
   await site.close();
-  given = new Map([...body.matchAll(/^# TYPE (\w+) \w+$/gm)].map(([, name = '']) => [name, new Set<string>()]));
+  served = new Map([...body.matchAll(/^# TYPE (\w+) \w+$/gm)].map(([, name = '']) => [name, new Set<string>()]));
   for (const [, sample = '', labels = ''] of body.matchAll(/^(\w+)\{(.*)\} /gm)) {
-    const known = given.get(sample) ?? given.get(sample.replace(/_(bucket|sum|count)$/, ''));
-    for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) known?.add(label);
+    const labelNames = served.get(sample) ?? served.get(sample.replace(/_(bucket|sum|count)$/, ''));
+    for (const [, label = ''] of labels.matchAll(/(\w+)="/g)) labelNames?.add(label);
   }
 });
 
 describe('metrics', () => {
   const metrics = section(reference, 'Metrics');
 
-  test('every one that is given is documented, and every documented one is given', () => {
+  test('each served metric is documented, and each documented one is served', () => {
     const onLinux = metrics.slice(metrics.indexOf('| metric (Linux) |'));
-    const told = process.platform === 'linux' ? metrics : metrics.replace(onLinux, '');
-    const rows = told.split('\n').filter((line) => line.startsWith('| `'));
+    const expectedText = process.platform === 'linux' ? metrics : metrics.replace(onLinux, '');
+    const rows = expectedText.split('\n').filter((line) => line.startsWith('| `'));
     const documented = rows.flatMap((row) =>
       [...(row.split(' | ')[0] ?? '').matchAll(/`(\w+)`/g)].map(([, name]) => name),
     );
-    expect(documented.toSorted()).toEqual([...given.keys()].toSorted());
+    expect(documented.toSorted()).toEqual([...served.keys()].toSorted());
   });
 
-  test('labels that are given are documented', () => {
-    const labelled = [...given].filter(([name, labels]) => name.startsWith('gatehouse_') && labels.size > 0);
+  test('served labels are documented', () => {
+    const labelled = [...served].filter(([name, labels]) => name.startsWith('gatehouse_') && labels.size > 0);
     expect(labelled.length).toBeGreaterThanOrEqual(5);
     for (const [name] of labelled) {
       const row = metrics.split('\n').find((line) => line.startsWith(`| \`${name}\``)) ?? '';
-      const labels = [...(given.get(name) ?? [])].filter((label) => label !== 'le');
+      const labels = [...(served.get(name) ?? [])].filter((label) => label !== 'le');
       expect(labels.length).toBeGreaterThan(0);
       for (const label of labels) expect(row.split(' | ')[1]).toContain(`\`${label}\``);
     }
   });
 
-  test.each(Object.entries(VALUES_OF))('of %s documents each value of its label, and no other', (name, values) => {
+  test.each(Object.entries(VALUES_OF))('of %s: exactly the values of its label are documented', (name, values) => {
     const row = metrics.split('\n').find((line) => line.startsWith(`| \`${name}\``)) ?? '';
-    const [, told = ''] = row.split(' | ')[1]?.split(/`: /) ?? [];
-    const documented = [...told.replaceAll(/\]\([^)]*\)/g, ']').matchAll(/`(\w+)`/g)].map(([, value]) => value);
+    const [, valuesText = ''] = row.split(' | ')[1]?.split(/`: /) ?? [];
+    const documented = [...valuesText.replaceAll(/\]\([^)]*\)/g, ']').matchAll(/`(\w+)`/g)].map(([, value]) => value);
     expect(documented.toSorted()).toEqual(values.toSorted());
   });
 
-  test.each(Object.entries(SAID_BY_TYPES))('of %s begin with each value that the code can say', (name, values) => {
-    expect(LABEL_VALUES[name as keyof typeof SAID_BY_TYPES].toSorted()).toEqual(values.toSorted());
-  });
+  test.each(Object.entries(VALUES_BY_TYPE))(
+    'of %s: each value of the type has a series from the start',
+    (name, values) => {
+      expect(LABEL_VALUES[name as keyof typeof VALUES_BY_TYPE].toSorted()).toEqual(values.toSorted());
+    },
+  );
 });
 
-describe('causes for which a connection fails', () => {
+describe('causes of failed connections', () => {
   const rows = [...section(reference, 'Why a connection fails').matchAll(/^\| `(\w+)` \| ([\w ]+) \| .{20,} \|$/gm)];
-  const follows = new Map(rows.map(([, cause = '', what]) => [cause, what]));
+  const effects = new Map(rows.map(([, cause = '', effect]) => [cause, effect]));
   const WORDS = { reconnect_needed: 'reconnect needed', unverified: 'unverified', passing: 'passing' } as const;
 
-  test('are all explained, and no other', () => {
-    expect([...follows.keys()]).toEqual(Object.keys(FAILURE_WORDS));
+  test('are exactly those of the code', () => {
+    expect([...effects.keys()]).toEqual(Object.keys(FAILURE_WORDS));
   });
 
-  test('follow what the document says follows', async () => {
-    const failures = (await refreshesThatFail()).map(({ failure }) => failure);
-    const seen = new Map(failures.map(({ cause, kind }) => [cause, WORDS[kind]]));
-    // What no key opens is nothing that a refresh finds.
-    seen.set('unreadable', 'reconnect needed');
-    // What an import stores before its first refresh.
-    seen.set('not_checked', 'passing');
-    // What a move of the app to another registration leaves.
-    seen.set('registration_changed', 'reconnect needed');
-    expect(Object.fromEntries(follows)).toEqual(Object.fromEntries(seen));
+  test('have the documented effects', async () => {
+    const failures = (await failingRefreshes()).map(({ failure }) => failure);
+    const actual = new Map(failures.map(({ cause, kind }) => [cause, WORDS[kind]]));
+    // A record that no key opens. No refresh finds it.
+    actual.set('unreadable', 'reconnect needed');
+    // An import stores this before the first refresh.
+    actual.set('not_checked', 'passing');
+    // The app has moved to another registration.
+    actual.set('registration_changed', 'reconnect needed');
+    expect(Object.fromEntries(effects)).toEqual(Object.fromEntries(actual));
   });
 
-  test('are counted as the document says', async () => {
-    const told = (await refreshesThatFail()).flatMap(({ counted }) => counted);
-    expect([...new Set(told)].toSorted()).toEqual(LABEL_VALUES.reconnectsNeeded.toSorted());
+  test('are counted as documented', async () => {
+    const causes = (await failingRefreshes()).flatMap(({ counted }) => counted);
+    expect([...new Set(causes)].toSorted()).toEqual(LABEL_VALUES.reconnectsNeeded.toSorted());
   });
 });
 
 test.each([
   ['before the tokens were stored', 61_000],
   ['more than a quarter of an hour ago', 16 * 60_000],
-])('a refusal is not put down to a failover that was %s', async (_when, ago) => {
+])('a refusal is not attributed to a failover %s', async (_when, ago) => {
   const { failure } = await failureAfter(({ saveOutcome }, call) => saveOutcome(call, { kind: 'refused' }), {
     failedOverAt: () => NOW - ago,
   });
@@ -212,32 +215,32 @@ describe('alert rules and dashboard', () => {
     ...dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
   ];
   const rule = (alert: string) => ruleOf(alerts.find(({ name }) => name === alert)?.body ?? '');
-  /** The pattern for routes that the rule leaves out wherever it names any, matched as Prometheus does it: from end to end. */
-  const leftOutBy = (alert: string) => {
+  /** The pattern of the routes that the rule excludes, anchored as in Prometheus. */
+  const routesExcludedBy = (alert: string) => {
     const patterns = new Set([...rule(alert).matchAll(/route!~"([^"]+)"/g)].map(([, pattern]) => pattern));
     expect(patterns.size).toBe(1);
     return new RegExp(`^(?:${[...patterns][0]})$`);
   };
 
-  test('name only metrics that there are', () => {
+  test('name only existing metrics', () => {
     expect(expressions.length).toBeGreaterThan(40);
     const named = expressions.flatMap((text) => text.match(/\b(?:gatehouse|process|nodejs)_\w+/g) ?? []);
-    const known = (name: string) => given.has(name) || given.has(name.replace(/_(bucket|sum|count)$/, ''));
-    expect(new Set(named.filter((name) => !known(name)))).toEqual(new Set());
-    // `up` is Prometheus' own.
+    const isServed = (name: string) => served.has(name) || served.has(name.replace(/_(bucket|sum|count)$/, ''));
+    expect(new Set(named.filter((name) => !isServed(name)))).toEqual(new Set());
+    // `up` is a metric of Prometheus.
     const others = expressions.filter((text) => !/\b(gatehouse|process|nodejs)_\w+/.test(text) && !/\bup\{/.test(text));
     expect(others).toEqual([]);
   });
 
-  test('name only problem codes that there are', () => {
+  test('name only existing problem codes', () => {
     const codes = expressions.flatMap((text) =>
-      [...text.matchAll(/code=~?"([^"]+)"/g)].flatMap(([, one = '']) => one.split('|')),
+      [...text.matchAll(/code=~?"([^"]+)"/g)].flatMap(([, codeList = '']) => codeList.split('|')),
     );
     expect(codes.length).toBeGreaterThan(5);
     expect(codes.filter((code) => !(code in PROBLEMS))).toEqual([]);
   });
 
-  test('ask for the job gatehouse wherever they name a metric: the BIN lookup service has metrics of the same names', () => {
+  test('select the job gatehouse for every metric, because the BIN lookup service has metrics with the same names', () => {
     const variables = dashboard.templating.list.filter(({ type }) => type === 'query');
     const queries = variables.flatMap(({ query, definition = '' }) => [
       typeof query === 'string' ? query : query.query,
@@ -251,33 +254,33 @@ describe('alert rules and dashboard', () => {
     }
   });
 
-  test('ask for the job that the example in the document scrapes, and that is not the BIN lookup service', () => {
+  test('select the job of the documented scrape configuration, which is not that of the BIN lookup service', () => {
     const [, example = ''] = /^```yaml\n([\s\S]*?)^```$/m.exec(section(guide, 'Watch it')) ?? [];
     const jobs = [...example.matchAll(/^ {2}- job_name: (\S+)$/gm)].map(([, name]) => name);
     expect(jobs[0]).toBe('gatehouse');
     expect(jobs.slice(1)).toEqual(['bin-service']);
   });
 
-  test('GatehouseSlow looks at the routes that wait for nobody but the storage, and at all of them', () => {
-    const leftOut = leftOutBy('GatehouseSlow');
+  test('GatehouseSlow covers exactly the routes that wait only for the storage', () => {
+    const excluded = routesExcludedBy('GatehouseSlow');
     const paths = new Set(ROUTES.map(({ pattern }) => pattern));
-    expect([...paths].toSorted()).toEqual([...Object.values(WAITS_FOR).flat(), ...WAITS_FOR_NOBODY].toSorted());
-    expect([...paths].filter((path) => !leftOut.test(path)).toSorted()).toEqual(WAITS_FOR_NOBODY.toSorted());
-    // Few people ask for it, and much of it asks providers, the platform or the names of hosts.
-    expect(ADMIN_ROUTES.filter(({ pattern }) => pattern !== '/admin' && !leftOut.test(pattern))).toEqual([]);
-    expect(leftOut.test('none')).toBe(false);
+    expect([...paths].toSorted()).toEqual([...Object.values(WAITS_FOR).flat(), ...WAITS_FOR_STORAGE].toSorted());
+    expect([...paths].filter((path) => !excluded.test(path)).toSorted()).toEqual(WAITS_FOR_STORAGE.toSorted());
+    // Few users call the admin routes, and many of these call providers or platforms, or resolve names.
+    expect(ADMIN_ROUTES.filter(({ pattern }) => pattern !== '/admin' && !excluded.test(pattern))).toEqual([]);
+    expect(excluded.test('none')).toBe(false);
   });
 
-  test('GatehousePlatformFails counts each outcome of a call that is the fault of the platform or of its address', () => {
+  test('GatehousePlatformFails counts each outcome that the platform or its address causes', () => {
     const [outcomes, ...others] = new Set(
-      [...rule('GatehousePlatformFails').matchAll(/outcome!~"([^"]+)"/g)].map(([, one]) => one),
+      [...rule('GatehousePlatformFails').matchAll(/outcome!~"([^"]+)"/g)].map(([, pattern]) => pattern),
     );
     expect(others).toEqual([]);
-    const leftOut = outcomes?.split('|') ?? [];
-    // `busy` has an alert of its own; of `stopped` the caller is the cause.
-    expect(leftOut).toEqual(['2xx', '3xx', '4xx', 'stopped', 'busy']);
+    const excluded = outcomes?.split('|') ?? [];
+    // `busy` has its own alert, and `stopped` is caused by the caller.
+    expect(excluded).toEqual(['2xx', '3xx', '4xx', 'stopped', 'busy']);
     expect(
-      leftOut.filter((outcome) => !(LABEL_VALUES.outboundRequests as readonly string[]).includes(outcome)),
+      excluded.filter((outcome) => !(LABEL_VALUES.outboundRequests as readonly string[]).includes(outcome)),
     ).toEqual([]);
   });
 
@@ -288,7 +291,7 @@ describe('alert rules and dashboard', () => {
     }
   });
 
-  test('each alert has a section that says what to do, in the same order, and points to it', () => {
+  test('each alert links to its section of the runbook, in the same order', () => {
     const sections = [...section(guide, 'Alerts: what to do').matchAll(/^### (\w+)\n\n(.+)/gm)];
     expect(alerts.map(({ name }) => name)).toEqual(sections.map(([, name]) => name));
     for (const { name, body } of alerts) {
@@ -298,13 +301,13 @@ describe('alert rules and dashboard', () => {
     }
   });
 
-  test('each panel has a place and an id of its own', () => {
+  test('each panel has its own id', () => {
     const ids = dashboard.panels.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
   });
 });
 
-test('every problem code is explained with its status, and no other', () => {
+test('exactly the problem codes are documented, with their statuses', () => {
   const rows = [...section(reference, 'Problem codes').matchAll(/^\| `(\w+)` \| (\d{3}) \| (.+) \|$/gm)];
   expect(rows.map(([, code, status]) => [code, Number(status)])).toEqual(
     Object.entries(PROBLEMS).map(([code, { status }]) => [code, status]),
@@ -313,8 +316,8 @@ test('every problem code is explained with its status, and no other', () => {
 
 const NOW = 1_800_000_000_000;
 
-/** Every way in which a refresh can fail, at a store and a provider made by hand: what the grant then says, and what was counted. */
-async function refreshesThatFail(): Promise<{ failure: RefreshFailure; counted: string[] }[]> {
+/** Each way in which a refresh can fail, with a fake store: the failure in the grant, and the counted causes. */
+async function failingRefreshes(): Promise<{ failure: RefreshFailure; counted: string[] }[]> {
   const outcomes: Exclude<RefreshOutcome, { kind: 'tokens' }>[] = [
     { kind: 'refused' },
     { kind: 'app_fault', reason: 'invalid_client' },
@@ -338,7 +341,7 @@ async function refreshesThatFail(): Promise<{ failure: RefreshFailure; counted: 
 
 async function failureAfter(
   work: (outcomes: ReturnType<typeof createRefreshOutcomes>, call: RefreshCall) => Promise<unknown>,
-  more: { failedOverAt?: () => number } = {},
+  overrides: { failedOverAt?: () => number } = {},
 ): Promise<{ failure: RefreshFailure; counted: string[] }> {
   const response: TokenResponse = { accessToken: 'access', refreshToken: 'refresh' } as TokenResponse;
   let grant = {
@@ -362,10 +365,10 @@ async function failureAfter(
     events: { reconnectNeeded: ({ cause }: { cause: string }) => void counted.push(cause) } as unknown as Events,
     clock: () => NOW,
     random: () => 0.5,
-    ...more,
+    ...overrides,
   });
   const app = { id: 'platform', name: 'Platform' } as ConnectedApp;
   await work(outcomes, { app, grant, version: 1, fence: undefined, lostEntry: undefined });
-  if (!grant.failure) throw new Error('This refresh left no failure behind.');
+  if (!grant.failure) throw new Error('This refresh stored no failure.');
   return { failure: grant.failure, counted };
 }

@@ -1,4 +1,4 @@
-/** Readiness without traffic: the storage of a running Gatehouse is lost and comes back, and only metrics and log are looked at. */
+/** Readiness without traffic: metrics and log report the loss and the return of the storage. */
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { watchStorage } from '../../../src/shared/observability/storage-watch.ts';
 import { storageProbe } from '../../../src/shared/storage/probe.ts';
@@ -9,16 +9,16 @@ import { missingRedis, type RedisServer, startCluster, startRedis } from '../../
 import { breakStore } from '../../support/store-fault.ts';
 import { until } from '../../support/until.ts';
 
-const opened: { close(): Promise<void> }[] = [];
+const closeables: { close(): Promise<void> }[] = [];
 const servers: RedisServer[] = [];
 afterEach(async () => {
-  for (const site of opened.splice(0)) await site.close();
+  for (const site of closeables.splice(0)) await site.close();
   for (const server of servers.splice(0)) await server.dispose();
 });
 
 async function startOn(env: Record<string, string> = {}): Promise<TestSite> {
   const site = await startSite({ env });
-  opened.push(site);
+  closeables.push(site);
   return site;
 }
 
@@ -37,7 +37,7 @@ const linesOf = (site: TestSite) =>
     .map(({ time: _, ...line }) => line);
 
 describe('R90 readiness without a request', () => {
-  test('on SQLite: gauges fall and rise, with one line in the log for each', async () => {
+  test('on SQLite: gauges fall and rise, with one log line each', async () => {
     const site = await startOn();
     expect(await gauges(site)).toEqual([1, 1]);
     const heal = breakStore();
@@ -59,7 +59,7 @@ describe('R90 readiness without a request', () => {
     }
   });
 
-  test('on Redis: the line names the address and the code, and no password', async (context) => {
+  test('on Redis: the line has the address and the code, and no password', async (context) => {
     skipWithout(context, missingRedis);
     const redis = await startRedis();
     servers.push(redis);
@@ -70,7 +70,7 @@ describe('R90 readiness without a request', () => {
     const storage = `Redis at 127.0.0.1:${redis.port}`;
     const detail = 'There is no connection to Redis: ECONNREFUSED';
     expect(linesOf(site)).toEqual([{ level: 50, reason: 'storage', storage, detail, msg: 'storage lost' }]);
-    // Without its users, since those were set while it ran.
+    // It starts without the users that were set while it ran.
     await redis.start();
     await expect
       .poll(async () => JSON.parse((await ask(`${site.managementUrl}/readyz`)).body).detail)
@@ -81,13 +81,13 @@ describe('R90 readiness without a request', () => {
     expect(site.logs().join()).not.toContain('a-password-of-the-test');
   });
 
-  test('on a Redis cluster: one master that is gone is a storage that is lost', async (context) => {
+  test('on a Redis cluster: the loss of one master is the loss of the storage', async (context) => {
     skipWithout(context, missingRedis);
     const nodes = await startCluster(3);
     servers.push(...nodes);
     const addresses = nodes.map(({ port }) => `127.0.0.1:${port}`);
     const site = await startOn({ REDIS_CLUSTER: addresses.join(',') });
-    // On a busy machine the nodes may have taken one another for dead at first.
+    // On a busy machine the nodes may have considered each other dead at first.
     await untilUp(site, 1);
     await nodes[1]?.kill();
     await untilUp(site, 0);
@@ -107,52 +107,52 @@ describe('R90 readiness without a request', () => {
 describe('the watch', () => {
   const LOST = { reason: 'storage', storage: 'a', detail: 'b' } as const;
 
-  function watched(probes: (() => Promise<typeof LOST | undefined>)[]) {
-    const seen: unknown[] = [];
+  function watchWith(probes: (() => Promise<typeof LOST | undefined>)[]) {
+    const reported: unknown[] = [];
     let now = 0;
     const watch = watchStorage({
       probe: () => probes.shift()?.() ?? Promise.resolve(undefined),
-      events: { storageLost: (fault) => seen.push(fault), storageBack: (facts) => seen.push(facts) },
+      events: { storageLost: (fault) => reported.push(fault), storageBack: (facts) => reported.push(facts) },
       monotonicClock: () => now,
     });
-    opened.push(watch);
-    return { watch, seen, pass: (milliseconds: number) => (now += milliseconds) };
+    closeables.push(watch);
+    return { watch, reported, pass: (milliseconds: number) => (now += milliseconds) };
   }
 
-  test('ignores a probe that ends after a later one, and says for how long the storage was lost', async () => {
+  test('ignores a probe that ends after a later one, and reports how long the storage was lost', async () => {
     let endFirst = (_fault: typeof LOST) => {};
     const first = new Promise<typeof LOST>((resolve) => {
       endFirst = resolve;
     });
-    const { watch, seen, pass } = watched([() => first, async () => undefined, async () => LOST]);
+    const { watch, reported, pass } = watchWith([() => first, async () => undefined, async () => LOST]);
     await watch.check();
     endFirst(LOST);
     await first;
-    expect([watch.fault(), seen]).toEqual([undefined, []]);
+    expect([watch.fault(), reported]).toEqual([undefined, []]);
     await watch.check();
     expect(watch.fault()).toEqual(LOST);
     pass(61_400);
     await watch.check();
-    expect(seen).toEqual([LOST, { storage: 'a', seconds: 61 }]);
+    expect(reported).toEqual([LOST, { storage: 'a', seconds: 61 }]);
   });
 
-  test('says nothing once it is closed, since the storage is closed next', async () => {
-    const { watch, seen } = watched([async () => undefined, async () => LOST]);
+  test('reports nothing once it is closed, because the storage is closed next', async () => {
+    const { watch, reported } = watchWith([async () => undefined, async () => LOST]);
     await watch.close();
     await watch.check();
-    expect(seen).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
-  test('R126 probes every nine seconds, however long a probe takes', async () => {
+  test('R126 probes every nine seconds, regardless of the duration of a probe', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const startedAt: number[] = [];
     const probe = async () => {
-      startedAt.push(Math.round(performance.now() - begun));
+      startedAt.push(Math.round(performance.now() - firstStart));
       await new Promise((resolve) => setTimeout(resolve, 4_000));
       return undefined;
     };
-    const begun = performance.now();
+    const firstStart = performance.now();
     const events = { storageLost: () => undefined, storageBack: () => undefined };
     const watch = watchStorage({ probe, events, monotonicClock: () => performance.now() });
     await vi.advanceTimersByTimeAsync(20_000);
@@ -160,7 +160,7 @@ describe('the watch', () => {
     expect(startedAt).toEqual([0, 9_000, 18_000]);
   });
 
-  test('takes any error for a storage that is lost', async () => {
+  test('treats any error as a lost storage', async () => {
     const probe = storageProbe(
       { ready: () => Promise.reject(new TypeError('secret')) },
       { dataDirectory: '/d', redis: undefined },

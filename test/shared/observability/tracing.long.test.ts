@@ -1,4 +1,4 @@
-/** Traces of a running Gatehouse, as a collector and as the systems behind Gatehouse get them. */
+/** Traces of a running Gatehouse, as received by a collector, the platform and the provider. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
@@ -14,8 +14,8 @@ import { freePort } from '../../support/ports.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 
 const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../../package.json'), 'utf8'));
-const SERVED = 2;
-const CALLED = 3;
+const SERVER = 2;
+const CLIENT = 3;
 const CALLER = { trace: '0af7651916cd43dd8448eb211c80319c', span: 'b7ad6b7169203331' };
 const UNSAMPLED = { trace: '1bf7651916cd43dd8448eb211c80319c', span: 'c7ad6b7169203331' };
 const traceparent = ({ trace, span }: typeof CALLER, flags: string) => `00-${trace}-${span}-${flags}`;
@@ -60,33 +60,33 @@ describe('with a collector', () => {
     });
     await ask(`${site.url}/bin/45717360`, { headers: { ...headers, ...PAGE } });
     await ask(`${site.url}/no-such-page?code=canary-in-url`, { headers });
-    const off = site.sandbox.faults.set({ on: 'platform', kind: 'error' });
+    const clearError = site.sandbox.faults.set({ on: 'platform', kind: 'error' });
     await ask(`${site.url}/threads/current`, { headers });
-    off();
-    const away = site.sandbox.faults.set({ on: 'platform', kind: 'reset' });
+    clearError();
+    const clearReset = site.sandbox.faults.set({ on: 'platform', kind: 'reset' });
     await ask(`${site.url}/threads/current`, { headers });
-    away();
+    clearReset();
     const { issuer, platformUrl, binServiceUrl } = site.sandbox;
-    const [issuing = 0, platform = 0, bins = 0] = [issuer, platformUrl, binServiceUrl].map((url) =>
+    const [provider = 0, platform = 0, bins = 0] = [issuer, platformUrl, binServiceUrl].map((url) =>
       Number(new URL(url).port),
     );
     await site.close();
     recorder.stop();
-    sent = recorder.sentTo([issuing, platform]);
+    sent = recorder.sentTo([provider, platform]);
     sentToBins = recorder.sentTo([bins]);
     spans = collector.spans();
   });
   afterAll(() => collector.close());
 
-  const served = (route: string) =>
-    spans.filter(({ kind, attributes }) => kind === SERVED && attributes['http.route'] === route);
+  const requestSpans = (route: string) =>
+    spans.filter(({ kind, attributes }) => kind === SERVER && attributes['http.route'] === route);
   const callsOf = (parent: CollectedSpan | undefined) =>
     spans.filter(({ parentSpanId }) => parentSpanId === parent?.spanId);
-  const ofCaller = () => served('/threads/current').find(({ traceId }) => traceId === CALLER.trace);
+  const callersSpan = () => requestSpans('/threads/current').find(({ traceId }) => traceId === CALLER.trace);
 
-  test('a request has one span, below that of the caller, with route, status and request id', () => {
-    expect(ofCaller()).toMatchObject({ parentSpanId: CALLER.span, name: 'GET /threads/current', status: 0 });
-    expect(ofCaller()?.attributes).toEqual({
+  test('a request has one span, as a child of the span of the caller, with route, status and request id', () => {
+    expect(callersSpan()).toMatchObject({ parentSpanId: CALLER.span, name: 'GET /threads/current', status: 0 });
+    expect(callersSpan()?.attributes).toEqual({
       'http.request.method': 'GET',
       'http.route': '/threads/current',
       'http.response.status_code': 200,
@@ -95,38 +95,38 @@ describe('with a collector', () => {
     expect(spans.filter(({ attributes }) => attributes['gatehouse.request_id'] === requestId)).toHaveLength(1);
   });
 
-  test('the call for it has one span below, and the platform gets that as its parent', () => {
-    const [call, ...others] = callsOf(ofCaller());
+  test('its outgoing call has one child span, which the platform gets as its parent', () => {
+    const [call, ...others] = callsOf(callersSpan());
     expect(others).toEqual([]);
-    expect(call).toMatchObject({ traceId: CALLER.trace, kind: CALLED, name: 'GET 127.0.0.1' });
+    expect(call).toMatchObject({ traceId: CALLER.trace, kind: CLIENT, name: 'GET 127.0.0.1' });
     expect(call?.attributes).toMatchObject({ 'server.address': '127.0.0.1', 'http.response.status_code': 200 });
     expect(sent).toContain(`traceparent: 00-${CALLER.trace}-${call?.spanId}-01`);
   });
 
-  test('calls to the provider are told as well: the exchange of the code, below its callback', () => {
-    const [callback] = served('/oauth/callback/:app');
+  test('calls to the provider have spans, too: the code exchange, below its callback', () => {
+    const [callback] = requestSpans('/oauth/callback/:app');
     const calls = callsOf(callback);
     expect(calls.map(({ name }) => name)).toContain('POST 127.0.0.1');
     for (const { traceId, spanId } of calls) expect(sent).toContain(`traceparent: 00-${traceId}-${spanId}-01`);
   });
 
-  test('a caller who does not want to be traced is not, and the platform hears of that too', () => {
+  test('a caller that does not sample is not traced, and the platform gets the same decision', () => {
     expect(spans.filter(({ traceId }) => traceId === UNSAMPLED.trace)).toEqual([]);
     expect(sent).toMatch(new RegExp(`traceparent: 00-${UNSAMPLED.trace}-[0-9a-f]{16}-00`));
   });
 
-  test('R86 a context that cannot be read, or holds a card number, begins a trace of its own', () => {
-    const roots = served('/threads/current').filter(({ parentSpanId }) => parentSpanId === '');
+  test('R86 an invalid context, or one with a card number, starts a new trace', () => {
+    const roots = requestSpans('/threads/current').filter(({ parentSpanId }) => parentSpanId === '');
     expect(roots.length).toBeGreaterThanOrEqual(2);
     expect(sent).not.toContain('4111111111111111');
   });
 
-  test('what met no route has no path in its span, and failures are marked', () => {
-    const lost = spans.find(
-      ({ kind, attributes }) => kind === SERVED && attributes['http.response.status_code'] === 404,
+  test('a request without a route has no path in its span, and failures are marked', () => {
+    const unrouted = spans.find(
+      ({ kind, attributes }) => kind === SERVER && attributes['http.response.status_code'] === 404,
     );
-    expect(lost).toMatchObject({ name: 'GET', status: 0 });
-    const [broken, unreachable] = served('/threads/current').filter(({ status }) => status === 2);
+    expect(unrouted).toMatchObject({ name: 'GET', status: 0 });
+    const [broken, unreachable] = requestSpans('/threads/current').filter(({ status }) => status === 2);
     for (const span of [broken, unreachable]) {
       expect(span?.attributes).toMatchObject({ 'http.response.status_code': 502, 'error.type': '502' });
     }
@@ -146,18 +146,18 @@ describe('with a collector', () => {
     for (const canary of canaries) expect(collector.raw().includes(canary), canary.slice(0, 6)).toBe(false);
   });
 
-  test('R86 a BIN lookup service hears nothing of the trace that its call is in', () => {
-    const [look] = served('/bin/:bin');
-    expect(callsOf(look).map(({ name }) => name)).toEqual(['GET 127.0.0.1']);
+  test('R86 the BIN lookup service gets no trace context', () => {
+    const [lookup] = requestSpans('/bin/:bin');
+    expect(callsOf(lookup).map(({ name }) => name)).toEqual(['GET 127.0.0.1']);
     expect(sentToBins).toContain('GET /45717360');
     expect(sentToBins).not.toMatch(/traceparent/i);
   });
 
-  test('state and baggage of the caller are not passed on', () => {
+  test('tracestate and baggage of the caller are not passed on', () => {
     expect(sent).not.toMatch(/tracestate|baggage|canary-(state|bag)/i);
   });
 
-  test('the collector learns who sends it, and gets its key', () => {
+  test('the collector gets the resource of the process, and its API key', () => {
     expect(collector.resource()).toMatchObject({
       'service.name': 'gatehouse-test',
       'service.version': version,
@@ -167,7 +167,7 @@ describe('with a collector', () => {
   });
 });
 
-test('callers cannot make traces where the operator says so', async () => {
+test('callers cannot start traces if the sampler does not depend on them', async () => {
   const collector = await startCollector();
   const site = await startSite({
     env: {
@@ -196,7 +196,7 @@ test('R86 the log leaves every trace id unchanged', () => {
   });
   const ids: (string | undefined)[] = [];
   const listener = tracing.around(() => ids.push(tracing.traceId()));
-  // One of 570 random ids holds digits that pass for a card number.
+  // One of 570 random ids has digits that look like a card number.
   for (let request = 0; request < 10_000; request++) {
     const req = new IncomingMessage(new Socket());
     listener(req, new ServerResponse(req));
@@ -205,20 +205,20 @@ test('R86 the log leaves every trace id unchanged', () => {
   expect(ids.filter((id) => scrubCardNumbers(String(id)) !== id)).toEqual([]);
 });
 
-test('R90 a collector that is away costs nothing but the traces, which are counted, and holds up no stop', async () => {
+test('R90 without its collector, Gatehouse loses and counts traces, and stops without delay', async () => {
   const site = await startSite({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${await freePort()}` } });
   expect((await ask(`${site.url}/`)).status).toBe(200);
   await expect
     .poll(() => countersOf(site, 'gatehouse_spans_total{outcome="lost"}'))
     .toEqual([expect.stringMatching(/outcome="lost"\} [1-9]/)]);
   await ask(`${site.url}/`);
-  const took = startStopwatch();
+  const elapsed = startStopwatch();
   await site.close();
-  expect(took()).toBeLessThan(8_000);
+  expect(elapsed()).toBeLessThan(8_000);
 });
 
-describe('without one', () => {
-  test('no context is passed on, and the libraries are not even loaded', async () => {
+describe('without a collector', () => {
+  test('no context is passed on, and the libraries are not loaded', async () => {
     const recorder = recordOutbound();
     const site = await startSite();
     const { agent } = await signIn(site);

@@ -14,7 +14,7 @@ type Done = (error: Error | null, addresses?: object[]) => void;
 let lookedUp: string[];
 /** The lookups that the resolver has not responded to. */
 let open: Map<string, Done>;
-let slow: { host: string; again?: true | undefined }[];
+let slow: { host: string; repeated?: true | undefined }[];
 let isDead: (name: string) => boolean;
 let names: HostNames;
 const lookup = ((name: string, _options: object, done: Done) => {
@@ -103,8 +103,8 @@ describe('R129 one name', () => {
     }
     expect(slow).toEqual([
       { host: 'dead.example' },
-      { host: 'dead.example', again: true },
-      { host: 'dead.example', again: true },
+      { host: 'dead.example', repeated: true },
+      { host: 'dead.example', repeated: true },
     ]);
     await pass(30);
     void addressOrError('dead.example');

@@ -146,7 +146,7 @@ export function createTimelineItems(parts: Pick<AdminParts, 'signInRecords' | 'r
 }
 
 /** Facts that are part of the sentence. */
-const IN_SENTENCE = new Set(['scopes', 'reference', 'again', 'onceAnHour']);
+const IN_SENTENCE = new Set(['scopes', 'reference', 'repeated', 'onceAnHour']);
 
 function detailsOf(facts: Readonly<Record<string, unknown>>): Record<string, string> {
   const texts = Object.entries(facts).map(([name, value]) => [name, IN_SENTENCE.has(name) ? undefined : textOf(value)]);
