@@ -719,7 +719,7 @@ describe('the log says of a call to the provider', () => {
     await stored();
     answer = async () => outcome;
     await token();
-    expect(ended).toEqual([{ ...facts, reason: undefined, again: undefined, ...expected }]);
+    expect(ended).toEqual([{ ...facts, reason: undefined, repeated: undefined, ...expected }]);
   });
 
   test('how many seconds it took, to the millisecond', async () => {
@@ -743,7 +743,7 @@ describe('the log says of a call to the provider', () => {
     answer = async () => tokens('at2');
     await stored('u1', { failure: failed });
     await token();
-    expect(ended[1]).toMatchObject({ outcome: 'refreshed', again: undefined });
+    expect(ended[1]).toMatchObject({ outcome: 'refreshed', repeated: undefined });
   });
 
   test('whether it was for fewer scopes, and the host of a token endpoint that is set by hand', async () => {
