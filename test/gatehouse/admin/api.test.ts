@@ -1,9 +1,9 @@
-/** What the API says of a filled site, and how it refuses: members, values, pointers and sentences. */
+/** The admin API of a filled site: members, values, and refusals with pointers and sentences. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { table } from './facts.ts';
 import { type FilledSite, startFilledSite } from './filled-site.ts';
 
-/** For all tests: only the last ones change it. */
+/** Shared by all tests: only the last ones change it. */
 let filled: FilledSite;
 beforeAll(async () => {
   filled = await startFilledSite();
@@ -56,7 +56,7 @@ test.each(table(READS))('GET %s', async (path, [names = '', ...values]) => {
   expect(members.filter((member) => values.includes(member))).toEqual(values);
 });
 
-test('a sign-in has these steps, of which one failed', async () => {
+test('a sign-in has these steps, and one failed', async () => {
   const { json } = await filled.api.call('GET', filled.pathOf('/sign-ins/{signIn}'));
   const steps = json.steps as { words: string; result: string }[];
   const wordsOf = (result: string) => steps.filter((step) => step.result === result).map(({ words }) => words);

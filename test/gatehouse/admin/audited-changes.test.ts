@@ -1,4 +1,4 @@
-/** What comes of each change of a filled site: the notice of the page, and the entry in the audit trail. */
+/** Each change of a filled site: the notice on the page, and the audit entry. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask } from '../../support/ask.ts';
 import type { Page } from '../../support/browserless.ts';
@@ -8,7 +8,7 @@ import { bearer } from '../relay/service.ts';
 import { expectLines, factsIn, table } from './facts.ts';
 import { type FilledSite, inDays, pass, startFilledSite } from './filled-site.ts';
 
-/** For all tests: none of them needs what another changes. */
+/** Shared by all tests, which do not depend on each other. */
 let filled: FilledSite;
 beforeAll(async () => {
   filled = await startFilledSite();
@@ -239,7 +239,7 @@ test('a registration, step by step', async () => {
   expectLines(linesOf(read.body), factsIn(`The provider responded. Its scopes are listed below. ${offered}`));
 });
 
-test('an upload of BIN data, its import and the way back', async () => {
+test('an upload of BIN data, its import and the rollback', async () => {
   const { agent, api, site } = filled;
   const { json: made } = await api.call('POST', '/admin-tokens', { name: 'up', scope: 'write', expiresAt: inDays(1) });
   const upload = await ask(`${site.url}/admin/api/bin/uploads?date=2031-03-01&source=Card%20data&licence=CC0`, {

@@ -1,4 +1,4 @@
-/** Buttons of the administration: each does its work, and the page that it leads to says so once. */
+/** Buttons of the administration: each has its effect, and the next page shows one notice. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Page, UserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -184,7 +184,7 @@ test('the next signing key is published', async () => {
   expect(body).not.toContain('Publish the next key now');
 });
 
-test('R52 everyone is disconnected from an app once that is confirmed, and the page shows how far it is', async () => {
+test('R52 everyone is disconnected from an app after a confirmation, and the page shows the progress', async () => {
   await newest();
   await newest('second@example.test');
   const asked = await open('connections?app=platform');

@@ -1,4 +1,4 @@
-/** R88 an audited change: its entry comes first, and a second one says so if the change then fails. */
+/** R88 audited changes: the entry is written first, and a second entry reports a failure. */
 import { expect, test } from 'vitest';
 import { audited } from '../../../src/gatehouse/admin/change.ts';
 import type { AuditEntry } from '../../../src/gatehouse/audit/kinds.ts';
@@ -44,7 +44,7 @@ test('has one entry, with the actor, written before the change', async () => {
 test.each([
   ['not_done: version_conflict', new AppError('version_conflict')],
   ['not_done: internal', new TypeError('a fault of ours')],
-])('that fails has a second entry: %s', async (outcome, error) => {
+])('has a second entry if it fails: %s', async (outcome, error) => {
   const { audit, entries, settle } = openAudit();
   await expect(audited(audit, req, facts, failure(error))).rejects.toBe(error);
   await settle();
@@ -52,7 +52,7 @@ test.each([
   expect(entries[0]).not.toHaveProperty('outcome');
 });
 
-test('is not made if the trail cannot be written', async () => {
+test('is not made if the audit trail cannot be written', async () => {
   let made = false;
   const change = async () => {
     made = true;
@@ -63,7 +63,7 @@ test('is not made if the trail cannot be written', async () => {
   expect(made).toBe(false);
 });
 
-test('R88 that fails with the storage has an unknown result, says so to the caller, and in the trail once the storage is back', async () => {
+test('R88 has an unknown result if the storage fails, in the response and later in the audit trail', async () => {
   const { audit, entries, lost, settle } = openAudit((call) => call === 2 || call === 3);
   const error = new AppError('storage_unavailable', { logDetail: 'No response in time', retryAfterSeconds: 7 });
   await expect(audited(audit, req, facts, failure(error))).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-/** The question before what cannot be undone, in a real browser: as a dialog by keyboard, and as a page without JavaScript. */
+/** Confirmation in a real browser: as a dialog by keyboard, and as a page without JavaScript. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
@@ -49,7 +49,7 @@ test('a menu and its dialog by keyboard: Cancel has the focus, Esc closes, and t
   await dialog.waitFor({ state: 'hidden' });
   await expect.poll(() => focused(page)).toBe('Actions for third');
 
-  // So does a press beside the dialog, but not one on its edge.
+  // A click outside the dialog also closes it, but not a click on its edge.
   await page.keyboard.press('Enter');
   await revoke.click();
   await dialog.waitFor();
@@ -81,7 +81,7 @@ test('a menu and its dialog by keyboard: Cancel has the focus, Esc closes, and t
   expect(await rows(page)).toBe(before - 1);
 });
 
-test('of two questions, the one that was asked last stays, even if the other comes later', async () => {
+test('shows the question that was requested last, even if an earlier one arrives later', async () => {
   const page = await openPage();
   await openTokens(page);
   const answers = new Map<string, () => void>();
@@ -113,7 +113,7 @@ test('of two questions, the one that was asked last stays, even if the other com
   expect(await page.getByRole('dialog').getByRole('heading').innerText()).toBe('Revoke the relay token third?');
 });
 
-test('selected rows are counted, and asked about together', async () => {
+test('selected rows are counted and confirmed together', async () => {
   const page = await openPage();
   await openTokens(page);
   const before = await rows(page);
@@ -135,11 +135,11 @@ test('selected rows are counted, and asked about together', async () => {
   expect(await rows(page)).toBe(before - 2);
 });
 
-test('without JavaScript the menu opens, the question is a page, and several can be selected', async () => {
+test('without JavaScript, the menu opens, the question is a page, and several rows can be selected', async () => {
   const page = await openPage({ javaScriptEnabled: false });
   await openTokens(page);
   const before = await rows(page);
-  // What only a script can do is not offered.
+  // Actions that need a script are hidden.
   expect(await page.getByLabel(/^Select all/).isVisible()).toBe(false);
   await page.locator('.menu-row summary').first().click();
   await leaveBy(page, () => page.getByRole('link', { name: 'Revoke…' }).first().click());

@@ -98,7 +98,7 @@ test('addresses are safe at Google if only accounts of a Workspace may sign in',
     );
 });
 
-test('the first settings are the defaults but for the app, and a session keeps what its sign-in found', async () => {
+test('the first settings are the defaults except for the app, and a session keeps the result of its sign-in', async () => {
   const { ADMIN_APP, ...others } = settings('settings');
   expect(ADMIN_APP).not.toBe('');
   const { ADMIN_CLAIM, ADMIN_VALUES } = SETTINGS;

@@ -1,4 +1,4 @@
-/** A site with something on every page of the administration, on a clock that only the test moves: its pages are always the same. */
+/** A site with data on every page of the administration. Only the test moves its clock, so its pages are always the same. */
 import { vi } from 'vitest';
 import { ask, JSON_BODY } from '../../support/ask.ts';
 import { createUserAgent } from '../../support/browserless.ts';

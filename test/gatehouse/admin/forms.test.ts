@@ -1,4 +1,4 @@
-/** Forms of the administration; R106: a new secret is shown once, and reloading makes nothing new. */
+/** Forms of the administration. R106: a new secret is shown once, and reloading creates nothing. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -62,7 +62,7 @@ test('R106 a rotated relay token shows its new secret once', async () => {
 test.each([
   ['a page that is refused', 'GET', '&after=nonsense', 400],
   ['a HEAD', 'HEAD', '', 200],
-])('R106 %s leaves the secret to the page that shows it', async (_what, method, query, status) => {
+])('R106 %s does not consume the secret', async (_what, method, query, status) => {
   const url = await make('admin-tokens', { ...TOKEN, scope: 'read' });
   const refused = await agent.request(`${url}${query}`, { method, follow: false });
   expect([refused.status, refused.body.includes('gtha_')]).toEqual([status, false]);
@@ -70,7 +70,7 @@ test.each([
   expect(secretOn(await agent.get(url))).toBeUndefined();
 });
 
-test('faults are listed in the order of the page, with the number of a faulty entry', async () => {
+test('faults are listed in the order of the page, with the number of the faulty entry', async () => {
   const page = await agent.get(`${site.url}/admin/relay-tokens/new`);
   const form = page.forms.find(({ names }) => names.includes('networks'));
   const body = new URLSearchParams([...(form?.fields ?? [])]);
@@ -96,21 +96,24 @@ test.each([
   ['admin-tokens', { name: '', days: 'x', scope: 'all' }, ['name', 'scope', 'days']],
   ['webhooks', { url: 'nowhere', events: 'none' }, ['events']],
   ['service-accounts', { name: '', apiToken: '' }, ['name', 'apiToken']],
-])('%s: each fault beside its field, focus on the first, and what was typed', async (path, fields, faulty) => {
-  const page = await agent.get(`${site.url}/admin/${formOf(path)}`);
-  const form = page.forms.find(({ names }) => Object.keys(fields).every((name) => names.includes(name)));
-  const body = new URLSearchParams([...(form?.fields ?? [])]);
-  for (const [name, value] of Object.entries(fields)) body.set(name, value);
-  const refused = await agent.request(`${site.url}${form?.action}`, { method: 'POST', body });
-  expect([refused.status, refused.body]).toEqual([400, expect.stringMatching(/<title>Error: /)]);
-  expect([...refused.body.matchAll(/<li><a href="#(\w+)">/g)].map(([, field]) => field)).toEqual(faulty);
-  for (const field of faulty) expect(refused.body).toContain(`id="${field}-fault"`);
-  const focused = [...refused.body.matchAll(/<(?:input|select)[^>]* autofocus/g)].map(([tag]) => tag);
-  expect(focused).toEqual([expect.stringContaining(`id="${faulty[0]}"`)]);
-  if ('url' in fields) expect(refused.body).toContain('value="nowhere"');
-});
+])(
+  '%s: shows each fault next to its field, focuses the first, and keeps the entered values',
+  async (path, fields, faulty) => {
+    const page = await agent.get(`${site.url}/admin/${formOf(path)}`);
+    const form = page.forms.find(({ names }) => Object.keys(fields).every((name) => names.includes(name)));
+    const body = new URLSearchParams([...(form?.fields ?? [])]);
+    for (const [name, value] of Object.entries(fields)) body.set(name, value);
+    const refused = await agent.request(`${site.url}${form?.action}`, { method: 'POST', body });
+    expect([refused.status, refused.body]).toEqual([400, expect.stringMatching(/<title>Error: /)]);
+    expect([...refused.body.matchAll(/<li><a href="#(\w+)">/g)].map(([, field]) => field)).toEqual(faulty);
+    for (const field of faulty) expect(refused.body).toContain(`id="${field}-fault"`);
+    const focused = [...refused.body.matchAll(/<(?:input|select)[^>]* autofocus/g)].map(([tag]) => tag);
+    expect(focused).toEqual([expect.stringContaining(`id="${faulty[0]}"`)]);
+    if ('url' in fields) expect(refused.body).toContain('value="nowhere"');
+  },
+);
 
-test('a question about a relay token that is gone says so beside the token', async () => {
+test('a test with a deleted relay token shows the fault next to the token', async () => {
   await make('relay-tokens', RELAY_TOKEN);
   const { body } = await agent.get(`${site.url}/admin/policy?token=gone&address=10.0.0.1`);
   expect(body).toMatch(/<title>Error: .*id="token"[^>]* aria-invalid="true".*id="token-fault"/s);
@@ -130,17 +133,20 @@ test('a relay token and a webhook are changed by their forms', async () => {
 test.each([
   ['relay-tokens', RELAY_TOKEN, { name: '' }, { name: 'Mine' }],
   ['webhooks', { url: 'http://127.0.0.1:1/hook' }, { url: '' }, { url: 'http://127.0.0.1:1/mine' }],
-])('%s: a form that is corrected after a fault overwrites nothing unseen', async (path, made, faulty, mine) => {
-  const { url } = await agent.get(await make(path, made));
-  const place = path === 'relay-tokens' ? `${url.split('?')[0]}/edit` : url;
-  const [first, second] = [await agent.get(place), await agent.get(place)];
-  expect((await agent.submit(second, made, { button: 'Save' })).status).toBe(200);
-  const refused = await agent.submit(first, faulty, { button: 'Save' });
-  expect(refused.status).toBe(400);
-  const late = await agent.submit(refused, mine, { button: 'Save' });
-  expect([late.status, late.body]).toEqual([409, expect.stringContaining('Someone else changed this')]);
-  expect((await agent.submit(late, {}, { button: 'Save' })).status).toBe(200);
-});
+])(
+  '%s: a form that is corrected after a fault does not overwrite a change of another administrator',
+  async (path, made, faulty, mine) => {
+    const { url } = await agent.get(await make(path, made));
+    const place = path === 'relay-tokens' ? `${url.split('?')[0]}/edit` : url;
+    const [first, second] = [await agent.get(place), await agent.get(place)];
+    expect((await agent.submit(second, made, { button: 'Save' })).status).toBe(200);
+    const refused = await agent.submit(first, faulty, { button: 'Save' });
+    expect(refused.status).toBe(400);
+    const late = await agent.submit(refused, mine, { button: 'Save' });
+    expect([late.status, late.body]).toEqual([409, expect.stringContaining('Someone else changed this')]);
+    expect((await agent.submit(late, {}, { button: 'Save' })).status).toBe(200);
+  },
+);
 
 test('a connected app is changed by its form', async () => {
   const page = await agent.get(`${site.url}/admin/register-app`);
@@ -160,7 +166,7 @@ test('a connected app is changed by its form', async () => {
   expect([renamed.status, renamed.body]).toEqual([200, expect.stringContaining('<h1><bdi>Renamed</bdi></h1>')]);
 });
 
-test('R106 two tabs show each its own secret, and another session none', async () => {
+test('R106 each of two tabs shows its own secret, and another session shows none', async () => {
   const [one, two] = [await make('admin-tokens', FORMS[1]?.[1] ?? {}), await make('admin-tokens', FORMS[1]?.[1] ?? {})];
   const { agent: other } = await signIn(site, 'admin@example.test');
   expect(secretOn(await other.get(one))).toBeUndefined();

@@ -1,4 +1,4 @@
-/** R88 what another request ends between the look-up and the change: 404, and the entry says that this change was not made. */
+/** R88 a record that another request deletes before the change: 404, and the audit entry says that the change was not made. */
 import type { Request, RequestHandler, Response } from 'express';
 import { expect, test } from 'vitest';
 import { disconnectionRoutes } from '../../../src/gatehouse/admin/connections/disconnections.ts';

@@ -1,4 +1,4 @@
-/** R88 and R82: every route of the administration refuses whoever is no administrator, and takes tokens in the header alone. */
+/** R88 and R82: every route of the administration requires an administrator, and accepts tokens only in the header. */
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { ADMIN_TOKEN_PREFIX } from '../../../src/gatehouse/admin-tokens/admin-tokens.ts';
 import { createOpaqueToken } from '../../../src/shared/storage/opaque-token.ts';
@@ -8,7 +8,7 @@ import { ADMIN_ROUTES, type ListedRoute } from '../../support/routes.ts';
 import { breakStore } from '../../support/store-fault.ts';
 import { PATIENTLY } from '../../support/until.ts';
 
-/** Well formed, checksum included, and known to nobody. */
+/** Well-formed, with a valid checksum, but unknown. */
 const RELAY_TOKEN = 'gthr_00000000000000000000000000000000000000000000000000000000000000';
 
 let site: TestSite;
@@ -55,7 +55,7 @@ test('the table has routes of the administration', () => {
 });
 
 describe.each(ADMIN_ROUTES)('R65, R69 $method $pattern', (route) => {
-  test('answers an administrator with 503 while the store cannot be read, as data and as a page, and no cache keeps it', async () => {
+  test('responds with 503 while the storage cannot be read, as JSON and as a page, without caching', async () => {
     const heal = breakStore();
     try {
       for (const accept of [DATA, PAGE]) {
@@ -80,7 +80,7 @@ test.each(ADMIN_ROUTES.filter(({ method }) => method === 'GET'))(
 );
 
 describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
-  test('sends nobody in without a session', async () => {
+  test('requires a session', async () => {
     const page = await visit(route, PAGE);
     if (!isApi(route) && route.method === 'GET') {
       expect(page.status).toBe(303);
@@ -90,7 +90,7 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
     expect((await visit(route, { ...DATA, 'x-csrf-token': user.csrf })).status).toBe(401);
   });
 
-  test('refuses a user who is no administrator', async () => {
+  test('refuses a user who is not an administrator', async () => {
     for (const accept of [PAGE, DATA]) {
       const answer = await visit(route, { ...accept, cookie: user.cookie, 'x-csrf-token': user.csrf });
       expect(answer.status).toBe(403);
@@ -101,7 +101,7 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
     }
   });
 
-  test('refuses relay tokens, and an administrator who comes with one', async () => {
+  test('refuses relay tokens, even with an administrator’s session', async () => {
     const answer = await visit(route, { ...DATA, authorization: `Bearer ${RELAY_TOKEN}` });
     expect(answer.status).toBe(401);
     if (isApi(route)) {
@@ -116,7 +116,7 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
     }
   });
 
-  test('lets an admin token into the API alone, and one that reads change nothing', async () => {
+  test('accepts an admin token only in the API, and lets a read token change nothing', async () => {
     const answer = await visit(route, { ...DATA, authorization: `Bearer ${reading}` });
     if (!isApi(route)) expect(answer.status).toBe(401);
     else if (route.method === 'GET') expect([200, 404]).toContain(answer.status);
@@ -129,14 +129,14 @@ describe.each(ADMIN_ROUTES)('R88 $method $pattern', (route) => {
     }
   });
 
-  test('R66 demands the CSRF token of a session that changes something', async () => {
+  test('R66 requires the CSRF token for changes with a session', async () => {
     if (route.method === 'GET') return;
     const answer = await visit(route, { ...DATA, cookie: admin.cookie });
     expect([answer.status, JSON.parse(answer.body).code]).toEqual([403, 'csrf_failed']);
   });
 });
 
-test('R88 who was refused is in the audit trail', async () => {
+test('R88 a refusal is audited with the user', async () => {
   await ask(`${site.url}/admin/api/admin-tokens`, { headers: { ...DATA, cookie: user.cookie } });
   await vi.waitFor(async () => {
     const answer = await ask(`${site.url}/admin/api/audit?event=admin.refused&limit=200`, {
@@ -154,7 +154,7 @@ test('R88 who was refused is in the audit trail', async () => {
   }, PATIENTLY);
 });
 
-test('R84 guesses of admin tokens are limited by address, and a valid one works on', async () => {
+test('R84 guesses of admin tokens are limited by address, and a valid token keeps working', async () => {
   const list = `${site.url}/admin/api/admin-tokens`;
   const guess = () =>
     ask(list, { headers: { ...DATA, authorization: `Bearer ${createOpaqueToken(ADMIN_TOKEN_PREFIX).text}` } });
@@ -166,10 +166,10 @@ test('R84 guesses of admin tokens are limited by address, and a valid one works 
   expect((await ask(list, { headers: { authorization: `Bearer ${reading}` } })).status).toBe(200);
 });
 
-describe('R82 an admin token counts in the header alone', () => {
+describe('R82 an admin token is accepted only in the header', () => {
   const list = () => `${site.url}/admin/api/admin-tokens`;
 
-  test('in query, body and cookie it is nothing, and is not logged', async () => {
+  test('in query, body and cookie it is ignored, and not logged', async () => {
     const answers = await Promise.all([
       ask(`${list()}?access_token=${reading}`),
       ask(`${list()}?authorization=Bearer%20${reading}`),
@@ -181,7 +181,7 @@ describe('R82 an admin token counts in the header alone', () => {
     expect(site.logs().join('')).not.toContain(writing.slice(16));
   });
 
-  test('twice it is refused, and a cookie beside it counts for nothing', async () => {
+  test('is refused if sent twice, and a cookie is ignored', async () => {
     const twice = [`Bearer ${reading}`, `Bearer ${reading}`];
     expect((await ask(list(), { headers: { authorization: twice } })).status).toBe(401);
     expect((await ask(list(), { headers: { authorization: twice, cookie: admin.cookie } })).status).toBe(401);
@@ -193,7 +193,7 @@ describe('R82 an admin token counts in the header alone', () => {
     expect(made.status).toBe(403);
   });
 
-  test('it needs no CSRF token', async () => {
+  test('needs no CSRF token', async () => {
     const answer = await ask(list(), {
       method: 'POST',
       headers: { ...JSON_BODY, authorization: `Bearer ${writing}` },

@@ -1,4 +1,4 @@
-/** Pages of lists: filters and place in the address, the way back, the export, and the question before what cannot be undone. */
+/** Pages of lists: filters and position in the address, Previous, the export, and confirmation. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, PAGE } from '../../support/ask.ts';
 import { linkOn, type Page, type UserAgent } from '../../support/browserless.ts';
@@ -37,8 +37,8 @@ const countOn = ({ body }: Page) => /class="filters-count">(.*?)<a /s.exec(body)
 const from = (first: number, last: number) =>
   Array.from({ length: first - last + 1 }, (_, at) => `token-${first - at}`);
 
-describe('the place in the list', () => {
-  test('Next and Previous lead over every page and back, with the numbers of the rows', async () => {
+describe('the position in the list', () => {
+  test('Next and Previous lead through every page and back, with row numbers', async () => {
     const first = await open(HOME);
     expect([names(first), countOn(first)]).toEqual([from(120, 71), '1–50 of 120']);
     expect(linkOn(first, 'Previous')).toBeUndefined();
@@ -53,7 +53,7 @@ describe('the place in the list', () => {
     expect([names(start), countOn(start), start.url]).toEqual([from(120, 71), '1–50 of 120', `${site.url}${HOME}?`]);
   });
 
-  test('a filter stays over the pages, and is chosen in the form', async () => {
+  test('a filter applies to every page, and is selected in the form', async () => {
     const first = await open(`${HOME}?app=platform&q=token`);
     expect(countOn(first)).toBe('1–50');
     expect(first.body).toMatch(/<option value="platform" selected>/);
@@ -88,12 +88,12 @@ describe('the place in the list', () => {
     ['an empty entry', 'after=x&row=51&trail=1~,,', 'Open the list again'],
     ['a long trail', `after=x&row=51&trail=${'1~,'.repeat(1_000)}1~`, 'Open the list again'],
     ['a long cursor', `after=${'x'.repeat(501)}`, 'Open the list again'],
-  ])('a place that no page links to is refused: %s', async (_, query, words) => {
+  ])('refuses a position that no page links to: %s', async (_, query, words) => {
     const page = await open(`${HOME}?${query}`);
     expect([page.status, page.body]).toEqual([400, expect.stringContaining(words)]);
   });
 
-  test('the trail has a limit: the oldest pages are left out of it', async () => {
+  test('the trail has a limit: the oldest pages are dropped', async () => {
     const { searchParams } = new URL((await follow(await open(HOME), 'Next')).url);
     const after = searchParams.get('after') ?? '';
     const trail = Array.from({ length: 1_990 / (after.length + 5) }, (_, at) => `${100 + at}~${after}`).join(',');
@@ -106,7 +106,7 @@ describe('the place in the list', () => {
 });
 
 describe('the export', () => {
-  test('has every row that the filters select, and an entry in the audit trail', async () => {
+  test('has every matching row, and an audit entry', async () => {
     const page = await open(`${HOME}?app=platform`);
     const csv = await follow(page, 'CSV');
     expect([csv.status, csv.headers.get('content-type')]).toEqual([200, 'text/csv; charset=utf-8']);
@@ -193,7 +193,7 @@ describe('the export', () => {
 });
 
 describe('the question', () => {
-  test('comes before anything happens, and leads back to the list as it was', async () => {
+  test('comes before the action, and leads back to the same page of the list', async () => {
     const list = await open(`${HOME}?app=second`);
     const question = await follow(list, 'Revoke…');
     expect(question.body).toMatch(/<h1 [^>]*>Revoke the relay token <bdi>token-120<\/bdi>\?/);
@@ -211,7 +211,7 @@ describe('the question', () => {
     '/connections',
     '/administration',
     '/admin/../connections',
-  ])('never leads anywhere else: %s', async (back) => {
+  ])('never leads outside the administration: %s', async (back) => {
     const { id } = await admin.makeToken({ name: 'asked' });
     const question = await open(`${HOME}/${id}/revoke?back=${encodeURIComponent(back)}`);
     expect(question.body).not.toContain('elsewhere');
@@ -222,7 +222,7 @@ describe('the question', () => {
     expect([done.status, done.headers.get('location')?.split('?')[0]]).toEqual([303, HOME]);
   });
 
-  test('is asked about several at once, by name, and each has its entry in the audit trail', async () => {
+  test('names several selected items, and each has an audit entry', async () => {
     const ids = [];
     for (const name of ['one', 'two', 'three']) ids.push((await admin.makeToken({ name })).id);
     const query = new URLSearchParams(ids.map((id) => ['id', id]));
@@ -240,7 +240,7 @@ describe('the question', () => {
     expect((await open(`${HOME}/revoke?${many}`)).status).toBe(400);
   });
 
-  test('marks one’s own account', async () => {
+  test('warns about the administrator’s own account', async () => {
     const { userId } = await sessionOf(site, agent);
     expect((await open('/admin/users')).body).toMatch(/Ada Moreau<\/bdi><\/a> <span class="own">you<\/span>/);
     for (const action of ['sign-out', 'disable', 'delete']) {

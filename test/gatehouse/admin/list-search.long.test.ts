@@ -1,4 +1,4 @@
-/** Lists of the administration search everything before they cut a page. */
+/** Lists of the administration search all items, not only the current page. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { withCheckDigit } from '../../support/bins.ts';
 import type { UserAgent } from '../../support/browserless.ts';
@@ -59,7 +59,7 @@ test('the policy page offers every relay token', async () => {
   expect((await agent.get(`${site.url}/admin/policy`)).body).toContain('>needle-1</option>');
 });
 
-test('a token that is pasted into the search of a list is in no URL, and is found by its first characters', async () => {
+test('a token pasted into the search of a list is in no URL, and is found by its first characters', async () => {
   const made = await admin.call('POST', '/relay-tokens', { ...ANYTHING, name: 'pasted' });
   const token = String(made.json.token);
   const secret = token.slice(16);
@@ -89,7 +89,7 @@ test('a token that is pasted into the search of a list is in no URL, and is foun
   }
 });
 
-test('the other filters stay in the address, and no list but ours is narrowed', async () => {
+test('the other filters stay in the address, and other sites are no target', async () => {
   const page = await agent.get(`${site.url}/admin/relay-tokens`);
   const narrowed = await agent.submit(page, { q: 'needle', state: 'active' });
   expect(narrowed.url).toBe(`${site.url}/admin/relay-tokens?q=needle&state=active`);
@@ -102,7 +102,7 @@ test('the other filters stay in the address, and no list but ours is narrowed', 
   }
 });
 
-test('a token in an address that was made by hand is in no link of the page', async () => {
+test('a token in the address is in no link of the page', async () => {
   const { json } = await admin.call('POST', '/relay-tokens', { ...ANYTHING, name: 'in a link' });
   const token = String(json.token);
   const page = await agent.get(`${site.url}/admin/relay-tokens?q=${token}`);

@@ -36,14 +36,14 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-test('every list and every parameter of it stands in the table, unless it is one of createResource', async () => {
+test('the table has every list and parameter, except those of createResource', async () => {
   const { paths } = JSON.parse((await ask(`${site.url}/openapi.json`)).body) as {
     paths: Record<string, { get?: Operation }>;
   };
   const offered = Object.entries(paths).flatMap(([path, { get }]) => {
     const names = (get?.parameters ?? []).filter((one) => one.in === 'query').map(({ name }) => name);
     const list = /^\/admin\/api\/([a-z-]+)$/.exec(path)?.[1];
-    // `format` chooses how a list is written, not what it holds.
+    // `format` selects the format of a list, not its items.
     return list && names.includes('after') && !RESOURCES.includes(list)
       ? [[list, names.filter((name) => !['after', 'limit', 'format'].includes(name)).toSorted()]]
       : [];
@@ -57,7 +57,7 @@ test('every list and every parameter of it stands in the table, unless it is one
   expect(Object.fromEntries(named)).toEqual(Object.fromEntries(offered));
 });
 
-test('every index of the table is one that is kept, and so is that of each resource', () => {
+test('every index in the table exists, and so does the index of each resource', () => {
   const kept = new Set(wordsInTable());
   expect([...ROWS.flatMap(({ index }) => index), ...RESOURCES].filter((name) => !kept.has(name))).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Lists of sessions, connections and sign-ins: narrowed by user, app, health and search, and what one that is not there answers. */
+/** Lists of sessions, connections and sign-ins with filters, and the responses for unknown ids. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newConnectionId } from '../../../src/gatehouse/grants/connection-ids.ts';
 import { createConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';
@@ -58,7 +58,7 @@ describe('connections', () => {
   } satisfies RefreshFailure;
   const all = () => [`${ada}.second`, `${uma}.second`, `${uma}.platform`];
 
-  test('are those of an app, of a user, or of the users that are searched for', async () => {
+  test('are filtered by app, by user, or by the users that match a search', async () => {
     expect(await placesOf('connections')).toEqual(all());
     expect(await placesOf('connections?app=second')).toEqual(all().slice(0, 2));
     expect(await placesOf('connections?app=')).toEqual(all());
@@ -71,7 +71,7 @@ describe('connections', () => {
     expect(await placesOf('connections?limit=1')).toEqual(all().slice(0, 1));
   });
 
-  test('are those of a health as it is now, whatever the list still says', async () => {
+  test('are filtered by their current health, even if the index is outdated', async () => {
     const index = createConnectionIndex({ store: desk.store, clock: Date.now });
     const grant = await desk.read(uma, 'platform');
     await index.update({ ...grant, failure });
@@ -88,7 +88,7 @@ describe('connections', () => {
     await index.update(grant);
   });
 
-  test('are those that lack a scope of their app', async () => {
+  test('are filtered by missing scopes', async () => {
     const { scopes, requestedScopes = [] } = await desk.read(uma, 'platform');
     const without = (names: string[]) => names.filter((name) => name !== 'email');
     expect(await placesOf('connections?scopes=missing')).toEqual([]);
@@ -103,13 +103,13 @@ describe('connections', () => {
     const { json } = await admin.call('GET', `/users/${uma}`);
     expect(JSON.stringify(json)).toContain('"missingScopes":["email"]');
     expect((await admin.call('GET', '/connections?scopes=other')).status).toBe(400);
-    // Whatever the list still says.
+    // Even if the index is outdated.
     await desk.change(uma, () => ({ scopes, requestedScopes, announcedScopes: undefined }), 'platform');
     expect(await placesOf('connections?scopes=missing')).toEqual([]);
     await createConnectionIndex({ store: desk.store, clock: Date.now }).update(await desk.read(uma, 'platform'));
   });
 
-  test('R115 are those that lack a scope, page by page without those in between', async () => {
+  test('R115 are filtered by missing scopes page by page', async () => {
     const { store, sealer } = desk;
     const index = createConnectionIndex({ store, clock: Date.now });
     const grants = createGrantStore({
@@ -137,7 +137,7 @@ describe('connections', () => {
     }
   });
 
-  test('name the account by address, name or subject, whichever there is', async () => {
+  test('name the account by address, name or subject', async () => {
     const { account } = await desk.read(uma, 'platform');
     const shown = async (changed: object) => {
       await desk.change(uma, () => ({ account: changed }), 'platform');
@@ -151,7 +151,7 @@ describe('connections', () => {
   });
 });
 
-test('R56 sessions are those of a user, or of the users that are searched for', async () => {
+test('R56 sessions are filtered by user, or by the users that match a search', async () => {
   const users = async (path: string) => (await list(path)).map(({ user }) => (user as Item).id);
   expect(await users('sessions')).toEqual([ada, uma, uma]);
   expect(await users(`sessions?user=${uma}`)).toEqual([uma, uma]);
@@ -162,7 +162,7 @@ test('R56 sessions are those of a user, or of the users that are searched for', 
   expect(item).toMatchObject({ app: 'second', address: '127.0.0.1', user: { email: 'admin@example.test' } });
 });
 
-test('a sign-in names its user, and who is only presumed as such', async () => {
+test('a sign-in names its user, and marks a presumed user', async () => {
   const user = { id: uma, name: 'Uma Okafor', email: 'user@example.test', presumed: false };
   const items = await list('sign-ins?q=user@example.test');
   expect(items).toMatchObject([
@@ -187,7 +187,7 @@ test.each([
     'connected-apps/second/disconnect-everyone',
     'Nobody has disconnected all users from this app within the last 30 days.',
   ],
-])('%s %s is 404 and says what is not there', async (method, path, detail) => {
+])('%s %s is 404 and says what does not exist', async (method, path, detail) => {
   const { status, json } = await admin.call(method, `/${path}`);
   expect([status, json.detail]).toEqual([404, detail]);
 });

@@ -1,4 +1,4 @@
-/** A search of sessions or connections reaches those of every user that it matches. */
+/** A search of sessions or connections finds those of every matching user. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createUserStore } from '../../../src/gatehouse/users/user-store.ts';
 import { readSeed } from '../../../src/sandbox/seed.ts';
@@ -63,7 +63,7 @@ test.each(['connections', 'sessions'] as const)('%s: by API', async (path) => {
   expect(emails).toEqual(OF_EACH[path]);
   expect(sizes).toEqual([10, 10, 10, 10, 10, emails.length - 50]);
   expect((await readAll(`${path}?q=person-&limit=${emails.length}`)).sizes).toEqual([emails.length]);
-  // What one user has stays together, even where it is more than the limit.
+  // The rows of one user stay on one page, even if they exceed the limit.
   expect((await readAll(`${path}?q=person-10&limit=1`)).sizes).toEqual([path === 'sessions' ? 2 : 1]);
   expect((await getJson(admin, `${site.url}/admin/api/${path}?q=person-&after=nonsense`)).status).toBe(400);
 });
@@ -75,12 +75,12 @@ test.each(['connections', 'sessions'] as const)('%s: by page', async (path) => {
   expect(shown).toEqual(LOGINS);
 });
 
-test('connections: narrowed by app', async () => {
+test('connections: filtered by app', async () => {
   expect((await readAll('connections?q=person-&app=platform&limit=20')).emails).toEqual(LOGINS);
   expect(await read('connections?q=person-&app=another')).toEqual({ items: [] });
 });
 
-test('a page reads no more than 100 users, and the next goes on from there', async () => {
+test('a page reads at most 100 users, and the next page continues after them', async () => {
   const vault = await openVault(site.env);
   const users = createUserStore({ store: vault.store, clock: Date.now });
   for (let at = 0; at < USERS_WITHOUT_ANY; at += 1) {

@@ -1,4 +1,4 @@
-/** The administration on a small telephone, in a real browser: the menu shows where one is, and no text is wider than its place. */
+/** The administration on a narrow screen, in a real browser: the menu shows the current page, and no text overflows. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../../support/browser.ts';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -23,7 +23,7 @@ const placeOf = (selector: string) => `(() => {
   return { left: Math.ceil(left), right: Math.floor(right), width: document.documentElement.clientWidth };
 })()`;
 
-test('at 360 px each page shows its own item of the menu, and a long name or state stays in its card', async () => {
+test('at 360 px, each page shows its menu item, and long names and states stay in their cards', async () => {
   const { agent } = await signIn(site, 'admin@example.test');
   const { csrfToken } = JSON.parse((await agent.get(`${site.url}/session`)).body);
   const made = await agent.request(`${site.url}/admin/api/connected-apps`, {

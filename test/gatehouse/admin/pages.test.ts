@@ -13,7 +13,7 @@ import { outlineOf } from '../../support/outline.ts';
 import { expectLines, table } from './facts.ts';
 import { DAY_MS, type FilledSite, inDays, pass, startFilledSite } from './filled-site.ts';
 
-/** For all tests: they only read, but the last. */
+/** Shared by all tests: all but the last only read. */
 let filled: FilledSite;
 beforeAll(async () => {
   filled = await startFilledSite();

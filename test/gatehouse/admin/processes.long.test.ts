@@ -1,4 +1,4 @@
-/** R56 over real processes, on both stores: whom an administrator shuts out at one process is out at the next request to the other. */
+/** R56 with real processes, on both stores: a change by an administrator at one process applies to the next request at the other. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, FORM, PAGE } from '../../support/ask.ts';
@@ -32,7 +32,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(status).toBeLessThan(300);
   };
 
-  test('R56 a disabled user is out at the next request, and comes in again only once enabled', async (context) => {
+  test('R56 a disabled user is signed out at the next request, and can sign in only once enabled', async (context) => {
     skipWithout(context, missing);
     const person = await fleet.signIn('user@example.test');
     // What the other process may keep of the session is fresh.
@@ -50,7 +50,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await isIn(await fleet.signIn(person.login))).toBe(true);
   });
 
-  test('R56 one session that is ended is out at the next request, and no other', async (context) => {
+  test('R56 an ended session is refused at the next request, and no other', async (context) => {
     skipWithout(context, missing);
     const [one, other] = [await fleet.signIn('second@example.test'), await fleet.signIn('second@example.test')];
     expect([await isIn(one), await isIn(other)]).toEqual([true, true]);
@@ -62,7 +62,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await isIn(one)).toBe(false);
   });
 
-  test('a user whose everything is deleted is out at the next request', async (context) => {
+  test('a deleted user is signed out at the next request', async (context) => {
     skipWithout(context, missing);
     const person = await fleet.signIn('second@example.test');
     expect(await isIn(person)).toBe(true);
@@ -70,7 +70,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await isIn(person)).toBe(false);
   });
 
-  test('R106 a form that is sent twice counts once, and its secret is shown once, whichever process is asked', async (context) => {
+  test('R106 a form that is sent twice counts once, and its secret is shown once, at any process', async (context) => {
     skipWithout(context, missing);
     const { cookie } = await fleet.signIn('admin@example.test');
     const host = new URL(fleet.url).host;

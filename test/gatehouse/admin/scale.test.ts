@@ -1,4 +1,4 @@
-/** The administration with many people and a long audit trail: every page stays quick. `FAULTS=long` takes the full numbers. */
+/** The administration with many users and a long audit trail: every page stays fast. `FAULTS=long` uses the full numbers. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
 import { createConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';
@@ -126,7 +126,7 @@ test.each(PAGES)('%s is quick', async (path) => {
   if (path === '/admin/keys') expect(first).toBeLessThan(LONG ? MOST_MILLISECONDS : 5 * MOST_MILLISECONDS);
 });
 
-test('paging walks through all of them, each once', async () => {
+test('paging returns every item once', async () => {
   const seen = new Set<string>();
   let after: string | undefined;
   do {

@@ -1,4 +1,4 @@
-/** What is selected in a list is worked on to the end, even if some of it has gone meanwhile; and the page says how much. */
+/** Actions on selected items skip items that are gone, and the notice has their number. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { appOfFile } from '../../support/apps.ts';
 import type { Page, UserAgent } from '../../support/browserless.ts';
@@ -38,7 +38,7 @@ const noticeOn = ({ body }: Page) => /<div class="notice notice-\w+" role="statu
 const makeTokens = (count: number) =>
   Promise.all(Array.from({ length: count }, async (_, at) => (await admin.makeToken({ name: `one-${at}` })).id));
 
-test('relay tokens: one that another administrator has revoked meanwhile does not stop the others', async () => {
+test('relay tokens: skips a token that another administrator has revoked meanwhile', async () => {
   const ids = await makeTokens(3);
   const question = await ask('relay-tokens/revoke', ids);
   const open = await ask('relay-tokens/revoke', ids);
@@ -54,7 +54,7 @@ test('relay tokens: one that another administrator has revoked meanwhile does no
   for (const id of ids) expect((await admin.call('GET', `/relay-tokens/${id}`)).status).toBe(404);
 });
 
-test('relay tokens: two administrators who revoke the same ones at the same time revoke each once', async () => {
+test('relay tokens: two simultaneous revocations revoke each token once', async () => {
   const ids = await makeTokens(30);
   const { agent: other } = await signIn(site, 'admin@example.test');
   const questions = await Promise.all([ask('relay-tokens/revoke', ids), ask('relay-tokens/revoke', ids, other)]);
@@ -65,7 +65,7 @@ test('relay tokens: two administrators who revoke the same ones at the same time
   expect(revoked.reduce((sum, count) => sum + count, one)).toBe(30);
 });
 
-test('sessions and connections: those that have ended are counted', async () => {
+test('sessions and connections: counts those that have already ended', async () => {
   const users: string[] = [];
   for (const login of ['user@example.test', 'second@example.test']) {
     const { agent: own } = await signIn(site, login);
@@ -95,7 +95,7 @@ test('sessions and connections: those that have ended are counted', async () => 
   }
 });
 
-test('connections: a provider that does not answer is waited for 5 s in all, and its late answers are noted', async () => {
+test('connections: waits at most 5 s for a provider, and records its late responses', async () => {
   const users = Array.from({ length: 25 }, (_, at) => `u${String(at).padStart(22, '0')}`);
   const app = appOfFile(site.env);
   for (const user of users) await desk.grants.save(grantOf(user, app), 0);

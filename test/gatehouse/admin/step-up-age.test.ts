@@ -1,4 +1,4 @@
-/** R102: the proof that the administration demands has an age, however the session began. */
+/** R102: the age of the authentication that the administration requires, however the session began. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
@@ -31,13 +31,13 @@ async function signedInWith(authTime: number | undefined) {
 }
 const adminStatus = async (agent: UserAgent) => (await getJson(agent, `${site.url}/admin/api/users`)).status;
 
-test('R102 an ordinary sign-in counts where its proof is at most 900 seconds old', async () => {
+test('R102 accepts a sign-in whose authentication is at most 900 seconds old', async () => {
   const agent = await signedInWith(secondsAgo(890));
   expect(await adminStatus(agent)).toBe(200);
   expect((await agent.get(`${site.url}/admin`)).visited).toHaveLength(1);
 });
 
-test('R102 an older proof opens nothing, and a new one is asked for with max_age', async () => {
+test('R102 refuses an older authentication, and requests a new one with max_age', async () => {
   const agent = await signedInWith(secondsAgo(905));
   expect(await adminStatus(agent)).toBe(403);
   const refused = await agent.get(`${site.url}/admin`);
@@ -50,7 +50,7 @@ test('R102 an older proof opens nothing, and a new one is asked for with max_age
   expect(await adminStatus(agent)).toBe(200);
 });
 
-test('R102 a time that is to come, such as one in milliseconds, proves nothing', async () => {
+test('R102 refuses an authentication time in the future, such as one in milliseconds', async () => {
   const agent = await signedInWith(secondsAgo(-30));
   expect(await adminStatus(agent)).toBe(200);
   for (const time of [secondsAgo(-120), Date.now()]) {
@@ -63,7 +63,7 @@ test('R102 a time that is to come, such as one in milliseconds, proves nothing',
 test.each([
   ['no auth_time', undefined],
   ['an auth_time of 0', 0],
-])('R102 %s: the user is asked once, and then told what the provider lacks', async (_words, authTime) => {
+])('R102 %s: the user is asked once, and then sees what the provider lacks', async (_words, authTime) => {
   const admin = await signedInWith(secondsAgo(0));
   const agent = await signedInWith(authTime);
   expect(await adminStatus(agent)).toBe(403);

@@ -1,4 +1,4 @@
-/** The stronger sign-in that the administration demands where ADMIN_ACR is set, proved by the second factor of the sandbox. */
+/** The stronger sign-in that ADMIN_ACR requires for the administration, with the second factor of the sandbox. */
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
@@ -29,7 +29,7 @@ async function through(agent: UserAgent, start: Page): Promise<Page> {
 const startedAt = ({ visited }: Page) => new URL(visited.find((url) => url.includes('/authorize?')) ?? '').searchParams;
 
 describe('with ADMIN_ACR', () => {
-  test('R88 a page leads through the second factor and back to itself, once', async () => {
+  test('R88 a page redirects to the second factor once, and back to itself', async () => {
     const { agent } = await signIn(site, ADMIN);
     const before = (await getJson(agent, `${site.url}/session`)).json.csrfToken;
     const asked = await agent.get(`${site.url}/admin/users?q=admin`);
@@ -40,14 +40,14 @@ describe('with ADMIN_ACR', () => {
     const page = await agent.submit(asked, { code: code() });
     expect([page.status, page.url]).toEqual([200, `${site.url}/admin/users?q=admin`]);
     expect((await agent.get(`${site.url}/admin`)).visited).toHaveLength(1);
-    // What was held before the proof opens nothing after it (R17).
+    // The session cookie from before the step-up is no longer valid (R17).
     expect((await getJson(agent, `${site.url}/session`)).json.csrfToken).not.toBe(before);
     await expect
       .poll(async () => (await getJson(agent, `${site.url}/admin/api/audit?event=admin.stepped_up`)).json.items)
       .toMatchObject([{ actor: { kind: 'user', name: ADMIN }, address: '127.0.0.1', facts: { acr: 'mfa' } }]);
   });
 
-  test('R30 leaves the connection of the administrator as lasting as it was', async () => {
+  test('R30 does not shorten the connection of the administrator', async () => {
     const { agent } = await signIn(site, ADMIN);
     const connection = async () => (await getJson(agent, `${site.url}/session`)).json.connections;
     expect(await connection()).toMatchObject([{ health: 'active' }]);
@@ -57,7 +57,7 @@ describe('with ADMIN_ACR', () => {
     ]);
   });
 
-  test('R88 forms and API refuse a weaker session, and say where the stronger one is had; an admin token passes', async () => {
+  test('R88 forms and API refuse a weaker session with the address of the step-up, and accept an admin token', async () => {
     const { agent } = await signIn(site, ADMIN);
     const { json } = await getJson(agent, `${site.url}/session`);
     const told = await getJson(agent, `${site.url}/admin/api/users`);
@@ -79,7 +79,7 @@ describe('with ADMIN_ACR', () => {
     await store.close();
   });
 
-  test('R88 whoever is no administrator is asked for nothing more, and gets no further by it', async () => {
+  test('R88 a user who is not an administrator is refused, also after a step-up', async () => {
     const { agent } = await signIn(site);
     const page = await agent.get(`${site.url}/admin`);
     expect([page.status, page.visited.length]).toEqual([403, 1]);
@@ -103,14 +103,14 @@ describe('with ADMIN_ACR', () => {
     expect(page.body).toContain('/sign-in?app=platform&amp;step_up=1');
   };
 
-  test('R18 an ID token with another acr is a page with its cause, no way round in circles, and leaves the session as it was', async () => {
+  test('R18 an ID token with another acr shows an error page without a redirect loop, and keeps the session', async () => {
     const { agent } = await signIn(site, ADMIN);
     expectRefused(await begunWith(agent, (parameters) => parameters.delete('acr_values')));
     expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({ signedIn: true });
     expect((await getJson(agent, `${site.url}/admin/api/users`)).status).toBe(403);
   });
 
-  test('R18 a proof that is too old, or of unknown age, is none', async () => {
+  test('R18 rejects a step-up that is too old or of unknown age', async () => {
     const { agent } = await signIn(site, ADMIN);
     await through(agent, await agent.get(`${site.url}/admin`));
     pass(1_000);

@@ -1,4 +1,4 @@
-/** R50, R80 to R82 for admin tokens: shown once, kept as a hash, ended at once everywhere. */
+/** R50, R80 to R82 for admin tokens: shown once, stored as a hash, and revoked at once in every process. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -56,7 +56,7 @@ describe('an admin token', () => {
     }
   });
 
-  test('the page shows a new one, and never again', async () => {
+  test('a new token is shown on the page once', async () => {
     const form = await agent.get(`${site.url}/admin/admin-tokens/new`);
     const made = await agent.submit(form, { name: 'From a page', scope: 'read', days: '7' });
     const text = /gtha_[0-9A-Za-z]{60}/.exec(made.body)?.[0] ?? '';
@@ -66,7 +66,7 @@ describe('an admin token', () => {
     expect([faulty.status, faulty.body.includes('role="alert"')]).toEqual([400, true]);
   });
 
-  test('R81 revoked it is refused at once, in every process', async () => {
+  test('R81 a revoked token is refused at once in every process', async () => {
     const [port, managementPort] = [String(await freePort()), String(await freePort())];
     const other = await startGatehouse(
       { ...site.env, PORT: port, MANAGEMENT_PORT: managementPort, PUBLIC_URL: site.url },
@@ -86,7 +86,7 @@ describe('an admin token', () => {
     }
   });
 
-  test('R84 expired, revoked and unknown ones are told alike', async () => {
+  test('R84 expired, revoked and unknown tokens get the same response', async () => {
     const { json } = await call('', {
       method: 'POST',
       body: wanted({ expiresAt: new Date(Date.now() + 60_000).toISOString() }),
@@ -106,7 +106,7 @@ describe('an admin token', () => {
     pass(-61);
   });
 
-  test('says when it was last used', async () => {
+  test('shows when it was last used', async () => {
     const { json } = await call('', { method: 'POST', body: wanted() });
     expect((await call(`/${json.id}`)).json.lastUsedAt).toBeNull();
     await call('', { by: json.token });
@@ -119,12 +119,12 @@ describe('an admin token', () => {
     ['an end in the past', { expiresAt: '2020-01-01T00:00:00Z' }],
     ['an end too far away', { expiresAt: '2099-01-01T00:00:00Z' }],
     ['an unknown field', { admin: true }],
-  ])('is not made with %s', async (_name, changes) => {
+  ])('is not created with %s', async (_name, changes) => {
     const { status, json } = await call('', { method: 'POST', body: wanted(changes) });
     expect([status, json.code, json.errors.length]).toEqual([400, 'invalid_request', 1]);
   });
 
-  test('lists are paged, and hold each token once', async () => {
+  test('lists are paged, with each token once', async () => {
     const ids: string[] = [];
     let after = '';
     do {
@@ -137,7 +137,7 @@ describe('an admin token', () => {
     expect((await call('?after=nonsense')).status).toBe(400);
   });
 
-  test('the command refuses what cannot be', async () => {
+  test('the command refuses invalid options', async () => {
     await expect(makeAdminToken(site, { scope: 'admin' })).rejects.toThrow('--scope');
     await expect(makeAdminToken(site, { days: '0' })).rejects.toThrow('--days');
   });

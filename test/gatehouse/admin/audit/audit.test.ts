@@ -77,7 +77,7 @@ describe.each([
     expect([status, items.map(({ event }) => NAMES.get(event))]).toEqual([200, wanted]);
   });
 
-  test('as NDJSON, the oldest first', async () => {
+  test('as NDJSON, oldest first', async () => {
     const { headers, body } = await agent.get(`${site.url}/admin/api/audit?format=ndjson&${query}`);
     expect(headers.get('content-disposition')).toBe('attachment; filename="audit.ndjson"');
     const events = body.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).event]));
@@ -94,7 +94,7 @@ describe.each([
   });
 });
 
-test('q is the same as text, and pages go on where the last one ended', async () => {
+test('q is the same as text, and pages continue after the previous one', async () => {
   const { json: found } = await admin.call('GET', `/audit?${BOTH_DAYS}&q=answered`);
   expect(found.items).toMatchObject([{ event: 'relay.used' }]);
   const { json: first } = await admin.call('GET', `/audit?${BOTH_DAYS}&limit=2`);
@@ -112,14 +112,14 @@ test.each([
   ['from=2026-02-31', '#/from', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
   ['to=2020-99-99', '#/to', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
   ['to=2026-13-01', '#/to', 'Give a date as 2026-11-21, or a time as 2026-11-21T08:00:00Z.'],
-])('%s is refused by API, and left out of account on the page', async (query, pointer, detail) => {
+])('%s is refused by the API, and ignored on the page', async (query, pointer, detail) => {
   const { status, json } = await admin.call('GET', `/audit?${query}`);
   expect([status, json.errors]).toMatchObject([400, [{ pointer, detail }]]);
   const page = await agent.get(`${site.url}/admin/audit?${query}`);
   expect([page.status, page.body.includes('User disabled')]).toEqual([200, true]);
 });
 
-test('R88 an export is in the trail with what it was narrowed to', async () => {
+test('R88 an export has an audit entry with its filters', async () => {
   await agent.get(`${site.url}/admin/api/audit?format=ndjson&${BOTH_DAYS}&who=t1`);
   const { json } = await admin.call('GET', '/audit?event=audit.exported&limit=1');
   expect(json.items).toMatchObject([
@@ -130,7 +130,7 @@ test('R88 an export is in the trail with what it was narrowed to', async () => {
   ]);
 });
 
-describe('names that the page shows in place of ids', () => {
+describe('filters by names', () => {
   const consent = { at: MIDNIGHT + DAY, event: 'connection.removed' } as const;
   beforeAll(async () => {
     const users = createUserStore({ store: desk.store, clock: Date.now });
@@ -172,7 +172,7 @@ describe('names that the page shows in place of ids', () => {
     expect(stream.body.split('\n').filter((line) => line !== '')).toHaveLength(wanted.length);
   });
 
-  test('more users than are searched for: the page says so, and pages of their entries go on', async () => {
+  test('says if too many users match, and continues with further pages', async () => {
     const users = createUserStore({ store: desk.store, clock: Date.now });
     const trail = createAuditTrail({ store: desk.store, clock: Date.now });
     const numbers = Array.from({ length: 30 }, (_, number) => String(number).padStart(2, '0'));
@@ -202,7 +202,7 @@ describe('names that the page shows in place of ids', () => {
   });
 });
 
-test('an entry on the page names actor and target, and the user only where that is neither', async () => {
+test('a row names actor and target, and the user if that is neither', async () => {
   const { body } = await agent.get(`${site.url}/admin/audit?${BOTH_DAYS}`);
   expect(body).toContain(`/admin/api/audit?format=ndjson&amp;${BOTH_DAYS.replace('&', '&amp;')}"`);
   const [ended = '', used = '', disabled = ''] = rowsOf(body).map((row) => row.replace(/\s+/g, ' '));

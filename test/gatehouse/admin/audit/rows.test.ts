@@ -1,4 +1,4 @@
-/** An entry of the audit trail as the page shows it: who, what it was done to, and for whom, by name where there is one. */
+/** Rows of the audit trail: actor, target and user by name, if there is one. */
 import { expect, test } from 'vitest';
 import { auditRows } from '../../../../src/gatehouse/admin/audit/view.ts';
 import type { AuditRecord } from '../../../../src/gatehouse/audit/kinds.ts';
@@ -75,11 +75,11 @@ test.each([
   ['not_done: internal', 'not done: something went wrong here'],
   ['not_done: provider', 'not done by the provider'],
   ['unknown: storage_unavailable', 'not known whether it was done: the storage cannot be reached'],
-])('the outcome %s is remarked as %s', async (outcome, remark) => {
+])('the outcome %s has the remark %s', async (outcome, remark) => {
   expect(await rowOf({ outcome })).toMatchObject({ outcome, remark });
 });
 
-test('facts are texts, events have words, and the rest stands as it is', async () => {
+test('facts become texts, events have words, and the rest does not change', async () => {
   const facts = { scopes: ['a', 'b'], count: 2, open: false, none: null };
   expect(await rowOf({ facts, address: '192.0.2.7', requestId: 'r1' })).toMatchObject({
     ...{ at: ENTRY.at, words: 'User disabled', from: '192.0.2.7', requestId: 'r1' },

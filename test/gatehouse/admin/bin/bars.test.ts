@@ -1,10 +1,10 @@
-/** The bars of the page of BIN data: their lengths, their shares, and the rest as one. */
+/** The bars of the BIN data page: lengths, shares, and one bar for the rest. */
 import { expect, test } from 'vitest';
 import { barsOf } from '../../../../src/gatehouse/admin/bin/routes.ts';
 
 const shares = (...rows: number[]) => rows.map((count, at) => ({ key: `k${at}`, name: `N${at}`, rows: count }));
 
-test('the longest is the whole width, the others have their share of it, and each can be seen', () => {
+test('the longest bar has the full width, and every other is proportional and visible', () => {
   expect(barsOf(shares(2_000, 500, 1), 2_501)).toEqual([
     { key: 'k0', name: 'N0', rows: 2_000, length: 100, percent: '80.0 %' },
     { key: 'k1', name: 'N1', rows: 500, length: 25, percent: '20.0 %' },
@@ -13,7 +13,7 @@ test('the longest is the whole width, the others have their share of it, and eac
   expect(barsOf(shares(1), 1_000)).toMatchObject([{ length: 100, percent: '0.1 %' }]);
 });
 
-test('twelve fit; of more, eleven are shown and the others are one', () => {
+test('shows up to twelve bars; of more, eleven and one for the others', () => {
   expect(barsOf(shares(...Array(12).fill(1)), 12)).toHaveLength(12);
   const bars = barsOf(shares(...Array(11).fill(2), 30, 10), 62);
   expect(bars).toHaveLength(12);
@@ -21,7 +21,7 @@ test('twelve fit; of more, eleven are shown and the others are one', () => {
   expect(bars[0]).toMatchObject({ name: 'N0', length: 5 });
 });
 
-test('a data set without rows has none', () => {
+test('a data set without rows has no bars', () => {
   expect(barsOf([], 0)).toEqual([]);
   expect(barsOf(shares(0), 0)).toMatchObject([{ length: 1, percent: '0.0 %' }]);
 });

@@ -1,4 +1,4 @@
-/** BIN data in the browser and by the API: uploaded, looked at, imported, rolled back; and what is refused. */
+/** BIN data in the browser and by the API: upload, check, import, roll back, and refusals. */
 import { request } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -49,7 +49,7 @@ async function upload(body: string | Buffer, query: string, type = 'text/csv') {
   return { status, json: JSON.parse(text) as Record<string, unknown> };
 }
 
-test('by the API: checked, compared, kept, imported once, rolled back, with entries in the trail', async () => {
+test('by the API: checks, stores, imports once and rolls back, with audit entries', async () => {
   const first = await upload(fileOf(rowOf('40001234', 'First')), 'date=2026-11-01&source=first.csv');
   expect(first).toMatchObject({
     status: 201,
@@ -110,7 +110,7 @@ test('by the API: checked, compared, kept, imported once, rolled back, with entr
   ]);
 });
 
-test('of two administrators who roll back at the same time, the second is told, and nothing is swapped twice', async () => {
+test('the second of two simultaneous rollbacks is refused', async () => {
   for (const source of ['one.csv', 'two.csv']) {
     const { json } = await upload(fileOf(rowOf('40001234', source)), `date=2026-11-01&source=${source}`);
     await admin.call('POST', `/bin/uploads/${json.id}/import`, {});
@@ -136,7 +136,7 @@ test('of two administrators who roll back at the same time, the second is told, 
   expect([again.status, again.json]).toMatchObject([200, { id: previous.id, source: 'one.csv' }]);
 });
 
-test('an upload that was compared with other data than is in use now is neither shown nor imported', async () => {
+test('an upload is neither shown nor imported once the data in use has changed', async () => {
   const one = await upload(fileOf(rowOf('40001234', 'One')), 'date=2026-11-01&source=one.csv');
   await admin.call('POST', `/bin/uploads/${one.json.id}/import`, {});
   const late = await upload(fileOf(rowOf('40001234', 'Late')), 'date=2026-11-02&source=late.csv');
@@ -170,7 +170,7 @@ async function sendForm(fields: Record<string, string>, file?: string) {
   return { status: response.status, location: response.headers.get('location'), body: await response.text() };
 }
 
-test('of a form that is sent again with another file, that file counts', async () => {
+test('a form that is sent again with another file uses that file', async () => {
   const bankIn = async (bank: string) => {
     const { status, location } = await sendForm({ _form: 'f1' }, fileOf(rowOf('40001234', bank)));
     expect(status).toBe(303);
@@ -210,7 +210,7 @@ test('a form does not repeat card numbers', async () => {
   expect([columns.status, JSON.stringify(columns.json).includes(CARD)]).toEqual([400, false]);
 });
 
-test('what cannot be used is refused with its cause, and a card number is not repeated', async () => {
+test('refuses unusable files with the cause, without repeating a card number', async () => {
   const about = 'date=2026-11-01&source=x';
   const refused = async (body: string | Buffer, query = about) => {
     const { status, json } = await upload(body, query);
@@ -233,7 +233,7 @@ test('what cannot be used is refused with its cause, and a card number is not re
   expect(status).toBe(413);
 });
 
-test('a form with a file needs its CSRF token before the file, and keeps what was typed', async () => {
+test('a form with a file needs its CSRF token before the file, and keeps the entered values', async () => {
   const { json: session } = await getJson(agent, `${site.url}/session`);
   const good = { _csrf: String(session.csrfToken), date: '2026-11-01', source: '', licence: 'mine', columns: '' };
   expect((await sendForm({ ...good, _csrf: 'x' }, fileOf(rowOf('40001234', 'B')))).status).toBe(403);
@@ -250,7 +250,7 @@ test('a form with a file needs its CSRF token before the file, and keeps what wa
   expect([done.status, done.location]).toEqual([303, expect.stringMatching(/\/admin\/bin\/uploads\/[\w-]+/)]);
 });
 
-test('an upload that breaks off leaves nothing behind, and the next one is checked', async () => {
+test('an interrupted upload stores nothing, and the next one is checked', async () => {
   const { cookie = '', 'x-csrf-token': csrf = '' } = await credentials();
   const head = (type: string) => ({ cookie, 'x-csrf-token': csrf, 'content-type': type, 'content-length': '100000' });
   const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\n';

@@ -43,7 +43,7 @@ async function register(changes: Record<string, unknown>) {
   return { status, errors: JSON.parse(body).errors };
 }
 
-test('R79 a token made at the terminal opens the API, where a name for a private address is refused', async () => {
+test('R79 a token from the command works in the API, which refuses a name of a private address', async () => {
   const { status, errors } = await register({ issuer: 'https://localhost' });
   expect([status, errors]).toMatchObject([400, [{ pointer: '#/issuer', rule: 'private_address' }]]);
 });
@@ -56,7 +56,7 @@ test('R79 a redirect to a private address is not followed', async () => {
   expect(hits).toBe(1);
 });
 
-test('R79 a name that turns private after it was kept is refused by the call', async () => {
+test('R79 a stored name that later resolves to a private address is refused by the call', async () => {
   const answers = ['93.184.216.34', '127.0.0.1'];
   const lookup = ((_name: string, _options: object, done: (...found: unknown[]) => void) =>
     done(null, [{ address: answers.shift() ?? '127.0.0.1', family: 4 }])) as never;

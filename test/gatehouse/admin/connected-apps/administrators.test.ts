@@ -1,4 +1,4 @@
-/** ADMIN_APP: only an app of the file makes administrators, so that no admin token can make itself one by registering an issuer. */
+/** ADMIN_APP: only an app of the file makes administrators, so an admin token cannot create one by registering an issuer. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-test('R88 a registered app makes nobody an administrator, not even as the only one and after a restart', async () => {
+test('R88 a registered app makes no administrators, even as the only app and after a restart', async () => {
   for (const restarted of [false, true]) {
     if (restarted) await site.restart();
     const { agent } = await signIn(site, 'admin@example.test');

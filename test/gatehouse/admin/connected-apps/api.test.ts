@@ -1,4 +1,4 @@
-/** Connected apps by the API of the administration: R5, R50, R71, R79, R88, and what happens at once in every process. */
+/** Connected apps by the admin API: R5, R50, R71, R79, R88, and changes in every process. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startGatehouse } from '../../../../src/gatehouse/start.ts';
 import { CALLBACK_URL_ADVICE } from '../../../../src/shared/provider/callback-url.ts';
@@ -56,7 +56,7 @@ const anApp = (id: string, changes: Record<string, unknown> = {}) => ({
 });
 
 describe('an app is registered, used, changed and deleted', () => {
-  test('R5 it answers with its own callback URL and everything but the secret', async () => {
+  test('R5 the response has its callback URL and everything except the secret', async () => {
     const { status, json, headers } = await call('POST', '', secondApp());
     expect(status).toBe(201);
     expect(headers.location).toBe(`${site.url}/admin/api/connected-apps/second`);
@@ -83,7 +83,7 @@ describe('an app is registered, used, changed and deleted', () => {
     expect((await call('GET', '?limit=1&after=platform')).json.next).toBeUndefined();
   });
 
-  test('people sign in with it at once, and it makes no administrator, whatever its issuer says', async () => {
+  test('users sign in with it at once, and none becomes an administrator', async () => {
     const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=second' });
     const { json } = await getJson(agent, `${site.url}/session`);
     expect(json).toMatchObject({ signedIn: true, user: { email: 'admin@example.test', admin: false } });
@@ -92,7 +92,7 @@ describe('an app is registered, used, changed and deleted', () => {
     expect((await getJson(fromFile.agent, `${site.url}/session`)).json).toMatchObject({ user: { admin: true } });
   });
 
-  test('a change needs the version that was read, and keeps the secret that is left out', async () => {
+  test('a change requires the current version, and keeps an omitted secret', async () => {
     const { json: read } = await call('GET', '/second');
     const { clientSecret: _, ...app } = secondApp({ name: 'Renamed' });
     const changed = await call('PUT', '/second', { ...app, version: read.version });
@@ -111,7 +111,7 @@ describe('an app is registered, used, changed and deleted', () => {
     });
   });
 
-  test('of twenty who change the same version one gets through', async () => {
+  test('one of twenty changes of the same version succeeds', async () => {
     const { json: read } = await call('GET', '/second');
     const { clientSecret: _, ...app } = secondApp();
     const answers = await Promise.all(
@@ -122,7 +122,7 @@ describe('an app is registered, used, changed and deleted', () => {
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(409)]);
   });
 
-  test('a secret that is kept goes to no other provider, and tokens of connections neither', async () => {
+  test('a kept secret and tokens of connections are sent to no other provider', async () => {
     const { json: read } = await call('GET', '/second');
     const { clientSecret: _, ...app } = secondApp();
     const moved = await call('PUT', '/second', { ...app, issuer: 'https://other.example.com', version: read.version });
@@ -134,7 +134,7 @@ describe('an app is registered, used, changed and deleted', () => {
     expect(moved.json.errors?.[1]?.detail).toMatch(/^2 users are connected/);
   });
 
-  test('R88 a disabled app signs nobody in and calls nothing, and its page says so', async () => {
+  test('R88 a disabled app allows no sign-in and no call, and its page says so', async () => {
     const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
     const threads = `${site.url}/threads/current?app=second`;
     expect((await agent.get(threads, { headers: DATA })).status).toBe(200);
@@ -152,7 +152,7 @@ describe('an app is registered, used, changed and deleted', () => {
     expect((await agent.get(threads, { headers: DATA })).status).toBe(200);
   });
 
-  test('a sign-in that was under way when the app was disabled ends there', async () => {
+  test('a sign-in fails if the app is disabled meanwhile', async () => {
     const agent = createUserAgent();
     const form = await agent.get(`${site.url}/sign-in?app=second`);
     const { json: read } = await call('GET', '/second');
@@ -165,7 +165,7 @@ describe('an app is registered, used, changed and deleted', () => {
     await call('PUT', '/second', { ...app, version: disabled.json.version });
   });
 
-  test('it is deleted only once nobody is connected any more', async () => {
+  test('it cannot be deleted while users are connected', async () => {
     const refused = await call('DELETE', '/second');
     expect([refused.status, refused.json.errors?.[0]?.rule]).toEqual([400, 'has_connections']);
     for (const login of ['admin@example.test', 'user@example.test']) {
@@ -180,7 +180,7 @@ describe('an app is registered, used, changed and deleted', () => {
     expect((await createUserAgent().get(`${site.url}/sign-in?app=second`)).status).toBe(404);
   });
 
-  test('R88 each change is in the audit trail with who, what and from where, and without the secret', async () => {
+  test('R88 each change has an audit entry with actor, target and address, and without the secret', async () => {
     const { body } = await ask(`${site.url}/admin/api/audit?limit=200`, { headers: { ...DATA, cookie: admin.cookie } });
     const told = (JSON.parse(body).items as Record<string, unknown>[]).filter(({ target }) =>
       JSON.stringify(target ?? {}).includes('"second"'),
@@ -199,8 +199,8 @@ describe('an app is registered, used, changed and deleted', () => {
   });
 });
 
-describe('what is refused', () => {
-  test('R71 callback URLs, each with the rule it breaks', async () => {
+describe('refusals', () => {
+  test('R71 callback URLs, each with the broken rule', async () => {
     const urls = [
       'https://*.example.com/cb',
       'https://a.example/cb#x',
@@ -229,7 +229,7 @@ describe('what is refused', () => {
     ]);
   });
 
-  test('R71 callback URLs are judged beforehand, and nothing is kept', async () => {
+  test('R71 callback URLs can be checked without storing anything', async () => {
     const judge = async (urls: string[]) => {
       const { status, body } = await ask(`${site.url}/admin/api/callback-urls`, {
         method: 'POST',
@@ -270,7 +270,7 @@ describe('what is refused', () => {
     expect([status, json.errors?.map((error) => error.pointer)]).toEqual([400, [pointer]]);
   });
 
-  test('R66 a form that poses as JSON, and a body that is none', async () => {
+  test('R66 a form sent as JSON, and an invalid body', async () => {
     const headers = { ...DATA, cookie: admin.cookie, 'x-csrf-token': admin.csrf };
     const form = { ...headers, 'content-type': 'application/x-www-form-urlencoded' };
     const url = `${site.url}/admin/api/connected-apps`;
@@ -278,7 +278,7 @@ describe('what is refused', () => {
     expect((await ask(url, { method: 'POST', headers: { ...headers, ...JSON_BODY }, body: '{' })).status).toBe(400);
   });
 
-  test('an app of the file is changed and deleted by nobody here', async () => {
+  test('an app of the file cannot be changed or deleted', async () => {
     const { version: _, ...app } = anApp('platform') as Record<string, unknown>;
     expect((await call('PUT', '/platform', { ...app, version: 1 })).json.errors?.[0]?.rule).toBe('from_file');
     expect((await call('DELETE', '/platform')).json.errors?.[0]?.rule).toBe('from_file');
@@ -311,7 +311,7 @@ describe('R79 addresses that must not be called', () => {
 });
 
 describe('several processes', () => {
-  test('every change is there within a second, without a restart', async () => {
+  test('every process has a change within a second, without a restart', async () => {
     const [port, managementPort] = [await freePort(), await freePort()];
     const env = { ...site.env, PORT: String(port), MANAGEMENT_PORT: String(managementPort), PUBLIC_URL: site.url };
     const other = await startGatehouse(env, { write: () => undefined });

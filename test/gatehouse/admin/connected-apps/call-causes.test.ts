@@ -1,4 +1,4 @@
-/** What the doctor and the record of a sign-in say where a provider cannot be called: the cause, the host, and the cure. */
+/** The check and the sign-in record of a provider that cannot be called: the cause, the host, and what to do. */
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** Changes of connected apps beside users who connect: what was counted before the write is counted again after it. */
+/** Changes of connected apps while users connect: connections are counted before and after the write. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -75,7 +75,7 @@ const changes = () =>
 const move = () =>
   changes().replace(req, HOME.id, { ...AWAY, version: before.version, clientSecret: 's2' } as ChangedApp);
 
-test('R116 a change of an app beside which a user has connected is taken back whole, and its entry says so', async () => {
+test('R116 a change is undone and audited if a user has connected meanwhile', async () => {
   counts = [0, 1];
   await expect(move()).rejects.toMatchObject(CONNECTED);
   const { version, changedAt, ...rest } = before;
@@ -85,7 +85,7 @@ test('R116 a change of an app beside which a user has connected is taken back wh
   expect((await move()).app.issuer).toBe(AWAY.issuer);
 });
 
-test('R116 a file of apps beside which a user has connected moves no app', async () => {
+test('R116 a file of apps moves no app if a user has connected meanwhile', async () => {
   counts = [1];
   const app = { ...AWAY, clientSecret: 's2' };
   const steps = [{ app, action: 'change', changed: ['issuer'], before }] as never;
@@ -104,7 +104,7 @@ test.each<[string, number[], () => Promise<unknown>]>([
       return applyApps({ registry, countSetAside: count }, [step] as never);
     },
   ],
-])('R116 a change %s is taken back also where others come in between', async (_where, counted, change) => {
+])('R116 a change %s is undone also after concurrent changes', async (_where, counted, change) => {
   const saveOther = async () => {
     const moved = await registry.find(HOME.id);
     if (moved) await registry.replace(moved, { ...AWAY, name: 'Renamed' }, 'kept');
@@ -126,7 +126,7 @@ test.each<[string, number[], () => Promise<unknown>]>([
   expect((await find(HOME.id))?.app.issuer).toBe(HOME.issuer);
 });
 
-test('R116 a change that another one has taken back already stays as that left it', async () => {
+test('R116 a change that was already undone is not changed again', async () => {
   const { replace } = registry;
   registry = {
     ...registry,
@@ -151,7 +151,7 @@ test('R117 an app that cannot be opened is not deleted while users are connected
   expect(await registry.isUnreadable(HOME.id)).toBe(false);
 });
 
-describe('a deletion of an app to which the storage responds too late', () => {
+describe('a deletion with a late response of the storage', () => {
   /** @param failingReads how many reads of the app fail afterwards */
   function respondLate(isMade: boolean, failingReads = 0): void {
     const { remove, find } = registry;
@@ -180,7 +180,7 @@ describe('a deletion of an app to which the storage responds too late', () => {
     ['checks', HOME.id],
   ];
 
-  test.each([0, 1])('R117 goes on where the app is gone, as any other, also after %i failed reads', async (failing) => {
+  test.each([0, 1])('R117 continues if the app is gone, also after %i failed reads', async (failing) => {
     respondLate(true, failing);
     await remove();
     expect([rest, outcomes]).toEqual([
@@ -189,13 +189,13 @@ describe('a deletion of an app to which the storage responds too late', () => {
     ]);
   });
 
-  test('R88 is unknown where the app is still there', async () => {
+  test('R88 has an unknown result if the app still exists', async () => {
     respondLate(false);
     await expect(remove()).rejects.toMatchObject({ code: 'storage_unavailable', detail: expect.anything() });
     expect([rest, outcomes]).toEqual([[], [undefined, 'unknown: storage_unavailable']]);
   });
 
-  test('R114 ends its connect links when it is repeated, where the app could not be read again', async () => {
+  test('R114 revokes connect links when it is repeated', async () => {
     respondLate(true, Number.POSITIVE_INFINITY);
     await expect(remove()).rejects.toMatchObject({ code: 'storage_unavailable' });
     registry = whole;

@@ -1,4 +1,4 @@
-/** The doctor by API, by page and from a terminal, against the sandbox. */
+/** The check of apps by API, page and command, against the sandbox. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -46,7 +46,7 @@ async function check(id: string) {
 const gatehouse = (...args: string[]) => runCommand(args, site.env);
 
 describe('by API', () => {
-  test('an app in order, of which a sign-in has shown that it gets refresh tokens', async () => {
+  test('an app without problems that gets refresh tokens', async () => {
     const { status, json } = await check('platform');
     expect([status, json.ok]).toEqual([200, true]);
     const byName = Object.fromEntries(json.findings.map(({ check: name, result }) => [name, result]));
@@ -54,7 +54,7 @@ describe('by API', () => {
     expect(byName).toMatchObject({ client_authentication: 'fine', refresh_token: 'fine', platform: 'fine' });
   });
 
-  test('a wrong secret and a callback URL that is not listed are both told, each with its field', async () => {
+  test('reports a wrong secret and a missing callback URL, each with its field', async () => {
     const { json } = await check('second');
     expect(json.ok).toBe(false);
     expect(json.findings.filter(({ result }) => result === 'problem').map(({ pointer }) => pointer)).toEqual([
@@ -64,7 +64,7 @@ describe('by API', () => {
     expect(JSON.stringify(json)).not.toContain('not-the-secret');
   });
 
-  test('RFC 9126 a pushed request that the provider refuses is told where it lies, and no failure of the check', async () => {
+  test('RFC 9126 reports a refused pushed request as a finding', async () => {
     const { status, json } = await check('pushed');
     expect([status, json.findings.map(({ check: name }) => name)]).toEqual([200, Object.keys(CHECKS)]);
     const problems = json.findings.filter(({ result }) => result === 'problem');
@@ -73,12 +73,12 @@ describe('by API', () => {
     ]);
   });
 
-  test('an app that is not there', async () => {
+  test('an unknown app', async () => {
     expect(await check('nobody')).toMatchObject({ status: 404, json: { code: 'not_found' } });
   });
 });
 
-test('by page: each line in words, with what to do, and it stays for others to see', async () => {
+test('by page: each finding in words with what to do, also for other administrators', async () => {
   const app = await agent.get(`${site.url}/admin/connected-apps/platform`);
   const page = await agent.submit(app, {}, { button: 'Check now' });
   expect([page.status, new URL(page.url).pathname]).toEqual([200, '/admin/connected-apps/platform/check']);
@@ -109,7 +109,7 @@ describe('from a terminal', () => {
     });
   });
 
-  test('apps check: every fault with its place, and nothing is started', async () => {
+  test('apps check: every fault with its position, without starting anything', async () => {
     const file = join(site.dataDirectory, '..', 'to-check.json');
     const good = sandboxApp(site, 'platform');
     writeFileSync(file, JSON.stringify([good]));

@@ -1,4 +1,4 @@
-/** The form of a connected app shows every field of a registration, and gives it back as it was. */
+/** The form of a connected app shows every field of a registration, and returns it unchanged. */
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { DRAWN_FIELDS, drawnSettings } from '../../../../src/gatehouse/admin/connected-apps/drawn-fields.ts';
@@ -60,7 +60,7 @@ function untried(schema: z.core.$ZodType, value: unknown): string[] {
   });
 }
 
-test('there is no field or member that is not tried here, but the one that has a button of its own', () => {
+test('every field and member is tested here, except the one with its own button', () => {
   expect(untried(connectedAppSchema, FULL)).toEqual(['disabled']);
   const { perAppPerMinute: _, ...rateLimit } = FULL.rateLimit;
   expect(untried(connectedAppSchema, { ...FULL, rateLimit })).toEqual(['rateLimit.perAppPerMinute', 'disabled']);

@@ -1,4 +1,4 @@
-/** Connected apps are checked on a schedule, and the last result stands in the list, on the page, in the API and on the overview. */
+/** Scheduled checks of connected apps: the last result is in the list, on the page, in the API and on the overview. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
@@ -22,7 +22,7 @@ const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
 const lastCheck = async () => (await api('connected-apps/platform')).lastCheck as LastCheck | null;
 const checksInAudit = async () => (await api('audit?event=connected_app.checked')).items as { actor: object }[];
 
-test('an app is checked by itself, and once more when its time has come', async () => {
+test('an app is checked by schedule, and again when it is due', async () => {
   await expect.poll(lastCheck).toMatchObject({ ok: true, problem: null });
   const first = await lastCheck();
   expect(first?.findings?.length).toBeGreaterThan(10);
@@ -32,7 +32,7 @@ test('an app is checked by itself, and once more when its time has come', async 
   expect(JSON.stringify(items)).not.toContain('findings');
 });
 
-test('a result that changes is in the audit trail once, on the overview, and in the list with the first problem', async () => {
+test('a changed result is audited once, and shown on the overview and in the list', async () => {
   const before = (await checksInAudit()).length;
   site.sandbox.faults.set({
     ...{ on: 'identity-provider', path: '/token', kind: 'response', status: 401 },

@@ -1,4 +1,4 @@
-/** What administrators are told of a change of an app: added scopes, a deletion at the provider, and the way to authenticate there. */
+/** Notices after changes of an app: added scopes, and a deletion at the provider; and the chosen client authentication. */
 import { describe, expect, test } from 'vitest';
 import { lackingText, noticeOf } from '../../../../src/gatehouse/admin/connected-apps/notices.ts';
 import { createProviderReading } from '../../../../src/gatehouse/admin/connected-apps/provider-reading.ts';

@@ -1,4 +1,4 @@
-/** The pages of connected apps: registered, mended, changed and deleted without a script; and whatever text lands in them. */
+/** Pages of connected apps without a script: register, correct, change and delete, and hostile text. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PRESETS, type Preset, presetLimits, signsIn } from '../../../../src/gatehouse/connected-apps/presets.ts';
 import { parseEncryptionKeys } from '../../../../src/shared/storage/key-ring.ts';
@@ -44,7 +44,7 @@ describe('starting from a provider', () => {
   const fieldsOf = (page: Page) =>
     Object.fromEntries(page.forms.find(({ names }) => names.includes('issuer'))?.fields ?? []);
 
-  test('fills the form with what its preset knows, and shows facts with their sources', async () => {
+  test('fills the form from the preset, and shows facts with their sources', async () => {
     const page = await start('zoom');
     expect(page.url).toBe(`${site.url}/admin/register-app?preset=zoom`);
     expect(fieldsOf(page)).toMatchObject({
@@ -55,7 +55,7 @@ describe('starting from a provider', () => {
     expect(page.body).toContain('<em>Not confirmed.</em>');
   });
 
-  test('says of each preset, before it is chosen and after, what no server has shown and whether users can sign in', async () => {
+  test('shows for each preset whether it is simulated and whether users can sign in', async () => {
     const { body } = await open('register-app');
     const [, forBoth = '', toConnect = ''] = body.split(/<h3>.*<\/h3>/);
     for (const preset of PRESETS) {
@@ -76,14 +76,14 @@ describe('starting from a provider', () => {
       expect(chosen).toContain(text);
   });
 
-  test('asks for what the preset leaves open, and writes it wherever it belongs', async () => {
+  test('asks for the placeholders of the preset, and fills them in', async () => {
     const page = await start('auth0');
     expect(page.body).toContain('placeholder="');
     const missing = await send(page, 'read_provider', {});
     expect([missing.status, missing.body]).toEqual([400, expect.stringContaining('href="#placeholder-0"')]);
     expect(missing.body).toMatch(/href="#placeholder-0">Enter \w/);
     expect(missing.body).not.toContain('href="#issuer"');
-    // Nobody listens there, so the form stays: its issuer can be corrected now.
+    // The provider cannot be reached, so the form stays and the issuer can be corrected.
     const fields = { placeholder: '127.0.0.1:9' };
     const filled = await send(missing, 'read_provider', fields, [['placeholder', 'https://api.example.com']]);
     expect([filled.status, fieldsOf(filled)]).toEqual([
@@ -103,7 +103,7 @@ describe('starting from a provider', () => {
     expect(fieldsOf(await start(preset))).toMatchObject(fields);
   });
 
-  test('goes on without reading where the preset has the endpoints, and keeps its facts beside a fault', async () => {
+  test('continues without reading metadata if the preset has the endpoints, and keeps its facts with a fault', async () => {
     const page = await send(await start('zoom'), 'read_provider', {});
     expect([page.status, page.body]).toEqual([200, expect.stringContaining(`${site.url}/oauth/callback/zoom`)]);
     expect(page.body).toContain('Endpoints</dt><dd>authorization, token, revocation');
@@ -118,13 +118,13 @@ describe('starting from a provider', () => {
     expect(back.body).not.toContain(CLIENT_SECRET);
   });
 
-  test('is not needed: an unknown one leaves the form empty', async () => {
+  test('an unknown preset leaves the form empty', async () => {
     expect(fieldsOf(await open('register-app?preset=nobody'))).toMatchObject({ id: '', issuer: '' });
   });
 });
 
-describe('somebody who has never seen it', () => {
-  test('gives the issuer first, and the rest of it is read from there', async () => {
+describe('a new administrator', () => {
+  test('enters the issuer, and the metadata is read from it', async () => {
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: site.sandbox.issuer });
     expect(page.status).toBe(200);
     expect(page.body).toContain('The provider responded with this metadata:');
@@ -142,13 +142,13 @@ describe('somebody who has never seen it', () => {
     ['a slash too many', '/', 'names another issuer'],
     ['a page that is no provider', '/nothing', 'no provider metadata'],
     ['a private address', 'https://10.0.0.1', 'address is private'],
-  ])('is told what is wrong with an issuer: %s', async (_name, given, words) => {
+  ])('sees what is wrong with an issuer: %s', async (_name, given, words) => {
     const issuer = given.startsWith('/') ? site.sandbox.issuer + given : given;
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer });
     expect(page.body).toContain(words);
   });
 
-  test('is told the issuer that the provider names', async () => {
+  test('can use the issuer in the metadata', async () => {
     const { issuer } = site.sandbox;
     const page = await send(await open('register-app'), 'read_provider', { ...SECOND, issuer: `${issuer}/` });
     expect(page.body).toMatch(new RegExp(`<li><a href="#issuer">[^<]*names another issuer: enter ${issuer} if`));
@@ -160,7 +160,7 @@ describe('somebody who has never seen it', () => {
     expect(used.body).toContain(`name="issuer" value="${issuer}"`);
   });
 
-  test('enters the endpoints by hand where the provider describes itself nowhere', async () => {
+  test('enters the endpoints by hand if the provider has no metadata', async () => {
     const page = await send(await open('register-app'), 'read_provider', {
       ...SECOND,
       issuer: `${site.sandbox.issuer}/nothing`,
@@ -172,7 +172,7 @@ describe('somebody who has never seen it', () => {
     expect(byHand.body).toContain(`${site.url}/oauth/callback/second`);
   });
 
-  test('hears at once that the id is taken or not possible, and that a name is missing', async () => {
+  test('sees at once that the id is taken or invalid, or that the name is missing', async () => {
     const issuer = site.sandbox.issuer;
     const taken = await send(await open('register-app'), 'read_provider', { ...SECOND, id: 'platform', issuer });
     expect([taken.status, taken.body]).toEqual([400, expect.stringContaining('Another app has this id')]);
@@ -186,14 +186,14 @@ describe('somebody who has never seen it', () => {
   test.each([
     ['Équipe: Nord & Süd', 'equipe-nord-sud'],
     ['x'.repeat(39).concat(' y'), 'x'.repeat(39)],
-  ])('leaves the id empty: it is made from the name %s', async (name, id) => {
+  ])('can leave the id empty: it is derived from the name %s', async (name, id) => {
     const fields = { ...SECOND, id: '', name, issuer: site.sandbox.issuer };
     const page = await send(await open('register-app'), 'read_provider', fields);
     expect(page.status).toBe(200);
     expect(page.body).toContain(`value="${site.url}/oauth/callback/${id}"`);
   });
 
-  test('R71 is told beside each callback URL which rule it breaks, and nothing is saved', async () => {
+  test('R71 sees next to each callback URL the rule that it breaks, and nothing is saved', async () => {
     const page = await send(await open('register-app'), 'save', { ...SECOND, issuer: site.sandbox.issuer }, [
       ['callbackUrl', `${site.url}/oauth/callback/second`],
       ['callbackUrl', 'https://*.example.com/cb'],
@@ -214,7 +214,7 @@ describe('somebody who has never seen it', () => {
     expect((await open('connected-apps/second')).status).toBe(404);
   });
 
-  test('registers it, and sees what to enter at the provider', async () => {
+  test('registers the app, and sees what to enter at the provider', async () => {
     const page = await send(await open('register-app'), 'save', {
       ...SECOND,
       issuer: site.sandbox.issuer,
@@ -239,7 +239,7 @@ describe('somebody who has never seen it', () => {
     expect(signedIn.status).toBe(200);
   });
 
-  test('breaks its callback URL, and learns from the page alone what is wrong', async () => {
+  test('sees on the page what is wrong with a changed callback URL', async () => {
     const page = await send(await open('connected-apps/second'), 'save', {
       callbackUrl: 'https://elsewhere.example/cb',
     });
@@ -258,7 +258,7 @@ describe('somebody who has never seen it', () => {
   });
 });
 
-test('an app that lacks its own callback URL is not called working, and gets the URL by one button', async () => {
+test('an app without the callback URL of this Gatehouse is not called usable, and a button adds it', async () => {
   const page = await send(await open('register-app'), 'save', {
     ...SECOND,
     id: 'broken',
@@ -279,7 +279,7 @@ test('an app that lacks its own callback URL is not called working, and gets the
   await deleted('broken', SECOND.name);
 });
 
-test('an app whose callback URL is nearly the right one is told so, and gets it corrected by the button', async () => {
+test('a misspelled callback URL is reported, and a button corrects it', async () => {
   const page = await send(await open('register-app'), 'save', {
     ...SECOND,
     id: 'near',
@@ -314,7 +314,7 @@ describe('a form that is refused', () => {
     expect(body).not.toContain('(invalid)');
   });
 
-  test('keeps what was typed and what the provider offered, and asks again for the secret', async () => {
+  test('keeps the entered values and the metadata, and asks for the secret again', async () => {
     const before = await read({ id: 'board' });
     const typed = { clientSecret: CLIENT_SECRET, clientId: '', moreScopes: 'one two', apiBaseUrl: 'nowhere' };
     const page = await send(before, 'save', typed, [['scope', 'platform_read_only']]);
@@ -326,7 +326,7 @@ describe('a form that is refused', () => {
     expect(Object.fromEntries(fields ?? [])).toMatchObject({ ...typed, clientSecret: '', name: 'Board' });
   });
 
-  test('says so when the id is read that no app can have, and lets the callback URL follow the id', async () => {
+  test('reports an invalid id, and adapts the callback URL to the id', async () => {
     const wrong = await read({ id: 'Team Board' });
     expect([wrong.status, wrong.body]).toEqual([400, expect.stringContaining('id="id-fault"')]);
     expect(wrong.body).not.toContain('/oauth/callback/Team Board"');
@@ -339,7 +339,7 @@ describe('a form that is refused', () => {
     await deleted('team', 'Board');
   });
 
-  test('R106 counts once, however often it is sent', async () => {
+  test('R106 counts once if it is sent several times', async () => {
     const page = await read({ id: 'twice' });
     const { clientId, clientSecret } = SECOND;
     const both = await Promise.all([1, 2].map(() => send(page, 'save', { clientId, clientSecret })));
@@ -352,14 +352,14 @@ describe('a form that is refused', () => {
   });
 });
 
-describe('an app that is there', () => {
-  test('says before it is saved how many connections that affects', async () => {
+describe('a registered app', () => {
+  test('shows how many connections saving affects', async () => {
     expect((await open('connected-apps/second')).body).toContain('Saving affects one connection.');
     expect((await open('connected-apps/platform')).body).toContain('CONNECTED_APPS_FILE');
     expect((await open('connected-apps/platform')).forms.some(({ names }) => names.includes('issuer'))).toBe(false);
   });
 
-  test('R115 says before its scopes grow how many connections lack the new ones, and is saved once that was shown', async () => {
+  test('R115 is saved with added scopes only after showing how many connections lack them', async () => {
     const asked = await send(await open('connected-apps/second'), 'save', { moreScopes: 'files', name: 'Grown' });
     expect(asked.status).toBe(400);
     expect(asked.body).toContain(
@@ -389,7 +389,7 @@ describe('an app that is there', () => {
     expect((await send(late, 'save', { name: 'Second' })).body).toContain('Saved.');
   });
 
-  test('nor by a fault of the later form in between', async () => {
+  test('nor after a fault in the later form', async () => {
     const [mine, theirs] = [await open('connected-apps/second'), await open('connected-apps/second')];
     expect((await send(theirs, 'save', { name: 'Theirs' })).body).toContain('Saved.');
     const faulty = await send(mine, 'save', { name: '' });
@@ -399,7 +399,7 @@ describe('an app that is there', () => {
     expect((await send(late, 'save', { name: 'Second' })).body).toContain('Saved.');
   });
 
-  test('is disabled and enabled, and cannot be deleted while somebody is connected', async () => {
+  test('is disabled and enabled, and cannot be deleted while users are connected', async () => {
     const page = await open('connected-apps/second');
     expect(linkOn(page, 'Delete app…')).toBeUndefined();
     const question = await agent.follow(page, 'Disable app…');
@@ -427,7 +427,7 @@ describe('an app that is there', () => {
     expect(replaced.body).not.toContain('190 days ago');
   });
 
-  test('R49 one that no key opens costs no other anything, and can be deleted', async () => {
+  test('R49 an app that no key decrypts does not affect others, and can be deleted', async () => {
     const key = keys.connectedApp('broken');
     await onStorage((store) =>
       store.write([
@@ -502,7 +502,7 @@ describe('R88 hostile text', () => {
   }
 });
 
-test('nobody but administrators is shown the way there', async () => {
+test('only administrators see the link to the page', async () => {
   expect((await agent.get(`${site.url}/connections`)).body).toContain('>Administration</a>');
   const other = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
   expect((await other.agent.get(`${site.url}/connections`)).body).not.toContain('Administration');

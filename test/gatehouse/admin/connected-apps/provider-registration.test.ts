@@ -1,4 +1,4 @@
-/** An app that is registered at its provider and here in one go, against the sandbox's dynamic registration (RFC 7591). */
+/** Registering an app at its provider and here in one step, with the dynamic registration of the sandbox (RFC 7591). */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -22,7 +22,7 @@ afterEach(() => site.sandbox.faults.clear());
 
 const registrations = () => site.sandbox.hits.count('POST /register');
 
-/** Sends the long form with what it holds, changed. */
+/** Submits the form with changed fields. */
 async function send(page: Page, button: string, fields: Record<string, string>): Promise<Page> {
   const form = page.forms.find(({ names }) => names.includes('issuer'));
   if (!form) throw new Error(`No form on ${page.url}`);
@@ -31,7 +31,7 @@ async function send(page: Page, button: string, fields: Record<string, string>):
   return agent.request(new URL(form.action, page.url).href, { method: 'POST', body, headers: { origin: site.url } });
 }
 
-/** The form once the provider was read. */
+/** Opens the form with the metadata of the provider. */
 async function read(id: string): Promise<Page> {
   const empty = await agent.get(`${site.url}/admin/register-app`);
   expect(empty.body).not.toContain('Register at the provider');
@@ -101,16 +101,16 @@ describe('an app that registers itself', () => {
     const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=connected_app.registered&whom=by-api`);
     const target = { kind: 'connected_app', id: 'by-api', name: 'By API' };
     const asked = { target, facts: { issuer: site.sandbox.issuer } };
-    // The one that the provider refused is told too, and as such.
+    // The refused registration also has an entry.
     expect(json.items).toMatchObject([asked, { ...asked, outcome: 'not_done: invalid_request' }, asked]);
     expect(JSON.stringify(json)).not.toContain(TOKEN);
     const shown = await agent.get(`${site.url}/admin/audit?event=connected_app.registered&whom=by-api`);
-    // Read alone, the entry that comes before the call claims no success.
+    // The entry before the call does not claim success.
     expect(shown.body).not.toContain('registered at its provider');
     expect(shown.body).toContain('title="Registration at the provider started, not done: the request is not valid"');
   });
 
-  test('with a secret that its provider ends: told, reminded of in time, and over once it is replaced', async () => {
+  test('with a client secret that expires: shown, listed for attention, and replaced', async () => {
     const register = async (id: string, endsIn: number) => {
       site.sandbox.faults.set({
         ...{ on: 'identity-provider', path: '/register', kind: 'response', status: 201 },
@@ -136,7 +136,7 @@ describe('an app that registers itself', () => {
   });
 });
 
-describe('a fault stands beside the form, and nothing is registered here', () => {
+describe('a fault is shown next to the form, and nothing is registered here', () => {
   const expectFault = async (id: string, page: Page, words: string) => {
     expect(page.status).toBe(400);
     expect(page.body).toContain(words);
@@ -144,18 +144,18 @@ describe('a fault stands beside the form, and nothing is registered here', () =>
     expect((await getJson(agent, `${site.url}/admin/api/connected-apps/${id}`)).status).toBe(404);
   };
 
-  test('without the token that the provider asks for', async () => {
+  test('without the token that the provider requires', async () => {
     const page = await send(await read('unnamed'), 'register_there', { ...CHOSEN, initialAccessToken: '' });
     await expectFault('unnamed', page, 'requires an initial access token');
     expect(page.body).toContain('Register at the provider');
   });
 
-  test('with a token that no header can hold', async () => {
+  test('with a token that is not valid in a header', async () => {
     const page = await send(await read('blank'), 'register_there', { ...CHOSEN, initialAccessToken: 'to\u2019ken' });
     await expectFault('blank', page, 'Enter the token as the provider showed it, without spaces.');
   });
 
-  test('R71 what could not be kept here is not asked for there', async () => {
+  test('R71 an app that cannot be stored here is not registered at the provider', async () => {
     const before = registrations();
     const callbackUrl = 'https://*.example.com/cb';
     await expectFault(
@@ -187,7 +187,7 @@ describe('a fault stands beside the form, and nothing is registered here', () =>
     await expectFault('inside', await send(await read('inside'), 'register_there', CHOSEN), words);
   });
 
-  test('a provider that cannot be called: with the cause and the cure, and so when it is read', async () => {
+  test('a provider that cannot be called: with the cause and what to do', async () => {
     const port = await freePort();
     const cause = `The provider cannot be called: 127.0.0.1:${port} refused the connection (ECONNREFUSED). Check the port`;
     site.sandbox.faults.set({
@@ -211,7 +211,7 @@ describe('a fault stands beside the form, and nothing is registered here', () =>
   });
 });
 
-describe('RFC 7592 what is registered there and cannot be kept here', () => {
+describe('RFC 7592 a registration that cannot be stored here', () => {
   const REGISTER = { on: 'identity-provider', method: 'POST', path: '/register' } as const;
   const clientsThere = async (): Promise<string> => (await sandboxConsole.open('/apps')).body;
   const withdrawals = async (whom: string) => {
@@ -219,7 +219,7 @@ describe('RFC 7592 what is registered there and cannot be kept here', () => {
     return (await getJson(agent, path)).json.items;
   };
 
-  /** While the provider answers, somebody else takes the id. */
+  /** Another administrator takes the id while the provider responds. */
   async function registerTooLate(id: string): Promise<Page> {
     const page = await read(id);
     const gate = Promise.withResolvers<void>();
@@ -236,7 +236,7 @@ describe('RFC 7592 what is registered there and cannot be kept here', () => {
     return sent;
   }
 
-  test('is taken back there, told and in the trail', async () => {
+  test('is deleted at the provider, shown and audited', async () => {
     const page = await registerTooLate('raced');
     expect(page.status).toBe(400);
     expect(page.body).toContain('The registration at the provider was deleted.');
@@ -246,7 +246,7 @@ describe('RFC 7592 what is registered there and cannot be kept here', () => {
     expect(entry?.facts.clientId).toMatch(/./);
   });
 
-  test('is named, to be deleted by hand, where the provider does not take it back', async () => {
+  test('is named for deletion by hand if the provider does not delete it', async () => {
     site.sandbox.faults.set({ on: 'identity-provider', method: 'DELETE', kind: 'response', status: 503, body: {} });
     const page = await registerTooLate('stuck');
     const clientId = /with the client ID ([^:]+): delete it there by hand/.exec(page.body)?.[1] ?? 'not told';
@@ -254,14 +254,14 @@ describe('RFC 7592 what is registered there and cannot be kept here', () => {
     expect(await withdrawals('stuck')).toMatchObject([{ outcome: 'not_done: provider', facts: { clientId } }]);
   });
 
-  test('or cannot be used, such as one without the secret that it needs', async () => {
+  test('is deleted if it cannot be used, such as without a required secret', async () => {
     site.sandbox.faults.set({ ...REGISTER, kind: 'rewrite', change: ({ client_secret: _, ...rest }) => rest });
     const page = await send(await read('bare'), 'register_there', { ...CHOSEN, name: 'Bare one' });
     expect(page.body).toContain('issued no client secret');
     expect(await clientsThere()).not.toContain('Bare one');
   });
 
-  test('R79 but nothing is sent where the provider points outside of itself', async () => {
+  test('R79 is not deleted at an address outside the provider', async () => {
     const called: string[] = [];
     const other = createServer((req, res) => {
       called.push(`${req.method} ${req.url}`);
@@ -282,7 +282,7 @@ describe('RFC 7592 what is registered there and cannot be kept here', () => {
   });
 });
 
-test('R44 R88 the token is in no log, and the protections and limits of the form are kept', async () => {
+test('R44 R88 the token is in no log, and the form keeps protections and limits', async () => {
   expect(site.logs().join('')).not.toContain(TOKEN);
   const page = await agent.get(`${site.url}/admin/connected-apps/by-api`);
   const limits = { 'rateLimit-perUserPerMinute': '50', 'rateLimit-perAppPerMinute': '600' };

@@ -1,4 +1,4 @@
-/** Connected apps and admin tokens on shared storage: what one process changes every process knows within a second. */
+/** Connected apps and admin tokens on shared storage: every process has a change within a second. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
 import { startAlone, type TestGatehouse } from '../../../support/gatehouse.ts';
@@ -23,7 +23,7 @@ afterAll(async () => {
   await redis?.dispose();
 });
 
-test('R81 an app and a token come and go on both', async (context) => {
+test('R81 an app and a token are created and deleted in both processes', async (context) => {
   skipWithout(context, missingRedis);
   const token = await makeAdminToken(one);
   const headers = { ...DATA, ...JSON_BODY, authorization: `Bearer ${token}` };

@@ -1,4 +1,4 @@
-/** R19, R46 and R88: whoever may change connected apps gets nobody's place, and no secret that was entered for another host. */
+/** R19, R46 and R88: a user who may change connected apps cannot impersonate users, or get secrets entered for another host. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';
@@ -32,7 +32,7 @@ const byHand = () => ({
 });
 const versionOf = async (id: string) => (await admin.call('GET', `/connected-apps/${id}`)).json.version;
 
-test('R19 nobody registers keys of their own for an issuer that people sign in with already', async () => {
+test('R19 refuses other keys for an issuer that users already sign in with', async () => {
   for (const changes of [
     { endpoints: byHand() },
     { discoveryUrl: `${stranger.url}/.well-known/openid-configuration` },
@@ -48,7 +48,7 @@ test('R19 nobody registers keys of their own for an issuer that people sign in w
   expect((await admin.call('DELETE', '/connected-apps/second')).status).toBe(204);
 });
 
-test('R19 nor for a tenant of an issuer template, among whose tenants people sign in already', async () => {
+test('R19 refuses other keys for a tenant of an issuer template that users already sign in with', async () => {
   const [, host = '', tenant = ''] = /^(.*)\/([^/]+)$/.exec(`${site.sandbox.issuer}/ink`) ?? [];
   const template = {
     ...{ issuer: `${host}/{tenantid}`, discoveryUrl: `${host}/.well-known/openid-configuration` },
@@ -68,7 +68,7 @@ test('R19 nor for a tenant of an issuer template, among whose tenants people sig
   for (const id of ['second', 'third']) expect((await admin.call('DELETE', `/connected-apps/${id}`)).status).toBe(204);
 });
 
-test('R46 refresh tokens go to no host that was named after they were given', async () => {
+test('R46 refresh tokens are not sent to hosts that were added later', async () => {
   expect((await admin.call('POST', '/connected-apps', secondApp())).status).toBe(201);
   await signIn(site, 'user@example.test', { path: '/sign-in?app=second' });
   for (const [changes, pointer] of [
@@ -85,7 +85,7 @@ test('R46 refresh tokens go to no host that was named after they were given', as
   expect((await admin.call('PUT', '/connected-apps/second', secondApp(near))).status).toBe(200);
 });
 
-test('R88 the API token of a service account goes to no other host than it was entered for', async () => {
+test('R88 the API token of a service account is sent only to the host that it was entered for', async () => {
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
   const { accessToken: apiToken } = await desk.read((await sessionOf(site, agent)).userId);
   const made = await admin.call('POST', '/service-accounts', { name: 'Nightly', app: 'second', apiToken });
@@ -111,7 +111,7 @@ test('R88 the API token of a service account goes to no other host than it was e
   expect(stranger.requests.join('')).toContain(apiToken);
 });
 
-test('R88 the audit trail names the host of a webhook, and nothing of its address that may be a secret', async () => {
+test('R88 the audit trail has the origin of a webhook, and no secret part of its URL', async () => {
   const wanted = { url: `${stranger.url}/hook/canary-path?key=canary-key`, events: ['connection.created'] };
   const { json } = await admin.call('POST', '/webhooks', wanted);
   await admin.call('PUT', `/webhooks/${json.id}`, { ...wanted, version: json.version });
@@ -121,7 +121,7 @@ test('R88 the audit trail names the host of a webhook, and nothing of its addres
   expect(trail).not.toContain('canary');
 });
 
-test('R86 the name of an app holds no card number: a provider that registers apps would be told it', async () => {
+test('R86 refuses a card number in the name of an app, which would be sent to the provider', async () => {
   for (const name of ['Card 4111 1111 1111 1111', 'x4111111111111111']) {
     const made = await admin.call('POST', '/connected-apps', { ...secondApp({ name }), id: 'third' });
     expect([made.status, made.json.errors]).toMatchObject([400, [{ pointer: '#/name', rule: 'card_number' }]]);

@@ -1,4 +1,4 @@
-/** An administrator tries an app by a sign-in: it ends at the record with its steps, and the own session stays. */
+/** Trials of an app by an administrator: they end at the sign-in record, and keep the administrator's session. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Page, UserAgent } from '../../../support/browserless.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
@@ -34,7 +34,7 @@ async function tryApp(id: string, answer = 'Allow'): Promise<Page> {
   return page;
 }
 
-test('that works ends at its record, leaves the own session alone, and connects the app', async () => {
+test('a successful trial ends at its record, keeps the session, and connects the app', async () => {
   const before = await session();
   const page = await tryApp('second');
   expect([page.status, new URL(page.url).pathname]).toEqual([200, expect.stringMatching(/^\/admin\/sign-ins\/\w+$/)]);
@@ -50,7 +50,7 @@ test('that works ends at its record, leaves the own session alone, and connects 
   expect(again.body).toContain('The last sign-in returned a refresh token.');
 });
 
-test('that the user refuses at the provider ends at its record, with the cause', async () => {
+test('a trial that is refused at the provider ends at its record, with the cause', async () => {
   // A sign-in with consent, so that there is one to deny.
   await agent.submit(await agent.get(`${site.url}/connections/second`), {}, { button: 'Disconnect' });
   const page = await tryApp('second', 'Deny');
@@ -64,7 +64,7 @@ const save = async (fields: Record<string, string>) =>
     'Saved.',
   );
 
-test('of a user whom the app does not admit is refused at that step, and nothing is connected', async () => {
+test('a trial of a user who may not sign in is refused at that step, and connects nothing', async () => {
   await save({ signIn: 'claim', signInClaim: 'groups', signInValues: 'a-group-without-users' });
   const page = await tryApp('second');
   expect(page.body).toContain('The trial failed');
@@ -73,7 +73,7 @@ test('of a user whom the app does not admit is refused at that step, and nothing
   await save({ signIn: 'everyone' });
 });
 
-test('that cannot begin ends at its record', async () => {
+test('a trial that cannot begin ends at its record', async () => {
   const path = '/.well-known/openid-configuration';
   site.sandbox.faults.set({ on: 'identity-provider', path, kind: 'response', status: 500, body: {} });
   // The metadata of a changed app is read again.
@@ -84,7 +84,7 @@ test('that cannot begin ends at its record', async () => {
   expect(page.body).toContain('The trial failed');
 });
 
-test('is offered for no disabled or unknown app, and to administrators only', async () => {
+test('a trial is offered to administrators only, and not for disabled or unknown apps', async () => {
   expect((await open('connected-apps/off/check')).body).not.toContain('Try a sign-in');
   const csrf = new URLSearchParams({ _csrf: String((await session()).csrfToken) });
   const unknown = await agent.request(`${site.url}/admin/connected-apps/nobody/try`, { method: 'POST', body: csrf });

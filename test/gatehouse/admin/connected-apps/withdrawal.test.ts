@@ -1,4 +1,4 @@
-/** Deleting an app that Gatehouse registered at its provider: it is deleted there as well (RFC 7592), and the response is told. */
+/** Deleting an app that Gatehouse registered at its provider also deletes it there (RFC 7592), and shows the response. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { openConsole } from '../../../sandbox/foreign-client.ts';
 import type { UserAgent } from '../../../support/browserless.ts';
@@ -45,7 +45,7 @@ const deletions = () => site.sandbox.hits.requests().filter(({ method }) => meth
 const withdrawals = async (id: string) =>
   (await admin.call('GET', `/audit?event=connected_app.withdrawn&whom=${id}`)).json.items;
 
-test('the client is gone at the provider, told and in the trail', async () => {
+test('deletes the client at the provider, with a notice and an audit entry', async () => {
   const { clientId } = await register('made');
   const { status, json } = await admin.call('DELETE', '/connected-apps/made');
   expect([status, json]).toEqual([200, { provider: { outcome: 'deleted', detail: expect.any(String) } }]);
@@ -74,7 +74,7 @@ test.each([
   },
 );
 
-test('a change keeps the way to delete it, but not for another client', async () => {
+test('a change keeps the registration management, except for another client', async () => {
   for (const [id, change, provider] of [
     ['renamed', { name: 'Renamed' }, { outcome: 'deleted' }],
     ['replaced', { clientId: 'registered-by-hand', clientSecret: 'by hand' }, undefined],
@@ -91,7 +91,7 @@ test('a change keeps the way to delete it, but not for another client', async ()
 });
 const read = async (id: string) => (await admin.call('GET', `/connected-apps/${id}`)).json;
 
-test('an app that was registered by hand is deleted here alone', async () => {
+test('an app that was registered by hand is only deleted here', async () => {
   const byHand = { ...wanted('by-hand'), clientId: 'by-hand', clientSecret: 'by hand' };
   expect((await admin.call('POST', '/connected-apps', byHand)).status).toBe(201);
   const before = deletions();
@@ -113,7 +113,7 @@ test('R44 the token that deletes it is sealed, and in no response or log', async
   expect(json.provider).toMatchObject({ outcome: 'refused', status: 401 });
 });
 
-test('the page says what the provider responded', async () => {
+test('the page shows the response of the provider', async () => {
   const { agent } = await signIn(site, 'admin@example.test');
   const page = async (id: string) => {
     await register(id);

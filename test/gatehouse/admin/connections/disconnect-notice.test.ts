@@ -1,4 +1,4 @@
-/** What an administrator is told of a disconnection: what the provider said of one, and how many confirmed several. */
+/** The notice after a disconnection: the response of the provider, or the number of confirmed revocations. */
 import { expect, test } from 'vitest';
 import { disconnectedNotice } from '../../../../src/gatehouse/admin/connections/disconnect-notice.ts';
 
@@ -22,7 +22,7 @@ test.each<[string, Done[], number, string, string]>([
     'Disconnected. The provider does not support revocation.',
   ],
   [
-    'that was not asked for',
+    'that was not requested',
     [ended('unconfirmed')],
     0,
     'info',

@@ -1,4 +1,4 @@
-/** The page and the call that tell of keys. */
+/** The page and the API call for keys. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { wordsOfKind } from '../../../../src/gatehouse/admin/keys/routes.ts';
 import { keys, SEALED_KINDS } from '../../../../src/shared/storage/keys.ts';
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-test('the first look waits for no count: it says what is known, and the counts come by themselves', async () => {
+test('the first request does not wait for the count, and later ones have it', async () => {
   const [kid = ''] = String(site.env.ENCRYPTION_KEYS).split(':');
   // Both at once, since the first of them begins the count.
   const [{ json }, page] = await Promise.all([
@@ -33,7 +33,7 @@ test('the first look waits for no count: it says what is known, and the counts c
   expect((await agent.get(`${site.url}/admin/keys`)).headers.get('refresh')).toBeNull();
 });
 
-test('R48: which key seals how much is told by API and page, and no key is', async () => {
+test('R48: API and page show how many records each key seals, and never a key', async () => {
   const [kid = '', material = ''] = String(site.env.ENCRYPTION_KEYS).split(':');
   const { status, json } = await getJson(agent, `${site.url}/admin/api/keys`);
   expect(status).toBe(200);
@@ -53,12 +53,12 @@ test('R48: which key seals how much is told by API and page, and no key is', asy
   }
 });
 
-test('the page has words for every kind of record that is encrypted', () => {
+test('the page names every kind of encrypted record', () => {
   const kinds = Object.keys(SEALED_KINDS).filter((kind) => kind !== keys.keyCheck);
   expect(kinds.filter((kind) => wordsOfKind(kind) === kind)).toEqual([]);
 });
 
-test('R88: the next signing key is published by an administrator, once, and the trail says so', async () => {
+test('R88: an administrator publishes the next signing key once, with an audit entry', async () => {
   const { json } = await getJson(agent, `${site.url}/session`);
   const headers = {
     ...DATA,

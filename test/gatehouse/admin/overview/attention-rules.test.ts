@@ -1,4 +1,4 @@
-/** What needs attention, and from when on: each rule with the values just before and just at its bounds. */
+/** The rules of the attention list, with values just below and at their limits. */
 import { describe, expect, test } from 'vitest';
 import { secretAge, stateOf } from '../../../../src/gatehouse/admin/credential.ts';
 import { appAttention } from '../../../../src/gatehouse/admin/overview/attention/apps.ts';
@@ -13,7 +13,7 @@ const DAY = 86_400_000;
 const clock = () => NOW;
 const publicUrl = { href: 'https://gatehouse.example' } as AdminParts['publicUrl'];
 
-/** Stands for the rooms, of which each rule reads little. */
+/** Stubs the modules: each rule reads only a few members. */
 const parts = (some: object) => ({ clock, publicUrl, ...some }) as unknown as AdminParts;
 
 test.each([
@@ -22,7 +22,7 @@ test.each([
   [1, 'expiring'],
   [14 * DAY, 'expiring'],
   [14 * DAY + 1, 'active'],
-])('a token that ends in %i ms is %s', (left, state) => {
+])('a token that expires in %i ms is %s', (remaining, state) => {
   expect(stateOf({ expiresAt: NOW + left }, NOW)).toBe(state);
 });
 
@@ -42,7 +42,7 @@ test.each([
     { setAt: DAY, left: 0 },
     { days: 1, isOld: false, expiry: 'expired' },
   ],
-])('a secret %j ago, with so much left, is %j', ({ setAt, left }: { setAt: number | null; left?: number }, age) => {
+])('a secret %j has the age %j', ({ setAt, left }: { setAt: number | null; left?: number }, age) => {
   const iso = (time: number) => new Date(time).toISOString();
   const expiresAt = left === undefined ? null : iso(NOW + left);
   expect(secretAge({ setAt: setAt === null ? null : iso(NOW - setAt), expiresAt }, NOW)).toEqual(age);
@@ -71,7 +71,7 @@ describe('connected apps', () => {
     ['that is disabled, whatever else', { app: { disabled: true, callbackUrls: [] }, findings: [problem] }],
     ['that is disabled, with an old secret', { app: { disabled: true }, secret: { setAt: NOW - 400 * DAY } }],
     ['without a secret', { app: { clientSecret: undefined }, secret: { setAt: NOW - 400 * DAY } }],
-  ])('one %s needs none', async (_name, some) => {
+  ])('no attention: %s', async (_name, some) => {
     expect(await found(some)).toEqual([]);
   });
 
@@ -104,7 +104,7 @@ describe('connected apps', () => {
     expect(await found(some)).toEqual([{ ...wanted, since: null }]);
   });
 
-  test('one that cannot be opened', async () => {
+  test('an app that cannot be opened', async () => {
     const connectedApps = {
       apps: { list: () => [] },
       registry: { list: async () => [{ id: 'lost', unreadable: true }] },
@@ -168,7 +168,7 @@ describe('connections', () => {
     expect(one).toMatchObject({ text: '1 connection to CRM needs reconnecting', detail });
   });
 
-  test('where there are more than are counted', async () => {
+  test('too many connections: the counted number is a minimum', async () => {
     const many = Array.from({ length: 1_000 }, (_, at) => ({ userId: 'expired', appId: at < 2 ? 'gone' : 'crm' }));
     const texts = (await found({ reconnect_needed: many }, EXPIRED)).map(({ text }) => text);
     expect(texts).toEqual([
@@ -180,7 +180,7 @@ describe('connections', () => {
   });
 });
 
-test('tokens that expire within two weeks, or expired within the last', async () => {
+test('lists tokens that expire within two weeks or expired within the last week', async () => {
   const at = (...times: number[]) => times.map((time, n) => ({ id: `t${n}`, name: `T${n}`, expiresAt: NOW + time }));
   const pageOf = (items: object[]) => ({ page: async () => ({ items }) });
   const adminTokens = pageOf(at(15 * DAY, 2 * DAY, -7 * DAY));
@@ -202,7 +202,7 @@ test('tokens that expire within two weeks, or expired within the last', async ()
   ]);
 });
 
-test('webhooks that fail, unless they are disabled', async () => {
+test('lists failing webhooks, unless they are disabled', async () => {
   const url = 'https://hooks.example/x';
   const items = ['fine', 'failing', 'silent', 'off'].map((id) => ({ id, url, enabled: id !== 'off' }));
   const healths: Record<string, object> = {
@@ -257,7 +257,7 @@ describe('BIN data', () => {
     expect(await found(some)).toEqual(wanted.map((one) => ({ ...one, since: null, path: '/bin', action: 'Show' })));
   });
 
-  test('that is more than two years old', async () => {
+  test('lists data that is more than two years old', async () => {
     expect(await found({ asOf: '2024-01-01' })).toEqual([
       {
         ...{ kind: 'bin_data_old', severity: 'notice', text: 'BIN data is from 2024-01-01', since: null, path: '/bin' },

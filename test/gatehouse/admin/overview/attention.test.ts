@@ -1,4 +1,4 @@
-/** What needs attention stands on the overview, with its cause and the page on which to deal with it. */
+/** The attention list on the overview: each item has a cause and a link to the page for it. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -22,8 +22,8 @@ interface Attention {
 
 const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
 
-describe('where nothing does', () => {
-  test('the page says so, and when it looked', async () => {
+describe('an empty attention list', () => {
+  test('says that nothing needs attention, and when it was checked', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'gatehouse-attention-'));
     const file = join(directory, 'bins.csv');
     writeFileSync(file, 'iin_start,iin_end,scheme,country\n45717360,,visa,DK\n');
@@ -61,14 +61,14 @@ const attention = async () =>
   (await admin.call('GET', '/overview')).json as unknown as { attention: Attention[]; checkedAt: string };
 const ofKind = async (kind: string) => (await attention()).attention.filter((one) => one.kind === kind);
 
-test('nothing but the old BIN data of the package at first', async () => {
+test('a new installation only has the old built-in BIN data', async () => {
   const { attention: all, checkedAt } = await attention();
-  // `administratorOf` made an admin token for an hour.
+  // `administratorOf` created an admin token for an hour.
   expect(all.map(({ kind }) => kind)).toEqual(['admin_token_expiring', 'bin_data_old']);
   expect(Math.abs(Date.now() - Date.parse(checkedAt))).toBeLessThan(60_000);
 });
 
-test('connections that need reconnecting by app, with the usual cause', async () => {
+test('connections that need reconnecting are listed by app, with the most frequent cause', async () => {
   await desk.change(userId, () => ({
     failure: {
       kind: 'reconnect_needed',
@@ -79,7 +79,7 @@ test('connections that need reconnecting by app, with the usual cause', async ()
       reason: 'invalid_grant',
     },
   }));
-  // The list is kept by the process that saves the grant.
+  // The process that saves the grant updates the list.
   const member = JSON.stringify([userId, 'platform']);
   await desk.store.write([
     { index: keys.connections('state', 'active'), remove: member },
@@ -101,7 +101,7 @@ test('connections that need reconnecting by app, with the usual cause', async ()
   expect(body).toContain('href="/admin/connections?app=platform&amp;health=reconnect_needed"');
 });
 
-test('connections of an app that is gone are named by its id', async () => {
+test('connections of a deleted app are listed by its id', async () => {
   const member = JSON.stringify([userId, 'gone']);
   const list = keys.connections('state', 'unverified');
   await desk.store.write([{ index: list, add: member, score: Date.now() }]);
@@ -111,7 +111,7 @@ test('connections of an app that is gone are named by its id', async () => {
   await desk.store.write([{ index: list, remove: member }]);
 });
 
-test('tokens that expire within two weeks, and not those that expired long ago', async () => {
+test('lists tokens that expire within two weeks, and none that expired long ago', async () => {
   const soon = await admin.makeToken({ name: 'nightly', expiresAt: inDays(6.5) });
   await admin.makeToken({ name: 'later', expiresAt: inDays(15) });
   expect(await ofKind('relay_token_expiring')).toMatchObject([
@@ -119,7 +119,7 @@ test('tokens that expire within two weeks, and not those that expired long ago',
   ]);
 });
 
-test('of many of a kind, the first are named, and the others lead to their list', async () => {
+test('too many items of a kind are summed up in a link to the list', async () => {
   for (let n = 0; n < 7; n += 1) await admin.makeToken({ name: `short ${n}`, expiresAt: inDays(3) });
   const found = await ofKind('relay_token_expiring');
   expect(found).toHaveLength(5);
@@ -134,7 +134,7 @@ test('of many of a kind, the first are named, and the others lead to their list'
   });
 });
 
-test('an app that cannot be used, and a client secret that ends', async () => {
+test('lists an app that cannot be used, and a client secret that expires', async () => {
   const { callbackUrls: _, ...app } = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
   const made = await admin.call('POST', '/connected-apps', { ...app, callbackUrls: ['https://other.example.com/cb'] });
   expect(made.status).toBe(201);
@@ -142,7 +142,7 @@ test('an app that cannot be used, and a client secret that ends', async () => {
   expect(await ofKind('client_secret')).toEqual([]);
 });
 
-test('a webhook that fails, since when and with which response', async () => {
+test('lists a failing webhook with its start and last response', async () => {
   const url = `${site.sandbox.platformUrl}/nothing-here`;
   const { json } = await admin.call('POST', '/webhooks', { url, events: ['connection.removed'] });
   expect((await admin.call('POST', `/webhooks/${json.id}/test`)).status).toBeLessThan(300);
@@ -158,7 +158,7 @@ test('a webhook that fails, since when and with which response', async () => {
   ]);
 });
 
-test('what does not work stands above what will end', async () => {
+test('items of severity bad come first', async () => {
   const severities = (await attention()).attention.map(({ severity }) => severity);
   expect(severities).toEqual(severities.toSorted());
   expect(new Set(severities)).toEqual(new Set(['bad', 'notice']));

@@ -1,4 +1,4 @@
-/** The figures of a range are compared with the same time before it. */
+/** Figures of a range are compared with an equally long time before it. */
 import { describe, expect, test } from 'vitest';
 import { chartsOf } from '../../../../src/gatehouse/admin/overview/charts.ts';
 import { figuresOf } from '../../../../src/gatehouse/admin/overview/figures.ts';
@@ -8,7 +8,7 @@ const HOUR = 3_600_000;
 const START = Date.parse('2026-03-01T00:00:00Z');
 const iso = (time: number) => new Date(time).toISOString();
 
-test('an hour that has just begun is compared with as much of its like', () => {
+test('an hour that has just begun is compared with the same part of the earlier hour', () => {
   // 10 an hour, all day and the day before; the last hour has run for a quarter and has had its 2 or 3.
   const spans = Array.from({ length: 48 }, (_, at) => ({
     at: iso(START + at * HOUR),
@@ -20,7 +20,7 @@ test('an hour that has just begun is compared with as much of its like', () => {
   expect(before).toEqual({ 'sign_in.succeeded': 233 });
 });
 
-test('what was not counted is zero, and a clock that was set back breaks nothing', () => {
+test('missing counts are zero, and a clock that was set back causes no error', () => {
   const spans = Array.from({ length: 24 }, (_, at) => ({ at: iso(START + at * 300_000), counts: {} }));
   expect(figuresOf(spans, 'hour', START)).toMatchObject({ total: {}, before: {} });
   const figures = keyFigures({ from: iso(START), total: {}, before: {} });
@@ -33,7 +33,7 @@ describe('a chart', () => {
   const charted = (counts: Record<string, number>[]) =>
     chartsOf(counts.map((one, at) => ({ at: iso(START + at * HOUR), counts: one })))[0];
 
-  test('stacks the results, each of them visible, under a round maximum', () => {
+  test('stacks visible bars below a round maximum', () => {
     const chart = charted([{ 'sign_in.succeeded': 1_150, 'sign_in.failed': 1 }, { 'sign_in.refused': 3 }]);
     expect(chart?.max).toBe(2_000);
     expect(chart?.totals).toEqual([1_150, 3, 1]);
@@ -46,7 +46,7 @@ describe('a chart', () => {
     expect(second?.parts.map(({ height }) => height)).toEqual([0, 2, 0]);
   });
 
-  test('without any count has no bars, but its numbers', () => {
+  test('without counts has a table but no bars', () => {
     expect(charted([{}, {}])).toMatchObject({ bars: [], rows: [{ values: [0, 0, 0] }, { values: [0, 0, 0] }] });
   });
 });

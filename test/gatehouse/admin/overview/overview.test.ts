@@ -1,4 +1,4 @@
-/** The overview: figures with their change and the list behind each, charts with their numbers, and why sign-ins failed. */
+/** The overview: key figures with links to lists, charts with tables, and causes of failed sign-ins. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTallies } from '../../../../src/gatehouse/audit/tallies.ts';
 import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
@@ -18,7 +18,7 @@ beforeAll(async () => {
   const consent = await denied.submit(form, { login: 'second@example.test', password: PASSWORD });
   await denied.submit(consent, {}, { button: 'Deny' });
   const desk = await openVaultDesk(site);
-  // Half a day earlier than a day ago: in any range, that is the time before it.
+  // 36 hours ago is before the range of a day.
   const yesterday = createTallies({ store: desk.store, clock: () => Date.now() - 1.5 * DAY });
   for (let count = 0; count < 8; count += 1) yesterday.count('sign_in.succeeded');
   await yesterday.close();
@@ -37,7 +37,7 @@ interface Overview {
 const overview = async (query = '') =>
   (await getJson(agent, `${site.url}/admin/api/overview${query}`)).json as unknown as Overview;
 
-test('counts users, sessions and connections, and what happened in each span of a range', async () => {
+test('counts users, sessions and connections, and the events in each span of a range', async () => {
   const json = await overview();
   expect(json).toMatchObject({ range: 'day', users: 2, sessions: 2, connections: { total: 2, active: 2 } });
   for (const [range, count] of [
@@ -57,7 +57,7 @@ test('counts users, sessions and connections, and what happened in each span of 
   expect((await getJson(agent, `${site.url}/admin/api/overview?range=year`)).status).toBe(400);
 });
 
-test('compares with the time before, in figures that lead to the list behind them', async () => {
+test('compares key figures with the time before, and links them to lists', async () => {
   expect((await overview()).before).toEqual({ 'sign_in.succeeded': 8 });
   const { body } = await agent.get(`${site.url}/admin`);
   const figures = [...body.matchAll(/<a href="([^"]+)"><span class="figure-label">([^<]+)<\/span> <strong>([\d,]+)</g)];
@@ -78,7 +78,7 @@ test('compares with the time before, in figures that lead to the list behind the
   }
 });
 
-test('names why sign-ins failed, and leads to the latest of each', async () => {
+test('shows the causes of failed sign-ins, and links to the latest of each', async () => {
   const { causes } = await overview();
   expect(causes).toMatchObject([
     { words: 'The user or their organisation did not consent.', count: 1, app: 'platform' },
@@ -93,7 +93,7 @@ test.each([
   ['?range=week', 'week', 7, 'Day (UTC)'],
   ['?range=month', 'month', 30, 'Day (UTC)'],
   ['?range=year', 'day', 24, 'Hour (UTC)'],
-])('the page%s shows a %s: what happened as bars and as a table of %i rows', async (query, range, count, head) => {
+])('the page%s shows a %s with bars and a table of %i rows', async (query, range, count, head) => {
   const { body } = await agent.get(`${site.url}/admin${query}`);
   expect(body).toMatch(new RegExp(`href="\\?range=${range}"[^>]*aria-current="true"`));
   const [, table = ''] = /id="sign-ins-table">(.*?)<\/table>/s.exec(body) ?? [];
@@ -102,7 +102,7 @@ test.each([
   const [, chart = ''] = /<svg[^>]*aria-label="Sign-ins[^>]*>(.*?)<\/svg>/s.exec(body) ?? [];
   expect(chart.match(/<g>/g)?.length).toBe(count);
   expect(chart).toContain('1 refused');
-  // Nothing was refreshed: there is nothing to draw.
+  // There were no refreshes, so there is no chart.
   expect(body).not.toContain('refreshes-table');
   expect(body).toContain('None in this time range.');
 });

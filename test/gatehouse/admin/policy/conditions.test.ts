@@ -1,4 +1,4 @@
-/** What a relay call needs beside the policy: each condition as passed, as failed with its words, or as no concern of the call. */
+/** The conditions of a relay call in addition to the policy: passed, failed with a reason, or not applicable. */
 import { expect, test } from 'vitest';
 import { conditionsOf } from '../../../../src/gatehouse/admin/policy/conditions.ts';
 

@@ -1,4 +1,4 @@
-/** The calls that "Test a call" writes really work: each is run as it stands, in its language, against Gatehouse. */
+/** Runs the example calls of "Test a call" in their languages against Gatehouse. */
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -62,7 +62,7 @@ async function outputOf(language: Language, code: string, proofs: Record<string,
 const missing = (program: string) => (spawnSync(program, ['--version']).status === 0 ? undefined : program);
 const MISSING = { curl: missing('curl'), typescript: undefined, python: missing('/usr/bin/python3') };
 
-describe('the line that gets an assertion in a shell', () => {
+describe('the shell command that gets an assertion', () => {
   beforeEach((context) => skipWithout(context, missing('bash') ?? MISSING.curl));
 
   const explained = async (question: object) => {
@@ -77,7 +77,7 @@ describe('the line that gets an assertion in a shell', () => {
     return json.examples as Record<Language, string> & { assertion?: { cookie: string; shell: string } };
   };
 
-  test.each(['sh', 'bash'])('lets the curl line work as it stands in %s', async (shell) => {
+  test.each(['sh', 'bash'])('works with the curl command in %s', async (shell) => {
     const { assertion, curl } = await explained({ user });
     const value = new RegExp(`${assertion?.cookie}=([^;]+)`).exec(cookie)?.[1] ?? '';
     const [file, session] = [join(directory, 'shell'), join(directory, 'session')];
@@ -87,12 +87,12 @@ describe('the line that gets an assertion in a shell', () => {
     expect((await run(shell, [file], { env, ...PATIENTLY })).stdout).toMatch(/"thread"/);
   });
 
-  test('is left out where the call needs no assertion', async () => {
+  test('is omitted if the call needs no assertion', async () => {
     expect(await explained({ serviceAccount })).not.toHaveProperty('assertion');
     expect(await explained({ proof: 'none', user })).not.toHaveProperty('assertion');
   });
 
-  test('names the cookie as HTTPS has it', () => {
+  test('uses the cookie name of HTTPS', () => {
     const call = { scope: 'threads:read', app: 'a', user: undefined, serviceAccount: undefined } as const;
     const { assertion } = exampleCalls('https://g.example', { ...call, proof: 'assertion', unnarrowed: false });
     expect(assertion?.cookie).toBe('__Host-gatehouse');
@@ -127,7 +127,7 @@ describe.each(LANGUAGES)('in %s', (language) => {
     expect(await outputOf(language, examples[language], await proof())).toMatch(works);
   });
 
-  test('texts with quotes, line breaks and dollar signs are only texts', async () => {
+  test('quotes texts with quotation marks, line breaks and dollar signs', async () => {
     const odd = `a'b"c$(touch ${directory}/gone)\`d\`\${e}\\\n<f>`;
     const call = { scope: 'threads:read', app: odd, user: undefined, serviceAccount: undefined } as const;
     const examples = exampleCalls(site.url, { ...call, proof: 'assertion', unnarrowed: false });

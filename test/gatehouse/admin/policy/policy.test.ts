@@ -1,4 +1,4 @@
-/** The policy check: the page and the API say what the relay would, and name the rule that refuses. */
+/** The policy check: page and API give the verdicts of the relay, and name the rule that refuses. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
@@ -53,7 +53,7 @@ describe.each([
     expect(failed[0]?.rule).toBe(rule);
   });
 
-  test('by page, which keeps what was asked', async () => {
+  test('by page, which keeps the entered values', async () => {
     const { unnarrowed = false, ...asked } = { unnarrowed: undefined, ...call };
     const fields = { token: String(tokens[token]), user, ...asked, ...(unnarrowed ? { unnarrowed: 'yes' } : {}) };
     const page = await agent.get(`${site.url}/admin/policy?${new URLSearchParams(fields)}`);
@@ -71,7 +71,7 @@ describe.each([
   });
 });
 
-test('nothing is asked yet where token or address is missing, or cannot be read', async () => {
+test('shows no result if the token or the address is missing or invalid', async () => {
   for (const query of ['', `?token=${tokens.strict}`, '?address=10.0.0.1', `?token=${tokens.strict}&address=%20`]) {
     const { status, body } = await agent.get(`${site.url}/admin/policy${query}`);
     expect([query, status, body.includes('result-title')]).toEqual([query, 200, false]);
@@ -99,7 +99,7 @@ async function explained(question: Record<string, unknown>) {
   >;
 }
 
-test('every rule has its verdict, also after the first that refuses, and says whether it concerns the call', async () => {
+test('every rule has a verdict, also after the first that refuses, or does not apply', async () => {
   const { rule, rules } = await explained({
     ...{ relayToken: tokens.bins, user: 'nobody', proof: 'none', address: '10.0.0.1' },
   });
@@ -128,7 +128,7 @@ test('every rule has its verdict, also after the first that refuses, and says wh
   ]);
 });
 
-test('the conditions beside the policy: the app, its platform, and the connection of the user', async () => {
+test('the conditions in addition to the policy: the app, its platform, and the connection of the user', async () => {
   const verdictsOf = (conditions: Checked[]) => conditions.map(({ verdict }) => verdict);
   const asked = { relayToken: tokens.open, user };
   expect(verdictsOf((await explained(asked)).conditions)).toEqual(['passed', 'passed', 'passed']);
@@ -145,7 +145,7 @@ test('the conditions beside the policy: the app, its platform, and the connectio
   await desk.change(user, () => ({ failure: undefined }));
 });
 
-test('a user is named by e-mail address, and one that is unknown is a fault of that field', async () => {
+test('accepts a user by e-mail address, and an unknown one is a fault of the field', async () => {
   const asked = { ...CALL, relayToken: tokens.open };
   for (const text of ['user@example.test', ' USER@Example.test ']) {
     expect(await explained({ ...asked, user: text })).toMatchObject({ allowed: true, user });
@@ -160,7 +160,7 @@ test('a user is named by e-mail address, and one that is unknown is a fault of t
   expect(page.body).toContain('value="use@example.test"');
 });
 
-test('an address is one, as a proxy may write it, and anything else is a fault of that field', async () => {
+test('accepts addresses as proxies write them, and anything else is a fault of the field', async () => {
   const asked = { ...CALL, relayToken: tokens.open, user };
   for (const address of ['127.0.0.1:4711', '::ffff:127.0.0.1'])
     expect(await explained({ ...asked, address })).toMatchObject({ allowed: true });
@@ -177,7 +177,7 @@ test('an address is one, as a proxy may write it, and anything else is a fault o
   expect(page.body).not.toContain('id="result-title"');
 });
 
-test('a service account needs no app beside it, and one that is not there is named as such', async () => {
+test('a service account needs no app, and an unknown one is reported', async () => {
   const question = { relayToken: tokens.open, scope: 'threads:read', address: '127.0.0.1', serviceAccount: 'sa0' };
   expect((await admin.call('POST', '/policy/explain', question)).json).toMatchObject({ rule: 'serviceAccount' });
   const gone = await admin.call('POST', '/policy/explain', { ...question, relayToken: 'AAAAAAAAAAA' });

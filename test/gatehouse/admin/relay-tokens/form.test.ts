@@ -1,4 +1,4 @@
-/** The forms of a relay token: what each refuses, what is saved of it, and the call that a new token is shown with. */
+/** The forms of a relay token: refusals, saved values, and the example call of a new token. */
 import { describe, expect, test } from 'vitest';
 import { inputOf, newTokenForm, tokenForm, valuesOfToken } from '../../../../src/gatehouse/admin/relay-tokens/form.ts';
 import { firstCallOf } from '../../../../src/gatehouse/admin/relay-tokens/idle-scopes.ts';
@@ -66,7 +66,7 @@ test.each<[string, object, string[]]>([
   expect(faultsOf(tokenForm, { ...TYPED, version: '3', ...changes })).toEqual(faults);
 });
 
-test('days count from now, and without them a token keeps its end', () => {
+test('days count from now, and without days the expiry time does not change', () => {
   const { version: _, ...typed } = tokenForm.parse({ ...TYPED, version: '3', days: '' });
   expect(inputOf(typed, 1_000, 5_000)).toMatchObject({ users: 'none', expiresAt: 5_000, binCallsPerMonth: null });
   expect(inputOf({ ...typed, days: 2 }, 1_000, 5_000).expiresAt).toBe(1_000 + 2 * 86_400_000);
@@ -80,7 +80,7 @@ const TOKEN = {
   ...{ binCallsPerMonth: 0 },
 } as unknown as RelayToken;
 
-test('the form shows a token as it is', () => {
+test('the form shows the values of a token', () => {
   expect(valuesOfToken(TOKEN, ['a@example.test', 'u2'])).toEqual({
     ...{ name: 'reports', scopes: ['threads:read'], apps: ['crm', 'wiki'], users: 'listed' },
     ...{ listed: 'a@example.test\nu2', networks: '10.0.0.0/8\n192.0.2.1/32', days: '', version: '3' },

@@ -1,4 +1,4 @@
-/** Relay tokens: users by e-mail address in the form, names on the page; and a token of which nothing can be used is noticed. */
+/** Relay tokens: users by e-mail address in the form and by name on the page, and idle scopes. */
 import { spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createUserStore } from '../../../../src/gatehouse/users/user-store.ts';
@@ -45,7 +45,7 @@ const faultsOn = (body: string) =>
   [...body.matchAll(/<li><a href="#listed">([^<]+)</g)].map(([, text = '']) => text.replaceAll('&#39;', "'"));
 
 describe('users by e-mail address', () => {
-  test('the form takes addresses and ids, the token gets the ids, and the page shows who they are', async () => {
+  test('the form accepts addresses and ids, the token stores ids, and the page shows names', async () => {
     const page = await send('', { ...FORM, listed: `User@Example.test, ${userId}\nuOfSomebodyToCome` });
     expect(page.status).toBe(200);
     const id = new URL(page.url).pathname.split('/').at(-1);
@@ -78,7 +78,7 @@ describe('users by e-mail address', () => {
     }
   });
 
-  test('each entry that names no user is a fault of its own, and everything typed is kept', async () => {
+  test('each entry that names no user is a fault, and the form keeps all entries', async () => {
     const listed = 'user@example.test\nnobody@example.test\nwhat/is/this\nuser@example';
     const refused = await send('', { ...FORM, listed });
     expect([refused.status, faultsOn(refused.body)]).toEqual([
@@ -92,13 +92,13 @@ describe('users by e-mail address', () => {
     expect(refused.body).toContain(listed);
   });
 
-  test.each(['none', 'all'])('users that are typed beside the choice %s are not dropped in silence', async (users) => {
+  test.each(['none', 'all'])('refuses entered users with the choice %s', async (users) => {
     const refused = await send('', { ...FORM, users, listed: 'user@example.test' });
     expect(refused.status).toBe(400);
     expect(faultsOn(refused.body)).toEqual(['Choose “The users listed below”, or empty this list.']);
   });
 
-  test('an address of several users is not guessed: the fault names the ids, and the form shows ids', async () => {
+  test('an address of several users is a fault with their ids, and the form shows ids', async () => {
     const other = { id: 'uTheOther', issuer: 'https://other.test', subject: 's', email: 'second@example.test' };
     const { agent } = await signIn(site, 'second@example.test');
     const { userId: second } = await sessionOf(site, agent);
@@ -113,7 +113,7 @@ describe('users by e-mail address', () => {
   });
 });
 
-describe('scopes that nothing can use', () => {
+describe('idle scopes', () => {
   const idleOf = async (changes: Record<string, unknown>) => {
     const { id } = await admin.makeToken(changes);
     const { json } = await admin.call('GET', `/relay-tokens/${id}`);
@@ -134,12 +134,12 @@ describe('scopes that nothing can use', () => {
     for (const text of Object.values(idle)) expect(text).toMatch(reason);
   });
 
-  test('a token for all users and an app, and one that only looks up BINs, are in order', async () => {
+  test('a token for all users and an app, and a token for BIN look-ups, have no idle scopes', async () => {
     expect(await idleOf({})).toEqual({});
     expect(await idleOf({ users: 'none', apps: [], scopes: ['bin:read'] })).toEqual({});
   });
 
-  test('with the last enabled user or app everything is idle, and with one of them again nothing', async () => {
+  test('all scopes are idle without an enabled user or app, and none with one', async () => {
     const { id } = await admin.makeToken({ users: [userId], apps: ['second'], scopes: ['threads:read'] }).catch(() => ({
       id: '',
     }));
@@ -159,7 +159,7 @@ describe('scopes that nothing can use', () => {
     expect(await reasons()).toEqual([expect.stringContaining('None of its connected apps is enabled')]);
   });
 
-  test('a service account is a use of threads, and of nothing else', async () => {
+  test('a service account makes only threads:read usable', async () => {
     const { accessToken } = await desk.read((await sessionOf(site, (await signIn(site)).agent)).userId);
     const account = await admin.call('POST', '/service-accounts', {
       name: 'a',
@@ -174,7 +174,7 @@ describe('scopes that nothing can use', () => {
   test.each([
     ['apps', { name: 'Idle', scopes: 'threads:read', users: 'none', days: '7' }, 'Choose a connected app'],
     ['users', { ...FORM, name: 'Idle', scopes: 'token:exchange', users: 'none' }, 'Choose users'],
-  ])('the form refuses a token that can do nothing for want of %s', async (field, form, advice) => {
+  ])('the form refuses a token that can do nothing without %s', async (field, form, advice) => {
     const refused = await send('', form);
     expect([refused.status, refused.body]).toEqual([400, expect.stringContaining(`<a href="#${field}">${advice}`)]);
     expect(refused.body).toContain(`id="${field}-fault"`);
@@ -183,7 +183,7 @@ describe('scopes that nothing can use', () => {
     expect(works.status).toBe(200);
   });
 
-  test('the page and the list of such a token, made by the API, say so', async () => {
+  test('the page and the list show idle scopes of a token created by the API', async () => {
     const idle = await admin.makeToken({ name: 'Idle', apps: [], users: 'none', scopes: ['threads:read'] });
     const page = await administrator.get(`${site.url}/admin/relay-tokens/${idle.id}`);
     expect([page.status, page.body]).toEqual([200, expect.stringContaining('notice notice-warning')]);

@@ -1,4 +1,4 @@
-/** The search field in the header, in a browser: `/` leads to it, except where one types. */
+/** The search field in the header, in a browser: `/` focuses it, except in another field. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../../../support/browser.ts';
 import { startSite, type TestSite } from '../../../support/gatehouse.ts';

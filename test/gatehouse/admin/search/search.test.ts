@@ -1,4 +1,4 @@
-/** The search in the header of the administration: each kind of record by what names it, and no secret on the way. */
+/** The search of the administration: each kind of record, without secrets in URLs. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createRecordStore } from '../../../../src/gatehouse/sign-in-record/record-store.ts';
 import { ask, FORM } from '../../../support/ask.ts';
@@ -56,7 +56,7 @@ const only = (kind: string, item: Record<string, unknown>) => [
   { kind, items: [expect.objectContaining({ exact: true, ...item })], more: false },
 ];
 
-test('a user by address and id, and by the beginning of the name', async () => {
+test('finds a user by address, id, and the beginning of the name', async () => {
   const path = `/admin/users/${user.userId}`;
   for (const q of ['user@example.test', 'USER@example.test', user.userId]) {
     expect((await search(q)).groups).toEqual(only('user', { id: user.userId, path }));
@@ -67,7 +67,7 @@ test('a user by address and id, and by the beginning of the name', async () => {
   expect((await typed(user.userId.slice(0, 8))).path).toBe(path);
 });
 
-test('a connection and a session by their ids', async () => {
+test('finds a connection and a session by id', async () => {
   const path = `/admin/users/${user.userId}`;
   const { id } = await desk.read(user.userId);
   for (const q of [id, `${user.userId}.platform`]) {
@@ -80,13 +80,13 @@ test('a connection and a session by their ids', async () => {
   expect((await typed(String(session?.id))).path).toBe(path);
 });
 
-test('a connected app by id and name', async () => {
+test('finds a connected app by id and name', async () => {
   const path = '/admin/connected-apps/platform';
   expect((await search('Collaboration Platform')).groups).toEqual(only('connected_app', { id: 'platform', path }));
   expect((await typed('Collaboration platform')).path).toBe(path);
 });
 
-test('a sign-in, and another failure, by the reference of the error page or the id of the request', async () => {
+test('finds a sign-in or another error by the reference of the error page or the request id', async () => {
   const { json } = await admin.call('GET', '/sign-ins?q=user@example.test');
   const [record] = json.items as { id: string; references: string[] }[];
   const id = String(record?.id);
@@ -103,7 +103,7 @@ test('a sign-in, and another failure, by the reference of the error page or the 
   expect((await typed(reference)).body).toContain(reference);
 });
 
-test('the sign-ins of an address that no user has', async () => {
+test('finds the sign-ins of an address that no user has', async () => {
   const records = createRecordStore({ store: desk.store, clock: Date.now });
   const email = 'refused@example.test';
   await records.add(undefined, { reference: '0a1b2c3d', email, presumed: true, endedAt: Date.now(), steps: [] });
@@ -112,7 +112,7 @@ test('the sign-ins of an address that no user has', async () => {
   expect((await typed(email)).path).toBe('/admin/sign-ins/0a1b2c3d');
 });
 
-test('an audit entry by its id, and by the id of its request', async () => {
+test('finds an audit entry by its id and by its request id', async () => {
   const { json } = await admin.call('GET', '/audit?event=sign_in.succeeded&limit=1');
   const [entry] = json.items as { id: string; at: string; requestId: string; actor: { name: string } }[];
   const { groups } = await search(String(entry?.id));
@@ -128,7 +128,7 @@ test('an audit entry by its id, and by the id of its request', async () => {
     .toMatchObject([{ kind: 'audit_entry', items: [{ name: 'Administration refused', exact: true }] }]);
 });
 
-test('what administrators create: by id, by name, and tokens by their prefix', async () => {
+test('finds what administrators create by id, name, and token prefix', async () => {
   const relay = await admin.makeToken({ name: 'report-builder' });
   const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
   const { json: own } = await admin.call('POST', '/admin-tokens', { name: 'dash-board', scope: 'read', expiresAt });
@@ -152,7 +152,7 @@ test('what administrators create: by id, by name, and tokens by their prefix', a
   }
 });
 
-test('a webhook by its URL, of which no secret is in a URL or in the audit trail', async () => {
+test('finds a webhook by its URL, without its secret in a URL or the audit trail', async () => {
   const secret = 'T0A1B2C3/B0A1B2C3/0123456789abcdefghijABCD';
   const url = `${site.sandbox.platformUrl}/slack/${secret}`;
   const { json: hook } = await admin.call('POST', '/webhooks', { url, events: ['connection.created'] });
@@ -169,7 +169,7 @@ test('a webhook by its URL, of which no secret is in a URL or in the audit trail
     expect(text).not.toContain(secret);
 });
 
-test('a page of the administration by its name, where nothing else has that name', async () => {
+test('finds a page of the administration by its name, if nothing else has that name', async () => {
   expect((await search('bin data')).groups).toEqual(only('page', { id: 'bin', name: 'BIN data', path: '/admin/bin' }));
   expect((await typed('BIN data')).path).toBe('/admin/bin');
   await admin.makeToken({ name: 'calls webhooks' });
@@ -178,7 +178,7 @@ test('a page of the administration by its name, where nothing else has that name
   expect((await typed('webhooks')).path).toBe('/admin/search?q=webhooks');
 });
 
-test('a token that is pasted is in no URL, page or log; nor is a card number', async () => {
+test('a pasted token or card number appears in no URL, page or log', async () => {
   const { token } = await admin.makeToken({ name: 'pasted' });
   await admin.makeToken({ name: 'pasted as well' });
   const { path, body, hops } = await typed(`Authorization: Bearer ${token}`);
@@ -197,7 +197,7 @@ test('a token that is pasted is in no URL, page or log; nor is a card number', a
   expect(withoutRandomTexts([...card.hops, card.body].join('\n'))).not.toMatch(/4111/);
 });
 
-test('at most five of a kind, with a link to the list of all', async () => {
+test('shows at most five hits of a kind, with a link to the list', async () => {
   for (let at = 0; at < 7; at += 1) await admin.makeToken({ name: `many-${at}` });
   const { groups } = await search('many-');
   expect(groups).toMatchObject([{ kind: 'relay_token', more: true }]);
@@ -207,7 +207,7 @@ test('at most five of a kind, with a link to the list of all', async () => {
   expect(body).toContain('href="/admin/relay-tokens?q=many-"');
 });
 
-test('nothing found, nothing typed, and who may not search', async () => {
+test('responds to searches without hits, without text, and by other users', async () => {
   expect(await search('no such thing')).toEqual({ q: 'no such thing', groups: [] });
   const { body } = await typed('no such thing');
   expect(body).toContain('No results.');

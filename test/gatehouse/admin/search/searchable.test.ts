@@ -1,4 +1,4 @@
-/** What is left of a text that is typed into the search: no secret and no card number. */
+/** Search texts without secrets and card numbers. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { searchable } from '../../../../src/gatehouse/admin/search/searchable.ts';
@@ -29,7 +29,7 @@ test.each([
   ['a token of Slack', ['xoxb', '123456789012', '1234567890123', 'abcdefABCDEF'].join('-')],
   ['a key of Stripe', ['sk', 'live', 'x1'.repeat(12)].join('_')],
   ['another long secret', Buffer.alloc(48, 0xfb).toString('base64')],
-])('%s is left out', (_, secret) => {
+])('removes %s', (_, secret) => {
   expect(searchable(secret)).toBe('');
   expect(searchable(`ada ${secret} lovelace`)).toBe('ada lovelace');
 });
@@ -43,7 +43,7 @@ test.each([
   'https://hooks.example.com',
   'sk_short',
   'Łukasz 李',
-])('%s stays', (text) => {
+])('keeps %s', (text) => {
   expect(searchable(`  ${text} `)).toBe(text);
 });
 
@@ -54,16 +54,16 @@ test.each([
   ['https://hooks.example.com?token=0123456789', 'https://hooks.example.com'],
   ['https://user:secret@hooks.example.com/in#secret', 'https://hooks.example.com/in'],
   ['see HTTPS://hooks.example.com/in/secret today', 'see HTTPS://hooks.example.com/in today'],
-])('of the URL %s only its origin and the beginning of its path stay', (typed, text) => {
+])('keeps the origin and the beginning of the path of %s', (typed, text) => {
   expect(searchable(typed)).toBe(text);
 });
 
-test('R86: a card number is left out, and the text has an end', () => {
+test('R86: removes card numbers, and limits the length', () => {
   expect(searchable('4111 1111 1111 1111')).toBe('[digits removed]');
   expect(searchable('x '.repeat(500))).toHaveLength(199);
 });
 
-test('nothing is left to remove: a page that redirects to what is left does so once', () => {
+test('does not change a cleaned text, so a page redirects once', () => {
   const part = fc.oneof(
     fc.string({ unit: 'grapheme' }),
     fc.constantFrom('gthr_', 'whsec_', 'eyJ', ' ', 'a'.repeat(41), 'https://', 'host/', 'u:p@', 'ghp_', 'x1'.repeat(9)),

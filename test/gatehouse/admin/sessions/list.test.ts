@@ -1,10 +1,10 @@
-/** The list of sessions while the store fails: its page and its count fail together, and none of the failures is left unhandled. */
+/** The list of sessions while the storage fails: both the page and the count fail, and both failures are handled. */
 import { expect, onTestFinished, test } from 'vitest';
 import { listFor } from '../../../../src/gatehouse/admin/list.ts';
 import type { AdminParts } from '../../../../src/gatehouse/admin/parts.ts';
 import { adminSessionRoutes } from '../../../../src/gatehouse/admin/sessions/routes.ts';
 
-test('a count that fails beside the page of the list is handled', async () => {
+test('handles a failed count in addition to a failed page', async () => {
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => void unhandled.push(reason);
   process.on('unhandledRejection', note);

@@ -1,4 +1,4 @@
-/** Failed sign-ins by cause and app: the most frequent first. */
+/** Groups of failed sign-ins by cause and app, most frequent first. */
 import { expect, test } from 'vitest';
 import { failureGroups } from '../../../../src/gatehouse/admin/sign-ins/groups.ts';
 import type { SignInView } from '../../../../src/gatehouse/admin/sign-ins/view.ts';
@@ -27,7 +27,7 @@ test('are counted by cause and app, with the newest of each', () => {
   expect(failureGroups([])).toEqual([]);
 });
 
-test('stand by their number, then by the newest, also those without a result', () => {
+test('are sorted by count, then newest first, including sign-ins without a result', () => {
   const order = (...signIns: SignInView[]) => failureGroups(signIns).map(({ cause }) => cause);
   const open = [signIn(59, 'nothing_came_back'), signIn(58, 'nothing_came_back'), signIn(57, 'nothing_came_back')];
   expect(order(...open, signIn(50, 'rare'), signIn(40, 'often'), signIn(30, 'often'))).toEqual([

@@ -1,4 +1,4 @@
-/** A reference that a page shows is found by administrators, and a page shows none that is not. */
+/** Administrators find every reference that an error page shows. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { AppError, type ProblemCode } from '../../../../src/shared/errors.ts';
 import { createProblemReferences } from '../../../../src/shared/pages/problem-references.ts';
@@ -72,7 +72,7 @@ describe('over HTTP', () => {
     );
   });
 
-  test('the reference of a sign-in that failed is that of its record', async () => {
+  test('a failed sign-in has the reference of its record', async () => {
     const { headers } = await visit('/sign-in');
     const state = new URL(String(headers.location)).searchParams.get('state');
     const [tx = ''] = String(headers['set-cookie']).split(';');
@@ -95,7 +95,7 @@ describe('over HTTP', () => {
   );
 });
 
-test('so many are kept a day, and never two under one', async () => {
+test('keeps a limited number of references for a day, each for one error', async () => {
   const place = await emptyPlace('SQLite');
   await place.look(async (store) => {
     let now = Date.parse('2026-01-01T12:00:00Z');
@@ -116,7 +116,7 @@ test('so many are kept a day, and never two under one', async () => {
       (await Promise.all(Array.from({ length: times }, () => keep(userId, error)))).filter(Boolean).length;
 
     expect(await keptOf(60, 'u1')).toBe(50);
-    // The record of a sign-in has it all the same.
+    // The record of the sign-in still has it.
     expect(await keep('u1', undefined, 'known-01')).toBe('known-01');
     expect(await keptOf(3, 'u2')).toBe(3);
     expect(await keptOf(3)).toBe(0);

@@ -1,4 +1,4 @@
-/** Sign-ins that never came back, as where the callback URL is not registered at the provider: what the pages say of them, at once and later. */
+/** Sign-ins without a callback, such as with a callback URL that is not registered: their pages, at once and later. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createUserAgent, type UserAgent } from '../../../support/browserless.ts';
 import { sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
@@ -25,7 +25,7 @@ afterAll(() => site.close());
 const list = async () => (await admin.get(`${site.url}/admin/sign-ins`)).body;
 const whatFails = (body: string) => /id="groups-title"(.*?)<\/table>/s.exec(body)?.[1] ?? '';
 
-test('is told at once what it probably is, and later stands with its like below what is known to have failed', async () => {
+test('shows the probable cause at once, and later is grouped with similar ones below the known failures', async () => {
   for (let round = 0; round < 2; round += 1) {
     const page = await createUserAgent().get(`${site.url}/sign-in?app=unregistered`);
     expect(page.url).toContain(site.sandbox.issuer);

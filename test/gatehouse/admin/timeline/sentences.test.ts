@@ -1,4 +1,4 @@
-/** What the timeline says of each event: a sentence in the past tense, with names in place of ids. */
+/** The sentence of each event in the timeline, with names instead of ids. */
 import { describe, expect, test } from 'vitest';
 import { callsSentence } from '../../../../src/gatehouse/admin/timeline/calls.ts';
 import { attemptSentence, type SentenceNames, sentenceOf } from '../../../../src/gatehouse/admin/timeline/sentences.ts';
@@ -13,24 +13,27 @@ const said = (event: AuditEvent, changes: Partial<AuditRecord> = {}, names: Part
     { ...NAMES, ...names },
   );
 
-test.each(Object.keys(AUDIT_EVENTS) as AuditEvent[])('%s is said by everyone without an id or a gap', (event) => {
-  const target = { kind: 'connection', id: 'uID/appID' };
-  for (const kind of [
-    'user',
-    'administrator',
-    'admin_token',
-    'operator',
-    'system',
-    'relay_token',
-    'anonymous',
-  ] as const) {
-    for (const names of [{}, { app: undefined, service: undefined, target: undefined }]) {
-      const text = said(event, { actor: { kind }, target, userId: 'uID' }, names);
-      expect(text).toMatch(/^[A-Z][^:]{5,}/);
-      expect(text).not.toMatch(/undefined|null|ID\b.*ID|uID|appID|: *$|\.$/);
+test.each(Object.keys(AUDIT_EVENTS) as AuditEvent[])(
+  '%s has a sentence for every actor, without ids or gaps',
+  (event) => {
+    const target = { kind: 'connection', id: 'uID/appID' };
+    for (const kind of [
+      'user',
+      'administrator',
+      'admin_token',
+      'operator',
+      'system',
+      'relay_token',
+      'anonymous',
+    ] as const) {
+      for (const names of [{}, { app: undefined, service: undefined, target: undefined }]) {
+        const text = said(event, { actor: { kind }, target, userId: 'uID' }, names);
+        expect(text).toMatch(/^[A-Z][^:]{5,}/);
+        expect(text).not.toMatch(/undefined|null|ID\b.*ID|uID|appID|: *$|\.$/);
+      }
     }
-  }
-});
+  },
+);
 
 describe('sentences', () => {
   test.each<[string, string]>([

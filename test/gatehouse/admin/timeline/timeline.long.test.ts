@@ -108,7 +108,7 @@ test('of a relay token: its changes, its calls and its refusals', async () => {
   });
 });
 
-test('of an app: what users and services did with it, and who did it', async () => {
+test('of an app: events of users and services, with the actors', async () => {
   const page = await timeline('connected-apps/platform');
   const signedIn = page.items.filter(({ event }) => event === 'sign_in.succeeded');
   expect(signedIn.map(({ user }) => user?.id)).toContain(userId);
@@ -124,7 +124,7 @@ test('of an app: what users and services did with it, and who did it', async () 
   expect(page.items.filter(({ event }) => event === 'relay.used')).toEqual([]);
 });
 
-test('a kind narrows it, and pages show each item once', async () => {
+test('a kind filters it, and pages show each item once', async () => {
   for (const path of [`users/${userId}`, 'connected-apps/platform', `relay-tokens/${tokenId}`]) {
     const all = (await timeline(path, '?limit=200')).items;
     const kinds = [...new Set(all.map((one) => one.kind))];
@@ -148,7 +148,7 @@ test('a kind narrows it, and pages show each item once', async () => {
   }
 });
 
-test('a change of health is told once, whatever fails after it', async () => {
+test('a change of health is listed once, even if later refreshes fail', async () => {
   const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'unavailable' });
   const fail = async (repeated: boolean) => {
     const stored = await vault.grants.loadStored(userId, 'platform');
@@ -172,7 +172,7 @@ test('a change of health is told once, whatever fails after it', async () => {
   heal();
 });
 
-test('the pages show it by day, with links, and filter it', async () => {
+test('pages show it by day, with links and a filter', async () => {
   const { body } = await admin.get(`${site.url}/admin/users/${userId}`);
   const section = /<section class="panel timeline".*?<\/section>/s.exec(body)?.[0] ?? '';
   expect(section).toContain('Signed in with Collaboration platform');
@@ -185,7 +185,7 @@ test('the pages show it by day, with links, and filter it', async () => {
   expect(app.body).not.toContain('Signed in with');
 });
 
-test('no link leads to a user, a token or a sign-in that is gone', async () => {
+test('has no links to deleted users, tokens or sign-ins', async () => {
   const { agent: other } = await signIn(site, 'second@example.test');
   const goneId = ((await getJson(other, `${site.url}/session`)).json.user as { id: string }).id;
   const { id, token } = await api.makeToken({ name: 'soon revoked' });
@@ -219,7 +219,7 @@ test('no link leads to a user, a token or a sign-in that is gone', async () => {
   expect(signedIn.map(({ signIn: record }) => record)).toEqual([null]);
 });
 
-test('the pages lead on to what is older, and back', async () => {
+test('pages lead to older items and back', async () => {
   for (let n = 0; n < 30; n += 1) await signIn(site);
   await until(async () => (await timeline(`users/${userId}`, '?limit=200')).items.length > 60);
   const textsOf = (body: string) =>

@@ -1,4 +1,4 @@
-/** People in the administration: users, sessions and connections by API and page, and what becomes of them. */
+/** Users, sessions and connections in the administration, by API and page. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
@@ -34,7 +34,7 @@ const isIn = async (agent: UserAgent) => (await getJson(agent, `${site.url}/sess
 const audited = async (query: string) => (await list(`audit?${query}`)).items;
 
 describe('users', () => {
-  test('R56: are found by the beginning of name, word of it, address or id, and told with sessions and connections', async () => {
+  test('R56: are found by the beginning of a name, a word of it, an address or id, and read with sessions and connections', async () => {
     const { agent } = await signIn(site);
     const id = await idOf(agent);
     for (const q of ['USER@ex', id.slice(0, 9), 'uSeR']) {
@@ -48,7 +48,7 @@ describe('users', () => {
     expect(json.connections).toMatchObject([{ user: { id }, app: 'platform', health: 'active' }]);
   });
 
-  test('R56: signed out by an administrator: out at the next request, and it is told who did it', async () => {
+  test('R56: signing out by an administrator ends sessions at the next request, and the audit trail names the administrator', async () => {
     const { agent } = await signIn(site);
     const id = await idOf(agent);
     expect((await call('POST', `users/${id}/sign-out`)).status).toBe(204);
@@ -58,7 +58,7 @@ describe('users', () => {
     expect(entry?.requestId).toMatch(/-/);
   });
 
-  test('R56: disabled: out at the next request and let in no more, until enabled again', async () => {
+  test('R56: disabling ends sessions at the next request and refuses sign-ins until the user is enabled', async () => {
     const { agent } = await signIn(site);
     const id = await idOf(agent);
     expect((await call('POST', `users/${id}/disable`)).json).toMatchObject({ id, disabled: true });
@@ -73,7 +73,7 @@ describe('users', () => {
     expect(await isIn((await signIn(site)).agent)).toBe(true);
   });
 
-  test('deleted: connections revoked, sessions ended, and nothing left but what the audit trail says', async () => {
+  test('deletion revokes connections, ends sessions, and leaves only audit entries', async () => {
     const { agent } = await signIn(site, 'second@example.test');
     const id = await idOf(agent);
     const before = site.sandbox.hits.count('POST /revoke');
@@ -98,7 +98,7 @@ describe('users', () => {
     await expect.poll(() => audited(`event=user.deleted&whom=${id}`)).toHaveLength(1);
     expect(await audited(`event=user.deletion_started&whom=${id}`)).toHaveLength(1);
   });
-  test('R56: disabled and then deleted: name and address are gone, and the way in stays shut', async () => {
+  test('R56: a disabled user who is deleted loses name and address, and still cannot sign in', async () => {
     const { agent } = await signIn(site, 'second@example.test');
     const id = await idOf(agent);
     await call('POST', `users/${id}/disable`);
@@ -114,7 +114,7 @@ describe('users', () => {
 });
 
 describe('sessions', () => {
-  test('R56: everybody’s are listed with browser and address, and each can be ended', async () => {
+  test('R56: all sessions are listed with browser and address, and each can be ended', async () => {
     const { agent } = await signIn(site);
     const { agent: other } = await signIn(site);
     const id = await idOf(agent);
@@ -130,7 +130,7 @@ describe('sessions', () => {
 });
 
 describe('connections', () => {
-  test('R52: one that the provider does not confirm is gone at once, pending, retried, and then no more', async () => {
+  test('R52: a revocation that the provider does not confirm is pending, and retried until it is confirmed', async () => {
     const { agent } = await signIn(site);
     const id = await idOf(agent);
     const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
@@ -153,7 +153,7 @@ describe('connections', () => {
     heal();
   });
 
-  test('R52: by the page of the user, which then says what the provider answered', async () => {
+  test('R52: the page of the user shows the response of the provider', async () => {
     const id = await idOf((await signIn(site)).agent);
     const heal = site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'unavailable' });
     const disconnected = async () => {
@@ -187,12 +187,12 @@ describe('connections', () => {
     'service-accounts?done=removed',
     'connected-apps?done=deleted',
     'connected-apps/platform?done=registered',
-  ])('R52: no link can claim what was done: %s', async (path) => {
+  ])('R52: a link cannot forge a notice: %s', async (path) => {
     const page = await admin.get(`${site.url}/admin/${path}`);
     expect([page.status, page.body.includes('class="notice notice-success"')]).toEqual([200, false]);
   });
 
-  test('everyone is disconnected from an app with progress to be seen', async () => {
+  test('disconnecting everyone from an app shows the progress', async () => {
     await signIn(site);
     const total = (await list('connections?app=platform')).items.length;
     expect(total).toBeGreaterThan(1);
@@ -206,7 +206,7 @@ describe('connections', () => {
 });
 
 describe('pages', () => {
-  test('ask before administrators disable themselves', async () => {
+  test('ask administrators before they disable themselves', async () => {
     const own = await idOf(admin);
     const page = await admin.get(`${site.url}/admin/users/${own}`);
     expect(page.forms.filter(({ action }) => action.endsWith('/disable'))).toEqual([]);
@@ -216,7 +216,7 @@ describe('pages', () => {
     expect(asked.forms.filter(({ action }) => action.endsWith('/disable'))).toHaveLength(1);
   });
 
-  test('show people, and say what was done', async () => {
+  test('show users, and a notice after each change', async () => {
     const { agent } = await signIn(site);
     const id = await idOf(agent);
     for (const path of [
@@ -242,7 +242,7 @@ describe('pages', () => {
 });
 
 describe('the overview', () => {
-  test('tells sign-ins, connections and sessions from the store, as numbers without a script', async () => {
+  test('shows the stored numbers of sign-ins, connections and sessions without a script', async () => {
     await signIn(site);
     const { json } = await getJson(admin, `${site.url}/admin/api/overview?range=month`);
     const spans = json.spans as { counts: Record<string, number> }[];
@@ -260,7 +260,7 @@ describe('the overview', () => {
 });
 
 describe('the audit trail', () => {
-  test('R88: tells sign-ins, refusals and changes; as NDJSON whole, and as lines of the log', async () => {
+  test('R88: has sign-ins, refusals and changes, as NDJSON and as log lines', async () => {
     const page = await admin.get(`${site.url}/admin/api/audit?format=ndjson`);
     expect(page.headers.get('content-type')).toContain('application/x-ndjson');
     const entries = page.body
@@ -282,7 +282,7 @@ describe('the audit trail', () => {
     expect((await call('GET', 'audit?event=nothing.like.it')).status).toBe(400);
   });
 
-  test('is exported by the command as NDJSON, and that is told as well', async () => {
+  test('is exported by the command as NDJSON, with an entry', async () => {
     const { status, stdout, stderr } = await runCommand(['audit', 'export', '--from', '2020-01-01'], site.env);
     expect([status, stderr]).toEqual([0, '']);
     const entries = stdout

@@ -1,4 +1,4 @@
-/** The pages of webhooks over HTTP: messages narrowed by state and exported, faults of the rotation, and what is not there. */
+/** The pages of webhooks over HTTP: messages by state and as CSV, faults of the rotation, and unknown ids. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../../support/browserless.ts';
 import { signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
@@ -51,7 +51,7 @@ test('messages are narrowed by their state, and exported with the answers of the
   for (const { body } of [csv, webhooks, await open(`${HOME}/${id}`)]) expect(body).not.toContain(secret);
 });
 
-test('while the secret is shown, no button leads away from it: a link says that it was copied', async () => {
+test('while the secret is shown, the only way on is a link that confirms the copy', async () => {
   const wanted = { url: `${receiver.url}/copied`, events: 'connection.created' };
   const made = await agent.submit(await open(`${HOME}/new`), wanted, { button: 'Create webhook' });
   const path = new URL(made.url).pathname;
@@ -66,7 +66,7 @@ test('while the secret is shown, no button leads away from it: a link says that 
   expect(sends(await open(path))).toBe(2);
 });
 
-test('a test that is sent twice by one form counts once, and what the receiver says is text', async () => {
+test('a test form that is sent twice counts once, and the response is shown as text', async () => {
   const { id } = await make('/once');
   receiver.respond(200, '<script>alert(1)</script>');
   receiver.received.length = 0;
@@ -80,7 +80,7 @@ test('a test that is sent twice by one form counts once, and what the receiver s
   expect(first.body).not.toContain('<script>alert');
 });
 
-test('hours out of bounds are a fault of the rotation: nothing is rotated, and the links lead to the page of the webhook', async () => {
+test('invalid hours are a fault of the rotation: nothing is rotated, and links lead to the page of the webhook', async () => {
   const { id } = await make('/rotation');
   receiver.respond(200, '');
   for (let sent = 0; sent <= 50; sent += 1) await admin.call('POST', `/webhooks/${id}/test`);
@@ -99,7 +99,7 @@ test('hours out of bounds are a fault of the rotation: nothing is rotated, and t
   expect((await admin.call('GET', `/audit?event=webhook.rotated&whom=${id}`)).json.items).toEqual([]);
 });
 
-test('webhooks of one host are told apart in the list, and in the question before they are deleted', async () => {
+test('webhooks with the same host are distinguished in the list and in the confirmation', async () => {
   const [one, other] = [await make('/alike'), await make('/alike')];
   const list = await open(`${HOME}?q=alike`);
   const question = await open(`${HOME}/remove?id=${one.id}&id=${other.id}`);
@@ -111,7 +111,7 @@ test('webhooks of one host are told apart in the list, and in the question befor
   expect(json.items).toMatchObject([{ target: { name: new URL(receiver.url).origin } }]);
 });
 
-test('what is not there has no page', async () => {
+test('unknown webhooks and messages have no page', async () => {
   const { id } = await make('/gone');
   for (const path of ['whAAAAAAAAAAA', `${id}/messages/msg_AAAAAAAAAAAAAAAAAAAAAA`, `${id}/messages/x`, 'remove']) {
     expect([path, (await open(`${HOME}/${path}`)).status]).toEqual([path, 404]);

@@ -1,4 +1,4 @@
-/** R88 whatever an administrator or operator makes stands in the audit trail by its id: who made it is found from the thing itself. */
+/** R88 the audit trail has the creation of each object by its id, so its creator can be found. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { makeAdminToken } from '../../support/terminal.ts';
@@ -40,7 +40,7 @@ test.each([
   ]);
 });
 
-test('R88 an admin token made at the terminal', async () => {
+test('R88 an admin token created by the command', async () => {
   const id = (await makeAdminToken(site)).slice('gtha_'.length, 'gtha_'.length + 11);
   const { json } = await admin.call('GET', `/audit?event=admin_token.created&whom=${id}`);
   expect(json.items).toMatchObject([{ target: { id, name: 'of a test' }, actor: { kind: 'operator' } }]);
