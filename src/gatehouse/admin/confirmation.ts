@@ -55,7 +55,8 @@ interface ConfirmationParts<T> {
   home(item: T): string;
   /**
    * `url` is the next page if the link named none.
-   * @throws AppError `invalid_request` or `version_conflict`: the page is shown again, with the detail above the question
+   * @throws AppError `invalid_request` or `version_conflict`: the page is shown again, with the detail above the
+   *   question
    */
   work(req: Request, item: T): Promise<{ url: string; flash: Flash }>;
 }

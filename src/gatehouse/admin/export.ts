@@ -16,7 +16,10 @@ interface ExportedFile {
   lines: AsyncIterable<string>;
 }
 
-/** @throws AppError `method_not_allowed` for HEAD, and `csrf_failed` for links on other sites: neither may write an entry */
+/**
+ * @throws AppError `method_not_allowed` for HEAD, and `csrf_failed` for links on other sites: neither may write an
+ * entry
+ */
 export async function sendExport(req: Request, res: Response, file: ExportedFile): Promise<void> {
   const { trail, entry, name, type = name, lines } = file;
   if (req.method === 'HEAD') throw new AppError('method_not_allowed', { headers: { Allow: 'GET' } });

@@ -1,6 +1,6 @@
 /**
- * Paging of HTML lists: `?after=` and the filters, as in the JSON lists. `row` is the number of the first row, and `trail`
- * holds the previous pages, because the store cannot read a list backwards.
+ * Paging of HTML lists: `?after=` and the filters, as in the JSON lists. `row` is the number of the first row, and
+ * `trail` holds the previous pages, because the store cannot read a list backwards.
  */
 import type { Request } from 'express';
 import { AppError } from '../../shared/errors.ts';

@@ -1,11 +1,11 @@
 /**
  * Lists of the administration: `?after=&limit=&q=` and `{"items", "next"}`.
  *
- * For each list of `/admin/api` except those of `createResource`, the table has the parameters in addition to `after` and
- * `limit`, the index that serves them, and the cost of that index. No list has another order: a new order, or a new
+ * For each list of `/admin/api` except those of `createResource`, the table has the parameters in addition to `after`
+ * and `limit`, the index that serves them, and the cost of that index. No list has another order: a new order, or a new
  * filter on a list that grows without bound, needs an index of its own. "Scanned" means that the items are read and
- * compared, which suits the short lists of items that administrators create. A page scans at most 10,000 connections, and
- * 1,000 users that match `q`. It can then have fewer items than its limit, and `next` continues the list.
+ * compared, which suits the short lists of items that administrators create. A page scans at most 10,000 connections,
+ * and 1,000 users that match `q`. It can then have fewer items than its limit, and `next` continues the list.
  *
  * | list | order | filters | index | cost of the index |
  * | --- | --- | --- | --- | --- |
@@ -24,11 +24,11 @@
  * | `audit` | newest first | `event`, `who`, `whom`; the smallest of their indexes is scanned for the others and for `from`, `to`, `text`, `q` | `audit-all`, `audit-event`, `audit-who`, `audit-whom` | at most 9 members for each entry, in its own write |
  * | `connected-apps` | id | `q`: scanned | none: every process holds all apps, and reads them by `connected-apps` | 1 member for each app |
  *
- * The lists of `createResource` (`resource.ts`) have the newest item first; `q` and their filters are scanned. Each index
- * has the name of its list and 1 member for each item. Creating a connect link removes the expired ones.
+ * The lists of `createResource` (`resource.ts`) have the newest item first; `q` and their filters are scanned. Each
+ * index has the name of its list and 1 member for each item. Creating a connect link removes the expired ones.
  *
- * `GET /relay/connections` has no index of its own. It reads `grants` of a user, `connections` of an app, or the users of a
- * relay token.
+ * `GET /relay/connections` has no index of its own. It reads `grants` of a user, `connections` of an app, or the users
+ * of a relay token.
  */
 import { z } from 'zod';
 import { pageQuery } from '../../shared/http/list-schema.ts';

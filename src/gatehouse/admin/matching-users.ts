@@ -6,9 +6,9 @@ const MAX_USERS_READ = 100;
 const USERS_AT_ONCE = 25;
 
 /**
- * Lists the rows of each user that matches `q`, in the order of the users. The rows of one user are never split over two
- * pages, so a page exceeds `limit` if a single user has more rows. A page ends after 100 users, even with fewer rows than
- * `limit`.
+ * Lists the rows of each user that matches `q`, in the order of the users. The rows of one user are never split over
+ * two pages, so a page exceeds `limit` if a single user has more rows. A page ends after 100 users, even with fewer
+ * rows than `limit`.
  * @throws AppError `invalid_request` for an `after` that is not a cursor
  */
 export async function pageOfMatchingUsers<T>(

@@ -70,7 +70,9 @@ export interface AdminPages {
     res: Response,
     source: ListSource<Item, Field, Found>,
   ): Promise<(Found & { list: PageList }) | undefined>;
-  /** Handles a form without fields: does the work once, even for a double click, then redirects to `url` with the flash. */
+  /**
+   * Handles a form without fields: does the work once, even for a double click, then redirects to `url` with the flash.
+   */
   button(work: (req: Request) => Promise<{ url: string; flash: Flash }>): RequestHandler;
 }
 

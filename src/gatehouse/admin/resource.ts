@@ -1,7 +1,8 @@
 /**
- * Common parts of resources with stored records: lookup by id, the list, audited changes, and the JSON calls. Admin tokens,
- * connect links, relay tokens, service accounts and webhooks use it. Connected apps do not, because some of them are in a
- * file. Users, sessions, connections and sign-ins do not, because other modules store them with their own indexes.
+ * Common parts of resources with stored records: lookup by id, the list, audited changes, and the JSON calls. Admin
+ * tokens, connect links, relay tokens, service accounts and webhooks use it. Connected apps do not, because some of
+ * them are in a file. Users, sessions, connections and sign-ins do not, because other modules store them with their own
+ * indexes.
  */
 import type { Request, RequestHandler, Response } from 'express';
 import type { z } from 'zod';

@@ -26,7 +26,8 @@ import { userRoutes } from './users/routes.ts';
 import { webhookRoutes } from './webhooks/routes.ts';
 
 /**
- * The sections of the menu, each with its tabs. `path` is below `/admin`. A view names its tab by the path, as `menuPath`.
+ * The sections of the menu, each with its tabs. `path` is below `/admin`. A view names its tab by the path, as
+ * `menuPath`.
  */
 export const MENU: Menu = [
   { label: 'Overview', icon: 'overview', tabs: [{ path: '', label: 'Overview' }] },

@@ -25,8 +25,8 @@ export async function selectionOf<T>(
 }
 
 /**
- * Processes the items, several at a time. Skips items for which `work` throws AppError `not_found`: another administrator,
- * or the user, was faster.
+ * Processes the items, several at a time. Skips items for which `work` throws AppError `not_found`: another
+ * administrator, or the user, was faster.
  */
 export async function workOnEach<T, R>(
   { items, gone }: Selection<T>,

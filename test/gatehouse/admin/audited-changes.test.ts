@@ -223,7 +223,7 @@ test('a registration, step by step', async () => {
   const check = await submit(second, credentials, 'Register app');
   const advice = `
     The app is registered. This is its first check. / 3 problems found, just now. / 2Registration (done)
-    Users cannot sign in with this app. Connect it for yourself, and see each step. A connection to it that you have is replaced.
+    Users cannot sign in with this app. Connect it for yourself, and see each step. This replaces any connection of yours to it.
     Synchronise the clock of this server (NTP): otherwise ID tokens seem expired or not yet valid.
     Enter https://gatehouse.example/oauth/callback/third-app at the provider, letter by letter, and compare the client ID.
     Compare the client ID, enter the secret again, and check whether it has expired at the provider.`;
@@ -268,7 +268,7 @@ test('an upload of BIN data, its import and the rollback', async () => {
   const question = await open('bin/rollback');
   const asks = `
     # Roll back to the previous BIN data?
-    Look-ups use banks-db 0.12.0 (2017-07-16, 17,324 rows) again, in place of Card data (as of 2031-03-01, 2 rows).
+    Look-ups use banks-db 0.12.0 (2017-07-16, 17,324 rows) again, instead of Card data (2031-03-01, 2 rows).
     You can switch back in the same way.`;
   expectLines(linesOf(question.body), factsIn(asks));
   const back = await agent.submit(question, {}, { button: 'Roll back' });

@@ -1,4 +1,7 @@
-/** docs/administrators.md: each of its settings makes administrators of the right users of a simulated provider, and of no others. */
+/**
+ * docs/administrators.md: each of its settings makes administrators of the right users of a simulated provider, and of
+ * no others.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, onTestFinished, test } from 'vitest';

@@ -1,4 +1,7 @@
-/** A site with data on every page of the administration. Only the test moves its clock, so its pages are always the same. */
+/**
+ * A site with data on every page of the administration. Only the test moves its clock, so its pages are always the
+ * same.
+ */
 import { vi } from 'vitest';
 import { ask, JSON_BODY } from '../../support/ask.ts';
 import { createUserAgent } from '../../support/browserless.ts';
@@ -40,7 +43,9 @@ export async function startFilledSite() {
     pathOf: (text: string) => text.replaceAll(/\{(\w+)\}/g, (_all, name) => encodeURIComponent(ids[name] ?? '')),
     /** Names in place of what differs from run to run: ids, addresses and secrets. */
     clean: (text: string) => cleaned(text, { site, receiver, ids }),
-    /** Resolves up to two seconds later, once timelines have the calls of services and each key its count of records. */
+    /**
+     * Resolves up to two seconds later, once timelines have the calls of services and each key its count of records.
+     */
     async untilCounted(): Promise<void> {
       const areRecordsCounted = async () => (await api.call('GET', '/keys')).json.countedAt !== null;
       // The first look begins the count.
@@ -131,7 +136,9 @@ async function idOf(api: Administrator, list: string): Promise<string> {
   return String(newest?.id);
 }
 
-/** Resolves once the sign-in is in the audit trail, a moment later: whatever is done next comes after it in the lists. */
+/**
+ * Resolves once the sign-in is in the audit trail, a moment later: whatever is done next comes after it in the lists.
+ */
 async function signInAs(login: string, app: string, { site, api }: Pick<Parts, 'site' | 'api'>) {
   passMinute();
   const { agent } = await signIn(site, login, { path: `/sign-in?app=${app}` });

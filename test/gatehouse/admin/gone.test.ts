@@ -1,4 +1,7 @@
-/** R88 a record that another request deletes before the change: 404, and the audit entry says that the change was not made. */
+/**
+ * R88 a record that another request deletes before the change: 404, and the audit entry says that the change was not
+ * made.
+ */
 import type { Request, RequestHandler, Response } from 'express';
 import { expect, test } from 'vitest';
 import { disconnectionRoutes } from '../../../src/gatehouse/admin/connections/disconnections.ts';

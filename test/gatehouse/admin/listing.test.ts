@@ -62,7 +62,9 @@ test('every index in the table exists, and so does the index of each resource', 
   expect([...ROWS.flatMap(({ index }) => index), ...RESOURCES].filter((name) => !kept.has(name))).toEqual([]);
 });
 
-/** The names of all records and indexes, by the table in `storage/keys.ts`; a name ends where the tag or an id begins. */
+/**
+ * The names of all records and indexes, by the table in `storage/keys.ts`; a name ends where the tag or an id begins.
+ */
 function wordsInTable(): string[] {
   return [...source('shared/storage/keys.ts').matchAll(/^ \* \| (?:index )?(`[^|]+)\|/gm)].flatMap(([, cell = '']) =>
     [...cell.matchAll(/`([a-z-]+)/g)].map(([, word = '']) => word),

@@ -1,6 +1,7 @@
 /**
- * The administration of a filled site. Five pages are in the folder `pages` as a whole: after an intended change of one,
- * `npm run t test/gatehouse/admin/pages.test.ts -- -u` writes it again. Of the others, the lines that carry facts are here.
+ * The administration of a filled site. Five pages are in the folder `pages` as a whole: after an intended change of
+ * one, `npm run t test/gatehouse/admin/pages.test.ts -- -u` writes it again. Of the others, the lines that carry facts
+ * are here.
  */
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';

@@ -1,4 +1,7 @@
-/** R56 with real processes, on both stores: a change by an administrator at one process applies to the next request at the other. */
+/**
+ * R56 with real processes, on both stores: a change by an administrator at one process applies to the next request at
+ * the other.
+ */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, FORM, PAGE } from '../../support/ask.ts';

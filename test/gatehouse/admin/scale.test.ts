@@ -1,4 +1,7 @@
-/** The administration with many users and a long audit trail: every page stays fast. `FAULTS=long` uses the full numbers. */
+/**
+ * The administration with many users and a long audit trail: every page stays fast. `FAULTS=long` uses the full
+ * numbers.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
 import { createConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';

@@ -1,4 +1,6 @@
-/** BIN data in the administration: the data set in use, its coverage, the call quota, the lookup service and the cache. */
+/**
+ * BIN data in the administration: the data set in use, its coverage, the call quota, the lookup service and the cache.
+ */
 import {
   BUILT_IN_ABOUT,
   BUILT_IN_ATTRIBUTION,

@@ -176,7 +176,9 @@ export function createConnectedAppChanges(parts: {
     await Promise.all([links.revokeAll({ app: id }), checks.forget(id)]);
   }
 
-  /** Reads the app again if the storage did not respond in time: if it is gone, its other records must be deleted, too. */
+  /**
+   * Reads the app again if the storage did not respond in time: if it is gone, its other records must be deleted, too.
+   */
   async function removeFromRegistry(id: string, version: number): Promise<boolean> {
     try {
       return await registry.remove(id, version);

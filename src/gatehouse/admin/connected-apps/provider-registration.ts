@@ -24,8 +24,8 @@ export const appToRegister = newApp.omit({ clientId: true, clientSecret: true })
 export type AppToRegister = z.output<typeof appToRegister>;
 
 /**
- * Checks the app, and registers it at the provider and here. If it cannot be stored here, the registration at the provider
- * is deleted. @throws AppError with faults
+ * Checks the app, and registers it at the provider and here. If it cannot be stored here, the registration at the
+ * provider is deleted. @throws AppError with faults
  */
 export type RegisterAtProvider = (req: Request, app: AppToRegister) => Promise<RegisteredApp>;
 

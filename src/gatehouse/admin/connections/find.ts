@@ -9,8 +9,8 @@ interface UserConnection {
 }
 
 /**
- * Accepts the id of a connection, or `USER.APP` for the current connection of a user. Only the latter contains a dot, and
- * only it finds a connection that cannot be read.
+ * Accepts the id of a connection, or `USER.APP` for the current connection of a user. Only the latter contains a dot,
+ * and only it finds a connection that cannot be read.
  */
 export function connectionFinder({ find, findById }: Pick<Connections, 'find' | 'findById'>) {
   return async (id: string): Promise<UserConnection | undefined> => {

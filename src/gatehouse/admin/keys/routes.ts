@@ -1,4 +1,7 @@
-/** Encryption keys with the number of records that each seals, their rotation, and the signing keys. Never returns a key. */
+/**
+ * Encryption keys with the number of records that each seals, their rotation, and the signing keys. Never returns a
+ * key.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Request } from 'express';
 import { LRUCache } from 'lru-cache';

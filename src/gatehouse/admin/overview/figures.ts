@@ -14,7 +14,8 @@ export type Counts = Record<string, number>;
 
 /**
  * @param spans twice the range, oldest first; the last one is not complete yet
- * @returns `before` leaves out the same part of its last span, so an hour that has just begun does not look like a decline
+ * @returns `before` leaves out the same part of its last span, so an hour that has just begun does not look like a
+ *   decline
  */
 export function figuresOf(
   spans: readonly TallySpan[],

@@ -68,8 +68,8 @@ async function userReasonOf(
 }
 
 /**
- * An example call for the page that shows the secret of a new token: with the first scope that is not idle, and the first
- * app and user, or a service account if the token may not act for users.
+ * An example call for the page that shows the secret of a new token: with the first scope that is not idle, and the
+ * first app and user, or a service account if the token may not act for users.
  * @returns undefined if every scope is idle
  */
 export async function firstCallOf(

@@ -19,7 +19,8 @@ export interface ShownUser {
 
 /**
  * Resolves entered ids and e-mail addresses to ids, without duplicates.
- * @throws AppError `invalid_request` with a fault of the field `listed` for each entry that does not name exactly one user
+ * @throws AppError `invalid_request` with a fault of the field `listed` for each entry that does not name exactly one
+ *   user
  */
 export async function idsOfEntries(users: Pick<UserStore, 'page'>, entries: readonly string[]): Promise<string[]> {
   const results: NamedUser[] = [];

@@ -1,6 +1,6 @@
 /**
- * Makes search text safe for a URL: shortens tokens to their prefix and URLs to their beginning, and removes other secrets.
- * Pure.
+ * Makes search text safe for a URL: shortens tokens to their prefix and URLs to their beginning, and removes other
+ * secrets. Pure.
  */
 import { scrubCardNumbers } from '../../../shared/observability/card-numbers.ts';
 import { KNOWN_SECRET, OWN_TOKEN } from '../../../shared/observability/secret-texts.ts';

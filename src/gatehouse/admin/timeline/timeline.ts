@@ -1,6 +1,6 @@
 /**
- * Timelines of users, connected apps and relay tokens, newest first. They merge audit entries, sign-ins without an entry,
- * and hourly sums of the calls of services. A page reads a bounded number of records of each kind.
+ * Timelines of users, connected apps and relay tokens, newest first. They merge audit entries, sign-ins without an
+ * entry, and hourly sums of the calls of services. A page reads a bounded number of records of each kind.
  */
 import { type MergedSource, mergedPage, type Position } from '../../../shared/storage/merged-page.ts';
 import { decodeCursor } from '../../../shared/storage/paging.ts';

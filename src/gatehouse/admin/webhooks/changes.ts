@@ -9,7 +9,10 @@ import type { Resource } from '../resource.ts';
 import type { changedWebhook, newWebhook, webhookJson } from './view.ts';
 import type { HealthyWebhook } from './with-health.ts';
 
-/** All methods throw AppError `not_found` for an unknown id, and `invalid_request` for an address that must not be called. */
+/**
+ * All methods throw AppError `not_found` for an unknown id, and `invalid_request` for an address that must not be
+ * called.
+ */
 export function webhookChanges(parts: {
   resource: Resource<HealthyWebhook, typeof webhookJson>;
   withHealth(webhook: Webhook): Promise<HealthyWebhook>;

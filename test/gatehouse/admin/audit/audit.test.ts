@@ -1,4 +1,6 @@
-/** The audit trail in the administration: by event, actor, target, time and text, on the page, as JSON and as NDJSON. */
+/**
+ * The audit trail in the administration: by event, actor, target, time and text, on the page, as JSON and as NDJSON.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { AuditEntry } from '../../../../src/gatehouse/audit/kinds.ts';
 import { createAuditTrail } from '../../../../src/gatehouse/audit/trail.ts';

@@ -1,4 +1,7 @@
-/** R79 by the admin API: names of private addresses, redirects to them, and names that change; and the way in when nobody can sign in. */
+/**
+ * R79 by the admin API: names of private addresses, redirects to them, and names that change; and the way in when
+ * nobody can sign in.
+ */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';

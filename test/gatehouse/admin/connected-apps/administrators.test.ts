@@ -1,4 +1,7 @@
-/** ADMIN_APP: only an app of the file makes administrators, so an admin token cannot create one by registering an issuer. */
+/**
+ * ADMIN_APP: only an app of the file makes administrators, so an admin token cannot create one by registering an
+ * issuer.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask, DATA, JSON_BODY } from '../../../support/ask.ts';
 import { CLIENT_SECRET, getJson, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';

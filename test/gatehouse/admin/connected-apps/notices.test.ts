@@ -1,4 +1,6 @@
-/** Notices after changes of an app: added scopes, and a deletion at the provider; and the chosen client authentication. */
+/**
+ * Notices after changes of an app: added scopes, and a deletion at the provider; and the chosen client authentication.
+ */
 import { describe, expect, test } from 'vitest';
 import { lackingText, noticeOf } from '../../../../src/gatehouse/admin/connected-apps/notices.ts';
 import { createProviderReading } from '../../../../src/gatehouse/admin/connected-apps/provider-reading.ts';

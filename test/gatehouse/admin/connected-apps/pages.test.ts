@@ -407,7 +407,7 @@ describe('a registered app', () => {
     expect(disabled.body).toContain('The app is disabled');
     expect((await agent.submit(disabled, {}, { button: 'Enable app' })).body).toContain('The app is enabled again.');
     const forced = await open('connected-apps/second/delete');
-    expect(forced.body).toContain('DDisconnect everyone first');
+    expect(forced.body).toContain('Disconnect everyone first');
     const [, typed = ''] = /Type “([^”]*)” to confirm/.exec(forced.body) ?? [];
     const refused = await agent.submit(forced, { typed }, { button: 'Delete app' });
     expect([refused.status, refused.body]).toEqual([400, expect.stringContaining('One user is connected')]);

@@ -1,4 +1,7 @@
-/** R19, R46 and R88: a user who may change connected apps cannot impersonate users, or get secrets entered for another host. */
+/**
+ * R19, R46 and R88: a user who may change connected apps cannot impersonate users, or get secrets entered for another
+ * host.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CLIENT_SECRET, sandboxApp, signIn, startSite, type TestSite } from '../../../support/gatehouse.ts';
 import { disconnect, openVaultDesk, sessionOf, type VaultDesk } from '../../grants/vault-desk.ts';

@@ -1,4 +1,6 @@
-/** Deleting an app that Gatehouse registered at its provider also deletes it there (RFC 7592), and shows the response. */
+/**
+ * Deleting an app that Gatehouse registered at its provider also deletes it there (RFC 7592), and shows the response.
+ */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { openConsole } from '../../../sandbox/foreign-client.ts';
 import type { UserAgent } from '../../../support/browserless.ts';

@@ -23,7 +23,7 @@ test.each([
   [14 * DAY, 'expiring'],
   [14 * DAY + 1, 'active'],
 ])('a token that expires in %i ms is %s', (remaining, state) => {
-  expect(stateOf({ expiresAt: NOW + left }, NOW)).toBe(state);
+  expect(stateOf({ expiresAt: NOW + remaining }, NOW)).toBe(state);
 });
 
 test.each([

@@ -141,7 +141,7 @@ test('the conditions in addition to the policy: the app, its platform, and the c
   const failure = { cause: 'grant_refused', since: Date.now(), failures: 1, retryAt: 0 } as const;
   await desk.change(user, () => ({ failure: { ...failure, kind: 'reconnect_needed' } }));
   const [, , broken] = (await explained({ ...asked, scope: 'token:exchange' })).conditions;
-  expect(broken).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('connect again') });
+  expect(broken).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('must reconnect') });
   await desk.change(user, () => ({ failure: undefined }));
 });
 
