@@ -1,4 +1,7 @@
-/** A call with the user's access token: one forced refresh after a refusal, and nothing sent before leave is given. */
+/**
+ * A call with the user's access token: one forced refresh after a 401, and nothing is sent before `beforeSending`
+ * resolves.
+ */
 import { beforeEach, expect, test, vi } from 'vitest';
 import type { AccessTokens, TokenResult } from '../../../src/gatehouse/grants/access-tokens.ts';
 import { type AuthorizedRequest, createAuthorizedFetch } from '../../../src/gatehouse/grants/authorized-fetch.ts';
@@ -15,7 +18,7 @@ let tokens: (Result | Promise<TokenResult>)[];
 let statuses: number[];
 let sent: (readonly string[])[];
 let targets: string[];
-/** The errors that calls were ended with. */
+/** The errors that calls were destroyed with. */
 let destroyed: Error[];
 const accessTokens = { get: vi.fn(), getAnother: vi.fn(), clearDoubt: vi.fn() };
 const grants = { noteUse: vi.fn() };
@@ -58,21 +61,21 @@ const get = (changes: Partial<AuthorizedRequest> = {}) =>
     ...changes,
   } as AuthorizedRequest);
 
-test('the token goes with the headers that were given, and the use is noted', async () => {
+test('sends the token with the headers of the request, and records the use', async () => {
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 200 } });
   expect(sent).toEqual([['accept', 'text/plain', 'authorization', 'Bearer at1']]);
   expect(grants.noteUse.mock.calls).toEqual([['u1', 'platform']]);
   expect(accessTokens.clearDoubt).not.toHaveBeenCalled();
 });
 
-test('a doubt ends with an answer that is no refusal', async () => {
+test('clears the doubt after a response that is not a refusal', async () => {
   tokens = [{ ...TOKEN, doubted: true }];
   statuses = [503];
   await get();
   expect(accessTokens.clearDoubt.mock.calls).toEqual([['u1', 'platform', 'at1']]);
 });
 
-test('nothing is sent before leave is given, nor where it is refused', async () => {
+test('sends nothing before beforeSending resolves, or if it rejects', async () => {
   const leave = Promise.withResolvers<void>();
   const answer = get({ beforeSending: () => leave.promise });
   await new Promise((resolve) => setImmediate(resolve));
@@ -86,7 +89,7 @@ test('nothing is sent before leave is given, nor where it is refused', async () 
   expect(sent).toHaveLength(1);
 });
 
-test('R42: a refused token is renewed once and the call made once more, each with leave of its own', async () => {
+test('R42: refreshes a refused token once and repeats the call, with beforeSending before each call', async () => {
   tokens = [TOKEN, { ...TOKEN, accessToken: 'at2' }];
   statuses = [401, 200];
   const beforeSending = vi.fn(() => undefined);
@@ -110,7 +113,7 @@ test.each([
   expect(grants.noteUse).toHaveBeenCalledTimes(uses);
 });
 
-test('the API base URL of the grant replaces that of the app, and its address is checked too', async () => {
+test('uses the API base URL of the grant instead of that of the app, and checks its address', async () => {
   const urlFor = (granted = 'https://platform.test') => `${granted}/threads/current`;
   tokens = [{ ...TOKEN, apiBaseUrl: 'https://eu.platform.test' }];
   await get({ urlFor });
@@ -123,7 +126,7 @@ test('the API base URL of the grant replaces that of the app, and its address is
   expect(sent).toHaveLength(2);
 });
 
-test('a caller that stops ends the call, with the reason', async () => {
+test('ends the call with the reason when the caller stops', async () => {
   const stop = createStop();
   await get({ stop });
   expect(destroyed).toEqual([]);
@@ -131,14 +134,14 @@ test('a caller that stops ends the call, with the reason', async () => {
   expect(destroyed).toEqual([stopError(true)]);
 });
 
-test('R42: a second refusal is the answer, and is no use', async () => {
+test('R42: returns a second refusal, and does not record a use', async () => {
   tokens = [TOKEN, { ...TOKEN, accessToken: 'at2', doubted: true }];
   statuses = [401, 401];
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
   expect([sent.length, grants.noteUse.mock.calls.length, accessTokens.clearDoubt.mock.calls.length]).toEqual([2, 0, 0]);
 });
 
-test('without a token nothing is sent, and its reason is the answer', async () => {
+test('sends nothing without a token, and returns the reason', async () => {
   tokens = [{ kind: 'not_connected' }];
   expect(await get()).toEqual({ kind: 'not_connected' });
   tokens = [TOKEN, { kind: 'not_connected' }];
@@ -147,19 +150,19 @@ test('without a token nothing is sent, and its reason is the answer', async () =
   expect(sent).toHaveLength(1);
 });
 
-test('a token as new as can be had that is refused: the refusal is the answer', async () => {
+test('returns the refusal of a token that was just refreshed', async () => {
   tokens = [TOKEN, { kind: 'still_refused' }];
   statuses = [401];
   expect(await get()).toMatchObject({ kind: 'response', response: { statusCode: 401 } });
   expect([sent.length, grants.noteUse.mock.calls.length]).toEqual([1, 0]);
 });
 
-test('a refused address costs no token', async () => {
+test('gets no token for a refused address', async () => {
   await expect(get({ urlFor: () => 'https://refused.test/' })).rejects.toThrow('refused');
   expect(accessTokens.get).not.toHaveBeenCalled();
 });
 
-test('whoever stops waiting for the token is told so at once', async () => {
+test('returns at once when the caller stops while waiting for the token', async () => {
   tokens = [new Promise(() => undefined)];
   const whenStopped = vi.fn();
   const answer = get({ stop: { whenStopped } as unknown as AuthorizedRequest['stop'] });
@@ -169,7 +172,7 @@ test('whoever stops waiting for the token is told so at once', async () => {
   expect(sent).toEqual([]);
 });
 
-test('a prefetched grant counts for the first token alone', async () => {
+test('uses a prefetched grant only for the first token', async () => {
   tokens = [TOKEN, { ...TOKEN, accessToken: 'at2' }];
   statuses = [401, 200];
   const prefetched = {} as NonNullable<AuthorizedRequest['prefetched']>;

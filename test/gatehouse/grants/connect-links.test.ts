@@ -1,4 +1,4 @@
-/** Connect links as they are stored: which one opens, for whom and for how long, and which ones a revocation ends. */
+/** Stored connect links: which of them open, for which user and how long, and which ones a revocation ends. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,13 +36,13 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-async function made(changes: Partial<Parameters<ConnectLinks['create']>[0]> = {}) {
+async function createLink(changes: Partial<Parameters<ConnectLinks['create']>[0]> = {}) {
   const wanted = { userId: 'u1', app: 'platform', scopes: ['openid'], returnUrl: undefined };
   const created = await links.create(
     { ...wanted, relayToken: { id: 't1', name: 'Nightly' }, ...changes },
     async () => [],
   );
-  if (!created) throw new Error('No link was made.');
+  if (!created) throw new Error('No link was created.');
   const { link, url } = created;
   return { link, url, text: url.slice(`${HREF}/connect/`.length) };
 }
@@ -54,8 +54,8 @@ const refusal = (opening: Promise<unknown>) =>
 const isRefused = async (userId: string, text: string) => (await refusal(links.openFor(userId, text))) !== 'opened';
 
 describe('a link', () => {
-  test('opens for its user, as it was made, and has its secret in the URL alone', async () => {
-    const { link, url, text } = await made({ returnUrl: 'https://app.test/done' });
+  test('opens for its user with its stored fields, and has its secret only in the URL', async () => {
+    const { link, url, text } = await createLink({ returnUrl: 'https://app.test/done' });
     expect(link).toEqual({
       ...{ id: expect.any(String), userId: 'u1', app: 'platform', scopes: ['openid'] },
       ...{ returnUrl: 'https://app.test/done', relayToken: { id: 't1', name: 'Nightly' } },
@@ -67,7 +67,7 @@ describe('a link', () => {
     expect(await links.isOpen('u1', link.id)).toBe(true);
   });
 
-  test('R114 is made only while the user may connect, and otherwise leaves nothing', async () => {
+  test('R114 is created only while the user may connect, and otherwise leaves nothing', async () => {
     const wanted = { userId: 'u1', app: 'platform', scopes: [], returnUrl: undefined };
     const create = (conditions: () => Promise<readonly Write[] | undefined>) =>
       links.create({ ...wanted, relayToken: { id: 't1', name: 'Nightly' } }, conditions);
@@ -75,27 +75,27 @@ describe('a link', () => {
     const conditions: (Write[] | undefined)[] = [[condition], undefined];
     expect(await create(async () => conditions.shift())).toBeUndefined();
     expect([(await links.page({ limit: 9 })).items, conditions]).toEqual([[], []]);
-    const again: Write[][] = [[condition], []];
-    const { link } = (await create(async () => again.shift())) ?? {};
+    const retried: Write[][] = [[condition], []];
+    const { link } = (await create(async () => retried.shift())) ?? {};
     expect(await links.isOpen('u1', link?.id ?? '')).toBe(true);
   });
 
   test('works for 30 minutes', async () => {
-    const { text } = await made();
+    const { text } = await createLink();
     now += LIFETIME_MS - 1;
     expect(await isRefused('u1', text)).toBe(false);
     now += 1;
     expect(await isRefused('u1', text)).toBe(true);
   });
 
-  test.each<[string, (one: Awaited<ReturnType<typeof made>>) => Promise<unknown> | unknown]>([
+  test.each<[string, (one: Awaited<ReturnType<typeof createLink>>) => Promise<unknown> | unknown]>([
     ['is unknown', () => `${CONNECT_LINK_PREFIX}unknown`],
-    ['has another secret', async ({ text, link }) => text.replace(link.id, (await made()).link.id)],
+    ['has another secret', async ({ text, link }) => text.replace(link.id, (await createLink()).link.id)],
     ['was used', ({ link }) => store.write([{ delete: keys.connectTicket('u1', link.id) }])],
     ['was revoked', ({ link }) => links.revoke(link.id)],
-    ['is of a relay token that was revoked', () => store.write([{ delete: keys.relayToken('t1') }])],
+    ['belongs to a revoked relay token', () => store.write([{ delete: keys.relayToken('t1') }])],
   ])('that %s opens nothing', async (_words, spoil) => {
-    const one = await made();
+    const one = await createLink();
     const spoilt = await spoil(one);
     const error = await refusal(links.openFor('u1', typeof spoilt === 'string' ? spoilt : one.text));
     expect(error).toMatchObject({
@@ -104,8 +104,8 @@ describe('a link', () => {
     });
   });
 
-  test('for another user says so, and leads to another account', async () => {
-    const { text } = await made();
+  test('is refused for another user, and offers to use another account', async () => {
+    const { text } = await createLink();
     const error = await refusal(links.openFor('u2', text));
     const path = encodeURIComponent(`/base/connect/${text}`);
     expect(error).toMatchObject({
@@ -119,7 +119,7 @@ describe('a link', () => {
   });
 
   test('is revoked once', async () => {
-    const { link } = await made();
+    const { link } = await createLink();
     expect([await links.revoke(link.id), await links.revoke(link.id)]).toEqual([true, false]);
     expect([await links.find(link.id), await links.isOpen('u1', link.id)]).toEqual([undefined, false]);
   });
@@ -129,12 +129,12 @@ test.each([
   ['a user', { userId: 'u2' }, ['b']],
   ['an app', { app: 'files' }, ['c']],
   ['a relay token', { relayTokenId: 't2' }, ['d']],
-])('the links of %s are revoked together, and no others', async (_words, of, revoked) => {
+])('all links of %s are revoked, and no others', async (_words, of, revoked) => {
   const all = {
-    a: await made(),
-    b: await made({ userId: 'u2' }),
-    c: await made({ app: 'files' }),
-    d: await made({ relayToken: { id: 't2', name: 'Other' } }),
+    a: await createLink(),
+    b: await createLink({ userId: 'u2' }),
+    c: await createLink({ app: 'files' }),
+    d: await createLink({ relayToken: { id: 't2', name: 'Other' } }),
   };
   await links.revokeAll(of);
   const ended: string[] = [];
@@ -142,13 +142,13 @@ test.each([
   expect(ended).toEqual(revoked);
 });
 
-test('expired links leave the list when another one is made', async () => {
+test('expired links are removed from the list when a link is created', async () => {
   const members = async () => (await store.page(keys.connectLinks, { limit: 9 })).items.map(({ member }) => member);
-  const first = await made();
+  const first = await createLink();
   now += LIFETIME_MS - 1;
-  const second = await made();
+  const second = await createLink();
   expect(await members()).toEqual([first.link.id, second.link.id]);
   now += 1;
-  const third = await made();
+  const third = await createLink();
   expect(await members()).toEqual([second.link.id, third.link.id]);
 });

@@ -1,4 +1,7 @@
-/** R113 and R115 over real processes, on both stores: unused connections are checked, also after the process that does it is killed. */
+/**
+ * R113 and R115 with real processes on both stores: idle connections are checked, even after the checking process is
+ * killed.
+ */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Fleet, LOGINS, type Person, type StoreKind, startFleet } from '../../support/fleet.ts';
@@ -33,11 +36,11 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     await checked(people);
     const sent = fleet.tokens.uses.map(({ refreshToken }) => refreshToken);
     expect(new Set(sent).size).toBe(sent.length);
-    // A refused one would have ended its connection. The scheduled check of the app is refused, too, but with a code.
+    // A refused refresh token would have ended its connection.
     expect(await failures()).toEqual(people.map(() => undefined));
   });
 
-  test('R113, F1: killed within a check, it leaves the rest to the other process', {
+  test('R113, F1: after a kill during a check, the other process checks the rest', {
     concurrent: false,
   }, async (context) => {
     skipWithout(context, missing);
@@ -54,7 +57,7 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(await failures()).toEqual(people.map(() => undefined));
   });
 
-  test('R115 an app of the file that gets a scope is announced once for each connection, also over a restart', {
+  test('R115 announces a new scope of an app in the file once per connection, even over a restart', {
     concurrent: false,
   }, async (context) => {
     skipWithout(context, missing);
@@ -81,7 +84,7 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect(json.items).toEqual(people.map(() => expect.objectContaining({ missingScopes: ['platform_full_access'] })));
   });
 
-  test('R113 a revoked one is found and announced', { concurrent: false }, async (context) => {
+  test('R113 finds and announces a revoked connection', { concurrent: false }, async (context) => {
     skipWithout(context, missing);
     const events = ['connection.reconnect_needed'];
     const webhook = await admin.call('POST', '/webhooks', { url: `${fleet.sandbox.platformUrl}/hook`, events });
@@ -90,7 +93,7 @@ describe.concurrent.each<StoreKind>(['SQLite', 'Redis'])('on %s', (kind) => {
     expect((await failures()).filter((one) => one !== undefined)).toEqual(['reconnect_needed']);
     const messages = async () =>
       (await admin.call('GET', `/webhooks/${webhook.json.id}/messages`)).json.items as { event: string }[];
-    // Stored after the grant.
+    // The message is stored after the grant.
     await until(async () => (await messages()).length > 0);
     expect(await messages()).toMatchObject([{ event: 'connection.reconnect_needed' }]);
   });

@@ -1,4 +1,4 @@
-/** R113: idle connections are checked without a call, each once in an interval, by any number of processes. */
+/** R113: any number of processes check idle connections, each connection once per interval. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ const APP = { ...PLATFORM, name: 'Platform', scopes: ['openid'] } as ConnectedAp
 const OF_APP = keys.connections('app', APP.id);
 const START = 1_800_000_000_000;
 const SECONDS = 400;
-/** The time between two calls of the scheduled task. A sixth of the interval is a round. */
+/** The time between two runs of the scheduled task. A round takes a sixth of the interval. */
 const STEP_MS = 10_000;
 
 describe('R113', () => {
@@ -45,7 +45,7 @@ describe('R113', () => {
   let now: number;
   let disabled: string[];
   let apps: ConnectedApp[];
-  /** Calls that the budget of the app has room for. */
+  /** Remaining calls in the budget of the app. */
   let left: number;
   /** Refresh tokens that the provider was sent. */
   let used: string[];
@@ -132,7 +132,7 @@ describe('R113', () => {
   const users = (count: number) => Array.from({ length: count }, (_, at) => `u${String(at).padStart(2, '0')}`);
   const firstTokens = (ids: readonly string[]) => ids.map((id) => `rt-${id}`);
 
-  test('each is refreshed once before the interval ends, also by two processes at once', async () => {
+  test('refreshes each connection once before the interval ends, even with two processes', async () => {
     for (const id of users(30)) await connect(id);
     const works = [processOf(), processOf()];
     await pass(SECONDS * 750 - STEP_MS, works);
@@ -141,7 +141,7 @@ describe('R113', () => {
     expect(used.toSorted()).toEqual(firstTokens(users(30)));
   });
 
-  test('a refresh by use counts as a check', async () => {
+  test('counts a refresh by a use as a check', async () => {
     await connect('u1', { obtainedAt: now + SECONDS * 500 });
     await pass(SECONDS * 1_200, [processOf()]);
     expect(used).toEqual([]);
@@ -149,7 +149,7 @@ describe('R113', () => {
     expect(used).toEqual(['rt-u1']);
   });
 
-  test('one that was revoked is found and announced once, without a call of the user', async () => {
+  test('finds a revoked connection and announces it once, without a call of the user', async () => {
     for (const id of users(3)) await connect(id);
     const tokens = outcomeOf;
     outcomeOf = (refreshToken) => (refreshToken === 'rt-u01' ? { kind: 'refused' } : tokens(refreshToken));
@@ -163,15 +163,15 @@ describe('R113', () => {
     expect(used.filter((token) => token === 'rt-u01')).toHaveLength(1);
   });
 
-  test('R115 a scope that the app has got is announced once for each connection without it, by one of two processes', async () => {
-    const asked = { scopes: ['openid'], requestedScopes: ['openid'] };
-    for (const id of users(20)) await connect(id, asked);
-    await connect('has-it', { ...asked, requestedScopes: ['openid', 'files'] });
-    await connect('declined', { ...asked, declinedScopes: ['files'] });
-    await connect('importing', { ...asked, accessToken: '' });
+  test('R115 announces a new scope of the app once per connection without it, by one of two processes', async () => {
+    const granted = { scopes: ['openid'], requestedScopes: ['openid'] };
+    for (const id of users(20)) await connect(id, granted);
+    await connect('has-it', { ...granted, requestedScopes: ['openid', 'files'] });
+    await connect('declined', { ...granted, declinedScopes: ['files'] });
+    await connect('importing', { ...granted, accessToken: '' });
     const ended = { kind: 'reconnect_needed', cause: 'grant_refused', since: now, failures: 1, retryAt: now } as const;
-    await connect('ended', { ...asked, failure: ended });
-    await connect('in-refresh', { ...asked, refresh: { startedAt: now, received: undefined } });
+    await connect('ended', { ...granted, failure: ended });
+    await connect('in-refresh', { ...granted, refresh: { startedAt: now, received: undefined } });
     apps = [{ ...APP, scopes: ['openid', 'files'] }];
     await pass(SECONDS * 250, [processOf(), processOf()]);
     expect(lacking.toSorted()).toEqual(users(20).map((id) => `${id} files`));
@@ -179,7 +179,7 @@ describe('R113', () => {
     await pass(SECONDS * 250, [processOf()]);
     expect(lacking).toHaveLength(20);
 
-    // Another scope is news, and one that comes back is not.
+    // Another scope is announced, but a scope that was removed and added again is not.
     apps = [{ ...APP, scopes: ['openid', 'mail'] }];
     await pass(SECONDS * 250, [processOf(), processOf()]);
     expect(lacking.slice(20).toSorted()).toEqual([
@@ -189,11 +189,11 @@ describe('R113', () => {
     ]);
     apps = [{ ...APP, scopes: ['openid', 'files'] }];
     await pass(SECONDS * 250, [processOf(), processOf()]);
-    // Both can have been refreshed meanwhile: two processes that share the work without a lease divide it by chance.
+    // These two may have been refreshed in between: two processes divide the work by chance, without a lease.
     expect(lacking.filter((one) => !/^(?:in-refresh|importing) /.test(one))).toHaveLength(42);
   });
 
-  test('users and apps that are disabled, and connections unused for 90 days, are left to expire', async () => {
+  test('does not check connections of disabled users and apps, or connections unused for 90 days', async () => {
     const old = now - 91 * DAY_MS;
     await connect('disabled', { obtainedAt: old });
     await connect('unused', { obtainedAt: old, consentedAt: old });
@@ -213,7 +213,7 @@ describe('R113', () => {
     expect(used).toEqual(['rt-used']);
   });
 
-  test('a provider that is away gets a few calls at a time, and the grants stay', async () => {
+  test('sends an unavailable provider only a few calls at a time, and keeps the grants', async () => {
     for (const id of users(60)) await connect(id, { obtainedAt: now - DAY_MS });
     outcomeOf = () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
     await processOf()();
@@ -224,7 +224,7 @@ describe('R113', () => {
     expect(broken).toEqual([]);
   });
 
-  test('a provider that limits its calls gets none before the time that it names', async () => {
+  test('calls a provider that limits its calls only after the time that it names', async () => {
     for (const id of users(60)) await connect(id, { obtainedAt: now - DAY_MS });
     outcomeOf = () => ({ kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 90 });
     const work = processOf();
@@ -240,11 +240,11 @@ describe('R113', () => {
     outcomeOf = (token) =>
       token < 'rt-u20' ? tokens : { kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 600 };
     await pass(60 * STEP_MS, [work]);
-    // Some at the same time, and none after that.
+    // Concurrent calls may have been sent, but none after the refusal.
     expect(used.filter((token) => token >= 'rt-u20').length).toBeLessThanOrEqual(before + 16);
   });
 
-  test('each refresh is charged to the budget of the app, and is made at the next call after that has room again', async () => {
+  test('charges each refresh to the budget of the app, and defers it until the budget permits it', async () => {
     for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
     left = 10;
     const work = processOf();
@@ -255,7 +255,7 @@ describe('R113', () => {
     expect(used.toSorted()).toEqual(firstTokens(users(30)));
   });
 
-  test('a spent budget, or a provider that is away, holds up no other app', async () => {
+  test('a spent budget or an unavailable provider delays no other app', async () => {
     apps = [APP, { ...APP, id: 'other' } as ConnectedApp];
     for (const id of users(20)) await connect(id, { obtainedAt: now - DAY_MS });
     for (const id of users(20))
@@ -273,7 +273,7 @@ describe('R113', () => {
     expect(used.filter((token) => token.startsWith('of-'))).toHaveLength(20);
   });
 
-  test('after an outage all are checked at the first call after the back-off, and none stays in doubt', async () => {
+  test('checks all connections after an outage, at the first run after the back-off, and none stays unverified', async () => {
     for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS, expiresAt: now });
     const tokens = outcomeOf;
     outcomeOf = () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
@@ -285,7 +285,7 @@ describe('R113', () => {
     };
     const healths = async () => Promise.all(users(30).map(health));
     expect(await healths()).toContain('unverified');
-    // One call in each back-off, and not one for each connection.
+    // One call per back-off, not one per connection.
     expect(used.length).toBeGreaterThan(2);
     expect(used.length).toBeLessThanOrEqual(12);
     outcomeOf = tokens;
@@ -296,7 +296,7 @@ describe('R113', () => {
     expect(broken).toEqual([]);
   });
 
-  test('between two rounds, only those are tried again whose refresh failed in an outage', async () => {
+  test('between two rounds, retries only connections whose refresh failed in an outage', async () => {
     const failure = { cause: 'provider_unavailable', since: now, failures: 1, retryAt: now } as const;
     const old = { obtainedAt: now - DAY_MS, expiresAt: now };
     await connect('outage', { ...old, failure: { ...failure, kind: 'passing' } });
@@ -307,17 +307,17 @@ describe('R113', () => {
     expect(used).toEqual(['rt-outage']);
   });
 
-  test('a connection whose refresh always fails holds up no other', async () => {
+  test('a connection whose refresh always fails delays no other', async () => {
     for (const id of users(30)) await connect(id);
     const tokens = outcomeOf;
     outcomeOf = (token) =>
       token === 'rt-u03' ? { kind: 'unavailable', reason: 'status_500', retryAfterSeconds: undefined } : tokens(token);
-    // It delays the others by its back-off at most: twice, since it is tried once more.
+    // It delays the others at most by two back-offs, since it is tried twice.
     await pass(SECONDS * 1_000 + STEP_MS + 150_000, [processOf()]);
     expect(new Set(used)).toEqual(new Set(firstTokens(users(30))));
   });
 
-  test('a check that fails in an unexpected way is left to the next round, and the others are made', async () => {
+  test('repeats a check that throws in the next round, and makes the other checks', async () => {
     for (const id of users(3)) await connect(id, { obtainedAt: now - DAY_MS });
     const load = grants.load;
     vi.spyOn(grants, 'load').mockImplementation((userId, ...rest) =>
@@ -327,7 +327,7 @@ describe('R113', () => {
     expect(used.toSorted()).toEqual(firstTokens(['u00', 'u02']));
   });
 
-  test('where the storage is away the task fails, and repeats the part once it is back', async () => {
+  test('the task fails while the storage is unavailable, and then repeats the same part', async () => {
     for (const id of users(3)) await connect(id, { obtainedAt: now - DAY_MS });
     const load = vi.spyOn(grants, 'load').mockRejectedValue(new AppError('storage_unavailable'));
     const work = processOf();
@@ -339,7 +339,7 @@ describe('R113', () => {
     expect(used.toSorted()).toEqual(firstTokens(users(3)));
   });
 
-  test('R132 a provider that is slow delays the checks of its own app only', async () => {
+  test('R132 a slow provider delays only the checks of its own app', async () => {
     const other = { ...APP, id: 'other' } as ConnectedApp;
     apps = [APP, other];
     await connect('slow', { obtainedAt: now - DAY_MS });
@@ -352,10 +352,10 @@ describe('R113', () => {
     });
     now += STEP_MS;
     const turn = processOf(store, 4)();
-    // It comes due while the other one is still waited for.
+    // This connection comes due while the slow provider has not responded yet.
     await until(() => used.length === 2);
     await connect('late', { appId: other.id, registration: registrationOf(other), obtainedAt: now - DAY_MS });
-    // The clock goes on: how much of a list is due depends on the time since its last part ended.
+    // The clock advances: how much of a list is due depends on the time since its last part ended.
     await until(() => {
       now += 20;
       return used.includes('rt-late');
@@ -365,7 +365,7 @@ describe('R113', () => {
     expect(used.filter((token) => token === 'rt-slow')).toHaveLength(1);
   });
 
-  test('what a slow provider leaves of a part is checked with the next one', async () => {
+  test('checks with the next part what a slow provider left of the last one', async () => {
     for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
     const { now: elapsed } = performance;
     let waited = 0;
@@ -378,7 +378,7 @@ describe('R113', () => {
     expect(used.toSorted()).toEqual(firstTokens(users(30)));
   });
 
-  test('a process that ends in the middle loses nothing: the next one repeats its part, and refreshes none twice', async () => {
+  test('repeats the part of a process that was killed, and refreshes no connection twice', async () => {
     for (const id of users(30)) await connect(id, { obtainedAt: now - DAY_MS });
     let pages = 0;
     const page: Store['page'] = async (index, ...given) => {
@@ -396,7 +396,7 @@ describe('R113', () => {
     expect(used.toSorted()).toEqual(firstTokens(users(30)));
   });
 
-  test('reads no more of a long list than its share, a few at a time', async () => {
+  test('reads only the due share of a long list, in small pages', async () => {
     const index = keys.connections('app', APP.id);
     const listed = Array.from({ length: 2_000 }, (_, at) => ({
       index,
@@ -408,7 +408,7 @@ describe('R113', () => {
     const count = vi.fn(store.count);
     const work = processOf({ ...store, page, count });
     await pass(4 * STEP_MS, [work]);
-    // On SQLite, counting a long list holds up every request.
+    // On SQLite, counting a long list delays every request.
     expect(count).toHaveBeenCalledTimes(1);
     const limits = page.mock.calls.filter(([name]) => name === index).map(([, { limit }]) => limit);
     expect(Math.max(...limits)).toBe(16);

@@ -1,4 +1,4 @@
-/** R118: a connection keeps its id while its account and registration stay, and is found by it wherever user and app stand. */
+/** R118: a connection keeps its id while account and registration stay the same, and is found by it everywhere. */
 import { writeFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { newConnectionId } from '../../../src/gatehouse/grants/connection-ids.ts';
@@ -55,7 +55,7 @@ const read = async (id: string) => {
   return status === 200 ? json : status;
 };
 
-/** The ids that find something, and those of the stored grants. */
+/** The ids that have a record, and the ids of the stored grants. */
 async function storedIds(): Promise<{ found: string[]; ofGrants: string[] }> {
   const records = (await Array.fromAsync(desk.store.walk())).flat();
   const keysOf = (kind: string) => records.map(({ key }) => key).filter((key) => kindOf(key) === kind);
@@ -112,7 +112,7 @@ test('R118 a connection keeps its id over a refresh, a sign-in, a new consent an
   expect([await idOf('files'), await idOf('elsewhere')]).toEqual([id, ofSignIn]);
 });
 
-test('R118 another account, another registration and a connection made anew get another id, and the earlier one finds nothing', async () => {
+test('R118 another account, another registration and a new connection get a new id, and the earlier id finds nothing', async () => {
   const first = await connect();
   expect(await read(first)).toMatchObject({ id: first, user: { id: userId }, app: 'files' });
   const second = await connect(BEN);
@@ -128,7 +128,7 @@ test('R118 another account, another registration and a connection made anew get 
   expect(await read(fourth)).toMatchObject({ id: fourth, user: { id: userId }, app: 'files' });
 });
 
-test('R118 the id stands beside user and app: in JSON, the search, webhooks, the audit trail and the log', async () => {
+test('R118 JSON, search, webhooks, audit trail and log have the id next to user and app', async () => {
   const events = ['connection.created', 'connection.removed', 'connection.reconnect_needed', 'connection.recovered'];
   await admin.call('POST', '/webhooks', { url: receiver.url, events });
   await disconnect(site, agent, 'files');
@@ -187,17 +187,17 @@ test('R118 the id stands beside user and app: in JSON, the search, webhooks, the
   ]);
 });
 
-test('R118 a connection that cannot be read has no id, and its path by user and app stays', async () => {
+test('R118 a connection that cannot be read has no id, and keeps its path by user and app', async () => {
   const id = await connect();
   const key = keys.grant(userId, 'files');
   await desk.store.write([{ put: key, value: 'not sealed' }]);
   expect([await read(id), await read(`${userId}.files`)]).toMatchObject([404, { id: null, cause: 'unreadable' }]);
   expect(await admin.call('DELETE', `/connections/${userId}.files`)).toMatchObject({ status: 200, json: { id: null } });
-  // Whose id the record was, only the record said.
+  // Only the lost record had the id.
   await desk.store.write([{ delete: keys.connectionId(id) }]);
 });
 
-test('a user who is deleted leaves no id behind', async () => {
+test('deleting a user deletes the ids of the connections', async () => {
   provider.signInAs({ sub: 'leaving' });
   const leaving = await attempt(site);
   const { userId: left } = await sessionOf(site, leaving.agent);
@@ -218,7 +218,7 @@ describe('the record by which an id finds its connection', () => {
       .map((step) => kindOf('put' in step ? step.put : 'delete' in step ? step.delete : ''))
       .filter((kind) => kind === 'connection-id');
 
-  test('is written once, before the grant, and by no later write of the same connection', async () => {
+  test('is written once, before the grant, and not by later writes of the same connection', async () => {
     const id = newConnectionId();
     const { grants } = desk;
     const writes = written();
@@ -232,7 +232,7 @@ describe('the record by which an id finds its connection', () => {
     expect(await grants.findById(id)).toBeUndefined();
   });
 
-  test('goes with a grant that another process wrote, and stays where the delete comes too late', async () => {
+  test('is deleted with a grant that another process wrote, and stays if the delete comes too late', async () => {
     const id = newConnectionId();
     const version = (await desk.grants.save(grant(id), 0)) ?? 0;
     const other = createGrantStore({ store: desk.store, sealedJson: createSealedJson(desk.sealer), clock: Date.now });
@@ -242,7 +242,7 @@ describe('the record by which an id finds its connection', () => {
     expect(await other.findById(id)).toBeUndefined();
   });
 
-  test('is not left by a write that was refused, which takes none of an existing connection away', async () => {
+  test('is removed after a refused write, unless it belongs to an existing connection', async () => {
     const [id, late] = [newConnectionId(), newConnectionId()];
     const version = (await desk.grants.save(grant(id), 0)) ?? 0;
     expect(await desk.grants.save(grant(late), 0)).toBeUndefined();
@@ -254,7 +254,7 @@ describe('the record by which an id finds its connection', () => {
     await desk.grants.remove('u1', PLATFORM.id, version);
   });
 
-  test('is nothing without its connection: one that was left behind finds nothing', async () => {
+  test('finds nothing if its connection no longer exists', async () => {
     const id = newConnectionId();
     const key = keys.connectionId(id);
     for (const place of [
@@ -269,7 +269,7 @@ describe('the record by which an id finds its connection', () => {
     await desk.store.write([{ delete: key }]);
   });
 
-  test('is looked up for ids alone', async () => {
+  test('is read only for well-formed ids', async () => {
     const gets = vi.spyOn(desk.store, 'get');
     for (const text of ['', 'cn', 'cn}', `cn${'x'.repeat(12)}`, `xx${'x'.repeat(11)}`]) {
       expect(await desk.grants.findById(text)).toBeUndefined();

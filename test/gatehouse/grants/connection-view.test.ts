@@ -1,4 +1,4 @@
-/** How a connection is told, as JSON and on pages: nothing more than it is, and something to choose where there is a choice. */
+/** A connection as JSON and on pages: its health, scopes and choices. */
 import { describe, expect, test } from 'vitest';
 import type { CurrentApps } from '../../../src/gatehouse/connected-apps/current-apps.ts';
 import type { Connection } from '../../../src/gatehouse/grants/connection.ts';
@@ -36,12 +36,12 @@ const WHO = [
 ] as const;
 
 describe('as JSON', () => {
-  test.each(WHO)('the account is what a person knows it by: %j is %s', (account, told) => {
+  test.each(WHO)('shows the account by its most readable name: %j is %s', (account, told) => {
     expect(connectionJson(connectionOf('a', { account }), appOf('a'), HREF).account).toBe(told);
     expect(connectionView(appOf('a'), connectionOf('a', { account }), HREF).account).toBe(told);
   });
 
-  test('what is not known is null, and an app that is gone goes by its id', () => {
+  test('unknown facts are null, and an app that no longer exists is shown by its id', () => {
     expect(connectionJson(connectionOf('gone', { id: undefined }), undefined, HREF)).toEqual({
       ...{
         id: null,
@@ -57,7 +57,7 @@ describe('as JSON', () => {
     });
   });
 
-  test('calls go to the app’s own URL, or to the one of the grant while the app allows its host', () => {
+  test('shows the URL of the app, or the URL of the grant while the app allows its host', () => {
     const apiBaseUrl = 'https://api.test';
     const from = { apiBaseUrl, apiBaseUrlFrom: { member: 'api_url', hosts: ['.api.test'] } };
     const granted = (url: string) => connectionOf('a', { apiBaseUrl: url });
@@ -72,7 +72,7 @@ describe('as JSON', () => {
     expect(told({}, connectionOf('a'))).toBeUndefined();
   });
 
-  test('cause and last use are told where there are some', () => {
+  test('has the cause and the last use, if there are any', () => {
     const failed = connectionOf('a', { health: 'reconnect_needed', cause: 'grant_refused', lastUsedAt: AT });
     expect(connectionJson(failed, appOf('a'), HREF)).toMatchObject({
       ...{ name: 'App a', cause: 'grant_refused', lastUsedAt: '2026-01-02T03:04:05.000Z' },
@@ -83,7 +83,7 @@ describe('as JSON', () => {
     });
   });
 
-  test('R113 a connection that was not checked for long has its times in both, and a cause on the page', () => {
+  test('R113 a connection that was not checked for long has its times in JSON and on the page, and a cause on the page', () => {
     const times = { checkedAt: AT - 1_000, notCheckedSince: AT - 2_000, connectedAt: AT - 3_000, lastUsedAt: AT };
     const stale = connectionOf('a', { ...times, cause: 'grant_refused' });
     const told = { checkedAt: '2026-01-02T03:04:04.000Z', notCheckedSince: '2026-01-02T03:04:03.000Z' };
@@ -94,7 +94,7 @@ describe('as JSON', () => {
     });
   });
 
-  test('a disconnection has the result of the revocation, and the response of the provider where it was called', () => {
+  test('a disconnection has the result of the revocation, and the response of the provider if it was called', () => {
     expect(disconnectedJson({ id: undefined, revocation: 'unsupported' })).toEqual({
       ...{ id: null, revocation: 'unsupported', provider: null },
     });
@@ -103,7 +103,7 @@ describe('as JSON', () => {
     });
   });
 
-  test('a failed renewal is no cause on the page while the access still works', () => {
+  test('a failed refresh is no cause on the page while the access token works', () => {
     const causeOf = (health: Connection['health']) =>
       connectionView(appOf('a'), connectionOf('a', { health, cause: 'provider_unavailable' }), HREF).cause;
     expect([causeOf('active'), causeOf('expiring')]).toEqual([undefined, undefined]);
@@ -119,7 +119,7 @@ describe('missing scopes', () => {
     return [connectionJson(connection, app, HREF).missingScopes, connectionView(app, connection, HREF).more];
   };
 
-  test('R4 are those that were neither requested nor granted, under whatever names they were granted', () => {
+  test('R4 are those that were neither requested nor granted, even if the provider grants them under other names', () => {
     const granted = ['https://provider.test/profile'];
     expect(missing({ scopes: granted, requestedScopes: ['openid', 'profile', 'offline_access'] })).toEqual([
       ['mail', 'files'],
@@ -131,7 +131,7 @@ describe('missing scopes', () => {
     ]);
   });
 
-  test('R115 those that the user declined are in the JSON, and no page asks for them unless its URL names them', () => {
+  test('R115 include declined scopes in the JSON, but on a page only if its URL names them', () => {
     const requestedScopes = ['openid', 'profile', 'offline_access'];
     const chosen = connectionOf('a', { scopes: requestedScopes, requestedScopes, declinedScopes: ['mail'] });
     expect(connectionJson(chosen, app, HREF).missingScopes).toEqual(['mail', 'files']);
@@ -144,7 +144,7 @@ describe('missing scopes', () => {
   });
   const inOrder = (one: string, other: string) => scopes.indexOf(one) - scopes.indexOf(other);
 
-  test('of an imported grant: those not granted, if its names are the app’s and the provider names them all', () => {
+  test('of an imported grant are those not granted, if the provider uses the names of the app', () => {
     expect(missing({ scopes: ['profile', 'mail'] })[0]).toEqual(['files']);
     for (const granted of [['https://provider.test/mail'], ['mail,profile'], []]) {
       expect(missing({ scopes: granted })[0]).toEqual([]);
@@ -158,7 +158,7 @@ describe('on a page', () => {
   const tickedIn = (...given: Parameters<typeof choices>) =>
     choices(...given)?.flatMap(({ scope, ticked }) => (ticked ? [scope] : []));
 
-  test('R4 the choice is every scope but openid; what was requested is ticked, and everything where nothing is made yet', () => {
+  test('R4 offers every scope except openid, and ticks the requested ones, or all before the first connection', () => {
     const requested = (...scopes: string[]) => connectionOf('a', { requestedScopes: ['openid', ...scopes] });
     expect(choices(requested('mail'))).toEqual([
       { scope: 'profile', ticked: false, isNew: true },
@@ -171,7 +171,7 @@ describe('on a page', () => {
     });
   });
 
-  test('what was requested is ticked under whatever names it was granted, and staying connected always', () => {
+  test('ticks requested scopes even if they were granted under other names, and always offline_access', () => {
     const scopes = ['openid', 'email', 'mail.read', 'offline_access'];
     const granted = ['openid', 'https://provider.test/email', 'https://provider.test/mail.read'];
     expect(tickedIn(connectionOf('a', { requestedScopes: scopes, scopes: granted }), scopes)).toEqual(scopes.slice(1));
@@ -179,14 +179,14 @@ describe('on a page', () => {
     expect(choices(dropped, scopes)?.at(-1)).toEqual({ scope: 'offline_access', ticked: true, isNew: true });
   });
 
-  test('of an imported grant: what was granted, or everything where its names are not the app’s', () => {
+  test('ticks the granted scopes of an imported grant, or all if its names are not those of the app', () => {
     expect(tickedIn(connectionOf('a'))).toEqual(['mail']);
     for (const scopes of [['https://provider.test/mail'], ['mail,profile'], []]) {
       expect(tickedIn(connectionOf('a', { scopes }))).toEqual(['profile', 'mail']);
     }
   });
 
-  test('without openid something is always ticked, so that the form as it stands can be sent', () => {
+  test('always ticks a scope of an app without openid, so that the unchanged form can be submitted', () => {
     expect(tickedIn(connectionOf('a', { requestedScopes: ['gone'] }), ['repo', 'gist'])).toEqual(['repo', 'gist']);
   });
 
@@ -198,12 +198,12 @@ describe('on a page', () => {
     expect(unusable({ disabled: true, callbackUrls: [] })).toMatch(/disabled/);
   });
 
-  test('a revocation that is under way is told with when it began', () => {
+  test('shows since when a revocation is pending', () => {
     expect(connectionView(appOf('a'), undefined, HREF, AT).revocationPendingSince).toBe('2026-01-02T03:04:05.000Z');
     expect(connectionView(appOf('a'), undefined, HREF).revocationPendingSince).toBeUndefined();
   });
 
-  test('what is disabled is shown to those alone who are connected with it', async () => {
+  test('shows a disabled app only to users who have connected it', async () => {
     const apps = ['a', 'b', 'c'].map((id) => appOf(id, { disabled: id !== 'a' }));
     const shown = await connectionViews(
       { list: () => apps } as unknown as CurrentApps,

@@ -1,4 +1,4 @@
-/** A connection as it is read from its grant, and the events of making and ending one. */
+/** A connection as read from its grant, and the events when one is created or ended. */
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import { createConnections } from '../../../src/gatehouse/grants/connections.ts';
@@ -118,7 +118,7 @@ describe('a connection', () => {
     expect(await connections().list('u1')).toEqual([expected]);
   });
 
-  test('that cannot be read has to be made again', async () => {
+  test('that cannot be read needs reconnecting', async () => {
     stored = { unreadable: new Error('sealed') as never, version: 3 };
     lastUsedAt = NOW - 7;
     expect(await find()).toEqual({
@@ -153,7 +153,7 @@ describe('a connection', () => {
     expect(await find()).toMatchObject(expected);
   });
 
-  test('R113 says since when it is not known to work, while its health says that it does', async () => {
+  test('R113 has notCheckedSince if a working connection was not checked for two intervals', async () => {
     const stale = { obtainedAt: NOW - 3 * HOUR };
     store(stale);
     expect((await find())?.notCheckedSince).toBe(NOW - 3 * HOUR);
@@ -167,7 +167,7 @@ describe('a connection', () => {
   });
 });
 
-describe('making one', () => {
+describe('connecting', () => {
   const response = { accessToken: 'at2', refreshToken: 'rt2', scopes: undefined } as unknown as TokenResponse;
   const make = (changes: object = {}) =>
     connections().connect({
@@ -199,7 +199,7 @@ describe('making one', () => {
     expect(saved[0]?.slice(1)).toEqual([0, { steps: [CONDITION], beside: [] }]);
   });
 
-  test('is a recovery where the earlier one was broken, with the same origin', async () => {
+  test('sends a recovery event if the earlier connection needed reconnecting, with the same origin', async () => {
     store({ failure: failure({ kind: 'unverified' }) });
     await make();
     store({ failure: failure() });
@@ -210,14 +210,14 @@ describe('making one', () => {
     expect(planned).toEqual([]);
   });
 
-  test('revokes the grant of another account that it replaces', async () => {
+  test('revokes the replaced grant of another account', async () => {
     store({ account: { subject: 's2' } });
     await make();
     expect(planned).toEqual([REVOCATION]);
     expect(events).toEqual([MADE]);
   });
 
-  test('R118 keeps the id of an earlier one of the same account, also over a write that came first', async () => {
+  test('R118 keeps the id of an earlier connection of the same account, even if another write comes first', async () => {
     store();
     writes = [false, true];
     await make();
@@ -230,14 +230,14 @@ describe('making one', () => {
     expect(ids[2]).not.toBe(ids[3]);
   });
 
-  test('is repeated where another write came first', async () => {
+  test('starts over if another write comes first', async () => {
     store();
     writes = [false, true];
     expect(await make()).toBe('connected');
     expect([saved.length, saved[0]?.[1], events.length]).toEqual([2, 3, 1]);
   });
 
-  test('by a connect link uses the link up, and stores nothing where it was used before', async () => {
+  test('uses up a connect link, and stores nothing if the link was used before', async () => {
     expect(await make({ link: 'l1' })).toBe('connected');
     const ticket = keys.connectTicket('u1', 'l1');
     expect(saved[0]?.[2]).toEqual({ steps: [CONDITION, { exists: ticket }, { delete: ticket }], beside: [] });
@@ -249,7 +249,7 @@ describe('making one', () => {
     expect(await make({ link: 'l1' })).toBe('connected');
   });
 
-  test('stores nothing for a user who is gone, also where that is seen at the second write', async () => {
+  test('stores nothing for a deleted user, even if the deletion is seen only at the second write', async () => {
     expect(await make({ stepsOfUser: async () => 'gone' })).toBe('user_gone');
     expect(saved).toEqual([]);
     writes = [false];
@@ -258,7 +258,7 @@ describe('making one', () => {
     expect([saved.length, events]).toEqual([1, []]);
   });
 
-  test('R119 that is stored although the storage responded too late sends its event', async () => {
+  test('R119 sends its event if the grant is stored although the storage responded too late', async () => {
     vi.spyOn(grants, 'save').mockImplementationOnce(async (grant) => {
       stored = { grant, version: 7 };
       return unavailable();
@@ -273,7 +273,7 @@ describe('making one', () => {
     vi.restoreAllMocks();
   });
 
-  test('R117 is removed where its app was deleted, also if the storage does not respond at first', async () => {
+  test('R117 removes the connection if its app was deleted, even if the storage does not respond at first', async () => {
     lookUps = [unavailable, unavailable];
     isRegistered = false;
     expect([await make(), removed, events]).toEqual(['app_gone', [['u1', 'platform', 9]], []]);
@@ -281,7 +281,7 @@ describe('making one', () => {
     expect([await make(), events]).toEqual(['made', [MADE]]);
   });
 
-  test('R117 of a deleted app leaves the earlier connection also where it was put back too late for the response', async () => {
+  test('R117 restores the earlier connection of a deleted app, even if the storage responds too late', async () => {
     store();
     isRegistered = false;
     const before = grantOf();
@@ -298,20 +298,20 @@ describe('making one', () => {
     vi.restoreAllMocks();
   });
 
-  test('R117 of a user who is deleted meanwhile brings no earlier connection back', async () => {
+  test('R117 restores no earlier connection of a user who is deleted meanwhile', async () => {
     store();
     isRegistered = false;
     const stepsOfUser = async (isFirst: boolean) => (isFirst ? { steps: [CONDITION] } : 'gone');
     expect([await make({ stepsOfUser }), removed, saved.length]).toEqual(['app_gone', [['u1', 'platform', 9]], 1]);
   });
 
-  test('of an app that was deleted meanwhile is removed, and sends no event', async () => {
+  test('removes the connection of an app that was deleted meanwhile, and sends no event', async () => {
     isRegistered = false;
     expect(await make()).toBe('app_gone');
     expect([removed, events]).toEqual([[['u1', 'platform', 9]], []]);
   });
 
-  test('of an app that was deleted meanwhile is removed also where it was written again', async () => {
+  test('removes the connection of an app that was deleted meanwhile, even if it was rewritten', async () => {
     isRegistered = false;
     writes = [true, false, true];
     const stepsOfUser = async () => {
@@ -325,14 +325,14 @@ describe('making one', () => {
     ]);
   });
 
-  test('R117 a user who reconnects while the app leaves the file keeps the earlier connection', async () => {
+  test('R117 keeps the earlier connection if the app leaves the file while the user reconnects', async () => {
     store();
     isRegistered = false;
     expect(await make({ response: { accessToken: 'at2', refreshToken: 'rt2' } })).toBe('app_gone');
     expect([removed, saved.at(-1)?.slice(0, 2), events]).toEqual([[], [grantOf(), 9], []]);
   });
 
-  test('R117 a callback for the registration before leaves a connection that was made since, also one made meanwhile', async () => {
+  test('R117 a callback for an earlier registration leaves a newer connection, even one created meanwhile', async () => {
     const registration = registrationOf({ ...APP, issuer: 'https://elsewhere.test' });
     store({ registration });
     isRegistered = false;
@@ -347,7 +347,7 @@ describe('making one', () => {
   });
 });
 
-describe('ending one', () => {
+describe('disconnecting', () => {
   const REMOVED = { userId: 'u1', app: 'platform', connection: 'c1', revocation: 'revoked', reply: { status: 200 } };
 
   test('sends an event with the result of the revocation and with the caller', async () => {
@@ -361,7 +361,7 @@ describe('ending one', () => {
     expect(planned).toEqual([{ ...REVOCATION, grantVersion: 3 }]);
   });
 
-  test('R119 sends its event also where the storage fails after the grant is gone', async () => {
+  test('R119 sends its event even if the storage fails after the grant is deleted', async () => {
     store();
     attempts = [unavailable];
     const pending = { id: 'c1', revocation: 'pending', reply: undefined };
@@ -378,14 +378,14 @@ describe('ending one', () => {
     vi.restoreAllMocks();
   });
 
-  test.each([{ id: 'c2' }, { id: undefined }])('R118 named by id ends no other: %j', async (only) => {
+  test.each([{ id: 'c2' }, { id: undefined }])('R118 by id ends no other connection: %j', async (only) => {
     store();
     expect(await connections().end('u1', 'platform', { only })).toBeUndefined();
     expect([removed, planned, events]).toEqual([[], [], []]);
     expect(await connections().end('u1', 'platform', { only: { id: 'c1' } })).toMatchObject({ id: 'c1' });
   });
 
-  test('R118 named by id ends none where another has replaced it meanwhile', async () => {
+  test('R118 by id ends nothing if another connection has replaced it meanwhile', async () => {
     store();
     const first = stored;
     store({ id: 'c2' }, 4);
@@ -397,14 +397,14 @@ describe('ending one', () => {
     vi.restoreAllMocks();
   });
 
-  test('R43: starts over where a refresh wrote first, and revokes the newer token', async () => {
+  test('R43: starts over if a refresh writes first, and revokes the newer token', async () => {
     store();
     writes = [false, true];
     await connections().end('u1', 'platform');
     expect([planned.length, cancelled]).toEqual([2, ['plan-1']]);
   });
 
-  test('that cannot be read deletes it, and revokes nothing', async () => {
+  test('deletes a connection that cannot be read, and revokes nothing', async () => {
     stored = { unreadable: new Error('sealed') as never, version: 3 };
     writes = [false, true];
     expect(await connections().end('u1', 'platform')).toEqual({

@@ -1,4 +1,6 @@
-/** The grant that a consent makes: what it keeps of an earlier grant, its account, and when the provider must ask for consent. */
+/**
+ * The grant that a consent creates: what it keeps of an earlier grant, its account, and when a new consent is required.
+ */
 import { describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import {
@@ -52,14 +54,14 @@ const made = (earlier?: Grant, changes: Partial<Consent> = {}) =>
     NOW,
   );
 
-test('R118 a consent for an earlier grant keeps the id of its connection, and another one makes a connection with a new id', () => {
+test('R118 a consent for an earlier grant keeps the id of its connection; without one, the connection gets a new id', () => {
   expect([made(earlierOf()).id, made(earlierOf(), { chosen: true }).id, made().id]).toEqual(['c1', 'c1', 'c2']);
   const narrower = earlierOf({ chosen: true, scopes: ['openid'] });
   expect(made(narrower)).toEqual({ ...narrower, consentedAt: NOW });
 });
 
 describe('a consent', () => {
-  test('makes a grant of what was requested, where the response names no scopes', () => {
+  test('grants the requested scopes if the response names none', () => {
     expect(made(undefined, { response: responseOf({ refreshToken: 'rt2' }) })).toMatchObject({
       ...{ userId: 'u1', appId: 'platform', accessToken: 'at2', refreshToken: 'rt2', account: { subject: 's1' } },
       ...{ scopes: ALL, requestedScopes: ALL, declinedScopes: [], chosen: false },
@@ -67,14 +69,14 @@ describe('a consent', () => {
     });
   });
 
-  test('has the lifetime that the app sets, where the response states none', () => {
+  test('has the lifetime that the app sets if the response states none', () => {
     const app = { ...APP, accessTokenLifetimeSeconds: 30 } as ConnectedApp;
     expect(made(undefined, { app, response: responseOf({ expiresInSeconds: undefined }) }).expiresAt).toBe(
       NOW + 30_000,
     );
   });
 
-  test('to fewer scopes keeps which ones were declined', () => {
+  test('to fewer scopes stores the declined ones', () => {
     const chosen = made(undefined, { scopes: ['openid', 'mail'], chosen: true });
     expect(chosen).toMatchObject({
       chosen: true,
@@ -83,7 +85,7 @@ describe('a consent', () => {
     });
   });
 
-  test('renews a connection that was made before, and forgets its failure and its journal', () => {
+  test('renews an earlier connection, and drops its failure and its journal entry', () => {
     const earlier = earlierOf({ ...failure('unverified'), refresh: { startedAt: BEFORE, received: undefined } });
     const { failure: left, refresh, rotates, refreshedBy, connectedAt, refreshToken } = made(earlier);
     expect([left, refresh, rotates, refreshedBy]).toEqual([undefined, undefined, undefined, undefined]);
@@ -116,7 +118,7 @@ describe('a consent', () => {
         ...changes,
       });
 
-    test('by a sign-in, which requests everything, widens nothing', () => {
+    test('by a sign-in, which requests all scopes, adds none', () => {
       expect(made(chosen())).toEqual({ ...chosen(), consentedAt: NOW });
     });
 
@@ -125,11 +127,11 @@ describe('a consent', () => {
       ['has no refresh token', { refreshToken: undefined }, {}],
       ['has a connection that may have ended', failure('unverified'), {}],
       ['did not choose', { chosen: false }, {}],
-    ])('widens the grant where the user %s', (_words, changes, consent) => {
+    ])('adds scopes if the user %s', (_words, changes, consent) => {
       expect(made(chosen(changes), consent).scopes).toEqual(ALL);
     });
 
-    test('by a sign-in that is granted no more takes the new tokens, and the choice stands', () => {
+    test('by a sign-in that grants no more scopes stores the new tokens, and keeps the choice', () => {
       const { accessToken, ...rest } = made(chosen(), { response: responseOf({ scopes: ['openid', 'mail'] }) });
       expect(accessToken).toBe('at2');
       expect(rest).toMatchObject({
@@ -140,7 +142,7 @@ describe('a consent', () => {
       });
     });
 
-    test('by another choice forgets what was declined and announced', () => {
+    test('by another choice drops the declined and announced scopes', () => {
       const again = made(chosen(), {
         chosen: true,
         scopes: ['openid', 'files'],
@@ -152,7 +154,7 @@ describe('a consent', () => {
   });
 });
 
-describe('the provider is to ask for consent', () => {
+describe('whether a new consent is required', () => {
   const needs = (changes: Partial<Grant> | undefined, scopes: string[], isConnecting = false) =>
     needsConsent(changes && earlierOf(changes), scopes, isConnecting);
 
@@ -184,7 +186,7 @@ describe('the provider is to ask for consent', () => {
     ],
     ['the same, and a scope is added', true, { requestedScopes: ['mail'], scopes: ['mail'] }, ['mail', 'files'], true],
     ['the same, and the user signs in', false, { requestedScopes: ['mail'], scopes: ['mail'] }, ['mail', 'files']],
-  ])('where %s: %s', (_words, asks, changes, scopes, isConnecting) => {
+  ])('if %s: %s', (_words, asks, changes, scopes, isConnecting) => {
     expect(needs(changes, scopes, isConnecting)).toBe(asks);
   });
 });
@@ -208,7 +210,7 @@ describe('the account of a grant', () => {
     expect(compare(earlier, account)).toEqual([same, other]);
   });
 
-  test('of an issuer template is of one tenant', () => {
+  test('of an issuer template belongs to one tenant', () => {
     const at = (tenant: string) => ({ subject: 's1', issuer: `https://idp.test/${tenant}` });
     expect(compare(at('ink'), at('ink'), TEMPLATE)).toEqual([true, false]);
     expect(compare(at('ink'), at('book'), TEMPLATE)).toEqual([false, true]);

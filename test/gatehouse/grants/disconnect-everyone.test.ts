@@ -1,4 +1,4 @@
-/** Disconnecting everybody from an app where something goes wrong on the way: what is told stays true, and it ends. */
+/** Disconnecting every user from an app despite failures: the progress stays right, and the job ends. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ const BY = { kind: 'system' } as never;
 let directory: string;
 let store: Store;
 let listed: ListedConnection[];
-/** What disconnecting a user does beside it. */
+/** A side effect of disconnecting a user. */
 let beside: (userId: string) => Promise<void>;
 
 beforeEach(async () => {
@@ -49,7 +49,7 @@ const everyone = () =>
 const isFinished = async (job: ReturnType<typeof everyone>) =>
   (await job.progress('platform'))?.finishedAt !== undefined;
 
-test('one whom it fails for is tried again, and the others are counted all the same', async () => {
+test('retries a user whose disconnect fails, and counts the others', async () => {
   let failures = 2;
   beside = async (userId) => {
     if (userId === 'u3' && failures-- > 0) throw new Error('The storage was away.');
@@ -61,7 +61,7 @@ test('one whom it fails for is tried again, and the others are counted all the s
   await job.close();
 });
 
-test('where it fails for all it stops, and is gone on with later', async () => {
+test('stops if all disconnects fail, and resumes later', async () => {
   let calls = 0;
   beside = async () => {
     calls += 1;
@@ -80,7 +80,7 @@ test('where it fails for all it stops, and is gone on with later', async () => {
   await next.close();
 });
 
-test('a process that was stopped for long does not write over what another has done', async () => {
+test('a process that was suspended does not overwrite the progress of another one', async () => {
   const key = keys.disconnectJob('platform');
   const finished = { app: 'platform', startedAt: NOW, finishedAt: NOW, total: 25, done: 25, results: {}, by: BY };
   let reached = false;
@@ -114,8 +114,8 @@ test('the progress does not name the administrator, and a second start returns t
   await job.close();
 });
 
-test('ends the connections that were listed at the start, each by the administrator who asked for it', async () => {
-  const asked: unknown[] = [];
+test('ends the connections that were listed at the start, each in the name of the administrator', async () => {
+  const calls: unknown[] = [];
   const made = { app: '', until: 0 };
   const job = createDisconnectEveryone({
     store,
@@ -129,7 +129,7 @@ test('ends the connections that were listed at the start, each by the administra
     } as unknown as ConnectionIndex,
     connections: {
       async end(userId, app, context) {
-        asked.push([userId, app, context]);
+        calls.push([userId, app, context]);
         listed = listed.slice(1);
         return { id: 'c1', revocation: userId === 'u0' ? 'pending' : 'unsupported' };
       },
@@ -140,7 +140,7 @@ test('ends the connections that were listed at the start, each by the administra
   await job.start('platform', BY);
   await until(() => isFinished(job));
   expect(made).toEqual({ app: 'platform', until: NOW });
-  expect(asked).toEqual(['u0', 'u1', 'u2'].map((userId) => [userId, 'platform', { by: BY }]));
+  expect(calls).toEqual(['u0', 'u1', 'u2'].map((userId) => [userId, 'platform', { by: BY }]));
   // More were ended than were counted at the start.
   expect(await job.progress('platform')).toMatchObject({ total: 3, done: 3, results: { pending: 1, unsupported: 2 } });
   await job.close();

@@ -1,4 +1,4 @@
-/** What a page says of a disconnect is what the provider said, and nobody's link can claim it. */
+/** The page after a disconnect reports the provider's response, and a link cannot fake it. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
@@ -13,18 +13,18 @@ afterAll(() => site.close());
 const CONFIRMED = 'has confirmed';
 const OTHERWISE = /not confirm|keep asking/;
 
-test('R52: a page says "confirmed" after the provider confirmed, and to no link that merely says so', async () => {
+test('R52: the page says "confirmed" only after the provider confirmed, whatever the URL says', async () => {
   const { agent } = await signIn(site);
   const connection = await agent.get(`${site.url}/connections/platform`, { headers: { accept: 'text/html' } });
   const ended = await agent.submit(connection, {}, { button: 'Disconnect' });
   expect(ended.url).toMatch(/\?done=[\w-]{22}$/);
   expect(ended.body).toContain(CONFIRMED);
-  // Who did it, from where and with which request, is in the audit trail.
+  // The audit trail has the user, the address and the request.
   const removed = { event: 'connection.removed', address: '127.0.0.1', requestId: expect.stringMatching(/-/) };
   const audited = () => site.logs().map((line) => JSON.parse(line).audit);
   await expect.poll(audited).toContainEqual(expect.objectContaining(removed));
 
-  // It is said once; a link can claim nothing.
+  // The notice is shown once, and a link cannot show it.
   for (const claim of [ended.url, `${site.url}/connections/platform?done=revoked`]) {
     const claimed = await agent.get(claim);
     expect(claimed.body).not.toContain(CONFIRMED);

@@ -1,4 +1,4 @@
-/** R40: a refresh token that a failover of the storage has lost is not put down to the provider. */
+/** R40: a refresh token that was lost in a failover of the storage is not attributed to the provider. */
 import { afterEach, expect, test } from 'vitest';
 import { startCrowd } from '../../support/crowd.ts';
 import { skipWithout } from '../../support/missing.ts';
@@ -14,7 +14,7 @@ test('behind sentinels with REDIS_DURABILITY=aof, the start warns, and a lost re
   skipWithout(context, missingRedis);
   const set = await startSentinelSet();
   closers.push(() => set.dispose());
-  // A sentinel takes no replica that has been without its master for ten times as long.
+  // A sentinel promotes no replica that has been without its master for ten times as long.
   for (const one of set.sentinels) one.ask('SENTINEL', 'SET', set.name, 'down-after-milliseconds', '4000');
   for (const one of set.servers) one.ask('CONFIG', 'SET', 'appendonly', 'yes');
   const otherRedis = { REDIS_SENTINELS: set.addresses, REDIS_SENTINEL_NAME: set.name, REDIS_DURABILITY: 'aof' };

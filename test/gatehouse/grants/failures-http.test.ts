@@ -1,4 +1,7 @@
-/** R40 and R41 from outside: which answers end a connection, which only wait, and how often a provider that is down is asked. */
+/**
+ * R40 and R41 over HTTP: which responses end a connection, which are retried, and how often an unavailable provider is
+ * called.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -33,7 +36,7 @@ const answer = (status: number, body: string | object, headers = {}): FaultKind 
 });
 const HTML = { 'Content-Type': 'text/html' };
 
-/** Name, answer of the token endpoint, cause of the doubt while it lasts. */
+/** Name, response of the token endpoint, and the cause while the connection is unverified. */
 const NOT_TERMINAL: [string, FaultKind, string][] = [
   ['401 invalid_client', answer(401, { error: 'invalid_client' }), 'app_refused'],
   ['401 unauthorized_client', answer(401, { error: 'unauthorized_client' }), 'app_refused'],
@@ -73,7 +76,7 @@ const NOT_TERMINAL: [string, FaultKind, string][] = [
 
 describe('R40: what ends a connection', () => {
   test.each(NOT_TERMINAL)(
-    '%s does not: it is in doubt, says what to do, and heals alone',
+    '%s does not: it is unverified, says what to do, and recovers by itself',
     async (_name, fault, cause) => {
       const { agent } = await signIn(site);
       site.sandbox.hits.reset();
@@ -96,7 +99,7 @@ describe('R40: what ends a connection', () => {
     },
   );
 
-  test('a JSON 400 invalid_grant does, at once and for good, with cause and where to reconnect', async () => {
+  test('a JSON 400 invalid_grant ends it permanently, with the cause and where to reconnect', async () => {
     const { agent } = await signIn(site);
     site.sandbox.hits.reset();
     failing(answer(400, { error: 'invalid_grant' }));
@@ -143,7 +146,7 @@ describe('R40: what ends a connection', () => {
     expect(JSON.stringify((await sessionOf(site, agent)).connections)).not.toContain(reason);
   });
 
-  test('and connecting again mends that', async () => {
+  test('reconnecting restores it', async () => {
     const { agent } = await signIn(site);
     failing(answer(400, { error: 'invalid_grant' }));
     pass(ENDED);
@@ -154,7 +157,7 @@ describe('R40: what ends a connection', () => {
     expect(await healthOf(agent)).toBe('active');
   });
 
-  test('a refusal of the app itself marks no user: all of them work once it is mended', async () => {
+  test('a refusal of the app itself ends no connection: all of them work once the app is corrected', async () => {
     const logins = ['user@example.test', 'second@example.test', 'admin@example.test'];
     const people = await Promise.all(logins.map(async (login) => (await signIn(site, login)).agent));
     failing(answer(401, { error: 'invalid_client' }));
@@ -168,7 +171,7 @@ describe('R40: what ends a connection', () => {
   });
 });
 
-test('R40: what is in doubt is nowhere shown as working, and says where to reconnect, to services too', async () => {
+test('R40: an unverified connection is nowhere shown as working, and names where to reconnect, for services too', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
   const administrator = await administratorOf(site, desk);
@@ -205,7 +208,7 @@ test('R40: what is in doubt is nowhere shown as working, and says where to recon
 });
 
 describe('R41: a provider that is down', () => {
-  test('gets a handful of calls in a minute of many requests, and is found again within a minute', async () => {
+  test('gets few calls in a minute of many requests, and its return is noticed within a minute', async () => {
     const { agent } = await signIn(site);
     site.sandbox.hits.reset();
     failing({ kind: 'error' });
@@ -224,12 +227,12 @@ describe('R41: a provider that is down', () => {
     expect((await thread(agent)).status).toBe(200);
   });
 
-  test('is not asked before the time that it named itself', async () => {
+  test('is not called before the time that it named', async () => {
     const { agent } = await signIn(site);
     site.sandbox.hits.reset();
     failing({ kind: 'unavailable', retryAfterSeconds: 300 });
     pass(ENDED);
-    // Whole seconds that are left once the refusal is stored.
+    // The whole seconds that remain once the refusal is stored.
     expect(['300', '299', '298']).toContain((await thread(agent)).headers.get('retry-after'));
     pass(290);
     expect((await thread(agent)).status).toBe(503);
@@ -239,7 +242,7 @@ describe('R41: a provider that is down', () => {
     expect((await thread(agent)).status).toBe(200);
   });
 
-  test('is not asked in vain for each request that the platform refuses with 401', async () => {
+  test('is not called for each request that the platform refuses with 401', async () => {
     const { agent } = await signIn(site);
     site.sandbox.hits.reset();
     failing({ kind: 'error' });

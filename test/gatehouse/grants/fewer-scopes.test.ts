@@ -1,4 +1,4 @@
-/** A user adds a registered scope later and sees what is new, drops to fewer, and a sign-in does not widen that; and has everything deleted. */
+/** A user adds a registered scope, then chooses fewer; a sign-in does not add any. The user deletes everything. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -31,7 +31,7 @@ async function choose(agent: UserAgent, scopes: string[]): Promise<void> {
   expect(page.status).toBe(200);
 }
 
-test('R4: fewer scopes stay fewer, also after signing in again; one added later is shown as new before', async () => {
+test('R4: a choice of fewer scopes stays after signing in again, and a scope added later is shown as new', async () => {
   const { agent } = await signIn(site);
   expect(await scopesOf(agent)).toContain('platform_read_only');
   await choose(agent, ['profile', 'email', 'offline_access']);
@@ -62,7 +62,7 @@ const healthOf = async (agent: UserAgent) => {
   return (json.connections as { health: string }[])[0]?.health;
 };
 
-test('R4: whoever adds a scope stays connected with it: a refresh token for all of them is consented to', async () => {
+test('R4: adding a scope stores a refresh token for all scopes', async () => {
   const { agent } = await signIn(site);
   await choose(agent, ['profile', 'email', 'offline_access']);
   expect(await healthOf(agent)).toBe('active');
@@ -75,14 +75,14 @@ test('R4: whoever adds a scope stays connected with it: a refresh token for all 
   expect(status).toBe(200);
 });
 
-test('R4: whoever drops staying connected has dropped it', async () => {
+test('R4: dropping offline_access drops the refresh token', async () => {
   const { agent } = await signIn(site);
   await choose(agent, ['profile', 'email', 'platform_read_only']);
   expect(await scopesOf(agent)).not.toContain('offline_access');
   expect(await healthOf(agent)).toBe('expiring');
 });
 
-test('R30: signing in once more, where the provider asks for no consent anew, leaves the connection as lasting as it was', async () => {
+test('R30: signing in again without a new consent keeps the refresh token', async () => {
   const { agent } = await signIn(site);
   await choose(agent, ['profile', 'email', 'offline_access', 'platform_read_only']);
   await agent.get(`${site.url}/sign-in?app=platform`);
@@ -94,7 +94,7 @@ test('R30: signing in once more, where the provider asks for no consent anew, le
   expect(status).toBe(200);
 });
 
-test('R4: a scope that is not registered is refused, and none at all leaves what signing in needs', async () => {
+test('R4: an unregistered scope is refused, and choosing none leaves the scopes of the sign-in', async () => {
   const { agent } = await signIn(site);
   const csrf = String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
   const start = async (body: string) => {
@@ -105,14 +105,14 @@ test('R4: a scope that is not registered is refused, and none at all leaves what
   expect([wider.status, wider.body]).toEqual([400, expect.stringContaining('Choose among the scopes')]);
   const none = await start(`_csrf=${csrf}&choose=1`);
   expect(new URL(none.headers.get('location') ?? '').searchParams.get('scope')).toBe('openid');
-  // A page that offers no choice sends none, or an empty one: that asks for all.
+  // A page without a choice sends no scope, or an empty one, which requests all.
   for (const all of ['', '&scope=', '&scope=%20']) {
     const location = new URL((await start(`_csrf=${csrf}${all}`)).headers.get('location') ?? '');
     expect(location.searchParams.get('scope')).toContain('platform_read_only');
   }
 });
 
-test('R4: where signing in needs no scope, choosing none is asked about, and one alone is enough', async () => {
+test('R4: if the sign-in needs no scope, at least one must be chosen', async () => {
   const plain = await startSite({
     apps: (parts) => [
       sandboxApp(parts, 'platform'),
@@ -127,18 +127,18 @@ test('R4: where signing in needs no scope, choosing none is asked about, and one
   };
   const none = await start(`_csrf=${csrf}&choose=1`);
   expect([none.status, none.body]).toEqual([400, expect.stringContaining('Choose something that the app may do')]);
-  const asked = new URL((await start(`_csrf=${csrf}&choose=1&scope=profile`)).headers.get('location') ?? '');
-  expect(asked.searchParams.get('scope')).toBe('profile');
+  const authorizationUrl = new URL((await start(`_csrf=${csrf}&choose=1&scope=profile`)).headers.get('location') ?? '');
+  expect(authorizationUrl.searchParams.get('scope')).toBe('profile');
   await plain.close();
 });
 
-test('R52: everything kept about somebody is deleted after one more question, connections revoked first', async () => {
+test('R52: everything stored about a user is deleted after a confirmation, with connections revoked first', async () => {
   const { agent } = await signIn(site, 'second@example.test');
   const { agent: elsewhere } = await signIn(site, 'second@example.test');
-  const asked = await agent.get(`${site.url}/account/delete`, HTML);
-  expect(asked.body).toContain('This cannot be undone');
+  const confirmation = await agent.get(`${site.url}/account/delete`, HTML);
+  expect(confirmation.body).toContain('This cannot be undone');
   const before = site.sandbox.hits.count('POST /revoke');
-  const done = await agent.submit(asked, {}, { button: 'Delete everything' });
+  const done = await agent.submit(confirmation, {}, { button: 'Delete everything' });
   expect(done.body).toContain('the provider has confirmed that our access is withdrawn');
   expect(site.sandbox.hits.count('POST /revoke')).toBe(before + 1);
   for (const one of [agent, elsewhere]) {
@@ -149,7 +149,7 @@ test('R52: everything kept about somebody is deleted after one more question, co
   expect(json.items).toEqual([]);
 });
 
-test('R52: as a program: what the provider said of each connection is in the answer', async () => {
+test('R52: the JSON response has the provider’s response for each connection', async () => {
   const { agent } = await signIn(site, 'second@example.test');
   const body = new URLSearchParams({ _csrf: String((await getJson(agent, `${site.url}/session`)).json.csrfToken) });
   const options = { method: 'POST', headers: { accept: 'application/json' }, body };

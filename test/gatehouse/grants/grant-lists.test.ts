@@ -1,4 +1,4 @@
-/** Grants as they are kept and listed: open refreshes, removals, and each state's list beside the grants. */
+/** The lists of grants: open refreshes, removals, and a list per state. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -59,7 +59,7 @@ const failure = (kind: 'passing' | 'unverified' | 'reconnect_needed') =>
 const usersOf = async (state?: Parameters<ConnectionIndex['page']>[0]['state']) =>
   (await index.page({ limit: 9, ...(state && { state }) })).items.map(({ userId }) => userId);
 
-test('a refresh that has begun is listed until it has ended, whatever else is', async () => {
+test('a refresh is listed from its start to its end', async () => {
   await grants.addOpenRefresh('u1', 'platform');
   await grants.addOpenRefresh('u"2', 'platform');
   expect(await grants.listOpenRefreshes()).toEqual([
@@ -70,7 +70,7 @@ test('a refresh that has begun is listed until it has ended, whatever else is', 
   expect(await grants.listOpenRefreshes()).toEqual([{ userId: 'u"2', appId: 'platform' }]);
 });
 
-test('connections of one app in one state are found behind a page of others', async () => {
+test('finds connections of one app in one state after a page of others', async () => {
   await stored('wanted', { appId: 'other', ...failure('unverified') });
   for (const at of [1, 2, 3]) {
     now += 1;
@@ -80,7 +80,7 @@ test('connections of one app in one state are found behind a page of others', as
   expect(page).toEqual({ items: [{ userId: 'wanted', appId: 'other' }] });
 });
 
-test('what was removed is not remembered, also where another one takes its place', async () => {
+test('a removed connection is not cached, even if another one replaces it', async () => {
   await stored('u1');
   const first = await grants.loadStored('u1', 'platform');
   expect(await grants.remove('u1', 'platform', first?.version ?? 0)).toBe(true);
@@ -89,7 +89,7 @@ test('what was removed is not remembered, also where another one takes its place
   expect(await grants.loadStored('u1', 'platform')).toMatchObject({ grant: { accessToken: 'another' } });
 });
 
-test('the oldest connections of an app are those that were made by a time', async () => {
+test('the oldest connections of an app are those created by a time', async () => {
   for (const at of [0, 1, 2]) {
     now = NOW + at;
     await stored(`u${at}`);
@@ -103,7 +103,7 @@ test('the oldest connections of an app are those that were made by a time', asyn
   expect(await index.oldest('other', 9, NOW)).toEqual([{ userId: 'u9', appId: 'other' }]);
 });
 
-test('a page lists connections of one user, of one app or of all, and of the given apps alone', async () => {
+test('a page lists connections of one user, of one app or of all, and only of the given apps', async () => {
   await stored('u1', { connectedAt: NOW });
   await stored('u1', { appId: 'files', connectedAt: NOW + 1 });
   await stored('u2', { connectedAt: NOW + 2 });
@@ -121,11 +121,11 @@ test('a page lists connections of one user, of one app or of all, and of the giv
   expect([await index.count(), await index.count('files'), await index.total({})]).toEqual([3, 1, 3]);
 });
 
-test('a list that lags behind the grants is corrected: removed connections leave it, renewed ones stay', async () => {
+test('corrects a list that lags behind the grants: removed connections leave it, renewed ones stay', async () => {
   await stored('gone', { refreshToken: undefined });
   await stored('renewed', { refreshToken: undefined });
   await stored('later', { refreshToken: undefined, expiresAt: NOW + 2 * HOUR });
-  // As where a process was killed between the write of the grant and that of the lists.
+  // As if a process was killed between the write of the grant and that of the lists.
   const unlisted = createGrantStore({ store, sealedJson, clock: () => now });
   const { version = 0 } = (await unlisted.loadStored('gone', 'platform')) ?? {};
   await unlisted.remove('gone', 'platform', version);
@@ -146,7 +146,7 @@ test('a connection that lacks scopes is listed, whether they were announced or d
 });
 
 describe('the list of each state', () => {
-  test('holds what is in it, from the first writing on', async () => {
+  test('has a connection from its first write on', async () => {
     await stored('well');
     await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
     await stored('ending', { refreshToken: undefined });
@@ -161,7 +161,7 @@ describe('the list of each state', () => {
     expect(await index.count()).toBe(6);
   });
 
-  test('is left for another, and left for good with the grant', async () => {
+  test('is left when the state changes, and when the grant is removed', async () => {
     await stored('u1');
     await stored('u1', failure('unverified'));
     expect([await usersOf('active'), await usersOf('unverified')]).toEqual([[], ['u1']]);
@@ -172,7 +172,7 @@ describe('the list of each state', () => {
     expect([await usersOf('active'), await usersOf(), await index.count('platform')]).toEqual([[], [], 0]);
   });
 
-  test('is left also where another process had moved the connection there', async () => {
+  test('is left even if another process moved the connection there', async () => {
     const other = createConnectionIndex({ store, clock: () => now });
     const moved = createGrantStore({ store, sealedJson, clock: () => now, connectionIndex: other });
     const move = async (by: GrantStore, changes: Partial<Grant>) => {
@@ -192,7 +192,7 @@ describe('the list of each state', () => {
     expect(await usersOf('lacking')).toEqual(['u1']);
   });
 
-  test('what failed to be renewed is in doubt once its access token has ended or was refused, also if nobody looks', async () => {
+  test('a connection whose refresh failed is unverified once its access token expires or is refused, without being read', async () => {
     await stored('u1', failure('passing'));
     expect(await index.countByHealth()).toMatchObject({ active: 1, unverified: 0 });
     expect([await usersOf('unverified'), await index.total({ state: 'unverified' })]).toEqual([[], 0]);
@@ -211,7 +211,7 @@ describe('the list of each state', () => {
     expect(await index.countByHealth()).toMatchObject({ active: 2, unverified: 2 });
   });
 
-  test('what cannot be renewed is broken once it has ended, and expiring shortly before', async () => {
+  test('a connection without a refresh token is expiring shortly before it expires, then needs reconnecting', async () => {
     await stored('well');
     await stored('ending', { refreshToken: undefined });
     await stored('lasting', { refreshToken: undefined, expiresAt: undefined });
@@ -225,7 +225,7 @@ describe('the list of each state', () => {
   });
 });
 
-test('a page of one app ends early among very many connections of others, and the next goes on', async () => {
+test('a page of one app ends early among very many connections of others, and the next page continues', async () => {
   const listed = (app: string, score: number) => ({
     index: keys.connections('state', 'unverified'),
     add: memberOf({ userId: `u${score}`, appId: app }),

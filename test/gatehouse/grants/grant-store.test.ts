@@ -1,4 +1,4 @@
-/** Grants at rest, looked at from outside: sealed, bound to their owner, and lost one at a time only. */
+/** Stored grants over HTTP: sealed, bound to their user, and each lost record costs only one connection. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -30,7 +30,7 @@ async function person(login: string) {
   return { agent, key, value: record.value };
 }
 
-/** What this person is told once the record cannot be opened. */
+/** The response to the user once the record cannot be opened. */
 async function expectUnreadable(agent: Agent): Promise<void> {
   const { status, json } = await thread(agent);
   expect({ status, ...json }).toMatchObject({
@@ -48,7 +48,7 @@ async function expectUnreadable(agent: Agent): Promise<void> {
   }
 }
 
-test('R44: no token and no secret lies open on disk or in the log', async () => {
+test('R44: no token and no secret is readable on disk or in the log', async () => {
   const canaries = new Map<string, string>([['client secret', CLIENT_SECRET]]);
   let answers = 0;
   const off = site.sandbox.faults.set({
@@ -77,7 +77,7 @@ test('R44: no token and no secret lies open on disk or in the log', async () => 
   const stored = files
     .map(({ parentPath, name }) => readFileSync(join(parentPath, name)).toString('latin1'))
     .join('\n');
-  // The search would find them: ids, which are no secret, are there.
+  // The search works: it finds ids, which are no secret.
   expect(stored).toContain(userId);
   const logged = site.logs().join('');
   expect(logged).toContain('refresh ended');
@@ -89,7 +89,7 @@ test('R44: no token and no secret lies open on disk or in the log', async () => 
   }
 });
 
-/** Of the last character not every bit counts, so one inside the ciphertext is changed. */
+/** Changes a character inside the ciphertext, since not every bit of the last character counts. */
 function changedAmid(value: string): string {
   const at = value.length - 60;
   return value.slice(0, at) + (value[at] === 'A' ? 'B' : 'A') + value.slice(at + 1);
@@ -104,7 +104,7 @@ describe('a record that cannot be opened', () => {
     ],
     ['cut off', (value: string) => value.slice(0, 40)],
     ['empty', () => ''],
-  ])('R49: one that is %s loses that connection alone, and connecting again mends it', async (_name, damage) => {
+  ])('R49: one that is %s costs only that connection, and reconnecting restores it', async (_name, damage) => {
     const damaged = await person('user@example.test');
     const other = await person('second@example.test');
     await desk.store.write([{ put: damaged.key, value: damage(damaged.value) }]);
@@ -115,7 +115,7 @@ describe('a record that cannot be opened', () => {
     expect((await sessionOf(site, damaged.agent)).connections[0]?.health).toBe('active');
   });
 
-  test('R46: two users’ records exchanged: both are refused, and neither sees the other’s thread', async () => {
+  test('R46: exchanged records of two users are both refused, and neither user sees the other’s thread', async () => {
     const first = await person('user@example.test');
     const second = await person('second@example.test');
     await desk.store.write([{ put: first.key, value: second.value }]);
@@ -124,7 +124,7 @@ describe('a record that cannot be opened', () => {
     await expectUnreadable(second.agent);
   });
 
-  test('can be disconnected: the record is gone, and nobody claims that the provider confirmed anything', async () => {
+  test('can be disconnected: the record is deleted, and the revocation is reported as unconfirmed', async () => {
     const { agent, key } = await person('user@example.test');
     await desk.store.write([{ put: key, value: 'not sealed' }]);
     const { csrfToken } = await sessionOf(site, agent);
@@ -138,7 +138,7 @@ describe('a record that cannot be opened', () => {
   });
 });
 
-test('what another process wrote is seen at once: no opened grant is used past its version', async () => {
+test('a write of another process is seen at once: no cached grant is used after its version', async () => {
   const { agent } = await person('user@example.test');
   expect((await thread(agent)).status).toBe(200);
   const { userId } = await sessionOf(site, agent);
@@ -149,7 +149,7 @@ test('what another process wrote is seen at once: no opened grant is used past i
   expect(first?.headers.authorization).toBe('Bearer written-elsewhere');
 });
 
-test('a save over a version that is no longer there is refused', async () => {
+test('refuses a save over a version that is no longer stored', async () => {
   const { agent } = await person('user@example.test');
   const { userId } = await sessionOf(site, agent);
   const stored = await desk.grants.loadStored(userId, 'platform');

@@ -1,4 +1,4 @@
-/** The pure rules of a grant: fresh or stale at a time, health, and what an answer or a failure makes of it. */
+/** The rules of a grant: when a refresh is due, its health, and how a response or a failure changes it. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
@@ -74,7 +74,7 @@ describe('isRefreshDue', () => {
     expect(isRefreshDue(grantOf(), NOW + HOUR - 75_001, 1)).toBe(false);
   });
 
-  test('is never so where the lifetime is unknown', () => {
+  test('is never true if the lifetime is unknown', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 10 * NOW }), spread, (now, s) => {
         expect(isRefreshDue(grantOf({ expiresAt: undefined }), now, s)).toBe(false);
@@ -83,7 +83,7 @@ describe('isRefreshDue', () => {
     );
   });
 
-  test('is so before the end, never at the beginning, and stays so', () => {
+  test('is false at the beginning, becomes true before the end, and stays true', () => {
     fc.assert(
       fc.property(lifetime, spread, fc.nat(), (milliseconds, s, later) => {
         const grant = grantOf({ expiresAt: NOW + milliseconds });
@@ -98,7 +98,7 @@ describe('isRefreshDue', () => {
 });
 
 describe('withTokens', () => {
-  test('R30: keeps what the answer leaves out, and forgets the failure', () => {
+  test('R30: keeps what the response leaves out, and drops the failure', () => {
     const failed = withFailure(grantOf(), 'unverified', 'unclear_refusal', { now: NOW, random: 0 });
     const { accessToken, refreshToken, scopes, failure } = withTokens(failed, ANSWER, NOW + 5, undefined);
     expect({ accessToken, refreshToken, scopes, failure }).toEqual({
@@ -109,7 +109,7 @@ describe('withTokens', () => {
     });
   });
 
-  test('takes over what the answer gives', () => {
+  test('stores what the response has', () => {
     const given = { ...ANSWER, refreshToken: 'rt2', scopes: ['a'], expiresInSeconds: 10 };
     expect(withTokens(grantOf(), given, NOW, 99)).toEqual({
       ...grantOf(),
@@ -121,7 +121,7 @@ describe('withTokens', () => {
     });
   });
 
-  test('take over the key that the new access token is bound to, and the API base URL only where one is named', () => {
+  test('stores the key that the new access token is bound to, and the API base URL only if the response names one', () => {
     const before = grantOf({ dpopKey: { kty: 'EC', x: '1' }, apiBaseUrl: 'https://a.api.test' });
     expect(withTokens(before, ANSWER, NOW, undefined)).toMatchObject({ apiBaseUrl: 'https://a.api.test' });
     expect(withTokens(before, ANSWER, NOW, undefined).dpopKey).toBeUndefined();
@@ -130,12 +130,12 @@ describe('withTokens', () => {
     expect(withTokens(before, given, NOW, undefined)).toMatchObject({ dpopKey, apiBaseUrl: 'https://b.api.test' });
   });
 
-  test('without expires_in the lifetime is the app’s, else unknown: an old one does not live on', () => {
+  test('without expires_in, uses the lifetime that the app sets, or else none', () => {
     expect(withTokens(grantOf(), ANSWER, NOW, 30).expiresAt).toBe(NOW + 30_000);
     expect(withTokens(grantOf(), ANSWER, NOW, undefined).expiresAt).toBeUndefined();
   });
 
-  test('take over when the new refresh token ends; of one that stays the end stays', () => {
+  test('stores the expiry of a new refresh token, and keeps that of a retained one', () => {
     const ending = grantOf({ refreshExpiresAt: NOW + 7_000 });
     const endOf = (changes: Partial<TokenResponse>) =>
       withTokens(ending, { ...ANSWER, ...changes }, NOW, undefined).refreshExpiresAt;
@@ -162,7 +162,7 @@ describe('R41: withFailure', () => {
     expect(waits('passing', 1, 1)).toEqual([37.5]);
   });
 
-  test('waits at least as long as the provider asks, but not for ever', () => {
+  test('waits at least as long as the provider requests, up to a cap', () => {
     const wait = (retryAfterSeconds: number) =>
       withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0.5, retryAfterSeconds }).failure;
     expect(wait(90)?.retryAt).toBe(NOW + 90_000);
@@ -170,16 +170,16 @@ describe('R41: withFailure', () => {
     expect(wait(1e9)?.retryAt).toBe(NOW + 600_000);
   });
 
-  test('never touches the tokens; counts; always waits between 22 s and 12.5 minutes', () => {
+  test('keeps the tokens, counts the failures, and always waits between 22 s and 12.5 minutes', () => {
     fc.assert(
       fc.property(
         kind,
         spread,
         fc.integer({ min: 1, max: 2000 }),
         fc.option(fc.nat()),
-        (k, random, failures, asked) => {
+        (k, random, failures, retryAfter) => {
           const before = grantOf({ failure: { kind: k, cause: 'app_refused', since: 7, failures, retryAt: 0 } });
-          const moment = { now: NOW, random, retryAfterSeconds: asked ?? undefined };
+          const moment = { now: NOW, random, retryAfterSeconds: retryAfter ?? undefined };
           const { failure, ...rest } = withFailure(before, k, 'app_refused', moment);
           expect({ ...rest, failure: undefined }).toEqual({ ...before, failure: undefined });
           expect(failure).toMatchObject({ since: 7, failures: failures + 1 });
@@ -190,7 +190,7 @@ describe('R41: withFailure', () => {
     );
   });
 
-  test('says why, and that the platform refused the access token, for as long as the refresh fails', () => {
+  test('has the reason, and that the platform refused the access token, as long as the refresh fails', () => {
     const moment = { now: NOW, random: 0.5 };
     const plain = withFailure(grantOf(), 'passing', 'provider_unavailable', moment);
     expect(plain.failure).toEqual({
@@ -203,7 +203,7 @@ describe('R41: withFailure', () => {
     expect([tokenRefused, reason]).toEqual([true, undefined]);
   });
 
-  test('`since` begins anew with another kind of failure', () => {
+  test('`since` changes with the kind of failure', () => {
     const first = withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0 });
     const same = withFailure(first, 'passing', 'app_refused', { now: NOW + 5, random: 0 });
     const other = withFailure(same, 'unverified', 'unclear_refusal', { now: NOW + 9, random: 0 });
@@ -212,7 +212,7 @@ describe('R41: withFailure', () => {
 });
 
 describe('isBackingOff', () => {
-  test('holds until the time that was set', () => {
+  test('is true until retryAt', () => {
     const grant = withFailure(grantOf(), 'passing', 'provider_unavailable', { now: NOW, random: 0.5 });
     expect(isBackingOff(grant, NOW)).toBe(true);
     expect(isBackingOff(grant, NOW + 29_999)).toBe(true);
@@ -220,7 +220,7 @@ describe('isBackingOff', () => {
     expect(isBackingOff(grantOf(), NOW)).toBe(false);
   });
 
-  test('F12: not longer than the longest back-off, wherever the clock has gone', () => {
+  test('F12: lasts no longer than the longest back-off, even if the clock is changed', () => {
     fc.assert(
       fc.property(kind, spread, fc.integer({ min: -400 * 24 * HOUR, max: 400 * 24 * HOUR }), (k, random, jump) => {
         const grant = withFailure(grantOf(), k, 'provider_unavailable', { now: NOW, random });
@@ -265,13 +265,13 @@ describe('healthOf', () => {
   });
 });
 
-test('every failure is a whole sentence for the person whose connection it is, and no two are told alike', () => {
+test('every failure has a sentence of its own for the user', () => {
   const words = Object.values(FAILURE_WORDS);
   for (const one of words) expect(one).toMatch(/^\p{Lu}.{20,}\.$/u);
   expect(new Set(words).size).toBe(words.length);
 });
 
-test('the user is told what to do about each failure', () => {
+test('every failure text says what the user can do', () => {
   const advice = (cause: keyof typeof FAILURE_WORDS) => failureText(cause).replace(`${FAILURE_WORDS[cause]} `, '');
   for (const cause of ['grant_refused', 'response_lost', 'access_ended', 'unreadable'] as const)
     expect(advice(cause)).toBe('Reconnect to use it again.');
@@ -308,7 +308,7 @@ test.each([
   expect(isSpentByUse(grantOf({ rotates }), setting)).toBe(isSpent);
 });
 
-test('a connection is broken by a refusal, and not by an outage', () => {
+test('isBroken is true after a refusal, and false after an outage', () => {
   const broken = (kind?: RefreshFailure['kind']) =>
     isBroken(kind ? withFailure(grantOf(), kind, 'app_refused', { now: NOW, random: 0 }) : grantOf());
   expect([broken(), broken('passing'), broken('unverified'), broken('reconnect_needed')]).toEqual([
@@ -320,7 +320,7 @@ test('a connection is broken by a refusal, and not by an outage', () => {
   expect([isUnchecked(grantOf()), isUnchecked(grantOf({ accessToken: '' }))]).toEqual([false, true]);
 });
 
-test('the refreshes of many users are spread over the whole margin, in the same way each time', () => {
+test('spreads the refreshes of many users over the whole margin, always in the same way', () => {
   const spreads = Array.from({ length: 1_000 }, (_, at) => spreadOf(`u${(at * 7_919).toString(36)}x`));
   for (const one of spreads) expect(one >= 0 && one < 1).toBe(true);
   const tenths = Array.from({ length: 10 }, (_, at) => spreads.filter((one) => Math.floor(one * 10) === at).length);

@@ -1,4 +1,4 @@
-/** Importing one refresh token: what is stored, what an existing connection means, and how the check ends. */
+/** Importing one refresh token: what is stored, which connections it replaces, and how the check ends. */
 import { describe, expect, test, vi } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import type { Grant, StoredGrant } from '../../../src/gatehouse/grants/grant.ts';
@@ -32,7 +32,7 @@ const stored = (changes: Partial<Grant> = {}): StoredGrant => ({
 const ended = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 7 } as const;
 const passing = { kind: 'passing', cause: 'provider_unavailable', since: 1, failures: 1, retryAt: 7 } as const;
 
-/** @param before what is stored at each read. @param saved whether each write succeeds */
+/** @param before the stored grant at each read. @param saved whether each write succeeds */
 function imports(
   before: (StoredGrant | undefined)[],
   saved: boolean[] = [true],
@@ -55,7 +55,7 @@ function imports(
 }
 
 describe('a refresh token', () => {
-  test('is stored as a connection that has not worked yet', async () => {
+  test('is stored as an unchecked connection', async () => {
     const { seal, onNew, addOpenRefresh, save } = imports([undefined]);
     expect(await seal()).toBeUndefined();
     expect(save.mock.calls).toEqual([
@@ -117,7 +117,7 @@ describe('a refresh token', () => {
       expect.stringMatching(/^cn/),
     ],
   ])(
-    'R118 over a connection that has ended, of %s: keeps its id only where account and registration are the same',
+    'R118 replacing an ended connection of %s keeps its id only if account and registration are the same',
     async (_words, changes, id) => {
       const { seal, onNew, save } = imports([stored({ ...changes, failure: ended })]);
       expect(await seal()).toBeUndefined();
@@ -125,7 +125,7 @@ describe('a refresh token', () => {
     },
   );
 
-  test('that meets another write is judged again, and announced once', async () => {
+  test('is compared again if another write comes first, and announced once', async () => {
     const lost = imports([undefined, stored()], [false]);
     expect(await lost.seal()).toEqual({ kind: 'already_connected' });
     const won = imports([undefined, stored({ failure: ended })], [false, true]);
@@ -134,7 +134,7 @@ describe('a refresh token', () => {
     expect(won.save.mock.calls.map(([, version]) => version)).toEqual([0, 4]);
   });
 
-  test('of a user who is gone is refused, and not stored', async () => {
+  test('of a deleted user is refused, and not stored', async () => {
     const { seal, save } = imports([undefined], [true], { isGone: true });
     expect(await seal()).toEqual({ kind: 'refused', cause: 'removed' });
     expect(save).not.toHaveBeenCalled();

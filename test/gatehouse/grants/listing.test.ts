@@ -1,4 +1,4 @@
-/** R119: the lists of connections outlive writes that fail. */
+/** R119: the lists of connections are corrected after failed writes. */
 import { expect, test } from 'vitest';
 import type { Grant, StoredGrant } from '../../../src/gatehouse/grants/grant.ts';
 import { createListing } from '../../../src/gatehouse/grants/listing.ts';
@@ -23,7 +23,7 @@ function listingOf({ failing, current }: { failing: number; current: () => Store
   return { listing, listed, lost: () => lost };
 }
 
-test('R119 a connection whose lists could not be written is listed once the storage is back, as it is then', async () => {
+test('R119 lists a connection once the storage is back, by its current grant', async () => {
   const versions = [storedOf(2), storedOf(3), storedOf(3)];
   const { listing, listed, lost } = listingOf({ failing: 1, current: () => versions.shift() });
   await listing.update(grantOf(1), { version: 1, replacedVersion: 0 });
@@ -32,14 +32,14 @@ test('R119 a connection whose lists could not be written is listed once the stor
   expect([listed, lost()]).toEqual([['c2', 'c3'], 0]);
 });
 
-test('R119 a connection that has ended leaves the lists once the storage is back', async () => {
+test('R119 removes an ended connection from the lists once the storage is back', async () => {
   const { listing, listed, lost } = listingOf({ failing: 1, current: () => undefined });
   await listing.drop({ userId: 'u1', appId: 'platform' });
   await listing.close();
   expect([listed, lost()]).toEqual([['dropped'], 0]);
 });
 
-test('R119 what a stop leaves unlisted is counted', async () => {
+test('R119 counts the connections that a stop leaves unlisted', async () => {
   const { listing, lost } = listingOf({ failing: Number.POSITIVE_INFINITY, current: () => storedOf(2) });
   await listing.update(grantOf(1), { version: 1, replacedVersion: 0 });
   await listing.close();

@@ -1,4 +1,4 @@
-/** F28 and R107: an access token that no header can carry is refused when it is received, and costs its user alone. */
+/** F28 and R107: an access token that no header can carry is refused when it is received, and affects only its user. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures.ts';
 import { getJson } from '../../support/gatehouse.ts';
@@ -47,7 +47,7 @@ type Visitor = Awaited<ReturnType<typeof visit>>;
 const thread = ({ agent }: Visitor) => getJson(agent, `${site.url}/threads/current`);
 
 test.each(MALFORMED)(
-  'R107 a refresh that brings %j is refused, and the new refresh token is kept (R32)',
+  'R107 a refresh that returns %j is refused, and the new refresh token is stored (R32)',
   async (token) => {
     const visitor = await visit('user-of-a-malformed-token');
     const before = await desk.read(visitor.userId, APP);
@@ -61,7 +61,7 @@ test.each(MALFORMED)(
   },
 );
 
-test('R107 a refresh for fewer scopes that brings one hands it to no service', async () => {
+test('R107 a malformed token of a refresh for fewer scopes is returned to no service', async () => {
   const visitor = await visit('user-of-a-service');
   const { token } = await (await administratorOf(site, desk)).makeToken({ apps: [APP] });
   const subject = {
@@ -75,14 +75,14 @@ test('R107 a refresh for fewer scopes that brings one hands it to no service', a
   expect((await desk.read(visitor.userId, APP)).refreshToken).toBe(NEW_REFRESH_TOKEN);
 });
 
-test.each(MALFORMED)('R107 a sign-in that brings %j is refused', async (token) => {
+test.each(MALFORMED)('R107 a sign-in whose access token is %j is refused', async (token) => {
   give(token);
   const { page, signedIn } = await attempt(site);
   expect(signedIn).toBe(false);
   expectNamedCause(page, SIGN_IN_FAILURES.token_response_refused.detail);
 });
 
-test('F28 200 calls of a user with a malformed token leave everybody else served', async () => {
+test('F28 200 calls of a user with a malformed token do not affect other users', async () => {
   const [malformed, other] = [await visit('malformed'), await visit('other')];
   give('a€b');
   pass(61);

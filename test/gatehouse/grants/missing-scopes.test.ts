@@ -1,4 +1,4 @@
-/** R115: the number of connections that an added scope concerns is bounded work, and says whether it is exact. */
+/** R115: connections that lack a scope are counted with bounded work, and announced once. */
 import { describe, expect, test } from 'vitest';
 import { lackingText } from '../../../src/gatehouse/admin/connected-apps/notices.ts';
 import type { ConnectionIndex } from '../../../src/gatehouse/grants/connection-index.ts';
@@ -6,7 +6,7 @@ import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createMissingScopes } from '../../../src/gatehouse/grants/missing-scopes.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 
-/** An app with so many connections, of which every third was granted `files` before. */
+/** An app with this many connections, of which every third was granted `files` before. */
 function counting(size: number) {
   const listed = Array.from({ length: size }, (_, at) => ({ userId: String(at), appId: 'platform' }));
   let loads = 0;
@@ -31,14 +31,14 @@ function counting(size: number) {
   return { count: () => missing.count('platform', ['openid', 'files'], ['files']), loads: () => loads };
 }
 
-test('R115 up to 1,000 connections it is exact', async () => {
+test('R115 the count of up to 1,000 connections is exact', async () => {
   expect(await counting(30).count()).toEqual({ count: 19, exact: true });
   const thousand = counting(1_000);
   expect(await thousand.count()).toEqual({ count: 665, exact: true });
   expect(thousand.loads()).toBe(1_000);
 });
 
-test('R115 of more, the newest 1,000 are counted', async () => {
+test('R115 of more than 1,000 connections, only the newest 1,000 are counted', async () => {
   const many = counting(1_000_000);
   expect(await many.count()).toEqual({ count: 665, exact: false });
   expect(many.loads()).toBe(1_000);
@@ -47,7 +47,7 @@ test('R115 of more, the newest 1,000 are counted', async () => {
   );
 });
 
-describe('R115 a scope that a connection has come to lack', () => {
+describe('R115 a scope that a connection newly lacks', () => {
   const app = { id: 'platform', scopes: ['openid', 'mail', 'files'] } as unknown as ConnectedApp;
   const grantOf = (changes: Partial<Grant> = {}) =>
     ({
@@ -74,11 +74,11 @@ describe('R115 a scope that a connection has come to lack', () => {
   }
   const EVENT = { userId: 'u1', app: 'platform', scopes: ['files'] };
 
-  test('is announced, and the grant says so', async () => {
+  test('is announced, and the grant records it', async () => {
     expect(await announced()).toEqual({ events: [EVENT], saved: [[['files'], 1]] });
   });
 
-  test('is announced with others, of which one was announced before', async () => {
+  test('is announced together with one that was announced before', async () => {
     const changes = { scopes: [], requestedScopes: ['openid'], announcedScopes: ['mail', 'gone'] };
     expect(await announced(changes)).toEqual({
       ...{ events: [{ ...EVENT, scopes: ['mail', 'files'] }], saved: [[['mail', 'gone', 'files'], 1]] },
@@ -93,21 +93,21 @@ describe('R115 a scope that a connection has come to lack', () => {
     ['is of a connection that has ended', { failure: { kind: 'reconnect_needed' } as Grant['failure'] }],
     ['is of an imported one that was not refreshed', { accessToken: '' }],
     ['is of one whose refresh is under way', { refresh: { startedAt: 1, received: undefined } }],
-  ])('is not announced where it %s', async (_words, changes) => {
+  ])('is not announced if it %s', async (_words, changes) => {
     expect(await announced(changes)).toEqual({ events: [], saved: [] });
   });
 
-  test('is announced although a refresh fails for now', async () => {
+  test('is announced even while a refresh fails', async () => {
     const failure = { kind: 'passing' } as Grant['failure'];
     expect((await announced({ failure })).events).toEqual([EVENT]);
   });
 
-  test('is not announced where another process was first, or the store is away', async () => {
+  test('is not announced if another process was first, or the store is unavailable', async () => {
     expect((await announced({}, async () => undefined)).events).toEqual([]);
     expect((await announced({}, () => Promise.reject(new Error('away')))).events).toEqual([]);
   });
 
-  test('is of no connection that cannot be read', async () => {
+  test('is not announced for a connection that cannot be read', async () => {
     const missing = createMissingScopes({
       ...{ index: {} as ConnectionIndex, grants: {} as never, events: { scopesMissing: () => undefined } },
     });

@@ -1,4 +1,7 @@
-/** R116: an app that moves to another provider takes no token along, and gets its connections back when it returns. */
+/**
+ * R116: an app that moves to another provider sends it no tokens, and has its connections again when it is changed
+ * back.
+ */
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
@@ -24,14 +27,14 @@ let inFile: string;
 const filesOf = (provider: HostileProvider, changes: App = {}): App =>
   provider.app(site.url, { id: 'files', name: 'Files', signIn: undefined, ...changes });
 
-/** Its users sign out at the stranger, which gets no other token. */
+/** Users sign out at the other provider, which gets no other token. */
 const signedOutElsewhere = (endpoints: App = {}, changes: App = {}): App =>
   filesOf(home, {
     endpoints: { ...home.handSetEndpoints(), endSession: `${stranger.issuer}/end_session`, ...endpoints },
     ...changes,
   });
 
-/** Writes these apps into the file, beside the one that users sign in with, and starts again. */
+/** Writes these apps into the file, in addition to the sign-in app, and restarts. */
 async function restartWith(...apps: App[]): Promise<void> {
   const text = JSON.stringify([home.app(site.url), ...apps]);
   if (text === inFile) return;
@@ -40,7 +43,7 @@ async function restartWith(...apps: App[]): Promise<void> {
   await site.restart();
 }
 
-/** Whatever the other provider received holds no token of the user. */
+/** Asserts that the other provider received no token of the user. */
 function expectNothingAt(provider: HostileProvider, tokens: readonly string[]): void {
   const received = JSON.stringify(provider.hits);
   for (const token of tokens) expect(received).not.toContain(token);
@@ -61,7 +64,7 @@ async function connectAnew(): Promise<void> {
 
 const expired = () => ({ obtainedAt: Date.now() - 3_600_000, expiresAt: Date.now() - 1_000 });
 
-/** Asks for everything that could send a token of the app somewhere. */
+/** Calls every route that could send a token of the app. */
 async function useEverything(): Promise<unknown[]> {
   const subject = { subject_token: userId, subject_token_type: 'urn:gatehouse:token-type:user' };
   const answers = [
@@ -78,7 +81,7 @@ beforeAll(async () => {
   site = await startHostileSite({
     provider: home,
     apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'files', name: 'Files', signIn: undefined })],
-    // Whatever is idle is refreshed within a minute: nothing may go to the stranger by that way either.
+    // Idle connections are refreshed within a minute: these refreshes must not reach the other provider either.
     env: { CONNECTION_CHECK_SECONDS: '60' },
   });
   agent = createUserAgent();
@@ -110,14 +113,14 @@ describe('R116 a file that changes', () => {
     ['the token endpoint', () => filesOf(home, { endpoints: stranger.handSetEndpoints() })],
     ['the place of the metadata', () => filesOf(home, { discoveryUrl: `${stranger.issuer}/metadata` })],
   ])(
-    '%s sets the connection aside, sends no token there, and the return of the app brings it back',
+    '%s sets the connection aside and sends no token there, and changing the app back restores it',
     async (_what, moved) => {
       const tokens = await tokensOfUser();
       await restartWith(moved());
       expect(await connection()).toMatchObject({ health: 'reconnect_needed', cause: 'registration_changed' });
       expect(await useEverything()).not.toContain(200);
       expectNothingAt(stranger, tokens);
-      // It was derived, and nothing of it was stored.
+      // The health was derived; nothing was stored.
       expect((await desk.read(userId, 'files')).failure).toBeUndefined();
       await restartWith(filesOf(home));
       expect(await connection()).toMatchObject({ health: 'active', cause: null });
@@ -129,7 +132,7 @@ describe('R116 a file that changes', () => {
     ['its refresh token', () => signedOutElsewhere({ token: `${stranger.issuer}/token` }), expired],
     ['its access token', () => signedOutElsewhere({}, { apiBaseUrl: stranger.issuer }), () => ({})],
     ['its access token by userinfo', () => signedOutElsewhere({ userinfo: `${stranger.issuer}/userinfo` }), () => ({})],
-  ])('sends a host where users sign out nothing else: %s', async (_what, moved, changeOfGrant) => {
+  ])('sends nothing else to the host where users sign out: %s', async (_what, moved, changeOfGrant) => {
     await restartWith(signedOutElsewhere());
     await connectAnew();
     const tokens = await tokensOfUser();
@@ -142,7 +145,7 @@ describe('R116 a file that changes', () => {
     expect((await getJson(agent, `${site.url}/threads/current?app=files`)).status).toBe(200);
   });
 
-  test('lists and counts the connections that it sets aside, once in the audit trail', async () => {
+  test('lists and counts the connections that it sets aside, with one audit entry', async () => {
     await restartWith(filesOf(stranger));
     const inState = async () =>
       ((await admin.call('GET', '/connections?app=files&health=reconnect_needed')).json.items as unknown[]).length;
@@ -167,14 +170,14 @@ describe('R116 a file that changes', () => {
     expectNothingAt(stranger, tokens);
   });
 
-  test('disconnecting asks nobody, and says so', async () => {
+  test('disconnecting calls no provider, and says so', async () => {
     const tokens = await tokensOfUser();
     await restartWith(filesOf(stranger));
     expect(await disconnect(site, agent, 'files')).toMatchObject({ revocation: 'unconfirmed' });
     expectNothingAt(stranger, tokens);
   });
 
-  test('connecting anew carries nothing over: no refresh token, no scopes, and nothing is revoked at the new provider', async () => {
+  test('a new connection keeps no refresh token and no scopes, and revokes nothing at the new provider', async () => {
     const [, refreshToken = ''] = await tokensOfUser();
     await restartWith(filesOf(stranger));
     stranger.signInAs({ sub: 'ann', email: 'ann@example.test' });
@@ -216,7 +219,7 @@ describe('R116 the administration', () => {
     return { ...registration, clientSecret: home.clientSecret };
   };
 
-  test('refuses to register an app over connections of another one, and takes the app as it was', async () => {
+  test('refuses to register an app over connections of another registration, and accepts the earlier registration', async () => {
     const tokens = await tokensOfUser();
     await restartWith();
     const refused = await admin.call('POST', '/connected-apps', asRegistered(filesOf(stranger)));
@@ -250,7 +253,7 @@ describe('R116 the administration', () => {
     expect((await admin.call('DELETE', '/connected-apps/files')).status).toBe(204);
   });
 
-  test('refuses to move tokens to a host of the app that gets none, and takes a move to its provider', async () => {
+  test('refuses to send tokens to a host of the app that gets none, and accepts a change within its provider', async () => {
     await disconnect(site, agent, 'files');
     await restartWith();
     expect((await admin.call('POST', '/connected-apps', asRegistered(signedOutElsewhere()))).status).toBe(201);

@@ -1,4 +1,4 @@
-/** R116: the connections that a move of an app sets aside are announced once, by the move that did it. */
+/** R116: connections that a change of an app sets aside are announced once. */
 import { expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import { memberOf } from '../../../src/gatehouse/grants/connection-index.ts';
@@ -10,11 +10,11 @@ import { TURN } from '../../support/task-turn.ts';
 
 const appOf = (issuer: string, apiBaseUrl?: string) =>
   ({ id: 'files', name: 'Files', issuer, clientId: 'c1', apiBaseUrl }) as ConnectedApp;
-/** As they are read anew at each change. */
+/** Read again at each change. */
 const home = () => appOf('https://home.test');
 const away = () => appOf('https://away.test');
 
-test('R116 a second change of a moved app announces only those that it sets aside itself', async () => {
+test('R116 a second change of an app announces only the connections that this change sets aside', async () => {
   const registrations = new Map<string, ConnectedApp>();
   const records = new Map<string, string>();
   const announced: number[] = [];

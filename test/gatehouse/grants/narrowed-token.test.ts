@@ -1,4 +1,7 @@
-/** Tokens with fewer scopes than the grant, against a provider made by hand: had by a refresh like any other, and never the grant's own. */
+/**
+ * Access tokens with fewer scopes than the grant, with a scripted provider: issued by a refresh, and never stored in
+ * the grant.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,18 +33,18 @@ let grants: GrantStore;
 let refresher: Refresher;
 let narrowed: NarrowedTokens;
 let now: number;
-let asked: { refreshToken: string; scopes: readonly string[] | undefined }[];
-let answer: (request: TokenRefresh) => Promise<RefreshOutcome>;
+let calls: { refreshToken: string; scopes: readonly string[] | undefined }[];
+let respond: (request: TokenRefresh) => Promise<RefreshOutcome>;
 beforeEach(async () => {
-  [now, asked] = [NOW, []];
+  [now, calls] = [NOW, []];
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-narrow-'));
   store = await createSqliteStore({ directory, clock: () => now, random: Math.random });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
   const provider = {
     refresh(_app: ConnectedApp, request: TokenRefresh) {
-      asked.push({ refreshToken: request.refreshToken, scopes: request.scopes });
-      return answer(request);
+      calls.push({ refreshToken: request.refreshToken, scopes: request.scopes });
+      return respond(request);
     },
     revoke: async () => ({ outcome: 'revoked' }),
   } as unknown as ProviderClient;
@@ -88,40 +91,40 @@ const failed = (kind: 'reconnect_needed' | 'passing') =>
   ({ failure: { kind, cause: 'provider_unavailable', since: now, failures: 1, retryAt: now + 30_000 } }) as const;
 
 describe('a narrower token', () => {
-  test('is asked for by its scopes, and leaves the grant its own; a new refresh token is the grant’s', async () => {
+  test('is requested by its scopes; the grant keeps its access token and stores a new refresh token', async () => {
     await stored();
-    answer = async () => tokens('narrow', 'rt2');
+    respond = async () => tokens('narrow', 'rt2');
     expect(await token()).toEqual({
       kind: 'narrowed',
       accessToken: 'narrow',
       scopes: ['read'],
       expiresAt: now + 60_000,
     });
-    expect(asked).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
+    expect(calls).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
     expect(await read()).toMatchObject({ accessToken: 'at1', refreshToken: 'rt2', refresh: undefined });
     expect(await grants.listOpenRefreshes()).toEqual([]);
   });
 
-  test('is given again while it lasts, to whoever asks for the same, and not once a refresh may have ended it', async () => {
+  test('is returned from the cache for equal requests, until a refresh may have revoked it', async () => {
     await stored();
-    answer = async ({ scopes }) => tokens(`narrow ${asked.length} ${scopes?.join()}`);
+    respond = async ({ scopes }) => tokens(`narrow ${calls.length} ${scopes?.join()}`);
     const first = await token(['read', 'write']);
     expect(await token(['write', 'read'])).toEqual(first);
-    expect(asked).toHaveLength(1);
+    expect(calls).toHaveLength(1);
     expect(await token(['read'])).not.toEqual(first);
     now += 29_000;
     expect(await token(['read', 'write'])).toEqual(first);
     now += 2_000;
     expect(await token(['read', 'write'])).not.toEqual(first);
-    expect(asked).toHaveLength(3);
+    expect(calls).toHaveLength(3);
     await stored({ refreshToken: 'rt9' });
     await token(['read', 'write']);
-    expect(asked.map(({ refreshToken }) => refreshToken)).toEqual(['rt1', 'rt1', 'rt1', 'rt9']);
+    expect(calls.map(({ refreshToken }) => refreshToken)).toEqual(['rt1', 'rt1', 'rt1', 'rt9']);
   });
 
-  test('is given again while more than 30 seconds of its lifetime are left', async () => {
+  test('is returned from the cache while more than 30 seconds of its lifetime remain', async () => {
     await stored();
-    answer = async () => tokens(`narrow ${asked.length}`);
+    respond = async () => tokens(`narrow ${calls.length}`);
     await token();
     now += 29_999;
     expect(await token()).toMatchObject({ accessToken: 'narrow 1' });
@@ -129,32 +132,32 @@ describe('a narrower token', () => {
     expect(await token()).toMatchObject({ accessToken: 'narrow 2' });
   });
 
-  test('RFC 8707: for one resource has the scopes of the grant, and is no token for another', async () => {
+  test('RFC 8707: for one resource has the scopes of the grant, and is not returned for another resource', async () => {
     await stored();
-    answer = async () => tokens(`narrow ${asked.length}`);
+    respond = async () => tokens(`narrow ${calls.length}`);
     const of = (resource: string) => narrowed.accessToken('u1', APP, { resource });
     expect(await of('urn:a')).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 1', scopes: APP.scopes });
     expect(await of('urn:b')).toMatchObject({ accessToken: 'narrow 2' });
     expect(await of('urn:a')).toMatchObject({ accessToken: 'narrow 1' });
-    answer = async () => ({ kind: 'doubtful', reason: 'invalid_target' });
+    respond = async () => ({ kind: 'doubtful', reason: 'invalid_target' });
     expect(await of('urn:c')).toEqual({ kind: 'unsupported' });
   });
 
-  test('is not given again once the grant is broken', async () => {
+  test('is not returned from the cache once the connection needs reconnecting', async () => {
     await stored();
-    answer = async () => tokens('narrow');
+    respond = async () => tokens('narrow');
     expect(await token()).toMatchObject({ kind: 'narrowed' });
     await stored(failed('reconnect_needed'));
     expect(await token()).toEqual({ kind: 'no_grant' });
-    expect(asked).toHaveLength(1);
+    expect(calls).toHaveLength(1);
   });
 
   test('R31: callers at the same time share one call', async () => {
     await stored();
-    answer = async () => tokens('narrow');
+    respond = async () => tokens('narrow');
     const results = await Promise.all(Array.from({ length: 20 }, () => token()));
     expect(new Set(results.map((one) => JSON.stringify(one))).size).toBe(1);
-    expect(asked).toHaveLength(1);
+    expect(calls).toHaveLength(1);
   });
 
   test.each<[string, Partial<Grant>]>([
@@ -163,28 +166,28 @@ describe('a narrower token', () => {
       { id: 'c2', accessToken: 'at9', refreshToken: 'rt9', account: { subject: 'mallory' } },
     ],
     ['consented anew', { accessToken: 'at9', consentedAt: NOW + 1 }],
-  ])('R118 is not that of the connection before, where the user has %s meanwhile', async (_what, changes) => {
+  ])('R118 is not that of the earlier connection if the user has %s meanwhile', async (_what, changes) => {
     await stored({ account: { subject: 'alice' } });
-    answer = async () => {
+    respond = async () => {
       await stored({ account: { subject: 'alice' }, ...changes });
       return tokens('of the connection before', undefined);
     };
     expect(await token()).toMatchObject({ kind: 'unavailable' });
-    answer = async () => tokens('narrow');
+    respond = async () => tokens('narrow');
     expect(await token()).toMatchObject({ kind: 'narrowed', accessToken: 'narrow' });
   });
 
-  test('R118 is not given again once the user has consented anew, also where the refresh token stays', async () => {
+  test('R118 is not returned from the cache after a new consent, even if the refresh token stays', async () => {
     await stored();
-    answer = async () => tokens(`narrow ${asked.length}`);
+    respond = async () => tokens(`narrow ${calls.length}`);
     expect(await token()).toMatchObject({ accessToken: 'narrow 1' });
     await stored({ consentedAt: NOW + 1 });
     expect(await token()).toMatchObject({ accessToken: 'narrow 2' });
   });
 
-  test('R101 is refused where its ID token is another subject’s, and the grant keeps its tokens', async () => {
+  test('R101 is refused if its ID token has another subject, and the grant keeps its tokens', async () => {
     await stored({ account: { subject: 'alice' } });
-    answer = async ({ saveRefreshToken }) => {
+    respond = async ({ saveRefreshToken }) => {
       await saveRefreshToken?.('rt-of-mallory');
       return tokens('of-mallory', 'rt-of-mallory', { claims: { sub: 'mallory' } });
     };
@@ -193,17 +196,17 @@ describe('a narrower token', () => {
     expect((await read()).failure).toMatchObject({ kind: 'passing', cause: 'unusable_response' });
   });
 
-  test('that has more than was asked for is none; one of fewer is told as it is', async () => {
+  test('is refused if it has more scopes than requested, and returned with its scopes if it has fewer', async () => {
     await stored();
-    answer = async () => tokens('wide', undefined, { scopes: ['read', 'write'] });
+    respond = async () => tokens('wide', undefined, { scopes: ['read', 'write'] });
     expect(await token()).toEqual({ kind: 'unsupported' });
-    answer = async () => tokens('narrower', undefined, { scopes: ['read'] });
+    respond = async () => tokens('narrower', undefined, { scopes: ['read'] });
     expect(await token(['read', 'write'])).toMatchObject({ kind: 'narrowed', scopes: ['read'] });
   });
 
-  test('without a lifetime lasts as the app says, and else is asked for each time', async () => {
+  test('without a lifetime has the one that the app sets; without either, it is requested each time', async () => {
     await stored();
-    answer = async () => tokens(`narrow ${asked.length}`, undefined, { expiresInSeconds: undefined });
+    respond = async () => tokens(`narrow ${calls.length}`, undefined, { expiresInSeconds: undefined });
     expect(await token(['read'], { ...APP, accessTokenLifetimeSeconds: 90 })).toMatchObject({
       expiresAt: now + 90_000,
     });
@@ -219,13 +222,13 @@ describe('there is none', () => {
     ['no refresh token', () => ({ refreshToken: undefined }), { kind: 'unsupported' }],
     ['a grant that has ended', () => failed('reconnect_needed'), { kind: 'no_grant' }],
     ['a provider that is to be left alone', () => failed('passing'), AWAY],
-  ] as const)('with %s, and nobody is asked', async (_what, changes, result) => {
+  ] as const)('with %s, and the provider is not called', async (_what, changes, result) => {
     await stored(changes());
     expect(await token()).toEqual(result);
-    expect(asked).toEqual([]);
+    expect(calls).toEqual([]);
   });
 
-  test('while the connection is in doubt, which is said, and not for less than 5 seconds', async () => {
+  test('while the connection is unverified, for at least 5 seconds, and the result says so', async () => {
     await stored({ failure: { ...failed('passing').failure, tokenRefused: true, retryAt: now + 2_000 } });
     expect(await token()).toEqual({ kind: 'unavailable', isUnverified: true, retryAfterSeconds: 5 });
     await stored({ failure: { ...failed('passing').failure, retryAt: now + 5_001 } });
@@ -237,72 +240,72 @@ describe('there is none', () => {
   });
 
   test.each(['invalid_scope', 'invalid_request'])(
-    'where the provider refuses with %s, and the grant is well',
+    'if the provider refuses with %s, and the grant stays active',
     async (reason) => {
       await stored();
-      answer = async () => ({ kind: 'doubtful', reason });
+      respond = async () => ({ kind: 'doubtful', reason });
       expect(await token()).toEqual({ kind: 'unsupported' });
       expect(await read()).toMatchObject({ failure: undefined, refresh: undefined });
       expect(await grants.listOpenRefreshes()).toEqual([]);
     },
   );
 
-  test('where the provider is away: for as long as the grant backs off, and then again', async () => {
+  test('while the provider is unavailable, until the back-off of the grant ends', async () => {
     await stored();
-    answer = async () =>
+    respond = async () =>
       ({ kind: 'unavailable', reason: 'timeout', sent: false, retryAfterSeconds: 7 }) as RefreshOutcome;
     expect(await token()).toEqual(AWAY);
     now += 60_000;
-    answer = async () => tokens('narrow');
+    respond = async () => tokens('narrow');
     expect(await token()).toMatchObject({ kind: 'narrowed' });
   });
 });
 
-describe('what somebody who died has left open', () => {
-  test('the refresh token that had come is used first', async () => {
+describe('after a refresh that a kill interrupted', () => {
+  test('the received refresh token is used first', async () => {
     await stored({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
-    answer = async ({ refreshToken, scopes }) => tokens(scopes ? 'narrow' : 'at3', `${refreshToken}+`);
+    respond = async ({ refreshToken, scopes }) => tokens(scopes ? 'narrow' : 'at3', `${refreshToken}+`);
     expect(await token()).toMatchObject({ kind: 'narrowed', accessToken: 'narrow' });
-    expect(asked.at(-1)?.scopes).toEqual(['read']);
-    expect(asked[0]?.refreshToken).toBe('rt2');
+    expect(calls.at(-1)?.scopes).toEqual(['read']);
+    expect(calls[0]?.refreshToken).toBe('rt2');
     expect((await read()).refresh).toBeUndefined();
   });
 
-  test.each([true, false])('a refresh token that may be spent is tried once more (rotates: %s)', async (rotates) => {
+  test.each([true, false])('a refresh token that may be spent is sent once more (rotates: %s)', async (rotates) => {
     await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates });
-    answer = async () => tokens('narrow');
+    respond = async () => tokens('narrow');
     expect(await token()).toMatchObject({ kind: 'narrowed' });
-    expect(asked).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
+    expect(calls).toEqual([{ refreshToken: 'rt1', scopes: ['read'] }]);
     expect((await read()).refresh).toBeUndefined();
   });
 
-  test('R39 a refresh token that was spent by the interrupted refresh ends the grant, with that cause', async () => {
+  test('R39 a refresh token that the interrupted refresh spent ends the grant with the cause response_lost', async () => {
     await stored({ refresh: { startedAt: now - 60_000, received: undefined }, rotates: true });
-    answer = async () => ({ kind: 'refused' });
+    respond = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'no_grant' });
     expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'response_lost' });
   });
 
-  test('R39 a refusal of the scopes does not hide that the refresh token may be spent, and no later refresh waits', async () => {
+  test('R39 a refusal of the scopes does not hide that the refresh token may be spent, and delays no later refresh', async () => {
     await stored({ refresh: { startedAt: now - 120_000, received: undefined }, rotates: true });
-    answer = async () => ({ kind: 'doubtful', reason: 'invalid_scope' });
+    respond = async () => ({ kind: 'doubtful', reason: 'invalid_scope' });
     const took = startStopwatch();
     for (let n = 0; n < 3; n += 1) expect(await token()).toEqual({ kind: 'unsupported' });
     expect(took()).toBeLessThan(1_000);
-    answer = async () => ({ kind: 'refused' });
+    respond = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'no_grant' });
     expect((await read()).failure).toMatchObject({ kind: 'reconnect_needed', cause: 'response_lost' });
   });
 
-  test('at a start every open refresh is settled, also where an app is gone and one of them fails', async () => {
+  test('a start closes every open refresh, even if an app no longer exists and one refresh fails', async () => {
     await stored({ refresh: { startedAt: now - 60_000, received: 'rt2' } });
     await grants.addOpenRefresh('u1', APP.id);
     await grants.addOpenRefresh('u1', 'gone');
     await grants.addOpenRefresh('u2', APP.id);
-    answer = async () => tokens('at3', 'rt3');
+    respond = async () => tokens('at3', 'rt3');
     await refresher.refreshInterrupted((id) => (id === APP.id ? APP : undefined));
     expect(await grants.listOpenRefreshes()).toEqual([]);
     expect(await read()).toMatchObject({ refreshToken: 'rt3', refresh: undefined });
-    expect(asked.map(({ refreshToken }) => refreshToken)).toEqual(['rt2']);
+    expect(calls.map(({ refreshToken }) => refreshToken)).toEqual(['rt2']);
   });
 });

@@ -1,4 +1,4 @@
-/** R113: what pages and JSON say of a connection that nothing has shown to work for two check intervals. */
+/** R113: pages and JSON of a connection that was neither used nor checked for two check intervals. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { notCheckedSince } from '../../../src/gatehouse/grants/connection.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
@@ -20,7 +20,7 @@ describe('R113 a connection is not checked', () => {
     ['at all, and was made long ago', { connectedAt: AGO(3) }, AGO(3)],
   ])('%s', (_words, times, since) => {
     expect(notCheckedSince(times, NOW, 86_400)).toBe(since);
-    // Without checks, a day takes the place of the interval.
+    // Without checks, a day is used as the interval.
     expect(notCheckedSince(times, NOW, 0)).toBe(since);
   });
 
@@ -55,7 +55,7 @@ describe('R113 without checks', () => {
   ];
   const pagesOfAdmin = async () => [
     (await admin.get(`${site.url}/admin/connections?q=user@example.test`)).body,
-    // The user is active, too.
+    // The user is active as well.
     (await admin.get(`${site.url}/admin/users/${userId}`)).body.replace('</span>Active</span>', ''),
   ];
   const everyPage = async () => [...(await pagesOfUser()), ...(await pagesOfAdmin())];
@@ -65,7 +65,7 @@ describe('R113 without checks', () => {
   };
   const columns = (page: string) => [...page.matchAll(/<td data-label="Checked">(.*?)<\/td>/g)].map(([, cell]) => cell);
 
-  /** As if nothing had been done with the connection for days. */
+  /** Moves the times of the connection back by days, as if it had not been used. */
   const leaveAlone = async () => {
     const since = Date.now() - 2.5 * DAY_MS;
     await desk.change(userId, () => ({ obtainedAt: since, connectedAt: since - DAY_MS }));
@@ -73,7 +73,7 @@ describe('R113 without checks', () => {
     return since;
   };
 
-  test('no page says that it works once two days have passed, and each says since when that is not known', async () => {
+  test('no page shows it as working after two days, and each page says since when', async () => {
     for (const page of await everyPage()) expect(page).toContain('</span>Active</span>');
     expect(await connection()).toMatchObject({ health: 'active', notCheckedSince: null });
 
@@ -85,7 +85,7 @@ describe('R113 without checks', () => {
       expect(page).toContain(`</span>Not checked since ${words.format(since)} UTC</span>`);
     }
     const checkedAt = new Date(since).toISOString();
-    // Its counts know no times, and say so.
+    // Its counts have no times, and say so.
     const overview = (await admin.get(`${site.url}/admin`)).body;
     expect(overview).toContain('The health is the last known one');
     for (const page of await pagesOfAdmin()) {
@@ -101,8 +101,8 @@ describe('R113 without checks', () => {
     });
   });
 
-  test('a use that works is enough to say so again, and one that the platform fails is not', async () => {
-    // A process notes the use of a connection once in five minutes.
+  test('a successful use shows it as working again, and a failed one does not', async () => {
+    // A process saves the use of a connection once in five minutes.
     await site.restart();
     site.sandbox.faults.set({ on: 'platform', kind: 'error' });
     const failed = await getJson(user, `${site.url}/threads/current`);
@@ -111,12 +111,12 @@ describe('R113 without checks', () => {
     site.sandbox.faults.clear();
     // The start page reads the thread.
     await user.get(`${site.url}/`);
-    // The use is noted after the response.
+    // The use is saved after the response.
     await expect.poll(connection).toMatchObject({ notCheckedSince: null });
     for (const page of await everyPage()) expect(page).toContain('</span>Active</span>');
   });
 
-  test('what is said instead fits every screen', async () => {
+  test('the text fits every screen', async () => {
     const page = await newPage();
     await signInBy(page, site);
     await leaveAlone();

@@ -1,4 +1,4 @@
-/** R101 over HTTP: a refresh response whose ID token is another user's brings nobody a token, however it was asked for. */
+/** R101 over HTTP: a refresh response whose ID token has another subject returns no token to any caller. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { getJson } from '../../support/gatehouse.ts';
 import { pass } from '../../support/passing-time.ts';
@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 afterEach(() => site.provider.reset());
 
-/** From now on each refresh response is about another user. */
+/** From now on, the ID token of each refresh response has another subject. */
 const confuse = () =>
   site.provider.set({
     claims: (claims) => ({ ...claims, sub: 'mallory' }),
@@ -45,7 +45,7 @@ test('R101 an ID token of another subject in a refresh response is refused, and 
   expect(failure?.cause).toBe('unusable_response');
 });
 
-test('R101 it is refused where fewer scopes were asked for, too: no service gets the token', async () => {
+test('R101 it is also refused for a request of fewer scopes: no service gets the token', async () => {
   const { agent } = await attempt(site);
   const { userId } = await sessionOf(site, agent);
   const { token } = await (await administratorOf(site, desk)).makeToken({ apps: [APP] });

@@ -1,4 +1,7 @@
-/** Providers as they differ: no lifetime in their answers, no refresh token, no revocation; and what a disconnect then tells. */
+/**
+ * Providers that differ: no lifetime in their responses, no refresh token, no revocation; and the result of a
+ * disconnect.
+ */
 import { afterEach, describe, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { getJson, type SiteOptions, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -16,7 +19,7 @@ type Json = Record<string, unknown>;
 const thread = (agent: Awaited<ReturnType<typeof signIn>>['agent']) => getJson(agent, `${site.url}/threads/current`);
 const calls = () => [site.sandbox.hits.count('POST /token'), site.sandbox.hits.count('GET /1/threads/current')];
 
-/** A site whose provider answers at `path` with that change, sign-in included, and somebody signed in there. */
+/** A site whose provider changes its responses at `path`, with a user who is signed in. */
 async function visit(path: string, change: (body: Json) => object, options: SiteOptions = {}) {
   site = await startSite(options);
   desk = await openVaultDesk(site);
@@ -31,7 +34,7 @@ const withoutLifetime = ({ expires_in: _, ...rest }: Json) => rest;
 const withoutRefreshToken = ({ refresh_token: _, ...rest }: Json) => rest;
 
 describe('a provider that does not say how long a token lasts', () => {
-  test('a 401 of the platform tells that it is spent: it is renewed and the call made again', async () => {
+  test('a 401 of the platform shows that the token has expired: it is refreshed, and the call repeated', async () => {
     const { agent, userId } = await visit('/token', withoutLifetime);
     expect((await desk.read(userId)).expiresAt).toBeUndefined();
     expect((await thread(agent)).status).toBe(200);
@@ -41,7 +44,7 @@ describe('a provider that does not say how long a token lasts', () => {
     expect(calls()).toEqual([1, 3]);
   });
 
-  test('accessTokenLifetimeSeconds says it in its place: it is renewed before the platform refuses', async () => {
+  test('accessTokenLifetimeSeconds sets the lifetime: the token is refreshed before the platform refuses it', async () => {
     const { agent, userId } = await visit('/token', withoutLifetime, { app: { accessTokenLifetimeSeconds: 30 } });
     const { expiresAt = 0, obtainedAt } = await desk.read(userId);
     expect(expiresAt - obtainedAt).toBe(30_000);
@@ -50,7 +53,7 @@ describe('a provider that does not say how long a token lasts', () => {
     expect(calls()).toEqual([1, 1]);
   });
 
-  test('accessTokenLifetimeSeconds does not overrule a provider that says it', async () => {
+  test('accessTokenLifetimeSeconds does not override the lifetime of the response', async () => {
     const { userId } = await visit('/token', (body) => body, { app: { accessTokenLifetimeSeconds: 30 } });
     const { expiresAt = 0, obtainedAt } = await desk.read(userId);
     expect(expiresAt - obtainedAt).toBe(60_000);
@@ -70,15 +73,15 @@ describe('a provider that says when the refresh token ends', () => {
   });
 });
 
-describe('a provider that gives no refresh token', () => {
-  test('the connection is expiring, works to its end, and then has to be made again', async () => {
+describe('a provider that issues no refresh token', () => {
+  test('the connection is expiring, works until it expires, and then needs reconnecting', async () => {
     const { agent, userId } = await visit('/token', withoutRefreshToken);
     expect((await sessionOf(site, agent)).connections[0]?.health).toBe('expiring');
     const expiresAt = Date.now() + 30_000;
     await desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
     expect((await thread(agent)).status).toBe(200);
     pass(31);
-    // Before anybody has used it, too.
+    // Even before it is used.
     expect((await sessionOf(site, agent)).connections[0]).toMatchObject({
       ...{ health: 'reconnect_needed', cause: 'access_ended' },
     });
@@ -91,7 +94,7 @@ describe('a provider that gives no refresh token', () => {
     expect(calls()[0]).toBe(0);
   });
 
-  test('a 401 of the platform leaves it in doubt, and a good answer ends the doubt', async () => {
+  test('a 401 of the platform makes it unverified, and a successful response ends that', async () => {
     const { agent } = await visit('/token', (body) => withoutRefreshToken(withoutLifetime(body)));
     pass(5);
     site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
@@ -111,7 +114,7 @@ describe('a provider that gives no refresh token', () => {
   });
 });
 
-describe('disconnecting tells what the provider confirmed, and purges', () => {
+describe('disconnecting reports what the provider confirmed, and deletes the grant', () => {
   const same = (body: Json) => body;
   const cases: [string, object, (where: TestSite) => unknown][] = [
     ['revoked', { status: 200 }, () => undefined],
@@ -126,7 +129,7 @@ describe('disconnecting tells what the provider confirmed, and purges', () => {
       ({ sandbox }) => sandbox.faults.set({ on: 'identity-provider', path: '/revoke', kind: 'reset' }),
     ],
   ];
-  test.each(cases)('%s, with what the provider answered: %o', async (outcome, provider, prepare) => {
+  test.each(cases)('%s, with the response of the provider: %o', async (outcome, provider, prepare) => {
     const { agent, userId } = await visit('/token', same);
     prepare(site);
     await thread(agent);
@@ -137,20 +140,20 @@ describe('disconnecting tells what the provider confirmed, and purges', () => {
     expect(await desk.store.count(keys.grants(userId))).toBe(0);
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([403, 'not_connected']);
-    // A second time there is nothing left to end.
+    // The second time, there is no connection.
     expect(await disconnect(site, agent)).toEqual({
       ...{ ...ended, id: null, disconnected: false },
       ...{ revocation: null, provider: null },
     });
   });
 
-  test('unsupported where the provider has no revocation endpoint', async () => {
+  test('unsupported if the provider has no revocation endpoint', async () => {
     const { agent } = await visit('/.well-known/openid-configuration', ({ revocation_endpoint: _, ...rest }) => rest);
     expect(await disconnect(site, agent)).toMatchObject({ disconnected: true, revocation: 'unsupported' });
     expect(site.sandbox.hits.count('POST /revoke')).toBe(0);
   });
 
-  test('the page says it in words, and offers to connect again', async () => {
+  test('the page reports the result, and offers to connect again', async () => {
     const { agent } = await visit('/token', same);
     const page = await agent.get(`${site.url}/connections/platform`);
     const after = await agent.submit(page, {}, { button: 'Disconnect' });

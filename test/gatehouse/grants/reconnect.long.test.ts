@@ -1,4 +1,4 @@
-/** Reconnecting by the form as it stands: it requests what was requested, whatever the provider calls that. */
+/** Reconnecting by the unchanged form requests the same scopes, even if the provider grants them under other names. */
 import { afterEach, describe, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
@@ -15,7 +15,7 @@ afterEach(() => site.close());
 type Tokens = Record<string, unknown>;
 const scopesIn = ({ scope }: Tokens) => String(scope).split(' ');
 
-/** The provider responds so from now on, with access tokens for a minute. */
+/** From now on, the provider responds in this way, with access tokens for a minute. */
 const behave = (tokens: (body: Tokens) => Tokens, more: Mode = {}) =>
   site.provider.set({ ...more, tokens: (body) => tokens({ ...body, expires_in: 60 }) as typeof body });
 const REFUSED: Mode = { answers: { refresh: status(400, { error: 'invalid_grant' }) } };
@@ -55,7 +55,7 @@ const connectionOf = async (agent: UserAgent) =>
 const healthOf = async (agent: UserAgent) => (await connectionOf(agent))?.health;
 const thread = (agent: UserAgent) => getJson(agent, `${site.url}/threads/current?app=files`);
 
-test('a provider that leaves offline_access out of its responses: the connection lasts again after it was refused', async () => {
+test('a provider that leaves offline_access out of its responses: reconnecting after a refusal stores a refresh token', async () => {
   const scopes = ['openid', 'profile', 'mail.read', 'offline_access'];
   const withoutOffline = ({ refresh_token, ...body }: Tokens): Tokens => {
     const granted = scopesIn(body);
@@ -76,7 +76,7 @@ test('a provider that leaves offline_access out of its responses: the connection
   expect((await thread(agent)).status).toBe(200);
 });
 
-test('a provider that gives scopes other names: none is lost, and the short way from the start page asks for the same', async () => {
+test('a provider that gives scopes other names: no scope is lost, and the button of the start page requests the same', async () => {
   const scopes = ['openid', 'email', 'profile', 'calendar'];
   const renamed = (body: Tokens) => ({
     ...body,
@@ -101,14 +101,14 @@ test('a provider that gives scopes other names: none is lost, and the short way 
   expect(await healthOf(agent)).toBe('active');
 });
 
-test('a provider whose names cannot be told apart: the form as it stands is never refused', async () => {
+test('a provider with ambiguous scope names: the unchanged form is never refused', async () => {
   const joined = (body: Tokens) => ({ ...body, scope: scopesIn(body).join(',') });
   const agent = await connected(['repo', 'gist'], joined);
   await reconnect(agent);
   expect(requested().get('scope')).toBe('repo gist');
 });
 
-test('an imported connection, of which it is not known what was requested, reconnects as well', async () => {
+test('an imported connection without requested scopes can reconnect', async () => {
   const agent = await connected(['repo', 'gist'], (body) => ({ ...body, scope: 'repo,gist' }));
   const desk = await openVaultDesk(site);
   const { userId } = await sessionOf(site, agent);
@@ -118,7 +118,7 @@ test('an imported connection, of which it is not known what was requested, recon
   expect(requested().get('scope')).toBe('repo gist');
 });
 
-test('the platform refused the token and the provider is away: in doubt, until the platform takes the token again', async () => {
+test('the connection is unverified while the platform refuses the token and the provider is unavailable', async () => {
   const agent = await connected(['read', 'offline_access'], ({ expires_in: _, ...body }) => body);
   const desk = await openVaultDesk(site);
   const { userId } = await sessionOf(site, agent);
@@ -138,7 +138,7 @@ test('the platform refused the token and the provider is away: in doubt, until t
 describe('an account that no ID token names', () => {
   const withoutRefreshToken = ({ refresh_token: _, ...body }: Tokens) => body;
 
-  /** Connected once with a refresh token; from then on consents bring none. */
+  /** Connected once with a refresh token; later consents return none. */
   async function connectedAs(account?: (issuer: string) => unknown, userinfo?: Mode['userinfo']) {
     const more = userinfo ? { userinfo } : {};
     const changes = (issuer: string) => ({ account: account?.(issuer) });
@@ -155,7 +155,7 @@ describe('an account that no ID token names', () => {
     ['userinfo', () => ({ field: 'sub' }), undefined, 'user-1'],
     ['a whole number', () => ({ field: 'data.ids.0' }), () => ({ data: { ids: [583_231] } }), '583231'],
     ['a URL of the API', (issuer) => ({ field: 'thread.id', url: `${issuer}/api/1/threads/current` }), undefined, 't1'],
-  ])('%s names it: the refresh token is kept, and consent is not asked for', async (_what, account, userinfo, id) => {
+  ])('%s names it: the refresh token is kept, and no new consent is required', async (_what, account, userinfo, id) => {
     const { agent, before, read, close } = await connectedAs(account, userinfo);
     expect(before.account).toEqual({ accountId: id });
     await reconnect(agent, 'Reconnect');
@@ -169,7 +169,7 @@ describe('an account that no ID token names', () => {
     await close();
   });
 
-  test('another account gets nothing of the earlier one, whose access is withdrawn', async () => {
+  test('another account keeps nothing of the earlier one, whose grant is revoked', async () => {
     const { agent, before, read, close } = await connectedAs(() => ({ field: 'sub' }));
     site.provider.signInAs({ sub: 'user-2' });
     await reconnect(agent, 'Reconnect');
@@ -181,7 +181,7 @@ describe('an account that no ID token names', () => {
     await close();
   });
 
-  test('where it is not known, the refresh token may be another account’s: a new one is asked for, and none is mixed', async () => {
+  test('an unknown account requires a new refresh token, since the stored one may belong to another account', async () => {
     const { agent, read, close } = await connectedAs();
     site.provider.signInAs({ sub: 'user-2' });
     await reconnect(agent, 'Reconnect');
@@ -204,7 +204,7 @@ describe('an account that no ID token names', () => {
     ['a redirect', { answers: { userinfo: status(302, '', { location: '/elsewhere' }) } }],
     ['a failure of the provider', { answers: { userinfo: status(500, '') } }],
   ];
-  test.each(ANSWERS)('%s: nothing is connected, and the connection stays as it was', async (what, mode) => {
+  test.each(ANSWERS)('%s: nothing is connected, and the connection does not change', async (what, mode) => {
     const { agent, before, read, close } = await connectedAs(() => ({ field: 'sub' }));
     behave((body) => body, mode);
     const page = await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Reconnect' });
@@ -214,7 +214,7 @@ describe('an account that no ID token names', () => {
     await close();
   });
 
-  test('not even of a first connection: its tokens are revoked, since nothing here holds them', async () => {
+  test('a first connection is not stored either, and its tokens are revoked', async () => {
     site = await startHostileSite({
       apps: (provider, url) => [
         provider.app(url, { scopes: ['openid', 'profile'], apiBaseUrl: undefined }),

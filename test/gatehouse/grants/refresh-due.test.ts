@@ -1,4 +1,4 @@
-/** What a stored grant says about refreshing it at a given moment, and how a journal entry ends. */
+/** Whether a stored grant is due for a refresh, and how a journal entry is closed. */
 import { describe, expect, test } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import { needsNoRefresh } from '../../../src/gatehouse/grants/access-tokens.ts';
@@ -82,7 +82,7 @@ describe('a grant is due for a call to the provider', () => {
     ['for fewer scopes without a refresh token', false, { ...EXPIRED, refreshToken: undefined }, { scopes: [] }],
   ])('%s: %s', (_words, due, changes, request) => expect(isDue(changes, request)).toBe(due));
 
-  test('but not where there is no grant, or it cannot be read', () => {
+  test('but not if there is no grant, or it cannot be read', () => {
     const request = { userId: 'u1', app: PLATFORM, closesJournal: true };
     expect([ifDue(undefined, request, NOW), ifDue(UNREADABLE, request, NOW)]).toEqual([undefined, undefined]);
   });
@@ -99,7 +99,7 @@ describe('a grant is due for a call to the provider', () => {
     expect(needsNoRefresh(stored(changes), rejected, NOW, 'u1')).toBe(none);
   });
 
-  test('needs no refresh where it cannot be read', () => {
+  test('needs no refresh if it cannot be read', () => {
     expect([needsNoRefresh(undefined, undefined, NOW, 'u1'), needsNoRefresh(UNREADABLE, 'at1', NOW, 'u1')]).toEqual([
       true,
       true,
@@ -113,7 +113,7 @@ test('F12: a clock that was set back makes no access token look new', () => {
   expect(isRefused(grantOf(), undefined, NOW)).toBe(false);
 });
 
-test('a request is narrowed by its scopes, also by none, or by its resource', () => {
+test('a request is narrowed by its scopes, even an empty list, or by its resource', () => {
   expect([{}, { scopes: [] }, { resource: 'urn:a' }].map(isNarrowed)).toEqual([false, true, true]);
 });
 
@@ -121,7 +121,7 @@ test.each([
   [300, 1_600, 4_000],
   [5_000, 6_300, 9_450],
 ])(
-  'a store that may take %i ms: %i ms to reconnect, a lease of %i ms',
+  'a store with a deadline of %i ms: %i ms to reconnect, a lease of %i ms',
   (deadline, reconnectMilliseconds, leaseMilliseconds) => {
     expect(refreshTimes(deadline)).toEqual({ reconnectMilliseconds, leaseMilliseconds });
   },
@@ -149,7 +149,7 @@ describe('R113 when a connection was last known to work', () => {
     expect(since({})).toBe(0);
   });
 
-  test('is idle since then; an imported one since its import', () => {
+  test('is the time since when it is idle; for an imported one, its import', () => {
     expect([isIdle(grantOf(), NOW - HOUR), isIdle(grantOf(), NOW - HOUR + 1)]).toEqual([false, true]);
     const imported = grantOf({ accessToken: '', obtainedAt: 0 });
     expect([isIdle(imported, NOW - 2 * HOUR), isIdle(imported, NOW - 2 * HOUR + 1)]).toEqual([false, true]);
@@ -157,7 +157,7 @@ describe('R113 when a connection was last known to work', () => {
   });
 });
 
-describe('another process may hold a response that it has not saved', () => {
+describe('another process may have an unsaved response', () => {
   const entry = (age: number, received?: string) => ({ refresh: { startedAt: NOW - age, received } });
   test.each<[string, boolean, Partial<Grant>]>([
     ['without a journal entry', false, {}],
@@ -176,13 +176,13 @@ describe('the journal entry of a call', () => {
   const callOf = (changes: Partial<RefreshCall> = {}) =>
     ({ grant: grantOf({ refresh: own }), lostEntry: undefined, ...changes }) as RefreshCall;
 
-  test('is closed with it, and that of another process is not', () => {
+  test('is closed with the call; the entry of another process is not', () => {
     expect(withEntryClosed(callOf(), grantOf({ refresh: { ...own, received: 'rt2' } })).refresh).toBeUndefined();
     const left = [grantOf({ refresh: other }), grantOf()];
     expect(left.map((grant) => withEntryClosed(callOf(), grant))).toEqual(left);
   });
 
-  test('gives way to that of an earlier call which may have spent the same refresh token', () => {
+  test('is replaced by the entry of an earlier call that may have spent the same refresh token', () => {
     const call = callOf({ lostEntry: other });
     expect(withLostEntryRestored(call, grantOf({ refresh: own })).refresh).toEqual(other);
     expect(withLostEntryRestored(callOf(), grantOf({ refresh: own })).refresh).toBeUndefined();

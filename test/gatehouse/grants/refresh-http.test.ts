@@ -1,4 +1,4 @@
-/** Refreshing as it is seen from outside: one token call for many requests, nothing lost, nobody's data to somebody else. */
+/** Refreshing over HTTP: one token call for many requests, no token is lost, and no user gets data of another. */
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { CLIENT_SECRET, getJson, JSON_ONLY, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 import { pass } from '../../support/passing-time.ts';
@@ -33,7 +33,7 @@ async function signedIn(login?: string) {
   return { agent, userId };
 }
 
-/** Lets the provider do its work and then waits with the answer; tells what it holds. */
+/** Lets the provider process the call and then delays its response. */
 function withheldAnswer() {
   let body: Record<string, string> | undefined;
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -61,7 +61,7 @@ async function isActive(token: string | undefined): Promise<boolean> {
 }
 
 describe('one refresh for all', () => {
-  test('R31: 50 parallel requests on an expired token make 1 token call and get 50 good answers', async () => {
+  test('R31: 50 parallel requests on an expired token make 1 token call and get 50 successful responses', async () => {
     const { agent } = await signedIn();
     pass(ENDED);
     const answers = await Promise.all(Array.from({ length: 50 }, () => thread(agent)));
@@ -70,7 +70,7 @@ describe('one refresh for all', () => {
     expect(platformCalls()).toBe(50);
   });
 
-  test('R31: the same for a token that the platform refuses before its time', async () => {
+  test('R31: the same for a token that the platform refuses before it expires', async () => {
     const { agent, userId } = await signedIn();
     pass(10);
     await desk.change(userId, () => ({ accessToken: 'revoked-by-the-platform' }));
@@ -79,7 +79,7 @@ describe('one refresh for all', () => {
     expect(tokenCalls()).toBe(1);
   });
 
-  test('R33: 200 requests of mixed users on expired tokens: nobody sees the thread of another', async () => {
+  test('R33: of 200 requests of several users on expired tokens, none returns the thread of another user', async () => {
     const logins = ['user@example.test', 'second@example.test', 'admin@example.test'];
     const people = await Promise.all(logins.map((login) => signedIn(login)));
     const own = await Promise.all(people.map(async ({ agent }) => JSON.stringify((await thread(agent)).json)));
@@ -97,8 +97,8 @@ describe('one refresh for all', () => {
   });
 });
 
-describe('what an answer leaves out or breaks', () => {
-  test('R30: an answer without a new refresh token keeps the old one', async () => {
+describe('incomplete and broken responses', () => {
+  test('R30: a response without a new refresh token keeps the old one', async () => {
     const { agent, userId } = await signedIn();
     const before = await desk.read(userId);
     site.sandbox.faults.set({
@@ -119,7 +119,7 @@ describe('what an answer leaves out or breaks', () => {
     ['a bad ID token', (body: Record<string, unknown>) => ({ ...body, id_token: 'eyJhbGciOiJub25lIn0.e30.' })],
     ['no access token', ({ access_token: _, ...rest }: Record<string, unknown>) => rest],
     ['an unknown token type', (body: Record<string, unknown>) => ({ ...body, token_type: 'mac' })],
-  ])('R32: the new refresh token of a 200 with %s is kept and used', async (_name, change) => {
+  ])('R32: the new refresh token of a 200 with %s is stored and used', async (_name, change) => {
     const { agent, userId } = await signedIn();
     let given: unknown;
     site.sandbox.faults.set({
@@ -141,7 +141,7 @@ describe('what an answer leaves out or breaks', () => {
     expect((await thread(agent)).status).toBe(200);
   });
 
-  test.each([[-5], [1e300], [0], ['soon'], [[60]]])('R27, R32: expires_in %j harms nothing', async (value) => {
+  test.each([[-5], [1e300], [0], ['soon'], [[60]]])('R27, R32: expires_in %j does no harm', async (value) => {
     const { agent, userId } = await signedIn();
     site.sandbox.faults.set({
       on: 'identity-provider',
@@ -157,8 +157,8 @@ describe('what an answer leaves out or breaks', () => {
   });
 });
 
-describe('a token that somebody else has used or ended', () => {
-  test('R37: after invalid_grant the vault is read again, and what changed there is used', async () => {
+describe('a token that was used or revoked elsewhere', () => {
+  test('R37: after invalid_grant, the grant is read again, and newer tokens are used', async () => {
     const { agent, userId } = await signedIn();
     const { refreshToken } = await desk.read(userId);
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -166,7 +166,7 @@ describe('a token that somebody else has used or ended', () => {
     pass(ENDED);
     const waiting = thread(agent);
     await until(() => tokenCalls() === 1);
-    // Elsewhere the same person connects anew, and the old grant is ended at the provider.
+    // Another process connects the same user again, and the old grant is revoked at the provider.
     await signIn(site);
     await fetch(`${site.sandbox.issuer}/revoke`, {
       method: 'POST',
@@ -179,7 +179,7 @@ describe('a token that somebody else has used or ended', () => {
     expect((await sessionOf(site, agent)).connections[0]).toMatchObject({ health: 'active', cause: null });
   });
 
-  test('R43: disconnecting during a refresh wins, and the new token is revoked', async () => {
+  test('R43: a disconnect during a refresh takes effect, and the new token is revoked', async () => {
     const { agent, userId } = await signedIn();
     const withheld = withheldAnswer();
     pass(ENDED);
@@ -187,7 +187,7 @@ describe('a token that somebody else has used or ended', () => {
     await withheld.made();
     const fresh = withheld.body().access_token;
     expect(await isActive(fresh)).toBe(true);
-    // The first revocation fails, so that only that of the new token can end the grant at the provider.
+    // The first revocation fails, so only the revocation of the new token can end the grant at the provider.
     site.sandbox.faults.set({ on: 'identity-provider', path: '/revoke', times: 1, kind: 'error' });
     expect(await disconnect(site, agent)).toMatchObject({ disconnected: true, revocation: 'pending' });
     withheld.release();
@@ -199,7 +199,7 @@ describe('a token that somebody else has used or ended', () => {
     expect((await thread(agent)).json.code).toBe('not_connected');
   });
 
-  test('F22: a refresh whose caller has gone is finished and kept', async () => {
+  test('F22: a refresh whose caller disconnects is finished and stored', async () => {
     const { agent, userId } = await signedIn();
     const withheld = withheldAnswer();
     pass(ENDED);
@@ -217,7 +217,7 @@ describe('a token that somebody else has used or ended', () => {
     expect(site.logs().filter((line) => line.includes('"code":"upstream_error"'))).toEqual([]);
   });
 
-  test('R90: stopping waits for a refresh that is under way', async () => {
+  test('R90: stopping waits for a refresh in flight', async () => {
     const { agent, userId } = await signedIn();
     const withheld = withheldAnswer();
     pass(ENDED);
@@ -235,13 +235,13 @@ describe('a token that somebody else has used or ended', () => {
 });
 
 describe('R42: the access token', () => {
-  /** 30 s before the end of an access token of ten minutes, within the margin in which it is refreshed. */
+  /** 30 s before an access token of ten minutes expires, within the margin in which it is refreshed. */
   const enterMargin = (userId: string) => {
     const expiresAt = Date.now() + 30_000;
     return desk.change(userId, () => ({ obtainedAt: expiresAt - 600_000, expiresAt }));
   };
 
-  test('is used inside the margin although the refresh fails', async () => {
+  test('is used within the margin while the refresh fails', async () => {
     const { agent, userId } = await signedIn();
     site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
     await enterMargin(userId);
@@ -249,7 +249,7 @@ describe('R42: the access token', () => {
     expect(tokenCalls()).toBe(1);
   });
 
-  test('is used inside the margin although the provider hangs, without a long wait', async () => {
+  test('is used within the margin while the provider hangs, without a long wait', async () => {
     const { agent, userId } = await signedIn();
     const withheld = withheldAnswer();
     await enterMargin(userId);
@@ -259,7 +259,7 @@ describe('R42: the access token', () => {
     withheld.release();
   });
 
-  test('is renewed once after a 401, and the call is made again', async () => {
+  test('is refreshed once after a 401, and the call is repeated', async () => {
     const { agent } = await signedIn();
     pass(5);
     site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
@@ -267,7 +267,7 @@ describe('R42: the access token', () => {
     expect([tokenCalls(), platformCalls()]).toEqual([1, 2]);
   });
 
-  test('is renewed at most once where the platform always answers 401', async () => {
+  test('is refreshed at most once if the platform always responds with 401', async () => {
     const { agent } = await signedIn();
     pass(5);
     // For two seconds, however long they take on a busy machine.
@@ -276,12 +276,12 @@ describe('R42: the access token', () => {
     const { status, json } = await thread(agent);
     expect([status, json.code]).toEqual([502, 'upstream_error']);
     expect([tokenCalls(), platformCalls()]).toEqual([1, 2]);
-    // The token is new now: another one would not be better.
+    // The token is new, so another refresh would not help.
     expect((await thread(agent)).status).toBe(502);
     expect([tokenCalls(), platformCalls()]).toEqual([1, 3]);
   });
 
-  test('is renewed after a 401 although the clock was set back by an hour (F12)', async () => {
+  test('is refreshed after a 401 even if the clock was set back by an hour (F12)', async () => {
     const { agent, userId } = await signedIn();
     await desk.change(userId, () => ({ obtainedAt: Date.now() + 3_600_000, expiresAt: Date.now() + 3_660_000 }));
     site.sandbox.faults.set({ on: 'platform', times: 1, kind: 'response', status: 401, body: {} });
@@ -289,7 +289,7 @@ describe('R42: the access token', () => {
     expect(tokenCalls()).toBe(1);
   });
 
-  test('that was refused cannot be had anew while the provider is down', async () => {
+  test('is not replaced after a 401 while the provider is unavailable', async () => {
     const { agent } = await signedIn();
     pass(5);
     site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
@@ -300,7 +300,7 @@ describe('R42: the access token', () => {
   });
 });
 
-test('a note of the last use is kept for the pages, and goes with the connection', async () => {
+test('the time of the last use is stored for the pages, and deleted with the connection', async () => {
   const { agent, userId } = await signedIn('second@example.test');
   expect((await thread(agent)).status).toBe(200);
   await until(async () => (await sessionOf(site, agent)).connections[0]?.lastUsedAt !== null);

@@ -1,4 +1,4 @@
-/** Refreshing against a provider made by hand, where it matters what happens between two steps of it. */
+/** Refreshing with a scripted provider, for what happens between two steps of a refresh. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -37,20 +37,20 @@ let grants: GrantStore;
 let refresher: Refresher;
 let accessTokens: AccessTokens;
 let now = NOW;
-/** What the provider was asked. */
+/** The refresh tokens that were sent to the provider. */
 let refreshed: string[];
 let revoked: string[];
 let broken: string[];
 let recovered: object[];
-/** What the log says of each call to the provider. */
+/** The log entries of the calls to the provider. */
 let ended: object[];
-/** How it answers. */
-let answer: (refreshToken: string) => Promise<RefreshOutcome>;
+/** How the provider responds. */
+let respond: (refreshToken: string) => Promise<RefreshOutcome>;
 
 const provider = {
   refresh(_app: ConnectedApp, { refreshToken }: TokenRefresh) {
     refreshed.push(refreshToken);
-    return answer(refreshToken);
+    return respond(refreshToken);
   },
   async revoke(_app: ConnectedApp, token: string) {
     revoked.push(token);
@@ -87,7 +87,7 @@ afterEach(async () => {
 const TIMES = refreshTimes(300);
 const missing = { announce: async () => undefined };
 
-/** As another process has it: nothing but the store is common. */
+/** The parts of another process, which shares only the store. */
 const newRefresher = (times = TIMES) =>
   createRefresher({
     grants,
@@ -110,7 +110,7 @@ const revocationsOf = (of: GrantStore) =>
     clock: () => now,
     random: () => 0.5,
   });
-/** Of a user who was never deleted. */
+/** The steps of a user who was never deleted. */
 const stepsOfUser = async () => ({ steps: [{ delete: keys.erasedUser('u1'), ifVersion: 0 }] });
 const isRegistered = async () => true;
 const NO_LINKS = { isOpen: async () => false };
@@ -134,7 +134,7 @@ function tokens(
   return { kind: 'tokens', response: { accessToken, refreshToken, ...rest } };
 }
 
-/** A grant that ended a second ago. */
+/** A grant whose access token expired a second ago. */
 async function stored(userId = 'u1', changes: Partial<Grant> = {}): Promise<void> {
   const grant: Grant = {
     id: `c-${userId}`,
@@ -167,9 +167,9 @@ const token = (rejected?: string) =>
   rejected === undefined ? accessTokens.get('u1', APP) : accessTokens.getAnother('u1', APP, rejected);
 
 describe('one refresh at a time', () => {
-  test('R34: of two processes at the same time one refreshes, and the other finds what it brought', async () => {
+  test('R34: of two concurrent processes, one refreshes, and the other loads the result', async () => {
     await stored();
-    answer = async () => {
+    respond = async () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
       return tokens('at2', 'rt2');
     };
@@ -179,11 +179,11 @@ describe('one refresh at a time', () => {
     expect(refreshed).toEqual(['rt1-u1']);
   });
 
-  test('R42: a token that the platform refused, and that was renewed since, is not renewed once more', async () => {
+  test('R42: does not refresh a refused token that was replaced since', async () => {
     await stored('u1', { accessToken: 'at2', obtainedAt: now - 60_000, expiresAt: now + 3_600_000 });
-    answer = async () => tokens('at3', 'rt3');
+    respond = async () => tokens('at3', 'rt3');
     expect(await token('at1-u1')).toMatchObject({ kind: 'token', accessToken: 'at2' });
-    // Nor by whoever asks for a refresh outright: a service that is late, or another process.
+    // Nor for a direct request of a refresh, such as by a slow service or another process.
     for (const rejected of ['at1-u1', undefined]) {
       expect(await refresher.refresh({ userId: 'u1', app: APP, rejected })).toMatchObject({
         grant: { accessToken: 'at2' },
@@ -194,18 +194,18 @@ describe('one refresh at a time', () => {
     expect(refreshed).toEqual(['rt1-u1']);
   });
 
-  test('R31: any number of callers share one', async () => {
+  test('R31: any number of callers share one refresh', async () => {
     await stored();
-    answer = async () => tokens('at2', 'rt2');
+    respond = async () => tokens('at2', 'rt2');
     const results = await Promise.all(Array.from({ length: 50 }, () => token()));
     expect(new Set(results.map((result) => result.kind === 'token' && result.accessToken))).toEqual(new Set(['at2']));
     expect(refreshed).toEqual(['rt1-u1']);
   });
 
-  test('R33: 200 users at once: each gets the own token, ids that look like pairs included', async () => {
+  test('R33: each of 200 concurrent users gets the right token, even with ids that look like pairs', async () => {
     const users = [...Array.from({ length: 198 }, (_, at) => `user-${at}`), 'a","b', 'a'];
     for (const user of users) await stored(user);
-    answer = async (refreshToken) => tokens(`at2-${refreshToken}`, `rt2-${refreshToken}`);
+    respond = async (refreshToken) => tokens(`at2-${refreshToken}`, `rt2-${refreshToken}`);
     const results = await Promise.all([...users, ...users].map((user) => accessTokens.get(user, APP)));
     expect(results.map((result) => result.kind === 'token' && result.accessToken)).toEqual(
       [...users, ...users].map((user) => `at2-rt1-${user}`),
@@ -217,14 +217,14 @@ describe('one refresh at a time', () => {
     const other = { ...APP, id: 'second' } as ConnectedApp;
     await stored();
     await grants.save({ ...(await read()), appId: 'second', refreshToken: 'rt1-second' }, 0);
-    answer = async (refreshToken) => tokens(`for-${refreshToken}`);
+    respond = async (refreshToken) => tokens(`for-${refreshToken}`);
     const [first, second] = await Promise.all([accessTokens.get('u1', APP), accessTokens.get('u1', other)]);
     expect([first, second]).toMatchObject([{ accessToken: 'for-rt1-u1' }, { accessToken: 'for-rt1-second' }]);
   });
 
-  test('a caller whose token was refused while a refresh found nothing due gets a refresh of its own', async () => {
+  test('a caller whose token was refused gets its own refresh if the shared one found nothing due', async () => {
     await stored('u1', { obtainedAt: now - 61_000, expiresAt: now + 600_000 });
-    answer = async () => tokens('at2', 'rt2');
+    respond = async () => tokens('at2', 'rt2');
     const [, forced] = await Promise.all([
       refresher.refresh({ userId: 'u1', app: APP }),
       refresher.refresh({ userId: 'u1', app: APP, rejected: 'at1-u1' }),
@@ -233,9 +233,9 @@ describe('one refresh at a time', () => {
     expect(refreshed).toHaveLength(1);
   });
 
-  test('a crowd whose token cannot be renewed reads the grant a few times each, not each for all the others', async () => {
+  test('many callers of a grant that cannot be refreshed read it a few times each', async () => {
     await stored('u1', { expiresAt: now + 600_000 });
-    answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+    respond = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
     const reads = vi.spyOn(store, 'getUnless');
     const results = await Promise.all(Array.from({ length: 300 }, () => token('at1-u1')));
     expect(new Set(results.map(({ kind }) => kind))).toEqual(new Set(['unavailable']));
@@ -244,10 +244,10 @@ describe('one refresh at a time', () => {
     expect(reads.mock.calls.length).toBeLessThan(320);
   });
 
-  test('F22, R90: close waits for what is under way, and nobody has to listen', async () => {
+  test('F22, R90: close waits for refreshes in flight, even without a caller', async () => {
     await stored();
     const { promise, resolve } = Promise.withResolvers<RefreshOutcome>();
-    answer = () => promise;
+    respond = () => promise;
     const left = accessTokens.get('u1', APP);
     left.catch(() => undefined);
     await vi.waitFor(() => expect(refreshed).toHaveLength(1), PATIENTLY);
@@ -263,10 +263,10 @@ describe('one refresh at a time', () => {
   });
 });
 
-describe('writes that come in between', () => {
+describe('concurrent writes', () => {
   test('R37: a token that another process replaced is used instead of ending the grant', async () => {
     await stored();
-    answer = async () => {
+    respond = async () => {
       await stored('u1', { accessToken: 'theirs', refreshToken: 'rt-theirs', expiresAt: now + 60_000 });
       return { kind: 'refused' };
     };
@@ -275,9 +275,9 @@ describe('writes that come in between', () => {
     expect(broken).toEqual([]);
   });
 
-  test('R37: an unchanged one ends it, once, also over a note of somebody else', async () => {
+  test('R37: a refusal of the stored token ends the grant once, even if another process wrote in between', async () => {
     await stored();
-    answer = async () => {
+    respond = async () => {
       await stored('u1', {
         failure: { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1, retryAt: now },
       });
@@ -294,10 +294,10 @@ describe('writes that come in between', () => {
   });
 
   test.each(['passing', 'reconnect_needed'] as const)(
-    'R32, R36: new tokens win over a mere note (%s) that was written meanwhile',
+    'R32, R36: new tokens replace a failure (%s) that was written meanwhile',
     async (kind) => {
       await stored();
-      answer = async () => {
+      respond = async () => {
         await stored('u1', noted(kind));
         return tokens('at2', 'rt2');
       };
@@ -307,16 +307,16 @@ describe('writes that come in between', () => {
     },
   );
 
-  test('R33: tokens that come with an ID token of somebody else replace nothing', async () => {
+  test('R33: tokens with an ID token of another subject replace nothing', async () => {
     await stored('u1', { account: { subject: 'mine' } });
     const theirs = tokens('at-theirs', 'rt-theirs');
-    answer = async () => ({ ...theirs, response: { ...theirs.response, claims: { sub: 'theirs' } } });
+    respond = async () => ({ ...theirs, response: { ...theirs.response, claims: { sub: 'theirs' } } });
     expect(await token()).toMatchObject({ kind: 'unavailable', cause: 'unusable_response' });
     const kept = await grants.loadStored('u1', APP.id);
     expect(kept).toMatchObject({ grant: { accessToken: 'at1-u1', refreshToken: 'rt1-u1' } });
   });
 
-  /** For as long as it is away nothing can be read or written by whoever has this one. */
+  /** A store that can be switched off, so that its process reads and writes nothing. */
   function shaky(isAway: () => boolean): Store {
     const guarded =
       <A extends unknown[], R>(method: (...args: A) => Promise<R>) =>
@@ -338,7 +338,7 @@ describe('writes that come in between', () => {
     [300, 400],
     [2_000, 2_500],
   ])(
-    'R34: a holder that the storage is away from for longer than its lease is let finish: nobody asks a second time (deadline %i ms)',
+    'R34: a refresh whose lease expired during a storage outage is finished without a second call (deadline %i ms)',
     async (deadline, later) => {
       await stored();
       let away = false;
@@ -348,12 +348,12 @@ describe('writes that come in between', () => {
         ...{ ...atProvider, times: TIMES, events, clock: () => now, random: () => 0.5 },
       });
       let next: Promise<unknown> = Promise.resolve();
-      answer = async () => {
+      respond = async () => {
         away = true;
         now += 5_000;
         setTimeout(() => {
           next = newRefresher(refreshTimes(deadline)).refresh({ userId: 'u1', app: APP });
-          // Its own connection is back a little later.
+          // Its connection returns a little later.
           setTimeout(() => (away = false), later);
         }, 100);
         return tokens('at2', 'rt2');
@@ -366,11 +366,14 @@ describe('writes that come in between', () => {
     },
   );
 
-  /** A holder that is stopped past its lease with its call under way, and the next one with a call of its own. */
+  /**
+   * A holder of the lease that is suspended during its call until the lease expires, and the next holder with its own
+   * call.
+   */
   async function twoCalls() {
     await stored();
     const answers = [Promise.withResolvers<RefreshOutcome>(), Promise.withResolvers<RefreshOutcome>()];
-    answer = () => answers[refreshed.length - 1]?.promise ?? Promise.reject(new Error('A third call.'));
+    respond = () => answers[refreshed.length - 1]?.promise ?? Promise.reject(new Error('A third call.'));
     const first = stoppedRefresher().refresh({ userId: 'u1', app: APP });
     await vi.waitUntil(() => refreshed.length === 1, PATIENTLY);
     now += 5_000;
@@ -379,7 +382,7 @@ describe('writes that come in between', () => {
     return { answers, first, second };
   }
 
-  /** It does not live for longer than its lease lasts, and so cannot renew it. */
+  /** The process ends before it can renew its lease. */
   const stoppedRefresher = () => {
     const leases = createLeases({ store: { ...store, renewLease: async () => false }, milliseconds: 4_000 });
     return createRefresher({
@@ -393,11 +396,11 @@ describe('writes that come in between', () => {
     });
   };
 
-  test('R36: of two calls with one token the later one counts, whichever answer is written first', async () => {
+  test('R36: of two calls with one token, the later one wins, whichever response is written first', async () => {
     const { answers, first, second } = await twoCalls();
     answers[0]?.resolve(tokens('at2', 'rt2'));
     await first;
-    // Kept for the case that the second answer never comes, which stays noted.
+    // The token is kept in case the second response never arrives; its journal entry stays open.
     expect(await read()).toMatchObject({ refreshToken: 'rt2', refresh: { received: undefined } });
     answers[1]?.resolve(tokens('at3', 'rt3'));
     await second;
@@ -406,10 +409,10 @@ describe('writes that come in between', () => {
     expect([refreshed.length, revoked]).toEqual([2, []]);
   });
 
-  test('R36: what a late answer brings while a call is noted is what that call is made with', async () => {
+  test('R36: a call with an open journal entry sends the refresh token of a late response', async () => {
     await stored();
     const late = Promise.withResolvers<RefreshOutcome>();
-    answer = () => (refreshed.length === 1 ? late.promise : Promise.resolve(unavailable));
+    respond = () => (refreshed.length === 1 ? late.promise : Promise.resolve(unavailable));
     const unavailable: RefreshOutcome = { kind: 'unavailable', reason: 'status_503', retryAfterSeconds: undefined };
     const first = stoppedRefresher().refresh({ userId: 'u1', app: APP });
     await vi.waitUntil(() => refreshed.length === 1, PATIENTLY);
@@ -433,7 +436,7 @@ describe('writes that come in between', () => {
     expect((await read()).refresh).toBeUndefined();
   });
 
-  test('R36: an answer of no use leaves no entry open beside what another call has brought', async () => {
+  test('R36: an unusable response closes its entry, and keeps the tokens of another call', async () => {
     const { answers, first, second } = await twoCalls();
     answers[0]?.resolve(tokens('at2', 'rt2'));
     await first;
@@ -443,9 +446,9 @@ describe('writes that come in between', () => {
     expect((await read()).refresh).toBeUndefined();
   });
 
-  test('R37: a refusal ends no connection that was made anew meanwhile with the same refresh token', async () => {
+  test('R37: a refusal does not end a connection that was renewed meanwhile with the same refresh token', async () => {
     await stored();
-    answer = async () => {
+    respond = async () => {
       await stored('u1', { accessToken: 'new', expiresAt: now + 60_000 });
       return { kind: 'refused' };
     };
@@ -453,7 +456,7 @@ describe('writes that come in between', () => {
     expect(broken).toEqual([]);
   });
 
-  test('R39: one that fails before the provider is asked leaves the entry of whoever died before it', async () => {
+  test('R39: a refresh that fails before its call keeps the entry of an earlier, killed refresh', async () => {
     const left = { startedAt: now - 200_000, received: undefined };
     await stored('u1', { refresh: left });
     let isFirst = true;
@@ -471,12 +474,12 @@ describe('writes that come in between', () => {
     const parts = { grants: failing, ...atProvider, events, leases, times: TIMES, clock: () => now, random: () => 0.5 };
     await expect(createRefresher(parts).refresh({ userId: 'u1', app: APP })).rejects.toThrow(AppError);
     await vi.waitUntil(async () => (await read()).refresh?.startedAt === left.startedAt, PATIENTLY);
-    answer = async () => ({ kind: 'refused' });
+    respond = async () => ({ kind: 'refused' });
     expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'response_lost' });
     expect(refreshed).toHaveLength(1);
   });
 
-  test('R34: a refresh that the storage leaves before the provider is asked keeps the next one waiting no longer than that', async () => {
+  test('R34: a refresh that loses the storage before its call delays the next one only as long as the outage', async () => {
     await stored();
     let away = false;
     let isFirst = true;
@@ -498,13 +501,13 @@ describe('writes that come in between', () => {
     expect((await read()).refresh).toBeDefined();
     const took = startStopwatch();
     setTimeout(() => (away = false), 300);
-    answer = async () => tokens('at2', 'rt2');
+    respond = async () => tokens('at2', 'rt2');
     await newRefresher().refresh({ userId: 'u1', app: APP });
     expect(took()).toBeLessThan(1_200);
     expect([refreshed, (await read()).refreshToken]).toEqual([['rt1-u1'], 'rt2']);
   });
 
-  test('R36: and where the later one is refused, as the token was spent by the earlier, that one’s tokens stay', async () => {
+  test('R36: if the later call is refused because the earlier one spent the token, the tokens of the earlier call stay', async () => {
     const { answers, first, second } = await twoCalls();
     answers[0]?.resolve(tokens('at2', 'rt2'));
     await first;
@@ -516,9 +519,9 @@ describe('writes that come in between', () => {
     expect(broken).toEqual([]);
   });
 
-  test('R32: so does the refresh token of an answer that is otherwise unusable', async () => {
+  test('R32: the refresh token of an otherwise unusable response stays as well', async () => {
     await stored();
-    answer = async () => {
+    respond = async () => {
       await stored('u1', noted('passing'));
       return { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' };
     };
@@ -526,10 +529,10 @@ describe('writes that come in between', () => {
     expect(await read()).toMatchObject({ refreshToken: 'rt2' });
   });
 
-  test('R36: they do not win over newer tokens', async () => {
+  test('R36: late tokens do not replace newer ones', async () => {
     await stored();
     const theirs = { accessToken: 'theirs', refreshToken: 'rt-theirs', expiresAt: now + 60_000 };
-    answer = async () => {
+    respond = async () => {
       await stored('u1', theirs);
       return tokens('at2', 'rt2');
     };
@@ -542,7 +545,7 @@ describe('writes that come in between', () => {
     ['with a new refresh token: that is revoked', tokens('at2', 'rt2'), ['rt2']],
     ['without one: the access token is revoked', tokens('at2'), ['at2']],
     [
-      'in an answer that is otherwise unusable: that is revoked too',
+      'in an otherwise unusable response: it is revoked too',
       { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' },
       ['rt2'],
     ],
@@ -550,7 +553,7 @@ describe('writes that come in between', () => {
     ['with a refusal: nothing is revoked', { kind: 'refused' }, []],
   ])('R43: a disconnect during a refresh that ends %s', async (_name, outcome, expected) => {
     await stored();
-    answer = async () => {
+    respond = async () => {
       await grants.remove('u1', APP.id, (await grants.loadStored('u1', APP.id))?.version ?? 0);
       return outcome;
     };
@@ -559,13 +562,13 @@ describe('writes that come in between', () => {
     expect(revoked).toEqual(expected);
   });
 
-  test('R43: a refresh that ends while a disconnect begins: the token that it brought is the one revoked', async () => {
+  test('R43: a disconnect revokes the token of a refresh that ends at the same time', async () => {
     await stored();
     const slow = {
       ...grants,
       async loadStored(userId: string, appId: string) {
         const found = await grants.loadStored(userId, appId);
-        // The refresh writes after this was read and before it is deleted.
+        // The refresh writes after the grant was read and before it is deleted.
         if (revoked.length === 0 && (await read()).refreshToken === 'rt1-u1')
           await stored('u1', { refreshToken: 'rt2' });
         return found;
@@ -582,28 +585,25 @@ describe('writes that come in between', () => {
     ['a refusal', { kind: 'refused' }],
     ['no response', { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined }],
     ['a response of no use', { kind: 'unusable', reason: 'token_answer_invalid', refreshToken: 'rt2' }],
-  ])(
-    'R116 a refresh that ends with %s gives its callers no grant that the app got under another registration',
-    async (_name, outcome) => {
-      const moved = { ...APP, issuer: 'https://elsewhere.test' };
-      await stored();
-      answer = async () => {
-        const other = { registration: registrationOf(moved), consentedAt: now, expiresAt: now + 60_000 };
-        await stored('u1', { id: 'c-other', accessToken: 'at-other', refreshToken: 'rt-other', ...other });
-        return outcome;
-      };
-      expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'registration_changed' });
-      expect(await read()).toMatchObject({ accessToken: 'at-other', refreshToken: 'rt-other', failure: undefined });
-    },
-  );
+  ])('R116 a refresh that ends with %s returns no grant of another registration of the app', async (_name, outcome) => {
+    const moved = { ...APP, issuer: 'https://elsewhere.test' };
+    await stored();
+    respond = async () => {
+      const other = { registration: registrationOf(moved), consentedAt: now, expiresAt: now + 60_000 };
+      await stored('u1', { id: 'c-other', accessToken: 'at-other', refreshToken: 'rt-other', ...other });
+      return outcome;
+    };
+    expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'registration_changed' });
+    expect(await read()).toMatchObject({ accessToken: 'at-other', refreshToken: 'rt-other', failure: undefined });
+  });
 
   test.each<[string, Partial<Grant>, ConnectedApp]>([
     ['another account', { account: { subject: 's2' } }, APP],
     ['another provider', { account: { subject: 's1' } }, { ...APP, issuer: 'https://elsewhere.test' }],
     ['another client', { account: { subject: 's1' } }, { ...APP, clientId: 'another' }],
-  ])('R43 a refresh that ends once %s is connected revokes the tokens that it brought', async (_name, changes, app) => {
+  ])('R43 a refresh that ends after %s was connected revokes its tokens', async (_name, changes, app) => {
     await stored('u1', { account: { subject: 's1' } });
-    answer = async () => {
+    respond = async () => {
       const registration = registrationOf(app);
       await stored('u1', { id: 'c2', accessToken: 'at-other', refreshToken: 'rt-other', registration, ...changes });
       return tokens('at2', 'rt2');
@@ -615,9 +615,9 @@ describe('writes that come in between', () => {
   test.each<[string, ConnectedApp]>([
     ['the same account', APP],
     ['the same account, with another place of the API', { ...APP, apiBaseUrl: 'https://api.elsewhere.test' }],
-  ])('R43 a refresh that ends once %s is connected again revokes nothing', async (_name, app) => {
+  ])('R43 a refresh that ends after %s was connected again revokes nothing', async (_name, app) => {
     await stored('u1', { account: { subject: 's1' } });
-    answer = async () => {
+    respond = async () => {
       const [registration, account] = [registrationOf(app), { subject: 's1' }];
       await stored('u1', { id: 'c2', accessToken: 'at-new', refreshToken: 'rt-new', registration, account });
       return tokens('at2', 'rt2');
@@ -626,11 +626,11 @@ describe('writes that come in between', () => {
     expect(revoked).toEqual([]);
   });
 
-  test('connecting again during a refresh: the new consent counts', async () => {
+  test('a new consent during a refresh wins', async () => {
     await stored();
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent', 'rt-consent').response;
-    answer = async () => {
+    respond = async () => {
       await connections.connect({
         userId: 'u1',
         app: APP,
@@ -645,12 +645,12 @@ describe('writes that come in between', () => {
     expect(await read()).toMatchObject({ refreshToken: 'rt-consent' });
   });
 
-  test('R32, R36: where it brings no refresh token of its own, the one that the refresh brings takes the place of the spent one', async () => {
+  test('R32, R36: if the consent has no refresh token, that of the refresh replaces the spent one', async () => {
     const account = { subject: 's1' };
     await stored('u1', { account });
     const connections = connectionsOf(grants);
     const consent = tokens('at-consent').response;
-    answer = async () => {
+    respond = async () => {
       await connections.connect({
         userId: 'u1',
         app: APP,
@@ -666,37 +666,37 @@ describe('writes that come in between', () => {
   });
 });
 
-test('R38: a refresh whose response never came stays in the list of open ones, and leaves it with the next', async () => {
+test('R38: a refresh without a response stays in the list of open refreshes until the next one', async () => {
   await stored();
-  answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+  respond = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
   await token();
   expect(await grants.listOpenRefreshes()).toEqual([{ userId: 'u1', appId: APP.id }]);
   now += 120_000;
-  answer = async () => tokens('at2', 'rt2');
+  respond = async () => tokens('at2', 'rt2');
   await token();
   expect(await grants.listOpenRefreshes()).toEqual([]);
 });
 
-test('R130 a refresh that was not sent leaves no open entry, so that a refusal of the next one is one of the grant', async () => {
+test('R130 a refresh that was not sent leaves no open entry, so a refusal of the next one has the cause grant_refused', async () => {
   await stored();
-  answer = async () => ({ kind: 'unavailable', reason: 'connection', retryAfterSeconds: undefined, unsent: true });
+  respond = async () => ({ kind: 'unavailable', reason: 'connection', retryAfterSeconds: undefined, unsent: true });
   await token();
   expect((await read()).refresh).toBeUndefined();
   expect(await grants.listOpenRefreshes()).toEqual([]);
   now += 120_000;
-  answer = async () => ({ kind: 'refused' });
+  respond = async () => ({ kind: 'refused' });
   await token();
   expect(broken).toEqual(['grant_refused']);
 });
 
-test('a provider that limits the rate is not reported as one that could not be reached', async () => {
+test('a provider that limits the rate is not reported as unavailable', async () => {
   await stored();
-  answer = async () => ({ kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 45, limited: true });
+  respond = async () => ({ kind: 'unavailable', reason: 'status_429', retryAfterSeconds: 45, limited: true });
   await token();
   expect((await read()).failure).toMatchObject({ kind: 'passing', cause: 'provider_limited', reason: 'status_429' });
 });
 
-describe('the log says of a call to the provider', () => {
+describe('the log entry of a call to the provider', () => {
   const facts = { userId: 'u1', app: APP.id, connection: 'c-u1', host: 'idp.test', seconds: expect.any(Number) };
   const failed = { kind: 'passing', cause: 'provider_unavailable', since: 1, failures: 1, retryAt: 1 } as const;
 
@@ -715,16 +715,16 @@ describe('the log says of a call to the provider', () => {
       { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined },
       { outcome: 'unavailable', reason: 'timeout' },
     ],
-  ])('how it ended: %j', async (outcome, expected) => {
+  ])('has the outcome: %j', async (outcome, expected) => {
     await stored();
-    answer = async () => outcome;
+    respond = async () => outcome;
     await token();
     expect(ended).toEqual([{ ...facts, reason: undefined, repeated: undefined, ...expected }]);
   });
 
-  test('how many seconds it took, to the millisecond', async () => {
+  test('has the duration in seconds, to the millisecond', async () => {
     await stored();
-    answer = async () => {
+    respond = async () => {
       await new Promise((resolve) => setTimeout(resolve, 25));
       return tokens('at2');
     };
@@ -735,21 +735,21 @@ describe('the log says of a call to the provider', () => {
     expect(seconds * 1_000).toBeCloseTo(Math.round(seconds * 1_000), 6);
   });
 
-  test('whether it failed again', async () => {
-    answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+  test('says whether the failure is repeated', async () => {
+    respond = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
     await stored('u1', { failure: failed });
     await token();
     expect(ended).toMatchObject([{ outcome: 'unavailable', repeated: true }]);
-    answer = async () => tokens('at2');
+    respond = async () => tokens('at2');
     await stored('u1', { failure: failed });
     await token();
     expect(ended[1]).toMatchObject({ outcome: 'refreshed', repeated: undefined });
   });
 
-  test('whether it was for fewer scopes, and the host of a token endpoint that is set by hand', async () => {
+  test('says whether it was for fewer scopes, and has the host of a configured token endpoint', async () => {
     const app = { ...APP, endpoints: { token: 'https://tokens.test:8443/token' } } as ConnectedApp;
     await stored('u1', { registration: registrationOf(app), expiresAt: NOW + 600_000 });
-    answer = async () => tokens('at2');
+    respond = async () => tokens('at2');
     await refresher.attempt({ userId: 'u1', app, scopes: [] });
     expect(ended).toMatchObject([{ outcome: 'refreshed', reason: 'for a narrower token', host: 'tokens.test:8443' }]);
   });
@@ -758,31 +758,31 @@ describe('the log says of a call to the provider', () => {
 describe('the result of a request for a token', () => {
   const future = { expiresAt: NOW + 600_000 };
 
-  test('a token, without asking the provider where it is fresh', async () => {
+  test('is a token, without a call to the provider if the token is fresh', async () => {
     await stored('u1', future);
     expect(await token()).toEqual({ kind: 'token', accessToken: 'at1-u1', scopes: ['openid'], doubted: false });
     expect(refreshed).toEqual([]);
   });
 
-  test('not_connected where there is no grant', async () => {
+  test('is not_connected without a grant', async () => {
     expect(await token()).toEqual({ kind: 'not_connected' });
   });
 
-  test('another token than the one that was refused', async () => {
+  test('is another token than the refused one', async () => {
     await stored('u1', future);
-    answer = async () => tokens('at2', 'rt2');
+    respond = async () => tokens('at2', 'rt2');
     expect(await token('at1-u1')).toMatchObject({ kind: 'token', accessToken: 'at2' });
-    // Somebody who still holds the first one gets the second, without a further refresh.
+    // A caller that still has the first token gets the second one, without another refresh.
     expect(await token('at1-u1')).toMatchObject({ kind: 'token', accessToken: 'at2' });
     expect(refreshed).toHaveLength(1);
   });
 
-  test('R42: still_refused for a token that is as new as can be had, without a refresh', async () => {
+  test('R42: is still_refused for a token that was just refreshed, without another refresh', async () => {
     await stored('u1', { ...future, obtainedAt: now - 1_000 });
     expect(await token('at1-u1')).toEqual({ kind: 'still_refused' });
     expect(refreshed).toEqual([]);
     now += 1_500;
-    answer = async () => tokens('at2', 'rt2');
+    respond = async () => tokens('at2', 'rt2');
     expect(await token('at1-u1')).toMatchObject({ accessToken: 'at2' });
   });
 
@@ -792,22 +792,22 @@ describe('the result of a request for a token', () => {
     [{ kind: 'app_fault', reason: 'x' }, 'app_refused', 30],
     [{ kind: 'doubtful', reason: 'x' }, 'unclear_refusal', 30],
     [{ kind: 'unusable', reason: 'x', refreshToken: undefined }, 'unusable_response', 30],
-  ])('unavailable after %j, with its cause and when to ask again', async (outcome, cause, retryAfterSeconds) => {
+  ])('is unavailable after %j, with the cause and when to retry', async (outcome, cause, retryAfterSeconds) => {
     await stored();
-    answer = async () => outcome;
+    respond = async () => outcome;
     expect(await token()).toEqual({ kind: 'unavailable', cause, isUnverified: true, retryAfterSeconds });
     now += retryAfterSeconds * 1000 - 500;
     expect(await token()).toEqual({ kind: 'unavailable', cause, isUnverified: true, retryAfterSeconds: 1 });
     expect(refreshed).toHaveLength(1);
     now += 500;
-    answer = async () => tokens('at2');
+    respond = async () => tokens('at2');
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at2' });
   });
 
-  test('R42: a token inside its margin although the provider hangs, and the refresh goes on', async () => {
+  test('R42: is a token within its margin while the provider hangs, and the refresh continues', async () => {
     await stored('u1', { obtainedAt: now - 600_000, expiresAt: now + 30_000 });
     const { promise, resolve } = Promise.withResolvers<RefreshOutcome>();
-    answer = () => promise;
+    respond = () => promise;
     const took = startStopwatch();
     expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at1-u1' });
     expect(took()).toBeLessThan(3_000);
@@ -817,12 +817,12 @@ describe('the result of a request for a token', () => {
     expect(refreshed).toHaveLength(1);
   });
 
-  test('R90: a stop begins nothing that was left open, and waits for what is begun', async () => {
+  test('R90: close starts no interrupted refresh, and waits for those in flight', async () => {
     for (let n = 0; n < 30; n += 1) {
       await stored(`u${n}`, { refresh: { startedAt: now - 100_000, received: undefined } });
       await grants.addOpenRefresh(`u${n}`, APP.id);
     }
-    answer = async (refreshToken) => {
+    respond = async (refreshToken) => {
       await new Promise((resolve) => setTimeout(resolve, 100));
       return tokens('at2', `${refreshToken} new`);
     };
@@ -837,13 +837,13 @@ describe('the result of a request for a token', () => {
     expect(refreshed.length).toBe(begun);
   });
 
-  test('reconnect_needed where the access has ended and there is nothing to renew it with', async () => {
+  test('is reconnect_needed for an expired access token without a refresh token', async () => {
     await stored('u1', { refreshToken: undefined });
     expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'access_ended' });
     expect(broken).toEqual(['access_ended']);
   });
 
-  test('reconnect_needed, in doubt only, where the platform refuses the only token there is', async () => {
+  test('is reconnect_needed if the platform refuses the only token, and the health is unverified', async () => {
     await stored('u1', { ...future, refreshToken: undefined });
     expect(await token('at1-u1')).toEqual({ kind: 'reconnect_needed', cause: 'access_token_refused' });
     expect((await read()).failure?.kind).toBe('unverified');
@@ -854,7 +854,7 @@ describe('the result of a request for a token', () => {
     expect((await read()).failure).toBeUndefined();
   });
 
-  test('F16: a token that has not ended where the store cannot note a refresh, and no other failure is hidden', async () => {
+  test('F16: is a token that has not expired if the store cannot save a refresh, and other failures are not hidden', async () => {
     const due = { obtainedAt: now - 3_500_000, expiresAt: now + 10_000 };
     const failing = (error: Error) =>
       createAccessTokens({
@@ -870,9 +870,9 @@ describe('the result of a request for a token', () => {
     await expect(failing(down)).rejects.toBe(down);
   });
 
-  test('a refresh that goes well ends a doubt, and says so; one that nobody doubted says nothing', async () => {
+  test('a successful refresh sends a recovery event only for an unverified connection', async () => {
     const failure = { kind: 'unverified', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
-    answer = async () => tokens('at2', 'rt2');
+    respond = async () => tokens('at2', 'rt2');
     await stored('u1', { failure });
     await token();
     expect((await read()).failure).toBeUndefined();
@@ -882,28 +882,28 @@ describe('the result of a request for a token', () => {
     expect([refreshed.length, recovered.length]).toEqual([2, 1]);
   });
 
-  test('nor does one that mends what was to pass by itself', async () => {
+  test('a successful refresh after a passing failure sends no recovery event', async () => {
     const failure = { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1, retryAt: now } as const;
-    answer = async () => tokens('at2', 'rt2');
+    respond = async () => tokens('at2', 'rt2');
     await stored('u1', { failure });
     await token();
     expect([(await read()).failure, recovered]).toEqual([undefined, []]);
   });
 
-  test('a token with the key that it is bound to and the API base URL of the grant', async () => {
+  test('has the key that the token is bound to and the API base URL of the grant', async () => {
     const dpopKey = { kty: 'EC', crv: 'P-256', x: 'x', y: 'y' };
     await stored('u1', { ...future, dpopKey, apiBaseUrl: 'https://eu.api.test' });
     expect(await token()).toMatchObject({ kind: 'token', dpopKey, apiBaseUrl: 'https://eu.api.test' });
   });
 
-  test('reconnect_needed for a grant that cannot be read', async () => {
+  test('is reconnect_needed for a grant that cannot be read', async () => {
     await stored();
     await store.write([{ put: keys.grant('u1', APP.id), value: 'not sealed' }]);
     expect(await token()).toEqual({ kind: 'reconnect_needed', cause: 'unreadable' });
     expect(refreshed).toEqual([]);
   });
 
-  test('unavailable, not in doubt, while an access token that still works cannot be replaced', async () => {
+  test('is unavailable, not unverified, while a working access token cannot be replaced', async () => {
     const failure = { kind: 'passing', cause: 'app_refused', since: now, failures: 1, retryAt: now + 1_500 } as const;
     await stored('u1', { ...future, failure });
     expect(await token()).toMatchObject({ kind: 'token', doubted: false });
@@ -912,7 +912,7 @@ describe('the result of a request for a token', () => {
     });
   });
 
-  test('an accepted call ends the doubt, and the failed refresh is still not tried sooner', async () => {
+  test('an accepted call clears the doubt, and the failed refresh is not retried sooner', async () => {
     const outage = { kind: 'passing', cause: 'provider_unavailable', since: now, failures: 1 } as const;
     const failure = { ...outage, retryAt: now + 9_000, tokenRefused: true };
     await stored('u1', { ...future, failure });
@@ -920,13 +920,13 @@ describe('the result of a request for a token', () => {
     await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
     expect((await read()).failure).toEqual({ ...failure, tokenRefused: undefined });
     expect(await token()).toMatchObject({ kind: 'token', doubted: false });
-    // Without a grant, or without the store, there is no doubt to clear.
+    // Without a grant or without the store, there is no doubt to clear.
     await accessTokens.clearDoubt('nobody', APP.id, 'at1-u1');
     vi.spyOn(grants, 'load').mockRejectedValueOnce(new Error('away'));
     await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
   });
 
-  test('clearing a doubt leaves another failure alone', async () => {
+  test('clearing a doubt keeps another failure', async () => {
     const failure = { kind: 'unverified', cause: 'unclear_refusal', since: now, failures: 1, retryAt: now } as const;
     await stored('u1', { ...future, failure });
     await accessTokens.clearDoubt('u1', APP.id, 'at1-u1');
@@ -947,24 +947,24 @@ describe('connections', () => {
       stepsOfUser,
     });
 
-  test('a second consent without a refresh token keeps the first one’s', async () => {
+  test('a second consent without a refresh token keeps the refresh token of the first', async () => {
     await stored('u1', { account });
     await make(undefined);
     expect(await read()).toMatchObject({ accessToken: 'at-new', refreshToken: 'rt1-u1', connectedAt: now - 61_000 });
   });
 
-  test('with the time of its end, and with what an unfinished refresh brought in its place', async () => {
+  test('keeps its expiry, or the refresh token that an interrupted refresh received', async () => {
     await stored('u1', { account, refreshExpiresAt: now + 9_000 });
     await make(undefined);
     expect((await read()).refreshExpiresAt).toBe(now + 9_000);
     await stored('u1', { account, refreshExpiresAt: now + 9_000, refresh: { startedAt: now, received: 'rt2' } });
     await make(undefined);
     expect(await read()).toMatchObject({ accessToken: 'at-new', refreshToken: 'rt2' });
-    // Nothing is known of the end of that one.
+    // The expiry of that token is not known.
     expect((await read()).refreshExpiresAt).toBeUndefined();
   });
 
-  test('but never one of another account, nor one that was refused', async () => {
+  test('never keeps a refresh token of another account, or a refused one', async () => {
     await stored('u1', { account });
     await make(undefined, { subject: 's2' });
     expect(await read()).toMatchObject({ connectedAt: now, account: { subject: 's2' } });
@@ -977,7 +977,7 @@ describe('connections', () => {
     expect((await read()).failure).toBeUndefined();
   });
 
-  test('nor where the provider names nobody: it may be anybody’s', async () => {
+  test('never keeps a refresh token if the provider names no account', async () => {
     await stored('u1', { account: {} });
     const consent = { userId: 'u1', app: APP, response: tokens('at-new').response, scopes: ['openid'], stepsOfUser };
     await connections().connect({ ...consent, account: {} });
@@ -987,7 +987,7 @@ describe('connections', () => {
   const needsConsent = (scopes: string[], isConnecting = false, userId: string | undefined = 'u1') =>
     connections().needsConsent(userId, APP, scopes, isConnecting);
 
-  test('consent is asked for anew where no refresh token is held that is good for the scopes; of a choice, for all of them', async () => {
+  test('requires a new consent if no stored refresh token covers the scopes; for a choice, all of them', async () => {
     const needs = (scopes: string[], isConnecting?: boolean) =>
       needsConsent([...scopes, 'offline_access'], isConnecting);
     expect([await needs(['openid']), await needsConsent(['openid'])]).toEqual([true, false]);
@@ -997,19 +997,19 @@ describe('connections', () => {
     expect(await needs(['openid', 'read', 'write'])).toBe(false);
     expect(await needs(['openid', 'read', 'write'], true)).toBe(true);
     expect(await needs(['openid', 'read'], true)).toBe(false);
-    // Fewer were chosen: with it what was dropped would come back.
+    // Fewer scopes were chosen, and the old refresh token would bring the dropped ones back.
     expect(await needs(['openid'])).toBe(true);
     await stored('u1', { account, refreshToken: undefined });
     expect(await needs(['openid'])).toBe(true);
   });
 
-  test('names of its own that a provider gives the scopes ask nobody again who signs in', async () => {
+  test('a provider with other names for scopes requires no new consent at a sign-in', async () => {
     const scopes = ['openid', 'email', 'offline_access'];
     await stored('u1', { account, scopes: ['openid', 'https://provider.test/email'], requestedScopes: scopes });
     expect(await needsConsent(scopes)).toBe(false);
   });
 
-  test('where the account is not known, a choice asks for consent, so that the refresh token is replaced and not lost', async () => {
+  test('a choice with an unknown account requires a new consent, so that the refresh token is replaced', async () => {
     await stored('u1', { account: {}, scopes: ['read'], requestedScopes: ['read'] });
     expect([await needsConsent(['read'], true), await needsConsent(['read'])]).toEqual([true, false]);
     await stored('u1', { account: { accountId: '7' }, scopes: ['read'], requestedScopes: ['read'] });
@@ -1018,21 +1018,21 @@ describe('connections', () => {
     expect(await needsConsent(['read'], true)).toBe(false);
   });
 
-  describe('what was requested', () => {
+  describe('the requested scopes', () => {
     const requested = ['openid', 'email', 'offline_access'];
     const consent = (scopes: string[], granted: string[] | undefined, changes: object = {}) => {
       const response = { ...tokens('at-new').response, scopes: granted };
       return connections().connect({ userId: 'u1', app: APP, response, scopes, account, stepsOfUser, ...changes });
     };
 
-    test('is kept beside what was granted', async () => {
+    test('are stored next to the granted ones', async () => {
       await consent(requested, ['openid', 'https://provider.test/email']);
       expect(await read()).toMatchObject({
         ...{ requestedScopes: requested, scopes: ['openid', 'https://provider.test/email'] },
       });
     });
 
-    test('decides whether staying connected was dropped, where the provider never names it', async () => {
+    test('decide whether offline_access was dropped, if the provider never names it', async () => {
       await stored('u1', { account, scopes: ['openid'], requestedScopes: requested });
       await consent(requested, ['openid'], { chosen: true });
       expect((await read()).refreshToken).toBe('rt1-u1');
@@ -1040,7 +1040,7 @@ describe('connections', () => {
       expect((await read()).refreshToken).toBeUndefined();
     });
 
-    test('stays a choice where a sign-in, which requests everything, was granted nothing more', async () => {
+    test('stay a choice if a sign-in, which requests all scopes, was granted no more', async () => {
       await stored('u1', { account, scopes: ['openid'], requestedScopes: ['openid'], chosen: true });
       await consent(requested, ['openid']);
       expect(await read()).toMatchObject({ accessToken: 'at-new', requestedScopes: ['openid'], chosen: true });
@@ -1048,31 +1048,38 @@ describe('connections', () => {
       expect((await read()).scopes).toEqual(['openid']);
     });
 
-    test('is not known of an imported grant, and a refresh leaves that, and fields of a newer version, as they were', async () => {
+    test('are unknown for an imported grant, and a refresh keeps that, and fields of a newer version', async () => {
       await stored('u1', { account, ...{ ofALaterVersion: 1 } });
-      answer = async () => tokens('at2');
+      respond = async () => tokens('at2');
       await token();
       expect(await read()).toMatchObject({ accessToken: 'at2', ofALaterVersion: 1 });
       expect((await read()).requestedScopes).toBeUndefined();
     });
   });
 
-  test('offline_access is taken as given only where a refresh token of the same user is held that has it', async () => {
-    const asked = ['openid', 'offline_access'];
+  test('offline_access counts as granted only if a stored refresh token of the same user has it', async () => {
+    const requested = ['openid', 'offline_access'];
     const scopesAfter = async () => {
       const answered = { ...tokens('at-new').response, scopes: ['openid'] };
-      await connections().connect({ userId: 'u1', app: APP, response: answered, scopes: asked, account, stepsOfUser });
+      await connections().connect({
+        userId: 'u1',
+        app: APP,
+        response: answered,
+        scopes: requested,
+        account,
+        stepsOfUser,
+      });
       return (await read()).scopes;
     };
     expect(await scopesAfter()).toEqual(['openid']);
     await stored('u1', { account, scopes: ['openid'] });
     expect(await scopesAfter()).toEqual(['openid']);
-    await stored('u1', { account, scopes: asked });
-    expect(await scopesAfter()).toEqual(asked);
+    await stored('u1', { account, scopes: requested });
+    expect(await scopesAfter()).toEqual(requested);
     expect((await read()).refreshToken).toBe('rt1-u1');
   });
 
-  test('a consent after a refusal is told as a recovery, and one that nothing was wrong before is not', async () => {
+  test('a consent sends a recovery event only after a refusal', async () => {
     const failure = { kind: 'reconnect_needed', cause: 'grant_refused', since: 1, failures: 1, retryAt: 1 } as const;
     await stored('u1', { account, failure });
     await make('rt-new');
@@ -1081,7 +1088,7 @@ describe('connections', () => {
     expect(recovered).toHaveLength(1);
   });
 
-  test('a note of use comes at most once in five minutes, and none after the end', async () => {
+  test('the time of use is saved at most once in five minutes, and not after the connection ends', async () => {
     await stored();
     const writes = vi.spyOn(store, 'write');
     const use = async () => {
@@ -1107,7 +1114,7 @@ describe('connections', () => {
     expect(await grants.lastUse('u1', APP.id)).toBe(now);
   });
 
-  test('a note of use that cannot be written is nobody’s failure', async () => {
+  test('a failed write of the time of use does not reject', async () => {
     await stored();
     vi.spyOn(store, 'write').mockRejectedValue(new Error('disk full'));
     await expect(grants.noteUse('u1', APP.id)).resolves.toBeUndefined();
@@ -1116,7 +1123,7 @@ describe('connections', () => {
   test.each([
     ['cannot be written', () => Promise.reject(new Error('disk full'))],
     ['finds no connection', () => Promise.resolve(undefined)],
-  ])('where a note of use %s, the next use is noted', async (_name, answered) => {
+  ])('if a write of the time of use %s, the next use is saved', async (_name, answered) => {
     await stored();
     await grants.loadStored('u1', APP.id);
     vi.spyOn(store, 'write').mockImplementationOnce(answered);
@@ -1127,22 +1134,22 @@ describe('connections', () => {
   });
 });
 
-describe('R39: a refusal after a refresh whose answer never came', () => {
+describe('R39: a refusal after a refresh without a response', () => {
   const interruptedThenRefused = async (app: ConnectedApp, changes: Partial<Grant> = {}, between?: RefreshOutcome) => {
     await stored('u1', changes);
-    answer = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
+    respond = async () => ({ kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined });
     await accessTokens.get('u1', app);
     now += 120_000;
     if (between) {
-      answer = async () => between;
+      respond = async () => between;
       await accessTokens.get('u1', app);
       now += 1_200_000;
     }
-    answer = async () => ({ kind: 'refused' });
+    respond = async () => ({ kind: 'refused' });
     return accessTokens.get('u1', app);
   };
 
-  test('is laid to the lost answer, since that may have spent the refresh token', async () => {
+  test('has the cause response_lost, since the lost call may have spent the refresh token', async () => {
     expect(await interruptedThenRefused(APP)).toEqual({ kind: 'reconnect_needed', cause: 'response_lost' });
     expect(refreshed).toHaveLength(2);
   });
@@ -1151,7 +1158,7 @@ describe('R39: a refusal after a refresh whose answer never came', () => {
     ['is unavailable', { kind: 'unavailable', reason: 'status_503', retryAfterSeconds: undefined }],
     ['refuses the app', { kind: 'app_fault', reason: 'invalid_client' }],
     ['refuses unclearly', { kind: 'doubtful', reason: 'status_400' }],
-  ])('is laid to the lost answer also where the provider meanwhile %s', async (_name, between) => {
+  ])('has the cause response_lost even if the provider meanwhile %s', async (_name, between) => {
     expect(await interruptedThenRefused(APP, {}, between)).toEqual({
       kind: 'reconnect_needed',
       cause: 'response_lost',
@@ -1162,19 +1169,19 @@ describe('R39: a refusal after a refresh whose answer never came', () => {
   test.each([
     ['the app is set to reusable', { ...APP, refresh: 'reusable' as const }, {}],
     ['no refresh brought a new one', APP, { rotates: false }],
-  ])('is the provider’s own word where use spends no token: %s', async (_name, app, changes) => {
+  ])('has the cause grant_refused if a use does not spend the token: %s', async (_name, app, changes) => {
     expect(await interruptedThenRefused(app, changes)).toEqual({ kind: 'reconnect_needed', cause: 'grant_refused' });
   });
 
-  test('counts for an app set to rotating, whatever was seen', async () => {
+  test('has the cause response_lost for an app with the setting rotating', async () => {
     const app = { ...APP, refresh: 'rotating' as const };
     expect(await interruptedThenRefused(app, { rotates: false })).toMatchObject({ cause: 'response_lost' });
   });
 });
 
-test('R38: a refresh whose tokens are kept succeeds although its note cannot be cleared', async () => {
+test('R38: a refresh succeeds even if it cannot be removed from the list of open refreshes', async () => {
   await stored();
-  answer = async () => tokens('at2', 'rt2');
+  respond = async () => tokens('at2', 'rt2');
   const removeOpenRefresh = vi.spyOn(grants, 'removeOpenRefresh').mockRejectedValue(new Error('no store'));
   expect(await token()).toMatchObject({ kind: 'token', accessToken: 'at2' });
   expect(removeOpenRefresh).toHaveBeenCalledOnce();

@@ -1,4 +1,6 @@
-/** Revocations that a provider does not confirm: kept, tried again with growing pauses, and given up only after a week (R52). */
+/**
+ * Revocations that a provider does not confirm: stored, retried with growing pauses, and abandoned after a week (R52).
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,22 +35,22 @@ let sealedJson: SealedJson;
 let grants: GrantStore;
 let now: number;
 let outcome: RevocationOutcome;
-/** The status of the provider's answer, where it gave one. */
+/** The status of the provider's response, if there is one. */
 let status: number | undefined;
-let asked: string[];
-let told: string[];
+let sentTokens: string[];
+let outcomes: string[];
 let hanging: Promise<void>;
-/** The apps of this moment. */
+/** The current apps. */
 let apps: ConnectedApp[];
 /** The connection of each revocation that ended later. */
 let confirmed: unknown[];
-/** How many were kept while the provider was asked last. */
-let keptWhenAsked = 0;
+/** How many revocations were stored during the last call to the provider. */
+let storedDuringCall = 0;
 
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-revocations-'));
   [now, outcome, status, apps] = [1_800_000_000_000, 'unconfirmed', undefined, [APP]];
-  [asked, told, confirmed] = [[], [], []];
+  [sentTokens, outcomes, confirmed] = [[], [], []];
   store = await createSqliteStore({ directory, clock: () => now });
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   if ('faults' in parsed) throw new Error(parsed.faults.join());
@@ -62,16 +64,16 @@ afterEach(async () => {
 
 const events = {
   connectionCreated: () => undefined,
-  connectionRemoved: ({ revocation }: { revocation: string }) => void told.push(revocation),
+  connectionRemoved: ({ revocation }: { revocation: string }) => void outcomes.push(revocation),
   revocationEnded(facts: { outcome: string; connection: unknown }) {
-    told.push(facts.outcome);
+    outcomes.push(facts.outcome);
     confirmed.push(facts.connection);
   },
 } as unknown as Events;
 
 const findApp = (id: string) => apps.find((app) => app.id === id);
 
-/** As another process has it: nothing but the store is common. */
+/** The parts of another process, which shares only the store. */
 const revocations = () =>
   createRevocations({
     ...{
@@ -85,9 +87,9 @@ const revocations = () =>
     },
     provider: {
       async revoke(app: ConnectedApp, token: string) {
-        asked.push(token);
+        sentTokens.push(token);
         if (app.id === HANGING.id) await hanging;
-        keptWhenAsked = (await store.page(keys.revocations, { limit: 9 })).items.length;
+        storedDuringCall = (await store.page(keys.revocations, { limit: 9 })).items.length;
         return { outcome, ...(status === undefined ? {} : { reply: { status } }) };
       },
     },
@@ -106,7 +108,7 @@ const connections = () =>
     clock: () => now,
   });
 
-/** @param subject null where the provider does not say */
+/** @param subject null if the provider does not name it */
 const connect = (refreshToken: string | undefined, subject: string | null = 's1') =>
   connections().connect({
     userId: 'u1',
@@ -121,28 +123,28 @@ const retryAfter = async (milliseconds: number) => {
   await revocations().retryDue();
 };
 
-test('R52: a failed revocation is pending, not done; the connection is gone at once; another process tries again until it is confirmed', async () => {
+test('R52: a failed revocation is pending; the connection ends at once, and another process retries until it is confirmed', async () => {
   await connect('rt1');
   const ended = await connections().end('u1', APP.id);
   expect(ended).toEqual({ id: ID, revocation: 'pending' });
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
   expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', connection: ended?.id, attempts: 1 }]);
   await retryAfter(29_000);
-  expect(asked).toEqual(['rt1']);
+  expect(sentTokens).toEqual(['rt1']);
   await retryAfter(2_000);
-  expect(asked).toEqual(['rt1', 'rt1']);
+  expect(sentTokens).toEqual(['rt1', 'rt1']);
   await retryAfter(59_000);
-  expect(asked).toHaveLength(2);
-  expect(told).toEqual(['pending']);
+  expect(sentTokens).toHaveLength(2);
+  expect(outcomes).toEqual(['pending']);
   outcome = 'revoked';
   await retryAfter(2_000);
-  expect(asked).toHaveLength(3);
-  expect([told, confirmed]).toEqual([['pending', 'confirmed'], [ended?.id]]);
+  expect(sentTokens).toHaveLength(3);
+  expect([outcomes, confirmed]).toEqual([['pending', 'confirmed'], [ended?.id]]);
   expect(await revocations().pendingOf('u1')).toEqual([]);
   expect((await revocations().page({ limit: 9 })).items).toEqual([]);
 });
 
-test('R52: what the provider answered is told with it, as far as it answered', async () => {
+test('R52: the result has the provider’s response, if there was one', async () => {
   await connect('rt1');
   expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'pending' });
   status = 500;
@@ -153,18 +155,18 @@ test('R52: what the provider answered is told with it, as far as it answered', a
   expect(await connections().end('u1', APP.id)).toEqual({ id: ID, revocation: 'revoked', reply: { status: 200 } });
 });
 
-test('R52: a process that dies between keeping the request and deleting the grant: both are done later', async () => {
+test('R52: a kill between storing the request and deleting the grant: both are finished later', async () => {
   await connect('rt1');
   const stored = await grants.loadStored('u1', APP.id);
   const request = { userId: 'u1', ...OF_APP, token: 'rt1', hint: 'refresh_token' as const };
   await revocations().plan({ ...request, grantVersion: stored?.version });
   outcome = 'revoked';
   await retryAfter(31_000);
-  expect(asked).toEqual(['rt1']);
+  expect(sentTokens).toEqual(['rt1']);
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
 });
 
-/** Plans to end the connection as it stands, as a disconnect does whose next step failed. */
+/** Plans a revocation of the connection, like a disconnect whose next step failed. */
 async function planned(): Promise<void> {
   const stored = await grants.loadStored('u1', APP.id);
   if (!stored || 'unreadable' in stored) throw new Error('There is no grant.');
@@ -175,7 +177,7 @@ async function planned(): Promise<void> {
   now += 1_000;
 }
 
-test('R52: the same where the grant was written again in between: its connection ends before the provider is asked', async () => {
+test('R52: the same if the grant was rewritten in between: the connection ends before the provider is called', async () => {
   await connect('rt1');
   await planned();
   const stored = await grants.loadStored('u1', APP.id);
@@ -184,10 +186,10 @@ test('R52: the same where the grant was written again in between: its connection
   outcome = 'revoked';
   await retryAfter(31_000);
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
-  expect(asked).toEqual(['rt1']);
+  expect(sentTokens).toEqual(['rt1']);
 });
 
-test('R43, R52: where a refresh has brought another token meanwhile that is the one revoked', async () => {
+test('R43, R52: revokes the newer token if a refresh was stored in between', async () => {
   await connect('rt1');
   await planned();
   const stored = await grants.loadStored('u1', APP.id);
@@ -196,23 +198,23 @@ test('R43, R52: where a refresh has brought another token meanwhile that is the 
   outcome = 'revoked';
   await retryAfter(31_000);
   expect(await grants.loadStored('u1', APP.id)).toBeUndefined();
-  expect(asked).toEqual(['rt2']);
+  expect(sentTokens).toEqual(['rt2']);
 });
 
 test.each(['rt2', undefined])(
-  'R52: where the person has connected again by then (%s) the connection lives, and the provider is not asked to end it',
+  'R52: if the user has connected again by then (%s), the connection stays, and the provider is not called',
   async (token) => {
     await connect('rt1');
     await planned();
     await connect(token);
     await retryAfter(31_000);
     expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: token ?? 'rt1' } });
-    expect(asked).toEqual([]);
+    expect(sentTokens).toEqual([]);
     expect(await revocations().pendingOf('u1')).toEqual([]);
   },
 );
 
-test('R52: a connection that was made after it leaves the earlier token to be revoked', async () => {
+test('R52: a new connection does not keep the earlier token from being revoked', async () => {
   await connect('rt1');
   await planned();
   await grants.remove('u1', APP.id, (await grants.loadStored('u1', APP.id))?.version ?? 0);
@@ -221,10 +223,10 @@ test('R52: a connection that was made after it leaves the earlier token to be re
   outcome = 'revoked';
   await retryAfter(31_000);
   expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt2' } });
-  expect(asked).toEqual(['rt1']);
+  expect(sentTokens).toEqual(['rt1']);
 });
 
-test('R52: the withdrawal of a token that was replaced leaves the connection that replaced it', async () => {
+test('R52: revoking a replaced token leaves the connection that replaced it', async () => {
   await connect('rt-new');
   await revocations().plan({
     userId: 'u1',
@@ -235,11 +237,11 @@ test('R52: the withdrawal of a token that was replaced leaves the connection tha
   });
   outcome = 'revoked';
   await retryAfter(31_000);
-  expect(asked).toEqual(['rt-old']);
+  expect(sentTokens).toEqual(['rt-old']);
   expect(await grants.loadStored('u1', APP.id)).toMatchObject({ grant: { refreshToken: 'rt-new' } });
 });
 
-test('R44: the token waits sealed', async () => {
+test('R44: the token of a pending revocation is sealed', async () => {
   await connect('rt-canary');
   await connections().end('u1', APP.id);
   const [pending] = await revocations().pendingOf('u1');
@@ -248,40 +250,40 @@ test('R44: the token waits sealed', async () => {
   expect(kept?.value).toMatch(/^eyJ/);
 });
 
-test('R52: after a week it is given up, and that is told', async () => {
+test('R52: a revocation is abandoned after a week, with an event', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
   await retryAfter(7 * 86_400_000 + MINUTE);
-  expect(told).toEqual(['pending', 'abandoned']);
+  expect(outcomes).toEqual(['pending', 'abandoned']);
   expect(await revocations().pendingOf('u1')).toEqual([]);
 });
 
-test('R52: connecting another account withdraws the earlier one’s grant; the same account again does not end the new one', async () => {
+test('R52: connecting another account revokes the earlier grant; connecting the same account again does not end the new grant', async () => {
   outcome = 'revoked';
   await connect('rt1');
   await connect('rt2');
-  expect(asked).toEqual([]);
+  expect(sentTokens).toEqual([]);
   await connect('rt3', 'another-account');
-  expect(asked).toEqual(['rt2']);
+  expect(sentTokens).toEqual(['rt2']);
 });
 
 test.each([
   ['now', 's1', null],
   ['before', null, 's1'],
 ])(
-  'R52: nothing is withdrawn where the provider did not say %s whose account it is: it may be the same',
+  'R52: revokes nothing if the provider did not name the account %s, since it may be the same',
   async (_when, ...subjects) => {
     outcome = 'revoked';
     for (const [n, subject] of subjects.entries()) await connect(`rt${n}`, subject);
-    expect(asked).toEqual([]);
+    expect(sentTokens).toEqual([]);
   },
 );
 
-test('R43, R52: a token that belongs to nobody any more is kept before the provider is asked, so that a kill loses nothing', async () => {
+test('R43, R52: a token of no grant is stored before the provider is called, so that a kill does not lose it', async () => {
   const { revokeUnowned: revoke } = revocations();
   const page = () => revocations().page({ limit: 9 });
   expect(await revoke(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'unconfirmed' });
-  expect([asked, keptWhenAsked]).toEqual([['rt-late'], 1]);
+  expect([sentTokens, storedDuringCall]).toEqual([['rt-late'], 1]);
   expect((await page()).items).toMatchObject([{ userId: 'nobody', attempts: 1 }]);
   outcome = 'revoked';
   expect(await revoke(APP, 'rt-later', 'refresh_token')).toEqual({ outcome: 'revoked' });
@@ -299,10 +301,10 @@ test('R52: the pauses double up to an hour', async () => {
     await retryAfter((pending?.nextAt ?? 0) - now);
   }
   expect(pauses).toEqual([30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
-  expect(asked).toHaveLength(10);
+  expect(sentTokens).toHaveLength(10);
 });
 
-test('R52: pending revocations are listed with the last response, a page at a time, until each has ended', async () => {
+test('R52: pending revocations are listed with the last response, page by page, until each has ended', async () => {
   status = 503;
   await connect('rt1');
   const began = now;
@@ -317,7 +319,7 @@ test('R52: pending revocations are listed with the last response, a page at a ti
   expect(JSON.stringify([first, second])).not.toContain('rt');
 });
 
-test('R52: a revocation is abandoned where its app no longer exists, or its record cannot be opened', async () => {
+test('R52: a revocation is abandoned if its app no longer exists, or its record cannot be opened', async () => {
   const plan = (appId: string) =>
     revocations().plan({ userId: 'u1', ...OF_APP, appId, token: 'rt', hint: 'refresh_token' });
   await plan('gone');
@@ -325,13 +327,13 @@ test('R52: a revocation is abandoned where its app no longer exists, or its reco
   await store.write([{ put: keys.revocation('u1', id), value: 'not sealed' }]);
   expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'gone' }]);
   await retryAfter(31_000);
-  expect([asked, told]).toEqual([[], ['abandoned', 'abandoned']]);
+  expect([sentTokens, outcomes]).toEqual([[], ['abandoned', 'abandoned']]);
   expect(await revocations().pendingOf('u1')).toEqual([]);
   await retryAfter(31_000);
-  expect(told).toHaveLength(2);
+  expect(outcomes).toHaveLength(2);
 });
 
-test('R116, R52: an app that has moved gets no token of its earlier registration, which is revoked once the app is as it was', async () => {
+test('R116, R52: an app that moved gets no token of its earlier registration; it is revoked once the app is changed back', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
   outcome = 'revoked';
@@ -339,27 +341,27 @@ test('R116, R52: an app that has moved gets no token of its earlier registration
     apps = [{ ...APP, ...moved }];
     await retryAfter(2 * 60 * MINUTE);
   }
-  expect([asked, told]).toEqual([['rt1'], ['pending']]);
+  expect([sentTokens, outcomes]).toEqual([['rt1'], ['pending']]);
   expect(await revocations().pendingOf('u1')).toMatchObject([{ app: 'platform', attempts: 4 }]);
   apps = [APP];
   await retryAfter(2 * 60 * MINUTE);
-  expect([asked, told]).toEqual([
+  expect([sentTokens, outcomes]).toEqual([
     ['rt1', 'rt1'],
     ['pending', 'confirmed'],
   ]);
 });
 
-test('R116, R52: a revocation of an earlier registration is given up after a week', async () => {
+test('R116, R52: a revocation of an earlier registration is abandoned after a week', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
   apps = [{ ...APP, clientId: 'c2' }];
   await retryAfter(7 * 86_400_000);
-  expect(told).toEqual(['pending']);
+  expect(outcomes).toEqual(['pending']);
   await retryAfter(2 * 60 * MINUTE);
-  expect(told).toEqual(['pending', 'abandoned']);
+  expect(outcomes).toEqual(['pending', 'abandoned']);
 });
 
-test('R132, R52: revocations at a provider that hangs delay no other, however many they are', async () => {
+test('R132, R52: any number of revocations at a provider that hangs delay no other revocations', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   hanging = promise;
   apps = [APP, HANGING];
@@ -370,24 +372,24 @@ test('R132, R52: revocations at a provider that hangs delay no other, however ma
     });
   for (let at = 0; at < 30; at += 1) await plan(APP, at);
   now += 1;
-  // More than a part of the list that is read at a time.
+  // More than one part of the list, which is read in parts.
   await Promise.all(Array.from({ length: 210 }, (_none, at) => plan(HANGING, at)));
   now += 31_000;
   outcome = 'revoked';
   let isOver = false;
   const turn = revocations().retryDue({ isOver: () => isOver });
-  await until(() => told.length === 30);
-  expect(asked.filter((token) => token.startsWith(HANGING.id))).toHaveLength(1);
-  // Those that come due meanwhile do not wait either.
+  await until(() => outcomes.length === 30);
+  expect(sentTokens.filter((token) => token.startsWith(HANGING.id))).toHaveLength(1);
+  // Revocations that become due meanwhile are not delayed either.
   await plan(APP, 31);
   now += 31_000;
-  await until(() => told.length === 31);
+  await until(() => outcomes.length === 31);
   isOver = true;
   resolve();
   await turn;
 });
 
-test('R52: the revocations of an app are counted, among the next 1,000', async () => {
+test('R52: counts the revocations of an app among the next 1,000', async () => {
   const { plan, countOf } = revocations();
   const request = { userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' as const };
   expect(await countOf(APP.id)).toEqual({ count: 0, exact: true });
@@ -410,23 +412,23 @@ test('R52: a revocation without a record is dropped from the list, and nothing i
   await store.write([{ delete: keys.revocation('u1', id) }]);
   await retryAfter(31_000);
   expect((await store.page(keys.revocations, { limit: 9 })).items).toEqual([]);
-  expect([asked, told]).toEqual([[], []]);
+  expect([sentTokens, outcomes]).toEqual([[], []]);
 });
 
-test('R52: a revocation that was cancelled, or has ended elsewhere, calls nothing', async () => {
+test('R52: a revocation that was cancelled, or has ended in another process, calls no provider', async () => {
   const { plan, cancel, attempt } = revocations();
   const id = await plan({ userId: 'u1', ...OF_APP, token: 'rt', hint: 'refresh_token' });
   await cancel('u1', id);
   expect(await attempt(APP, 'u1', id)).toEqual({ outcome: 'revoked' });
   await retryAfter(31_000);
-  expect([asked, await revocations().pendingOf('u1')]).toEqual([[], []]);
+  expect([sentTokens, await revocations().pendingOf('u1')]).toEqual([[], []]);
 });
 
 test('R52: a revocation is still retried when it is exactly a week old', async () => {
   await connect('rt1');
   await connections().end('u1', APP.id);
   await retryAfter(7 * 86_400_000);
-  expect([asked.length, told]).toEqual([2, ['pending']]);
+  expect([sentTokens.length, outcomes]).toEqual([2, ['pending']]);
 });
 
 describe('a caller that does not wait for the provider', () => {
@@ -436,8 +438,8 @@ describe('a caller that does not wait for the provider', () => {
     outcome = 'revoked';
     const { attempt, pendingOf } = revocations();
     expect(await attempt(APP, 'u1', await planOne(), AbortSignal.abort())).toEqual({ outcome: 'pending' });
-    await until(() => told.length > 0);
-    expect(told).toEqual(['confirmed']);
+    await until(() => outcomes.length > 0);
+    expect(outcomes).toEqual(['confirmed']);
     expect(await pendingOf('u1')).toEqual([]);
   });
 
@@ -449,24 +451,24 @@ describe('a caller that does not wait for the provider', () => {
       ...{ outcome: 'revoked', reply: { status: 200 } },
     });
     patience.abort();
-    expect(told).toEqual([]);
+    expect(outcomes).toEqual([]);
   });
 
-  test('R52: gets no event where the provider did not confirm', async () => {
+  test('R52: gets no event if the provider did not confirm', async () => {
     const { attempt, pendingOf } = revocations();
     const id = await planOne();
     await attempt(APP, 'u1', id, AbortSignal.abort());
     await until(async () => (await pendingOf('u1'))[0]?.attempts === 1);
-    expect(told).toEqual([]);
+    expect(outcomes).toEqual([]);
   });
 });
 
-test('R43: without the store a token that belongs to nobody is revoked once', async () => {
+test('R43: without the store, a token of no grant is revoked once', async () => {
   [outcome, status] = ['revoked', 200];
   const { revokeUnowned } = revocations();
   vi.spyOn(store, 'write').mockRejectedValue(new Error('disk full'));
   expect(await revokeUnowned(APP, 'rt-late', 'refresh_token')).toEqual({ outcome: 'revoked', reply: { status: 200 } });
-  expect(asked).toEqual(['rt-late']);
+  expect(sentTokens).toEqual(['rt-late']);
   vi.restoreAllMocks();
 });
 
@@ -482,10 +484,10 @@ test('R52: without a revocation endpoint nothing is pending; without its app a g
   });
   expect(await withoutApps.end('u1', APP.id)).toEqual({ id: ID, revocation: 'unconfirmed', reply: undefined });
   expect(await withoutApps.end('u1', APP.id)).toBeUndefined();
-  expect([asked, told]).toEqual([['rt1'], ['unsupported', 'unconfirmed']]);
+  expect([sentTokens, outcomes]).toEqual([['rt1'], ['unsupported', 'unconfirmed']]);
 });
 
-test('R43: tokens that were not stored are revoked, but not beside a connection, whose tokens would end with them', async () => {
+test('R43: tokens that were not stored are revoked, unless the user has a connection that would end with them', async () => {
   outcome = 'revoked';
   const discard = (userId: string, account?: { id?: string; subject?: string; issuer?: string }) =>
     connections().discard(userId, APP, { accessToken: 'at9', refreshToken: 'rt9' } as TokenResponse, account);
@@ -494,10 +496,10 @@ test('R43: tokens that were not stored are revoked, but not beside a connection,
   await discard('u2', { id: 'u1' });
   expect(await revocations().pendingOf('u2')).toEqual([]);
   await discard('u2');
-  await until(() => asked.length > 0);
-  expect(asked).toEqual(['rt9']);
-  // Those of another account do not end with them.
+  await until(() => sentTokens.length > 0);
+  expect(sentTokens).toEqual(['rt9']);
+  // A connection of another account does not end with them.
   await discard('u1', { subject: 'another', issuer: APP.issuer });
-  await until(() => asked.length > 1);
-  expect(asked).toEqual(['rt9', 'rt9']);
+  await until(() => sentTokens.length > 1);
+  expect(sentTokens).toEqual(['rt9', 'rt9']);
 });

@@ -1,4 +1,4 @@
-/** F23: the check before a refresh is one for all refreshes that begin together, and has room for each of them. */
+/** F23: refreshes that begin together share one check of the store, which covers all of them. */
 import { expect, test } from 'vitest';
 import { createGrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
 import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
@@ -17,21 +17,21 @@ function checkedStore() {
   return { checks, grants: createGrantStore({ store, sealedJson: createSealedJson(makeSealer()), clock: () => 0 }) };
 }
 
-test('F23: refreshes that begin in one turn of the event loop share a check; one that begins later has its own', async () => {
+test('F23: refreshes that begin in one turn of the event loop share a check; a later one has its own', async () => {
   const { checks, grants } = checkedStore();
   await Promise.all([1, 2, 3].map(grants.assertWritable));
   await grants.assertWritable(1);
   expect(checks).toEqual([192, 64]);
 });
 
-test('F23: a check is for the most refreshes that one of its callers knows of, and for a hundred at most', async () => {
+test('F23: a check covers the largest number of refreshes of its callers, at most a hundred', async () => {
   const { checks, grants } = checkedStore();
   await Promise.all([3, 100, 2].map(grants.assertWritable));
   await grants.assertWritable(101);
   expect(checks).toEqual([6_400, 6_400]);
 });
 
-test('F23: a check that fails fails for each of them', async () => {
+test('F23: a failed check fails all of its callers', async () => {
   const { grants, checks } = checkedStore();
   checks.push = () => {
     throw new Error('full');

@@ -1,4 +1,4 @@
-/** F10 and F11 in real time: a provider that hangs or drips holds up nobody for longer than the deadlines say. */
+/** F10 and F11 in real time: a provider that hangs or drips delays no request beyond the deadlines. */
 import { describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import { getJson, signIn, startSite } from '../../support/gatehouse.ts';
@@ -6,7 +6,7 @@ import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
 import { openVaultDesk, sessionOf } from './vault-desk.ts';
 
-/** Somebody at a site of its own, with a grant changed by hand: time is real here. */
+/** A user of a separate site whose grant is changed directly, since time is real here. */
 async function visit(fault: FaultKind, leftMilliseconds: number) {
   const site = await startSite();
   const desk = await openVaultDesk(site);
@@ -35,26 +35,29 @@ describe.concurrent('a token endpoint', () => {
   test.each<[string, FaultKind]>([
     ['that hangs', { kind: 'hold', until: never() }],
     ['that drips', { kind: 'drip', intervalMs: 500 }],
-  ])('%s, access ended: 503 provider_unavailable by the deadline, and it heals alone', async (_name, fault) => {
-    const { site, desk, agent, userId, off, close } = await visit(fault, -1_000);
-    const url = `${site.url}/threads/current`;
-    const [answers, seconds] = await timed(
-      Promise.all([getJson(agent, url), getJson(agent, url), getJson(agent, url)]),
-    );
-    expect(answers.map(({ status, json }) => [status, json.code])).toEqual(
-      Array(3).fill([503, 'provider_unavailable']),
-    );
-    expect(seconds).toBeLessThan(17);
-    expect(site.sandbox.hits.count('POST /token')).toBe(1);
-    // The refresh is given up by its own deadline, not by that of the request.
-    await until(async () => (await desk.read(userId)).failure?.cause === 'provider_unavailable');
-    off();
-    await desk.change(userId, ({ failure }) => ({ failure: failure && { ...failure, retryAt: Date.now() } }));
-    expect((await getJson(agent, url)).status).toBe(200);
-    await close();
-  });
+  ])(
+    '%s, expired access token: 503 provider_unavailable by the deadline, and it recovers by itself',
+    async (_name, fault) => {
+      const { site, desk, agent, userId, off, close } = await visit(fault, -1_000);
+      const url = `${site.url}/threads/current`;
+      const [answers, seconds] = await timed(
+        Promise.all([getJson(agent, url), getJson(agent, url), getJson(agent, url)]),
+      );
+      expect(answers.map(({ status, json }) => [status, json.code])).toEqual(
+        Array(3).fill([503, 'provider_unavailable']),
+      );
+      expect(seconds).toBeLessThan(17);
+      expect(site.sandbox.hits.count('POST /token')).toBe(1);
+      // The refresh ends by its own deadline, not by that of the request.
+      await until(async () => (await desk.read(userId)).failure?.cause === 'provider_unavailable');
+      off();
+      await desk.change(userId, ({ failure }) => ({ failure: failure && { ...failure, retryAt: Date.now() } }));
+      expect((await getJson(agent, url)).status).toBe(200);
+      await close();
+    },
+  );
 
-  test('that hangs, access not ended: every request is answered with the old token, none waits long', async () => {
+  test('that hangs, working access token: every request succeeds with the old token, and none waits long', async () => {
     const { site, agent, close } = await visit({ kind: 'hold', until: never() }, 30_000);
     for (let round = 0; round < 3; round += 1) {
       const [{ status }, seconds] = await timed(getJson(agent, `${site.url}/threads/current`));
@@ -65,7 +68,7 @@ describe.concurrent('a token endpoint', () => {
     await close();
   });
 
-  test('that hangs, access ended: the home page is there all the same within 5 s', async () => {
+  test('that hangs, expired access token: the home page is shown within 5 s', async () => {
     const { site, agent, close } = await visit({ kind: 'hold', until: never() }, -1_000);
     const [page, seconds] = await timed(agent.get(`${site.url}/`));
     expect(page.status).toBe(200);

@@ -1,4 +1,7 @@
-/** How an access token travels: as a bearer token, or with a proof for each call and the nonce that the platform asked for. */
+/**
+ * How an access token is sent: as a bearer token, or with a DPoP proof per call and the nonce that the platform
+ * requires.
+ */
 import { decodeJwt } from 'jose';
 import { beforeEach, expect, test, vi } from 'vitest';
 import { createTokenCarrier } from '../../../src/gatehouse/grants/token-carrier.ts';
@@ -28,14 +31,14 @@ const call = (key: DpopKey | undefined = dpopKey, target = TARGET) =>
   });
 const nonces = () => sent.map(({ dpop = '' }) => decodeJwt(dpop).nonce);
 
-test('a bearer token goes alone', async () => {
+test('sends a bearer token without a proof', async () => {
   await carrier.send({ accessToken: 'at1', dpopKey: undefined }, TARGET as never, async (headers) => {
     expect(headers).toEqual(['authorization', 'Bearer at1']);
     return answer(200);
   });
 });
 
-test('a bound token goes with a proof for this very call, a new one each time', async () => {
+test('sends a bound token with a new proof for each call', async () => {
   await call();
   await call();
   const [first, second] = sent.map(({ dpop = '' }) => decodeJwt(dpop));
@@ -46,7 +49,7 @@ test('a bound token goes with a proof for this very call, a new one each time', 
 });
 
 test.each(['DPoP error="use_dpop_nonce"', 'DPoP algs="ES256", error=use_dpop_nonce'])(
-  'a nonce that is asked for by %s: the same once more with it, and with it from then on',
+  'repeats the call with a nonce that %s requires, and sends the nonce from then on',
   async (challenge) => {
     const refused = answer(401, { 'www-authenticate': challenge, 'dpop-nonce': 'n1' });
     answers = [refused, answer(200), answer(200)];
@@ -57,7 +60,7 @@ test.each(['DPoP error="use_dpop_nonce"', 'DPoP algs="ES256", error=use_dpop_non
   },
 );
 
-test('a nonce that comes with an answer is used from then on, whatever the answer says', async () => {
+test('uses the nonce of any response from then on', async () => {
   answers = [answer(401, { ...ASKS, 'dpop-nonce': 'n1' }), answer(200, { 'dpop-nonce': 'n2' })];
   await call();
   await call();
@@ -69,7 +72,7 @@ test.each([
   ['without a nonce to send', [answer(401, ASKS)], 1],
   ['for another reason', [answer(401, { 'www-authenticate': 'DPoP error="invalid_token"', 'dpop-nonce': 'n9' })], 1],
   ['with another status', [answer(400, { ...ASKS, 'dpop-nonce': 'n9' })], 1],
-])('a refusal %s is the answer: nothing goes round in circles', async (_what, given, calls) => {
+])('returns a refusal %s without another call', async (_what, given, calls) => {
   answers = [answer(200, { 'dpop-nonce': 'n1' })];
   await call();
   [sent, answers] = [[], [...given]];
@@ -78,13 +81,13 @@ test.each([
   expect(last.body.destroy).not.toHaveBeenCalled();
 });
 
-test('a second demand in a row is not followed', async () => {
+test('does not follow a second demand for a nonce in a row', async () => {
   answers = [answer(401, { ...ASKS, 'dpop-nonce': 'n1' }), answer(401, { ...ASKS, 'dpop-nonce': 'n2' }), answer(200)];
   expect((await call()).statusCode).toBe(401);
   expect(nonces()).toEqual([undefined, 'n1']);
 });
 
-test('the nonce of one platform is not sent to another', async () => {
+test('does not send the nonce of one platform to another', async () => {
   answers = [answer(200, { 'dpop-nonce': 'n1' })];
   await call();
   await call(dpopKey, { ...TARGET, origin: 'https://other.test' });
@@ -92,7 +95,7 @@ test('the nonce of one platform is not sent to another', async () => {
   expect(nonces()).toEqual([undefined, undefined, 'n1']);
 });
 
-test('nonces are kept for a bounded number of platforms', async () => {
+test('stores nonces for a bounded number of platforms', async () => {
   for (let n = 0; n < 1_001; n += 1) {
     answers = [answer(200, { 'dpop-nonce': `n${n}` })];
     await call(dpopKey, { ...TARGET, origin: `https://p${n}.test` });

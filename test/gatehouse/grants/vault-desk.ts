@@ -1,4 +1,4 @@
-/** A second pair of hands on a running Gatehouse's storage, as another process of the same deployment would have. */
+/** Direct access to the storage of a running Gatehouse, as another process of the deployment has. */
 
 import type { Grant } from '../../../src/gatehouse/grants/grant.ts';
 import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants/grant-store.ts';
@@ -14,7 +14,7 @@ export interface VaultDesk {
   store: Store;
   sealer: Sealer;
   grants: GrantStore;
-  /** Fails where there is none, or it cannot be read. */
+  /** Throws if there is no grant, or it cannot be read. */
   read(userId: string, appId?: string): Promise<Grant>;
   change(userId: string, change: (grant: Grant) => Partial<Grant>, appId?: string): Promise<void>;
   close(): Promise<void>;
@@ -55,7 +55,7 @@ export async function sessionOf(site: { url: string }, agent: UserAgent): Promis
   return { userId: user.id, csrfToken, connections };
 }
 
-/** POSTs the disconnect form; answers what a program is told. */
+/** POSTs the disconnect form, and returns the JSON response. */
 export async function disconnect(
   site: { url: string },
   agent: UserAgent,

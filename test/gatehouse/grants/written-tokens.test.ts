@@ -1,4 +1,4 @@
-/** Grants of a provider that writes its token responses in ways of its own: refreshed, and the new refresh token kept (R32). */
+/** Grants of providers with unusual token responses: they are refreshed, and the new refresh token is stored (R32). */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { getJson } from '../../support/gatehouse.ts';
 import { ANSWERS, type Answer } from '../../support/hostile-answers.ts';
@@ -54,7 +54,7 @@ const WRITINGS: [string, string, Mode][] = [
   ['nested', 'nested', NESTED_TOKENS],
 ];
 
-test.each(WRITINGS)('%s: signed in, read, and refreshed twice with the tokens that came', async (name, app, mode) => {
+test.each(WRITINGS)('%s: signs in, reads, and refreshes twice with the returned tokens', async (name, app, mode) => {
   const { thread, stored } = await visit(app, mode, `user-of-${name}`);
   const seen = new Set([(await stored()).refreshToken]);
   for (const _round of [1, 2]) {
@@ -67,7 +67,7 @@ test.each(WRITINGS)('%s: signed in, read, and refreshed twice with the tokens th
   expect(bodies.map((body) => body.get('audience'))).toEqual(bodies.map(() => (app === 'nested' ? 'the-api' : null)));
 });
 
-/** The same writing of a response whose access token no header can carry. */
+/** The same forms of response, with an access token that no header can carry. */
 const malformed = (write: Answer): Mode => ({
   answers: {
     refresh: (res, context) =>
@@ -82,7 +82,7 @@ const BROKEN: [string, string, Mode][] = [
 ];
 
 test.each(BROKEN)(
-  'R32 the new refresh token in %s is kept, and the old one not sent again',
+  'R32 the new refresh token in %s is stored, and the old one is not sent again',
   async (name, app, mode) => {
     const { thread, stored } = await visit(app, {}, `user-with-${name.replaceAll(' ', '-')}`);
     const before = await stored();

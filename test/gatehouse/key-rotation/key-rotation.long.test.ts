@@ -1,4 +1,6 @@
-/** The rotation of encryption keys that an administrator starts: its progress, its end, and what happens after a kill. */
+/**
+ * A rotation of encryption keys that an administrator starts: its progress, its end, and its continuation after a kill.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Audit } from '../../../src/gatehouse/audit/audit.ts';
 import { createKeyRotation } from '../../../src/gatehouse/key-rotation/key-rotation.ts';
@@ -18,7 +20,7 @@ import { type Administrator, administratorOf } from '../relay/service.ts';
 const [OLD, NEW] = [1, 2].map(() => generateEncryptionKey(new Date())) as [string, string];
 const [oldKid, newKid] = [OLD, NEW].map((setting) => setting.split(':')[0] ?? '') as [string, string];
 const openPage = useBrowser();
-/** No test lasts as long: the lease ends only when it is released. */
+/** Longer than any test, so that the lease ends only when it is released. */
 const LONG_MS = 3_600_000;
 
 interface Rotation {
@@ -33,7 +35,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let redis: RedisServer | undefined;
   let site: TestSite;
-  /** As a process that still has the old key first. */
+  /** Acts as a process whose first key is still the old one. */
   let before: Vault;
   let admin: Administrator;
   beforeAll(async () => {
@@ -58,7 +60,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
   };
 
   test.skipIf(missing)(
-    'in the browser: its progress after a kill, the end, and what is left to do by hand',
+    'in the browser: its progress after a kill, the end, and the remaining manual steps',
     async () => {
       const key = await addOld(keys.grant('of-the-browser', 'app'));
       const page = await openPage();
@@ -91,34 +93,28 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('with %s', (kind) => {
     },
   );
 
-  test.skipIf(missing)(
-    'R48 started by the API: what an older key seals is sealed again, and the trail says so',
-    async () => {
-      const key = await addOld(keys.grant('of-the-test', 'app'));
-      const total = sumOf((await countSealed(before.store, before.sealer)).get(oldKid));
-      const started = await admin.call('POST', '/keys/rotate-encryption', {});
-      expect(started).toMatchObject({ status: 202, json: { kid: newKid, finishedAt: null, failure: null } });
-      await until(async () => (await rotation()).finishedAt !== null);
-      expect(await rotation()).toMatchObject({ total, done: total, failure: null, unreadable: {} });
-      expect(await kidOf(key)).toBe(newKid);
-      await until(async () => (await overview()).due === 0);
-      const { json } = await admin.call('GET', '/audit?limit=2');
-      expect((json.items as { event: string; facts: unknown; actor: unknown }[]).map(({ event }) => event)).toEqual([
-        ...['key.rotated', 'key.rotation_started'],
-      ]);
-      expect(json.items).toMatchObject([
-        { facts: { kid: newKid, resealed: total }, actor: { kind: 'admin_token' } },
-        {},
-      ]);
-    },
-  );
+  test.skipIf(missing)('R48 started by the API: seals records of older keys again, with audit entries', async () => {
+    const key = await addOld(keys.grant('of-the-test', 'app'));
+    const total = sumOf((await countSealed(before.store, before.sealer)).get(oldKid));
+    const started = await admin.call('POST', '/keys/rotate-encryption', {});
+    expect(started).toMatchObject({ status: 202, json: { kid: newKid, finishedAt: null, failure: null } });
+    await until(async () => (await rotation()).finishedAt !== null);
+    expect(await rotation()).toMatchObject({ total, done: total, failure: null, unreadable: {} });
+    expect(await kidOf(key)).toBe(newKid);
+    await until(async () => (await overview()).due === 0);
+    const { json } = await admin.call('GET', '/audit?limit=2');
+    expect((json.items as { event: string; facts: unknown; actor: unknown }[]).map(({ event }) => event)).toEqual([
+      ...['key.rotated', 'key.rotation_started'],
+    ]);
+    expect(json.items).toMatchObject([{ facts: { kid: newKid, resealed: total }, actor: { kind: 'admin_token' } }, {}]);
+  });
 
-  test.skipIf(missing)('a failure that would come again ends it, says what to do, and is logged', async () => {
+  test.skipIf(missing)('a permanent failure ends it, says what to do, and is logged', async () => {
     const { store, sealer } = await openVault(site.env);
     const walk = () => {
       throw new TypeError('a fault of ours');
     };
-    // This one works under the lease that the test holds, so that the running process cannot finish the rotation first. The
+    // This rotation works under the lease that the test holds, so that the running process cannot finish it first. The
     // lease of the test before may still be about to end.
     let number: number | undefined;
     await until(async () => {

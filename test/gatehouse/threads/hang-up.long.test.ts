@@ -1,4 +1,4 @@
-/** A caller that disconnects ends the call to the platform, however often; and a platform that hangs costs 504 in time. */
+/** A caller that disconnects ends the call to the platform, and a platform that hangs leads to a 504 in time. */
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -25,7 +25,7 @@ afterAll(async () => {
 const EMPTY_THREAD = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
 const call = (signal?: AbortSignal) => fetch(`${site.url}/threads/current`, { headers, signal: signal ?? null });
 
-test('F15: 300 callers who leave, before the head or amid the body, leave no connection and no error behind', async () => {
+test('F15: 300 callers that disconnect before the head or during the body leave no connection and no error', async () => {
   platform.answer((socket) => {
     if (platform.requests.length % 2 === 0) return;
     socket.write('HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n');
@@ -42,7 +42,7 @@ test('F15: 300 callers who leave, before the head or amid the body, leave no con
     await Promise.all(calls);
   }
   await until(() => platform.open() === 0);
-  // Nobody failed: leaving is no error of the platform's or of ours.
+  // A disconnect is not an error of the platform or of Gatehouse.
   expect(
     site
       .logs()
@@ -53,7 +53,7 @@ test('F15: 300 callers who leave, before the head or amid the body, leave no con
   expect((await call()).status).toBe(200);
 });
 
-test('F15: 2,000 callers who hang up amid the answer leave no connection behind, and the next is answered at once', async () => {
+test('F15: 2,000 callers that disconnect during the response leave no connection, and the next call succeeds at once', async () => {
   platform.answer((socket) => {
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n${'x'.repeat(1000)}`);
     drip(socket, 'x');
@@ -71,7 +71,7 @@ test('F15: 2,000 callers who hang up amid the answer leave no connection behind,
           answered += 1;
         });
     });
-    // Those that have a connection to the platform see part of an answer; the others wait for one.
+    // Calls with a connection to the platform get part of a response; the others wait for a connection.
     await until(() => answered >= 32);
     for (const socket of callers) socket.destroy();
   }
@@ -79,7 +79,7 @@ test('F15: 2,000 callers who hang up amid the answer leave no connection behind,
   const took = startStopwatch();
   expect((await call()).status).toBe(200);
   expect(took()).toBeLessThan(2_000);
-  // The one that served it is kept for the next.
+  // Its connection is kept for the next call.
   await until(() => platform.open() <= 1);
 });
 
@@ -113,7 +113,7 @@ test('F15: a service that disconnects ends the call of its service account', asy
   expect(took()).toBeLessThan(10_000);
 });
 
-test('a body that breaks off is told to the log, and never ends as a whole answer', async () => {
+test('a body that breaks off is logged, and never ends as a complete response', async () => {
   platform.answer((socket) => void socket.end('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{"a\r\n'));
   const logged = site.logs().length;
   const answer = await call();

@@ -1,4 +1,7 @@
-/** An API base URL of each connection: calls of two users go to their own instances, and to none that the app does not allow. */
+/**
+ * API base URLs of connections: calls of two users go to their own instances, and to no host that the app does not
+ * allow.
+ */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,7 +17,7 @@ const LOGINS = ['user@example.test', 'second@example.test'] as const;
 /** Allowed by the app, and not in INTERNAL_HOSTS. */
 const UNNAMED = 'http://unnamed.localhost:3002';
 
-/** An instance of the platform, by a name of its own. */
+/** An instance of the platform, with its own host name. */
 interface Instance {
   url: string;
   hits: string[];
@@ -25,7 +28,7 @@ let site: TestSite;
 let desk: VaultDesk;
 let admin: Administrator;
 let instances: Instance[];
-/** What token responses name for a user, by the id of the account. */
+/** The API base URL that token responses name, by the id of the account. */
 let named: (subject: string) => unknown;
 
 async function startInstance(): Promise<Instance> {
@@ -88,7 +91,7 @@ const hits = () => instances.map((instance) => instance.hits.length);
 const userOf = async (agent: UserAgent) => (await sessionOf(site, agent)).userId;
 const expire = (userId: string) => desk.change(userId, () => ({ expiresAt: Date.now() - 1 }));
 
-test('R33 each user’s calls go to their own instance, from the browser and through the relay, and the pages say where', async () => {
+test('R33 each user’s calls go to the user’s own instance, from the browser and through the relay, and the pages name it', async () => {
   const agents = await Promise.all(LOGINS.map(async (login) => (await signInAs(login)).agent));
   const { token } = await admin.makeToken({ assertUser: true });
   for (const [at, agent] of agents.entries()) {
@@ -105,7 +108,7 @@ test('R33 each user’s calls go to their own instance, from the browser and thr
   expect(site.sandbox.hits.requests('platform')).toHaveLength(first + second);
 });
 
-test('a response without the member keeps the URL, a refresh with another one replaces it', async () => {
+test('a response without the member keeps the URL, and a refresh with another URL replaces it', async () => {
   const { agent } = await signInAs();
   const userId = await userOf(agent);
   // The page after the sign-in shows the thread.
@@ -126,7 +129,7 @@ test('R44 the URL is sealed with the grant', async () => {
   expect(value).toMatch(/^[\w-]+\.[\w-]*\.[\w-]+\.[\w-]+\.[\w-]+$/);
 });
 
-test('R79 a host that the app does not allow refuses the sign-in: its cause names member and host, and nothing else', async () => {
+test('R79 a host that the app does not allow refuses the sign-in; the cause names only member and host', async () => {
   named = () => 'https://acme.evil.example/secret-path';
   const { page } = await signInAs();
   expect([page.status, page.body]).toEqual([502, expect.stringContaining('could not be verified')]);
@@ -139,7 +142,7 @@ test('R79 a host that the app does not allow refuses the sign-in: its cause name
   expect(JSON.stringify([json, lines])).not.toContain('secret-path');
 });
 
-test('R32 in a refresh it is refused too, and the new refresh token is kept', async () => {
+test('R32 a refresh with such a host is refused too, and the new refresh token is stored', async () => {
   const { agent } = await signInAs();
   const userId = await userOf(agent);
   const before = await desk.read(userId);
@@ -157,7 +160,7 @@ test('R32 in a refresh it is refused too, and the new refresh token is kept', as
   await until(async () => (await audited()).includes('instance_url evil.example'));
 });
 
-test('R79 the address policy judges it at each call, and a call that it refuses names the host', async () => {
+test('R79 the address policy checks the URL on each call, and a refused call names the host', async () => {
   named = () => UNNAMED;
   const { agent } = await signInAs();
   expect((await threadOf(agent)).json.code).toBe('upstream_error');
@@ -165,7 +168,7 @@ test('R79 the address policy judges it at each call, and a call that it refuses 
   expect([site.sandbox.hits.requests('platform'), hits()]).toEqual([[], [0, 0]]);
 });
 
-test('an app without the rule is called at its own URL, whatever token responses name', async () => {
+test('an app without the setting is called at its own URL, whatever token responses name', async () => {
   named = () => 'https://evil.example';
   const { agent } = await signInAs(LOGINS[0], 'second');
   expect((await threadOf(agent, 'second')).status).toBe(200);

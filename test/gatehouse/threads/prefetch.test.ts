@@ -1,4 +1,4 @@
-/** The session and its user's grant are asked for together: one round trip to the store, and never the thread of somebody else. */
+/** Session and grant are read together: one round trip to the store, and never the thread of another user. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hashOf, keys } from '../../../src/shared/storage/keys.ts';
 import type { UserAgent } from '../../support/browserless.ts';
@@ -21,7 +21,7 @@ function sessionKeyOf(agent: UserAgent): string {
   return keys.session(hashOf(cookie.slice('s:'.length, cookie.lastIndexOf('.'))));
 }
 
-test('on Redis a session in use costs one round trip for each thread', async (context) => {
+test('on Redis, a session in use costs one round trip per thread', async (context) => {
   skipWithout(context, missingRedis);
   const redis = await startRedis();
   const shared = await startSite({ env: { REDIS_URL: redis.url } });
@@ -33,7 +33,7 @@ test('on Redis a session in use costs one round trip for each thread', async (co
     const { least } = await roundTrips(redis, async () => {
       for (let times = 0; times < 100; times += 1) expect((await thread(agent, shared)).status).toBe(200);
     });
-    // Session and grant are read each time, however they travel.
+    // Session and grant are read each time.
     expect(found() - before).toBeGreaterThanOrEqual(200);
     expect(least).toBeLessThan(160);
   } finally {
@@ -42,7 +42,7 @@ test('on Redis a session in use costs one round trip for each thread', async (co
   }
 });
 
-test('R46: where the session now is another user’s than the process remembers, that user’s thread is answered', async () => {
+test('R46: returns the thread of the session’s present user, even if the process remembers another one', async () => {
   const { agent } = await signIn(site);
   const { agent: other } = await signIn(site, 'second@example.test');
   const [own, others] = [(await thread(agent)).json, (await thread(other)).json];
@@ -59,7 +59,7 @@ test('R46: where the session now is another user’s than the process remembers,
   expect((await thread(agent)).json).toEqual(others);
 });
 
-test('the grant is as it is now, not as it was at the last request', async () => {
+test('uses the grant as it is stored now, not as it was at the last request', async () => {
   const { agent } = await signIn(site);
   expect((await thread(agent)).status).toBe(200);
   const desk = await openVaultDesk(site);

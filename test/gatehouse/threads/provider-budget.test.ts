@@ -1,4 +1,7 @@
-/** The provider's budget: no minute ever holds more calls than the limit, what the provider says is heeded by all, and browsers keep a share. */
+/**
+ * The provider's budget: no minute exceeds the limit, all processes obey the provider's limits, and browsers keep a
+ * share.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -39,7 +42,7 @@ const callOf = (app: BudgetedCall['app'], changes: Partial<BudgetedCall> = {}): 
 const takes = async (budget: ProviderBudget, call: BudgetedCall) => (await budget.take(call)) === undefined;
 const quiet = () => new Promise((resolve) => setTimeout(resolve, 20));
 
-test('no minute holds more calls than the limit, whenever they come and at whichever process', async () => {
+test('no minute has more calls than the limit, at any time and across processes', async () => {
   let run = 0;
   await fc.assert(
     fc.asyncProperty(
@@ -64,11 +67,11 @@ test('no minute holds more calls than the limit, whenever they come and at which
   );
 });
 
-test('calls that are counted while a window turns into the next one are within the limit too', async () => {
+test('calls that are counted while a window ends stay within the limit', async () => {
   now = Math.ceil(now / 10_000) * 10_000 + 9_990;
   const { promise: turned, resolve: turn } = Promise.withResolvers<void>();
   let held = 0;
-  // A process that has looked at the clock, and is slow to write what it saw.
+  // A process that has read the clock and writes slowly.
   const slow: Store = {
     ...store,
     async increment(key, by, options) {
@@ -88,11 +91,11 @@ test('calls that are counted while a window turns into the next one are within t
   made.push(...(await Promise.all(reserved)));
   expect(made.filter((wait) => wait === undefined)).toHaveLength(4);
   now += 70_000;
-  // What was given back holds nobody later.
+  // Released calls delay no later call.
   for (let count = 0; count < 4; count += 1) expect(await windows.reserve('turning', 'all', 4)).toBeUndefined();
 });
 
-test('the wait that is told is honest: before it nothing is free, after it something is', async () => {
+test('the returned wait is right: no call is free before it, and one is free after it', async () => {
   const windows = createCallWindows({ store, clock });
   for (let count = 0; count < 3; count += 1) await windows.reserve('honest', 'all', 3);
   const wait = (await windows.reserve('honest', 'all', 3)) ?? 0;
@@ -102,7 +105,7 @@ test('the wait that is told is honest: before it nothing is free, after it somet
   expect(await windows.reserve('honest', 'all', 3)).toBeUndefined();
 });
 
-describe('what the provider says', () => {
+describe('limits that the provider states', () => {
   const app = { id: 'heard', rateLimit: undefined };
   const headers = (remaining: number) => ({
     'x-ratelimit-limit': '50',
@@ -110,7 +113,7 @@ describe('what the provider says', () => {
     'x-ratelimit-reset': String(Math.ceil(now / 1000) + 30),
   });
 
-  test('its last fifth is for browsers, at every process, until it begins anew', async () => {
+  test('the last fifth is for browsers, in every process, until the limit is reset', async () => {
     // The provider counts in whole seconds.
     now = Math.ceil(now / 1000) * 1000;
     const [here, there] = [await process(), await process()];
@@ -125,7 +128,7 @@ describe('what the provider says', () => {
     await Promise.all([here.close(), there.close()]);
   });
 
-  test('a refusal holds all calls for that user, and a company’s limit those for everybody, with the rest of the wait', async () => {
+  test('a refusal holds back all calls for the user, and a company limit those of all users, for the rest of the wait', async () => {
     const [here, there] = [await process(), await process()];
     const browser = callOf(app, { caller: 'browser' });
     here.refused(callOf(app), 7, true);
@@ -141,7 +144,7 @@ describe('what the provider says', () => {
     await Promise.all([here.close(), there.close()]);
   });
 
-  test('a person is held by a refusal that names its time, never by a guess or by mere headers', async () => {
+  test('a user is held back only by a refusal that names its time, not by an assumed time or by headers', async () => {
     const budget = await process();
     const guessed = callOf(app, { ownerId: 'u3' });
     const told = callOf(app, { ownerId: 'u4' });
@@ -155,7 +158,7 @@ describe('what the provider says', () => {
     await budget.close();
   });
 
-  test('a crowd of held users frees nobody but the one held longest ago, and a clock set back lengthens no wait', async () => {
+  test('more holds than the maximum free only the oldest one, and setting the clock back extends no wait', async () => {
     const budget = await process();
     budget.update(callOf(app), { 'x-company-retry-after': '3600' });
     for (let user = 0; user < 9_999; user += 1) budget.refused(callOf(app, { ownerId: `crowd-${user}` }), 60, true);
@@ -166,16 +169,16 @@ describe('what the provider says', () => {
     await budget.close();
   });
 
-  test('services have four fifths of a stated limit between them, in flight and made, whichever process they call', async () => {
+  test('services share four fifths of a stated limit across processes, including calls in flight', async () => {
     const stated = { id: 'stated', rateLimit: undefined };
     const [here, there] = [await process(), await process()];
-    // Both have heard of the window; two calls went before anybody knew of it, and count.
+    // Both processes have the window; two calls were made before the limit was known, and count.
     for (const budget of [here, there]) budget.update(callOf(stated), headers(48));
     await quiet();
     const taken: Promise<boolean>[] = [];
     for (let count = 0; count < 60; count += 1) taken.push(takes(count % 2 === 0 ? here : there, callOf(stated)));
     const made = (await Promise.all(taken)).filter(Boolean).length;
-    // A process may keep a ticket or two that it does not come to use.
+    // A process may have one or two unused tickets.
     expect(made).toBeLessThanOrEqual(38);
     expect(made).toBeGreaterThanOrEqual(34);
     expect(await here.take(callOf(stated))).toBe(30);
@@ -185,7 +188,7 @@ describe('what the provider says', () => {
     await Promise.all([here.close(), there.close()]);
   });
 
-  test('a window is one for all processes, wherever the seconds left that each receives put its end', async () => {
+  test('processes share a window even if the remaining seconds give it different ends', async () => {
     const left = { ...headers(49), 'x-ratelimit-reset': '30' };
     const begin = Math.ceil(now / 60_000) * 60_000;
     for (let offset = 0; offset < 5_000; offset += 250) {
@@ -204,7 +207,7 @@ describe('what the provider says', () => {
     now = begin + 60_000;
   });
 
-  test('a call that the company’s stated limit refuses costs its user no ticket', async () => {
+  test('a call that the company limit refuses uses no ticket of its user', async () => {
     const stated = { id: 'company', rateLimit: undefined };
     const budget = await process();
     const both = { ...headers(49), 'x-company-ratelimit-limit': '5', 'x-company-ratelimit-remaining': '4' };
@@ -212,7 +215,8 @@ describe('what the provider says', () => {
     budget.update(callOf(stated, { caller: 'browser' }), said);
     for (let count = 0; count < 4; count += 1) expect(await takes(budget, callOf(stated))).toBe(true);
     for (let count = 0; count < 60; count += 1) expect(await takes(budget, callOf(stated))).toBe(false);
-    // Of the 40 tickets of the user only the four that were used are gone: the others serve once the company’s limit is wider.
+    // Of the 40 tickets of the user only the four that were used are gone: the others serve once the company’s limit is
+    // wider.
     budget.update(callOf(stated, { caller: 'browser' }), {
       ...said,
       'x-company-ratelimit-limit': '100',
@@ -224,7 +228,7 @@ describe('what the provider says', () => {
     await budget.close();
   });
 
-  test('nonsense is not heeded', async () => {
+  test('ignores malformed headers', async () => {
     const budget = await process();
     for (const value of ['-1', '1e9', 'NaN', '']) {
       budget.update(callOf(app), {
@@ -238,7 +242,7 @@ describe('what the provider says', () => {
   });
 });
 
-test('a call that cannot be counted whole costs nothing of what was counted before', async () => {
+test('a call that cannot be counted everywhere is released where it was counted', async () => {
   const failsAt = { key: '' };
   const failing: Store = {
     ...store,
@@ -258,16 +262,16 @@ test('a call that cannot be counted whole costs nothing of what was counted befo
   for (let count = 0; count < 30; count += 1) await expect(budget.take(callOf(app))).rejects.toThrow('gone');
   for (let count = 0; count < 30; count += 1) await expect(budget.takeCheck(app)).rejects.toThrow('gone');
   failsAt.key = '';
-  // Of the app's limit nothing was counted, and of the checks' quarter only what was made.
+  // Nothing counted in the app's limit, and only calls that were made in the checks' quarter.
   for (let count = 0; count < 20; count += 1) expect(await budget.takeCheck(app)).toBeUndefined();
   let made = 0;
   while (made < 30 && (await takes(budget, callOf(app)))) made += 1;
-  // Services' share of six a minute; of the stated ten they have eight.
+  // Services have a share of six a minute; of the stated ten they have eight.
   expect(made).toBe(5);
   await budget.close();
 });
 
-test('a call that the app’s limit refuses costs its user nothing', async () => {
+test('a call that the app’s limit refuses does not count for its user', async () => {
   const budget = await process();
   const app = { id: 'given-back', rateLimit: { perUserPerMinute: 5, perAppPerMinute: 5 } };
   const browser = (ownerId: string) => callOf(app, { ownerId, caller: 'browser' });
@@ -290,7 +294,7 @@ describe('R113 checks of connections', () => {
     return made;
   };
 
-  test('take a quarter of services’ share of the app’s limit, at all processes together, and leave them the rest', async () => {
+  test('use at most a quarter of services’ share of the app’s limit across processes', async () => {
     const limited = app('checked', 100);
     const budgets = [await process(), await process()] as const;
     expect((await checks(budgets[0], limited, 30)) + (await checks(budgets[1], limited, 30))).toBe(20);
@@ -303,7 +307,7 @@ describe('R113 checks of connections', () => {
     for (const budget of budgets) await budget.close();
   });
 
-  test('take nothing of a share that services have used, and what they reserved of their own is released', async () => {
+  test('use nothing of a share that services have used up, and release their own reservation', async () => {
     const limited = app('used-up', 10);
     const budget = await process();
     while (await takes(budget, callOf(limited)));
@@ -313,7 +317,7 @@ describe('R113 checks of connections', () => {
     await budget.close();
   });
 
-  test('stop while the platform holds back services, and need no limit', async () => {
+  test('stop while services are held back, and need no limit', async () => {
     const budget = await process();
     const free = app('no-limit');
     expect(await checks(budget, free, 40)).toBe(40);
@@ -323,7 +327,7 @@ describe('R113 checks of connections', () => {
   });
 });
 
-test('what is given back leaves the window that held it, and makes no room in a later one', async () => {
+test('a released call leaves the window that counted it, and frees none in a later window', async () => {
   const windows = createCallWindows({ store, clock });
   now = Math.ceil(now / 10_000) * 10_000 + 9_900;
   const reservedAt = now;
@@ -334,11 +338,11 @@ test('what is given back leaves the window that held it, and makes no room in a 
   for (let count = 0; count < 3; count += 1) made.push(await windows.reserve('turn', 'all', 2));
   expect(made.slice(0, 2)).toEqual([undefined, undefined]);
   now += 55_000;
-  // The window of the call that was given back is over: those two still count.
+  // The window of the released call is over: the other two still count.
   expect(await windows.reserve('turn', 'all', 2)).toBeGreaterThan(0);
 });
 
-describe('what is counted', () => {
+describe('counted calls', () => {
   const answers: number[] = [];
   const inner: AuthorizedFetch = {
     async get({ beforeSending }) {
@@ -354,7 +358,7 @@ describe('what is counted', () => {
     ...{ apiBaseUrl: 'https://platform.test', threadPath: '/threads/current' },
   } as unknown as ThreadApp;
 
-  test('a call that never leaves costs nothing, and one that is made again after a 401 counts twice', async () => {
+  test('a call that is not sent does not count, and one that is repeated after a 401 counts twice', async () => {
     const budget = await process();
     const threads = createThreadCall({
       ...{ authorizedFetch: inner, budget, caller: 'browser', clock },
@@ -373,7 +377,7 @@ describe('what is counted', () => {
   });
 });
 
-test('R89 our own limit counts what all processes have seen, and whoever is far below it costs no write', async () => {
+test('R89 our own limit counts the calls of all processes, and a caller far below it costs no write', async () => {
   let writes = 0;
   const counted: Pick<Store, 'increment'> = {
     increment(...given) {
@@ -391,7 +395,7 @@ test('R89 our own limit counts what all processes have seen, and whoever is far 
   expect(writes).toBe(0);
   for (let count = 0; count < 40; count += 1) here.take('address', '192.0.2.1');
   await here.flush();
-  // R54: who comes without leave leaves nothing in the store until it is much.
+  // R54: unauthenticated callers write nothing to the store until they make many calls.
   expect(writes).toBe(0);
   for (let count = 0; count < 60; count += 1) here.take('relay-token', '192.0.2.1');
   for (let count = 0; count < 30; count += 1) there.take('relay-token', '192.0.2.1');

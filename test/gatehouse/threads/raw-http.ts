@@ -1,4 +1,4 @@
-/** Requests byte for byte, as no well-behaved client would send them. */
+/** Sends raw requests that a well-behaved client would not send. */
 import { connect } from 'node:net';
 
 export interface RawResponse {
@@ -8,7 +8,10 @@ export interface RawResponse {
   body: string;
 }
 
-/** Sends `lines` as the head of a request and reads until the other side closes (`Connection: close` is up to the caller). */
+/**
+ * Sends `lines` as the head of a request and reads until the other side closes (`Connection: close` is up to the
+ * caller).
+ */
 export function sendRaw(url: string, lines: readonly string[], body = ''): Promise<RawResponse> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {

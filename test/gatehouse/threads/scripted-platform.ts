@@ -1,15 +1,15 @@
-/** A platform that answers byte for byte what a test says, and tells what hangs on it. */
+/** A platform that sends the exact bytes of a test, and reports its open connections. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createServer, type Socket } from 'node:net';
 
 export interface ScriptedPlatform {
   url: string;
-  /** Heads of the requests that came. */
+  /** The heads of the received requests. */
   requests: string[];
-  /** Connections that are open now. */
+  /** The open connections. */
   open(): number;
-  /** What happens to every request from now on. */
+  /** Handles every request from now on. */
   answer(script: (socket: Socket) => void): void;
   close(): Promise<void>;
 }
@@ -43,7 +43,7 @@ export async function startScriptedPlatform(): Promise<ScriptedPlatform> {
   };
 }
 
-/** Writes a piece every so often until the connection closes. */
+/** Writes a chunk at intervals until the connection closes. */
 export function drip(socket: Socket, piece: string, milliseconds = 20): void {
   const timer = setInterval(() => socket.write(piece), milliseconds);
   socket.once('close', () => clearInterval(timer));

@@ -1,4 +1,4 @@
-/** The call to the platform against one that answers byte by byte: deadlines, byte caps, hang-ups, and nothing left behind. */
+/** Calls to a scripted platform: deadlines, byte limits, disconnects, and no resource is left open. */
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { ThreadApp } from '../../../src/gatehouse/connected-apps/current-apps.ts';
@@ -13,7 +13,7 @@ import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
 import { drip, type ScriptedPlatform, startScriptedPlatform } from './scripted-platform.ts';
 
-/** No test that judges something else runs into these deadlines, however busy the machine is. */
+/** Long enough that no other test reaches these deadlines on a busy machine. */
 const LIMITS: ThreadLimits = { headersMilliseconds: 120_000, totalMilliseconds: 240_000, maxBytes: 10_000 };
 const SOON = { headersMilliseconds: 300, totalMilliseconds: 600 };
 const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n';
@@ -84,7 +84,7 @@ async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
   return work.finally(() => expect(took()).toBeLessThan(milliseconds));
 }
 
-test('a mistake of ours is not told as the platform’s; what its connection fails with is, whatever class that has', async () => {
+test('a bug of this program is not reported as an error of the platform; any connection error is', async () => {
   const failing = (error: Error) => {
     token = async () => {
       throw error;
@@ -98,13 +98,13 @@ test('a mistake of ours is not told as the platform’s; what its connection fai
 });
 
 describe('F15: deadlines', () => {
-  test('a platform that does not answer: upstream_timeout, and the connection is given up', async () => {
+  test('a platform that does not respond: upstream_timeout, and the connection is closed', async () => {
     platform.answer(() => undefined);
     expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('upstream_timeout');
     await until(() => platform.open() === 0);
   });
 
-  test('one that drips its head: the same', async () => {
+  test('a platform that drips its head: the same', async () => {
     platform.answer((socket) => {
       socket.write('HTTP/1.1 200 OK\r\n');
       drip(socket, 'X-A: b\r\n');
@@ -113,13 +113,13 @@ describe('F15: deadlines', () => {
     await until(() => platform.open() === 0);
   });
 
-  test('one that sends interim answers for ever: the same', async () => {
+  test('a platform that sends interim responses for ever: the same', async () => {
     platform.answer((socket) => drip(socket, 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', 5));
     expect(['upstream_timeout', 'upstream_error']).toContain(await within(1_000, codeOf(current({ limits: SOON }))));
     await until(() => platform.open() === 0);
   });
 
-  test('one that drips its body: the answer breaks off at the total deadline', async () => {
+  test('a platform that drips its body: the response is cut off at the total deadline', async () => {
     platform.answer((socket) => {
       socket.write(`${HEAD}Content-Length: 5000\r\n\r\n`);
       drip(socket, 'x');
@@ -129,7 +129,7 @@ describe('F15: deadlines', () => {
     await until(() => platform.open() === 0);
   });
 
-  test('a 500 whose body drips: upstream_error at once, and the body is waited for by nobody', async () => {
+  test('a 500 whose body drips: upstream_error at once, without waiting for the body', async () => {
     platform.answer((socket) => {
       socket.write('HTTP/1.1 500 Internal Server Error\r\nContent-Length: 5000\r\n\r\n');
       drip(socket, 'x');
@@ -138,7 +138,7 @@ describe('F15: deadlines', () => {
     await until(() => platform.open() === 0);
   });
 
-  test('a 503 whose body has to be judged and drips: upstream_error by the first deadline', async () => {
+  test('a 503 whose body must be inspected and drips: upstream_error by the first deadline', async () => {
     platform.answer((socket) => {
       socket.write('HTTP/1.1 503 Service Unavailable\r\nContent-Length: 5000\r\n\r\n');
       drip(socket, 'x');
@@ -147,7 +147,7 @@ describe('F15: deadlines', () => {
     await until(() => platform.open() === 0);
   });
 
-  test('a 401 whose body drips holds up neither the refresh nor a connection', async () => {
+  test('a 401 whose body drips delays no refresh and keeps no connection open', async () => {
     platform.answer((socket) => {
       if (platform.requests.length > 1) return void socket.end(`${HEAD}Content-Length: 2\r\n\r\n{}`);
       socket.write('HTTP/1.1 401 Unauthorized\r\nContent-Length: 5000\r\n\r\n');
@@ -164,12 +164,12 @@ describe('F15: deadlines', () => {
     token = () => promise;
     expect(await within(1_000, codeOf(current({ limits: SOON })))).toBe('provider_unavailable');
     expect(platform.requests).toEqual([]);
-    // Nothing waits for it any more. A rejection that nothing handles is reported before the next immediate.
+    // Nothing awaits it any more. An unhandled rejection would be reported before the next immediate.
     reject(new Error('late'));
     await setImmediate();
   });
 
-  test('no timer is left behind, neither by a whole answer nor by a refusal', async () => {
+  test('neither a complete response nor a refusal leaves a timer', async () => {
     const made = vi.spyOn(globalThis, 'setTimeout');
     const cleared = vi.spyOn(globalThis, 'clearTimeout');
     const limits = { headersMilliseconds: 500_000, totalMilliseconds: 600_000 };
@@ -183,8 +183,8 @@ describe('F15: deadlines', () => {
   });
 });
 
-describe('F15: sizes and broken answers', () => {
-  test('a body as large as allowed passes, one byte more breaks off', async () => {
+describe('F15: sizes and broken responses', () => {
+  test('a body of the maximum size passes, and one more byte is cut off', async () => {
     const sized = (size: number) =>
       platform.answer((socket) => void socket.end(`${HEAD}Content-Length: ${size}\r\n\r\n${'x'.repeat(size)}`));
     sized(10_000);
@@ -193,7 +193,7 @@ describe('F15: sizes and broken answers', () => {
     await expect(current().then(read)).rejects.toThrow('too large');
   });
 
-  test('a gigabyte without a length breaks off at the cap, the connection with it', async () => {
+  test('a gigabyte without a length is cut off at the limit, and the connection closed', async () => {
     const piece = 'x'.repeat(64 * 1024);
     let sent = 0;
     platform.answer((socket) => {
@@ -210,7 +210,7 @@ describe('F15: sizes and broken answers', () => {
     expect(sent).toBeLessThan(100e6);
   });
 
-  test('a slow reader slows the platform down: nothing piles up here', async () => {
+  test('a slow reader slows the platform down, and nothing is buffered without bound', async () => {
     const piece = 'x'.repeat(64 * 1024);
     let sent = 0;
     platform.answer((socket) => {
@@ -249,7 +249,7 @@ describe('F15: sizes and broken answers', () => {
     await expect(current().then(read)).rejects.toThrow();
   });
 
-  test('a reset amid the body: the same', async () => {
+  test('a reset during the body: the same', async () => {
     platform.answer((socket) => {
       socket.write(`${HEAD}Content-Length: 100\r\n\r\n{"a":`);
       setTimeout(() => socket.resetAndDestroy(), 50);
@@ -283,7 +283,7 @@ describe('F15: sizes and broken answers', () => {
     expect(await codeOf(current({ apiBaseUrl: 'http://127.0.0.1:9' }))).toBe('upstream_error');
   });
 
-  test('R79: an address that the policy refuses is not asked for a token either', async () => {
+  test('R79: no token is requested for an address that the policy refuses', async () => {
     let asked = false;
     token = async () => {
       asked = true;
@@ -294,7 +294,7 @@ describe('F15: sizes and broken answers', () => {
   });
 });
 
-describe('a caller who leaves', () => {
+describe('a caller that disconnects', () => {
   test('before the head: the call ends', async () => {
     platform.answer(() => undefined);
     const gone = new AbortController();
@@ -305,7 +305,7 @@ describe('a caller who leaves', () => {
     await until(() => platform.open() === 0);
   });
 
-  test('amid the body: the body ends with an error and the connection is closed', async () => {
+  test('during the body: the body ends with an error and the connection is closed', async () => {
     platform.answer((socket) => {
       socket.write(`${HEAD}Content-Length: 5000\r\n\r\n`);
       drip(socket, 'x');
@@ -324,7 +324,7 @@ describe('a caller who leaves', () => {
   });
 });
 
-describe('the URL and the note of use', () => {
+describe('the URL and the recorded use', () => {
   test.each([
     ['', '/1/threads/current'],
     ['/', '/1/threads/current'],
@@ -335,7 +335,7 @@ describe('the URL and the note of use', () => {
     expect(platform.requests[0]).toMatch(new RegExp(`^GET ${expected} HTTP/1.1\r\n`));
   });
 
-  test('use is noted for what the platform took the token for, not for a 401', async () => {
+  test('records a use if the platform accepts the token, not after a 401', async () => {
     await read(await current());
     expect(noted).toBe(1);
     platform.answer((socket) => void socket.end('HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n'));
@@ -357,7 +357,7 @@ describe('the URL and the note of use', () => {
   });
 });
 
-test('R115 a missing scope is named for a user, who can allow it; a service account gets what the platform said', async () => {
+test('R115 names a missing scope to a user, who can grant it; a service account gets the platform’s response', async () => {
   const challenge = 'WWW-Authenticate: Bearer error="insufficient_scope", scope="read"';
   platform.answer((socket) => void socket.end(`HTTP/1.1 403 Forbidden\r\n${challenge}\r\nContent-Length: 2\r\n\r\nno`));
   expect(await codeOf(current())).toBe('scopes_missing');
@@ -365,7 +365,7 @@ test('R115 a missing scope is named for a user, who can allow it; a service acco
   expect([passedOn.status, await read(passedOn)]).toEqual([403, 'no']);
 });
 
-describe('R131 what a response announces', () => {
+describe('R131 the announced length of a response', () => {
   test.each([
     ['10000', 200],
     ['10001', 'upstream_error'],

@@ -1,4 +1,6 @@
-/** `GET /threads/current` from outside: what reaches the platform, what comes back, and what each failure becomes. */
+/**
+ * `GET /threads/current` over HTTP: what is sent to the platform, what is returned, and the response to each failure.
+ */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import type { UserAgent } from '../../support/browserless.ts';
@@ -68,12 +70,12 @@ describe('R74: the upstream URL is fixed', () => {
     expect(hit?.headers.host ?? new URL(site.sandbox.platformUrl).host).toBe(new URL(site.sandbox.platformUrl).host);
   });
 
-  test('a query that is not known is refused', async () => {
+  test('refuses an unknown query parameter', async () => {
     const { status } = await sendRaw(site.url, head('GET /threads/current?url=http://evil.example/ HTTP/1.1'));
     expect(status).toBe(400);
   });
 
-  test('a HEAD asks the same and answers no body', async () => {
+  test('a HEAD makes the same call and returns no body', async () => {
     const { status, body } = await sendRaw(site.url, head('HEAD /threads/current HTTP/1.1'));
     expect([status, body]).toEqual([200, '']);
   });
@@ -84,7 +86,7 @@ describe('R74: the upstream URL is fixed', () => {
     ['R77: DELETE', 'DELETE', 405],
     ['R77: TRACE', 'TRACE', 405],
     ['R77: OPTIONS', 'OPTIONS', 405],
-  ])('%s is refused and reaches nothing', async (_name, method, expected) => {
+  ])('%s is refused, and nothing is sent', async (_name, method, expected) => {
     const { status } = await sendRaw(site.url, head(`${method} /threads/current HTTP/1.1`, 'Content-Length: 0'));
     expect(status).toBe(expected);
     expect(site.sandbox.hits.requests('platform')).toEqual([]);
@@ -112,7 +114,7 @@ describe('R74: the upstream URL is fixed', () => {
     ['a length and chunks', ['Content-Length: 5', 'Transfer-Encoding: chunked']],
     ['a folded header', ['X-A: b', ' folded: c']],
     ['an unknown coding', ['Transfer-Encoding: xchunked']],
-  ])('R78: %s are refused and reach nothing', async (_name, headers) => {
+  ])('R78: %s are refused, and nothing is sent', async (_name, headers) => {
     const { status } = await sendRaw(site.url, head('GET /threads/current HTTP/1.1', ...headers));
     expect(status).toBeGreaterThanOrEqual(400);
     expect(status).toBeLessThan(500);
@@ -121,7 +123,7 @@ describe('R74: the upstream URL is fixed', () => {
 });
 
 describe('R75: request headers', () => {
-  test('nothing of the caller’s reaches the platform, whatever Connection says', async () => {
+  test('no header of the caller reaches the platform, whatever Connection names', async () => {
     const answer = await sendRaw(
       site.url,
       head(
@@ -174,7 +176,7 @@ describe('R75: request headers', () => {
 });
 
 describe('R76: response headers', () => {
-  test('only named ones come through, and no header of ours is overruled', async () => {
+  test('only listed headers are passed on, and none overrides a header of Gatehouse', async () => {
     platform({
       kind: 'response',
       status: 200,
@@ -231,7 +233,7 @@ describe('R76: response headers', () => {
   });
 
   test.each(['gzip', 'br', 'x-unknown'])(
-    'a body with the content encoding %s, which was not asked for, is refused',
+    'a body with the content encoding %s, which was not requested, is refused',
     async (encoding) => {
       platform({ kind: 'response', status: 200, body: 'packed', headers: { 'Content-Encoding': encoding } });
       const { status, json } = await thread();
@@ -242,7 +244,7 @@ describe('R76: response headers', () => {
     },
   );
 
-  test('a body that says it has the identity encoding passes', async () => {
+  test('a body with the identity encoding passes', async () => {
     platform({ kind: 'response', status: 200, body: {}, headers: { 'Content-Encoding': 'identity' } });
     const { status, headers } = await thread();
     expect([status, headers.get('content-encoding')]).toEqual([200, null]);
@@ -257,7 +259,7 @@ describe('R76: response headers', () => {
     },
   );
 
-  test('a page of the platform’s is data here: it may run nothing', async () => {
+  test('a page of the platform is served as data, and must not run scripts', async () => {
     platform({
       kind: 'response',
       status: 200,
@@ -269,7 +271,7 @@ describe('R76: response headers', () => {
     expect(page.headers.get('x-content-type-options')).toBe('nosniff');
   });
 
-  test('R61: the access token is in no answer', async () => {
+  test('R61: no response has the access token', async () => {
     await thread();
     const token = site.sandbox.hits.requests('platform')[0]?.headers.authorization?.slice('Bearer '.length) ?? '';
     expect(token.length).toBeGreaterThan(20);
@@ -278,10 +280,9 @@ describe('R76: response headers', () => {
       expect(page.status).toBe(200);
       expect(page.body + JSON.stringify([...page.headers])).not.toContain(token);
     }
-  });
-});
+  }););
 
-describe('what the platform’s answers become', () => {
+describe('responses of the platform', () => {
   const inTwoMinutes = () => String(Math.floor(Date.now() / 1000) + 120);
   type Case = [string, () => FaultKind, { status: number; code: string; received?: string; retry?: [number, number] }];
   const answer =
@@ -348,7 +349,7 @@ describe('what the platform’s answers become', () => {
     ['a refused connection amid the head', () => ({ kind: 'reset', when: 'before_headers' }), failed],
   ];
 
-  /** Until the platform may be asked again; the session does not last so long. */
+  /** Until the platform may be called again; the session does not last so long. */
   const waitOut = async (seconds: number) => {
     site.sandbox.faults.clear();
     pass(seconds);
@@ -361,7 +362,7 @@ describe('what the platform’s answers become', () => {
   };
   test.each([
     [401, 5],
-    // A token that is as new as can be had is not refreshed.
+    // A token that was just refreshed is not refreshed again.
     [401, 0],
     [403, 5],
   ])('a claims challenge with %i is named, %i seconds after the sign-in', async (status, age) => {
@@ -372,7 +373,7 @@ describe('what the platform’s answers become', () => {
     expect([given, json.code, json.connectUrl]).toEqual([502, 'upstream_error', `${site.url}/connections/platform`]);
     expect(json.detail).toMatch(/requires more of the user’s sign-in.*\(claims challenge\)\. Connect .* again/);
     expect(headers.get('proxy-status')).toBe(`gatehouse; received-status=${status}`);
-    // Lines of the audit trail may come in between and afterwards.
+    // Lines of the audit trail may follow or come in between.
     const ofRequest = site.logs().filter((line) => line.includes(`"requestId":"${headers.get('x-request-id')}"`));
     expect(ofRequest).toContainEqual(
       expect.stringContaining(`the platform responded with ${status} and a claims challenge`),
@@ -392,7 +393,7 @@ describe('what the platform’s answers become', () => {
       [401, `Bearer error="insufficient_scope", scope="${scope}"`],
       [403, `Bearer realm="x", error="insufficient_scope", error_description="No.", scope="unknown ${scope}"`],
       [403, `DPoP error=insufficient_scope, scope=${scope}`],
-    ])('with %i %s leads to where the user adds it', async (status, challenge) => {
+    ])('with %i %s names the page where the user adds it', async (status, challenge) => {
       ({ agent } = await signIn(site));
       platform({ kind: 'response', status, body: {}, headers: { 'WWW-Authenticate': challenge } });
       const { status: given, json, headers } = await thread();
@@ -413,7 +414,7 @@ describe('what the platform’s answers become', () => {
       'Bearer error="insufficient_scope"',
       'Bearer error="insufficient_scope", scope="unknown"',
       'Bearer error="invalid_request", scope="platform_read_only"',
-    ])('is passed on as it came where the user cannot add it: %s', async (challenge) => {
+    ])('passes the response on if the user cannot add it: %s', async (challenge) => {
       ({ agent } = await signIn(site));
       platform({ kind: 'response', status: 403, body: { error: 'no' }, headers: { 'WWW-Authenticate': challenge } });
       const { status, json } = await thread();
@@ -444,7 +445,7 @@ describe('what the platform’s answers become', () => {
     if (retry) await waitOut(retry[1]);
   });
 
-  test('what the platform refused for a while is not asked for again before, and the rest of the wait is told', async () => {
+  test('does not call the platform before the time of its refusal, and returns the rest of the wait', async () => {
     const { agent: other } = await signIn(site, 'second@example.test');
     site.sandbox.hits.reset();
     platform({ ...answer(429, {}, { 'Retry-After': '20' })(), times: 1 });
@@ -452,7 +453,7 @@ describe('what the platform’s answers become', () => {
     pass(8);
     const { status, json, headers } = await thread();
     expect([status, json.code]).toEqual([429, 'upstream_rate_limited']);
-    // Time passes by itself as well.
+    // Real time passes as well.
     expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(5);
     expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(12);
     expect(headers.get('proxy-status')).toBe('gatehouse; error=http_request_denied');
@@ -462,14 +463,14 @@ describe('what the platform’s answers become', () => {
     expect((await thread()).status).toBe(200);
   });
 
-  test('where it did not say for how long, a person may ask it again at once', async () => {
+  test('a user may call again at once if the platform named no time', async () => {
     platform({ ...answer(429)(), times: 1 });
     expect((await thread()).status).toBe(429);
     expect((await thread()).status).toBe(200);
   });
 
   test.each([400, 402, 403, 404, 405, 409, 410, 418, 422, 451])(
-    '%i passes through with its body, as the platform’s own',
+    '%i passes through with the platform’s body',
     async (status) => {
       const body = { error: 'theirs', error_code: status, error_description: 'Said by the platform.' };
       platform({ kind: 'response', status, body });
@@ -494,14 +495,14 @@ describe('what the platform’s answers become', () => {
   test.each<[string, FaultKind]>([
     ['that ends before its length', { kind: 'truncated' }],
     ['that is reset', { kind: 'reset', when: 'after_headers' }],
-  ])('a body %s never ends as a whole answer', async (_name, fault) => {
+  ])('a body %s never ends as a complete response', async (_name, fault) => {
     platform(fault);
     const answer = await fetch(`${site.url}/threads/current`, { headers: { cookie, accept: 'application/json' } });
     expect(answer.status).toBe(200);
     await expect(answer.text()).rejects.toThrow();
   });
 
-  test('nothing of a refusal repeats what the platform said', async () => {
+  test('a refusal repeats nothing of the platform’s response', async () => {
     platform({ kind: 'response', status: 500, body: 'stack-trace-canary' });
     const page = await agent.get(`${site.url}/threads/current`, JSON_ONLY);
     expect(page.status).toBe(502);
@@ -509,16 +510,15 @@ describe('what the platform’s answers become', () => {
     expect(site.logs().join('')).not.toContain('stack-trace-canary');
   });
 
-  test('a browser gets a page instead of a document', async () => {
+  test('a browser gets a page instead of JSON', async () => {
     platform({ kind: 'error' });
     const page = await agent.get(`${site.url}/threads/current`);
     expect([page.status, page.headers.get('content-type')]).toEqual([502, 'text/html; charset=utf-8']);
     expect(page.headers.get('proxy-status')).toBe('gatehouse; error=http_protocol_error');
-  });
-});
+  }););
 
-describe('what our own refusals are', () => {
-  test('sign_in_required without a session, and nothing leaves', async () => {
+describe('refusals by Gatehouse', () => {
+  test('sign_in_required without a session, and nothing is sent', async () => {
     const answer = await fetch(`${site.url}/threads/current`, { headers: { accept: 'application/json' } });
     expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([401, 'sign_in_required']);
     expect(site.sandbox.hits.requests()).toEqual([]);
@@ -561,13 +561,13 @@ describe('with several apps that serve threads', () => {
     });
   const called = (several: TestSite) => several.sandbox.hits.requests('platform').map(({ path }) => path);
 
-  test('the app that the user signed in with is served, and a named one in its place', async () => {
+  test('serves the app that the user signed in with, or the one that the query names', async () => {
     const several = await startSeveral();
     try {
       for (const app of ['platform', 'second'] as const) {
         const { agent: user } = await signIn(several, 'user@example.test', { path: `/sign-in?app=${app}` });
         several.sandbox.hits.reset();
-        // The first request reads the session; those after it read the grant at the same time.
+        // The first request reads the session; later ones read the grant at the same time.
         for (let times = 0; times < 2; times += 1) {
           expect((await getJson(user, `${several.url}/threads/current`)).status).toBe(200);
         }
@@ -585,7 +585,7 @@ describe('with several apps that serve threads', () => {
     }
   });
 
-  test('one has to be named where the user signed in with an app that serves none', async () => {
+  test('the query must name an app if the user signed in with one that serves no threads', async () => {
     const several = await startSite({
       apps: (urls) => [
         sandboxApp(urls, 'platform', { apiBaseUrl: undefined }),

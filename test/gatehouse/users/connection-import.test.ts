@@ -1,4 +1,7 @@
-/** Importing connections by the admin API and by the command: what is refused, for which cause, and what stays untouched. */
+/**
+ * Importing connections by the admin API and by the command: what is refused, with which cause, and what is not
+ * changed.
+ */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -25,7 +28,7 @@ const ADA = 'user-1';
 let site: HostileSite;
 let desk: VaultDesk;
 let admin: Administrator;
-/** Of Ada, whom Gatehouse has forgotten but for her session. */
+/** The session of Ada, whose other records are deleted. */
 let refreshToken: string;
 let userId: string;
 let agent: Awaited<ReturnType<typeof attempt>>['agent'];
@@ -73,7 +76,7 @@ const run = (text: string) => {
   return runCommand(['connections', 'import', file], site.env);
 };
 
-test('a connection works, has one audit entry without a token, and is not imported twice', async () => {
+test('an imported connection works, has one audit entry without a token, and is not imported twice', async () => {
   const before = (await auditOf('connection.imported')).length;
   expect(await post(entryOf())).toMatchObject({ status: 200, json: { imported: 1, failures: [] } });
   const thread = await getJson(agent, `${site.url}/threads/current`);
@@ -95,20 +98,20 @@ test('a connection works, has one audit entry without a token, and is not import
   expect(await desk.read(userId, APP)).toEqual(grant);
 });
 
-test('R111: a refused token leaves no connection that works, and is replaced by a later import', async () => {
+test('R111: a refused token leaves no working connection, and is replaced by a later import', async () => {
   const refused = { line: 1, user: userId, app: APP, result: 'refused', cause: 'grant_refused' };
   expect(await failuresOf(entryOf({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
   expect((await sessionOf(site, agent)).connections).toMatchObject([{ app: APP, health: 'reconnect_needed' }]);
   const thread = await getJson(agent, `${site.url}/threads/current`);
   expect([thread.status, thread.json.code]).toEqual([403, 'reconnect_needed']);
-  // The same once more costs no call.
+  // Importing the same token again makes no call.
   site.provider.hits.length = 0;
   expect(await failuresOf(entryOf({ refreshToken: 'never-issued' }))).toMatchObject([refused]);
   expect(site.provider.hitsOf('refresh')).toEqual([]);
   expect(await post(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
 });
 
-test('R111: a token of another account is refused, and nothing of it stays', async () => {
+test('R111: a token of another account is refused and deleted', async () => {
   expect(await failuresOf(entryOf({ account: { subject: 'user-2' } }))).toMatchObject([
     { result: 'refused', cause: 'other_account' },
   ]);
@@ -128,7 +131,7 @@ test('an imported connection without a known account belongs to the one that the
   expect((await desk.read(userId, APP)).account).toEqual({ issuer: site.provider.issuer, subject: ADA });
 });
 
-test('R111: while the provider is away the token is kept sealed, is not shown as working, and works later', async () => {
+test('R111: while the provider is unavailable, the token is sealed, not shown as working, and works later', async () => {
   site.provider.set({ answers: { refresh: (res) => void res.writeHead(503).end() } });
   expect(await failuresOf(entryOf({ refreshToken: 'sent-in-vain' }))).toMatchObject([
     { result: 'unchecked', cause: 'provider_unavailable' },
@@ -137,7 +140,7 @@ test('R111: while the provider is away the token is kept sealed, is not shown as
   expect([accessToken, failure?.kind]).toEqual(['', 'passing']);
   expect((await sessionOf(site, agent)).connections).toMatchObject([{ health: 'unverified' }]);
   site.provider.reset();
-  // Time passes, and this provider spends what it refuses.
+  // Time passes, and this provider spends the tokens that it refuses.
   await desk.change(
     userId,
     (grant) => ({ refreshToken, failure: grant.failure && { ...grant.failure, retryAt: 0 } }),
@@ -146,7 +149,7 @@ test('R111: while the provider is away the token is kept sealed, is not shown as
   expect(await post(entryOf())).toMatchObject({ json: { imported: 1, failures: [] } });
 });
 
-test('R111: a connection that cannot be read, for want of its key, is reported and not replaced', async () => {
+test('R111: a connection that cannot be read because its key is missing is reported and not replaced', async () => {
   const { store } = desk;
   const lost = sealerOf({ ENCRYPTION_KEYS: generateEncryptionKey(new Date()) });
   const sealed = createGrantStore({ store, sealedJson: createSealedJson(lost), clock: Date.now });
@@ -163,7 +166,7 @@ test('R111: a connection that cannot be read, for want of its key, is reported a
   await sealed.remove(userId, APP, before?.version ?? 0);
 });
 
-test('R111: what was sealed and not tried is tried at the next start', async () => {
+test('R111: a sealed token that was not tried is tried at the next start', async () => {
   const app = appOfFile(site.env, APP);
   const imports = createGrantImports({
     isRegistered: async () => true,
@@ -190,7 +193,7 @@ test('R111: what was sealed and not tried is tried at the next start', async () 
   expect(await post(entryOf())).toMatchObject({ json: { alreadyConnected: 1, failures: [] } });
 });
 
-test('a user who has not signed in yet finds the connection at the sign-in', async () => {
+test('a user who has not signed in yet has the connection after the first sign-in', async () => {
   const id = userIdOf(site.provider.issuer, 'user-9');
   site.provider.signInAs({ sub: 'user-9', name: 'Nell' });
   await attempt(site);
@@ -211,7 +214,7 @@ test('a user who has not signed in yet finds the connection at the sign-in', asy
   expect((await getJson(other.agent, `${site.url}/threads/current`)).status).toBe(200);
 });
 
-test('R19: each entry that cannot be meant is reported with its cause, by line, and the others are imported', async () => {
+test('R19: each invalid entry is reported with its line and cause, and the others are imported', async () => {
   const lines = [
     entryOf({ app: 'unheard-of' }),
     entryOf({ user: { id: 'u0000000000000000000000' } }),
@@ -243,7 +246,7 @@ test('R19: each entry that cannot be meant is reported with its cause, by line, 
   expect((await auditOf('connection.imported'))[0]).toMatchObject({ actor: { kind: 'operator' }, userId });
 });
 
-test('nothing is imported for a disabled user or a file that is not there', async () => {
+test('nothing is imported for a disabled user or from a missing file', async () => {
   await admin.call('POST', `/users/${userId}/disable`);
   expect(await failuresOf(entryOf())).toMatchObject([{ result: 'invalid', cause: 'user_disabled' }]);
   await admin.call('POST', `/users/${userId}/enable`);
@@ -252,7 +255,7 @@ test('nothing is imported for a disabled user or a file that is not there', asyn
   expect([status, stderr]).toEqual([1, 'This cannot be done: /no/such/file cannot be read: check the path.\n']);
 });
 
-test('R111: only an administrator who may change things imports, and at most 100 entries in one call', async () => {
+test('R111: only an administrator with write access imports, at most 100 entries per call', async () => {
   const call = async (headers: Record<string, string>) => {
     const body = JSON.stringify({ entries: [entryOf()] });
     const { status } = await ask(`${site.url}/admin/api/connections/import`, { method: 'POST', headers, body });

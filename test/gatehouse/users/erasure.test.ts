@@ -1,4 +1,6 @@
-/** A deletion of a user that the storage interrupts: it says what is left, and a scheduled task finishes it, wherever it stopped. */
+/**
+ * A deletion of a user that the storage interrupts: it says what is not deleted yet, and a scheduled task finishes it.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +33,7 @@ const MINUTE = 60_000;
 let directory: string;
 let store: Store;
 let now: number;
-/** Counts down with each write; the one at 0 fails, after it was made or without that, and so do all after it. */
+/** Counts down with each write. The write at 0 fails, either after it was made or before, and so do all later ones. */
 let fault: { writesLeft: number; isMade: boolean } | undefined;
 let erased: string[];
 beforeEach(async () => {
@@ -48,13 +50,13 @@ const [sealingKey] = [generateEncryptionKey(new Date())].map(parseEncryptionKeys
 if (!sealingKey || 'faults' in sealingKey) throw new Error('There is no key.');
 const sealedJson = createSealedJson(createSealer(sealingKey.keys));
 
-/** What happens meanwhile, once, before a room carries out this method for a deletion. */
+/** Runs once before a module executes this method for a deletion. */
 interface Meanwhile {
   before: 'end' | 'endAll' | 'list' | 'remove' | 'endErasure';
   work: () => Promise<void>;
 }
 
-/** The rooms of one process, on a store that fails as `fault` says. */
+/** The modules of one process, on a store that fails as `fault` says. */
 function rooms(meanwhile?: Meanwhile) {
   const clock = () => now;
   const faulty: Store = {
@@ -138,7 +140,9 @@ async function makeUser(user: typeof USER): Promise<void> {
   await links.create(link, async () => []);
 }
 
-/** Every item of the store that names the user, by its key or index; without the lists of connections, which may lag. */
+/**
+ * Every item of the store that names the user, by its key or index; without the lists of connections, which may lag.
+ */
 async function itemsOf({ id, name, email, subject }: typeof USER): Promise<string[]> {
   const found: string[] = [];
   const isOf = (item: CopyItem) =>
@@ -152,7 +156,7 @@ async function itemsOf({ id, name, email, subject }: typeof USER): Promise<strin
 
 const TOMBSTONE = keys.erasedUser(USER.id);
 
-/** As the administration deletes. @returns the error, if any */
+/** Deletes the user like the administration. @returns the error, if any */
 async function erase(): Promise<unknown> {
   const { lifecycle } = rooms();
   try {
@@ -172,7 +176,7 @@ async function finishLater(): Promise<void> {
   await revocations.retryDue();
 }
 
-test('R117 a deletion that another process has finished deletes nothing that is new, and is recorded once', async () => {
+test('R117 a deletion that another process finished deletes no new data, and is recorded once', async () => {
   await makeUser(USER);
   const { lifecycle, users, connections } = rooms();
   await lifecycle.beginErasure(USER.id);
@@ -187,7 +191,7 @@ test('R117 a deletion that another process has finished deletes nothing that is 
 });
 
 test.each(['endAll', 'list', 'end', 'remove', 'endErasure'] as const)(
-  'R117 a deletion that is slow before its %s deletes nothing of the user who has signed in again meanwhile',
+  'R117 a deletion that is slow before %s deletes nothing of a user who signed in again meanwhile',
   async (before) => {
     await makeUser(USER);
     let made: string[] = [];
@@ -211,7 +215,7 @@ test.each(['endAll', 'list', 'end', 'remove', 'endErasure'] as const)(
 );
 
 test.each(['endAll', 'end', 'remove', 'endErasure'] as const)(
-  'R117 the end of a deletion that is slow before its %s leaves the mark of a later one',
+  'R117 a deletion that is slow before %s keeps the mark of a later deletion',
   async (before) => {
     await makeUser(USER);
     const later = rooms();
@@ -233,7 +237,7 @@ test.each(['endAll', 'end', 'remove', 'endErasure'] as const)(
   },
 );
 
-test('R117 a deletion leaves no record of a sign-in that ended meanwhile, and that of a later one', async () => {
+test('R117 a deletion leaves no record of a sign-in that ended meanwhile, and keeps that of a later one', async () => {
   await makeUser(USER);
   const begin = async (reference: string) => {
     const about = { app: 'one', purpose: 'sign_in' as const, startedAt: now, steps: [], facts: {} };
@@ -257,7 +261,7 @@ test.each<[string, (lifecycle: ReturnType<typeof rooms>['lifecycle']) => Promise
       await makeUser(USER);
     },
   ],
-])('R114 a link that is being created is none once its user has been %s', async (_words, change) => {
+])('R114 a link that is being created is not stored once its user was %s', async (_words, change) => {
   await makeUser(USER);
   const { lifecycle, users, links } = rooms();
   const startedAt = now;
@@ -282,21 +286,18 @@ test('R117 a deletion ends the sessions first, so that a kill leaves none of the
   expect(await store.get(`session-of:{${USER.id}}`)).toBeUndefined();
 });
 
-test.each([1, 2, 3, 4, 5])(
-  'R56 no user is disabled whose sessions a failure at write %i has left',
-  async (writesLeft) => {
-    await makeUser(USER);
-    fault = { writesLeft, isMade: false };
-    await rooms()
-      .lifecycle.disable(USER.id)
-      .catch(() => undefined);
-    const isDisabled = (await rooms().users.find(USER.id))?.disabledAt !== undefined;
-    const hasSession = (await store.get(`session-of:{${USER.id}}`)) !== undefined;
-    expect(isDisabled && hasSession).toBe(false);
-  },
-);
+test.each([1, 2, 3, 4, 5])('R56 after a failure at write %i, no disabled user has a session', async (writesLeft) => {
+  await makeUser(USER);
+  fault = { writesLeft, isMade: false };
+  await rooms()
+    .lifecycle.disable(USER.id)
+    .catch(() => undefined);
+  const isDisabled = (await rooms().users.find(USER.id))?.disabledAt !== undefined;
+  const hasSession = (await store.get(`session-of:{${USER.id}}`)) !== undefined;
+  expect(isDisabled && hasSession).toBe(false);
+});
 
-test('R117 a deletion that was killed before its entry is recorded, also where the user has signed in again', async () => {
+test('R117 a deletion that was killed before its audit entry is recorded, even if the user signed in again', async () => {
   await makeUser(USER);
   const { lifecycle, users } = rooms({ before: 'endErasure', work: async () => Promise.reject(new Error('killed')) });
   now += 1;
@@ -310,7 +311,7 @@ test('R117 a deletion that was killed before its entry is recorded, also where t
   expect((await users.find(USER.id))?.name).toBe(USER.name);
 });
 
-test('R117 what began before a user was disabled is not made once the user is enabled again', async () => {
+test('R117 a request that began before a user was disabled stores nothing once the user is enabled again', async () => {
   await makeUser(USER);
   const { lifecycle, users } = rooms();
   const begun = now;
@@ -322,7 +323,7 @@ test('R117 what began before a user was disabled is not made once the user is en
   expect(await users.conditionFor(USER.id, now + 1)).toBeDefined();
 });
 
-test('R117 what began before a deletion is not made for the user who signed in again since', async () => {
+test('R117 a request that began before a deletion stores nothing for the user who signed in again since', async () => {
   await makeUser(USER);
   const { lifecycle, users } = rooms();
   const begun = now;
@@ -340,7 +341,7 @@ test('R117 what began before a deletion is not made for the user who signed in a
   expect(await users.conditionsForImport(USER.id, back)).toBeDefined();
 });
 
-test('R117 the second of two first sign-ins of a user is made', async () => {
+test('R117 the second of two concurrent first sign-ins succeeds', async () => {
   const { users } = rooms();
   const begun = now;
   now += 1;
@@ -349,13 +350,13 @@ test('R117 the second of two first sign-ins of a user is made', async () => {
 });
 
 describe('R117 a deletion that the storage interrupts', () => {
-  test('leaves a note that outlives every sign-in that had begun', async () => {
+  test('leaves a record that outlives every sign-in in progress', async () => {
     await makeUser(USER);
     expect((await itemsOf(USER)).length).toBeGreaterThan(10);
     const startedAt = now;
     expect(await erase()).toBeUndefined();
     expect([await itemsOf(USER), erased]).toEqual([[TOMBSTONE], [USER.id]]);
-    // Pending for as long as it may be, and then held up by a slow provider.
+    // The sign-in is pending for the longest time, and then delayed by a slow provider.
     now += PENDING_REQUEST_SECONDS * 1_000 + 2 * MINUTE;
     expect(await rooms().users.signInSteps(USER, startedAt)).toBe('gone');
     now += 5 * MINUTE;
@@ -363,7 +364,7 @@ describe('R117 a deletion that the storage interrupts', () => {
   });
 
   test.each([false, true])(
-    'says what is left and is finished by the task, at whichever write it stopped (made before the error: %s)',
+    'says what is not deleted yet, and the task finishes it after a stop at any write (made before the error: %s)',
     async (isMade) => {
       await makeUser(OTHER);
       const others = await itemsOf(OTHER);
@@ -379,7 +380,7 @@ describe('R117 a deletion that the storage interrupts', () => {
           expect([error.status, error.retryAfterSeconds], `write ${at}`).toEqual([503, 1]);
           if (error.detail !== undefined && error.detail !== details.at(-1)) details.push(error.detail);
         }
-        // Never announced before it is true.
+        // The deletion is never announced before it is finished.
         const announced = [...erased];
         const left = await itemsOf(USER);
         if (announced.length > 0) expect(left.filter((key) => ![TOMBSTONE, keys.erasures].includes(key))).toEqual([]);
@@ -390,7 +391,7 @@ describe('R117 a deletion that the storage interrupts', () => {
           expect(await itemsOf(USER), `write ${at}`).toEqual([TOMBSTONE]);
           expect(erased, `write ${at}`).toContain(USER.id);
         } else {
-          // The caller got an error before anything was deleted, and the user is as before.
+          // The caller got an error before anything was deleted, and the user is unchanged.
           expect(await users.conditionFor(USER.id, now), `write ${at}`).toBeDefined();
           expect([await users.erasures(now), erased]).toEqual([[], []]);
         }
@@ -423,7 +424,7 @@ describe('R117 a deletion that the storage interrupts', () => {
     fault = undefined;
     now += 16 * MINUTE;
     await makeUser(USER);
-    // The last write takes the user from the list of deletions.
+    // The last write removes the user from the list of deletions.
     fault = { writesLeft: needed, isMade: false };
     expect([await erase(), await rooms().users.erasures(now)]).toMatchObject([undefined, [{ id: USER.id }]]);
     fault = undefined;

@@ -1,6 +1,6 @@
 /**
- * R117 with two processes on one storage: a deletion at one of them beside a callback at the other leaves nothing, with a quick
- * provider and a slow one. `ROUNDS` makes more of them.
+ * R117 with two processes on one storage: a deletion in one process and a callback in the other leave nothing, with a
+ * quick provider and a slow one. `ROUNDS` makes more of them.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -23,7 +23,7 @@ interface User {
   userId: string;
 }
 
-/** What the two requests of a round left behind. */
+/** The records that the two requests of a round left. */
 interface Round {
   isDeleted: boolean;
   left: string[];
@@ -33,7 +33,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
   const missing = kind === 'Redis' ? missingRedis : undefined;
   let site: Deployment & { provider: HostileProvider };
   let admin: Administrator;
-  /** Refresh tokens that the provider has issued and not been asked to revoke. */
+  /** Refresh tokens that the provider issued and that were not revoked. */
   const open = new Set<string>();
   beforeAll(async () => {
     if (missing) return;
@@ -94,7 +94,10 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
 
   const grantsOf = async (userId: string) => (await site.vault.grants.list(userId)).map(({ appId }) => appId);
 
-  /** Runs the rounds, some at once, with the deletion at any moment of the callback. @returns how many deletions there were */
+  /**
+   * Runs the rounds, some at once, with the deletion at any moment of the callback.
+   * @returns how many deletions there were
+   */
   async function race(rounds: (() => Promise<Round>)[]): Promise<number> {
     const ended: Round[] = [];
     const queue = rounds.values();
@@ -121,7 +124,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
   describe.each(SPEEDS)('with a provider that responds %s', (_name, delay) => {
     const [beforeCallback, beforeDeletion] = pausesOf(delay);
 
-    test(`${ROUNDS} users who are deleted beside the callback of a connection leave nothing`, async (context) => {
+    test(`${ROUNDS} users who are deleted during the callback of a connection leave nothing`, async (context) => {
       skipWithout(context, missing);
       beProvider(() => 0);
       const rounds: (() => Promise<Round>)[] = [];
@@ -143,7 +146,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
       await until(() => toRevoke() === 0);
     });
 
-    test(`${ROUNDS} users who are deleted beside the callback of a sign-in leave nothing`, async (context) => {
+    test(`${ROUNDS} users who are deleted during the callback of a sign-in leave nothing`, async (context) => {
       skipWithout(context, missing);
       beProvider(() => 0);
       const rounds: (() => Promise<Round>)[] = [];
@@ -167,7 +170,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('R117 on %s', (kind) => {
       await until(() => site.provider.hitsOf('revocation').length >= ROUNDS);
     });
 
-    test(`${ROUNDS} apps that are deleted beside a callback leave no connection`, async (context) => {
+    test(`${ROUNDS} apps that are deleted during a callback leave no connection`, async (context) => {
       skipWithout(context, missing);
       beProvider(() => 0);
       const user = await newUser();

@@ -1,4 +1,4 @@
-/** R117: nothing is made for a user or an app that is gone, however the requests fall together. `ROUNDS` makes more of them. */
+/** R117: nothing is stored for a deleted user or app, however the requests overlap. `ROUNDS` sets how often. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keys } from '../../../src/shared/storage/keys.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
@@ -54,11 +54,11 @@ async function pendingConnection(agent: UserAgent, csrfToken: string, app = 'fil
 const grantsOf = async (userId: string) => (await desk.grants.list(userId)).map(({ appId }) => appId);
 /** Spreads the callback over the time that the other request takes. */
 const after = (round: number) => new Promise((resolve) => setTimeout(resolve, round % 6));
-/** Refresh tokens that the provider was asked to revoke. */
+/** Refresh tokens that were revoked at the provider. */
 const revoked = () => site.provider.hitsOf('revocation').map(({ body }) => new URLSearchParams(body).get('token'));
 const issued = () => site.provider.hitsOf('token').length;
 
-test(`R117 a user who is deleted while a connection is being made keeps none, ${ROUNDS} times`, async () => {
+test(`R117 a user who is deleted during the callback of a connection keeps none, ${ROUNDS} times`, async () => {
   for (let round = 0; round < ROUNDS; round += 1) {
     const { agent, userId, csrfToken } = await signInAs(`deleted-${round}`);
     const callback = await pendingConnection(agent, csrfToken);
@@ -71,12 +71,12 @@ test(`R117 a user who is deleted while a connection is being made keeps none, ${
     ]);
     expect([deletion.status, await grantsOf(userId)], `round ${round}`).toEqual([200, []]);
     expect((await admin.call('GET', `/users/${userId}`)).status).toBe(404);
-    // What the provider issued for it has been revoked, and so has the grant of the sign-in.
+    // The tokens that the provider issued were revoked, and so was the grant of the sign-in.
     await until(() => revoked().length >= issued() + 1);
   }
 });
 
-test('R117 a sign-in that began before the deletion makes no user and no connection, and a later one does', async () => {
+test('R117 a sign-in that began before the deletion creates no user and no connection, and a later one does', async () => {
   const { agent, userId, csrfToken } = await signInAs('returning');
   const second = createUserAgent();
   const { location } = await begin(site, { agent: second });
@@ -90,7 +90,7 @@ test('R117 a sign-in that began before the deletion makes no user and no connect
   expect(await grantsOf(userId)).toHaveLength(1);
 });
 
-test('R117 a sign-in that a disabled user began before the deletion makes nothing once the user is enabled again', async () => {
+test('R117 a sign-in that a disabled user began before the deletion stores nothing once the user is enabled again', async () => {
   const { userId } = await signInAs('enabled-again');
   expect((await admin.call('POST', `/users/${userId}/disable`)).status).toBe(200);
   site.provider.signInAs({ sub: 'enabled-again', email: 'enabled-again@example.test' });
@@ -151,7 +151,7 @@ test(`R117 an app that is deleted while a user connects leaves no connection, ${
   }
 });
 
-test('R117 a deletion that the storage interrupts says what is left, and is finished and audited later', async () => {
+test('R117 a deletion that the storage interrupts says what is not deleted yet, and is finished and audited later', async () => {
   const { agent, userId, csrfToken } = await signInAs('interrupted');
   await agent.get(await pendingConnection(agent, csrfToken));
   expect(await grantsOf(userId)).toEqual(['elsewhere', 'files']);

@@ -1,4 +1,4 @@
-/** How fast an import calls a provider: few calls at a time, within the budget, and none where they cannot help. */
+/** How fast an import calls a provider: few calls at a time, within the budget, and none that cannot succeed. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { GrantImports, ImportOutcome } from '../../../src/gatehouse/grants/imported-grant.ts';
@@ -59,7 +59,7 @@ async function importMany(
   return { report, calls, most };
 }
 
-test('all are sealed first, then checked, 8 at a time', async () => {
+test('seals all entries first, then checks 8 at a time', async () => {
   const { report, calls, most } = await importMany(() => ({ kind: 'imported' }));
   expect([report.imported, calls, most]).toEqual([COUNT, COUNT, 8]);
 });
@@ -73,7 +73,7 @@ test.each<[string, ImportOutcome]>([
   expect([report.unchecked, report.failures.length]).toEqual([COUNT, COUNT]);
 });
 
-test('a provider that was away for a moment is called again, and nothing is reported', async () => {
+test('calls a provider again after a short outage, and reports no failure', async () => {
   let failures = 3;
   const { report } = await importMany(() =>
     failures-- > 0 ? { ...AWAY, retryAt: Date.now() + 50 } : { kind: 'imported' },
@@ -81,7 +81,7 @@ test('a provider that was away for a moment is called again, and nothing is repo
   expect([report.imported, report.failures]).toEqual([COUNT, []]);
 });
 
-test('a provider that limits its calls (429) gets none before the time that it names, whatever was under way', async () => {
+test('calls a provider that limits its calls (429) only after the time that it names, apart from running calls', async () => {
   let at = 0;
   let early = 0;
   let retryAt = 0;
@@ -91,7 +91,7 @@ test('a provider that limits its calls (429) gets none before the time that it n
       retryAt = Date.now() + 200;
       return { ...AWAY, retryAt, reason: 'status_429' };
     }
-    // Those that were under way with it may end, and no other may begin.
+    // Calls that run at the same time may end, but no other call may begin.
     if (retryAt > Date.now()) early += 1;
     await turn();
     return { kind: 'imported' };
@@ -100,7 +100,7 @@ test('a provider that limits its calls (429) gets none before the time that it n
   expect([report.imported, calls, report.failures]).toEqual([COUNT, COUNT + 1, []]);
 });
 
-test('nothing waits after the last call for a token', async () => {
+test('does not wait after the last call for a token', async () => {
   const startedAt = Date.now();
   let at = 0;
   const { report, calls } = await importMany(
@@ -114,7 +114,7 @@ test('nothing waits after the last call for a token', async () => {
   expect(Date.now() - startedAt).toBeLessThan(1_500);
 });
 
-test('R132 a provider that hangs delays the tokens of no other app', async () => {
+test('R132 a provider that hangs delays only the tokens of its own app', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const tried: string[] = [];
   const other = { ...APP, id: 'other' } as ConnectedApp;
@@ -146,7 +146,7 @@ test('R132 a provider that hangs delays the tokens of no other app', async () =>
   expect(report.imported).toBe(2 * COUNT);
 });
 
-test('a token that the provider refuses without a reason holds up no other', async () => {
+test('a token that the provider refuses without a reason delays no other', async () => {
   let at = 0;
   const { report, calls } = await importMany(() =>
     at++ === 0 ? { kind: 'unchecked', cause: 'unclear_refusal', retryAt: Date.now() + 600_000 } : { kind: 'imported' },
@@ -154,7 +154,7 @@ test('a token that the provider refuses without a reason holds up no other', asy
   expect([calls, report.imported, report.unchecked]).toEqual([COUNT, COUNT - 1, 1]);
 });
 
-test('each check is charged to the budget of the app, and waits where that is spent', async () => {
+test('charges each check to the budget of the app, and waits while the budget is spent', async () => {
   let left = 10;
   const charge = async () => (left-- > 0 ? undefined : 3_600);
   const { report, calls } = await importMany(() => ({ kind: 'imported' }), { charge });
@@ -162,7 +162,7 @@ test('each check is charged to the budget of the app, and waits where that is sp
   expect(report.failures[0]).toMatchObject({ result: 'unchecked', cause: 'not_checked' });
 });
 
-test('a refresh token that two entries name is tried for the first of them alone', async () => {
+test('tries a refresh token of two entries only for the first one', async () => {
   const { report, calls } = await importMany(() => ({ kind: 'imported' }), {
     entryOf: () => ({ refreshToken: 'one' }),
   });

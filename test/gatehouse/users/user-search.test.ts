@@ -1,4 +1,4 @@
-/** A search lists each user once, at the first term that begins with it, however many of their other terms it has to pass. */
+/** A search lists each user once, at the first matching term, however many other matching terms the user has. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,13 +55,13 @@ async function walk(q: string, after?: string): Promise<{ found: string[]; mostR
   return { found, mostRead };
 }
 
-test('each user once, and no page reads more than a bounded number of records', async () => {
+test('lists each user once, and reads a bounded number of records per page', async () => {
   const { found, mostRead } = await walk('anna');
   expect([found.length, new Set(found).size]).toEqual([USERS, USERS]);
   expect(mostRead).toBeLessThan(MAX_READ);
 });
 
-test('nobody is listed at an address again; the page ends early and the next goes on', async () => {
+test('lists no user a second time by address; the page ends early and the next one continues', async () => {
   const addresses = encodeCursor({ score: 0, member: 'anna.' });
   const page = await users.page({ q: 'anna', limit: 50, after: addresses });
   expect(page).toEqual({ users: [], next: expect.any(String) });

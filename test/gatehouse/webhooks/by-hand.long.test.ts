@@ -1,4 +1,4 @@
-/** What administrators do with a webhook, over two real processes: test, resend, read, rotate; and its health. */
+/** Actions of administrators on a webhook, with two real processes: test, resend, read, rotate; and its health. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { withCheckDigit } from '../../support/bins.ts';
 import { type Fleet, startFleet } from '../../support/fleet.ts';
@@ -17,7 +17,7 @@ interface Message {
 
 let fleet: Fleet;
 let receiver: Receiver;
-/** One at each process. */
+/** One administrator per process. */
 let first: Administrator;
 let second: Administrator;
 beforeAll(async () => {
@@ -48,7 +48,7 @@ const remove = (id: string) => first.call('DELETE', `/webhooks/${id}`);
 const entriesOf = async (id: string) =>
   (await first.call('GET', `/audit?whom=${id}`)).json.items as { event: string; facts?: object }[];
 
-test('a test message is signed like the others, and its result is there at once and in the list', async () => {
+test('a test message is signed like other messages, and its result is returned and listed', async () => {
   const { id, secret } = await make();
   receiver.respond(200, 'thank you');
   const { status, json } = await first.call('POST', `/webhooks/${id}/test`);
@@ -72,7 +72,7 @@ test('a test message is signed like the others, and its result is there at once 
   await remove(id);
 });
 
-test('a test message that fails is not repeated; a webhook that is disabled can be tested', async () => {
+test('a failed test message is not repeated, and a disabled webhook can be tested', async () => {
   const { id } = await make({ enabled: false });
   receiver.respond(500, 'no such table: orders');
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
@@ -84,7 +84,7 @@ test('a test message that fails is not repeated; a webhook that is disabled can 
   await remove(id);
 });
 
-test('health: failing since the first failed attempt, until one succeeds, and forgotten with the address', async () => {
+test('health: failing since the first failed attempt, until one succeeds or the URL changes', async () => {
   const { id, version } = await make();
   expect(await read(id)).toMatchObject({ failingSince: null, lastResponse: null });
   receiver.respond(503);
@@ -118,11 +118,11 @@ test('health: failing since the first failed attempt, until one succeeds, and fo
   await remove(id);
 });
 
-test('a failed message is sent again with its own id and body; its own attempts go on until it is delivered', async () => {
+test('a message is resent with its id and body; its automatic attempts continue until it is delivered', async () => {
   const { id, secret } = await make();
   receiver.respond(500, 'down');
   await fleet.signIn('user@example.test');
-  // The third attempt comes a minute after the second, so that none comes in between.
+  // The third attempt comes a minute after the second, so no attempt comes in between.
   await until(async () => ((await messagesOf(id)).items[0]?.attempts.length ?? 0) >= 2);
   const [message] = (await messagesOf(id)).items as [Message];
   const path = `/webhooks/${id}/messages/${message.id}`;
@@ -131,13 +131,13 @@ test('a failed message is sent again with its own id and body; its own attempts 
     state: 'pending',
     attempts: [...message.attempts.map(() => ({ manual: false })), { manual: true, responseBody: 'down' }],
   });
-  // The attempt by hand did not move the next one.
+  // The manual attempt did not move the next automatic one.
   expect(again.nextAt).toBe(message.nextAt);
   receiver.respond(200, 'ok');
   const delivered = (await first.call('POST', `${path}/resend`)).json as unknown as Message;
   expect(delivered).toMatchObject({ state: 'delivered', nextAt: null });
   expect(delivered.attempts.at(-1)).toMatchObject({ result: '200', manual: true, responseBody: 'ok' });
-  // One that was delivered can be sent again, too, and stays delivered if that fails.
+  // A delivered message can be resent as well, and stays delivered if that fails.
   receiver.respond(404);
   expect((await second.call('POST', `${path}/resend`)).json).toMatchObject({ state: 'delivered', nextAt: null });
 
@@ -151,7 +151,7 @@ test('a failed message is sent again with its own id and body; its own attempts 
   await remove(id);
 });
 
-test('of two attempts that end together none is lost', async () => {
+test('two attempts that end together are both recorded', async () => {
   const { id } = await make();
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
   const path = `/webhooks/${id}/messages/${json.id}/resend`;
@@ -160,7 +160,7 @@ test('of two attempts that end together none is lost', async () => {
   await remove(id);
 });
 
-test('messages are paged and narrowed by their state; those of another webhook are not found', async () => {
+test('messages are paged and filtered by state; those of another webhook are not found', async () => {
   const [{ id }, other] = [await make(), await make()];
   for (const status of [204, 500, 204]) {
     receiver.respond(status);
@@ -180,7 +180,7 @@ test('messages are paged and narrowed by their state; those of another webhook a
     (await Promise.all(all.map((one) => fleet.vault.store.get(`webhook-message:{webhooks}:${one}`)))).filter(Boolean);
   expect(await leftOf()).toHaveLength(3);
   await Promise.all([remove(id), remove(other.id)]);
-  // Nothing is left of a webhook that is deleted.
+  // A deleted webhook leaves no records.
   expect(await leftOf()).toEqual([]);
   for (const kind of ['response', 'failing']) {
     expect(await fleet.vault.store.get(`webhook-${kind}:{webhooks}:${id}`)).toBeUndefined();
@@ -215,7 +215,7 @@ test('after a rotation both secrets sign, then only the new one; without an over
   await remove(id);
 });
 
-test('of a response only the beginning is kept, and a secret that it repeats is not', async () => {
+test('stores only the beginning of a response, without secrets that it repeats', async () => {
   const { id, secret } = await make();
   receiver.respond(400, `${secret} ${'x'.repeat(5_000)}`);
   const { json } = await first.call('POST', `/webhooks/${id}/test`);
@@ -224,7 +224,7 @@ test('of a response only the beginning is kept, and a secret that it repeats is 
   await remove(id);
 });
 
-test('a response that is kept holds no card number and no token', async () => {
+test('a stored response has no card number and no token', async () => {
   const { id } = await make();
   const card = withCheckDigit('400012345678901');
   const token = 'gthr_8KqVabcdefgAbCdEfGhIjKlMnOpQrStUvWxYz';

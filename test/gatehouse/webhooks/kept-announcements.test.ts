@@ -1,4 +1,4 @@
-/** R119: what is announced to webhooks outlives a storage that fails, and is counted as lost where it cannot be kept. */
+/** R119: announcements to webhooks survive a failing storage, and are counted as lost if they cannot be stored. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -61,16 +61,16 @@ async function startWebhooks() {
   return { webhooks, events, ids, metrics, lines };
 }
 
-const made = { userId: 'u1', app: 'platform', connection: 'cn0000000000a', scopes: [] };
+const facts = { userId: 'u1', app: 'platform', connection: 'cn0000000000a', scopes: [] };
 
 test.each([
   ['the read of the webhooks', (call: string, nth: number) => call === 'page' && nth === 1],
   ['the write of the first message', (call: string, nth: number) => call === 'write' && nth === 1],
   ['the write of the second message', (call: string, nth: number) => call === 'write' && nth === 2],
-])('R119 each webhook gets an announcement once, although %s failed', async (_what, failing) => {
+])('R119 each webhook gets an announcement once, even if %s failed', async (_what, failing) => {
   const { webhooks, events, ids, metrics } = await startWebhooks();
   fails = failing;
-  events.connectionCreated(made);
+  events.connectionCreated(facts);
   await webhooks.messages.settle();
   for (const id of ids) {
     const { items } = await webhooks.messages.page(id, LATEST);
@@ -80,7 +80,7 @@ test.each([
   expect(await metrics.registry.metrics()).toContain('gatehouse_webhook_announcements_lost_total 0');
 });
 
-test('R119 an announcement that was stored although its write failed is not sent twice', async () => {
+test('R119 an announcement that was stored by a failed write is not sent twice', async () => {
   const { webhooks, events, ids } = await startWebhooks();
   const { write } = store;
   let failed = false;
@@ -90,16 +90,16 @@ test('R119 an announcement that was stored although its write failed is not sent
     failed = true;
     throw new AppError('storage_unavailable');
   };
-  events.connectionCreated(made);
+  events.connectionCreated(facts);
   await webhooks.messages.settle();
   for (const id of ids) expect((await webhooks.messages.page(id, LATEST)).items).toHaveLength(1);
   await webhooks.close();
 });
 
-test('R119 what a stop cannot store is counted and logged', async () => {
+test('R119 announcements that a stop cannot store are counted and logged', async () => {
   const { webhooks, events, metrics, lines } = await startWebhooks();
   fails = () => true;
-  for (let n = 0; n < 3; n += 1) events.connectionCreated(made);
+  for (let n = 0; n < 3; n += 1) events.connectionCreated(facts);
   await webhooks.close();
   expect(await metrics.registry.metrics()).toContain('gatehouse_webhook_announcements_lost_total 3');
   expect(lines.map((line) => JSON.parse(line))).toContainEqual(

@@ -5,7 +5,7 @@ import { until } from '../../support/until.ts';
 import { openVaultDesk } from '../grants/vault-desk.ts';
 import { administratorOf } from '../relay/service.ts';
 
-test('the oldest of 201 webhooks is delivered to', async () => {
+test('delivers to the oldest of 201 webhooks', async () => {
   const site = await startSite();
   const desk = await openVaultDesk(site);
   try {

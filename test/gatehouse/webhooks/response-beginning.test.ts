@@ -1,4 +1,4 @@
-/** What is kept of a receiver's response: its beginning, without secrets, whatever the receiver sends and at little cost. */
+/** The stored beginning of a receiver's response: without secrets, for any response and at little cost. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createDelivery } from '../../../src/gatehouse/webhooks/delivery.ts';
@@ -20,14 +20,14 @@ async function keptOf(body: string): Promise<string> {
 }
 
 test.each(['eyJ-', 'eyJ.', 'eyJ-.', '4 ', '4444 ', '4', 'whsec_', 'gthr_', '0123abcd-', 'a'])(
-  '64 KiB of %j take less than 50 ms of the processor',
+  '64 KiB of %j take less than 50 ms of CPU time',
   async (part) => {
     const body = part.repeat(MAX_BYTES / part.length);
     expect(await cpuOf(() => keptOf(body))).toBeLessThan(50);
   },
 );
 
-/** With the number of characters at its beginning that are no secret. */
+/** A secret, with the number of its first characters that are not secret. */
 type Secret = [text: string, open: number];
 const randomText = (alphabet: string, limits: { minLength: number; maxLength: number }) =>
   fc.string({ unit: fc.constantFrom(...alphabet), ...limits });
@@ -40,26 +40,26 @@ const card = fc
 const anySecret = fc.oneof(jwt, token, card, fc.constant<Secret>([secret, 6]));
 const filler = fc.integer({ min: 0, max: 4_200 }).map((length) => 'some words, '.repeat(350).slice(0, length));
 
-test('nothing of a secret stays, wherever the response is cut', async () => {
+test('stores no part of a secret, wherever the response is cut', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(filler, anySecret), { maxLength: 6 }), async (parts) => {
       const kept = await keptOf(parts.map(([words, [text]]) => `${words} ${text}; `).join(''));
       expect(kept.length).toBeLessThanOrEqual(1_000);
-      // A shorter piece may stand in the words by chance.
+      // A shorter part may be in the words by chance.
       for (const [, [text, open]] of parts) expect(kept).not.toContain(text.slice(open, open + 10));
     }),
     { numRuns: 500 },
   );
 });
 
-test('a secret that the search cuts off is not kept, even if a long one before it is left out', async () => {
+test('does not store a secret that the search cuts off, even if a long secret before it is removed', async () => {
   const words = 'some words, '.repeat(10);
   const digits = withCheckDigit('400000123456789012');
   const cutOff: Secret[] = [
     [digits, 0],
     [[...digits].join(' '), 0],
     [secret, 6],
-    // Of capitals and digits: two letters of another could stand in the words.
+    // Capitals and digits, since two letters of another secret could be in the words.
     [`gthr_${'0A1B2C3D4E5'.padEnd(60, 'Z9Y8X7W6')}`, 16],
   ];
   for (const [text, open] of cutOff) {

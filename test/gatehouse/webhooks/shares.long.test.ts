@@ -1,4 +1,4 @@
-/** R132: a receiver that hangs delays its own messages only. */
+/** R132: a receiver that hangs delays only its own messages. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -83,25 +83,21 @@ const announce = (webhooks: Awaited<ReturnType<typeof startWebhooks>>['webhooks'
 test.each([
   [1, 300],
   [20, 60],
-])(
-  'R132 beside %i receivers that hang, another gets %i messages and those that come meanwhile',
-  async (count, events) => {
-    const good = await receiver(() => false);
-    const bad: Receiver[] = [];
-    for (let at = 0; at < count; at += 1) bad.push(await receiver(() => true));
-    const { webhooks } = await startWebhooks([...bad, good]);
-    announce(webhooks, events);
-    // Those of a second wave come while the first ones wait for a receiver that hangs.
-    await until(() => good.received >= events / 3);
-    announce(webhooks, 10);
-    await until(() => good.received >= events + 10);
-    // A receiver that hangs has one call at a time, of ten seconds: a turn that waited for the slowest would have made many.
-    for (const one of bad)
-      expect([one.maxUnderWay, one.received]).toEqual([1, expect.toSatisfy((calls) => calls <= 6)]);
-  },
-);
+])('R132 while %i receivers hang, another one gets %i messages and later ones in time', async (count, events) => {
+  const good = await receiver(() => false);
+  const bad: Receiver[] = [];
+  for (let at = 0; at < count; at += 1) bad.push(await receiver(() => true));
+  const { webhooks } = await startWebhooks([...bad, good]);
+  announce(webhooks, events);
+  // A second wave of messages comes while the first ones wait for a receiver that hangs.
+  await until(() => good.received >= events / 3);
+  announce(webhooks, 10);
+  await until(() => good.received >= events + 10);
+  // A receiver that hangs gets one call of ten seconds at a time.
+  for (const one of bad) expect([one.maxUnderWay, one.received]).toEqual([1, expect.toSatisfy((calls) => calls <= 6)]);
+});
 
-test('R132 a receiver that recovers gets what has waited, and several messages at a time', async () => {
+test('R132 a receiver that recovers gets its pending messages, several at a time', async () => {
   let isHanging = true;
   const one = await receiver(() => isHanging);
   const { webhooks } = await startWebhooks([one]);
@@ -112,7 +108,7 @@ test('R132 a receiver that recovers gets what has waited, and several messages a
   expect(one.maxUnderWay).toBeGreaterThan(1);
 });
 
-test('R132 a stop waits for the calls that run, and starts no more', async () => {
+test('R132 a stop waits for running calls, and starts no more', async () => {
   const one = await receiver(() => true);
   const { webhooks, scheduledTasks } = await startWebhooks([one]);
   announce(webhooks, 60);

@@ -1,4 +1,4 @@
-/** Webhooks: what becomes of a connection is told, signed as Standard Webhooks says, and tried again until it is taken. */
+/** Webhooks: changes of connections are sent, signed as in Standard Webhooks, and retried until they are delivered. */
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -29,13 +29,13 @@ let admin: Administrator;
 let server: Server;
 let address: string;
 const received: Received[] = [];
-let answer = 204;
+let status = 204;
 beforeAll(async () => {
   server = createServer(async (req, res) => {
     let body = '';
     for await (const chunk of req) body += chunk;
     received.push({ headers: req.headers, body });
-    res.writeHead(answer, { location: 'http://127.0.0.1:1/' }).end();
+    res.writeHead(status, { location: 'http://127.0.0.1:1/' }).end();
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
@@ -49,7 +49,7 @@ afterAll(async () => {
   server.close();
 });
 
-test('a connection that is made and removed is told with a signature that the receiver can check', async () => {
+test('sends a created and a removed connection with a signature that the receiver can verify', async () => {
   const made = await admin.call('POST', '/webhooks', {
     url: address,
     events: ['connection.created', 'connection.removed'],
@@ -78,7 +78,7 @@ test('a connection that is made and removed is told with a signature that the re
   expect(JSON.stringify((await admin.call('GET', `/webhooks/${made.json.id}`)).json)).not.toContain('whsec_');
 });
 
-test('a connection that breaks and heals is told, with its cause', async () => {
+test('sends a connection that needs reconnecting, with its cause, and its recovery', async () => {
   const events = ['connection.reconnect_needed', 'connection.recovered'];
   const made = await admin.call('POST', '/webhooks', { url: address, events });
   const { agent } = await signIn(site, 'second@example.test');
@@ -104,7 +104,7 @@ test('a connection that breaks and heals is told, with its cause', async () => {
   expect((await admin.call('DELETE', `/webhooks/${made.json.id}`)).status).toBe(204);
 });
 
-test('R79 addresses that are nobody else’s business are refused', async () => {
+test('R79 refuses internal addresses', async () => {
   for (const url of [
     'http://10.0.0.1/',
     'http://169.254.169.254/latest',
@@ -122,7 +122,7 @@ test('R79 addresses that are nobody else’s business are refused', async () => 
   }
 });
 
-test('R88 a webhook is changed over the version that was read, and one that is off is told nothing', async () => {
+test('R88 changes a webhook only over the version that was read, and sends nothing to a disabled one', async () => {
   const wanted = { url: address, events: ['connection.created'] };
   const { id, version } = (await admin.call('POST', '/webhooks', wanted)).json as { id: string; version: number };
   const off = await admin.call('PUT', `/webhooks/${id}`, { ...wanted, enabled: false, version });
@@ -155,11 +155,11 @@ test('R88 a webhook is changed over the version that was read, and one that is o
   expect((await admin.call('GET', `/webhooks/${id}`)).json).toMatchObject({ enabled: true, events: [events] });
 });
 
-describe('a message that is not taken', () => {
+describe('a message that is not delivered', () => {
   const LATEST = { limit: 50 };
   const parsed = parseEncryptionKeys(generateEncryptionKey(new Date()));
   const sealer = createSealer('keys' in parsed ? parsed.keys : []);
-  // A day ahead, so that the running site leaves these messages alone.
+  // A day ahead, so that the running site does not send these messages.
   let now = Date.now() + 86_400_000;
   const given: Pick<AuditEntry, 'event' | 'target'>[] = [];
   let outbound: Outbound;
@@ -168,7 +168,7 @@ describe('a message that is not taken', () => {
   });
   afterAll(() => outbound.close());
 
-  test('R49 of a webhook whose key is lost is tried and given up alone: the others are told', async () => {
+  test('R49 of a webhook whose key is lost fails, and messages of other webhooks are delivered', async () => {
     const foreign = parseEncryptionKeys(generateEncryptionKey(new Date()));
     const lost = createSealer('keys' in foreign ? foreign.keys : []);
     const clock = () => now;
@@ -210,7 +210,7 @@ describe('a message that is not taken', () => {
     expect((await messages.page(unreadable.id, LATEST)).items).toMatchObject([{ state: 'failed' }]);
   });
 
-  test('the previous secret signs until the end of its overlap, and not a moment longer', async () => {
+  test('the previous secret signs exactly until the end of its overlap', async () => {
     const webhooks = createWebhookStore({ store: desk.store, sealedJson: createSealedJson(sealer), clock: () => now });
     const wanted = { url: address, events: ['connection.recovered' as const], enabled: true };
     const { webhook, secret } = await webhooks.create(newWebhookId(), wanted);
@@ -224,7 +224,7 @@ describe('a message that is not taken', () => {
     await webhooks.remove(webhook.id);
   });
 
-  test('is tried 8 times with growing pauses, never redirected, and then given up', async () => {
+  test('has 8 attempts with growing pauses, is never redirected, and then fails', async () => {
     const webhooks = createWebhookStore({ store: desk.store, sealedJson: createSealedJson(sealer), clock: () => now });
     const note = ({ event, target }: AuditEntry) => void given.push({ event, target });
     const messages = createWebhookMessages({
@@ -238,7 +238,7 @@ describe('a message that is not taken', () => {
       events: ['connection.reconnect_needed'],
       enabled: true,
     });
-    answer = 302;
+    status = 302;
     messages.announce('connection.reconnect_needed', { user: 'u1', app: 'platform', cause: 'grant_refused' });
     await messages.settle();
     const pauses: number[] = [];
@@ -255,9 +255,9 @@ describe('a message that is not taken', () => {
     expect(pauses.map(Math.round)).toEqual([5, 60, 300, 1800, 7200, 18000, 28800]);
     const [message] = (await messages.page(webhook.id, LATEST)).items;
     expect([message?.state, message?.attempts.length]).toEqual(['failed', 8]);
-    // Whatever else was due then is none of the test's.
+    // Other due messages do not belong to this test.
     expect(given.filter(({ target }) => target?.id === webhook.id)).toMatchObject([{ event: 'webhook.failed' }]);
     await webhooks.remove(webhook.id);
-    answer = 204;
+    status = 204;
   });
 });
