@@ -278,7 +278,7 @@ describe('connecting', () => {
     isRegistered = false;
     expect([await make(), removed, events]).toEqual(['app_gone', [['u1', 'platform', 9]], []]);
     [lookUps, isRegistered] = [[unavailable], true];
-    expect([await make(), events]).toEqual(['made', [MADE]]);
+    expect([await make(), events]).toEqual(['connected', [MADE]]);
   });
 
   test('R117 restores the earlier connection of a deleted app, even if the storage responds too late', async () => {

@@ -278,7 +278,7 @@ test('every failure text says what the user can do', () => {
   for (const cause of ['access_token_refused', 'unclear_refusal', 'unusable_response', 'not_checked'] as const)
     expect(advice(cause)).toBe('Try again shortly, or reconnect.');
   expect(advice('provider_unavailable')).toBe('Try again shortly. If it lasts, reconnect.');
-  expect(advice('app_refused')).toBe('Try again later: an administrator has to correct this first.');
+  expect(advice('app_refused')).toBe('Try again later. An administrator must correct this first.');
 });
 
 test.each([
