@@ -280,7 +280,8 @@ describe('R76: response headers', () => {
       expect(page.status).toBe(200);
       expect(page.body + JSON.stringify([...page.headers])).not.toContain(token);
     }
-  }););
+  });
+});
 
 describe('responses of the platform', () => {
   const inTwoMinutes = () => String(Math.floor(Date.now() / 1000) + 120);
@@ -515,7 +516,8 @@ describe('responses of the platform', () => {
     const page = await agent.get(`${site.url}/threads/current`);
     expect([page.status, page.headers.get('content-type')]).toEqual([502, 'text/html; charset=utf-8']);
     expect(page.headers.get('proxy-status')).toBe('gatehouse; error=http_protocol_error');
-  }););
+  });
+});
 
 describe('refusals by Gatehouse', () => {
   test('sign_in_required without a session, and nothing is sent', async () => {
