@@ -1,4 +1,4 @@
-/** Empty storages of their own for a test: what they add to the settings, a look into them, and bulk to fill them with. */
+/** Empty storages for tests, with their settings, access to their store, and data to fill them. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { until } from './until.ts';
 
 export interface Place {
   env: Record<string, string>;
-  /** Does something with its store, beside whoever uses it. */
+  /** Opens the store for some work, in addition to the processes that use it. */
   look<T>(work: (store: Store) => Promise<T>): Promise<T>;
   items(): Promise<CopyItem[]>;
   dispose(): Promise<void>;
@@ -46,7 +46,7 @@ function placeOf(env: Record<string, string>, open: () => Promise<Store>, dispos
   };
 }
 
-/** Adds records, so that a command that works on them can be ended in the middle. */
+/** Adds so many records that a command can be ended while it works on them. */
 export async function addBulk(store: Store, count: number): Promise<void> {
   for (let start = 0; start < count; start += 1_000) {
     const numbers = Array.from({ length: Math.min(1_000, count - start) }, (_, n) => start + n);
@@ -57,7 +57,7 @@ export async function addBulk(store: Store, count: number): Promise<void> {
 
 export const bulkKey = (n: number) => `bin:{bulk ${n}}`;
 
-/** Resolves once one of the bulk is in the store, in whatever order it comes. */
+/** Resolves once one of the bulk records is in the store, in any order. */
 export async function untilFilling(store: Store): Promise<void> {
   const some = Array.from({ length: 100 }, (_, n) => bulkKey(n * 20));
   await until(async () =>

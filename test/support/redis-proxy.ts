@@ -1,64 +1,64 @@
-/** Ways to Redis that hold back what is on them, as a network does that delivers late. */
-
+/** Proxies to Redis that delay data, like a slow network. */
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 
 export interface HoldingProxy {
   port: number;
-  /** What clients send on the connections that are open now waits here; new connections are not touched. */
+  /** Holds all further data of clients on the present connections. New connections are not affected. */
   holdOpenConnections(): void;
-  /** How many open connections are not held. */
+  /** The number of open connections that are not held. */
   free(): number;
-  /** Connects to another server from now on; open connections stay where they are. */
+  /** Connects new connections to another server. Open connections are not affected. */
   redirect(port: number): void;
-  /** Delivers what was held, even where the client has gone meanwhile. */
+  /** Delivers the held data, even if the client has disconnected. */
   release(): void;
   close(): Promise<void>;
 }
 
-interface Way {
+interface Link {
   server: Socket;
-  held: Buffer[] | undefined;
+  /** Undefined if the connection is not held. */
+  heldData: Buffer[] | undefined;
 }
 
 export async function startHoldingProxy(serverPort: number): Promise<HoldingProxy> {
-  const ways = new Set<Way>();
+  const links = new Set<Link>();
   let target = serverPort;
   const proxy = createServer({ allowHalfOpen: true }, (client) => {
-    const way: Way = { server: connect(target, '127.0.0.1'), held: undefined };
-    ways.add(way);
-    const { server } = way;
-    client.on('data', (bytes) => void (way.held ? way.held.push(bytes as Buffer) : server.write(bytes)));
-    client.on('close', () => way.held ?? server.destroy());
+    const link: Link = { server: connect(target, '127.0.0.1'), heldData: undefined };
+    links.add(link);
+    const { server } = link;
+    client.on('data', (bytes) => void (link.heldData ? link.heldData.push(bytes as Buffer) : server.write(bytes)));
+    client.on('close', () => link.heldData ?? server.destroy());
     client.on('end', () => client.end());
     server.on('data', (bytes) => client.writable && client.write(bytes));
     server.on('close', () => {
-      ways.delete(way);
+      links.delete(link);
       client.destroy();
     });
     for (const socket of [client, server]) socket.on('error', () => {});
   }).listen(0, '127.0.0.1');
   await once(proxy, 'listening');
   const address = proxy.address();
-  if (address === null || typeof address === 'string') throw new Error('The system gave no port.');
+  if (address === null || typeof address === 'string') throw new Error('The proxy has no port.');
 
   return {
     port: address.port,
     holdOpenConnections() {
-      for (const way of ways) way.held ??= [];
+      for (const link of links) link.heldData ??= [];
     },
-    free: () => [...ways].filter(({ held }) => !held).length,
+    free: () => [...links].filter(({ heldData }) => !heldData).length,
     redirect(port) {
       target = port;
     },
     release() {
-      for (const way of ways) {
-        for (const bytes of way.held ?? []) way.server.write(bytes);
-        way.held = undefined;
+      for (const link of links) {
+        for (const bytes of link.heldData ?? []) link.server.write(bytes);
+        link.heldData = undefined;
       }
     },
     async close() {
-      for (const { server } of ways) server.destroy();
+      for (const { server } of links) server.destroy();
       proxy.close();
     },
   };
@@ -66,9 +66,9 @@ export async function startHoldingProxy(serverPort: number): Promise<HoldingProx
 
 export interface DelayingProxy {
   port: number;
-  /** How long each packet of the server is held back. */
+  /** The delay of each packet of the server. */
   delayMilliseconds: number;
-  /** Ends the open connections, as a network does. */
+  /** Ends the open connections, like a network fault. */
   cut(): void;
   close(): Promise<void>;
 }
@@ -100,7 +100,7 @@ export async function startDelayingProxy(serverPort: number, delayMilliseconds: 
   }).listen(0, '127.0.0.1');
   await once(listener, 'listening');
   const address = listener.address();
-  if (address === null || typeof address === 'string') throw new Error('The system gave no port.');
+  if (address === null || typeof address === 'string') throw new Error('The proxy has no port.');
   proxy.port = address.port;
   return proxy;
 }

@@ -1,5 +1,4 @@
-/** Starts Redis servers, sentinels and clusters of the tests' own, on free ports of this machine and in temporary folders. */
-
+/** Starts Redis servers, sentinels and clusters for tests, on free ports and in temporary folders. */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,24 +13,24 @@ export interface RedisServer {
   port: number;
   url: string;
   directory: string;
-  /** Asks the server through redis-cli and answers what it prints. */
+  /** Sends a command with redis-cli and returns its output. */
   ask(...command: string[]): string;
   signal(name: NodeJS.Signals): void;
-  /** Ends the process at once, as a crash would. */
+  /** Ends the process at once, like a crash. */
   kill(): Promise<void>;
-  /** Starts it again on the same port and folder, with other arguments if some are given. */
+  /** Starts the server again on the same port and folder, with additional arguments. */
   start(args?: readonly string[]): Promise<void>;
-  /** Ends it and removes its folder. */
+  /** Ends the server and removes its folder. */
   dispose(): Promise<void>;
 }
 
 export const missingRedis = spawnSync('redis-server', ['--version']).status === 0 ? undefined : 'redis-server';
 
-/** Keeps all that it answered, whatever happens to the process. */
+/** Keeps all acknowledged writes after a crash. */
 export const APPEND_ONLY = ['--appendonly', 'yes', '--appendfsync', 'always'];
-/** As Redis is shipped when its append-only file is switched on: of a crash it forgets a second at most. */
+/** The default of Redis with an append-only file: a crash loses at most one second of writes. */
 export const APPEND_ONLY_EACH_SECOND = ['--appendonly', 'yes'];
-/** Keeps nothing. */
+/** A restart loses all data. */
 export const IN_MEMORY = ['--appendonly', 'no'];
 
 const COMMON = [
@@ -50,8 +49,9 @@ export async function startRedis(args: readonly string[] = APPEND_ONLY): Promise
 }
 
 /**
- * A sentinel of a quorum of two, which takes a master that is silent for most of a second for dead. It looks for the outcome of
- * a failover once a second: a shorter time for that would let another sentinel begin a second failover over the first.
+ * A sentinel with a quorum of two, which treats a master that is silent for 700 ms as dead. It checks the result of a
+ * failover once a second; with a shorter `failover-timeout`, another sentinel could begin a second failover during the
+ * first.
  */
 export async function startSentinel(name: string, masterPort: number): Promise<RedisServer> {
   const settings = (port: number) => `port ${port}
@@ -78,16 +78,17 @@ export interface SentinelSet {
   dispose(): Promise<void>;
 }
 
-/** A master with two replicas, watched by three sentinels that know of all. */
+/** A master with two replicas, watched by three sentinels that know all servers. */
 export async function startSentinelSet(name = 'gatehouse'): Promise<SentinelSet> {
   const master = await startRedis();
   const follow = ['--replicaof', '127.0.0.1', String(master.port)];
   const servers = [master, ...(await Promise.all([startRedis(follow), startRedis(follow)]))];
   await until(() => master.ask('INFO', 'replication').match(/state=online/g)?.length === 2);
   const sentinels = await Promise.all([1, 2, 3].map(() => startSentinel(name, master.port)));
-  const know = (what: RegExp) => sentinels.every((one) => what.test(one.ask('SENTINEL', 'MASTER', name)));
-  await until(() => know(/num-other-sentinels\n2\n/));
-  await until(() => know(/num-slaves\n2\n/));
+  const allReport = (pattern: RegExp) =>
+    sentinels.every((sentinel) => pattern.test(sentinel.ask('SENTINEL', 'MASTER', name)));
+  await until(() => allReport(/num-other-sentinels\n2\n/));
+  await until(() => allReport(/num-slaves\n2\n/));
   return {
     ...{ name, servers, sentinels },
     addresses: sentinels.map(({ port }) => `127.0.0.1:${port}`).join(','),
@@ -95,7 +96,7 @@ export async function startSentinelSet(name = 'gatehouse'): Promise<SentinelSet>
   };
 }
 
-/** Three masters, or three masters with a replica each where six servers are asked for. */
+/** A cluster of three masters; with six servers, each master has a replica. */
 export async function startCluster(servers: 3 | 6): Promise<RedisServer[]> {
   const nodes = await Promise.all(
     Array.from({ length: servers }, async () => {
@@ -112,15 +113,15 @@ export async function startCluster(servers: 3 | 6): Promise<RedisServer[]> {
   return nodes;
 }
 
-/** Resolves once the replicas of this cluster have all that its masters have. */
+/** Resolves once the replicas of this cluster have all writes of its masters. */
 export async function untilReplicated(nodes: readonly RedisServer[]): Promise<void> {
-  const has = (role: string) =>
+  const offsetsOf = (role: string) =>
     nodes
       .map((node) => node.ask('INFO', 'replication'))
       .filter((info) => info.includes(`role:${role}`))
       .map((info) => Number(/master_repl_offset:(\d+)/.exec(info)?.[1]))
-      .toSorted((one, other) => one - other);
-  await until(() => isDeepStrictEqual(has('master'), has('slave')));
+      .toSorted((a, b) => a - b);
+  await until(() => isDeepStrictEqual(offsetsOf('master'), offsetsOf('slave')));
 }
 
 function isUnconnectedReplica(node: RedisServer): boolean {
@@ -131,7 +132,7 @@ function isUnconnectedReplica(node: RedisServer): boolean {
 async function startServer(argumentsOf: (port: number, directory: string) => string[]): Promise<RedisServer> {
   const port = await freePort();
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-redis-'));
-  const first = argumentsOf(port, directory);
+  const baseArguments = argumentsOf(port, directory);
   let child: ChildProcess | undefined;
   const ask = (...command: string[]) =>
     spawnSync('redis-cli', ['-p', String(port), ...command], { encoding: 'utf8', timeout: 5_000 }).stdout;
@@ -149,7 +150,7 @@ async function startServer(argumentsOf: (port: number, directory: string) => str
       await ended;
     },
     async start(args = []) {
-      child = killOnExit(spawn('redis-server', [...first, ...args], { cwd: directory, stdio: 'ignore' }));
+      child = killOnExit(spawn('redis-server', [...baseArguments, ...args], { cwd: directory, stdio: 'ignore' }));
       await until(() => ask('PING').startsWith('PONG'));
     },
     async dispose() {

@@ -1,8 +1,8 @@
 /**
- * Writes to a shared database as on a slow disk. Its queue is never empty, and each transaction holds the lock for the given
- * time and adds a row with the name of this process to the table `turns`. Prints `ready`, writes for four seconds after a line
- * on its standard input, and prints how many writes were refused.
- * Arguments: the file of the database, the name of this process, milliseconds per transaction.
+ * Writes to a shared database as on a slow disk. Its queue is never empty. Each transaction holds the lock for the
+ * given time and adds a row with the name of this process to the table `turns`. Prints `ready`, writes for four seconds
+ * after a line on its standard input, and prints the number of refused writes. Arguments: the file of the database, the
+ * name of this process, milliseconds per transaction.
  */
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,6 +1,7 @@
 /*
- * Makes each flush of this process slow, or fail: loaded with LD_PRELOAD. The file that FLUSH_SETTING names has the milliseconds that a
- * flush takes, or `fail`. The file that FLUSHES_ON_MAIN names gets a byte for each flush on the main thread.
+ * Makes each flush of a process slow, or makes it fail. Loaded with LD_PRELOAD. The file that FLUSH_SETTING names contains
+ * the milliseconds for each flush, or `fail`. Each flush on the main thread appends a byte to the file that FLUSHES_ON_MAIN
+ * names.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

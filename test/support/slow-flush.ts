@@ -1,4 +1,4 @@
-/** A disk that is slow, or that fails: the flushes of a process that is started with `env`. Needs gcc. */
+/** Simulates a slow or failing disk by the flushes of processes that are started with `env`. Needs gcc. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,9 +6,9 @@ import { join } from 'node:path';
 
 export interface SlowFlush {
   env: { LD_PRELOAD: string; FLUSH_SETTING: string; FLUSHES_ON_MAIN: string };
-  /** The milliseconds that each flush takes from now on, or `fail`. */
+  /** Sets the milliseconds that each further flush takes, or `fail`. */
   set(setting: number | 'fail'): void;
-  /** How many flushes the main threads of all these processes have done so far. */
+  /** The number of flushes on the main threads of all these processes. */
   onMain(): number;
   dispose(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * One process of the tests that need several on one store: does the named task and prints a line for each result.
- * Arguments: a Redis URL or the directory of a database, the task, the name of this process, the time to start at.
+ * A process for tests with several processes on one store. Does the named task and prints a line for each result.
+ * Arguments: a Redis URL or the directory of a database, the task, the name of this process, and the time to start at.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../src/shared/errors.ts';
@@ -13,7 +13,7 @@ import {
 import type { Store } from '../../src/shared/storage/store.ts';
 
 const [place = '', task = '', name = '', startAt = '0'] = process.argv.slice(2);
-/** Of each step of a checkpoint. */
+/** The durations of the steps of checkpoints. */
 const checkpointSeconds: number[] = [];
 const observer: SqliteObserver = {
   flushed(seconds, by) {
@@ -26,13 +26,13 @@ const observer: SqliteObserver = {
 const print = (line: string | number) => void process.stdout.write(`${line}\n`);
 
 const TASKS: Record<string, (store: Store) => Promise<void>> = {
-  /** Leaves a record of itself. */
+  /** Writes a record with the name of this process. */
   async sign(store) {
     await store.write([{ put: `signed by ${name}`, value: 'v' }]);
     print(name);
   },
 
-  /** Takes every key of the round and prints those it got. */
+  /** Tries to delete every ticket, and prints the numbers of those that it deleted. */
   async take(store) {
     for (let n = 0; n < 100; n += 1) {
       const ticket = await store.get(`ticket ${n}`);
@@ -59,7 +59,7 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
     print('done');
   },
 
-  /** Adds one to a record 20 times without a condition: only the lease keeps the processes apart. */
+  /** Adds one to a record 20 times without a condition, so that only the lease excludes other processes. */
   async lease(store) {
     for (let done = 0; done < 20; ) {
       const number = await store.acquireLease('lease:{g}', name, 10_000);
@@ -78,20 +78,20 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
     }
   },
 
-  /** Closes its store and says so; then it has only to end. */
+  /** Closes its store and prints a line; then the process must end by itself. */
   async close(store) {
     await store.close();
     print('closed');
   },
 
-  /** Prints what it hears on the channel until it is ended. */
+  /** Prints the messages of the channel until its input ends. */
   async listen(store) {
     await store.subscribe('channel', print);
     print('listening');
     await new Promise((resolve) => process.stdin.once('end', resolve).resume());
   },
 
-  /** Writes until the disk is full, and prints what then becomes of a write, of the probe and of a read. */
+  /** Writes until the disk is full, and then prints the results of a write, of the probe and of a read. */
   async fill(store) {
     await store.write([{ put: 'first', value: 'kept' }]);
     let refused: unknown;
@@ -105,16 +105,18 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
     print((await store.get('first'))?.value ?? 'lost');
   },
 
-  /** Writes 24 MB and looks whether it is ready, after a line on its standard input; prints how often a write was refused. */
+  /**
+   * After a line on its standard input, writes 24 MB with probes in between, and prints the number of refused writes.
+   */
   async grow(store) {
     await store.ready();
     print('ready');
     await new Promise((resolve) => process.stdin.once('data', resolve));
     process.stdin.pause();
     let refused = 0;
-    const writer = async (of: number) => {
+    const writer = async (id: number) => {
       for (let n = 0; n < 200; n += 1) {
-        const write = store.write([{ put: `grant:{${of}}:${n}`, value: 'x'.repeat(30_000) }]);
+        const write = store.write([{ put: `grant:{${id}}:${n}`, value: 'x'.repeat(30_000) }]);
         await write.catch(() => {
           refused += 1;
         });
@@ -128,8 +130,9 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
   },
 
   /**
-   * Fills the log up to a checkpoint, and then, after a line on its standard input, writes and probes for 12 s. Prints the longest
-   * milliseconds of a write and of a probe, and the seconds of all steps of checkpoints.
+   * Fills the log until just before a checkpoint. After a line on its standard input, writes and probes for 12 s.
+   * Prints the longest duration of a write and of a probe in milliseconds, and the durations of all steps of
+   * checkpoints in seconds.
    */
   async outlast(store) {
     const fill = (n: number) => store.write([{ put: `grant:{fill}:${n}`, value: 'x'.repeat(200_000) }]);
@@ -157,7 +160,7 @@ const TASKS: Record<string, (store: Store) => Promise<void>> = {
     process.stdin.pause();
   },
 
-  /** Writes pairs under keys of the named kind for ever, and prints each number once its write was answered. */
+  /** Writes pairs under keys of the named kind for ever, and prints each number once its write was acknowledged. */
   async storm(store) {
     for (let n = Number((await store.get(`${name}:{p}:left`))?.value ?? 0) + 1; ; n += 1) {
       const value = String(n);
@@ -176,9 +179,9 @@ function codeOf(error: unknown): string {
   return error instanceof AppError ? `${error.code} ${error.retryAfterSeconds}` : String(error);
 }
 
-// Until then the process only waits, so that several open the database at the same moment.
+// Waits until the start time, so that several processes open the database at the same moment.
 while (Date.now() < Number(startAt)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 0.2);
-// That of a server for the task that measures it.
+// The task that measures durations uses the deadline of a server.
 const deadlineMilliseconds = task === 'outlast' ? DEADLINE_MILLISECONDS : 10_000;
 const store = place.startsWith('redis:')
   ? await createRedisStore({ url: place, durability: 'none', deadlineMilliseconds })

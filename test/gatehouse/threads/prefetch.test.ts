@@ -30,7 +30,7 @@ test('on Redis, a session in use costs one round trip per thread', async (contex
     expect((await thread(agent, shared)).status).toBe(200);
     const found = () => Number(/keyspace_hits:(\d+)/.exec(redis.ask('INFO', 'stats'))?.[1]);
     const before = found();
-    const { least } = await roundTrips(redis, async () => {
+    const { min: least } = await roundTrips(redis, async () => {
       for (let times = 0; times < 100; times += 1) expect((await thread(agent, shared)).status).toBe(200);
     });
     // Session and grant are read each time.

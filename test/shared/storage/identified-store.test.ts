@@ -1,4 +1,4 @@
-/** R126: the gate before a store, with a store made by hand. */
+/** R126: the check of the store's identity, with a fake store. */
 import { beforeEach, expect, test } from 'vitest';
 import { identifyStore } from '../../../src/shared/storage/identified-store.ts';
 import { StorageRefused } from '../../../src/shared/storage/refused.ts';
@@ -11,7 +11,7 @@ let gone: string | undefined;
 let failedOver: boolean;
 let sent: string[];
 let failovers: number;
-/** What the next reads of the identity wait for. */
+/** The next reads of the identity wait for this. */
 let pause: Promise<void>;
 
 beforeEach(() => {
@@ -26,20 +26,22 @@ beforeEach(() => {
   ];
 });
 
-const note =
+const recordCall =
   <T>(name: string, result: T) =>
   async (): Promise<T> => {
     sent.push(name);
     return result;
   };
 
-function made() {
+function createIdentifiedStore() {
   const store: Partial<Store> = {
     async get(key) {
-      if (key !== 'schema') return note('get', key === 'there' ? { value: 'v', version: 1 } : undefined)();
-      const found = identity;
+      if (key !== 'schema') return recordCall('get', key === 'there' ? { value: 'v', version: 1 } : undefined)();
+      const storedIdentity = identity;
       await pause;
-      return found === undefined ? undefined : { value: JSON.stringify({ identity: found }), version: 1 };
+      return storedIdentity === undefined
+        ? undefined
+        : { value: JSON.stringify({ identity: storedIdentity }), version: 1 };
     },
     async admit() {
       if (unfit) throw new StorageRefused(unfit);
@@ -49,15 +51,15 @@ function made() {
       if (gone) throw new StorageReplaced(gone);
       sent.push('ready');
     },
-    acquireLease: note('acquireLease', 1),
-    increment: note('increment', 1),
-    append: note('append', ['1']),
-    publish: note('publish', undefined),
+    acquireLease: recordCall('acquireLease', 1),
+    increment: recordCall('increment', 1),
+    append: recordCall('append', ['1']),
+    publish: recordCall('publish', undefined),
     async *walk() {
       yield [{ key: 'one', value: 'v', version: 1 }];
       yield [{ key: 'two', value: 'v', version: 1 }];
     },
-    close: note('close', undefined),
+    close: recordCall('close', undefined),
   };
   const onFailover = () => {
     failovers += 1;
@@ -84,9 +86,9 @@ test.each([
   ['that is unfit', () => (unfit = 'may evict'), UNFIT],
   ['whose file is gone', () => (gone = 'the file is gone'), REPLACED],
 ])(
-  'R126 a store %s is refused after the probe, in every method, until it is the same and fit again',
+  'R126 refuses every method of a store %s after the probe, until the store is the same and fit again',
   async (_name, lose, error) => {
-    const { store } = made();
+    const { store } = createIdentifiedStore();
     await store.ready();
     lose();
     await expect(store.ready()).rejects.toMatchObject(error);
@@ -101,21 +103,21 @@ test.each([
   },
 );
 
-test('R126 that nothing is there is believed only of the same store', async () => {
-  const { store } = made();
+test('R126 returns that a record is missing only if the store is the same', async () => {
+  const { store } = createIdentifiedStore();
   expect(await store.get('missing')).toBeUndefined();
   identity = undefined;
   await expect(store.get('missing')).rejects.toMatchObject(REPLACED);
   await expect(store.get('there')).rejects.toMatchObject(REPLACED);
 });
 
-test('R126 after a reconnect no command is sent before the store is known to be the same', async () => {
-  const { store, reconnected } = made();
+test('R126 sends no command after a reconnect before the identity of the store is checked', async () => {
+  const { store, reconnected } = createIdentifiedStore();
   await store.ready();
   sent = [];
-  let goOn = () => {};
+  let resume = () => {};
   pause = new Promise((resolve) => {
-    goOn = resolve;
+    resume = resolve;
   });
   reconnected();
   const read = store.get('there');
@@ -124,28 +126,28 @@ test('R126 after a reconnect no command is sent before the store is known to be 
   // The connection is lost again, and leads to another store.
   reconnected();
   identity = 'other';
-  goOn();
+  resume();
   await expect(read).rejects.toMatchObject(REPLACED);
   expect(sent).toEqual([]);
 });
 
-test('R126 a check that ends after a later one does not open the gate', async () => {
-  const { store } = made();
-  let goOn = () => {};
+test('R126 ignores the result of a check that ends after a later one', async () => {
+  const { store } = createIdentifiedStore();
+  let resume = () => {};
   pause = new Promise((resolve) => {
-    goOn = resolve;
+    resume = resolve;
   });
   const early = store.ready();
   pause = Promise.resolve();
   identity = 'other';
   await expect(store.ready()).rejects.toMatchObject(REPLACED);
-  goOn();
+  resume();
   await early;
   await expect(store.get('there')).rejects.toMatchObject(REPLACED);
 });
 
-test('a failover is logged once', async () => {
-  const { store } = made();
+test('reports a failover once', async () => {
+  const { store } = createIdentifiedStore();
   failedOver = true;
   await store.ready();
   expect(failovers).toBe(1);

@@ -23,7 +23,7 @@ afterEach(async () => {
 });
 
 describe('R49: at start', () => {
-  test('a new store takes the keys, and the same keys are accepted from then on', async () => {
+  test('accepts any keys for a new store, and later the same keys', async () => {
     const key = makeKey('k1');
     await checkKeyRing(store, makeSealer(key));
     const version = (await store.get(keys.keyCheck))?.version;
@@ -31,20 +31,20 @@ describe('R49: at start', () => {
     expect((await store.get(keys.keyCheck))?.version).toBe(version);
   });
 
-  test('a missing key is refused with its id, and what to do', async () => {
+  test('refuses a missing key, with its id and the remedy', async () => {
     await checkKeyRing(store, makeSealer(makeKey('k1')));
     const checking = checkKeyRing(store, makeSealer(makeKey('k2')));
     await expect(checking).rejects.toBeInstanceOf(StorageRefused);
     await expect(checking).rejects.toThrow(/"k1".*is still in use.*Put the former key back/);
   });
 
-  test('another key of the same id is refused', async () => {
+  test('refuses another key with the same id', async () => {
     await checkKeyRing(store, makeSealer(makeKey('k1')));
     const checking = checkKeyRing(store, makeSealer(makeKey('k1')));
     await expect(checking).rejects.toMatchObject({ name: 'StorageRefused', cause: { reason: 'damaged' } });
   });
 
-  test('a sentinel that was overwritten is refused, not replaced', async () => {
+  test('refuses an overwritten sentinel and does not replace it', async () => {
     const sealer = makeSealer();
     await checkKeyRing(store, sealer);
     await store.write([{ put: keys.keyCheck, value: 'plain' }]);
@@ -52,7 +52,7 @@ describe('R49: at start', () => {
     expect((await store.get(keys.keyCheck))?.value).toBe('plain');
   });
 
-  test('of two first starts at once with different keys one is refused', async () => {
+  test('refuses one of two simultaneous first starts with different keys', async () => {
     const other = await createSqliteStore({ directory });
     const starts = [checkKeyRing(store, makeSealer(makeKey('k1'))), checkKeyRing(other, makeSealer(makeKey('k1')))];
     const results = await Promise.allSettled(starts);
@@ -60,14 +60,14 @@ describe('R49: at start', () => {
     expect(results.map((result) => result.status).toSorted()).toEqual(['fulfilled', 'rejected']);
   });
 
-  test('a first start that another one overtakes is judged by what the other wrote', async () => {
-    let overtaken = false;
+  test('checks a first start against the sentinel of another start that came first', async () => {
+    let isOvertaken = false;
     const slow: Store = {
       ...store,
       async get(key) {
         const record = await store.get(key);
-        if (!overtaken) {
-          overtaken = true;
+        if (!isOvertaken) {
+          isOvertaken = true;
           await checkKeyRing(store, makeSealer(makeKey('k1')));
         }
         return record;
@@ -78,7 +78,7 @@ describe('R49: at start', () => {
     });
   });
 
-  test('many first starts at once with the same keys all succeed', async () => {
+  test('accepts many simultaneous first starts with the same keys', async () => {
     const other = await createSqliteStore({ directory });
     const sealer = makeSealer();
     await Promise.all(Array.from({ length: 10 }, (_, n) => checkKeyRing(n % 2 ? store : other, sealer)));
@@ -87,7 +87,7 @@ describe('R49: at start', () => {
 });
 
 describe('R48: a rotation', () => {
-  test('keeps the old key in the list until everything is sealed again, then lets it go', async () => {
+  test('requires the old key until every record is resealed, and not after that', async () => {
     const [oldKey, newKey] = [makeKey('old'), makeKey('new')];
     await checkKeyRing(store, makeSealer(oldKey));
     await checkKeyRing(store, makeSealer(newKey, oldKey));
@@ -98,7 +98,7 @@ describe('R48: a rotation', () => {
     await expect(checkKeyRing(store, makeSealer(oldKey))).rejects.toThrow(/"new".*is still in use/);
   });
 
-  test('is refused where two processes have different new keys of one id', async () => {
+  test('is refused if two processes have different new keys with one id', async () => {
     const oldKey = makeKey('old');
     await checkKeyRing(store, makeSealer(oldKey));
     await checkKeyRing(store, makeSealer(makeKey('new'), oldKey));

@@ -6,7 +6,7 @@ import { createSealer } from '../../../src/shared/storage/sealed.ts';
 
 const GOOD = randomBytes(32).toString('base64url');
 const OTHER = randomBytes(32).toString('base64url');
-const of = (bytes: Buffer) => bytes.toString('base64url');
+const encode = (bytes: Buffer) => bytes.toString('base64url');
 
 function faultsOf(text: string): string[] {
   const parsed = parseEncryptionKeys(text);
@@ -24,13 +24,13 @@ describe('R48: ENCRYPTION_KEYS', () => {
     expect(createSealer(parsed.keys)).toMatchObject({ sealingKid: 'new', kids: ['new', 'old'] });
   });
 
-  test.each([',', '\n', '\r\n', ',\n', '\n\n'])('may stand one per line: %j', (between) => {
-    expect(parseEncryptionKeys(`new:${GOOD}${between}old:${OTHER}`)).toMatchObject({
+  test.each([',', '\n', '\r\n', ',\n', '\n\n'])('may be separated by %j', (separator) => {
+    expect(parseEncryptionKeys(`new:${GOOD}${separator}old:${OTHER}`)).toMatchObject({
       keys: [{ kid: 'new' }, { kid: 'old' }],
     });
   });
 
-  test('show nothing when they are logged or serialised', () => {
+  test('reveal nothing when they are logged or serialised', () => {
     const parsed = parseEncryptionKeys(`k:${GOOD}`);
     if ('faults' in parsed) throw new Error(parsed.faults.join());
     const shown =
@@ -40,26 +40,26 @@ describe('R48: ENCRYPTION_KEYS', () => {
   });
 });
 
-describe('R49: ENCRYPTION_KEYS are refused, with what to do and without the key,', () => {
+describe('R49: ENCRYPTION_KEYS are refused, with the remedy and without the key,', () => {
   test.each([
     ['missing', '', /is empty/],
     ['blank', ' , ', /is empty/],
     ['without a colon', GOOD, /: number 1 does not have the form/],
     ['with an empty entry', `k:${GOOD},`, /: number 2 does not have the form/],
     ['with an empty entry in the middle', `k:${GOOD}, ,x:${OTHER}`, /: number 2 does not have the form/],
-    ['key and id the wrong way round', `${GOOD}:k1`, /: number 1 has a key id/],
+    ['with key and id swapped', `${GOOD}:k1`, /: number 1 has a key id/],
     ['with an id of 41 characters', `${'k'.repeat(41)}:${GOOD}`, /: number 1 has a key id/],
     ['with a foreign character in the id', `k.1:${GOOD}`, /: number 1 has a key id/],
-    ['short', `k:${of(randomBytes(31))}`, /31 bytes instead of 32/],
-    ['long', `k:${of(randomBytes(33))}`, /33 bytes instead of 32/],
+    ['short', `k:${encode(randomBytes(31))}`, /31 bytes instead of 32/],
+    ['long', `k:${encode(randomBytes(33))}`, /33 bytes instead of 32/],
     ['padded', `k:${GOOD}=`, /not base64url/],
     ['hexadecimal', `k:${randomBytes(32).toString('hex')}`, /48 bytes instead of 32/],
     ['standard base64', `k:${Buffer.alloc(32, 0xfb).toString('base64')}`, /not base64url/],
     ['not canonical', `k:${GOOD.slice(0, -1)}B`, /not base64url/],
-    ['all zero', `k:${of(Buffer.alloc(32))}`, /not random/],
-    ['of seven distinct bytes', `k:${of(Buffer.alloc(32, Buffer.of(1, 200, 3, 150, 5, 90, 250)))}`, /not random/],
-    ['readable text', `k:${of(Buffer.from('change-me-change-me-change-me-32'))}`, /not random/],
-    ['a counted sequence', `k:${of(Buffer.from(Array.from({ length: 32 }, (_, n) => n)))}`, /not random/],
+    ['all zero', `k:${encode(Buffer.alloc(32))}`, /not random/],
+    ['of seven distinct bytes', `k:${encode(Buffer.alloc(32, Buffer.of(1, 200, 3, 150, 5, 90, 250)))}`, /not random/],
+    ['readable text', `k:${encode(Buffer.from('change-me-change-me-change-me-32'))}`, /not random/],
+    ['a counted sequence', `k:${encode(Buffer.from(Array.from({ length: 32 }, (_, n) => n)))}`, /not random/],
     ['with one id twice', `k:${GOOD},k:${OTHER}`, /: number 2 repeats the key id/],
     ['with one key twice', `a:${GOOD},b:${GOOD}`, /: number 2 repeats the key of/],
   ])('%s', (_, text, message) => {
@@ -69,15 +69,15 @@ describe('R49: ENCRYPTION_KEYS are refused, with what to do and without the key,
     for (const part of text.split(/[:,]/)) if (part.length > 20) expect(faults[0]).not.toContain(part);
   });
 
-  test('and every fault is named at once', () => {
+  test('with all faults at once', () => {
     expect(faultsOf(`x,k:${GOOD},k:AAAA`)).toHaveLength(2);
   });
 });
 
-test('a generated key is accepted, tells its date, and is never the same twice', () => {
+test('generates a valid key with its date, and a different one each time', () => {
   const now = new Date('2026-11-21T23:59:59Z');
-  const one = generateEncryptionKey(now);
-  expect(one).toMatch(/^k20261121-[0-9a-f]{4}:[A-Za-z0-9_-]{43}$/);
-  expect(parseEncryptionKeys(one)).toHaveProperty('keys');
-  expect(generateEncryptionKey(now)).not.toBe(one);
+  const entry = generateEncryptionKey(now);
+  expect(entry).toMatch(/^k20261121-[0-9a-f]{4}:[A-Za-z0-9_-]{43}$/);
+  expect(parseEncryptionKeys(entry)).toHaveProperty('keys');
+  expect(generateEncryptionKey(now)).not.toBe(entry);
 });

@@ -1,4 +1,4 @@
-/** The change of keys at the store: what is found, what is sealed again, what is left alone, and when a key can go. */
+/** Key rotation in the store: which records are resealed, which are not changed, and when a key can be dropped. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,10 +44,10 @@ async function opened(key: string, sealer: Sealer): Promise<string> {
   return sealer.open((await store.get(key))?.value ?? '', key);
 }
 
-const rotate = (at: Store = store) => rotateKeys(at, during, () => undefined);
+const rotate = (target: Store = store) => rotateKeys(target, during, () => undefined);
 
 describe('R48: a rotation', () => {
-  test('seals everything again, of whatever kind and wherever it stands in a record, and then lets the old key go', async () => {
+  test('reseals values of every kind and at any position of a record, and then retires the old key', async () => {
     const many = Array.from({ length: 700 }, (_, n) => grantKey(n));
     await Promise.all(many.map((key) => put(key, before)));
     const nested = 'kind-of-tomorrow:{x}';
@@ -57,23 +57,23 @@ describe('R48: a rotation', () => {
     await checkKeyRing(store, during);
     expect(await countDue(store, during)).toBe(701);
 
-    let told = 0;
+    let progress = 0;
     const result = await rotateKeys(store, during, (done) => {
-      told += done;
+      progress += done;
     });
     expect(result).toEqual({ resealed: 701, unreadable: new Map(), retired: ['old'] });
-    expect(told).toBe(701);
+    expect(progress).toBe(701);
     await checkKeyRing(store, after);
     expect(await Promise.all(many.map((key) => opened(key, after)))).toEqual(many);
-    const again = JSON.parse((await store.get(nested))?.value ?? '') as typeof record & {
+    const resealed = JSON.parse((await store.get(nested))?.value ?? '') as typeof record & {
       list: [string, { deep: string }];
     };
-    expect(await after.open(again.list[0], nested)).toBe('one');
-    expect(await after.open(again.list[1].deep, nested)).toBe('two');
-    expect({ ...again, list: [] }).toEqual({ ...record, list: [] });
+    expect(await after.open(resealed.list[0], nested)).toBe('one');
+    expect(await after.open(resealed.list[1].deep, nested)).toBe('two');
+    expect({ ...resealed, list: [] }).toEqual({ ...record, list: [] });
   });
 
-  test('leaves what the new key seals already, what is not sealed, and the end of every record as they are', async () => {
+  test('changes no record that the new key has sealed or that is not sealed, and no expiry time', async () => {
     await put('grant:{a}:app', during);
     await store.write([{ put: 'plain', value: 'x' }]);
     await put('flash:{t}', before, 't', 600);
@@ -87,18 +87,18 @@ describe('R48: a rotation', () => {
     expect(await store.get('flash:{t}')).toBeUndefined();
   });
 
-  test('never writes over what somebody else has written meanwhile, and seals that one too', async () => {
+  test('never overwrites a concurrent write, and reseals its value too', async () => {
     await put(grantKey(1), before, 'first');
     await put(grantKey(2), before, 'first');
     await put(grantKey(3), before, 'first');
-    const meddled = new Set<string>();
+    const changedKeys = new Set<string>();
     const busy: Store = {
       ...store,
       async write(writes, options) {
         const [step] = writes;
-        if (step && 'put' in step && step.put.startsWith('grant') && !meddled.has(step.put)) {
-          meddled.add(step.put);
-          // One is refreshed by a process with the old key first, one by a process with the new one, one is
+        if (step && 'put' in step && step.put.startsWith('grant') && !changedKeys.has(step.put)) {
+          changedKeys.add(step.put);
+          // A process with the old key refreshes one grant, a process with the new key another, and one is
           // disconnected.
           if (step.put === grantKey(1)) await put(step.put, before, 'second');
           else if (step.put === grantKey(2)) await put(step.put, during, 'second');
@@ -113,7 +113,7 @@ describe('R48: a rotation', () => {
     expect(await store.get(grantKey(3))).toBeUndefined();
   });
 
-  test('finds what was sealed with the old key behind its back', async () => {
+  test('finds a record that was sealed with the old key during the rotation', async () => {
     for (let n = 0; n < 40; n += 1) await put(grantKey(n), before);
     const late = keys.grant('aaa', 'app');
     let first = true;
@@ -125,16 +125,16 @@ describe('R48: a rotation', () => {
     expect(await opened(late, after)).toBe('late');
   });
 
-  test('lets no key go while somebody has begun to seal with another one meanwhile', async () => {
+  test('retires no key while a process seals with another key', async () => {
     await put(grantKey(1), before);
-    const behind = new AppError('version_conflict');
-    const refuse = () => Promise.reject(behind);
-    await expect(rotateKeys(store, during, () => undefined, refuse)).rejects.toBe(behind);
+    const conflict = new AppError('version_conflict');
+    const refuse = () => Promise.reject(conflict);
+    await expect(rotateKeys(store, during, () => undefined, refuse)).rejects.toBe(conflict);
     expect(await keysInUse(store)).toContain('old');
     expect(await opened(grantKey(1), after)).toBe(grantKey(1));
   });
 
-  test('waits for a store that is away, and goes on', async () => {
+  test('continues after the store was unavailable', async () => {
     for (let n = 0; n < 40; n += 1) await put(grantKey(n), before);
     let failures = 3;
     const shaky: Store = {
@@ -147,7 +147,7 @@ describe('R48: a rotation', () => {
     expect((await rotate(shaky)).resealed).toBe(40);
   });
 
-  test('does so for its last steps too: every call fails once, done or not, and the old key can go all the same', async () => {
+  test('retires the old key even if every call of its last steps fails once, before or after the write', async () => {
     await put(grantKey(1), before);
     for (const isDone of [false, true]) {
       const failed = new Set<string>();
@@ -174,10 +174,10 @@ describe('R48: a rotation', () => {
     }
   });
 
-  test('tells of records that no key opens, leaves them alone, and keeps no key for their sake', async () => {
+  test('reports records that no key opens, does not change them, and still retires the old key', async () => {
     await put(grantKey(1), before);
     const foreign = await before.seal('x', 'grant:{another}:app');
-    const damaged = (await before.seal('x', grantKey(3))).replace(/.(?=.{9}$)/, (one) => (one === 'A' ? 'B' : 'A'));
+    const damaged = (await before.seal('x', grantKey(3))).replace(/.(?=.{9}$)/, (char) => (char === 'A' ? 'B' : 'A'));
     await store.write([{ put: grantKey(2), value: foreign }]);
     await store.write([{ put: grantKey(3), value: damaged }]);
     const result = await rotate();
@@ -189,7 +189,7 @@ describe('R48: a rotation', () => {
 });
 
 describe('R48: a key that still seals a record', () => {
-  test('is missed at the start, with how many of what', async () => {
+  test('is required at the start, which reports the number of records of each kind', async () => {
     for (let n = 0; n < 1_234; n += 1) await put(grantKey(n), before);
     await put('flash:{t}', before);
     await checkKeyRing(store, during);
@@ -198,7 +198,7 @@ describe('R48: a key that still seals a record', () => {
     );
   });
 
-  test('is missed too if it was never the first key of the store, and is let go by a rotation once its records are gone', async () => {
+  test('is also required if it was not the first key of the store, until a rotation after its records are gone', async () => {
     await checkKeyRing(store, during);
     await put(grantKey(1), during);
     await expect(checkKeyRing(store, before)).rejects.toThrow(/"new".*still seals 1 records/);
@@ -210,7 +210,7 @@ describe('R48: a key that still seals a record', () => {
     expect(await keysInUse(store)).toEqual(['old']);
   });
 
-  test('a running process tells which keys it has, until it ends', async () => {
+  test('a running process reports its keys until it ends', async () => {
     const other = await createSqliteStore({ directory });
     await respondToKeyRollCall(other, during);
     await expect
@@ -220,12 +220,12 @@ describe('R48: a key that still seals a record', () => {
     expect(await callKeyRoll(store)).toEqual([]);
   });
 
-  test('a store that delivers no messages is not one without running processes', async () => {
+  test('a store that delivers no messages is unavailable, not without running processes', async () => {
     const cutOff: Store = { ...store, publish: async () => undefined };
     await expect(callKeyRoll(cutOff)).rejects.toMatchObject({ code: 'storage_unavailable' });
   });
 
-  test('a start with all keys counts nothing', async () => {
+  test('a start with all keys reads no records', async () => {
     await put(grantKey(1), before);
     await checkKeyRing(store, during);
     const unwalked: Store = {
@@ -237,7 +237,7 @@ describe('R48: a key that still seals a record', () => {
     await checkKeyRing(unwalked, during);
   });
 
-  test('another key of the id of one that only opens is refused', async () => {
+  test('another key with the id of an older key is refused', async () => {
     await checkKeyRing(store, during);
     await expect(checkKeyRing(store, makeSealer(NEW, makeKey('old')))).rejects.toMatchObject({
       cause: { reason: 'damaged' },
@@ -246,7 +246,7 @@ describe('R48: a key that still seals a record', () => {
 });
 
 describe('F19: a key that is lost', () => {
-  test('is given up: what is made anew is deleted, what people have to know of is left, and the start is not refused', async () => {
+  test('can be given up: records that are created again are deleted, the others stay, and the start succeeds', async () => {
     await put(grantKey(1), before);
     await put(keys.ownKeys, before);
     await put('flash:{t}', before);
@@ -262,13 +262,13 @@ describe('F19: a key that is lost', () => {
 });
 
 describe('the list of sealed kinds', () => {
-  test('is demanded: a kind that is not in it cannot be sealed', async () => {
+  test('is complete: a kind that is not in it cannot be sealed', async () => {
     const sealer = createSealer([NEW], Object.keys(SEALED_KINDS));
     await expect(sealer.seal('x', 'kind-of-tomorrow:{x}')).rejects.toThrow(/"kind-of-tomorrow".*SEALED_KINDS/);
     expect(await sealer.open(await sealer.seal('x', grantKey(1)), grantKey(1))).toBe('x');
   });
 
-  test('names kinds as keys begin', () => {
+  test('uses the first word of a key as its kind', () => {
     expect(['key-check', 'key-check:k1', 'grant:{u}:a', '{x}:y', ''].map(kindOf)).toEqual([
       'key-check',
       'key-check',

@@ -15,7 +15,7 @@ test.each([
   expect(keyTag(key)).toBe(tag);
 });
 
-test('keys of one tag may change together, others may not', () => {
+test('only keys with one tag may change together', () => {
   expect(() => assertOneTag([])).not.toThrow();
   expect(() => assertOneTag(['a:{t}', 'b:{t}', 't'])).not.toThrow();
   expect(() => assertOneTag(['a:{t}', 'a:{u}'])).toThrow(TypeError);

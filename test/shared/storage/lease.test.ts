@@ -1,4 +1,4 @@
-/** Holding a lease over a store that is slow: each command takes as long as it may. */
+/** Leases on a slow store, on which each command takes as long as the deadline allows. */
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import { createLeases } from '../../../src/shared/storage/lease.ts';
@@ -9,7 +9,7 @@ const WORK_MILLISECONDS = 20_000;
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** Grants a lease at once and says so late, and takes a renewal late, as a disk that is slow now and then makes it. */
+/** Acquires a lease at once but responds late, and renews it late, like a store on a slow disk. */
 function slowStore(delayMilliseconds: number) {
   let until = 0;
   let wasLost = false;
@@ -31,16 +31,13 @@ function slowStore(delayMilliseconds: number) {
   return { store, wasLost: () => wasLost || Date.now() >= until };
 }
 
-test.each([300, 2_000, 3_000])(
-  'F25: the lease of a refresh is kept where each command takes %i ms',
-  async (deadline) => {
-    const { store, wasLost } = slowStore(deadline);
-    const leases = createLeases({ store, milliseconds: refreshTimes(deadline).leaseMilliseconds });
-    const held = leases.hold('lease', async () => {
-      await new Promise((resolve) => setTimeout(resolve, WORK_MILLISECONDS));
-      return wasLost();
-    });
-    await vi.advanceTimersByTimeAsync(WORK_MILLISECONDS + 2 * deadline);
-    expect(await held).toEqual({ value: false });
-  },
-);
+test.each([300, 2_000, 3_000])('F25: keeps the lease of a refresh if each command takes %i ms', async (deadline) => {
+  const { store, wasLost } = slowStore(deadline);
+  const leases = createLeases({ store, milliseconds: refreshTimes(deadline).leaseMilliseconds });
+  const result = leases.hold('lease', async () => {
+    await new Promise((resolve) => setTimeout(resolve, WORK_MILLISECONDS));
+    return wasLost();
+  });
+  await vi.advanceTimersByTimeAsync(WORK_MILLISECONDS + 2 * deadline);
+  expect(await result).toEqual({ value: false });
+});

@@ -1,4 +1,6 @@
-/** One list of several indexes: every item once, newest first, with a bounded number of reads for each page. */
+/**
+ * A merged list of several indexes has every item once, newest first, and reads a bounded number of positions per page.
+ */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type MergedPage, type MergedSource, mergedPage, unionPage } from '../../../src/shared/storage/merged-page.ts';
@@ -18,12 +20,12 @@ describe.each(KINDS)('on %s', (kind) => {
   afterAll(() => place?.dispose());
 
   let lists = 0;
-  /** @param members of one index each, with their times */
+  /** @param members of one index, with their times */
   const fill = async (store: Store, members: readonly (readonly [string, number])[]) => {
     lists += 1;
     const index = `list:{merged}:${lists}`;
     const writes = members.map(([add, score]) => ({ index, add, score }));
-    for (let at = 0; at < writes.length; at += 500) await store.write(writes.slice(at, at + 500));
+    for (let start = 0; start < writes.length; start += 500) await store.write(writes.slice(start, start + 500));
     return index;
   };
   const sourceOf = (
@@ -48,7 +50,7 @@ describe.each(KINDS)('on %s', (kind) => {
     }
   };
 
-  test.skipIf(isMissing)('whatever the sources share and however their times meet', async () => {
+  test.skipIf(isMissing)('returns every item once, newest first, even if sources share members and times', async () => {
     const member = fc.tuple(fc.constantFrom(...'abcdefghij'), fc.integer({ min: 0, max: 5 }));
     const list = fc.uniqueArray(member, { selector: ([name]) => name, maxLength: 10 });
     await place.look((store) =>
@@ -56,19 +58,19 @@ describe.each(KINDS)('on %s', (kind) => {
         fc.asyncProperty(
           fc.array(list, { minLength: 1, maxLength: 4 }),
           fc.integer({ min: 1, max: 7 }),
-          async (all, limit) => {
-            // A source of two indexes names a member with the same time in both.
-            const sources = all.map((one) => [one, one.slice(0, 3)]);
+          async (lists, limit) => {
+            // The two indexes of a source have the same members at the same times.
+            const sources = lists.map((members) => [members, members.slice(0, 3)]);
             const indexes = await Promise.all(
-              sources.map(async (both) => Promise.all(both.map((one) => fill(store, one)))),
+              sources.map(async (pair) => Promise.all(pair.map((members) => fill(store, members)))),
             );
             const pages = await readAll(
-              indexes.map((both) => sourceOf(store, both)),
+              indexes.map((pair) => sourceOf(store, pair)),
               limit,
             );
-            const expected = all
-              .flatMap((one, place) => one.map(([name, time]) => ({ name, time, place })))
-              .sort((a, b) => b.time - a.time || a.place - b.place || (a.name < b.name ? 1 : -1))
+            const expected = lists
+              .flatMap((members, source) => members.map(([name, time]) => ({ name, time, source })))
+              .sort((a, b) => b.time - a.time || a.source - b.source || (a.name < b.name ? 1 : -1))
               .map(({ name }) => name);
             expect(pages.flatMap(({ items }) => items)).toEqual(expected);
             expect(pages.slice(0, -1).every(({ items }) => items.length === limit)).toBe(true);
@@ -79,9 +81,9 @@ describe.each(KINDS)('on %s', (kind) => {
     );
   });
 
-  test.skipIf(isMissing)('a page looks through so many, and says how far it came', async () => {
+  test.skipIf(isMissing)('searches a bounded number of positions, and reports the time that it reached', async () => {
     await place.look(async (store) => {
-      const many = Array.from({ length: 5_000 }, (_, at): [string, number] => [`m${at}`, at]);
+      const many = Array.from({ length: 5_000 }, (_, n): [string, number] => [`m${n}`, n]);
       const [rare, other] = [
         await fill(store, many),
         await fill(store, [
@@ -99,7 +101,7 @@ describe.each(KINDS)('on %s', (kind) => {
     });
   });
 
-  test.skipIf(isMissing)('the cursor of another list is refused', async () => {
+  test.skipIf(isMissing)('refuses the cursor of another list', async () => {
     await place.look(async (store) => {
       const index = await fill(store, [
         ['a', 1],

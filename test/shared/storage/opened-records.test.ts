@@ -1,8 +1,8 @@
-/** Opened records are used again only while the store has them in this version. */
+/** A cached record is used only while the store has the same version. */
 import { expect, test } from 'vitest';
 import { createOpenedRecords } from '../../../src/shared/storage/opened-records.ts';
 
-test('a record is opened once for each version, read early or late', async () => {
+test('opens each version of a record once, with `find` as well as with `read` and `finish`', async () => {
   let stored: { value: string; version: number } | undefined = { value: 'first', version: 1 };
   const cache = new Map<string, { text: string; version: number }>();
   let opens = 0;

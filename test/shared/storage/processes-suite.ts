@@ -1,4 +1,4 @@
-/** What several processes on one store must not take from each other: one suite for every implementation of the port. */
+/** Tests of several processes on one store: one suite for every implementation of the port. */
 import { expect, test } from 'vitest';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { type Child, startChild } from '../../support/child.ts';
@@ -11,7 +11,7 @@ export function startWorker(place: string, task: string, name = '', startAt = '0
   return startChild('store-worker.ts', [place, task, name, startAt]);
 }
 
-/** @param harness `place`: of the store; `open`: opens it in this process */
+/** @param harness `place`: the URL or directory of the store; `open`: opens it in this process */
 export function testProcesses({ place, open }: { place: () => string; open: () => Promise<Store> }): void {
   const runAll = async (task: string): Promise<string[]> => {
     const children = PROCESSES.map((name) => startWorker(place(), task, name));
@@ -22,26 +22,26 @@ export function testProcesses({ place, open }: { place: () => string; open: () =
     return work(store).finally(() => store.close());
   };
 
-  test('four processes that take the same hundred keys get each exactly once', async () => {
+  test('each of a hundred keys is deleted by exactly one of four processes', async () => {
     await look((store) =>
       Promise.all(Array.from({ length: 100 }, (_, n) => store.write([{ put: `ticket ${n}`, value: 'v' }]))),
     );
-    const taken = (await runAll('take')).map(Number).toSorted((a, b) => a - b);
-    expect(taken).toEqual(Array.from({ length: 100 }, (_, n) => n));
+    const deleted = (await runAll('take')).map(Number).toSorted((a, b) => a - b);
+    expect(deleted).toEqual(Array.from({ length: 100 }, (_, n) => n));
   });
 
-  test('four processes reserve up to the limit together, and no reservation twice', async () => {
+  test('four processes reserve exactly up to the limit', async () => {
     const reserved = (await runAll('reserve')).map(Number).toSorted((a, b) => a - b);
     expect(reserved).toEqual(Array.from({ length: 200 }, (_, n) => n + 1));
     expect(await look((store) => store.counter('quota'))).toBe(200);
   });
 
-  test('no compare-and-set of four processes is lost', async () => {
+  test('no compare-and-set by four processes is lost', async () => {
     expect(await runAll('compareAndSet')).toEqual(['done', 'done', 'done', 'done']);
     expect((await look((store) => store.get('sum')))?.value).toBe('200');
   });
 
-  test('R36: a lease keeps four processes apart, and its numbers never repeat', async () => {
+  test('R36: a lease excludes the other three processes, and its numbers never repeat', async () => {
     const numbers = await runAll('lease');
     expect(new Set(numbers).size).toBe(80);
     expect((await look((store) => store.get('sum:{g}')))?.value).toBe('80');

@@ -1,4 +1,4 @@
-/** R126: real processes whose storage is emptied, replaced or changed while they run, and comes back. */
+/** R126: real processes whose storage is emptied, replaced or changed while they run, and then restored. */
 import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, type TestContext, test } from 'vitest';
@@ -12,7 +12,7 @@ import { APPEND_ONLY, missingRedis, type RedisServer, startCluster } from '../..
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { until } from '../../support/until.ts';
 
-/** The promise, and what a busy machine may add to a timer. */
+/** The promised time, and the delay of timers on a busy machine. */
 const NOTICED_MS = 10_000 + 2_000;
 
 const closers: (() => Promise<unknown>)[] = [];
@@ -52,7 +52,7 @@ async function gauge({ crowd, member }: Started, name: string): Promise<number> 
   );
 }
 
-/** Without any request: only the gauges are read, which ask nothing of the storage. */
+/** Sends no request that uses the storage: it reads only the gauges. */
 async function untilNoticed(started: Started, reason: 'replaced' | 'unfit'): Promise<void> {
   const took = startStopwatch();
   await until(async () => (await gauge(started, `gatehouse_storage_refused{reason="${reason}"}`)) === 1);
@@ -63,8 +63,8 @@ async function untilNoticed(started: Started, reason: 'replaced' | 'unfit'): Pro
   await until(async () => line.test(started.crowd.output()));
 }
 
-/** Every kind of route gets 503, and the process lives. */
-async function allRefused({ crowd, member, person }: Started): Promise<void> {
+/** Expects that every kind of route responds with 503 while the process keeps running. */
+async function expectAllRefused({ crowd, member, person }: Started): Promise<void> {
   const refused = [
     await crowd.thread(member, person),
     await crowd.get(member, '/session', person),
@@ -73,13 +73,13 @@ async function allRefused({ crowd, member, person }: Started): Promise<void> {
     await crowd.post(member, '/connections/platform/disconnect', person),
     await ask(`${member.url}/relay/threads/current`, { headers: { ...DATA, authorization: 'Bearer gh_relay_x' } }),
   ];
-  const told = refused.map(({ status, body }) => [status, JSON.parse(body).code]);
-  expect(told.slice(0, 5)).toEqual(Array(5).fill([503, 'storage_unavailable']));
+  const results = refused.map(({ status, body }) => [status, JSON.parse(body).code]);
+  expect(results.slice(0, 5)).toEqual(Array(5).fill([503, 'storage_unavailable']));
   expect((await crowd.manage(member, '/healthz')).status).toBe(200);
   expect(member.isRunning()).toBe(true);
 }
 
-async function backAgain(started: Started): Promise<void> {
+async function expectRecovered(started: Started): Promise<void> {
   const { crowd, member, person } = started;
   await until(async () => (await gauge(started, 'gatehouse_ready')) === 1);
   expect((await crowd.thread(member, person)).status).toBe(200);
@@ -94,7 +94,7 @@ const onRedis = (name: string, work: () => Promise<void>) =>
 
 describe('R126 a process whose storage', () => {
   onRedis(
-    'is emptied (FLUSHALL) is not ready within 10 s, refuses all with 503, and writes nothing to it',
+    'is emptied (FLUSHALL) is not ready within 10 s, refuses all requests with 503, and writes nothing to it',
     async () => {
       const started = await start('Redis');
       const { crowd, member, person } = started;
@@ -102,20 +102,20 @@ describe('R126 a process whose storage', () => {
       redis.ask('FLUSHALL');
       await untilNoticed(started, 'replaced');
       redis.ask('FLUSHALL');
-      await allRefused(started);
+      await expectAllRefused(started);
       crowd.provider.lifetimeSeconds = 1;
       const refreshes = crowd.provider.refreshes();
       // Scheduled tasks run every few seconds; the probe every second.
       await new Promise((resolve) => setTimeout(resolve, 8_000));
       expect([redis.ask('DBSIZE').trim(), crowd.provider.refreshes()]).toEqual(['0', refreshes]);
-      // A new start takes the storage as it is.
+      // A new start accepts the empty storage.
       await member.kill();
       await member.start();
       expect((await crowd.thread(member, person)).status).toBe(401);
     },
   );
 
-  onRedis('is emptied says 503 from the first request on, and never 401', async () => {
+  onRedis('is emptied responds with 503 from the first request on, and never with 401', async () => {
     const started = await start('Redis');
     const { crowd, member, person } = started;
     redisOf(started).ask('FLUSHALL');
@@ -124,7 +124,7 @@ describe('R126 a process whose storage', () => {
     expect(new Set(statuses)).toEqual(new Set([503]));
   });
 
-  onRedis('comes back on an empty volume refuses all, and goes on once the volume is mounted again', async () => {
+  onRedis('is restarted on an empty volume refuses all requests until the volume is mounted again', async () => {
     const started = await start('Redis');
     const { crowd, member, person } = started;
     const redis = redisOf(started);
@@ -139,19 +139,19 @@ describe('R126 a process whose storage', () => {
     });
     expect(new Set(statuses)).toEqual(new Set([503]));
     await untilNoticed(started, 'replaced');
-    await allRefused(started);
+    await expectAllRefused(started);
     expect(redis.ask('DBSIZE').trim()).toBe('0');
     await redis.kill();
     rmSync(folder, { recursive: true });
     renameSync(join(redis.directory, 'aside'), folder);
     await redis.start(APPEND_ONLY);
-    await backAgain(started);
-    // What happened is in the audit trail as soon as there is one again.
+    await expectRecovered(started);
+    // The event is in the audit trail once the audit trail can be written again.
     const trail = async () => (await crowd.vault.store.readLog(keys.auditLog, { limit: 200 })).items;
     await until(async () => (await trail()).some(({ entry }) => JSON.parse(entry).event === 'storage.refused'));
   });
 
-  onRedis('may evict keys, or keeps no file any more, refuses all until that is mended', async () => {
+  onRedis('may evict keys, or has no append-only file, refuses all requests until it is fixed', async () => {
     const started = await start('Redis');
     const redis = redisOf(started);
     for (const [name, wrong, right] of [
@@ -161,13 +161,13 @@ describe('R126 a process whose storage', () => {
       redis.ask('CONFIG', 'SET', name, wrong);
       await untilNoticed(started, 'unfit');
       expect((await ready(started)).detail).toContain(name);
-      await allRefused(started);
+      await expectAllRefused(started);
       redis.ask('CONFIG', 'SET', name, right);
-      await backAgain(started);
+      await expectRecovered(started);
     }
   });
 
-  onRedis('lost what one master of the cluster had refuses all', async () => {
+  onRedis('lost the data of one master of the cluster refuses all requests', async () => {
     const nodes = await startCluster(3);
     closers.push(() => Promise.all(nodes.map((node) => node.dispose())));
     const started = await start('Redis', { REDIS_CLUSTER: nodes.map(({ port }) => `127.0.0.1:${port}`).join(',') });
@@ -180,7 +180,7 @@ describe('R126 a process whose storage', () => {
     }
   });
 
-  test.each(['SQLite', 'Redis'] as const)('has another identity refuses all (%s)', async (kind) => {
+  test.each(['SQLite', 'Redis'] as const)('has another identity refuses all requests (%s)', async (kind) => {
     const started = await start(kind);
     const { crowd } = started;
     const { store } = crowd.vault;
@@ -188,8 +188,8 @@ describe('R126 a process whose storage', () => {
     const put = (value: string) => retryWhileUnavailable(() => store.write([{ put: keys.schema, value }]));
     await put(JSON.stringify({ ...JSON.parse(before?.value ?? ''), identity: 'another' }));
     await untilNoticed(started, 'replaced');
-    await allRefused(started);
+    await expectAllRefused(started);
     await put(before?.value ?? '');
-    await backAgain(started);
+    await expectRecovered(started);
   });
 });

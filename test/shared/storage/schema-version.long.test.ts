@@ -1,4 +1,7 @@
-/** F29: a program refuses what is too new or too old for it, and to start beside a process that could not read what it writes. */
+/**
+ * F29: a program refuses data that is too new or too old for it, and to start if a running process could not read its
+ * data.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,10 +23,10 @@ import { runServer, startProgram } from '../../support/program.ts';
 import { missingRedis } from '../../support/redis-server.ts';
 import { runCommand } from '../../support/terminal.ts';
 
-/** A later version, which this program can read or cannot. */
+/** Later versions: one that this program can read, and one that it cannot read. */
 const READABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version };
 const UNREADABLE: SchemaVersion = { version: SCHEMA.version + 1, oldestReader: SCHEMA.version + 1 };
-/** Just below what this program can read. */
+/** The last version that this program cannot read. */
 const CANDIDATE: SchemaVersion = { version: OLDEST_READABLE - 1, oldestReader: 1 };
 
 describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
@@ -62,11 +65,11 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
   };
   const put = (schema: object) =>
     place.look((store) => store.write([{ put: keys.schema, value: JSON.stringify(schema) }]));
-  /** In this process: that a refused start ends a process with 78 is shown once. */
+  /** Starts in this process. One test below shows that a refused start ends its process with 78. */
   const start = () => startGatehouse(env, { write: () => undefined });
   const startAndStop = async () => (await start()).close();
 
-  test('the first start notes the version, and the next leaves it as it is', async () => {
+  test('the first start writes the version, and the next one does not change it', async () => {
     expect(await stored()).toEqual(SCHEMA);
     const version = () => place.look(async (store) => (await store.get(keys.schema))?.version);
     const before = await version();
@@ -74,7 +77,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     expect(await version()).toBe(before);
   });
 
-  test('R126 a first start gives the storage an identity, which stays, and which no copy has', async () => {
+  test('R126 the first start gives the storage an identity, which never changes and is in no copy', async () => {
     const { identity } = await record();
     expect(identity).toMatch(/^[\w-]{36}$/);
     await startAndStop();
@@ -84,7 +87,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     expect(JSON.stringify(items)).not.toContain(identity);
   });
 
-  test('an older program ends with 78, says why, and leaves everything as it is', async () => {
+  test('an older program ends with 78, reports the reason, and changes nothing', async () => {
     await put(UNREADABLE);
     const before = await place.items();
     const { status, stderr } = await runServer(env);
@@ -93,7 +96,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     expect(await place.items()).toEqual(before);
   });
 
-  test('commands end with 78 as well, and a move writes nothing', async () => {
+  test('commands of an older program end with 78, and a migration writes nothing', async () => {
     await put(UNREADABLE);
     const target = join(directory, 'target');
     const from = kind === 'Redis' ? 'redis' : 'sqlite';
@@ -105,7 +108,7 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     expect(await stored()).toEqual(UNREADABLE);
   });
 
-  test('the data of a release candidate is refused with 78, by a start and by commands, and stays as it is', async () => {
+  test('a start and commands refuse the data of a release candidate with 78, and change nothing', async () => {
     await put(CANDIDATE);
     const before = await place.items();
     const [backup, target] = [join(directory, 'backup'), join(directory, 'target')];
@@ -137,13 +140,13 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     expect(await place.items()).toEqual(before);
   });
 
-  test('an older program that can read what is stored starts, and leaves the newer version noted', async () => {
+  test('an older program that can read the data starts, and does not change the newer version', async () => {
     await put({ ...READABLE, ofNewerVersion: true });
     await startAndStop();
     expect(await stored()).toEqual({ ...READABLE, ofNewerVersion: true });
   });
 
-  test('a newer program that a running one could not read refuses, until that one has ended', async () => {
+  test('a newer program refuses to start until a running process that could not read its data has ended', async () => {
     const running = startProgram(['node', 'src/server.ts'], env);
     await running.printed('Gatehouse is ready');
     const agree = () => place.look((store) => agreeOnSchema(store, UNREADABLE));
@@ -156,10 +159,10 @@ describe.each(['SQLite', 'Redis'] as const)('F29 on %s:', (kind) => {
     await expect(start()).rejects.toThrow(StartRefused);
   });
 
-  test('programs of several versions that start at once leave the highest version noted', async () => {
+  test('simultaneous starts of several versions store the highest version', async () => {
     await place.look(async (store) => {
-      const versions = [1, 2, 3, 2, 1].map((more) => ({ version: SCHEMA.version + more, oldestReader: 1 }));
-      await Promise.all(versions.map((own) => agreeOnSchema(store, own)));
+      const versions = [1, 2, 3, 2, 1].map((offset) => ({ version: SCHEMA.version + offset, oldestReader: 1 }));
+      await Promise.all(versions.map((version) => agreeOnSchema(store, version)));
     });
     expect(await stored()).toEqual({ version: SCHEMA.version + 3, oldestReader: SCHEMA.oldestReader });
   });

@@ -1,4 +1,4 @@
-/** R105: what someone writes into the store who has no key opens nothing. */
+/** R105: records that an attacker without the key wrote to the store grant no access. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createSealedJson, type SealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
@@ -28,21 +28,21 @@ const keysOf = async (prefix: string) =>
     'record' in item && item.record.startsWith(prefix) && item.value !== 'ended' ? [item.record] : [],
   );
 const read = async (store: Store, key: string) => (await store.get(key))?.value ?? '';
-/** Replaces the text of a record, as someone does who can write the store. */
+/** Replaces the text of a record, like an attacker who can write to the store. */
 const forge = (key: string, change: (text: string, store: Store) => Promise<string> | string) =>
   place.look(async (store) => {
     await store.write([{ put: key, value: await change(await read(store, key), store) }]);
   });
-const administrates = async (agent: UserAgent) =>
+const adminStatus = async (agent: UserAgent) =>
   (await agent.get(`${site.url}/admin/api/users`, { headers: DATA })).status;
 const newSession = async (account: string): Promise<{ agent: UserAgent; key: string }> => {
   const before = await keysOf('session:');
   const { agent } = await signIn(site, account);
-  const [key = ''] = (await keysOf('session:')).filter((one) => !before.includes(one));
+  const [key = ''] = (await keysOf('session:')).filter((sessionKey) => !before.includes(sessionKey));
   return { agent, key };
 };
 
-test('R105 a session that was changed, written in plain text or moved is no session', async () => {
+test('R105 rejects a session that was changed, written in plain text or copied to another key', async () => {
   const { key: adminKey } = await newSession('admin@example.test');
   const forgeries: ((key: string) => Promise<void>)[] = [
     (key) =>
@@ -55,28 +55,28 @@ test('R105 a session that was changed, written in plain text or moved is no sess
     (key) => forge(key, (_text, store) => read(store, adminKey)),
     (key) => forge(key, (text) => text.replace(/.(?=.{30}$)/, (last) => (last === 'A' ? 'B' : 'A'))),
   ];
-  for (const forged of forgeries) {
+  for (const forgeSession of forgeries) {
     const { agent, key } = await newSession('user@example.test');
-    expect(await administrates(agent)).toBe(403);
-    await forged(key);
-    expect(await administrates(agent)).toBe(401);
+    expect(await adminStatus(agent)).toBe(403);
+    await forgeSession(key);
+    expect(await adminStatus(agent)).toBe(401);
     expect((await getJson(agent, `${site.url}/session`)).json).toEqual({ signedIn: false });
   }
 });
 
-test('R105 a relay or an admin token that was changed in the store is unknown', async () => {
+test('R105 rejects a relay token and an admin token that were changed in the store', async () => {
   const admin = await place.look((store) => administratorOf(site, { store, sealer: sealerOf(site.env) }));
   const { token } = await admin.makeToken();
-  const relayed = () =>
+  const callRelay = () =>
     ask(`${site.url}/relay/bin/45717360`, { headers: { ...DATA, authorization: `Bearer ${token}` } });
-  expect((await relayed()).status).toBe(200);
+  expect((await callRelay()).status).toBe(200);
   const widen = async (key: string) =>
     forge(key, async (text) =>
       JSON.stringify({ ...(await json.open<object>(text, key)), scope: 'write', users: 'all' }),
     );
   for (const key of await keysOf('relay-token:')) await widen(key);
-  // A process works with what it read for a moment.
-  await until(async () => (await relayed()).status === 401);
+  // A process uses its cached record for a moment.
+  await until(async () => (await callRelay()).status === 401);
   expect((await admin.call('GET', '/users')).status).toBe(200);
   for (const key of await keysOf('admin-token:')) await widen(key);
   expect((await admin.call('GET', '/users')).status).toBe(401);

@@ -32,7 +32,7 @@ function flip(text: string, at: number): string {
 }
 
 describe('sealing', () => {
-  test('R44: what is sealed comes back for its owner, and shows neither the secret nor the owner', async () => {
+  test('R44: the owner can open a sealed value, which reveals neither the secret nor the owner', async () => {
     const sealed = await sealer.seal(SECRET, 'grant:{anna}:platform');
     expect(await sealer.open(sealed, 'grant:{anna}:platform')).toBe(SECRET);
     expect(await sealer.open(await sealer.seal('', 'owner'), 'owner')).toBe('');
@@ -41,7 +41,7 @@ describe('sealing', () => {
     expect(await sealer.seal(SECRET, 'owner')).not.toBe(await sealer.seal(SECRET, 'owner'));
   });
 
-  test('R44: a sealed secret is in no file of the embedded store', async () => {
+  test('R44: no file of the embedded store contains a sealed secret in plain text', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'gatehouse-'));
     const store = await createSqliteStore({ directory });
     await store.write([{ put: 'grant', value: await sealer.seal(SECRET, 'grant') }]);
@@ -53,27 +53,27 @@ describe('sealing', () => {
     await rm(directory, { recursive: true });
   });
 
-  test('R46: a value is refused for another owner', async () => {
-    const [one, two] = [await sealer.seal('1', 'grant 1'), await sealer.seal('2', 'grant 2')];
-    expect(await reasonOf(sealer.open(one, 'grant 2'))).toBe('wrong_owner');
-    expect(await reasonOf(sealer.open(two, 'grant 1'))).toBe('wrong_owner');
+  test('R46: another owner cannot open a value', async () => {
+    const [first, second] = [await sealer.seal('1', 'grant 1'), await sealer.seal('2', 'grant 2')];
+    expect(await reasonOf(sealer.open(first, 'grant 2'))).toBe('wrong_owner');
+    expect(await reasonOf(sealer.open(second, 'grant 1'))).toBe('wrong_owner');
   });
 
-  test('R48: the new key seals, the old one still opens, and a retired one is named', async () => {
-    const old = await sealer.seal(SECRET, 'owner');
+  test('R48: the new key seals, the old key still opens, and a retired key is reported', async () => {
+    const sealedByOldKey = await sealer.seal(SECRET, 'owner');
     const rotated = makeSealer(makeKey('k2'), key);
     expect(rotated.sealingKid).toBe('k2');
-    expect(await rotated.open(old, 'owner')).toBe(SECRET);
-    expect(rotated.kidOf(old)).toBe('k1');
+    expect(await rotated.open(sealedByOldKey, 'owner')).toBe(SECRET);
+    expect(rotated.kidOf(sealedByOldKey)).toBe('k1');
     expect(rotated.kidOf(await rotated.seal(SECRET, 'owner'))).toBe('k2');
-    expect(await reasonOf(makeSealer(makeKey('k2')).open(old, 'owner'))).toBe('unknown_key');
+    expect(await reasonOf(makeSealer(makeKey('k2')).open(sealedByOldKey, 'owner'))).toBe('unknown_key');
   });
 
-  test('R49: another key of the same id opens nothing', async () => {
+  test('R49: another key with the same id cannot open a value', async () => {
     expect(await reasonOf(makeSealer(makeKey('k1')).open(await sealer.seal(SECRET, 'o'), 'o'))).toBe('damaged');
   });
 
-  test('what would be too long to open is not sealed', async () => {
+  test('a value that would be too long to open is not sealed', async () => {
     await expect(sealer.seal('x'.repeat(1_000_000), 'owner')).rejects.toBeInstanceOf(RangeError);
   });
 });
@@ -96,7 +96,7 @@ describe('R47: a value that is not sealed is refused, not passed through:', () =
 
 describe('R45: a hostile value is refused in less than 50 ms:', () => {
   async function refusal(value: string): Promise<string> {
-    // Of all threads, since WebCrypto works in others: time of the processor alone, however many wait for it.
+    // CPU time of all threads, because WebCrypto uses other threads and the machine may be busy.
     expect(await cpuOf(() => reasonOf(sealer.open(value, 'owner')))).toBeLessThan(50);
     return reasonOf(sealer.open(value, 'owner'));
   }
@@ -136,7 +136,7 @@ describe('R45: a hostile value is refused in less than 50 ms:', () => {
     expect(await refusal(await bomb.encrypt(key.key))).toBe('not_sealed');
   });
 
-  test('another encryption, an unknown critical header, a header of another form, an endless value', async () => {
+  test('another algorithm, an unknown critical header, a header of another form, an oversized value', async () => {
     for (const changes of [
       { enc: 'A128CBC-HS256' },
       { enc: 'A128GCM' },
@@ -152,7 +152,7 @@ describe('R45: a hostile value is refused in less than 50 ms:', () => {
     expect(await refusal(long)).toBe('not_sealed');
   });
 
-  test('our own form from another program that holds the key, with one member more', async () => {
+  test('a value from another program with the same key, with an additional header member', async () => {
     const foreign = await new CompactEncrypt(Buffer.from(SECRET))
       .setProtectedHeader(headerWith({ cty: 'JWT' }))
       .encrypt(key.key);

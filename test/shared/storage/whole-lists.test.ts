@@ -1,4 +1,4 @@
-/** Lists that no limit cuts off in silence: the 1,001st app, grant and open refresh are there like the first. */
+/** Lists are never truncated silently: the 1,001st app, grant and open refresh is in its list. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Writes sealed records and their index in one go, as so many single changes would have left them. */
+/** Writes sealed records and their index in one write, in the state that single changes would leave. */
 async function writeAll(index: string, records: { key: string; member: string; value: unknown }[]): Promise<void> {
   const writes = records.map(async ({ key, member, value }, score) => [
     { put: key, value: await sealer.seal(JSON.stringify(value), key) },
@@ -42,12 +42,12 @@ async function writeAll(index: string, records: { key: string; member: string; v
   expect(await store.write((await Promise.all(writes)).flat())).toBeDefined();
 }
 
-describe('1,001 of them', () => {
-  test('apps are all registered, and all in the store of apps', async () => {
-    const kept = (id: string) => ({ app: { id, name: id } as ConnectedApp, createdAt: 0, changedAt: 0 });
+describe('a list of 1,001 items', () => {
+  test('has all registered apps', async () => {
+    const recordOf = (id: string) => ({ app: { id, name: id } as ConnectedApp, createdAt: 0, changedAt: 0 });
     await writeAll(
       keys.connectedApps,
-      ids.map((id) => ({ key: keys.connectedApp(id), member: id, value: kept(id) })),
+      ids.map((id) => ({ key: keys.connectedApp(id), member: id, value: recordOf(id) })),
     );
     const apps = createCurrentApps([]);
     const registry = await createAppRegistry({ store, sealedJson: createSealedJson(sealer), apps, clock: Date.now });
@@ -56,7 +56,7 @@ describe('1,001 of them', () => {
     await registry.close();
   });
 
-  test('grants of a user are all listed', async () => {
+  test('has all grants of a user', async () => {
     await writeAll(
       keys.grants('u1'),
       ids.map((appId) => ({ key: keys.grant('u1', appId), member: appId, value: { userId: 'u1', appId } as Grant })),
@@ -65,7 +65,7 @@ describe('1,001 of them', () => {
     expect((await grants.list('u1')).map(({ appId }) => appId)).toEqual(ids);
   });
 
-  test('open refreshes are all found', async () => {
+  test('has all open refreshes', async () => {
     const open = ids.map((id, score) => ({ index: keys.openRefreshes, add: JSON.stringify(['u1', id]), score }));
     expect(await store.write(open)).toBeDefined();
     const grants = createGrantStore({ store, sealedJson: createSealedJson(sealer), clock: Date.now });

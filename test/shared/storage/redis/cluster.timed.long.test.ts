@@ -1,5 +1,4 @@
-/** The Redis store on a cluster of three masters with a replica each: the duties of every store, and the loss of a master. */
-
+/** The Redis store on a cluster of three masters with a replica each: the store contract, and the loss of a master. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -39,16 +38,16 @@ storeContract(
 describe('messages on a cluster', () => {
   beforeEach((context) => skipWithout(context, missingRedis));
 
-  test('reach each subscriber once if they are published after its subscription, whichever node it listens to', async () => {
+  test('published after a subscription reach each subscriber once, on any node', async () => {
     const stores = await Promise.all([1, 2, 3].map(() => createRedisStore({ cluster, durability: 'none' })));
-    const heard: string[] = [];
+    const received: string[] = [];
     for (let n = 0; n < 30; n += 1) {
-      const listening = stores.map((store) => store.subscribe(`channel ${n}`, (message) => heard.push(message)));
+      const listening = stores.map((store) => store.subscribe(`channel ${n}`, (message) => received.push(message)));
       await Promise.all(listening);
       await stores[0]?.publish(`channel ${n}`, 'after');
     }
-    await expect.poll(() => heard.length).toBeGreaterThanOrEqual(90);
-    expect(heard).toEqual(Array(90).fill('after'));
+    await expect.poll(() => received.length).toBeGreaterThanOrEqual(90);
+    expect(received).toEqual(Array(90).fill('after'));
     await Promise.all(stores.map((store) => store.close()));
   });
 });
@@ -56,8 +55,8 @@ describe('messages on a cluster', () => {
 describe('when a master of the cluster dies,', () => {
   beforeEach((context) => skipWithout(context, missingRedis));
 
-  test('its replica serves what was stored within seconds, to the same store and to those that listen', async () => {
-    // An earlier attempt has left one of them dead, which comes back as a replica.
+  test('its replica takes over within seconds, for the same store and its subscribers', async () => {
+    // An earlier attempt may have left one server dead. It is started again as a replica.
     await Promise.all(
       servers.filter((server) => !server.ask('PING').startsWith('PONG')).map((server) => server.start()),
     );
@@ -67,9 +66,9 @@ describe('when a master of the cluster dies,', () => {
     await expect(store.ready()).resolves.toBeUndefined();
     const names = Array.from({ length: 60 }, (_, n) => `key ${n}`);
     await Promise.all(names.map((name) => store.write([{ put: name, value: name }])));
-    const heard: string[] = [];
-    await store.subscribe('channel', (message) => heard.push(message));
-    // Cluster replicas have no part in a write's answer.
+    const received: string[] = [];
+    await store.subscribe('channel', (message) => received.push(message));
+    // On a cluster, writes are acknowledged without waiting for replicas.
     await untilReplicated(servers);
 
     const victim = servers.find((server) => server.ask('ROLE').startsWith('master'));
@@ -79,13 +78,13 @@ describe('when a master of the cluster dies,', () => {
     expect(values).toEqual(names);
     await until(async () => {
       await store.publish('channel', 'after').catch(() => undefined);
-      return heard.includes('after');
+      return received.includes('after');
     });
     await store.close();
   });
 });
 
-/** True once reading and writing work for every part of the keys, and the probe says so. */
+/** True once the probe succeeds, and all keys can be read and written. */
 async function works(store: Store, names: readonly string[]): Promise<boolean> {
   const all = [
     store.ready(),

@@ -1,4 +1,4 @@
-/** Copies of a Redis store with more keys than memory holds, and the order in which they are read. */
+/** Copies of a Redis store with more keys than fit in memory, and the order in which keys are read. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -44,18 +44,18 @@ beforeAll(async () => {
 });
 afterAll(() => server?.dispose());
 
-test('a copy of many keys takes no more memory than one of few', async (context: TestContext) => {
+test('a copy of many keys fits in a small heap', async (context: TestContext) => {
   skipWithout(context, missingRedis);
   expect(await countItems(server?.url)).toBe(String(KEYS));
 });
 
-test('a copy that finds no room for its list of keys says where it needs some', async (context: TestContext) => {
+test('a copy without disk space for its list of keys says where it needs space', async (context: TestContext) => {
   skipWithout(context, missingRedis);
   const noLargeFiles = 'ulimit -f 20000;';
   await expect(countItems(server?.url, noLargeFiles)).rejects.toThrow(/needs a temporary file.*: .*Set TMPDIR/);
 });
 
-test('lists come after what they list: last in their tag, or after all other tags', () => {
+test('lists come after the records that they list: last in their tag, or after all other tags', () => {
   const list = createKeyList();
   list.add(['sessions-of-sid:{a}', 'b:{t}', 'sessions-of:{t}', 'd:{t}', 'e'], false);
   list.add(['c:{t}', 'users:{users}', 'a:{t}'], true);

@@ -1,5 +1,4 @@
-/** What the Redis store does when its server is killed, frozen, full, made a replica, or not fit to be used at all. */
-
+/** The Redis store when its server is killed, frozen, full, made a replica, or unfit for use. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -46,7 +45,7 @@ async function refusalTime(call: Promise<unknown>): Promise<number> {
   return took();
 }
 
-/** Milliseconds until the store takes a write again. */
+/** Milliseconds until the store accepts writes again. */
 function recoveryTime(store: Store): Promise<number> {
   return until(() =>
     store.ready().then(
@@ -56,7 +55,9 @@ function recoveryTime(store: Store): Promise<number> {
   );
 }
 
-/** How many connections listen on a channel. Asking must not block the event loop: the store would not hear Redis meanwhile. */
+/**
+ * The number of connections that listen on a channel. Does not block the event loop, since the store must hear Redis.
+ */
 async function listeners({ url }: RedisServer): Promise<number> {
   const client = new Redis(url);
   const [channel] = (await client.pubsub('CHANNELS')) as string[];
@@ -66,10 +67,10 @@ async function listeners({ url }: RedisServer): Promise<number> {
 }
 
 describe('F4: a server that is killed under load', () => {
-  test('makes calls reject within 500 ms, loses nothing that was answered, and is used again within 2 s', async () => {
+  test('makes calls reject within 500 ms, loses no acknowledged write, and is used again within 2 s', async () => {
     const server = await start();
     const store = await open(server, { durability: 'aof' });
-    const answered = new Map<string, number>();
+    const acknowledged = new Map<string, number>();
     const slowest: number[] = [];
     let running = true;
     onTestFinished(() => {
@@ -81,12 +82,12 @@ describe('F4: a server that is killed under load', () => {
         const took = startStopwatch();
         const done = await store.write([{ put: key, value: String(n) }]).catch((error: unknown) => error);
         slowest.push(took());
-        if (typeof done === 'number') answered.set(key, n);
+        if (typeof done === 'number') acknowledged.set(key, n);
         else expect(done).toMatchObject(UNAVAILABLE);
         if (typeof done !== 'number') await new Promise((resolve) => setTimeout(resolve, 5));
       }
     });
-    await until(() => answered.size === 20 && (answered.get('worker 0') ?? 0) > 50);
+    await until(() => acknowledged.size === 20 && (acknowledged.get('worker 0') ?? 0) > 50);
     await server.kill();
     const refusals = await Promise.all([store.get('a'), store.count('a'), store.ready()].map(refusalTime));
     running = false;
@@ -95,15 +96,15 @@ describe('F4: a server that is killed under load', () => {
 
     await server.start();
     expect(await recoveryTime(store)).toBeLessThan(2_000);
-    for (const [key, n] of answered) expect(Number((await store.get(key))?.value)).toBeGreaterThanOrEqual(n);
+    for (const [key, n] of acknowledged) expect(Number((await store.get(key))?.value)).toBeGreaterThanOrEqual(n);
   });
 
-  test('F8: and restarted, answers the first request of every store that was open, and the first message is heard', async () => {
+  test('F8: and restarted serves the first request of every open store, and delivers the first message', async () => {
     const server = await start();
     const stores = await Promise.all(Array.from({ length: 5 }, () => open(server)));
     await stores[0]?.write([{ put: 'a', value: '1' }]);
-    const heard: string[] = [];
-    await stores[1]?.subscribe('c', (message) => heard.push(message));
+    const received: string[] = [];
+    await stores[1]?.subscribe('c', (message) => received.push(message));
     const connections = server.ask('CLIENT', 'LIST').trim().split('\n').length;
     await server.kill();
     await server.start();
@@ -116,10 +117,10 @@ describe('F4: a server that is killed under load', () => {
     const values = await Promise.all(stores.map((store) => store.get('a')));
     expect(values.map((record) => record?.value)).toEqual(['1', '1', '1', '1', '1']);
     await stores[0]?.publish('c', 'after');
-    await expect.poll(() => heard).toEqual(['after']);
+    await expect.poll(() => received).toEqual(['after']);
   });
 
-  test('F5: and restarted empty, when that was allowed, serves on: versions are new, a lease that was forgotten fences off', async () => {
+  test('F5: and restarted empty, if allowed, continues with new versions and refuses the fence of a lost lease', async () => {
     const server = await start(IN_MEMORY);
     const store = await open(server);
     await store.write([{ put: 'a:{t}', value: '1' }]);
@@ -135,12 +136,12 @@ describe('F4: a server that is killed under load', () => {
   });
 });
 
-describe('F6: a server that does not answer', () => {
+describe('F6: a server that does not respond', () => {
   test.each([
     ['paused', (server: RedisServer) => void server.ask('CLIENT', 'PAUSE', '4000', 'ALL')],
     ['stopped', (server: RedisServer) => server.signal('SIGSTOP')],
   ])(
-    'because it is %s makes the first calls wait for the deadline and no other, and is used again within 2 s',
+    'because it is %s delays only the first calls until the deadline, and is used again within 2 s',
     async (_, freeze) => {
       const server = await start();
       const store = await open(server, { deadlineMilliseconds: 1_000 });
@@ -150,7 +151,8 @@ describe('F6: a server that does not answer', () => {
       const refusals = await Promise.all([store.get('a'), store.count('b'), store.ready()].map(refusalTime));
       expect(performance.now() - since).toBeGreaterThan(950);
       expect(Math.max(...refusals)).toBeLessThan(1_200);
-      // For less than the server is paused. None waits for the deadline again; the median leaves out what a busy machine adds.
+      // Ends before the pause of the server. No call waits for the deadline again; the median excludes delays of a busy
+      // machine.
       const later: number[] = [];
       while (later.length < 50 && performance.now() - since < 3_000) {
         later.push(await refusalTime(store.get('a')));
@@ -165,7 +167,7 @@ describe('F6: a server that does not answer', () => {
     },
   );
 
-  test('F25: but only for less than the deadline, again and again, is waited for', async () => {
+  test('F25: for less than the deadline, several times, refuses no write', async () => {
     const server = await start();
     const store = await open(server);
     const pauses = Array.from({ length: 5 }, async (_, n) => {
@@ -196,7 +198,7 @@ describe('F6: a server that does not answer', () => {
     expect(await recoveryTime(store)).toBeLessThan(2_000);
   });
 
-  test('a stall of this process is not taken for one of the server', async () => {
+  test('is not confused with a stall of this process', async () => {
     const store = await open(await start(), { deadlineMilliseconds: 300 });
     const call = store.get('a');
     await new Promise((resolve) => setImmediate(resolve));
@@ -205,33 +207,33 @@ describe('F6: a server that does not answer', () => {
     await expect(store.get('a')).resolves.toBeUndefined();
   });
 
-  test('F8: a connection that died unnoticed while nobody asked is replaced before the next request', async () => {
+  test('F8: on an idle connection is replaced before the next request', async () => {
     const server = await start();
     const proxy = await startHoldingProxy(server.port);
     opened.push(proxy);
     const store = await open(server, { url: `redis://127.0.0.1:${proxy.port}` });
-    const heard: string[] = [];
-    await store.subscribe('c', (message) => heard.push(message));
+    const received: string[] = [];
+    await store.subscribe('c', (message) => received.push(message));
     const count = proxy.free();
     proxy.holdOpenConnections();
     await until(() => proxy.free() === count);
     // The server still has the subscription of the dead connection.
     await until(async () => (await listeners(server)) === 2);
-    // Refused at once while the new connection shakes hands; a request that waited on the dead one would fail by its deadline.
+    // Refused at once during the handshake of the new connection; a request on the dead one would fail at its deadline.
     const isConnected = async () => {
       const error = await store.write([{ put: 'a', value: '1' }]).then(
         () => undefined,
-        (thrown: AppError) => thrown,
+        (reason: AppError) => reason,
       );
       expect(error?.logDetail ?? '').toMatch(/^($|There is no connection to Redis)/);
       return error === undefined;
     };
     await until(isConnected);
     await store.publish('c', '1');
-    await expect.poll(() => heard).toEqual(['1']);
+    await expect.poll(() => received).toEqual(['1']);
   });
 
-  test('a write that was given up is not done after the next answer, even where the network delivers it late', async () => {
+  test('does not apply a timed-out write after the next response, even if the network delivers it late', async () => {
     // A slow disk must not use the deadline up.
     const server = await start(IN_MEMORY);
     const proxy = await startHoldingProxy(server.port);
@@ -248,7 +250,7 @@ describe('F6: a server that does not answer', () => {
   });
 });
 
-test('F7: a server that is made a replica refuses writes and the probe, is read meanwhile, and serves again within 2 s', async () => {
+test('F7: a server that becomes a replica refuses writes and the probe, can be read, and is used again within 2 s', async () => {
   const server = await start();
   const store = await open(server);
   await store.write([{ put: 'a', value: '1' }]);
@@ -266,7 +268,7 @@ test('F7: a server that is made a replica refuses writes and the probe, is read 
   expect(await store.write([{ put: 'a', value: '3' }])).toBeDefined();
 });
 
-test('F7: after a failover behind one address the store leaves the old master, which only refuses to write', async () => {
+test('F7: after a failover behind one address, the store leaves the old master, which refuses writes', async () => {
   const master = await start();
   const replica = await start(['--replicaof', '127.0.0.1', String(master.port)]);
   const proxy = await startHoldingProxy(master.port);
@@ -282,7 +284,7 @@ test('F7: after a failover behind one address the store leaves the old master, w
   expect(replica.ask('GET', 'a')).toMatch(/:2\n$/);
 });
 
-test('a server without memory left refuses writes and the probe, all steps of a write together, and is read meanwhile', async () => {
+test('a server without memory refuses whole writes and the probe, and can be read', async () => {
   const server = await start();
   const store = await open(server);
   await store.write([{ put: 'a:{t}', value: '1' }]);
@@ -290,7 +292,7 @@ test('a server without memory left refuses writes and the probe, all steps of a 
   const full = { ...UNAVAILABLE, retryAfterSeconds: 30 };
   await expect(store.write([{ put: 'a:{t}', value: '2' }])).rejects.toMatchObject(full);
   expect((await store.get('a:{t}'))?.value).toBe('1');
-  // Deleting is allowed without memory: a write that begins so must not stop half-way.
+  // Without memory, deleting is allowed: a write that begins with a deletion must not be applied in part.
   await Promise.allSettled([store.write([{ delete: 'a:{t}' }, { put: 'b:{t}', value: '2' }])]);
   const both = [await store.get('a:{t}'), await store.get('b:{t}')];
   expect(both.filter((record) => record !== undefined)).toHaveLength(1);
@@ -303,14 +305,14 @@ describe('F5, R51: at the start', () => {
   const lru = ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru'];
   test.each<[string, RedisDurability, string[], RegExp | undefined]>([
     ['an append-only file', 'aof', ['--appendonly', 'yes'], undefined],
-    ['nothing kept', 'aof', IN_MEMORY, /has no append-only file/],
-    ['nothing kept', 'replicas', IN_MEMORY, /has no connected replica/],
-    ['nothing kept', 'none', IN_MEMORY, undefined],
+    ['no persistence', 'aof', IN_MEMORY, /has no append-only file/],
+    ['no persistence', 'replicas', IN_MEMORY, /has no connected replica/],
+    ['no persistence', 'none', IN_MEMORY, undefined],
     ['an append-only file but eviction', 'aof', ['--appendonly', 'yes', ...lru], /may delete grants and sessions/],
     ['eviction', 'replicas', lru, /may delete grants and sessions/],
     ['eviction', 'none', lru, /may delete grants and sessions/],
     [
-      'eviction of what has a lifetime',
+      'eviction of keys with a lifetime',
       'none',
       ['--maxmemory-policy', 'volatile-ttl'],
       /may delete grants and sessions/,
@@ -324,21 +326,21 @@ describe('F5, R51: at the start', () => {
     if (refusal !== undefined) await until(() => server.ask('CLIENT', 'LIST').trim().split('\n').length === 1);
   });
 
-  test('the message says what to do', async () => {
+  test('the message contains the remedy', async () => {
     const server = await start(IN_MEMORY);
     await expect(open(server, { durability: 'aof' })).rejects.toThrow(/Set appendonly to yes, or set REDIS_DURABILITY/);
     server.ask('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
     await expect(open(server)).rejects.toThrow(/maxmemory-policy is allkeys-lru\. Set maxmemory-policy to noeviction/);
   });
 
-  test('a server that is not there is storage_unavailable, with the cause', async () => {
+  test('an unreachable server is storage_unavailable, with the cause', async () => {
     const opening = createRedisStore({ url: `redis://127.0.0.1:${await freePort()}`, durability: 'none' });
     await expect(opening).rejects.toMatchObject({ ...UNAVAILABLE, cause: { code: 'ECONNREFUSED' } });
   });
 });
 
 describe('REDIS_DURABILITY=replicas:', () => {
-  test('a write is answered once the replica has it, and is unknown where none confirms it', async () => {
+  test('a write is acknowledged once the replica has it, and rejected if no replica confirms it', async () => {
     const master = await start();
     const replica = await start(['--replicaof', '127.0.0.1', String(master.port)]);
     await until(() => master.ask('INFO', 'replication').includes('state=online'));
@@ -357,7 +359,7 @@ describe('REDIS_DURABILITY=replicas:', () => {
       store.ready(),
     ];
     const later = new Promise((resolve) => setTimeout(resolve, 1_200)).then(() => refusalTime(store.ready()));
-    // A busy machine: the master is late, too, about when the time for the first writes is up.
+    // As on a busy machine, the master is late, too, at about the deadline of the first writes.
     const late = sleep(1_800).then(async () => {
       master.signal('SIGSTOP');
       await sleep(220);
@@ -366,9 +368,9 @@ describe('REDIS_DURABILITY=replicas:', () => {
     for (const time of await Promise.all(calls.map(refusalTime))) expect(time).toBeLessThan(2_200);
     expect(await later).toBeLessThan(1_200);
     await late;
-    // From now on none waits, until the replica has what it was sent.
+    // No write waits until the replica has caught up.
     for (let n = 0; n < 20; n += 1) expect(await refusalTime(store.ready())).toBeLessThan(100);
-    // Nothing more than memory is asked of reads and counters.
+    // Reads and counters do not wait for the replica.
     expect((await store.get('k1'))?.value).toBe('k1');
     expect(await store.increment('c', 1, { lifetimeSeconds: 60 })).toBe(1);
     replica.signal('SIGCONT');
@@ -380,11 +382,11 @@ describe('REDIS_DURABILITY=replicas:', () => {
 describe('when the server’s clock steps back,', () => {
   const FUTURE = 8_000_000_000_000_000;
 
-  test('versions go on from what the record had, over its deletion too', async () => {
+  test('versions continue from the last version of the record, even after its deletion', async () => {
     const server = await start();
     const store = await open(server);
     const endings: Record<string, (key: string) => Promise<unknown>> = {
-      kept: async () => {},
+      replaced: async () => {},
       deleted: (key) => store.write([{ delete: key }]),
     };
     for (const [key, end] of Object.entries(endings)) {
@@ -399,7 +401,7 @@ describe('when the server’s clock steps back,', () => {
     }
   });
 
-  test('fencing numbers go on, and a lease lasts no longer than it was given for', async () => {
+  test('fencing numbers continue, and a lease does not exceed its length', async () => {
     const server = await start();
     const store = await open(server);
     const lease = ['owner', 'A', 'number', String(FUTURE), 'until', String(FUTURE), 'length', '400'];
@@ -422,14 +424,14 @@ describe('errors', () => {
     'MASTERDOWN x',
     'MISCONF x',
     'NOAUTH x',
-  ])('%s is storage_unavailable, and its cause does not hold what would have been stored', (message) => {
+  ])('%s is storage_unavailable, and its cause does not contain the value of the write', (message) => {
     const error = toStoreError(reply(message));
     expect(error).toMatchObject({ ...UNAVAILABLE, cause: { message } });
     expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('secret');
     expect(error).not.toHaveProperty('cause.command');
   });
 
-  test('a mistake in a command stays what it is, without what would have been stored', () => {
+  test('a mistake in a command is not converted, and does not contain the value of the write', () => {
     for (const message of ['WRONGTYPE Operation', 'CROSSSLOT Keys', 'ERR syntax error']) {
       const mistake = reply(message);
       expect(toStoreError(mistake)).toBe(mistake);
@@ -451,7 +453,7 @@ test('a write with a key of another kind changes nothing', async () => {
   expect(await store.get('a:{t}')).toBeUndefined();
 });
 
-test('what expired or ended leaves nothing behind for good', async () => {
+test('expired and deleted data leaves no key without a lifetime', async () => {
   const server = await start();
   const store = await open(server);
   await store.write([{ put: 'a', value: '1', lifetimeSeconds: 1 }]);
@@ -467,20 +469,20 @@ test('what expired or ended leaves nothing behind for good', async () => {
   await client.quit();
   expect(lives.filter(([, life]) => life === -1)).toEqual([]);
   expect(keys).toContain('l');
-  // Remembered for a day, so that a holder that wakes up late is refused.
+  // Remembered for a day, so that a stale holder is refused.
   expect(new Map(lives).get('l')).toBeGreaterThan(86_000_000);
 });
 
-test('a listener that throws does not keep the message from the others', async () => {
+test('a message reaches the other listeners if one of them throws', async () => {
   const store = await open(await start());
   const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
-  const heard: string[] = [];
+  const received: string[] = [];
   await store.subscribe('c', () => {
     throw new Error('listener failed');
   });
-  await store.subscribe('c', (message) => heard.push(message));
+  await store.subscribe('c', (message) => received.push(message));
   await store.publish('c', '1');
-  await expect.poll(() => heard).toEqual(['1']);
+  await expect.poll(() => received).toEqual(['1']);
   expect(warn).toHaveBeenCalledOnce();
   warn.mockRestore();
 });

@@ -1,5 +1,4 @@
-/** The Redis store behind three sentinels, with a master and two replicas: the loss of the master. */
-
+/** The Redis store behind three sentinels, with a master and two replicas, when the master is lost. */
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { createRedisStore } from '../../../../src/shared/storage/redis/store.ts';
 import { skipWithout } from '../../../support/missing.ts';
@@ -17,15 +16,15 @@ beforeEach(async (context) => {
 
 afterEach(() => set?.dispose());
 
-test('when the master is killed under load, the store writes again within 5 s where a vote takes 3, and what was answered is there', async () => {
+test('when the master is killed under load, the store writes again within 5 s and loses no acknowledged write', async () => {
   const store = await createRedisStore({
     sentinels: set.addresses,
     sentinelName: set.name,
     durability: 'replicas',
   });
-  const heard: string[] = [];
-  await store.subscribe('channel', (message) => heard.push(message));
-  const answered = new Map<string, number>();
+  const received: string[] = [];
+  await store.subscribe('channel', (message) => received.push(message));
+  const acknowledged = new Map<string, number>();
   const refusals: number[] = [];
   let running = true;
   onTestFinished(async () => {
@@ -38,7 +37,7 @@ test('when the master is killed under load, the store writes again within 5 s wh
       const took = startStopwatch();
       try {
         await store.write([{ put: key, value: String(n) }]);
-        answered.set(key, n);
+        acknowledged.set(key, n);
       } catch (error) {
         refusals.push(took());
         expect(error).toMatchObject({ code: 'storage_unavailable' });
@@ -46,7 +45,7 @@ test('when the master is killed under load, the store writes again within 5 s wh
       }
     }
   });
-  await until(() => (answered.get('worker 0') ?? 0) > 50);
+  await until(() => (acknowledged.get('worker 0') ?? 0) > 50);
 
   const master = set.servers.find((server) => server.ask('ROLE').startsWith('master'));
   await master?.kill();
@@ -55,22 +54,22 @@ test('when the master is killed under load, the store writes again within 5 s wh
   await until(() => !set.sentinels[0]?.ask('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', set.name).includes(oldPort));
   const sinceElected = startStopwatch();
   await until(() => refusals.length > 0);
-  const before = new Map(answered);
-  await until(() => [...answered].every(([key, n]) => n > (before.get(key) ?? 0)));
+  const before = new Map(acknowledged);
+  await until(() => [...acknowledged].every(([key, n]) => n > (before.get(key) ?? 0)));
   await until(() =>
     store.counter('any').then(
       () => true,
       () => false,
     ),
   );
-  // Sentinels that split their votes begin again, as often as it takes; the store may add little to that.
+  // Sentinels repeat a split vote, so the time of the vote varies. The store may add only little to it.
   expect(Math.min(sinceElected(), sinceKilled() - 3_000)).toBeLessThan(2_000);
   running = false;
   await Promise.all(workers);
   expect(Math.max(...refusals)).toBeLessThan(500);
-  for (const [key, n] of answered) expect(Number((await store.get(key))?.value)).toBeGreaterThanOrEqual(n);
+  for (const [key, n] of acknowledged) expect(Number((await store.get(key))?.value)).toBeGreaterThanOrEqual(n);
   await until(async () => {
     await store.publish('channel', 'after').catch(() => undefined);
-    return heard.includes('after');
+    return received.includes('after');
   });
 });

@@ -1,4 +1,4 @@
-/** R127: a Redis that responds late, but within REDIS_TIMEOUT_MS, can be connected to; one that takes longer is named as slow. */
+/** R127: connects to a Redis that responds within REDIS_TIMEOUT_MS, and reports one that takes longer as too slow. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { generateEncryptionKey } from '../../../../src/shared/storage/key-ring.ts';
@@ -45,20 +45,20 @@ async function stop(program: Program): Promise<void> {
   await program.ended;
 }
 
-test('R127 a start with a Redis of 600 ms for each response succeeds', async () => {
+test('R127 a start with a Redis that takes 600 ms for each response succeeds', async () => {
   const { port } = await slowRedis(600);
   const program = startProgram(['node', 'src/server.ts'], await settings(port, 2_000));
   closers.push(() => stop(program));
   await program.printed('Gatehouse is ready');
 });
 
-test('R127 a start with a Redis that takes longer than REDIS_TIMEOUT_MS says that it is too slow', async () => {
+test('R127 a start with a Redis that takes longer than REDIS_TIMEOUT_MS reports that it is too slow', async () => {
   const { port } = await slowRedis(1_400);
   const { status, stderr } = await runServer(await settings(port, 500));
   expect([status, stderr]).toEqual([1, expect.stringMatching(/responded too slowly. Set a longer REDIS_TIMEOUT_MS/)]);
 });
 
-test('R127 a process that is served by a Redis of 700 ms is served again after a connection was cut', async () => {
+test('R127 a process reconnects to a Redis that takes 700 ms after its connection was cut', async () => {
   const proxy = await slowRedis(0);
   const store: Store = await createRedisStore({ url: `redis://127.0.0.1:${proxy.port}`, durability: 'aof' });
   closers.push(() => store.close());

@@ -1,4 +1,4 @@
-/** What a start says of a Redis that it cannot use: host, port, setting and cause, and never the password. */
+/** A start reports an unusable Redis with host, port, setting and cause, and never with the password. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -53,7 +53,7 @@ const settings = (env: Record<string, string>) => ({
   ...env,
 });
 
-// Each tries for seconds before it gives up: all of them at once.
+// Concurrent, because each start tries for several seconds.
 describe.concurrent('a start', () => {
   const cases: [string, number, () => Record<string, string>, RegExp][] = [
     [
@@ -148,15 +148,15 @@ describe.concurrent('a start', () => {
     ],
   ];
 
-  // A TLS connection that was given up may still report an alert, which only a process that goes on would hear.
+  // An abandoned TLS connection may report an alert later, which could end a process that keeps running.
   const endsItsProcess = ([name]: (typeof cases)[number]) => /TLS|CA/.test(name);
 
-  test.for(cases.filter((one) => !endsItsProcess(one)))(
-    '%s is to end with %i and says why',
+  test.for(cases.filter((row) => !endsItsProcess(row)))(
+    '%s is refused with status %i and its reason',
     async ([, status, env, message], context) => {
       skipWithout(context, missingRedis);
       let failure = await failureOf(settings(env()));
-      // A starved machine takes more than the five seconds of a start for what it would be told.
+      // On a starved machine, the response of Redis may take longer than the five seconds of a start.
       while (failure.text.includes('no response')) failure = await failureOf(settings(env()));
       const { isRefusal, text } = failure;
       expect([isRefusal ? EX_CONFIG : 1, text]).toEqual([status, expect.stringMatching(message)]);
@@ -164,9 +164,9 @@ describe.concurrent('a start', () => {
     },
   );
 
-  const oneOfEach = [EX_CONFIG, 1].flatMap((wanted) => cases.filter(([, status]) => status === wanted).slice(0, 1));
+  const oneOfEach = [EX_CONFIG, 1].flatMap((code) => cases.filter(([, status]) => status === code).slice(0, 1));
   test.for([...oneOfEach, ...cases.filter(endsItsProcess)])(
-    '%s ends as a process with %i and tells the same',
+    '%s ends its process with %i and reports the same',
     async ([, status, env, message], context) => {
       skipWithout(context, missingRedis);
       const ports = { PORT: String(await freePort()), MANAGEMENT_PORT: String(await freePort()) };
@@ -182,7 +182,7 @@ test.each([
   ['redis://localhost', false],
   ['rediss://redis.example.com', false],
   ['redis://redis.example.com', true],
-])('%s is reached without TLS beyond this machine: %s', (url, expected) => {
+])('%s is a network connection without TLS: %s', (url, expected) => {
   const redis = { url, durability: 'aof', deadlineMilliseconds: 2_000 } as const;
   expect(isUnprotected({ redis })).toBe(expected);
 });

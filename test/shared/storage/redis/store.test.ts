@@ -1,5 +1,4 @@
-/** The Redis store on one server: the duties of every store. */
-
+/** The Redis store on a single server: the store contract. */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
@@ -36,22 +35,22 @@ storeContract(
   missing,
 );
 
-test('records that are asked for in one turn are one command, and everybody gets their own', async (context) => {
+test('sends all reads of one turn as one command, and returns to each its own record', async (context) => {
   skipWithout(context, missing);
   const keyPrefix = `gatehouse-test-${randomUUID()}:`;
   const store = await createRedisStore({ url, durability: 'none', keyPrefix, deadlineMilliseconds: 5_000 });
   const client = new Redis(url);
-  const asked = async () => Number(/cmdstat_mget:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0);
+  const countReads = async () => Number(/cmdstat_mget:calls=(\d+)/.exec(await client.info('commandstats'))?.[1] ?? 0);
   try {
     await store.write([{ put: 'one:{a}', value: 'of a' }]);
     await store.write([{ put: 'one:{b}', value: 'of b' }]);
-    const before = await asked();
-    const found = await Promise.all(
+    const before = await countReads();
+    const values = await Promise.all(
       ['one:{b}', 'one:{nobody}', 'one:{a}', 'one:{b}'].map(async (key) => (await store.get(key))?.value),
     );
-    expect(found).toEqual(['of b', undefined, 'of a', 'of b']);
-    expect((await asked()) - before).toBe(1);
-    // A write that was sent earlier in the same turn is seen.
+    expect(values).toEqual(['of b', undefined, 'of a', 'of b']);
+    expect((await countReads()) - before).toBe(1);
+    // A read sees a write that was sent earlier in the same turn.
     const written = store.write([{ put: 'one:{a}', value: 'newer' }]);
     expect((await store.get('one:{a}'))?.value).toBe('newer');
     await written;
@@ -66,23 +65,23 @@ test.for([
   ['that counts slots as a cluster does', ['--cluster-enabled', 'yes'], ['CLUSTER', 'ADDSLOTSRANGE', '0', '16383']],
   ['whose ACL forbids MGET', [], ['ACL', 'SETUSER', 'default', '-mget']],
 ] satisfies [string, string[], string[]][])(
-  'on one server %s records are asked for one by one',
+  'reads records one by one from a server %s',
   async ([, args, command], context) => {
     skipWithout(context, missing);
-    const own = await startRedis([...IN_MEMORY, ...args]);
+    const server = await startRedis([...IN_MEMORY, ...args]);
     try {
-      expect(own.ask(...command)).toContain('OK');
-      if (args.length > 0) await until(() => own.ask('CLUSTER', 'INFO').includes('cluster_state:ok'));
-      const store = await createRedisStore({ url: own.url, durability: 'none', deadlineMilliseconds: 5_000 });
+      expect(server.ask(...command)).toContain('OK');
+      if (args.length > 0) await until(() => server.ask('CLUSTER', 'INFO').includes('cluster_state:ok'));
+      const store = await createRedisStore({ url: server.url, durability: 'none', deadlineMilliseconds: 5_000 });
       await store.write([{ put: 'one:{a}', value: 'of a' }]);
       await store.write([{ put: 'one:{b}', value: 'of b' }]);
-      for (let times = 0; times < 2; times += 1) {
-        const found = await Promise.all([store.get('one:{a}'), store.get('one:{b}')]);
-        expect(found.map((record) => record?.value)).toEqual(['of a', 'of b']);
+      for (let round = 0; round < 2; round += 1) {
+        const records = await Promise.all([store.get('one:{a}'), store.get('one:{b}')]);
+        expect(records.map((record) => record?.value)).toEqual(['of a', 'of b']);
       }
       await store.close();
     } finally {
-      await own.dispose();
+      await server.dispose();
     }
   },
 );

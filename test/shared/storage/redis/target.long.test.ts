@@ -1,5 +1,4 @@
-/** How a Redis is named, and what the names of credentials and certificates lead to. */
-
+/** Settings of Redis: addresses, credentials and certificates. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +10,7 @@ import { skipWithout } from '../../../support/missing.ts';
 import { freePort } from '../../../support/ports.ts';
 import { missingRedis, startRedis } from '../../../support/redis-server.ts';
 
-test('a URL says host, port, database, credentials and whether TLS is used', () => {
+test('a URL contains host, port, database, credentials and whether to use TLS', () => {
   expect(readTarget({ url: 'rediss://us%40er:p%3Aw@redis.example:6380/2' })).toEqual({
     kind: 'single',
     addresses: [{ host: 'redis.example', port: 6380 }],
@@ -21,7 +20,7 @@ test('a URL says host, port, database, credentials and whether TLS is used', () 
   expect(readTarget({ url: 'redis://[::1]' })).toMatchObject({ addresses: [{ host: '::1', port: 6379 }], database: 0 });
 });
 
-test('lists are separated by commas, and their first entry says the credentials of all', () => {
+test('lists are separated by commas, and the first entry has the credentials for all servers', () => {
   expect(readTarget({ cluster: 'a:7000, b:7001,c' })).toEqual({
     kind: 'cluster',
     addresses: [
@@ -57,12 +56,12 @@ test.each<RedisTarget>([
   { url: 'redis://user:secret@host/name' },
   { cluster: ' , ' },
   { cluster: 'secret:x' },
-])('a name that cannot be read is refused without repeating it (%#)', (target) => {
+])('a malformed address is refused and not repeated (%#)', (target) => {
   expect(() => readTarget(target)).toThrow(TypeError);
   expect(() => readTarget(target)).not.toThrow(/secret/);
 });
 
-test('rediss:// speaks TLS, and the credentials of the URL are used', async (context) => {
+test('rediss:// uses TLS and the credentials of the URL', async (context) => {
   skipWithout(context, missingRedis);
   const tlsPort = await freePort();
   const server = await startRedis(['--user', 'default', 'on', 'nopass', '-@all', '+ping']);

@@ -1,4 +1,4 @@
-/** A Redis with TLS of a private authority, client certificates and sentinels with a password, as a start meets them. */
+/** Starts with a Redis that uses a private authority, client certificates, or sentinels with a password. */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
@@ -20,7 +20,7 @@ const ENCRYPTION_KEYS = generateEncryptionKey(new Date());
 let authority: ReturnType<typeof createAuthority>;
 let other: ReturnType<typeof createAuthority>;
 let client: SignedFiles;
-let stranger: SignedFiles;
+let foreignClient: SignedFiles;
 let server: RedisServer;
 let sentinel: RedisServer;
 let [tlsPort, sentinelTlsPort] = [0, 0];
@@ -28,7 +28,7 @@ let [tlsPort, sentinelTlsPort] = [0, 0];
 beforeAll(async () => {
   [authority, other] = [createAuthority(), createAuthority('Another authority')];
   client = authority.sign('gatehouse', 'client');
-  stranger = other.sign('gatehouse', 'stranger');
+  foreignClient = other.sign('gatehouse', 'foreignClient');
   if (missingRedis) return;
   const own = authority.sign('localhost');
   [tlsPort, sentinelTlsPort] = [await freePort(), await freePort()];
@@ -41,8 +41,8 @@ beforeAll(async () => {
   sentinel.ask('ACL', 'SETUSER', 'default', 'resetpass', `>${PASSWORD}`);
 });
 afterAll(async () => {
-  for (const one of [sentinel, server]) await one?.dispose();
-  for (const one of [authority, other]) one.dispose();
+  for (const redis of [sentinel, server]) await redis?.dispose();
+  for (const issuer of [authority, other]) issuer.dispose();
 });
 beforeEach((context) => skipWithout(context, missingRedis));
 
@@ -68,7 +68,7 @@ const behindSentinel = (scheme = '') => ({
   REDIS_SENTINEL_PASSWORD: PASSWORD,
 });
 
-/** Gives the settings in `.env`, as an operator does. */
+/** Starts with the settings in `.env`. */
 async function startsWith(env: Record<string, string>): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'gatehouse-trust-'));
   const lines = Object.entries(await settings(env)).map(([name, value]) => `${name}=${value}\n`);
@@ -84,10 +84,10 @@ async function startsWith(env: Record<string, string>): Promise<void> {
   expect(program.stdout() + program.stderr()).not.toContain(PASSWORD);
 }
 
-test('CA_FILE, REDIS_CERT_FILE and REDIS_KEY_FILE in .env reach a Redis that wants client certificates', () =>
+test('CA_FILE, REDIS_CERT_FILE and REDIS_KEY_FILE in .env connect to a Redis that requires client certificates', () =>
   startsWith(overTls()));
 
-test('sentinels get their own password, and a user name where there is one', async () => {
+test('sentinels get their own password, and a user name if one is set', async () => {
   await startsWith(behindSentinel());
   await startsWith({ ...behindSentinel(), REDIS_SENTINEL_USERNAME: 'gatehouse' });
 });
@@ -97,14 +97,14 @@ describe.concurrent('a start is refused', () => {
     onTestFinished,
   }) => {
     const proxy = createServer((socket) => {
-      const way = connect(tlsPort, '127.0.0.1');
-      socket.pipe(way);
-      way.on('data', (bytes) => {
+      const upstream = connect(tlsPort, '127.0.0.1');
+      socket.pipe(upstream);
+      upstream.on('data', (bytes) => {
         socket.write(bytes);
-        // After the certificate, bytes that are not TLS.
+        // Sends bytes that are not TLS after the certificate.
         if (bytes.length > 500) socket.write('x'.repeat(64));
       });
-      for (const end of [socket, way]) end.on('error', () => {}).on('close', () => socket.destroy());
+      for (const stream of [socket, upstream]) stream.on('error', () => {}).on('close', () => socket.destroy());
     }).listen(0, '127.0.0.1');
     onTestFinished(() => void proxy.close());
     await once(proxy, 'listening');
@@ -114,7 +114,7 @@ describe.concurrent('a start is refused', () => {
     expect([status, stderr]).toEqual([78, expect.stringMatching(/has a certificate from an unknown authority/)]);
   });
 
-  // Each in a process of its own, which CA_FILE gives another authority.
+  // Each in a separate process, because CA_FILE changes the authorities of the whole process.
   test.for<[string, () => Record<string, string>, RegExp]>([
     [
       'with another authority',
@@ -133,7 +133,7 @@ describe.concurrent('a start is refused', () => {
     ],
     [
       'with a client certificate of another authority',
-      () => ({ ...overTls(), REDIS_CERT_FILE: stranger.cert, REDIS_KEY_FILE: stranger.key }),
+      () => ({ ...overTls(), REDIS_CERT_FILE: foreignClient.cert, REDIS_KEY_FILE: foreignClient.key }),
       /\(REDIS_URL\) refuses TLS with this client certificate .*REDIS_CERT_FILE/,
     ],
   ])('%s, with what mends it', async ([, env, words]) => {

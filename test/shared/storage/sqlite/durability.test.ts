@@ -1,4 +1,4 @@
-/** R51: which writes are on disk before they are answered. */
+/** R51: which writes are on disk before they are acknowledged. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true }));
 
-test('a store of data that can be made again waits for the disk never', async () => {
+test('a store that is not durable never waits for the disk', async () => {
   const database = await openDatabase(join(directory, 'not-durable.sqlite'), RETRY, false);
   expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 0 });
   database.close();
@@ -41,12 +41,12 @@ describe('the store', () => {
     const flushed = (_seconds: number, by: string) => {
       if (by === 'flush') flushes += 1;
     };
-    // Removing what has expired is a write as well, and may be in the same transaction.
+    // A sweep of expired records is a write, too, and could be in the same transaction.
     store = await createSqliteStore({ directory, sweepMilliseconds: 3_600_000, observer: { ...observer, flushed } });
   });
   afterAll(() => store.close());
 
-  /** `FULL` if the write waited for a flush, otherwise `NORMAL`, whatever came before it. */
+  /** `FULL` if the write waited for a flush, otherwise `NORMAL`, after durable and after relaxed writes. */
   const levelOf = async (write: () => Promise<unknown>): Promise<string> => {
     const levels: string[] = [];
     const [durable, relaxed] = [keys.grant('u', 'app'), keys.lastUse('u', 'app')];
@@ -63,7 +63,7 @@ describe('the store', () => {
     return levels[0] ?? '';
   };
 
-  test('is relaxed with these and no others: whoever adds one has to think of a power cut', () => {
+  test('relaxes only these kinds; before you add one, consider a power cut', () => {
     expect([...RELAXED_KINDS].toSorted()).toEqual([
       'connection-id',
       'last-use',
@@ -80,7 +80,7 @@ describe('the store', () => {
     ]);
   });
 
-  test.each([...RELAXED_KINDS])('answers before the disk has it: %s', async (kind) => {
+  test.each([...RELAXED_KINDS])('acknowledges a write before it is on disk: %s', async (kind) => {
     expect(await levelOf(() => store.write([{ put: `${kind}:{t}:record`, value: 'x' }]))).toBe('NORMAL');
     expect(await levelOf(() => store.write([{ delete: `${kind}:{t}:record` }]))).toBe('NORMAL');
     expect(await levelOf(() => store.write([{ index: `${kind}:{t}:index`, add: 'x', score: 1 }]))).toBe('NORMAL');
@@ -99,19 +99,19 @@ describe('the store', () => {
     keys.webhook('w'),
     keys.ownKeys,
     keys.logoutToken('issuer', 'jti'),
-  ])('answers what the disk has: %s', async (key) => {
+  ])('acknowledges a write only when it is on disk: %s', async (key) => {
     expect(await levelOf(() => store.write([{ put: key, value: 'x' }]))).toBe('FULL');
     expect(await levelOf(() => store.write([{ delete: key }]))).toBe('FULL');
   });
 
-  test('what a write only demands does not make it wait', async () => {
-    const [grant, note] = [keys.grant('u', 'app'), keys.lastUse('u', 'app')];
-    expect(await levelOf(() => store.write([{ exists: grant }, { put: note, value: 'x' }]))).toBe('NORMAL');
-    expect(await levelOf(() => store.write([{ exists: note }, { put: grant, value: 'x' }]))).toBe('FULL');
+  test('does not wait because of records that a write only requires', async () => {
+    const [grant, lastUse] = [keys.grant('u', 'app'), keys.lastUse('u', 'app')];
+    expect(await levelOf(() => store.write([{ exists: grant }, { put: lastUse, value: 'x' }]))).toBe('NORMAL');
+    expect(await levelOf(() => store.write([{ exists: lastUse }, { put: grant, value: 'x' }]))).toBe('FULL');
   });
 
-  test('so does the audit trail, a lease, a reservation, a message, a deletion, the proof that it is ready, and a write that is durable in part', async () => {
-    const both = () =>
+  test('waits for audit entries, leases, reservations, messages, deletions, the probe, and partly durable writes', async () => {
+    const writeBoth = () =>
       store.write([
         { put: 'last-use:{t}', value: 'x' },
         { put: 'grant:{t}', value: 'x' },
@@ -124,7 +124,7 @@ describe('the store', () => {
       () => store.publish('channel', 'x'),
       () => store.write([{ delete: keys.session('h') }]),
       () => store.ready(),
-      both,
+      writeBoth,
     ])
       expect(await levelOf(write), String(write)).toBe('FULL');
   });
@@ -140,7 +140,7 @@ describe('the store', () => {
     return { lifecycle, users, signIns };
   };
 
-  test('so does the deletion of somebody of whom nothing is left but records of sign-ins', async () => {
+  test('waits for the deletion of a user who has only sign-in records', async () => {
     const { lifecycle, signIns } = lifecycleOf();
     const begun = { app: 'platform', purpose: 'sign_in' as const, startedAt: Date.now(), steps: [], facts: {} };
     const erase = async () => {
@@ -152,7 +152,7 @@ describe('the store', () => {
     expect(await levelOf(erase)).toBe('FULL');
   });
 
-  test('a deletion that the disk does not take leaves somebody who can be deleted', async () => {
+  test('keeps the user if a deletion fails on a full disk, so that it can be repeated', async () => {
     const { lifecycle, users } = lifecycleOf();
     await users.noteSignIn({ id: 'u', issuer: 'https://idp.example', subject: 's', name: undefined, email: undefined });
     await lifecycle.beginErasure('u');

@@ -1,5 +1,4 @@
-/** What the embedded store does when its file is locked, full, damaged, foreign or gone. */
-
+/** The embedded store when its file is locked, damaged, gone or of another program, or its disk is full. */
 import { randomBytes } from 'node:crypto';
 import {
   copyFileSync,
@@ -53,13 +52,13 @@ async function open(options: Partial<SqliteStoreOptions> = {}): Promise<Store> {
 
 const refusal = (message: RegExp) => ({ name: 'StorageRefused', message: expect.stringMatching(message) });
 
-async function makeAndClose(): Promise<void> {
+async function createAndClose(): Promise<void> {
   const store = await createSqliteStore({ directory });
   for (let n = 0; n < 200; n += 1) void store.write([{ put: `k${n}`, value: 'x'.repeat(500) }]);
   await store.close();
 }
 
-test('a stall of this process refuses no write that the database would take', async () => {
+test('a stall of this process fails no write that the database would accept', async () => {
   const store = await open({ deadlineMilliseconds: 50 });
   const written = store.write([{ put: 'a', value: '1' }]);
   const until = performance.now() + 150;
@@ -79,7 +78,7 @@ describe('a locked database', () => {
     blocker.exec('BEGIN IMMEDIATE');
   }
 
-  test('refuses writes with storage_unavailable at the deadline, while the event loop and reads go on', async () => {
+  test('refuses writes with storage_unavailable at the deadline, without blocking reads or the event loop', async () => {
     const store = await open({ deadlineMilliseconds: 400 });
     await store.write([{ put: 'a', value: '1' }]);
     await lock();
@@ -96,17 +95,17 @@ describe('a locked database', () => {
     const [elapsed, took] = [performance.now() - startedAt, own()];
     expect(elapsed).toBeGreaterThanOrEqual(395);
     expect(took).toBeLessThan(800);
-    // Without pauses between the attempts the loop would never be idle. It counts as active, too, while others have the
-    // processor.
+    // Without pauses between the attempts the loop would never be idle. It also counts as active while other processes
+    // have the processor.
     expect((active - (elapsed - took)) / took).toBeLessThan(0.8);
     await expect(store.ready()).rejects.toMatchObject({ code: 'storage_unavailable' });
   });
 
-  test('lets writes through, in order, once the lock is gone before the deadline', async () => {
+  test('accepts writes in order if the lock is released before the deadline', async () => {
     const store = await open();
     await lock();
     const writes = ['1', '2', '3'].map((value) => store.write([{ put: 'a', value }]));
-    // As long as a busy machine lets another process wait that holds the lock.
+    // On a busy machine, the process with the lock may wait this long for a processor.
     setTimeout(() => blocker.exec('ROLLBACK'), 1_500);
     expect(await Promise.all(writes)).toEqual([expect.any(Number), expect.any(Number), expect.any(Number)]);
     expect((await store.get('a'))?.value).toBe('3');
@@ -119,7 +118,7 @@ describe('a locked database', () => {
     let now = 0;
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => (now += 1));
     onTestFinished(() => clock.mockRestore());
-    // The first write waits for as long as it may, and then another process takes the lock again.
+    // The first write uses up the deadline, and then another process acquires the lock again.
     const write = async <T>(work: () => T) => {
       now += 20;
       const result = work();
@@ -133,7 +132,7 @@ describe('a locked database', () => {
     expect(now).toBeLessThan(30);
   });
 
-  test('does not keep a store from closing', async () => {
+  test('does not prevent a store from closing', async () => {
     const store = await open({ deadlineMilliseconds: 100 });
     await lock();
     const write = store.write([{ put: 'a', value: '1' }]).catch((error: unknown) => error);
@@ -142,7 +141,7 @@ describe('a locked database', () => {
   });
 });
 
-test('a full disk refuses writes and the readiness probe with storage_unavailable; reads go on, and nothing is damaged', async () => {
+test('on a full disk, writes and the probe fail with storage_unavailable, reads succeed, and nothing is damaged', async () => {
   const child = startChild('store-worker.ts', [directory, 'fill'], { fileSizeBlocks: 2_048 });
   const [write, probe, read] = await child.ended;
   expect(write).toMatch(/^storage_unavailable [0-9]+$/);
@@ -157,11 +156,11 @@ describe('the probe', () => {
   const KILOBYTE = 1024;
   const log = () => readFileSync(`${file}-wal`);
 
-  test('reserves nothing again while the log has the room: each time it would go to the disk', async () => {
+  test('writes nothing while the log has enough space', async () => {
     const store = await open();
     await store.ready(3_000 * KILOBYTE);
     const before = log();
-    for (let time = 0; time < 5; time += 1) await store.ready(3_000 * KILOBYTE);
+    for (let round = 0; round < 5; round += 1) await store.ready(3_000 * KILOBYTE);
     expect(
       log()
         .subarray(KILOBYTE * KILOBYTE)
@@ -169,7 +168,7 @@ describe('the probe', () => {
     ).toBe(true);
   });
 
-  test('leaves the room that was asked for, whatever was written since', async () => {
+  test('reserves the requested space regardless of writes in between', async () => {
     const store = await open();
     using other = new DatabaseSync(file);
     const pages = other.prepare('PRAGMA wal_checkpoint(NOOP)');
@@ -183,7 +182,7 @@ describe('the probe', () => {
 });
 
 describe('the file', () => {
-  test('and its log are for their owner alone', async () => {
+  test('and its log are readable only by their owner', async () => {
     const nested = join(directory, 'data');
     const store = await open({ directory: nested });
     await store.write([{ put: 'a', value: '1' }]);
@@ -192,7 +191,7 @@ describe('the file', () => {
     expect(readdirSync(nested).toSorted()).toEqual([DATABASE_FILE, `${DATABASE_FILE}-shm`, `${DATABASE_FILE}-wal`]);
   });
 
-  test('has a log that no commit flushes, and that the main thread never copies', async () => {
+  test('has a log that commits do not flush and the main thread does not copy', async () => {
     const database = await openDatabase(file, { deadlineMilliseconds: 100, random: Math.random });
     expect(database.prepare('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' });
     expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 1 });
@@ -201,8 +200,8 @@ describe('the file', () => {
     database.close();
   });
 
-  test('with flipped bytes is refused at start, with what to do, and left as it was', async () => {
-    await makeAndClose();
+  test('with damaged bytes is refused at the start, with the remedy, and not changed', async () => {
+    await createAndClose();
     const bytes = readFileSync(file);
     randomBytes(8_192).copy(bytes, 4_096);
     writeFileSync(file, bytes);
@@ -212,43 +211,43 @@ describe('the file', () => {
   });
 
   describe('that the last process closed', () => {
-    /** Damage at the end of the file, where nothing looks at the start. */
+    /** Damages the end of the file, which a start without a full check does not read. */
     const damage = () => {
       const bytes = readFileSync(file);
       randomBytes(4_096).copy(bytes, bytes.length - 4_096);
       writeFileSync(file, bytes);
     };
-    const opensUnchecked = async () => {
+    const openAndClose = async () => {
       const database = await openDatabase(file, { deadlineMilliseconds: 100, random: Math.random });
       database.exec(END_USE);
       database.close();
     };
 
-    test('is not read as a whole at the next start, only at the one after that', async () => {
-      await makeAndClose();
+    test('is not checked at the next start, but at the one after it', async () => {
+      await createAndClose();
       damage();
       recordCleanStop(file);
-      await opensUnchecked();
-      await expect(opensUnchecked()).rejects.toMatchObject(refusal(/is damaged/));
+      await openAndClose();
+      await expect(openAndClose()).rejects.toMatchObject(refusal(/is damaged/));
     });
 
-    test('is checked if another program wrote to it since', async () => {
-      await makeAndClose();
+    test('is checked if another program has written to it', async () => {
+      await createAndClose();
       damage();
-      await expect(opensUnchecked()).rejects.toMatchObject(refusal(/is damaged/));
+      await expect(openAndClose()).rejects.toMatchObject(refusal(/is damaged/));
     });
 
     test('is checked if it is a copy', async () => {
-      await makeAndClose();
+      await createAndClose();
       damage();
       recordCleanStop(file);
       copyFileSync(file, `${file}.copy`);
       renameSync(`${file}.copy`, file);
-      await expect(opensUnchecked()).rejects.toMatchObject(refusal(/is damaged/));
+      await expect(openAndClose()).rejects.toMatchObject(refusal(/is damaged/));
     });
 
-    test('is checked after a kill, whatever was noted before', async () => {
-      await makeAndClose();
+    test('is checked after a kill, even if a process closed it before', async () => {
+      await createAndClose();
       const child = startChild('store-worker.ts', [directory, 'storm', 'grant', '0']);
       await expect.poll(() => child.lines.length, { interval: 2 }).toBeGreaterThan(5);
       child.kill('SIGKILL');
@@ -256,7 +255,7 @@ describe('the file', () => {
       expect(readdirSync(directory).filter((name) => name.endsWith('-closed'))).toEqual([]);
     });
 
-    test('notes nothing while another process has it open', async () => {
+    test('has no marker while another process has it open', async () => {
       const first = await open();
       const second = await createSqliteStore({ directory });
       await second.close();
@@ -269,14 +268,14 @@ describe('the file', () => {
   test.each([
     ['empty', ''],
     ['text', 'this is not a database, and longer than a header'],
-  ])('that is %s is refused, and no new database is made in its place', async (_, content) => {
+  ])('that is %s is refused and not replaced by a new database', async (_, content) => {
     writeFileSync(file, content);
     await expect(open()).rejects.toMatchObject(refusal(/is empty|is not a database/));
     expect(readFileSync(file, 'utf8')).toBe(content);
   });
 
-  test('cut short is refused', async () => {
-    await makeAndClose();
+  test('that is truncated is refused', async () => {
+    await createAndClose();
     truncateSync(file, statSync(file).size - 40_960);
     await expect(open()).rejects.toMatchObject(refusal(/is damaged/));
   });
@@ -289,15 +288,15 @@ describe('the file', () => {
   });
 
   test('of a newer version is refused', async () => {
-    await makeAndClose();
+    await createAndClose();
     const other = new DatabaseSync(file);
     other.exec('PRAGMA user_version = 999');
     other.close();
     await expect(open()).rejects.toMatchObject(refusal(/has version 999/));
   });
 
-  test('of a version before those that can be read is refused, and stays as it is', async () => {
-    await makeAndClose();
+  test('of a version that is too old is refused and not changed', async () => {
+    await createAndClose();
     const other = new DatabaseSync(file);
     other.exec('PRAGMA user_version = 2');
     await expect(open()).rejects.toMatchObject(refusal(/is from a release candidate/));
@@ -305,13 +304,13 @@ describe('the file', () => {
     other.close();
   });
 
-  test('that is gone while its log is there is not replaced by a new one', async () => {
+  test('that is gone while its log exists is not replaced by a new one', async () => {
     writeFileSync(`${file}-wal`, 'what was written last');
     await expect(open()).rejects.toMatchObject(refusal(/is gone, but its log/));
     expect(existsSync(file)).toBe(false);
   });
 
-  test('keeps everything over a restart, versions included', async () => {
+  test('keeps all data and versions after a restart', async () => {
     const first = await createSqliteStore({ directory });
     await first.write([{ put: 'a', value: '1' }]);
     const version = (await first.get('a'))?.version ?? 0;
@@ -323,7 +322,7 @@ describe('the file', () => {
   });
 });
 
-test('expired records, counters and old leases are removed from the file in time', async () => {
+test('removes expired records, counters, notices and old leases from the file', async () => {
   let now = 1_800_000_000_000;
   const store = await open({ clock: () => now, sweepMilliseconds: 10 });
   await Promise.all(
@@ -344,8 +343,8 @@ test('expired records, counters and old leases are removed from the file in time
   reader.close();
 });
 
-describe('a fault is told by its code:', () => {
-  test('a full database becomes storage_unavailable with its cause, a mistake in a statement stays what it is', () => {
+describe('faults are classified by their code:', () => {
+  test('a full database becomes storage_unavailable with its cause, and a mistake in a statement is not changed', () => {
     const database = new DatabaseSync(':memory:');
     database.exec('CREATE TABLE t (x UNIQUE); PRAGMA max_page_count = 3');
     const thrownBy = (sql: string): unknown => {
@@ -381,7 +380,7 @@ describe('a fault is told by its code:', () => {
   });
 });
 
-test('a mistake in one write undoes that write alone', async () => {
+test('a mistake in one write undoes only that write', async () => {
   const store = await open();
   const bad = store.write([
     { put: 'a:{t}', value: 'must not stay' },
@@ -394,16 +393,16 @@ test('a mistake in one write undoes that write alone', async () => {
   expect((await store.get('b'))?.value).toBe('stays');
 });
 
-test('a listener that throws does not keep the message from the others', async () => {
+test('a message reaches the other listeners if one of them throws', async () => {
   const store = await open();
   const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {});
-  const heard: string[] = [];
+  const received: string[] = [];
   await store.subscribe('c', () => {
     throw new Error('listener failed');
   });
-  await store.subscribe('c', (message) => heard.push(message));
+  await store.subscribe('c', (message) => received.push(message));
   await store.publish('c', '1');
-  expect(heard).toEqual(['1']);
+  expect(received).toEqual(['1']);
   expect(warn).toHaveBeenCalledOnce();
   warn.mockRestore();
 });

@@ -1,4 +1,4 @@
-/** R51, R124: which writes are acknowledged when, by the flushes of the log. */
+/** R51, R124: when writes are acknowledged, depending on the flushes of the log. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -27,15 +27,15 @@ afterEach(() => {
   rmSync(directory, { recursive: true });
 });
 
-/** Flushes that end when the test says so. */
-function heldFlushes() {
-  const held: PromiseWithResolvers<void>[] = [];
+/** Flushes that the test ends. */
+function pendingFlushes() {
+  const pending: PromiseWithResolvers<void>[] = [];
   const sync = () => {
     const flush = Promise.withResolvers<void>();
-    held.push(flush);
+    pending.push(flush);
     return flush.promise;
   };
-  return { held, sync, flush: createLogFlush({ file: FILE, sync }) };
+  return { pending, sync, flush: createLogFlush({ file: FILE, sync }) };
 }
 
 const unavailableBy = (message: RegExp) => ({
@@ -43,7 +43,7 @@ const unavailableBy = (message: RegExp) => ({
   cause: expect.objectContaining({ message: expect.stringMatching(message) }),
 });
 
-test('R51: no write is acknowledged before a flush has ended that began after its commit, whatever the order', async () => {
+test('R51: acknowledges a write only after a flush that began after its commit, in any order of steps', async () => {
   const steps = fc.array(fc.constantFrom('durable', 'relaxed', 'turn', 'end'), { minLength: 5, maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(steps, async (schedule) => {
@@ -52,13 +52,13 @@ test('R51: no write is acknowledged before a flush has ended that began after it
         moment += 1;
         return moment;
       };
-      const ended: { began: number; end: number }[] = [];
-      const held: (() => void)[] = [];
+      const flushes: { startedAt: number; endedAt: number }[] = [];
+      const pending: (() => void)[] = [];
       const sync = () => {
-        const began = clock();
+        const startedAt = clock();
         return new Promise<void>((resolve) => {
-          held.push(() => {
-            ended.push({ began, end: clock() });
+          pending.push(() => {
+            flushes.push({ startedAt, endedAt: clock() });
             resolve();
           });
         });
@@ -68,13 +68,13 @@ test('R51: no write is acknowledged before a flush has ended that began after it
       const jobs: Promise<void>[] = [];
       for (const step of schedule) {
         if (step === 'turn') await turn();
-        else if (step === 'end') held.shift()?.();
+        else if (step === 'end') pending.shift()?.();
         else {
           const relaxed = step === 'relaxed';
           const write = writer.run(clock, { relaxed });
           jobs.push(
             write.then((workedAt) => {
-              if (!relaxed) expect(ended.some(({ began }) => began > workedAt)).toBe(true);
+              if (!relaxed) expect(flushes.some(({ startedAt }) => startedAt > workedAt)).toBe(true);
             }),
           );
         }
@@ -85,7 +85,7 @@ test('R51: no write is acknowledged before a flush has ended that began after it
         done = true;
       });
       while (!done) {
-        held.shift()?.();
+        pending.shift()?.();
         await turn();
       }
       await all;
@@ -95,8 +95,8 @@ test('R51: no write is acknowledged before a flush has ended that began after it
   );
 });
 
-test('R51: further transactions go on during a flush, and share the next one', async () => {
-  const { held, flush } = heldFlushes();
+test('R51: transactions continue during a flush, and share the next flush', async () => {
+  const { pending, flush } = pendingFlushes();
   const writer = createSqliteWriter(database, RETRY, { flush });
   const acknowledged: string[] = [];
   const write = async (name: string, relaxed = false) => {
@@ -104,32 +104,32 @@ test('R51: further transactions go on during a flush, and share the next one', a
     acknowledged.push(name);
   };
   const first = write('first');
-  await expect.poll(() => held.length).toBe(1);
+  await expect.poll(() => pending.length).toBe(1);
   const others = [write('second'), write('third')];
   await write('relaxed', true);
   expect(acknowledged).toEqual(['relaxed']);
-  held[0]?.resolve();
+  pending[0]?.resolve();
   await first;
-  await expect.poll(() => held.length).toBe(2);
+  await expect.poll(() => pending.length).toBe(2);
   expect(acknowledged).toEqual(['relaxed', 'first']);
-  held[1]?.resolve();
+  pending[1]?.resolve();
   await Promise.all(others);
-  expect(held).toHaveLength(2);
+  expect(pending).toHaveLength(2);
 });
 
 describe('a flush that fails', () => {
-  test('rejects all writes that wait, and none is acknowledged until the log has begun anew', async () => {
+  test('rejects all waiting writes, and all others until the log is restarted', async () => {
     const failing = vi.fn(async () => {
       throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' });
     });
     const sync = vi.fn<() => Promise<void>>(async () => undefined).mockImplementationOnce(failing);
     const file = join(directory, 'some.sqlite');
     const flush = createLogFlush({ file, sync });
-    let round = 0;
+    let isCheckpointAllowed = false;
     const writer = createSqliteWriter(database, RETRY, {
       flush,
       afterCommit: () => {
-        if (round > 0) checkpoints.consider();
+        if (isCheckpointAllowed) checkpoints.consider();
       },
     });
     const failed = vi.fn();
@@ -137,12 +137,12 @@ describe('a flush that fails', () => {
     onTestFinished(() => checkpoints.close());
     const put = () => writer.run(() => database.exec('UPDATE probe SET filler = randomblob(16)'));
     await expect(put()).rejects.toMatchObject(unavailableBy(/A flush of .*some\.sqlite-wal failed/));
-    // The kernel would let the next flush succeed, although the pages of the first are not on the disk.
-    for (let times = 0; times < 3; times += 1)
+    // The next flush would succeed, although the pages of the first one are not on disk.
+    for (let attempt = 0; attempt < 3; attempt += 1)
       await expect(put()).rejects.toMatchObject({ code: 'storage_unavailable' });
     expect(sync).toHaveBeenCalledTimes(1);
-    round = 1;
-    const generation = () => database.prepare('SELECT hex(generation) AS it FROM log_state').get()?.it;
+    isCheckpointAllowed = true;
+    const generation = () => database.prepare('SELECT hex(generation) AS generation FROM log_state').get()?.generation;
     const before = generation();
     await expect
       .poll(() =>
@@ -158,7 +158,7 @@ describe('a flush that fails', () => {
     await writer.close();
   });
 
-  test('is not forgotten while a reader keeps the log from beginning anew', async () => {
+  test('is remembered while a reader prevents a restart of the log', async () => {
     const file = join(directory, 'some.sqlite');
     const flush = createLogFlush({ file, sync: async () => undefined });
     const writer = createSqliteWriter(database, RETRY, { flush });
@@ -181,14 +181,14 @@ describe('a flush that fails', () => {
   });
 });
 
-describe('a flush that takes long', () => {
+describe('a slow flush', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }));
   afterEach(() => void vi.useRealTimers());
 
   const waiter = (isProbe = false): FlushWaiter => ({ done: vi.fn(), fail: vi.fn(), isProbe });
 
-  test('R124 fails the probe after 2 s with its file and time, and writes only after 10 s', async () => {
-    const { held, flush } = heldFlushes();
+  test('R124 fails the probe after 2 s, with the file and the time, and writes only after 10 s', async () => {
+    const { pending, flush } = pendingFlushes();
     const [write, probe] = [waiter(), waiter(true)];
     flush.wait(write);
     flush.wait(probe);
@@ -205,18 +205,18 @@ describe('a flush that takes long', () => {
     const late = waiter();
     flush.wait(late);
     expect(late.fail).toHaveBeenCalled();
-    // Once it ends after all, it has failed nothing.
-    held[0]?.resolve();
+    // If the flush ends later, writes are accepted again.
+    pending[0]?.resolve();
     await flush.idle();
     const next = waiter();
     flush.wait(next);
-    held[1]?.resolve();
+    pending[1]?.resolve();
     await flush.idle();
     expect(next.done).toHaveBeenCalled();
   });
 
-  test('R124 lets each write wait 10 s and each probe 2 s, from when it began to wait, however long one flush takes', async () => {
-    const { held, flush } = heldFlushes();
+  test('R124 allows each write 10 s and each probe 2 s from its own start, even over several flushes', async () => {
+    const { pending, flush } = pendingFlushes();
     flush.wait(waiter());
     await vi.advanceTimersByTimeAsync(1_000);
     const [write, probe, late] = [waiter(), waiter(true), waiter()];
@@ -225,9 +225,9 @@ describe('a flush that takes long', () => {
     flush.wait(probe);
     flush.wait(late);
     await vi.advanceTimersByTimeAsync(1_000);
-    held[0]?.resolve();
+    pending[0]?.resolve();
     await vi.advanceTimersByTimeAsync(900);
-    expect(held).toHaveLength(2);
+    expect(pending).toHaveLength(2);
     expect(probe.fail).not.toHaveBeenCalled();
     await vi.advanceTimersByTimeAsync(200);
     expect(probe.fail).toHaveBeenCalledOnce();
@@ -236,18 +236,18 @@ describe('a flush that takes long', () => {
     await vi.advanceTimersByTimeAsync(200);
     expect(write.fail).toHaveBeenCalledWith(expect.objectContaining(unavailableBy(/10000 ms/)));
     expect(late.fail).not.toHaveBeenCalled();
-    held[1]?.resolve();
+    pending[1]?.resolve();
     await flush.idle();
     expect(late.done).toHaveBeenCalledOnce();
     for (const { done } of [write, probe]) expect(done).not.toHaveBeenCalled();
     expect([flush.fault(), vi.getTimerCount()]).toEqual([undefined, 0]);
   });
 
-  test('R124 is logged with its milliseconds and its file, at most once a minute; each is measured', async () => {
+  test('R124 is logged with its duration and file at most once a minute, and always measured', async () => {
     const observer = { flushed: vi.fn(), flushedSlowly: vi.fn() };
     const sync = () => new Promise<void>((resolve) => setTimeout(resolve, 700));
     const flush = createLogFlush({ file: FILE, sync, observer });
-    for (let times = 0; times < 90; times += 1) {
+    for (let n = 0; n < 90; n += 1) {
       flush.wait(waiter());
       await vi.advanceTimersByTimeAsync(700);
     }
@@ -260,7 +260,7 @@ describe('a flush that takes long', () => {
   });
 });
 
-describe('a checkpoint that takes long', () => {
+describe('a slow checkpoint', () => {
   const setUp = () => {
     const file = join(directory, 'some.sqlite');
     const writer = createSqliteWriter(database, { ...RETRY, deadlineMilliseconds: 100 });
@@ -270,7 +270,7 @@ describe('a checkpoint that takes long', () => {
     return { writer, reason, probe };
   };
 
-  test('R124 fails each job at its deadline, the probe included, while the writer is paused', async () => {
+  test('R124 fails each job at its deadline, including the probe, while the writer is paused', async () => {
     const { writer, reason, probe } = setUp();
     writer.pause(reason);
     const refused = expect.objectContaining({ code: 'storage_unavailable', cause: reason });

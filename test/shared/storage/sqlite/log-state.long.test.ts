@@ -1,4 +1,4 @@
-/** R125: files of the database that do not belong together are refused at the start, and files that are gone are noticed. */
+/** R125: a start refuses database files that do not belong together, and a process notices missing files. */
 import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -43,7 +43,7 @@ const valueIn = async (folder: string) => (await (await open(folder)).get('k'))?
 const copy = (suffixes: readonly string[]) => {
   for (const suffix of suffixes) copyFileSync(fileOf(running) + suffix, fileOf(copied) + suffix);
 };
-/** So many bytes that the log is copied into the file and begins anew. */
+/** Writes until the log is copied into the file and restarted. */
 async function fill(store: Store): Promise<void> {
   const before = generationOf(running);
   await expect
@@ -55,14 +55,14 @@ async function fill(store: Store): Promise<void> {
 }
 function generationOf(folder: string): unknown {
   using database = new DatabaseSync(fileOf(folder), { readOnly: true });
-  return database.prepare('SELECT hex(generation) AS it FROM log_state').get()?.it;
+  return database.prepare('SELECT hex(generation) AS generation FROM log_state').get()?.generation;
 }
 
 describe('R125 a database file that was copied', () => {
   const refusal =
     /was in use, and its log .*-wal is missing.*copied without its log.*Stop every process and copy both.*touch /;
 
-  test('while it was in use, without its log, is refused by every process that starts, and stays as it is', async () => {
+  test('while it was in use, without its log, is refused by every start and not changed', async () => {
     await put(await open(running), 'last');
     copy(['']);
     const before = readFileSync(fileOf(copied));
@@ -78,7 +78,7 @@ describe('R125 a database file that was copied', () => {
     expect(existsSync(logOf(copied))).toBe(false);
   });
 
-  test('right after the first start, or after much was written, is refused, too', async () => {
+  test('right after the first start or after many writes is refused, too', async () => {
     const store = await open(running);
     copy(['']);
     await expect(createSqliteStore({ directory: copied })).rejects.toThrow(refusal);
@@ -87,7 +87,7 @@ describe('R125 a database file that was copied', () => {
     await expect(createSqliteStore({ directory: copied })).rejects.toThrow(refusal);
   });
 
-  test('without its log is accepted once an empty log is put beside it', async () => {
+  test('without its log is accepted with an empty log', async () => {
     const store = await open(running);
     await put(store, 'copied');
     await fill(store);
@@ -97,13 +97,13 @@ describe('R125 a database file that was copied', () => {
     expect(await valueIn(copied)).toBe('copied');
   });
 
-  test('with its log has everything', async () => {
+  test('with its log has all data', async () => {
     await put(await open(running), 'last');
     copy(['', '-wal']);
     expect(await valueIn(copied)).toBe('last');
   });
 
-  test('after it was closed is whole: by itself, with the note of the stop, or as a folder', async () => {
+  test('after it was closed has all data, as a single file or as a folder', async () => {
     await put(await open(running), 'last');
     await close();
     copy(['']);
@@ -114,7 +114,7 @@ describe('R125 a database file that was copied', () => {
     expect(await valueIn(copied)).toBe('last');
   });
 
-  test('while a second process has it open after the first has closed it, is refused once that one has looked', async () => {
+  test('while a second process still has it open is refused after the probe of that process', async () => {
     const [first, second] = [await open(running), await open(running)];
     await first.close();
     await second.ready();
@@ -129,41 +129,41 @@ describe('R125 a database file that was copied', () => {
       .toMatch(refusal);
   });
 
-  test('after a kill it starts, with its log and without loss, again and again', async () => {
+  test('and killed several times starts with its log and without loss', async () => {
     mkdirSync(running);
     for (let round = 0; round < 3; round += 1) {
       const child = startChild('store-worker.ts', [running, 'storm', 'grant', '0']);
       await expect.poll(() => child.lines.length, { interval: 2 }).toBeGreaterThan(5);
       child.kill('SIGKILL');
       const acknowledged = Number((await child.ended).at(-1));
-      const left = await (await open(running)).get('grant:{p}:left');
-      expect(Number(left?.value)).toBeGreaterThanOrEqual(acknowledged);
+      const record = await (await open(running)).get('grant:{p}:left');
+      expect(Number(record?.value)).toBeGreaterThanOrEqual(acknowledged);
       await close();
     }
   });
 });
 
-describe('R125 a log beside the database file', () => {
+describe('R125 the log of a database file', () => {
   const refusal = /log .*-wal does not belong to the database .*different times or databases/;
 
-  async function isRefused(): Promise<void> {
+  async function expectRefused(): Promise<void> {
     const before = [readFileSync(fileOf(copied)), readFileSync(logOf(copied))];
-    for (let times = 0; times < 2; times += 1)
+    for (let attempt = 0; attempt < 2; attempt += 1)
       await expect(createSqliteStore({ directory: copied })).rejects.toThrow(refusal);
     expect(readFileSync(fileOf(copied)).equals(before[0] ?? Buffer.alloc(0))).toBe(true);
     expect(readFileSync(logOf(copied)).equals(before[1] ?? Buffer.alloc(0))).toBe(true);
   }
 
-  test('of another database is refused, and nothing is changed', async () => {
+  test('from another database is refused, and nothing is changed', async () => {
     await put(await open(running), 'running');
     const other = join(directory, 'other');
     await put(await open(other), 'other');
     copyFileSync(fileOf(running), fileOf(copied));
     copyFileSync(logOf(other), logOf(copied));
-    await isRefused();
+    await expectRefused();
   });
 
-  test('of a later time is refused, whether the older file was in use or closed', async () => {
+  test('from a later time is refused, both for a file that was in use and for one that was closed', async () => {
     await put(await open(running), 'old');
     copy(['']);
     await close();
@@ -173,27 +173,28 @@ describe('R125 a log beside the database file', () => {
     await fill(store);
     await put(store, 'new');
     copyFileSync(logOf(running), logOf(copied));
-    await isRefused();
+    await expectRefused();
     renameSync(`${fileOf(copied)}-old`, fileOf(copied));
-    await isRefused();
+    await expectRefused();
   });
 
-  test('of an earlier time is refused', async () => {
+  test('from an earlier time is refused', async () => {
     const store = await open(running);
     await put(store, 'old');
     copyFileSync(logOf(running), logOf(copied));
     await fill(store);
     await fill(store);
     copy(['']);
-    await isRefused();
+    await expectRefused();
   });
 
-  test('of the database itself is accepted at each moment: before, between and after checkpoints', async () => {
+  test('from the same time is accepted before, between and after checkpoints', async () => {
     const store = await open(running);
     for (let round = 0; round < 12; round += 1) {
       await put(store, String(round));
       for (let n = 0; n < 8; n += 1) await store.write([{ put: `filler ${n}`, value: 'x'.repeat(100_000) }]);
-      // In one turn of the event loop: a checkpoint of the other thread may still come between, and only copies more.
+      // In one turn of the event loop. A checkpoint of the other thread may still run in between, but it only copies
+      // more.
       copyFileSync(logOf(running), logOf(copied));
       const before = generationOf(running);
       copyFileSync(fileOf(running), fileOf(copied));
@@ -206,7 +207,7 @@ describe('R125 a log beside the database file', () => {
   });
 });
 
-describe('R125 a running process finds out that', () => {
+describe('R125 a running process notices that', () => {
   test.each([
     ['the database file was moved away', () => renameSync(fileOf(running), `${fileOf(running)}-away`)],
     ['the folder was moved away', () => renameSync(running, copied)],

@@ -1,4 +1,4 @@
-/** Reads that share a transaction: one state of the file for all of them, and no harm from a neighbour. */
+/** Reads that share a transaction see one state of the file, and do not fail because of each other. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { createSqliteReader, type SqliteReader } from '../../../../src/shared/st
 
 let directory: string;
 let database: DatabaseSync;
-/** As another process has it. */
+/** The connection of another process. */
 let other: DatabaseSync;
 let reader: SqliteReader;
 beforeEach(() => {
@@ -27,15 +27,15 @@ afterEach(() => {
 
 const value = () => database.prepare('SELECT n FROM t').get()?.n;
 
-test('what is asked in one turn of the event loop is read in one transaction', async () => {
-  const asked = [
+test('runs all reads of one turn of the event loop in one transaction', async () => {
+  const reads = [
     reader.runTogether(() => [database.isTransaction, value()]),
     reader.runTogether(() => {
       other.exec('UPDATE t SET n = 2');
       return [database.isTransaction, value()];
     }),
   ];
-  expect(await Promise.all(asked)).toEqual([
+  expect(await Promise.all(reads)).toEqual([
     [true, 1],
     [true, 1],
   ]);
@@ -43,33 +43,33 @@ test('what is asked in one turn of the event loop is read in one transaction', a
   expect(await reader.runTogether(value)).toBe(2);
 });
 
-test('it sees what was written before its turn, by this process or another', async () => {
-  const asked = [reader.runTogether(value), reader.runTogether(value)];
+test('sees writes from before the end of the turn', async () => {
+  const reads = [reader.runTogether(value), reader.runTogether(value)];
   other.exec('UPDATE t SET n = 3');
-  expect(await Promise.all(asked)).toEqual([3, 3]);
+  expect(await Promise.all(reads)).toEqual([3, 3]);
 });
 
-test('a reading that fails spoils no other, and leaves no transaction open', async () => {
-  const asked = [
+test('rejects only the read that fails, and leaves no transaction open', async () => {
+  const reads = [
     reader.runTogether(value),
     reader.runTogether(() => {
-      throw new Error('Only this one.');
+      throw new Error('Only this read.');
     }),
     reader.runTogether(value),
   ];
-  expect(await Promise.allSettled(asked)).toEqual([
+  expect(await Promise.allSettled(reads)).toEqual([
     { status: 'fulfilled', value: 1 },
-    { status: 'rejected', reason: new Error('Only this one.') },
+    { status: 'rejected', reason: new Error('Only this read.') },
     { status: 'fulfilled', value: 1 },
   ]);
   expect(database.isTransaction).toBe(false);
 });
 
-test('a busy database is asked again until the deadline', async () => {
-  let tries = 0;
+test('retries while the database is busy, until the deadline', async () => {
+  let attempts = 0;
   const busyTwice = () => {
-    tries += 1;
-    if (tries < 3) throw Object.assign(new Error('database is locked'), { code: 'ERR_SQLITE_ERROR', errcode: 5 });
+    attempts += 1;
+    if (attempts < 3) throw Object.assign(new Error('database is locked'), { code: 'ERR_SQLITE_ERROR', errcode: 5 });
     return value();
   };
   expect(await Promise.all([reader.runTogether(busyTwice), reader.runTogether(value)])).toEqual([1, 1]);
@@ -79,23 +79,23 @@ test('a busy database is asked again until the deadline', async () => {
   await expect(reader.runTogether(always)).rejects.toMatchObject({ code: 'storage_unavailable' });
 });
 
-test('closed while a busy database is waited for: refused as unavailable', async () => {
-  let tries = 0;
+test('rejects as unavailable if the database is closed during a retry', async () => {
+  let attempts = 0;
   const busyOnce = () => {
-    tries += 1;
-    if (tries === 1) throw Object.assign(new Error('database is locked'), { code: 'ERR_SQLITE_ERROR', errcode: 5 });
+    attempts += 1;
+    if (attempts === 1) throw Object.assign(new Error('database is locked'), { code: 'ERR_SQLITE_ERROR', errcode: 5 });
     return value();
   };
-  const asked = reader.runTogether(busyOnce);
+  const read = reader.runTogether(busyOnce);
   reader.end();
   database.close();
-  await expect(asked).rejects.toMatchObject({ code: 'storage_unavailable' });
+  await expect(read).rejects.toMatchObject({ code: 'storage_unavailable' });
 });
 
-test('closed between the asking and the turn, or before both: refused as unavailable', async () => {
-  const asked = [reader.runTogether(value), reader.runTogether(value)];
+test('rejects as unavailable if the database is closed before the end of the turn or before the call', async () => {
+  const reads = [reader.runTogether(value), reader.runTogether(value)];
   database.close();
-  const settled = await Promise.allSettled([...asked, reader.runTogether(value), reader.run(value)]);
+  const settled = await Promise.allSettled([...reads, reader.runTogether(value), reader.run(value)]);
   const refused = { status: 'rejected', reason: expect.objectContaining({ code: 'storage_unavailable' }) };
   expect(settled).toEqual([refused, refused, refused, refused]);
 });

@@ -19,7 +19,7 @@ storeContract('the SQLite store', async () => {
   };
 });
 
-test('F12: a clock that is set back makes no lease last longer than it was given for', async () => {
+test('F12: a lease does not exceed its length if the clock is set back', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'gatehouse-'));
   let now = 1_800_000_000_000;
   const store = await createSqliteStore({ directory, clock: () => now });
@@ -37,34 +37,34 @@ test('F12: a clock that is set back makes no lease last longer than it was given
   }
 });
 
-test('an item of a copy costs about the same in a large load as in a small one', async () => {
+test('loading an item of a copy costs about the same in a large batch as in a small one', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'gatehouse-'));
   const store = await createSqliteStore({ directory, durable: false });
-  // Few members fit in a page, so that a load changes thousands of pages.
+  // Only few of these members fit in a page, so a load changes thousands of pages.
   const index = 'm'.repeat(1_000);
   let loaded = 0;
   /** CPU microseconds of this thread for 3,000 items. */
-  const costOf = async (itemsOfLoad: number): Promise<number> => {
+  const costOf = async (batchSize: number): Promise<number> => {
     const items = Array.from({ length: 3_000 }, (): CopyItem => {
       loaded += 1;
       return { index, member: randomUUID(), score: loaded };
     });
     const before = process.threadCpuUsage();
-    // Other writes come at the same time, as the renewals of a lease do.
+    // Other writes happen at the same time, like the renewals of a lease.
     const count = () => store.increment('calls', 1, { lifetimeSeconds: 60 });
-    for (let at = 0; at < items.length; at += itemsOfLoad)
-      await Promise.all([count(), store.load(items.slice(at, at + itemsOfLoad)), count(), count()]);
+    for (let start = 0; start < items.length; start += batchSize)
+      await Promise.all([count(), store.load(items.slice(start, start + batchSize)), count(), count()]);
     const { user, system } = process.threadCpuUsage(before);
     return user + system;
   };
   try {
     let [small, large] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
-    // By turns, so that what else the machine does makes both dearer.
+    // Alternating, so that other load on the machine affects both.
     for (let round = 0; round < 3; round += 1) {
       small = Math.min(small, await costOf(200));
       large = Math.min(large, await costOf(3_000));
     }
-    // With a savepoint around the load, many times as much.
+    // With a savepoint around the load, the large batch would cost many times as much.
     expect(large).toBeLessThan(2.5 * small);
   } finally {
     await store.close();
