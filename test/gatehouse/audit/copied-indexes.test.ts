@@ -1,4 +1,4 @@
-/** A copy of a storage names the entries of a log by their places, and so the members of every index of it. */
+/** In a copy of a storage, the indexes of a log refer to its entries by position. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import { createAuditTrail } from '../../../src/gatehouse/audit/trail.ts';
 import { copyOut } from '../../../src/shared/storage/copy.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 
-test('every index of the audit trail in a copy lists places of its entries', async () => {
+test('every index of the audit trail in a copy refers to entries by position', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-copied-'));
   const store = await createSqliteStore({ directory });
   try {

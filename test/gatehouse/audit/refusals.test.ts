@@ -1,4 +1,4 @@
-/** R94: refusals and everyday events never push a change out of the audit trail, and are collapsed by actor and kind. */
+/** R94: refusals and everyday events never evict a change from the audit trail, and are collapsed by actor and kind. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createCollapse } from '../../../src/gatehouse/audit/collapse.ts';
 import type { AuditEntry, AuditRecord } from '../../../src/gatehouse/audit/kinds.ts';
@@ -48,7 +48,7 @@ describe('R94 the trail', () => {
     return exported;
   };
 
-  test('too many everyday events push out each other, and no change', async () => {
+  test('too many everyday events evict only everyday events, and no change', async () => {
     await place.look(async (store) => {
       let now = START;
       const trail = createAuditTrail({ store, clock: () => now, days: 30, maxEntries: 60 });
@@ -111,7 +111,7 @@ test.skipIf(missingRedis !== undefined)(
   },
 );
 
-test('R94 what an administrator does is a change, but for refusals and reading', async () => {
+test('R94 counts every action of an administrator as a change, except refusals and reading', async () => {
   const place = await emptyPlace('SQLite');
   await place.look(async (store) => {
     const trail = createAuditTrail({ store, clock: () => START, maxEntries: 1 });
@@ -137,7 +137,7 @@ describe('R94 refusals', () => {
       onLost: () => expect.unreachable(),
     });
 
-  test('of one actor are one entry a minute, and one with the count of the others', async () => {
+  test('of one actor are stored as one entry a minute, and one with the count of the others', async () => {
     const kept: AuditEntry[] = [];
     let now = START;
     const notes = notesOf(kept, () => now);
@@ -158,7 +158,7 @@ describe('R94 refusals', () => {
     ]);
   });
 
-  test('of callers who are not signed in are counted apart by kind as well', () => {
+  test('of callers who are not signed in are also collapsed by kind', () => {
     const kept: AuditEntry[] = [];
     const collapse = createCollapse(
       () => START,
@@ -175,7 +175,7 @@ describe('R94 refusals', () => {
     ]);
   });
 
-  test('are counted apart by kind, and begin anew with the minute', async () => {
+  test('are collapsed by kind and by minute', async () => {
     const kept: AuditEntry[] = [];
     let now = START;
     const notes = notesOf(kept, () => now);
@@ -205,7 +205,7 @@ describe('R94 over HTTP', () => {
     await site.close();
   });
 
-  test('a refused user is recorded as a user, few times, with the count', async () => {
+  test('refusals of a user are stored as a few entries with their count', async () => {
     const admin = await administratorOf(site, desk);
     const { agent } = await signIn(site, 'second@example.test');
     const cookie = agent.cookies.header(site.url);
@@ -220,7 +220,7 @@ describe('R94 over HTTP', () => {
     expect(new Set(entries.map(({ actor }) => `${actor.kind} ${actor.name}`))).toEqual(
       new Set(['user second@example.test']),
     );
-    // The minute may turn meanwhile.
+    // A new minute may begin between the calls.
     expect(entries.length).toBeLessThan(20);
     const counted = entries.reduce((sum, { facts }) => sum + Number(facts?.times ?? 1), 0);
     expect(counted).toBe(300);

@@ -1,4 +1,4 @@
-/** F5: a start on a storage that holds nothing is in the audit trail. */
+/** F5: a start on an empty storage is audited. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
 
@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-test('F5: the first start tells it once, and a start on what is kept does not', async () => {
+test('F5 audits the first start on an empty storage, and no later start', async () => {
   await site.restart();
   const { agent } = await signIn(site, 'admin@example.test');
   const { json } = await getJson(agent, `${site.url}/admin/api/audit?event=storage.found_empty`);

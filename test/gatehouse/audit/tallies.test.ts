@@ -1,4 +1,4 @@
-/** The overview's counts: of all processes together, by hour and by day, kept through a store that is down. */
+/** The counts of the overview: by hour and by day for all processes, without losses while the store is unavailable. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ afterEach(async () => {
 
 const tallies = (over: Store = store) => createTallies({ store: over, clock: () => now });
 
-test('several processes count into the same hours and days', async () => {
+test('adds the counts of several processes', async () => {
   const several = [tallies(), tallies(), tallies()];
   for (const one of several) one.count('sign_in.succeeded');
   now += 2_000;
@@ -40,7 +40,7 @@ test('several processes count into the same hours and days', async () => {
   });
 });
 
-test('counting writes nothing by itself, and a store that is down loses no count', async () => {
+test('counts in memory, and loses no count while the store is unavailable', async () => {
   let writes = 0;
   let down = true;
   const shaky: Store = {
@@ -60,7 +60,7 @@ test('counting writes nothing by itself, and a store that is down loses no count
   expect((await tallies().read('hour', 1))[0]?.counts).toEqual({ 'refresh.succeeded': 1_000 });
 });
 
-test('what is just being written is read as well, and once', async () => {
+test('a read includes counts that are being written, once', async () => {
   const slow = Promise.withResolvers<void>();
   const one = tallies({
     ...store,
@@ -77,7 +77,7 @@ test('what is just being written is read as well, and once', async () => {
   await closed;
 });
 
-test('R119 counts that a stop cannot store are counted as lost, once each', async () => {
+test('R119 reports each count once as lost that cannot be stored before the process stops', async () => {
   const lost: number[] = [];
   const down: Store = { ...store, write: () => Promise.reject(new AppError('storage_unavailable')) };
   const one = createTallies({ store: down, clock: () => now, onLost: (counts) => void lost.push(counts) });
@@ -86,7 +86,7 @@ test('R119 counts that a stop cannot store are counted as lost, once each', asyn
   expect(lost).toEqual([7]);
 });
 
-test('R119 counts are kept while another process is always faster', async () => {
+test('R119 keeps counts whose writes conflict with another process', async () => {
   const contended: Store = { ...store, write: async () => undefined };
   let over: Store = contended;
   const one = tallies({ ...store, write: (...given) => over.write(...given) });

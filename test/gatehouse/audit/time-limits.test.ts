@@ -1,4 +1,4 @@
-/** The limits of the audit trail, the same on pages, in the API and in commands. */
+/** The time limits of the audit trail, which pages, the API and commands share. */
 import { expect, test } from 'vitest';
 import { endOf, startOf } from '../../../src/gatehouse/audit/time-limits.ts';
 
@@ -7,7 +7,7 @@ test.each([
   ['2028-02-29', '2028-02-29T00:00:00.000Z', '2028-02-29T23:59:59.999Z'],
   ['2026-11-21T08:00Z', '2026-11-21T08:00:00.000Z', '2026-11-21T08:00:00.000Z'],
   ['2026-11-21T08:00:00.5+02:00', '2026-11-21T06:00:00.500Z', '2026-11-21T06:00:00.500Z'],
-])('%s is from %s to %s', (text, start, end) => {
+])('parses %s as a time from %s to %s', (text, start, end) => {
   expect([startOf(text), endOf(text)]).toEqual([Date.parse(start), Date.parse(end)]);
 });
 
@@ -22,6 +22,6 @@ test.each([
   '2026-11-21T25:00:00Z',
   '2026-11-21T08:00:00',
   '21 November 2026',
-])('%j is none', (text) => {
+])('refuses %j', (text) => {
   expect([startOf(text), endOf(text)]).toEqual([undefined, undefined]);
 });

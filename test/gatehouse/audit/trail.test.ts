@@ -1,4 +1,4 @@
-/** The audit trail over both ends: what is appended is found by each of its facets, bounded in time, number and text. */
+/** The audit trail: entries are found by each facet, and limited in age, number and length. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -43,7 +43,7 @@ const all = async (entries: AsyncIterable<{ id: string }>) => {
 };
 
 describe('finding', () => {
-  test('R88: an entry tells who, what, to what, from where, when and in which request', async () => {
+  test('R88 an entry has actor, event, target, address, time and request', async () => {
     const trail = trailOf();
     await trail.append(entry({ address: '10.0.0.1', requestId: 'request-1', outcome: 'signed_in', facts: { n: 1 } }));
     const { items } = await trail.page({ limit: 5 });
@@ -62,7 +62,7 @@ describe('finding', () => {
     ]);
   });
 
-  test('pages go from the newest to the oldest, each entry once, also while others are added', async () => {
+  test('pages list each entry once, newest first, even while entries are added', async () => {
     const trail = trailOf();
     for (let n = 0; n < 7; n += 1) await trail.append(entry({ facts: { n } }), START + Math.floor(n / 2));
     const first = await trail.page({ limit: 3 });
@@ -74,7 +74,7 @@ describe('finding', () => {
     expect(third.next).toBeUndefined();
   });
 
-  test('by event, by who (id, name, in any case), by whom, by time, by text, and by several of them', async () => {
+  test('filters by event, actor, target, time, text, and several of them', async () => {
     const trail = trailOf();
     await trail.append(entry(), START);
     await trail.append(entry({ event: 'user.disabled', target: { kind: 'user', id: 'u1', name: 'Ada' } }), START + DAY);
@@ -94,14 +94,14 @@ describe('finding', () => {
     expect(await found({ who: 'nobody' })).toEqual([]);
   });
 
-  test('a foreign cursor is refused', async () => {
+  test('refuses an invalid cursor', async () => {
     await trailOf().append(entry());
     await expect(trailOf().page({ limit: 2, after: 'x' })).rejects.toMatchObject({ code: 'invalid_request' });
   });
 });
 
 describe('keeping', () => {
-  test('R88: control characters, escapes and marks that turn text come to nothing, long texts are cut', async () => {
+  test('R88 removes control characters, escapes and direction marks, and cuts long texts', async () => {
     const trail = trailOf();
     const nasty = 'a\r\nb\u001b[31m\u202ec\u2028';
     await trail.append(
@@ -116,7 +116,7 @@ describe('keeping', () => {
     expect(String(kept?.facts?.long)).toHaveLength(500);
   });
 
-  test('R85 R86: a card number in any text is taken out', async () => {
+  test('R85 R86 removes card numbers from any text', async () => {
     const trail = trailOf();
     await trail.append(
       entry({ actor: { kind: 'user', name: '4111 1111 1111 1111' }, facts: { x: '4111111111111111' } }),
@@ -124,7 +124,7 @@ describe('keeping', () => {
     expect(JSON.stringify((await trail.page({ limit: 1 })).items)).not.toMatch(/4111/);
   });
 
-  test('entries are exported whole, the oldest first, and told to log shippers as they are kept', async () => {
+  test('exports all entries, oldest first, in the form that log shippers get', async () => {
     const told: string[] = [];
     const trail = trailOf({ onStored: ({ id }) => told.push(id) });
     for (let n = 0; n < 600; n += 1) void trail.append(entry(), START + n);
@@ -136,7 +136,7 @@ describe('keeping', () => {
     expect(await all(trail.export({ from: START + 600 }))).toHaveLength(1);
   });
 
-  test('what is older than the set days goes, with its places in the indexes, also many of one moment', async () => {
+  test('removes expired entries from the log and its indexes, even many with the same time', async () => {
     const trail = trailOf({ days: 10 });
     for (let n = 0; n < 120; n += 1) void trail.append(entry(), START);
     await trail.append(entry({ facts: { young: true } }), START + 5 * DAY);
@@ -149,7 +149,7 @@ describe('keeping', () => {
     expect((await trail.page({ limit: 9 })).items).toEqual([]);
   });
 
-  test('of too many the oldest go', async () => {
+  test('removes the oldest entries beyond the maximum', async () => {
     const trail = trailOf({ maxEntries: 30 });
     for (let n = 0; n < 100; n += 1) await trail.append(entry({ facts: { n } }), START + n);
     expect(await trail.trim()).toBe(70);
@@ -159,7 +159,7 @@ describe('keeping', () => {
 });
 
 describe('notes', () => {
-  test('entries of a time in which the storage is down are kept later, and with the time of the event', async () => {
+  test('entries are stored after a storage outage, with the time of their event', async () => {
     let down = true;
     const trail = trailOf();
     const shaky = {
@@ -175,7 +175,7 @@ describe('notes', () => {
     expect((await trail.page({ limit: 2 })).items[0]?.at).toBe('2026-01-01T00:00:00.000Z');
   });
 
-  test('R54: whoever is not signed in fills the trail with so many entries a minute at most', async () => {
+  test('R54 callers who are not signed in cause a limited number of entries a minute', async () => {
     const trail = trailOf();
     const notes = createAuditNotes({ trail, clock: () => now, onLost: () => expect.unreachable() });
     const failed = entry({ event: 'sign_in.failed', actor: { kind: 'anonymous' } });

@@ -40,7 +40,7 @@ function client(parts: Partial<BinClientParts> = {}) {
 }
 
 describe('the request', () => {
-  test('asks for the BIN as the last segment of the path, with the version, and without a key if there is none', async () => {
+  test('has the BIN as the last segment of the path, the version, and no key if none is set', async () => {
     await client({ url: `${service.url}/v1/` }).lookUp(NUMBER);
     expect(service.hits).toMatchObject([{ method: 'GET', url: '/v1/45717360', headers: { 'accept-version': '3' } }]);
     expect(service.hits[0]?.headers).not.toHaveProperty('authorization');
@@ -57,7 +57,7 @@ describe('the request', () => {
   });
 });
 
-describe('the answer', () => {
+describe('the response', () => {
   test('a record', async () => {
     service.respondWith((response) => sendJson(response, { scheme: 'visa', country: { alpha2: 'DK' }, bank: null }));
     expect(await client().lookUp(NUMBER)).toMatchObject({
@@ -97,7 +97,7 @@ describe('the answer', () => {
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
   });
 
-  test('F20: more than 64 KB are not read', async () => {
+  test('F20 reads at most 64 KB', async () => {
     service.respondWith((response) => sendJson(response, { scheme: 'visa', brand: 'x'.repeat(70_000) }));
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'response' });
   });
@@ -107,20 +107,20 @@ describe('the answer', () => {
     [503, { reason: 'status', retryAfterSeconds: 7 }],
     [401, { reason: 'key_refused' }],
     [403, { reason: 'key_refused' }],
-  ])('F20: status %i is told apart', async (status, rest) => {
+  ])('F20 status %i has its own result', async (status, rest) => {
     service.respondWith((response) => response.writeHead(status, status === 503 ? { 'retry-after': '7' } : {}).end());
     const response = await client({ apiKey: 'secret-key', auth: 'query' }).lookUp(NUMBER);
     expect(response).toEqual({ outcome: 'unavailable', ...rest });
     expect(JSON.stringify(response)).not.toContain('secret-key');
   });
 
-  test('R79: a redirect is not followed', async () => {
+  test('R79 follows no redirect', async () => {
     service.respondWith((response) => response.writeHead(302, { location: `${service.url}/elsewhere` }).end());
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'unavailable', reason: 'status' });
     expect(service.hits).toHaveLength(1);
   });
 
-  test('F20: a service that does not answer in time, and one that resets', async () => {
+  test('F20 reports a service that does not respond in time, and one that resets the connection', async () => {
     service.respondWith((response) => response.write('{'));
     const took = startStopwatch();
     const response = await client({ deadlineMilliseconds: 200 }).lookUp(NUMBER);
@@ -131,7 +131,7 @@ describe('the answer', () => {
     expect(service.hits).toHaveLength(2);
   });
 
-  test('R79: an address that the policy forbids is not called', async () => {
+  test('R79 does not call an address that the policy forbids', async () => {
     const strict = createOutbound({ policy: createAddressPolicy([]) });
     expect(await client({ fetch: strict.fetch }).lookUp(NUMBER)).toEqual({
       outcome: 'unavailable',
@@ -143,7 +143,7 @@ describe('the answer', () => {
 });
 
 describe('a service that cannot be reached', () => {
-  test('R87: no connection has spent nothing: it is tried once more, and the reservation goes back', async () => {
+  test('R87 retries once if no connection is made, and then releases the reservation', async () => {
     const fetches: string[] = [];
     const watched: Outbound['fetch'] = (...args) => {
       fetches.push(args[0]);
@@ -151,7 +151,7 @@ describe('a service that cannot be reached', () => {
     };
     let back = 0;
     const reserve = async () => ({ granted: true as const, release: async () => void back++ });
-    // Nobody listens on port 1.
+    // No server listens on port 1.
     const closed = client({ url: 'http://127.0.0.1:1', fetch: watched });
     expect(await closed.lookUp(NUMBER, reserve)).toEqual({ outcome: 'unavailable', reason: 'connection' });
     expect([fetches.length, back]).toEqual([2, 1]);
@@ -161,7 +161,7 @@ describe('a service that cannot be reached', () => {
     expect([fetches.length, back]).toEqual([3, 1]);
   });
 
-  test('R87: a call for which there is no room at the host spends nothing', async () => {
+  test('R87 releases the reservation of a call that is refused as busy', async () => {
     const full = createOutbound({
       policy: createAddressPolicy(['127.0.0.1']),
       limits: { concurrency: 1, waiting: 0 },
@@ -176,7 +176,7 @@ describe('a service that cannot be reached', () => {
     await full.close();
   });
 
-  test('F20: after failures in a row nothing is sent or reserved for a while, then one call tries', async () => {
+  test('F20 pauses after several failures in a row, then sends one call', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'performance'] });
     service.respondWith((response) => response.writeHead(500).end());
     const one = client({ breaker: { failures: 3, openMilliseconds: 300 } });
@@ -199,7 +199,7 @@ describe('a service that cannot be reached', () => {
     expect([service.hits.length, reserved]).toEqual([7, 7]);
   });
 
-  test('F12 F20: the pause follows no clock that steps', async () => {
+  test('F12 F20 the pause does not depend on the system clock', async () => {
     service.respondWith((response) => response.writeHead(500).end());
     const one = client({ breaker: { failures: 1, openMilliseconds: 100 } });
     const real = Date.now;
@@ -219,7 +219,7 @@ describe('a limit', () => {
     service.respondWith((response) => response.writeHead(429, retryAfter ? { 'retry-after': retryAfter } : {}).end());
   };
 
-  test('R87: no call leaves before Retry-After is over, by any client of the store', async () => {
+  test('R87 sends no call in any process until Retry-After has passed', async () => {
     limitWith('120');
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: 120 });
     service.respondWith((response) => sendJson(response, { scheme: 'visa' }));
@@ -250,7 +250,7 @@ describe('a limit', () => {
     expect(await client().lookUp(NUMBER)).toEqual({ outcome: 'limited', retryAfterSeconds: seconds });
   });
 
-  test('R87: without a reservation nothing is sent', async () => {
+  test('R87 sends nothing without a reservation', async () => {
     const response = await client().lookUp(NUMBER, async () => ({
       granted: false,
       secondsLeft: 9,

@@ -1,4 +1,4 @@
-/** R93 over HTTP: what users and relay tokens may spend of the paid calls to the BIN lookup service. */
+/** R93 over HTTP: the budgets of users and relay tokens for paid calls to the BIN lookup service. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask, DATA, FORM, JSON_BODY, PAGE } from '../../support/ask.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -46,7 +46,7 @@ describe('with the defaults', () => {
   });
   afterAll(() => site.close());
 
-  test('R93 one user asks for 20,000 BINs, and another user still gets a remote response', async () => {
+  test('R93 after one user looks up 20,000 BINs, another user still gets a remote response', async () => {
     const greedy = await userOf(site, 'user@example.test');
     for (let batch = 0; batch < 20; batch++) {
       expect((await greedy.many(binsFrom(42_000_000 + batch * 1_000, 1_000))).status).toBe(200);
@@ -84,7 +84,7 @@ describe('with small budgets', () => {
     JSON.parse(body).results;
   const remoteOf = (asked: { body: string }) => resultsOf(asked).filter(({ source }) => source === 'service').length;
 
-  test('R93 a user of several sessions has one share of the day, by page and by API', async () => {
+  test('R93 a user has one daily budget for all sessions, pages and API calls', async () => {
     const first = await userOf(site, 'user@example.test');
     const second = await userOf(site, 'user@example.test');
     const [one, two] = await Promise.all([first.many(binsFrom(44_000_000, 50)), second.many(binsFrom(45_000_000, 50))]);
@@ -99,11 +99,11 @@ describe('with small budgets', () => {
     expect(Number(single.headers['retry-after'])).toBeLessThanOrEqual(24 * 3600);
     const page = await second.form('46000000');
     expect([page.status, page.body.includes('for today (UTC)')]).toEqual([429, true]);
-    // What the built-in data set knows goes on.
+    // BINs of the built-in data set are still found.
     expect((await first.one('371449')).status).toBe(200);
   });
 
-  test('R93 a batch service uses what is not reserved, and a token with a share no more than that', async () => {
+  test('R93 a service uses only calls that are not reserved, and no more than the budget of its token', async () => {
     const { token: small } = await admin.makeToken({ binCallsPerMonth: 2 });
     const limited = await relayed(small, binsFrom(47_000_000, 10));
     expect(remoteOf(limited)).toBe(2);
@@ -113,7 +113,7 @@ describe('with small budgets', () => {
     const asked = await relayed(batch, binsFrom(48_000_000, 50));
     // Three went to the user, two to the other token, and eight are kept.
     expect(remoteOf(asked)).toBe(7);
-    expect(resultsOf(asked).at(-1)?.problem).toMatchObject({ detail: expect.stringContaining('kept for users') });
+    expect(resultsOf(asked).at(-1)?.problem).toMatchObject({ detail: expect.stringContaining('reserved for users') });
     const single = await ask(`${site.url}/relay/bin/49000000`, { headers: bearer(batch) });
     expect([single.status, JSON.parse(single.body).code]).toEqual([429, 'bin_quota_exhausted']);
 
@@ -124,7 +124,7 @@ describe('with small budgets', () => {
     expect(cached.headers['gatehouse-source']).toBe('cache');
   });
 
-  test('R93 the share of a relay token is changed and shown', async () => {
+  test('R93 changes and shows the budget of a relay token', async () => {
     const { id, version } = await admin.makeToken({ binCallsPerMonth: 2 });
     const { json } = await admin.call('GET', `/relay-tokens/${id}`);
     expect(json.binCallsPerMonth).toBe(2);
@@ -134,7 +134,7 @@ describe('with small budgets', () => {
     expect((await admin.call('POST', '/relay-tokens', { ...wanted, binCallsPerMonth: -1 })).status).toBe(400);
   });
 
-  test('R93 an administrator enters, changes and clears the share on the page of the token', async () => {
+  test('R93 an administrator enters, changes and clears the budget on the page of the token', async () => {
     const { agent } = await signIn(site, 'admin@example.test');
     const { id } = await admin.makeToken({ binCallsPerMonth: 2_000 });
     const open = () => agent.get(`${site.url}/admin/relay-tokens/${id}`);

@@ -1,4 +1,4 @@
-/** `bin import`, `bin rollback` and `bin enrich` from a terminal, beside a Gatehouse that runs; and what its administrators see of it. */
+/** `bin import`, `bin rollback` and `bin enrich` while Gatehouse runs, and the overview that administrators see. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -63,7 +63,7 @@ test('administrators see the built-in data set before anything is imported', asy
 });
 
 describe('bin import', () => {
-  test('lets the new data set count in the process that runs, tells of every bad row, and of no digit', async () => {
+  test('activates the data set in the running process, and reports every bad row without digits', async () => {
     const file = write(
       'one.csv.gz',
       gzipSync(
@@ -84,7 +84,7 @@ describe('bin import', () => {
     expect(await bankOf('999900')).toEqual(['FIRST BANK', 'dataset']);
   });
 
-  test('lists bad rows in the order of their lines, also where no row could be taken', async () => {
+  test('lists bad rows in the order of their lines, even if no row is valid', async () => {
     const file = write('none.csv', `${HEADER}\n999902,VISA,,,,,,QQ,,\n"999903,VISA,,,,,,DK,,\n999904,VISA,,,,,,,,\n`);
     const bad = join(site.dataDirectory, '..', 'none-bad.csv');
     const { status, err } = await gatehouse('import', file, '--bad-rows', bad);
@@ -93,7 +93,7 @@ describe('bin import', () => {
     expect(await bankOf('999900')).toEqual(['FIRST BANK', 'dataset']);
   });
 
-  test('is seen by administrators: source, date, licence, rows, bad rows, coverage', async () => {
+  test('shows administrators source, date, licence, rows, bad rows and coverage', async () => {
     expect(await seen()).toMatchObject({
       dataset: {
         ...{ origin: 'import', source: 'A source', asOf: '2024-02-03', licence: 'A licence', rows: 1, badRows: 2 },
@@ -114,7 +114,7 @@ describe('bin import', () => {
     expect(await advice()).toEqual({ isExample: false, isOld: true, hasCommand: true });
   });
 
-  test('of a file that cannot be used says why and leaves what counts', async () => {
+  test('gives the reason for an unusable file, and keeps the current data set', async () => {
     const { status, out, err } = await gatehouse('import', write('bad.csv.txt', `${HEADER}\nx,,,,,,,,,\n`));
     expect([status, out]).toEqual([1, '']);
     expect(err).toMatch(/This cannot be done: .*has no usable row/);
@@ -124,7 +124,7 @@ describe('bin import', () => {
     );
   });
 
-  test('outlives a restart; a rollback brings the one before back; each is in the audit trail', async () => {
+  test('survives a restart, can be rolled back, and is audited', async () => {
     const file = write('two.csv', `${HEADER}\n999900,VISA,DEBIT,,SECOND BANK,,,SE,,\n`);
     const { out } = await gatehouse('import', file, '--json');
     const licence = 'The file states no licence: see where you obtained it.';
@@ -148,7 +148,7 @@ describe('bin import', () => {
     ]);
   });
 
-  test('gives way to BIN_DATASET_FILE', async () => {
+  test('has no effect while BIN_DATASET_FILE is set', async () => {
     const rows = '999900,VISA,DEBIT,,BANK OF THE FILE,,,SE,,\n4571736012345674,VISA,,,,,,DK,,\n';
     site.env.BIN_DATASET_FILE = write('file.csv', `${HEADER}\n${rows}`);
     try {
@@ -199,7 +199,7 @@ describe('bin enrich', () => {
     expect(piped.err).toContain('Enriched 4 rows');
   });
 
-  test('R85 R86 refuses card numbers before anything leaves, and leaves no file', async () => {
+  test('R85 R86 refuses card numbers before any call, and leaves no file', async () => {
     const before = outbound();
     const pan = withCheckDigit('457173601234567');
     const input = write('cards.csv', `id,card\n1,42000001\n2,${pan}\n`);
@@ -212,7 +212,7 @@ describe('bin enrich', () => {
     expect(outbound()).toBe(before);
   });
 
-  test('takes a gzipped file, and says what is wrong with one that cannot be read', async () => {
+  test('accepts a gzipped file, and gives the fault of an unreadable one', async () => {
     const whole = gzipSync('id,card\n1,999900\n');
     const { status, out } = await gatehouse('enrich', write('in.csv.gz', whole), '--column', 'card');
     expect([status, out.split('\n')[1]]).toEqual([0, '1,999900,visa,debit,,,DK,FIRST BANK,dataset,2024-02-03,6,']);
@@ -222,7 +222,7 @@ describe('bin enrich', () => {
     expect([missing.status, missing.err]).toEqual([1, expect.stringContaining('does not exist: check the path')]);
   });
 
-  test('whoever reads no more of the output ends the command, without an error', async () => {
+  test('ends without an error when the reader closes the output', async () => {
     const input = write('long.csv', `id,card\n${Array.from({ length: 20_000 }, (_, n) => `${n},999900\n`).join('')}`);
     const line = 'node src/cli.ts bin enrich "$1" --column card | head -n 1; echo "Read." >&2';
     const program = startProgram(['sh', '-c', line, 'sh', input], site.env);
@@ -231,7 +231,7 @@ describe('bin enrich', () => {
     expect(program.stderr()).toBe('Read.\n');
   });
 
-  test('its look-ups are counted with those of the server, for administrators', async () => {
+  test('its look-ups appear in the counts of the server', async () => {
     await getJson(agent, `${site.url}/bin/45717360`);
     expect(await seen()).toMatchObject({
       quota: { used: expect.any(Number) },
@@ -247,7 +247,7 @@ describe('bin enrich', () => {
     expect(cache.hits).toBeGreaterThanOrEqual(2);
   });
 
-  test('F20: a service that fails is told of as such', async () => {
+  test('F20 shows that the service fails', async () => {
     site.sandbox.faults.set({ on: 'bin-service', kind: 'error' });
     expect((await ask(`${site.url}/bin/99000099`, { headers: { ...DATA, cookie } })).status).toBe(503);
     // The network of this one is known here as well as there.

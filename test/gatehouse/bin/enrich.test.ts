@@ -38,7 +38,7 @@ async function enrich(csv: string | Iterable<string>, column = 'bin', result: Lo
 }
 
 describe('rows', () => {
-  test('are given back in order with their facts, or the problem of that row', async () => {
+  test('are returned in order with their facts, or their problem', async () => {
     const { report, lookedUp, written } = await enrich(
       '\ufeffid,BIN,note\r\n1,457173,"x, ""y""\nz"\r\n2,990000,\r\n3,,\r\n4,45 71 73,a\r\n5, 45717360 ,b\r\n6,400000\r\n',
     );
@@ -59,7 +59,7 @@ describe('rows', () => {
     );
   });
 
-  test('of any number are read a thousand at a time', async () => {
+  test('are looked up a thousand at a time', async () => {
     const lines = function* () {
       yield 'bin\n';
       for (let row = 0; row < 12_345; row++) yield `${400_000 + row}\n`;
@@ -70,7 +70,7 @@ describe('rows', () => {
     expect(written().split('\n')).toHaveLength(12_347);
   });
 
-  test('whatever stands in them comes back the same', async () => {
+  test('keep their cells unchanged', async () => {
     const cell = fc.string({ unit: fc.constantFrom('a', '"', ',', '\n', ' ', 'ø', '=') });
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(cell, cell), { minLength: 1, maxLength: 5 }), async (rows) => {
@@ -84,7 +84,7 @@ describe('rows', () => {
     );
   });
 
-  test('may end in commas that separate nothing', async () => {
+  test('may end in empty cells', async () => {
     const { report, written } = await enrich('id,bin\n1,400000,,\n');
     expect(report).toMatchObject({ rows: 1 });
     expect(written()).toContain('\n1,400000,visa,');
@@ -109,7 +109,7 @@ describe('R85 R86: a column that holds card numbers', () => {
   ];
 
   test.each(forms.map((form, index) => [index, form] as const))(
-    'ends the work in form %i before anything of its batch is looked up, naming line and column alone',
+    'stops at form %i before its batch is looked up, and names only line and column',
     async (_index, form) => {
       const rows = Array.from({ length: 1_500 }, (_, row) => `${400_000 + row},x`);
       rows.push(`${form},x`, '410000,x');
@@ -124,7 +124,7 @@ describe('R85 R86: a column that holds card numbers', () => {
   );
 
   test.each(forms.map((form, index) => [index, form] as const))(
-    'is refused in form %i where its first line names no columns, and nothing repeats the digits',
+    'is refused in form %i without a header, and the digits are not repeated',
     async (_index, form) => {
       for (const column of [form, 'bin']) {
         const { report, written } = await enrich(`id,${form}\n1,400000\n`, column);

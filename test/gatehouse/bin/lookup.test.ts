@@ -88,14 +88,14 @@ const fail = (status: number, headers = {}) =>
   service.respondWith((response) => response.writeHead(status, headers).end());
 
 describe('the order of sources', () => {
-  test('an imported data set answers where it matches as many digits as were asked', async () => {
+  test('an imported data set is used if it matches all digits', async () => {
     const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('400000'))).toMatchObject(FROM_IMPORTED);
     expect(await lookup.lookUp(bin('40000011'))).toMatchObject({ digitsMatched: 8, record: { brand: 'imported 8' } });
     expect(service.hits).toHaveLength(0);
   });
 
-  test('else the service, then the cache, each with its date', async () => {
+  test('otherwise the service is used, then the cache, each with its date', async () => {
     const lookup = lookupWith({ imported: () => imported });
     const found = { digitsMatched: 8, record: { brand: 'remote', country: { alpha2: 'DE', name: 'Germany' } } };
     expect(await lookup.lookUp(bin('40000012'))).toMatchObject({ ...found, source: 'service', asOf: '2026-11-21' });
@@ -107,7 +107,7 @@ describe('the order of sources', () => {
     expect(events).toEqual(['remote found', 'service', 'cache', 'remote found', 'service']);
   });
 
-  test('"not found" is kept for a day, and then the shorter match, the built-in set, the rules answer', async () => {
+  test('"not found" is cached for a day; the shorter match, the built-in data set or the rules are used instead', async () => {
     fail(404);
     const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
@@ -122,7 +122,7 @@ describe('the order of sources', () => {
     expect(service.hits).toHaveLength(5);
   });
 
-  test('without a service the built-in set and the rules answer at once', async () => {
+  test('without a service, the built-in data set and the rules are used at once', async () => {
     const lookup = createBinLookup({ builtIn: () => builtIn, store, clock });
     expect(await lookup.lookUp(bin('410000'), ALICE)).toMatchObject(FROM_BUILT_IN);
     expect(await lookup.lookUp(bin('420000'), ALICE)).toMatchObject({ source: 'rules' });
@@ -149,13 +149,13 @@ describe('the order of sources', () => {
     );
     const lookUp = (digits: string) => lookupWith({ imported: () => divided }).lookUp(bin(digits));
 
-    test('the service is asked if they share no country, nothing, or hold only a part', async () => {
+    test('the service is called if they share no country or no facts, or cover only a part', async () => {
       for (const digits of ['41000012', '42000012', '43000012', '44000012', '440000'])
         expect(await lookUp(digits)).toMatchObject({ source: 'service', record: { brand: 'remote' } });
       expect(service.hits).toHaveLength(5);
     });
 
-    test('without its answer a match with a country counts first, then what they share, then the rules', async () => {
+    test('without its response, a match with a country is preferred, then shared facts, then the rules', async () => {
       fail(404);
       expect(await lookUp('41000012')).toMatchObject(FROM_BUILT_IN);
       const shared = { scheme: 'visa', type: 'debit', number: { length: 16, luhn: true } };
@@ -166,7 +166,7 @@ describe('the order of sources', () => {
       expect(await lookUp('440000')).toMatchObject({ ...part, digitsMatched: 5 });
     });
 
-    test('facts without a country hide no shorter match of the service', async () => {
+    test('facts without a country do not hide a shorter match of the service', async () => {
       service.respondWith((response) => {
         response.setHeader('Gatehouse-Digits-Matched', '6');
         sendJson(response, { brand: 'remote', country: { alpha2: 'DE' } });
@@ -175,12 +175,12 @@ describe('the order of sources', () => {
     });
   });
 
-  test('the service is asked before the built-in set', async () => {
+  test('the service is called before the built-in data set is used', async () => {
     expect(await lookupWith().lookUp(bin('410000'))).toMatchObject({ source: 'service', record: { brand: 'remote' } });
   });
 });
 
-describe('a service that says where its facts come from', () => {
+describe('a service that states the source of its facts', () => {
   const saying = (headers: Record<string, string>) =>
     service.respondWith((response) => {
       for (const [name, value] of Object.entries(headers)) response.setHeader(name, value);
@@ -189,7 +189,7 @@ describe('a service that says where its facts come from', () => {
   const matched = (digits: number, asOf: string) =>
     saying({ 'gatehouse-source': 'dataset', 'gatehouse-digits-matched': String(digits), 'gatehouse-as-of': asOf });
 
-  test('its date is that of the facts, from the cache too', async () => {
+  test('has the date of its facts, also from the cache', async () => {
     matched(8, '2017-07-16');
     const lookup = lookupWith();
     const facts = { asOf: '2017-07-16', outdated: true, record: { brand: 'remote' } };
@@ -218,7 +218,7 @@ describe('a service that says where its facts come from', () => {
     }
   });
 
-  test('rules alone are the same with and without it', async () => {
+  test('returns the same rules with and without the service', async () => {
     saying({ 'gatehouse-source': 'rules', 'gatehouse-digits-matched': '1', 'gatehouse-as-of': '2026-06-30' });
     const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('42000012'))).toEqual(FROM_RULES);
@@ -228,7 +228,7 @@ describe('a service that says where its facts come from', () => {
     expect(down).toEqual(FROM_RULES);
   });
 
-  test('of as many digits the newer facts count, else those that match more', async () => {
+  test('loses to local facts that match more digits, or as many with a newer date', async () => {
     const lookup = lookupWith({ imported: () => imported });
     matched(6, '2025-12-31');
     expect(await lookup.lookUp(bin('40000012'))).toMatchObject(FROM_IMPORTED);
@@ -257,7 +257,7 @@ describe('failures of the service', () => {
       () => service.respondWith((r) => r.destroy()),
       { problem: 'bin_service_unavailable', retryAfterSeconds: 30 },
     ],
-  ])('F20 R87: %s is said, not retried, not kept, and a local answer wins over it', async (_name, break_, problem) => {
+  ])('F20 R87 reports %s, does not retry or cache it, and prefers local facts', async (_name, break_, problem) => {
     break_();
     const lookup = lookupWith({ imported: () => imported });
     expect(await lookup.lookUp(bin('99000012'))).toEqual(problem);
@@ -273,7 +273,7 @@ describe('failures of the service', () => {
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
   });
 
-  test('R87: a spent quota says when the month ends, and what is known locally or cached costs nothing', async () => {
+  test('R87 a spent quota states when the month ends, and local and cached facts need no call', async () => {
     const lookup = lookupWith({ imported: () => imported, monthlyQuota: 1 });
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'service' });
     const retryAfterSeconds = 9 * 24 * 3600 + 12 * 3600;
@@ -287,14 +287,14 @@ describe('failures of the service', () => {
     expect(await lookup.lookUp(bin('42000013'))).toMatchObject({ source: 'service' });
   });
 
-  test('R87: data-set hits and cache hits leave the quota alone', async () => {
+  test('R87 data set hits and cache hits do not use the quota', async () => {
     const quota = createBinQuota({ store, monthlyQuota: 100, userReserve: 0, userDailyQuota: 100, clock });
     const lookup = lookupWith({ imported: () => imported, quota });
     for (const digits of ['400000', '40000012', '40000012', '40000011']) await lookup.lookUp(bin(digits));
     expect((await quota.status()).used).toBe(1);
   });
 
-  test('F20: an old answer of the service is served while it is down or its calls are used up, with its date', async () => {
+  test('F20 returns an outdated response with its date while the service is unavailable or the quota is spent', async () => {
     const lookup = lookupWith({ monthlyQuota: 2 });
     await lookup.lookUp(bin('42000012'));
     now += 31 * 24 * 3_600_000;
@@ -313,7 +313,7 @@ describe('failures of the service', () => {
     expect(await lookup.lookUp(bin('42000012'))).toMatchObject({ source: 'rules' });
   });
 
-  test('F20: an answer that is older than half a year is none', async () => {
+  test('F20 does not return a response that is older than half a year', async () => {
     const lookup = lookupWith();
     await lookup.lookUp(bin('99000012'));
     now += 181 * 24 * 3_600_000;
@@ -321,7 +321,7 @@ describe('failures of the service', () => {
     expect(await lookup.lookUp(bin('99000012'))).toMatchObject({ problem: 'bin_service_unavailable' });
   });
 
-  test('R93: relay tokens leave the reserve to users', async () => {
+  test('R93 relay tokens do not use the calls that are reserved for users', async () => {
     const lookup = lookupWith({ monthlyQuota: 5, userReserve: 2 });
     const many = Array.from({ length: 10 }, (_, index) => bin(String(42000000 + index)));
     const responses = await lookup.lookUpMany(many, BATCH);
@@ -336,7 +336,7 @@ describe('failures of the service', () => {
     expect(service.hits).toHaveLength(5);
   });
 
-  test('R93: a user whose share is spent takes nothing from another who asks for the same BIN at once', async () => {
+  test('R93 a user with a spent budget does not affect another user’s concurrent look-up of the same BIN', async () => {
     const lookup = lookupWith({ userDailyQuota: 1 });
     expect(await lookup.lookUp(bin('42000000'))).toMatchObject({ source: 'service' });
     const [first, second] = await Promise.all([lookup.lookUp(bin('42000001')), lookup.lookUp(bin('42000001'), BOB)]);
@@ -348,7 +348,7 @@ describe('failures of the service', () => {
     expect(await lookup.lookUp(bin('42000001'))).toMatchObject({ source: 'cache' });
   });
 
-  test('R93: an old response of the service is served to a user whose share is spent', async () => {
+  test('R93 returns an outdated response to a user whose budget is spent', async () => {
     const lookup = lookupWith({ userDailyQuota: 1 });
     await lookup.lookUp(bin('42000012'));
     now += 31 * 24 * 3_600_000;
@@ -359,7 +359,7 @@ describe('failures of the service', () => {
     ]);
   });
 
-  test('an answer that cannot be kept is handed on all the same', async () => {
+  test('returns a response that cannot be cached', async () => {
     const failures: unknown[] = [];
     const broken = { ...store, write: () => Promise.reject(new Error('full')) };
     const lookup = lookupWith({ store: broken, events: { cacheFailed: (error) => failures.push(error) } });
@@ -426,14 +426,14 @@ describe('many at once', () => {
       expectOneCall(await both(directory, 100, ['99000000', '99000100'], 'one left'));
     });
 
-    test('R87: for one BIN: 1 outbound call, whose answer all get', async () => {
+    test('R87 for one BIN: 1 outbound call, whose response all get', async () => {
       service.respondWith((response) => setTimeout(() => sendJson(response, { scheme: 'visa' }), 1_500));
       const outcomes = await both(directory, 100, ['99000000', '99000000'], 'same');
       expect(new Set(outcomes)).toEqual(new Set(['service', 'cache']));
       expect(service.hits).toHaveLength(1);
     });
 
-    test('R87: what a process that is killed had reserved stays spent', async () => {
+    test('R87 a reservation of a killed process stays spent', async () => {
       service.respondWith(() => undefined);
       const task = { storage: directory, monthlyQuota: 1, first: '99000000' };
       const killed = startProcess();
@@ -447,7 +447,7 @@ describe('many at once', () => {
     });
   });
 
-  test('in bulk: order kept, duplicates looked up once, problems for each, a few calls at a time', async () => {
+  test('a bulk look-up keeps the order, looks up duplicates once, and makes a few calls at a time', async () => {
     let open = 0;
     let most = 0;
     service.respondWith((response, hit) => {
@@ -472,7 +472,7 @@ describe('many at once', () => {
     expect(most).toBeLessThanOrEqual(8);
   });
 
-  test('F20: a bulk job does not go on calling a service that is down', async () => {
+  test('F20 a bulk look-up stops calling an unavailable service', async () => {
     fail(500);
     const numbers = Array.from({ length: 500 }, (_, index) => bin(String(99000000 + index)));
     const responses = await lookupWith({ monthlyQuota: 1_000 }).lookUpMany(numbers);
@@ -480,7 +480,7 @@ describe('many at once', () => {
     expect(service.hits.length).toBeLessThanOrEqual(10);
   });
 
-  test('more than a thousand are refused', async () => {
+  test('refuses more than a thousand BINs', async () => {
     const numbers = Array.from({ length: 1_001 }, () => bin('400000'));
     await expect(lookupWith().lookUpMany(numbers)).rejects.toMatchObject({ code: 'invalid_request' });
     expect(await lookupWith({ imported: () => imported }).lookUpMany(numbers.slice(1))).toHaveLength(1_000);

@@ -1,4 +1,4 @@
-/** R86: whatever is typed or sent, no byte stream to the BIN lookup service ever holds nine digits of it in a row. */
+/** R86: no request to the BIN lookup service contains nine successive digits of the input. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ask, DATA, FORM, JSON_BODY } from '../../support/ask.ts';

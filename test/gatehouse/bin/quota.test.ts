@@ -31,7 +31,7 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** Without a reserve, and with a share of a user that is never spent, where a test says nothing else. */
+/** By default without a reserve, and with a user budget that is never spent. */
 function quotaWith(limits: Partial<BinQuotaLimits>, on = store) {
   const quota = createBinQuota({
     ...{ store: on, clock, monthlyQuota: 1_000, userReserve: 0, userDailyQuota: 1_000 },
@@ -40,7 +40,7 @@ function quotaWith(limits: Partial<BinQuotaLimits>, on = store) {
   return {
     status: quota.status,
     reserve: (caller = ALICE) => quota.reserve(caller),
-    /** How many of so many calls at once are granted. */
+    /** The number of concurrent calls that are granted. */
     async granted(caller: BinCaller, calls: number): Promise<number> {
       const responses = await Promise.all(Array.from({ length: calls }, () => quota.reserve(caller)));
       return responses.filter(({ granted }) => granted).length;
@@ -48,7 +48,7 @@ function quotaWith(limits: Partial<BinQuotaLimits>, on = store) {
   };
 }
 
-test('R87: exactly the limit is granted, also in parallel', async () => {
+test('R87 grants exactly the limit, even to concurrent calls', async () => {
   const quota = quotaWith({ monthlyQuota: 5 });
   const responses = await Promise.all(Array.from({ length: 40 }, () => quota.reserve()));
   expect(responses.filter(({ granted }) => granted)).toHaveLength(5);
@@ -59,7 +59,7 @@ test('R87: exactly the limit is granted, also in parallel', async () => {
   });
 });
 
-test('R87: the month is that of UTC, and a clock that goes back refills nothing', async () => {
+test('R87 months are in UTC, and setting the clock back renews no budget', async () => {
   const quota = quotaWith({ monthlyQuota: 1 });
   expect((await quota.reserve()).granted).toBe(true);
   expect((await quota.reserve()).granted).toBe(false);
@@ -74,7 +74,7 @@ test('R87: the month is that of UTC, and a clock that goes back refills nothing'
   expect((await quota.reserve()).granted).toBe(false);
 });
 
-test('R87: a clock that goes back into a month with calls left gets none that the later one has spent', async () => {
+test('R87 setting the clock back into a month with calls left does not return calls of the later month', async () => {
   const quota = quotaWith({ monthlyQuota: 5 });
   expect((await quota.reserve()).granted).toBe(true);
   now += 3_600_000;
@@ -85,7 +85,7 @@ test('R87: a clock that goes back into a month with calls left gets none that th
   expect(await store.counter(keys.binQuota('2026-11'))).toBe(1);
 });
 
-test('R87: a clock that was ahead for a while has spent the calls of both months', async () => {
+test('R87 calls during a clock that was ahead count in both months', async () => {
   const quota = quotaWith({ monthlyQuota: 3 });
   for (let call = 0; call < 2; call++) expect((await quota.reserve()).granted).toBe(true);
   now += 3_600_000;
@@ -97,14 +97,14 @@ test('R87: a clock that was ahead for a while has spent the calls of both months
   expect((await quota.status()).used).toBe(2);
 });
 
-test('R87: what was reserved survives a restart', async () => {
+test('R87 reservations survive a restart', async () => {
   await quotaWith({ monthlyQuota: 1 }).reserve();
   await store.close();
   store = await createSqliteStore({ directory, clock });
   expect((await quotaWith({ monthlyQuota: 1 }).reserve()).granted).toBe(false);
 });
 
-test('R87: the counts outlive two periods, so that a clock that goes back still finds them', async () => {
+test('R87 counts are stored for more than two periods', async () => {
   const lifetimes: number[] = [];
   const watched: Store = {
     ...store,
@@ -120,7 +120,7 @@ test('R87: the counts outlive two periods, so that a clock that goes back still 
 });
 
 describe('R93', () => {
-  test('a user has a share of each day (UTC), counted by itself', async () => {
+  test('a user has a separate budget for each day (UTC)', async () => {
     const quota = quotaWith({ userDailyQuota: 3 });
     expect(await quota.granted(ALICE, 20)).toBe(3);
     expect(await quota.reserve(ALICE)).toEqual({ granted: false, secondsLeft: 10, spent: 'user' });
@@ -130,7 +130,7 @@ describe('R93', () => {
     expect(await quota.granted(ALICE, 20)).toBe(3);
   });
 
-  test('a clock that goes back over midnight gives a user no second share', async () => {
+  test('setting the clock back past midnight does not renew the budget of a user', async () => {
     const quota = quotaWith({ userDailyQuota: 3 });
     now += 10_000;
     expect(await quota.granted(ALICE, 20)).toBe(3);
@@ -140,7 +140,7 @@ describe('R93', () => {
     expect(await quota.granted(ALICE, 20)).toBe(0);
   });
 
-  test('relay tokens and the operator leave the reserve to users', async () => {
+  test('relay tokens and the operator do not use the reserve of users', async () => {
     const quota = quotaWith({ monthlyQuota: 10, userReserve: 4 });
     expect(await quota.granted(tokenWith(null), 20)).toBe(6);
     expect(await quota.reserve(tokenWith(null, 'other'))).toEqual({
@@ -151,7 +151,7 @@ describe('R93', () => {
     expect(await quota.reserve(BOB)).toMatchObject({ granted: false, spent: 'month' });
   });
 
-  test('a relay token with a share of its own has that and no more', async () => {
+  test('a relay token with its own budget cannot exceed it', async () => {
     const quota = quotaWith({ monthlyQuota: 10, userReserve: 1 });
     expect(await quota.granted(tokenWith(2), 20)).toBe(2);
     expect(await quota.reserve(tokenWith(2))).toEqual({ granted: false, secondsLeft: 10, spent: 'relay_token' });
@@ -166,7 +166,7 @@ describe('R93', () => {
     expect(await quotaWith({ monthlyQuota: 1, userReserve: 5 }).granted(tokenWith(null), 2)).toBe(0);
   });
 
-  test('a call that the month refuses, or that never left, costs the user nothing', async () => {
+  test('a call that is refused by the monthly quota or never sent does not count for the user', async () => {
     const quota = quotaWith({ monthlyQuota: 1, userDailyQuota: 1 });
     const reservation = await quota.reserve(BOB);
     expect(await quota.reserve(ALICE)).toMatchObject({ granted: false, spent: 'month' });
@@ -176,7 +176,7 @@ describe('R93', () => {
   });
 });
 
-test('R87: a call that never left is given back, to the month it was taken from', async () => {
+test('R87 releases a call that was never sent in the month of its reservation', async () => {
   const quota = quotaWith({ monthlyQuota: 1 });
   const reservation = await quota.reserve();
   now += 20_000;

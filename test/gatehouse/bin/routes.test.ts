@@ -1,4 +1,4 @@
-/** `GET /bin/{bin}` and `POST /bin` as a browser and as a program meet them. */
+/** `GET /bin/{bin}` and `POST /bin` for browsers and for programs. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createBinService } from '../../../src/bin-service/service.ts';
 import { testCards } from '../../../src/shared/bin/test-cards.ts';
@@ -29,20 +29,20 @@ const postForm = (body: string) =>
   ask(`${site.url}/bin`, { method: 'POST', headers: { ...PAGE, ...FORM, cookie }, body: `_csrf=${csrf}&${body}` });
 const outbound = () => site.sandbox.hits.requests('bin-service').length;
 
-test('a form is answered by the page, whatever its sender accepts', async () => {
+test('responds to a form with the page, whatever its Accept header is', async () => {
   const headers = { accept: '*/*', ...FORM, cookie };
   const page = await ask(`${site.url}/bin`, { method: 'POST', headers, body: `_csrf=${csrf}&bin=45717360` });
   expect([page.status, page.body.includes('Jyske Bank')]).toEqual([200, true]);
 });
 
 describe('GET /bin', () => {
-  test('is the empty form, for somebody who asks again for the address of a result', async () => {
+  test('shows the empty form when the URL of a result is reloaded', async () => {
     const page = await ask(`${site.url}/bin`, { headers: { ...PAGE, cookie } });
     expect([page.status, page.body.includes('name="bin"')]).toEqual([200, true]);
   });
 });
 
-test('our own refusals say so in Proxy-Status, the answers themselves do not', async () => {
+test('marks refusals of Gatehouse with Proxy-Status, and no other responses', async () => {
   for (const path of ['/bin/45717360', '/threads/current']) {
     const refused = await ask(site.url + path, { headers: DATA });
     expect([refused.status, refused.headers['proxy-status']]).toEqual([401, 'gatehouse; error=http_request_denied']);
@@ -52,7 +52,7 @@ test('our own refusals say so in Proxy-Status, the answers themselves do not', a
 });
 
 describe('GET /bin/{bin}', () => {
-  test('the record of the seed, and where, as of when and by how many digits it is known', async () => {
+  test('returns the record with its source, date and matched digits', async () => {
     const { status, body, headers } = await get('45717360');
     expect(status).toBe(200);
     expect(headers['content-type']).toBe('application/json; charset=utf-8');
@@ -78,7 +78,7 @@ describe('GET /bin/{bin}', () => {
     expect(headers['gatehouse-digits-matched']).toBe('8');
   });
 
-  test('asked again it comes from the cache, without a call', async () => {
+  test('returns the record from the cache the second time, without a call', async () => {
     await get('45717360');
     const before = outbound();
     const { headers } = await get('45717360');
@@ -106,7 +106,7 @@ describe('GET /bin/{bin}', () => {
     '-457173',
     '45717x',
     '%2534571736',
-  ])('R85 %s is refused with invalid_bin before anything leaves, and not repeated', async (digits) => {
+  ])('R85 refuses %s with invalid_bin before any call, and does not repeat it', async (digits) => {
     const before = outbound();
     const { status, body, headers } = await get(digits);
     expect([status, JSON.parse(body).code]).toEqual([400, 'invalid_bin']);
@@ -115,7 +115,7 @@ describe('GET /bin/{bin}', () => {
     if (plain.length > 3) expect(withoutRandomTexts(body + headers.location)).not.toContain(plain);
   });
 
-  test('unknown, unavailable, refused for a time, and out of quota are told apart', async () => {
+  test('distinguishes unknown, unavailable, limited and out of quota', async () => {
     expect(JSON.parse((await get('000000')).body)).toMatchObject({ code: 'bin_not_found', status: 404 });
     site.sandbox.faults.set({ on: 'bin-service', kind: 'error' });
     const down = await get('000001');
@@ -132,7 +132,7 @@ describe('GET /bin/{bin}', () => {
   });
 });
 
-test('a test card is marked as one: in a response, in a list, on a page', async () => {
+test('marks a test card in a response, in a list and on a page', async () => {
   for (const digits of ['424242', '45717360'])
     expect((await get(digits)).headers['gatehouse-test-data']).toBe(digits === '424242' ? 'true' : undefined);
   const { results } = JSON.parse((await post(['424242', '45717360'])).body);
@@ -142,7 +142,7 @@ test('a test card is marked as one: in a response, in a list, on a page', async 
 });
 
 describe('POST /bin with JSON', () => {
-  test('answers in the same order, each by itself, and repeats no refused value', async () => {
+  test('returns a result for each item in order, and does not repeat a refused value', async () => {
     const { status, body } = await post([
       '45717360',
       '4571736012345674',
@@ -179,7 +179,7 @@ describe('POST /bin with JSON', () => {
     for (const index of [1, 3, 4, 5, 7]) expect(results[index]).toEqual(refused);
   });
 
-  test('1,000 at once, and not one more or none', async () => {
+  test('accepts 1 to 1,000 BINs', async () => {
     const before = outbound();
     const many = Array.from({ length: 1_000 }, (_, index) => (index % 2 ? '45717360' : 'x'));
     const { status, body } = await post(many);
@@ -227,7 +227,7 @@ describe('POST /bin with the form of the page', () => {
     'bin=45717360&bin=45717360',
     'bin[]=45717360',
     'bin=%EF%BC%94%EF%BC%95%EF%BC%97%EF%BC%91%EF%BC%97%EF%BC%93',
-  ])('R85 "%s" is refused beside the field, and what was typed is not on the page', async (form) => {
+  ])('R85 refuses "%s" next to the field, and does not show it on the page', async (form) => {
     const before = outbound();
     const { status, body } = await postForm(form);
     expect(status).toBe(400);
@@ -238,7 +238,7 @@ describe('POST /bin with the form of the page', () => {
     expect(outbound()).toBe(before);
   });
 
-  test('says so where nothing is known, and where the service is down', async () => {
+  test('says if no facts are known, or the service is unavailable', async () => {
     const unknown = await postForm('bin=000000');
     expect([unknown.status, unknown.body.includes('Nothing is known about these digits')]).toEqual([404, true]);
     site.sandbox.faults.set({ on: 'bin-service', kind: 'error' });

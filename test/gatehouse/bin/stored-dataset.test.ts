@@ -1,4 +1,4 @@
-/** Imported data sets in the store: kept whole, swapped in while look-ups go on, rolled back, and never left half-made. */
+/** Imported data sets in the store: complete, activated during look-ups, and rolled back. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,7 +49,7 @@ async function uploadOf(dataset: Dataset, replaces = BUILT_IN_ID) {
 
 const bankIn = (dataset: Dataset | undefined) => dataset?.find(NUMBER)?.record.bank?.name;
 
-test('the stored form holds everything, and is refused where it is of another format or cut off', async () => {
+test('the stored form is complete, and refused if its format is unknown or it is truncated', async () => {
   const dataset = datasetOf(
     {
       start: '45717360',
@@ -89,7 +89,7 @@ test('a data set of a newer program has further columns, which are ignored; one 
   expect(find({ facts: { columns: 8, cells: cells.slice(0, 8), texts } })).toEqual(others);
 });
 
-test('equal facts are kept once, and thousands of different ones are told apart', async () => {
+test('stores equal facts once, and thousands of different facts', async () => {
   const bankOf = (index: number) => ({ name: `Bank ${index % 5_000}`, city: `City ${index % 7}` });
   const starts = Array.from({ length: 10_000 }, (_, index) => String(10_000_000 + index * 3));
   const dataset = datasetOf(
@@ -139,7 +139,7 @@ async function goLive(store: Store, parts: { pollMilliseconds?: number; file?: D
   return one;
 }
 
-test('an import counts in every process within two seconds, and no look-up in between fails', async () => {
+test('every process uses an import within two seconds, and no look-up fails meanwhile', async () => {
   const [one, other] = [await openStore(), await openStore()];
   const stored = createStoredDatasets({ store: one, clock });
   await stored.save(datasetNamed('first'), REPORT);
@@ -156,7 +156,7 @@ test('an import counts in every process within two seconds, and no look-up in be
   expect(running.current()).toMatchObject({ source: 'test', asOf: '2026-01-02', licence: 'none', size: 30_000 });
 });
 
-test('a message that is lost is made up for by looking again', async () => {
+test('finds an import by polling if its message is lost', async () => {
   const [one, other] = [await openStore(), await openStore()];
   const deaf: Store = { ...other, subscribe: async () => async () => undefined };
   const running = await goLive(deaf, { pollMilliseconds: 50 });
@@ -165,7 +165,7 @@ test('a message that is lost is made up for by looking again', async () => {
   await until(() => bankIn(running.current()) === 'first');
 });
 
-test('rollback brings the previous one back, and again the later one', async () => {
+test('a rollback restores the previous data set, and a second one the later data set', async () => {
   const store = await openStore();
   const stored = createStoredDatasets({ store, clock });
   expect(await stored.rollback('unknown')).toBeUndefined();
@@ -183,7 +183,7 @@ test('rollback brings the previous one back, and again the later one', async () 
   expect(await stored.rollback(BUILT_IN_ID)).toBeUndefined();
 });
 
-test('after the first import, rollback leaves the built-in data set to every process, and again the import', async () => {
+test('a rollback after the first import restores the built-in data set, and a second one the import', async () => {
   const store = await openStore();
   const stored = createStoredDatasets({ store, clock });
   const first = await stored.save(datasetNamed('first'), REPORT);
@@ -204,7 +204,7 @@ test('after the first import, rollback leaves the built-in data set to every pro
   await until(() => bankIn(running.current()) === 'second');
 });
 
-test('of all that was imported two are kept; what an import that was killed left behind goes with a later one', async () => {
+test('stores two imports, and removes the remains of a killed import with a later one', async () => {
   const store = await openStore();
   const stored = createStoredDatasets({ store, clock });
   const killed: Store = {
@@ -230,7 +230,7 @@ test('of all that was imported two are kept; what an import that was killed left
   for (const id of ids.slice(2)) expect(await store.get(keys.binDatasetPart(id, 0))).toBeDefined();
 });
 
-test('an upload is seen by every process, changes nothing until it is imported, and is imported once', async () => {
+test('every process sees an upload, which changes nothing until it is imported once', async () => {
   const [one, other] = [await openStore(), await openStore()];
   const [here, there] = [one, other].map((store) => createStoredDatasets({ store, clock }));
   if (!here || !there) throw new TypeError('unreachable');
@@ -248,7 +248,7 @@ test('an upload is seen by every process, changes nothing until it is imported, 
   expect([current?.id, previous && previous.id !== version.id]).toEqual([version.id, true]);
 });
 
-test('an upload that is discarded or replaced, or whose parts are gone, leaves nothing and is not imported', async () => {
+test('an upload that is discarded, replaced or incomplete leaves no parts and is not imported', async () => {
   const store = await openStore();
   const stored = createStoredDatasets({ store, clock });
   const first = (await stored.stage(await uploadOf(datasetNamed('first')))).version;
@@ -264,7 +264,7 @@ test('an upload that is discarded or replaced, or whose parts are gone, leaves n
   expect(await stored.versions()).toBeUndefined();
 });
 
-test('an upload that was compared with another data set than the current one is not imported', async () => {
+test('does not import an upload that was compared with a data set that is no longer current', async () => {
   const store = await openStore();
   const stored = createStoredDatasets({ store, clock });
   const { version } = await stored.stage(await uploadOf(datasetNamed('upload')));
@@ -277,7 +277,7 @@ test('an upload that was compared with another data set than the current one is 
   expect(await stored.currentId()).toBe(version.id);
 });
 
-test.for(['replaced', 'discarded'])('an upload that is imported while it is %s stays whole', async (how) => {
+test.for(['replaced', 'discarded'])('an upload that is imported while it is being %s stays complete', async (how) => {
   const store = await openStore();
   const stored = createStoredDatasets({ store, clock });
   const { version } = await stored.stage(await uploadOf(datasetNamed('first')));
@@ -313,7 +313,7 @@ test.for(['replaced', 'discarded'])('an upload that is imported while it is %s s
   expect(bankIn(await stored.load(version))).toBe('first');
 });
 
-test('imports at the same time all end well, and one of them counts', async () => {
+test('concurrent imports all succeed, and one of them is current', async () => {
   const [one, other] = [await openStore(), await openStore()];
   const versions = await Promise.all(
     [one, other, one].map((store, index) =>
@@ -325,7 +325,7 @@ test('imports at the same time all end well, and one of them counts', async () =
   expect(bankIn((await goLive(one)).current())).toMatch(/^bank [012]$/);
 });
 
-test('one that is damaged is told of once, and what counted before goes on', async () => {
+test('reports a damaged data set once, and keeps using the one before', async () => {
   const store = await openStore();
   const stored = createStoredDatasets({ store, clock });
   await stored.save(datasetNamed('good'), REPORT);
@@ -348,7 +348,7 @@ test('one that is damaged is told of once, and what counted before goes on', asy
   expect(bankIn(running.current())).toBe('good');
 });
 
-test('the file of the settings wins over every import', async () => {
+test('BIN_DATASET_FILE takes precedence over every import', async () => {
   const store = await openStore();
   await createStoredDatasets({ store, clock }).save(datasetNamed('imported'), REPORT);
   const running = await goLive(store, { file: { dataset: datasetNamed('file'), report: REPORT } });

@@ -1,4 +1,4 @@
-/** What administrators see of look-ups, in one process. Over HTTP it is in `commands.test.ts`. */
+/** The counts of look-ups in one process. `commands.test.ts` tests them over HTTP. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
-test('every report has what happened before it, also while another flush is writing that', async () => {
+test('every report includes all earlier look-ups, even while a flush is writing them', async () => {
   const tally = createBinTally({ store, clock: Date.now });
   tally.lookedUp('service', 3);
   tally.serviceResponded('timeout');
@@ -30,7 +30,7 @@ test('every report has what happened before it, also while another flush is writ
   await tally.close();
 });
 
-test('R119 look-ups and the health of the service outlive failed writes', async () => {
+test('R119 look-ups and the health of the service survive failed writes', async () => {
   let isDown = true;
   const fail = () => Promise.reject(new AppError('storage_unavailable'));
   const shaky: Store = {

@@ -1,4 +1,4 @@
-/** Uploads are checked in a thread of their own: other requests are served meanwhile, and the sender does not wait for it. */
+/** Uploads are checked in a worker thread: other requests are served, and the sender does not wait for the check. */
 import { expect, test } from 'vitest';
 import { decodeDataset } from '../../../src/gatehouse/bin/dataset-codec.ts';
 import { checkUpload, type Upload } from '../../../src/gatehouse/bin/upload.ts';
@@ -24,7 +24,7 @@ const workedMilliseconds = () => {
   return (user + system) / 1000;
 };
 
-test('while 100,000 ranges of 11 digits that divide BINs are checked, this thread is free for requests', async () => {
+test('checking 100,000 ranges of 11 digits does not block the main thread', async () => {
   const rows = Array.from({ length: 100_000 }, (_, at) => {
     const start = 40_000_000_500 + at * 89_000;
     return `${start},${start + 1000},US,B${at}`;
@@ -59,7 +59,7 @@ test('while 100,000 ranges of 11 digits that divide BINs are checked, this threa
   expect(received).toBeLessThan(whole / 2);
 });
 
-test('it is compared with the data set in use', async () => {
+test('compares an upload with the data set in use', async () => {
   const inUse = datasetOf({ start: '40000000', end: '40000009', country: 'US', bank: { name: 'B' } }).packed;
   const checked = await checkUpload(
     chunksOf(bytesOf(['40000000,40000004,US,B', '40000005,40000006,SE,C'])),
@@ -81,7 +81,7 @@ test('a range divides BINs of 8, 7 and 6 digits, and rows that agree share what 
   expect(find(bin('450000'))).toMatchObject({ digitsMatched: 5, record: { country: { alpha2: 'US' } } });
 });
 
-test('a file that breaks off, or whose sender leaves, ends the check', async () => {
+test('a file that breaks off, or a sender that disconnects, ends the check', async () => {
   async function* broken() {
     yield* chunksOf(bytesOf(['40000000,40000004,US,B']));
     throw new Error('The upload was aborted.');

@@ -1,4 +1,4 @@
-/** `apps apply`: registered apps become what a file says, all or none, while Gatehouse runs. */
+/** `apps apply`: changes registered apps to match a file, all or none, while Gatehouse runs. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -47,7 +47,7 @@ afterAll(async () => {
   if (folder) rmSync(folder, { recursive: true });
 });
 
-test('shows what it would do, and does nothing', async () => {
+test('--dry-run shows the changes, and makes none', async () => {
   write(app('one'), app('two'));
   const expected = [
     { app: 'one', action: 'create', changed: [] },
@@ -60,7 +60,7 @@ test('shows what it would do, and does nothing', async () => {
   expect(stdout).toBe('create  one\ncreate  two\nNothing was changed: this was a dry run.\n');
 });
 
-test('registers apps, and running processes use them', async () => {
+test('registers apps that running processes then use', async () => {
   expect(await apply()).toMatchObject({ status: 0, applied: true, faults: [] });
   await until(async () => (await stored('two')) !== undefined);
   expect(await stored('one')).toMatchObject({ name: 'Collaboration second', hasClientSecret: true, usable: true });
@@ -72,7 +72,7 @@ test('registers apps, and running processes use them', async () => {
   expect(await audited('connected_app.created')).toHaveLength(2);
 });
 
-test('changes what differs, the secret too, and leaves apps that the file lacks', async () => {
+test('changes members that differ, including the secret, and leaves other apps unchanged', async () => {
   write(app('one', { name: 'New name', clientSecret: { env: 'OTHER_SECRET' } }), app('three'));
   expect(await apply()).toMatchObject({
     applied: true,
@@ -97,7 +97,7 @@ test('stores no secret that the method does not use', async () => {
   expect(await apply()).toMatchObject({ apps: [{ app: 'two', action: 'leave' }] });
 });
 
-test('with one fault changes nothing at all', async () => {
+test('changes nothing if there is a fault', async () => {
   const before = await stored('one');
   write(
     app('one', { name: 'Not this name' }),
@@ -138,7 +138,7 @@ test('sends the tokens of connected users to no other provider', async () => {
   expect((await stored('second')).issuer).toBe(site.sandbox.issuer);
 });
 
-test('says in plain words that there is no such file', async () => {
+test('says that the file does not exist', async () => {
   const { status, stderr } = await runCommand(['apps', 'apply', join(folder, 'none')], site.env);
   expect(status).toBe(1);
   expect(stderr).toMatch(/none: there is no such file or folder\. Check the path\.\n$/);

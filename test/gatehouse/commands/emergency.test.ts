@@ -1,4 +1,4 @@
-/** Commands for a bad day, on a Gatehouse that runs: admin tokens are listed and revoked, and all users signed out. */
+/** Emergency commands while Gatehouse runs: list and revoke admin tokens, and sign all users out. */
 import type { Command } from 'commander';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createProgram } from '../../../src/gatehouse/commands/program.ts';
@@ -42,7 +42,7 @@ afterAll(async () => {
   await site?.close();
 });
 
-test('admin-token list shows every token and never a secret', async () => {
+test('admin-token list shows every token without its secret', async () => {
   expect(await runJson('admin-token', 'list')).toEqual([]);
   expect((await run('admin-token', 'list')).stdout).toBe('There is no admin token.\n');
   const [reader, writer] = [await makeAdminToken(site, { scope: 'read' }), await makeAdminToken(site)];
@@ -65,7 +65,7 @@ test('admin-token list shows every token and never a secret', async () => {
   }
 });
 
-test('R88 audit export has the whole day that --to names', async () => {
+test('R88 audit export includes the whole day of --to', async () => {
   await makeAdminToken(site);
   const today = new Date().toISOString().slice(0, 10);
   const exported = async (...limits: string[]) =>
@@ -79,7 +79,7 @@ test('R88 audit export has the whole day that --to names', async () => {
   expect(wrong.stderr).toContain('Give a date as 2026-11-21');
 });
 
-test('admin-token revoke ends a token at once, and says so in the audit trail', async () => {
+test('admin-token revoke takes effect immediately, and is audited', async () => {
   const token = await makeAdminToken(site);
   expect(await statusFor(token)).toBe(200);
   const listed: { id: string }[] = await runJson('admin-token', 'list');
@@ -99,7 +99,7 @@ test('admin-token revoke ends a token at once, and says so in the audit trail', 
   expect(await statusFor(other)).toBe(200);
 });
 
-test('sessions end --all signs every user out, and lets them sign in again', async () => {
+test('sessions end --all signs every user out, who can then sign in again', async () => {
   const people = [await signIn(site), await signIn(site, 'second@example.test')];
   const token = await makeAdminToken(site);
   const isSignedIn = async ({ agent }: (typeof people)[number]) =>

@@ -1,4 +1,4 @@
-/** What an audit export says was ended: which entries count, which files are refused, and that no text of one becomes a command. */
+/** Commands from an audit export: the entries that need one, refused files, and no injection of text into commands. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -93,13 +93,13 @@ const ENDINGS: [said: Said, line: string][] = [
   ],
 ];
 
-test.each(ENDINGS)('%o has its line, if that is later than the backup and is there again', async (said, line) => {
+test.each(ENDINGS)('%o has its line if it is later than the backup and the record exists again', async (said, line) => {
   expect(await linesOf([said])).toEqual([line]);
   expect(await linesOf([{ ...said, at: '2026-11-21T03:14:59.999Z' }])).toEqual([]);
   expect(await linesOf([said], nothing)).toEqual([]);
 });
 
-test('every event that ends something is among them', () => {
+test('every event that ends a record is tested', () => {
   const names = Object.keys(AUDIT_EVENTS).filter((event) =>
     /ended|deleted|removed|revoked|disabled|signed_out/.test(event),
   );
@@ -107,7 +107,7 @@ test('every event that ends something is among them', () => {
   expect(names.filter((event) => !known.has(event))).toEqual([]);
 });
 
-test('they come in the order of their time, each thing once', async () => {
+test('lines are in the order of their time, one for each record', async () => {
   const said = [
     { event: 'relay_token.revoked', target: ID, at: '2026-11-21T06:00:00.000Z' },
     { event: 'webhook.deleted', target: 'wh_1', at: '2026-11-21T05:00:00.000Z' },
@@ -121,7 +121,7 @@ test('they come in the order of their time, each thing once', async () => {
   ]);
 });
 
-test('what was announced and not done is left out, and an earlier one that was done stays', async () => {
+test('a failed end has no line, but an earlier successful one has', async () => {
   const [revoked, notDone] = [{ event: 'relay_token.revoked', target: ID }, { outcome: 'not_done: version_conflict' }];
   const attempt = [
     { ...revoked, requestId: 'r2' },
@@ -132,7 +132,7 @@ test('what was announced and not done is left out, and an earlier one that was d
   expect(await linesOf([...attempt, { ...revoked, requestId: 'r3' }])).toHaveLength(1);
 });
 
-test('what may have been ended has its line, and what may have been enabled counts as not enabled', async () => {
+test('if the result is unknown, an end has its line, and an enabling does not count', async () => {
   const unknown = { outcome: 'unknown: storage_unavailable' };
   const revoked = { event: 'relay_token.revoked', target: ID, requestId: 'r1' };
   expect(await linesOf([revoked, { ...revoked, ...unknown }])).toHaveLength(1);
@@ -163,7 +163,7 @@ test('an app that the backup has disabled, or that no key opens, has no line', a
   expect(await linesOf(said, { ...everything(), sealedJson })).toEqual([]);
 });
 
-test('a line that ends more takes the place of those for its parts', async () => {
+test('a line that ends several records replaces their lines', async () => {
   const parts = [
     { event: 'connection.removed', target: 'u1/files', userId: 'u1' },
     { event: 'session.ended', target: 'u1.ref', userId: 'u1' },
@@ -186,7 +186,7 @@ test.each([
   ['{"format":"gatehouse-backup","version":1,"made":"2026-11-21T03:15:00Z"}\n', 'line 1 is not an entry'],
   [`${entry({ event: 'user.deleted', target: 'u1' })}\n{"at":"yesterday"}\n`, 'line 2 is not an entry'],
   [entry({ event: 'user.deleted', target: 'secret' }).slice(0, -20), 'line 1 is not an entry'],
-])('a file that is no export is refused: %j', async (text, why) => {
+])('refuses a file that is not an export: %j', async (text, why) => {
   writeFileSync(file, text);
   await expect(readEnded(file, SINCE)).rejects.toMatchObject({
     code: 'invalid_request',
@@ -194,7 +194,7 @@ test.each([
   });
 });
 
-test('a file that is not there is refused', async () => {
+test('refuses a file that does not exist', async () => {
   const missing = join(folder, 'missing');
   await expect(readEnded(missing, SINCE)).rejects.toMatchObject({
     detail: expect.stringContaining(`${missing}: there is no such file`),
@@ -235,7 +235,7 @@ const nasty = fc.oneof(
   ),
 );
 
-test('whatever an export says, a line runs curl or npm alone, on a path of the API', async () => {
+test('a line runs only curl or npm, with a path of the API, whatever the export contains', async () => {
   const said = fc.record(
     {
       event: fc.constantFrom(...ENDINGS.map(([{ event }]) => event)),
@@ -268,7 +268,7 @@ test('whatever an export says, a line runs curl or npm alone, on a path of the A
   expect(ran).toBeGreaterThan(8);
 });
 
-test('any text of a registration is one word of the shell', () => {
+test('the JSON of a registration is one word of the shell', () => {
   fc.assert(
     fc.property(
       fc.array(

@@ -1,4 +1,4 @@
-/** `npm run gatehouse -- connections import` beside running processes: once for each token, killed, and run again. */
+/** `connections import` while processes run: tries each token once, and can be killed and run again. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, type TestContext, test } from 'vitest';

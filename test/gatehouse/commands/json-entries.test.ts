@@ -63,7 +63,7 @@ for (const [name, [text, entries]] of Object.entries(CASES)) {
   });
 }
 
-test('an entry that is too long is not held in memory, and hides no other', () => {
+test('an entry that is too long is not held in memory, and does not hide others', () => {
   const long = JSON.stringify({ a: 'x'.repeat(70_000) });
   expect(read(`${long}\n{"a":2}\n`, 1_000)).toEqual([
     { line: 1, entry: undefined },

@@ -1,4 +1,4 @@
-/** `npm run gatehouse -- keys …` on the storage of a running Gatehouse: counted, changed, dropped, lost. */
+/** `npm run gatehouse -- keys …` while Gatehouse runs: keys are counted, rotated, removed and given up. */
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from 'vitest';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
 import { type Fleet, LOGINS, type StoreKind, startFleet } from '../../support/fleet.ts';
@@ -11,7 +11,7 @@ import { runCommand } from '../../support/terminal.ts';
 const [UMA = ''] = LOGINS;
 
 describe('keys generate', () => {
-  test('needs no settings, and prints a key as text or as data', async () => {
+  test('needs no settings, and prints a key as text or as JSON', async () => {
     const plain = await runCommandProcess(['keys', 'generate'], {});
     expect([plain.status, plain.stderr]).toEqual([0, '']);
     expect(plain.stdout).toMatch(/^k\d{8}-[0-9a-f]{4}:[A-Za-z0-9_-]{43}\n$/);
@@ -21,7 +21,7 @@ describe('keys generate', () => {
 });
 
 describe('a command that needs the storage', () => {
-  test('tells every fault of the settings that it needs, and none of others, and ends with 78', async () => {
+  test('reports all faults of the settings that it needs, no others, and exits with 78', async () => {
     const env = { PUBLIC_URL: 'nonsense', ENCRYPTION_KEYS: 'no key', REDIS_URL: 'http://x', REDIS_CLUSTER: 'y:1' };
     const { status, stdout, stderr } = await runCommand(['keys', 'status'], env);
     expect([status, stdout]).toEqual([78, '']);
@@ -61,7 +61,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
     };
     const refused = (encryptionKeys: string) => refusalOf({ ...fleet.member(0).env, ENCRYPTION_KEYS: encryptionKeys });
 
-    check('R48, R49: a key is changed, and dropped only once nothing needs it', async () => {
+    check('R48 R49 a key is rotated, and can be removed only once no record needs it', async () => {
       const person = await fleet.signIn(UMA);
       const behind = `${first},${second}`;
       const nothing = await run(behind, 'rotate');
@@ -116,7 +116,7 @@ for (const kind of ['SQLite', 'Redis'] satisfies StoreKind[]) {
       for (const told of [missingKey, other]) expect(told).not.toContain(third.split(':')[1]);
     });
 
-    check('F19: a lost key is given up: the start is not refused, and users sign in and connect again', async () => {
+    check('F19 after a lost key is given up, Gatehouse starts, and users sign in and connect again', async () => {
       const person = await fleet.signIn(UMA);
       const held = await run(second, 'forget', kids[1] ?? '', '--yes');
       expect([held.status, held.stderr]).toEqual([1, expect.stringContaining('it is not lost')]);

@@ -1,4 +1,4 @@
-/** R128: a backup of a storage that was lost does not take its place beside the good ones. */
+/** R128: a storage that lost its data is not backed up to the folder of the good backups. */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ async function newData(): Promise<string> {
   return data;
 }
 
-test('R128 a first backup, one of the same storage, and those of a storage without users are made', async () => {
+test('R128 allows a first backup, one of the same storage, and those of a storage without users', async () => {
   const data = await newData();
   const none = mkdtempSync(join(folder, 'none-'));
   for (const [from, into] of [
@@ -48,17 +48,17 @@ test('R128 a first backup, one of the same storage, and those of a storage witho
     expect(await backUp(from, into)).toEqual({ status: 0, stderr: '' });
 });
 
-test('R128 a storage without users is refused where the last backup had some, unless --new-storage is given', async () => {
+test('R128 refuses a storage without users if the last backup has users, unless --new-storage is set', async () => {
   const data = await newData();
   const refused = await backUp(data, backups);
   expect(refused.status).toBe(1);
   expect(refused.stderr).toMatch(/is not the storage of the last backup, .*2\.backup of .*--new-storage/);
   expect((await backUp(data, backups, '--new-storage')).status).toBe(0);
-  // From then on it is the last one.
+  // It is now the last backup.
   expect((await backUp(data, backups)).status).toBe(0);
 });
 
-test('R128 a restored storage is another one, although users are there', async () => {
+test('R128 refuses a restored storage as a different one, although it has users', async () => {
   const [good, into] = [mkdtempSync(join(folder, 'good-')), join(folder, 'restored')];
   expect((await backUp(site.dataDirectory, good)).status).toBe(0);
   const restored = { ...site.env, DATA_DIR: into };

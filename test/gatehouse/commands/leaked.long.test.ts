@@ -1,4 +1,4 @@
-/** docs/when-something-leaked.md: its commands run as they stand, and the service and its users see what it says. */
+/** The commands of docs/when-something-leaked.md run unchanged, with the effects that it describes. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

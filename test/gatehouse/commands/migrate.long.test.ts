@@ -1,4 +1,4 @@
-/** `migrate` from SQLite to Redis and back: people stay signed in, and at no moment can both storages be served from. */
+/** `migrate` from SQLite to Redis and back: users stay signed in, and both storages can never be used at the same time. */
 import { afterAll, afterEach, beforeAll, describe, expect, type TestContext, test, vi } from 'vitest';
 import { startGatehouse } from '../../../src/gatehouse/start.ts';
 import { generateEncryptionKey } from '../../../src/shared/storage/key-ring.ts';
@@ -61,7 +61,7 @@ describe('migrate', () => {
     await fleet.member(0).kill();
   });
 
-  check('tells what it cannot use, with 78, before it opens anything', async () => {
+  check('reports unusable settings with status 78 before it opens anything', async () => {
     const cases: [string[], Record<string, string>, RegExp][] = [
       [['--from', 'nowhere'], {}, /Name a storage as sqlite, redis, sqlite:FOLDER/],
       [[], { REDIS_URL: '' }, /REDIS_URL, REDIS_CLUSTER or REDIS_SENTINELS is required/],
@@ -79,7 +79,7 @@ describe('migrate', () => {
     expect(await redis.items()).toEqual([]);
   });
 
-  check('killed in the middle, it leaves the source to be used, and begins anew', async () => {
+  check('a killed migration leaves the source usable, and starts from the beginning when it is run again', async () => {
     const program = startProgram(['node', 'src/cli.ts', 'migrate'], environment());
     await redis.look(async (store) => {
       await untilFilling(store);
@@ -122,7 +122,7 @@ describe('migrate', () => {
     },
   );
 
-  check('moves from Redis to SQLite too, into an empty one alone', async () => {
+  check('also moves from Redis to SQLite, but only into an empty one', async () => {
     await fleet.member(0).kill();
     const full = await migrate('--from', 'redis', '--to', 'sqlite');
     expect([full.status, full.stdout]).toEqual([1, '']);

@@ -1,4 +1,4 @@
-/** R120: what a parser or a library says of data never reaches a terminal with the data in it. */
+/** R120: error messages of parsers and libraries never show data on a terminal. */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** R88 what an operator changes is in the trail before it is changed, and again if it was not. */
+/** R88: changes by an operator are audited before they are made, and a second time if they fail. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ const trail = async () => {
   return entries.map(({ event, target, outcome, actor }) => [event, target?.id, outcome, actor.kind]);
 };
 
-test('R88 each change of a command has its entry before it is made', async () => {
+test('R88 writes the entry of each change before it is made', async () => {
   let before: unknown;
   const change = async () => {
     before = await trail();
@@ -50,7 +50,7 @@ test.each([
   ['unknown: storage_unavailable', new AppError('storage_unavailable', { detail: 'The disk is full.' })],
   ['not_done: version_conflict', new AppError('version_conflict')],
   ['not_done: internal', new TypeError('a fault of ours')],
-])('R88 a command that fails says so in the trail for each: %s', async (outcome, error) => {
+])('R88 a failed command writes a second entry for each change: %s', async (outcome, error) => {
   await expect(auditedByOperator(store, ENTRIES, () => Promise.reject(error))).rejects.toBe(error);
   expect(
     (await trail())
@@ -63,11 +63,13 @@ test.each([
   ]);
 });
 
-test('R88 a file of apps of which one was taken back says so in the trail for that one alone', async () => {
+test('R88 writes a second entry only for the app whose change was reverted', async () => {
   const steps = ['one', 'two'].map((id) => ({ app: { ...PLATFORM, id }, action: 'change', changed: ['issuer'] }));
   await expect(applyAudited(store, steps as never, async () => ['two'])).rejects.toMatchObject({
     code: 'version_conflict',
-    detail: expect.stringMatching(/connected two in the meantime.* All other apps are as the file says/),
+    detail: expect.stringMatching(
+      /hosts of two, but a user has connected in the meantime.* All other apps were applied/,
+    ),
   });
   expect((await trail()).map(([, id, outcome]) => [id, outcome])).toEqual([
     ['one', undefined],

@@ -1,4 +1,4 @@
-/** What commands say about files that cannot be used, and backups that are checked without a storage. */
+/** The texts of commands about unusable files, and `backup verify` without a storage. */
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ describe('a file that cannot be used', () => {
     ['ENOSPC', 'disk is full'],
     ['EROFS', 'read-only'],
     ['EMFILE', 'open files'],
-  ])('%s is said in plain words', (code, words) => {
+  ])('describes %s in plain words', (code, words) => {
     const error = Object.assign(new Error(`${code}: raw, open 'x.backup.cc2688ec.part'`), { code, path: '/x' });
     expect(fileFault(error)).toMatch(new RegExp(`^/x: .*${words}`));
     expect(fileFault(error, 'mine')).toMatch(/^mine: /);
@@ -72,7 +72,7 @@ describe('backup verify', () => {
   const verify = (path: string, env: Record<string, string> = withoutStorage()) =>
     run(['backup', 'verify', path, '--json'], env);
 
-  test('says what is in it, and opens no storage', async () => {
+  test('describes the backup, and opens no storage', async () => {
     const { status, stdout } = await verify(file);
     expect(status).toBe(0);
     const found = JSON.parse(stdout);
@@ -84,7 +84,7 @@ describe('backup verify', () => {
     );
   });
 
-  test('without keys checks what can be checked, and says so', async () => {
+  test('without keys only checks that the file is complete, and says so', async () => {
     expect(JSON.parse((await verify(file, {})).stdout)).toMatchObject({ sealChecked: false });
     expect((await run(['backup', 'verify', file], {})).stdout).toMatch(/Its seal was not checked: set ENCRYPTION_KEYS/);
   });

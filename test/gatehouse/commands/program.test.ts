@@ -1,4 +1,4 @@
-/** The list of commands, which is shown without loading them, agrees with what the commands say of themselves. */
+/** The list of commands, which is shown without loading them, matches the help of each command. */
 import { expect, test } from 'vitest';
 import { createProgram } from '../../../src/gatehouse/commands/program.ts';
 
@@ -10,7 +10,7 @@ test('--help shows the options and arguments that each command has', async () =>
   expect(listed.helpInformation()).toBe(loaded.helpInformation());
 });
 
-test('the command that the arguments name is loaded, and no other', async () => {
+test('loads only the command that the arguments name', async () => {
   const { commands } = await createProgram(terminal, ['help', 'keys']);
   const loaded = commands.filter((command) => command.commands.length > 0 || command.options.length > 0);
   expect(loaded.map((command) => command.name())).toEqual(['keys']);

@@ -1,4 +1,4 @@
-/** What was ended after a backup is listed when the backup is restored, and the lines that are listed end it again. */
+/** A restore lists the records that were ended after the backup, with lines that end them again. */
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -55,7 +55,7 @@ async function called(method: string, path: string): Promise<void> {
   expect([path, status < 300]).toEqual([path, true]);
 }
 
-test('the lines of restore --audit end again what was ended since, and nothing else', async (context) => {
+test('the lines of restore --audit end only the records that were ended since', async (context) => {
   skipWithout(context, missingCurl);
   const [ann, bob, cleo, dan] = [await user('ann'), await user('bob'), await user('cleo'), await user('dan')];
   const expiresAt = new Date(Date.now() + 86_400_000).toISOString();
@@ -171,7 +171,7 @@ test('the lines of restore --audit end again what was ended since, and nothing e
   });
 });
 
-test('a file that is no export is refused before anything is written', async () => {
+test('refuses a file that is not an export before anything is written', async () => {
   const env = { ...site.env, DATA_DIR: join(folder, 'untouched') };
   writeFileSync(audit, 'Gatehouse is ready\n');
   expect((await runCommand(['backup', backup, '--force'], site.env)).status).toBe(0);

@@ -1,4 +1,4 @@
-/** `config check` and `status`: what an operator asks before a start, and when something is wrong. */
+/** `config check` before a start, and `status` if something is wrong. */
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -37,7 +37,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
     await redis?.dispose();
   });
 
-  check('status shows what runs, and the last backup', async () => {
+  check('status shows the running processes and the last backup', async () => {
     const { status, stdout } = await run(['status', '--json']);
     expect(status).toBe(0);
     const name = redis ? `Redis at ${new URL(redis.url).host}` : `SQLite in ${site.env.DATA_DIR}`;
@@ -133,7 +133,7 @@ describe.each(['SQLite', 'Redis'])('on %s', (kind) => {
   });
 });
 
-test('without Redis, status says so beside the lines that need no storage, and a backup names host and setting', async () => {
+test('without Redis, status shows what needs no storage, and a backup names host and setting', async () => {
   const site = await startSite();
   const port = await freePort();
   const env = { ...site.env, REDIS_URL: `redis://:a-hidden-password@127.0.0.1:${port}` };
@@ -183,7 +183,7 @@ test('status without a running process says so, with status 1', async () => {
   rmSync(folder, { recursive: true });
 });
 
-test('doctor with an unknown id lists the ids there are, with status 1', async () => {
+test('doctor lists the existing ids for an unknown id, with status 1', async () => {
   const site = await startSite();
   const unknown = await runCommand(['doctor', 'misspelt'], site.env);
   expect([unknown.status, unknown.stdout]).toEqual([1, '']);

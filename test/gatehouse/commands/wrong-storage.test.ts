@@ -1,4 +1,4 @@
-/** R121: a command that works with what is stored refuses a place where nothing is, and leaves nothing there. */
+/** R121: a command that needs stored data refuses an empty storage, and creates nothing there. */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,7 +42,7 @@ const NEEDING = [
   ['backup', output],
   ['migrate', '--from', 'STORAGE', '--to', `sqlite:${output}`],
 ];
-/** These read files alone, or fill a storage that must be empty. */
+/** Commands that only read files, or fill an empty storage. */
 const OTHERS = ['keys generate', 'config check', 'apps check', 'backup verify', 'restore'];
 
 test('R121 every command is one of those below, or needs no storage', async () => {
