@@ -1,4 +1,4 @@
-/** A JSON Schema as a flat list of its fields, for the API page: path, type, allowed values, and whether it is required. Pure. */
+/** A JSON Schema as a flat list of its fields, for the API page: path, type, values, and required or not. Pure. */
 
 /** The parts of JSON Schema that zod writes. */
 export interface JsonSchema {

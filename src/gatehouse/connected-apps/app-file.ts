@@ -1,4 +1,4 @@
-/** Reads `CONNECTED_APPS_FILE`: reports all faults at once, and reads secrets from the variables and files that it names. */
+/** Reads `CONNECTED_APPS_FILE`: reports all faults at once, and reads secrets from variables and files. */
 import { z } from 'zod';
 import { ADVICE, type InputFault, inputFaults } from '../../shared/config/input-faults.ts';
 import type { ConfigSource } from '../../shared/config/setting.ts';

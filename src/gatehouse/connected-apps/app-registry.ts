@@ -1,4 +1,4 @@
-/** The connected apps that administrators register: sealed in the storage, and loaded by every process within a second. */
+/** The apps that administrators register: sealed in the storage, and loaded by every process within a second. */
 
 import {
   type ConnectedApp,
@@ -48,7 +48,7 @@ export interface AppRegistry {
   find(id: string): Promise<RegisteredApp | undefined>;
   /** True for an app of `CONNECTED_APPS_FILE`, which cannot be changed here. */
   isFromFile(id: string): boolean;
-  /** Reads from the storage whether tokens of this app may be used now: a process notices changes of others with a delay. */
+  /** Reads from the storage whether tokens of this app may be used, since changes of other processes arrive late. */
   isRegistered(app: ConnectedApp): Promise<boolean>;
   /** The registered apps whose client secret expires at a known time, in milliseconds since the epoch. From memory. */
   secretEnds(): { app: string; endsAt: number }[];

@@ -74,8 +74,8 @@ export async function planApps(
 }
 
 /**
- * @returns the ids of apps that were changed back, because a user has connected them since the plan; all others match the
- *   file. Undefined, with nothing changed, if one of the apps was changed or removed since the plan
+ * @returns the ids of apps that were changed back, because a user has connected them since the plan; all others match
+ *   the file. Undefined, with nothing changed, if one of the apps was changed or removed since the plan
  */
 export async function applyApps(
   parts: { registry: Pick<AppRegistry, 'putAll' | 'find' | 'replace'>; countSetAside: CountSetAside },

@@ -10,7 +10,7 @@ import { discoveryUrlOf, hasDiscovery } from '../../shared/provider/provider-met
 import type { AppRegistry, RegisteredApp } from './app-registry.ts';
 import { isIssuedFor, newDestinations, registrationOf } from './registration.ts';
 
-/** A stored secret is sent only for the client and to the URLs that it was entered for: a change of them requires it again. */
+/** A stored secret is sent only for the client and to the URLs that it was entered for. A change requires it again. */
 export function secretFaults(
   app: ConnectedAppRegistration,
   entered: string | undefined,
@@ -104,8 +104,8 @@ export function connectedUsers(count: number): string {
 }
 
 /**
- * Users are identified by issuer and subject, so all apps of an issuer share them. An app with other signing keys for the
- * same issuer could impersonate each of them.
+ * Users are identified by issuer and subject, so all apps of an issuer share them. An app with other signing keys for
+ * the same issuer could impersonate each of them.
  */
 export function sharedIssuerFaults(app: ConnectedAppRegistration, others: readonly ConnectedApp[]): InputFault[] {
   const keysFrom = ({ issuer, discoveryUrl, endpoints }: ConnectedAppRegistration) =>

@@ -23,7 +23,7 @@ const fact = z
 const presetSchema = z.strictObject({
   id: connectedAppSchema.shape.id,
   name: connectedAppSchema.shape.name,
-  /** `simulation`: made from the provider's documentation, so no server of the provider has shown that the settings work. */
+  /** `simulation`: made from the provider's documentation, and not tried with a real server. */
   triedWith: z.enum(['simulation', 'server']),
   /** Parts of values in `app`, written as `{NAME}`, that the administrator fills in. `pattern`: for recognising one. */
   placeholders: z

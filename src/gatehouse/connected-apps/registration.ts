@@ -1,4 +1,4 @@
-/** The registration that tokens are issued for: the client at its provider, and the origins that tokens may be sent to. Pure. */
+/** The registration that tokens are issued for: issuer, client ID, and the origins that tokens may be sent to. Pure. */
 import type { ConnectedAppRegistration } from '../../shared/provider/connected-app.ts';
 import { calledUrls } from './registration-rules.ts';
 
@@ -25,7 +25,7 @@ type Role = 'refreshTokenOrigins' | 'accessTokenOrigins' | 'otherOrigins';
 
 type EndpointName = keyof NonNullable<RegistrationFields['endpoints']>;
 
-/** The metadata names the token endpoint if the app does not. Userinfo is a protected resource (OpenID Connect Core 5.3). */
+/** Metadata names the token endpoint if the app lacks it. Userinfo is a protected resource (OpenID Connect Core 5.3). */
 const ROLES: Record<'issuer' | 'discoveryUrl' | 'apiBaseUrl' | 'account.url' | `endpoints.${EndpointName}`, Role> = {
   issuer: 'refreshTokenOrigins',
   discoveryUrl: 'refreshTokenOrigins',

@@ -42,8 +42,8 @@ const OPTIONS: SanitizeHtml.IOptions = {
     ...DEMOTED_HEADINGS,
     a: (_tagName, { href }) => ({
       tagName: 'a',
-      // A relative link would point into this site instead of the platform's. No URL has "<" in it (RFC 3986, section 2), and
-      // the sanitiser's work on comments in one grows with the square of their number.
+      // A relative link would point into this site instead of the platform's. No URL has "<" in it (RFC 3986, section
+      // 2), and the sanitiser's work on comments in one grows with the square of their number.
       attribs: {
         ...(href && /^(https?:|mailto:)[^<]*$/i.test(href.trim()) ? { href } : {}),
         rel: 'noopener noreferrer nofollow',
@@ -86,8 +86,8 @@ export function withoutTitle(html: SanitisedHtml, title: string): SanitisedHtml 
 }
 
 /**
- * Renumbers the headings: the first is an h4, and each is at most one level below the one before it. A thread may begin with
- * an h2, and removing the title leaves a gap.
+ * Renumbers the headings: the first is an h4, and each is at most one level below the one before it. A thread may
+ * begin with an h2, and removing the title leaves a gap.
  */
 export function withoutGaps(html: SanitisedHtml): SanitisedHtml {
   const above: number[] = [];

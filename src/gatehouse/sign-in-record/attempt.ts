@@ -1,4 +1,4 @@
-/** The record of one sign-in attempt: what each request adds, which user it belongs to, and which lists hold it. Pure. */
+/** The record of one sign-in attempt: what each request adds, its user, and the lists that contain it. Pure. */
 import type { SignInOutcome } from '../../shared/observability/events.ts';
 import { keys } from '../../shared/storage/keys.ts';
 import type { Write } from '../../shared/storage/store.ts';

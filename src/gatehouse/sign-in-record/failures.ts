@@ -1,4 +1,4 @@
-/** One entry for each failure of a sign-in: whose fault, words for the user and the administrator, and the failed step. */
+/** Each failure of a sign-in: whose fault, words for the user and the administrator, and the failed step. */
 
 import type { PageWords, ProblemCode, WhoseFault } from '../../shared/errors.ts';
 import { isCodeRefusal } from '../../shared/provider/oauth-error.ts';

@@ -1,4 +1,4 @@
-/** Stores the records of sign-in attempts for 30 days, in a bounded number: by id, state, reference or e-mail address. */
+/** Stores a bounded number of sign-in records for 30 days: by id, state, reference or e-mail address. */
 import { callerNetwork } from '../../shared/config/networks.ts';
 import { remembered } from '../../shared/remembered.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
@@ -38,9 +38,9 @@ const LIFETIME_SECONDS = (RECORD_DAYS + 2) * DAY_SECONDS;
 /** Any client can start any number of sign-ins, so unfinished ones have a limit of their own. */
 const MAX_RECORDS = { open: 2_000, all: 50_000 };
 /**
- * How many records an address can add in a minute, in each process and of each kind. `bare`: starts, and callbacks without a
- * genuine state, which any client can send. `stale`: callbacks with a genuine state that is no longer pending, of which a
- * client can collect many.
+ * How many records an address can add in a minute, in each process and of each kind. `bare`: starts, and callbacks
+ * without a genuine state, which any client can send. `stale`: callbacks with a genuine state that is no longer
+ * pending, of which a client can collect many.
  */
 const MAX_NEW_A_MINUTE = 300;
 const FORGET_BATCH = 200;

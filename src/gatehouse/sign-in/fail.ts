@@ -67,7 +67,8 @@ export function createFail({ apps, publicHref }: { apps: Pick<CurrentApps, 'find
       logDetail: detail === undefined ? failure : `${failure}: ${detail}`,
       retryAfterSeconds,
       call: app && cause instanceof ProviderError ? { app: app.id, host: providerHostOf(app) } : undefined,
-      // Under the callback's `no-referrer`, the form would be sent with `Origin: null`. `strict-origin` sends only the origin.
+      // With the callback's `no-referrer`, the form would be sent with `Origin: null`. `strict-origin`
+      // sends the origin.
       headers: signOutFirst ? { 'Referrer-Policy': 'strict-origin' } : undefined,
     });
   };

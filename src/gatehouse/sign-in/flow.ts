@@ -59,7 +59,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     startedAt: number,
   ): Promise<TakenRequest | undefined> => {
     const { browserSecret, earlierBrowserSecret } = info;
-    // The secret from before the last sign-in counts only for a signed-in user: without a session it proves nothing (R103).
+    // The secret from before the last sign-in is accepted only with a session: without one it proves nothing (R103).
     const secrets = userId === undefined ? [browserSecret] : [browserSecret, earlierBrowserSecret];
     for (const secret of secrets.filter((value) => value !== undefined)) {
       const pendingRequest = await pendingRequests.take(secret, state);
@@ -158,7 +158,7 @@ export function createSignInFlow(parts: FlowParts): SignInFlow {
     return returnTo;
   };
 
-  /** Sends the administrator to the record of the failed trial, instead of an error page. @throws the error, if it is a bug */
+  /** @returns the URL of the record of the failed trial, in place of an error page. @throws the error of a bug */
   const trialFailed = async (error: unknown, attempt: string, log: AttemptLog): Promise<string> => {
     if (!(error instanceof SignInError)) throw error;
     await log.failed(error);

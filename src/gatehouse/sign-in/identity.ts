@@ -29,7 +29,7 @@ export function providerSessionOf(issuer: string, idToken: Claims): ProviderSess
   return { ...(hasSid ? { id: providerSessionIdOf(issuer, sid) } : {}), issuedAt: Number(iat) };
 }
 
-/** The claims that decide whether a user may sign in and is an administrator. A missing claim counts as not fulfilled. */
+/** The claims that decide whether a user may sign in and is an administrator. A missing one counts as false. */
 export function decidingClaims(app: ConnectedApp, admin: AdminRule): string[] {
   const allow = app.signIn?.allow;
   return [...(typeof allow === 'object' ? [allow.claim] : []), ...(admin.app === app.id ? [admin.claim] : [])];

@@ -1,4 +1,4 @@
-/** Stores pending authorization requests by browser and state: at most 10 per browser, for 10 minutes, each taken once. */
+/** Stores pending authorization requests by browser and state: at most 10 per browser, for 10 minutes, taken once. */
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import { hashOf, keys } from '../../shared/storage/keys.ts';
 import type { SealedJson } from '../../shared/storage/sealed-json.ts';
@@ -50,8 +50,8 @@ interface Loaded {
 export interface PendingRequests {
   /**
    * Stores a pending request; the browser's oldest ones beyond the limit are dropped (R6).
-   * @param options `isNewBrowser`: the browser secret was created just now, so nothing is stored under it. `record`: the
-   *   writes of the sign-in record, made in the same write
+   * @param options `isNewBrowser`: the browser secret was created just now, so nothing is stored under it. `record`:
+   *   the writes of the sign-in record, made in the same write
    */
   put(
     browserSecret: string,
@@ -66,8 +66,8 @@ export interface PendingRequests {
 
 /**
  * One record holds all pending requests of a browser, which bounds their number. It has no secret: PKCE verifier and
- * nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the secret of a connect
- * link are sealed.
+ * nonce are derived from the browser's cookie (shared/provider/nonce-and-verifier.ts), and paths with the secret of a
+ * connect link are sealed.
  * @param parts `home`: the return path if a sealed one cannot be opened
  */
 export function createPendingRequests(parts: {

@@ -1,4 +1,4 @@
-/** The `state` of an authorization request: dated and signed, which distinguishes an expired from a forged one (R10). */
+/** The `state` of an authorization request: dated and signed, to distinguish an expired from a forged one (R10). */
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
 const RANDOM_BYTES = 16;

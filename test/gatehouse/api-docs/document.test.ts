@@ -1,4 +1,4 @@
-/** The description of the HTTP interface: every route is in it, it is made from what judges, and its page stays under the strict CSP. */
+/** The OpenAPI document: every route is in it, from the schemas that validate, and its page works with the CSP. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ask } from '../../support/ask.ts';
 import { startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-/** They answer pages alone: people find their way by links. */
+/** Routes that only serve pages, which users reach by links. */
 const PAGES = [
   'GET /',
   'GET /problems/:code',
@@ -52,18 +52,18 @@ const documented = () =>
   );
 
 describe('the document', () => {
-  test('is OpenAPI 3.1 of this very site', () => {
+  test('is OpenAPI 3.1 with the URL of this site', () => {
     expect(document.openapi).toBe('3.1.0');
     expect(document.servers).toEqual([{ url: site.url }]);
   });
 
-  test('has every route that is no page, and no other', () => {
+  test('has every route except pages', () => {
     const admin = ADMIN_ROUTES.filter(({ pattern }) => pattern.startsWith('/admin/api/')).map(nameOf);
     const others = ROUTES.map(nameOf).filter((name) => !PAGES.includes(name));
     expect([...documented()].sort()).toEqual([...admin, ...others].sort());
   });
 
-  test('names each call once, says what it does, who may make it and what a refusal looks like', () => {
+  test('names each call once, with its summary, credentials and problem response', () => {
     const calls = Object.values(document.paths).flatMap((methods) => Object.values(methods));
     expect(new Set(calls.map(({ operationId }) => operationId)).size).toBe(calls.length);
     for (const { summary, responses } of calls) {
@@ -160,7 +160,7 @@ describe('the document', () => {
     );
   });
 
-  test('takes the schemas that judge: what they refuse it does not know', () => {
+  test('uses the schemas that validate requests: a refused field is not documented', () => {
     const create = document.paths['/admin/api/connected-apps']?.post?.requestBody?.content['application/json']?.schema;
     expect(create?.additionalProperties).toBe(false);
     expect(Object.keys(create?.properties ?? {})).toEqual(
@@ -173,7 +173,7 @@ describe('the document', () => {
 });
 
 describe('the page', () => {
-  test('is drawn here, without script, style or anything from elsewhere', async () => {
+  test('is rendered here, without scripts, styles or other resources from elsewhere', async () => {
     const { status, headers, body } = await ask(`${site.url}/docs`);
     expect(status).toBe(200);
     expect(headers['content-security-policy']).toContain("script-src 'self'");

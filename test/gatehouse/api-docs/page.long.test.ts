@@ -1,4 +1,4 @@
-/** The API reference: a curl line for each call that this Gatehouse accepts, fields with their types, a search, and deep links. */
+/** The API reference: a curl line for each call, fields with their types, a search, and deep links. */
 import { execFile, spawnSync } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -36,7 +36,7 @@ const callOf = (id: string) => {
 const curlOf = (id: string) => unescaped(/data-copy-source>([^<]+)</.exec(callOf(id))?.[1] ?? '');
 
 describe('the curl lines', () => {
-  test('name this Gatehouse, and take tokens and ids from the environment', () => {
+  test('contain the URL of this Gatehouse, and read tokens and ids from the environment', () => {
     expect(curlOf('getAdminApiUsersId')).toBe(
       `curl "${site.url}/admin/api/users/$ID" -H "Authorization: Bearer $ADMIN_TOKEN"`,
     );
@@ -48,7 +48,7 @@ describe('the curl lines', () => {
     expect(curlOf('postSessionsIdEnd')).toContain('-H "X-CSRF-Token: $CSRF_TOKEN"');
   });
 
-  test('work in a shell as they stand, if the variables are set', async (context) => {
+  test('work in a shell unchanged, if the variables are set', async (context) => {
     skipWithout(context, spawnSync('curl', ['--version']).error && 'curl');
     const { token } = (
       await admin.call('POST', '/admin-tokens', {
@@ -64,14 +64,14 @@ describe('the curl lines', () => {
       return stdout;
     };
     expect(await statusOf('getAdminApiUsers')).toBe('200');
-    const made = await admin.makeToken();
-    expect(await statusOf('getAdminApiRelayTokensId', { ID: made.id })).toBe('200');
-    expect(await statusOf('postAdminApiRelayTokensIdRotate', { ID: made.id })).toBe('200');
+    const relayToken = await admin.makeToken();
+    expect(await statusOf('getAdminApiRelayTokensId', { ID: relayToken.id })).toBe('200');
+    expect(await statusOf('postAdminApiRelayTokensIdRotate', { ID: relayToken.id })).toBe('200');
     expect(await statusOf('postAdminApiCallbackUrls')).toBe('200');
     expect(await statusOf('getSession')).toBe('200');
   });
 
-  test('every call has one, without a token', () => {
+  test('exist for every call, and contain no token', () => {
     const lines = [...body.matchAll(/data-copy-source>([^<]+)</g)].map(([, line = '']) => unescaped(line));
     expect(lines.length).toBe(body.match(/class="docs-call"/g)?.length);
     for (const line of lines) expect(line).toMatch(/^curl (-X [A-Z]+ )?"http/);
@@ -80,7 +80,7 @@ describe('the curl lines', () => {
 });
 
 describe('the fields', () => {
-  test('of a body: nested ones by their path, required ones marked, and the allowed values', () => {
+  test('of a body have their path, a mark if required, and the allowed values', () => {
     const create = callOf('postAdminApiRelayTokens');
     expect(create).toMatch(/<code>name<\/code> <b>required/);
     for (const scope of ['threads:read', 'bin:read']) expect(create).toContain(`<code>&quot;${scope}&quot;</code>`);
@@ -120,7 +120,7 @@ describe('the fields', () => {
     );
   });
 
-  test('a sample has what is required, and nothing else', () => {
+  test('a sample has only the required fields', () => {
     const schema: JsonSchema = {
       type: 'object',
       required: ['name', 'kind', 'list', 'at', 'count', 'inner'],
@@ -143,7 +143,7 @@ describe('the fields', () => {
 describe('in a browser', () => {
   const openPage = useBrowser();
 
-  test('the search narrows the calls, and a link opens the one that it names', async () => {
+  test('the search filters the calls, and a link opens its call', async () => {
     const page = await openPage();
     await page.goto(`${site.url}/docs`);
     const shown = () => page.locator('.docs-call:visible').count();
@@ -151,7 +151,7 @@ describe('in a browser', () => {
     await page.getByRole('searchbox').fill('rotate relay');
     expect(await shown()).toBe(1);
     expect(await page.locator('[data-docs-count]').textContent()).toBe(`1 of ${all} calls`);
-    // No path and no summary has this word: the fields are searched.
+    // Only a field has this word, so the search covers fields.
     await page.getByRole('searchbox').fill('overlapSeconds');
     expect(await shown()).toBeGreaterThan(0);
     expect(await shown()).toBeLessThan(10);

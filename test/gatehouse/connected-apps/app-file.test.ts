@@ -42,7 +42,7 @@ function faultsUnder(internalHosts: string[], changes: Record<string, unknown>):
 const faultsOf = (changes: Record<string, unknown>) => parse([{ ...GOOD, ...changes }]).faults;
 const places = (faults: string[]) => faults.map((fault) => /, (\/[^:]*|whole entry):/.exec(fault)?.[1]);
 
-test('values that an example in the documents has are named', () => {
+test('warns of example values from the documents', () => {
   const warningsOf = (changes: object, secret = SECRET) =>
     placeholderWarnings(
       parseConnectedApps(JSON.stringify([{ ...GOOD, issuer: 'https://idp.test', ...changes }]), {
@@ -61,14 +61,14 @@ test('values that an example in the documents has are named', () => {
   ]);
 });
 
-test('of a file with a faulty entry the good ones are read, and the other is named', () => {
+test('reads the valid entries of a file, and names the faulty one', () => {
   const { apps, faults, faultyIds } = parse([GOOD, { ...GOOD, id: 'second', issuer: 'no address' }, 7]);
   expect(apps.map(({ id }) => id)).toEqual(['platform']);
   expect(faults.length).toBeGreaterThanOrEqual(2);
   expect(faultyIds).toEqual(['second', undefined]);
 });
 
-describe('a good entry', () => {
+describe('a valid entry', () => {
   test('is read with its secret and its defaults, and frozen', () => {
     const { apps, faults } = parse([GOOD]);
     expect(faults).toEqual([]);
@@ -87,23 +87,23 @@ describe('a good entry', () => {
     expect(Object.isFrozen(apps[0])).toBe(true);
   });
 
-  test('can keep its secret in a file, which ends in a line break', () => {
+  test('can read its secret from a file that ends with a line break', () => {
     const { apps, faults } = parse([{ ...GOOD, clientSecret: { file: '/run/s' } }], { '/run/s': `${SECRET}\n` });
     expect([faults, apps[0]?.clientSecret]).toEqual([[], SECRET]);
   });
 
-  test('may name pages of its own that people return to', () => {
+  test('may have return URLs', () => {
     const returnUrls = ['https://app.example.com/welcome', 'https://app.example.com/settings?tab=access'];
     const { apps, faults } = parse([{ ...GOOD, returnUrls }]);
     expect([faults, apps[0]?.returnUrls]).toEqual([[], returnUrls]);
   });
 
-  test('a public client has no secret', () => {
+  test('of a public client has no secret', () => {
     const { clientSecret: _, ...rest } = GOOD;
     expect(parse([{ ...rest, tokenEndpointAuthMethod: 'none' }]).faults).toEqual([]);
   });
 
-  test('a plain OAuth app needs no openid, and may have all endpoints set by hand', () => {
+  test('of a plain OAuth app needs no openid scope, and may set all endpoints by hand', () => {
     const endpoints = { authorization: 'https://a.example.com/a', token: 'https://a.example.com/t' };
     expect(faultsOf({ signIn: undefined, scopes: [], endpoints, apiBaseUrl: 'https://a.example.com/api' })).toEqual([]);
   });
@@ -116,7 +116,7 @@ describe('an issuer template', () => {
     signIn: { allow: { claim: 'tid', values: ['8eaef023-2b34-4da1-9baa-8bc8c9d6a490', 'Tenant-2'] } },
   };
 
-  test('belongs to an app that names its tenants, and may end the path', () => {
+  test('is valid for an app that names its tenants, and may end the path', () => {
     expect(faultsOf(TEMPLATE)).toEqual([]);
     expect(faultsOf({ ...TEMPLATE, issuer: 'https://idp.example.com/{tenantid}' })).toEqual([]);
   });
@@ -259,7 +259,7 @@ describe('faults', () => {
     [{ env: 'LINES' }, 'the variable LINES has more than one line.'],
     [{ file: '/run/strange' }, '/run/strange cannot be read.'],
     [{ file: SECRET }, 'the file that it names: there is no such file or folder.'],
-  ])('a client secret that cannot be read (%o) says where and why', (clientSecret, expected) => {
+  ])('name the location of a client secret that cannot be read, and why: %o', (clientSecret, expected) => {
     const codes: Record<string, string> = { '/run/denied': 'EACCES', '/run/strange': 'ESTRANGE' };
     const readFile = (path: string) => {
       if (path === '/run/empty') return ' \n';
@@ -273,14 +273,14 @@ describe('faults', () => {
     expect(faults[0]).toContain(`app 1 (platform), /clientSecret: ${expected}`);
   });
 
-  test('all of all apps are told at once, secrets and ids included', () => {
+  test('of all apps are reported at once, including secrets and ids', () => {
     const { faults } = parse([
       { ...GOOD, id: '!', clientSecret: { env: 'NOT_SET' }, scopes: ['profile'], callbackUrls: ['*', '#'] },
       { ...GOOD, issuer: 'x' },
       GOOD,
       { ...GOOD, name: '' },
     ]);
-    const told = faults.join('\n');
+    const text = faults.join('\n');
     for (const part of [
       'app 1, /id',
       'app 1, /clientSecret',
@@ -291,12 +291,12 @@ describe('faults', () => {
       'app 4 (platform), /name',
       'the id "platform" is used twice',
     ]) {
-      expect(told).toContain(part);
+      expect(text).toContain(part);
     }
     expect(faults.filter((fault) => fault.includes('used twice'))).toHaveLength(2);
   });
 
-  test('what is no entry at all has one fault', () => {
+  test('an entry that is not an object has one fault', () => {
     for (const entry of [5, null, 'text', []]) expect(parse([entry]).faults).toHaveLength(1);
   });
 
@@ -308,13 +308,13 @@ describe('faults', () => {
     });
   });
 
-  test('R22: text that is not JSON is not repeated', () => {
+  test('R22 do not repeat text that is not JSON', () => {
     const { faults } = parse(`[{"clientSecret": ${SECRET}}]`);
     expect(faults).toHaveLength(1);
     expect(faults[0]).not.toContain('canary');
   });
 
-  test('R22: no fault ever holds a value of the file, and nothing throws', () => {
+  test('R22 never contain a value of the file, and nothing throws', () => {
     const canary = fc.constantFrom(
       SECRET,
       `${SECRET} x`,
@@ -339,13 +339,13 @@ describe('faults', () => {
 });
 
 test.each([{}, { allow: 'all' }, { allow: { claim: 'groups', values: 'staff' } }])(
-  'who may sign in: %o is answered with what to write',
+  'a faulty rule for who may sign in gets advice: %o',
   (signIn) => {
     expect(faultsOf({ signIn }).join()).toContain('/signIn/allow: Give "everyone", or {"claim": ');
   },
 );
 
-test('the ids of apps with faults are told, and undefined where there is none', () => {
+test('lists the ids of apps with faults, or undefined without an id', () => {
   expect(
     parse([
       { ...GOOD, name: '' },
@@ -371,7 +371,7 @@ describe('R79: a URL that must not be called is a fault at the start', () => {
     expect(faultsUnder([], changes)[0]).toContain(advice);
   });
 
-  test('what INTERNAL_HOSTS names is none, and a malformed one is told once', () => {
+  test('allows hosts in INTERNAL_HOSTS, and reports a malformed URL once', () => {
     const issuer = 'http://localhost:3001';
     expect(faultsUnder(['localhost', '127.0.0.1'], { issuer, apiBaseUrl: 'http://127.0.0.1:3002' })).toEqual([]);
     expect(faultsUnder([], { issuer: 'idp.example.com' })).toHaveLength(1);
@@ -385,16 +385,16 @@ describe('R3: a parameter of the protocol cannot be set, in any case', () => {
     expect(faultsOf({ tokenParameters: { [name]: 'x' } })).toHaveLength(1);
   });
 
-  test('the one that has a field of its own is refused by naming it', () => {
+  test('a parameter with its own field is refused with the name of the field', () => {
     expect(faultsOf({ parameters: { prompt: 'login' } })[0]).toContain('set prompt');
   });
 
-  test('resource and audience can be', () => {
+  test('resource and audience can be set', () => {
     const both = { resource: 'https://api.example.com', audience: 'api' };
     expect(faultsOf({ parameters: both, tokenParameters: both })).toEqual([]);
   });
 
-  test('resource cannot be where the app declares resources, which are sent anyway', () => {
+  test('resource cannot be set if the app declares resources', () => {
     const both = { resource: 'https://api.example.com', audience: 'api' };
     const faults = faultsOf({ resources: ['https://api.example.com'], parameters: both, tokenParameters: both });
     expect(faults.map((fault) => /(\w+)\/resource: remove it: .* are sent/.exec(fault)?.[1])).toEqual([
@@ -425,17 +425,17 @@ describe('RFC 8707: a resource is an absolute URI without fragment', () => {
   });
 });
 
-describe('what follows from a registration', () => {
+describe('a registration', () => {
   const [app] = parse([GOOD]).apps;
   if (!app) throw new Error('The good entry was refused.');
 
-  test('R5: the redirect URI holds the id of the app', () => {
+  test('R5 has a redirect URI with the id of the app', () => {
     expect(callbackUrlOf('platform', 'https://g.example.com/base')).toBe(
       'https://g.example.com/base/oauth/callback/platform',
     );
   });
 
-  test('it is usable only where that very URL is registered', () => {
+  test('is usable only if it has exactly that URL', () => {
     expect(isUsable(app, 'https://gatehouse.example.com')).toBe(true);
     for (const publicUrl of [
       'https://GATEHOUSE.example.com',
@@ -446,7 +446,7 @@ describe('what follows from a registration', () => {
     }
   });
 
-  test('openid decides whether an ID token is expected', () => {
+  test('expects an ID token only with the scope openid', () => {
     expect([isOpenIdApp(app), isOpenIdApp({ ...app, scopes: ['openid2', 'profile'] })]).toEqual([true, false]);
   });
 });

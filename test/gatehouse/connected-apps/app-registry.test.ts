@@ -1,4 +1,4 @@
-/** Registered apps in the store: what a change keeps, what it refuses, and what each process uses. */
+/** Registered apps in the storage: what a change preserves and refuses, and what each process uses. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,17 +34,22 @@ beforeEach(async () => {
   ({ registry, apps } = await open([]));
 });
 afterEach(async () => {
-  for (const one of opened) await one.close();
+  for (const registry of opened) await registry.close();
   await store.close();
   rmSync(directory, { recursive: true });
 });
 
-/** As another process has it. */
-async function open(fromFile: ConnectedApp[], own = sealer) {
+/** The registry of another process. */
+async function open(fromFile: ConnectedApp[], keySealer = sealer) {
   const current = createCurrentApps(fromFile);
-  const made = await createAppRegistry({ store, sealedJson: createSealedJson(own), apps: current, clock: () => now });
-  opened.push(made);
-  return { registry: made, apps: current };
+  const registry = await createAppRegistry({
+    store,
+    sealedJson: createSealedJson(keySealer),
+    apps: current,
+    clock: () => now,
+  });
+  opened.push(registry);
+  return { registry, apps: current };
 }
 
 const registrationOf = (id: string, changes: object = {}) =>
@@ -75,7 +80,7 @@ describe('a registered app', () => {
     expect((await registry.create(registrationOf('b'), undefined))?.secretSetAt).toBeUndefined();
   });
 
-  test('is not created where its id is taken', async () => {
+  test('is not created if its id is taken', async () => {
     await created('a');
     expect(await registry.create(registrationOf('a', { name: 'Second' }), 's2')).toBeUndefined();
     expect(apps.find('a')?.name).toBe('App a');
@@ -91,14 +96,14 @@ describe('a registered app', () => {
     await vi.waitFor(() => expect(other.apps.find('a')).toBeUndefined(), PATIENTLY);
   });
 
-  test('stays the same object where another app is changed', async () => {
+  test('stays the same object if another app is changed', async () => {
     await created('a');
     const before = apps.find('a');
     await created('b');
     expect(apps.find('a')).toBe(before);
   });
 
-  test('is replaced by one of the file with its id, and comes back after it', async () => {
+  test('is replaced by an app of the file with the same id, and used again without it', async () => {
     await created('a', 's1', { secretExpiresAt: NOW + 5 });
     await created('b', 's1', { secretExpiresAt: NOW + 7 });
     await created('c');
@@ -116,7 +121,7 @@ describe('a registered app', () => {
 });
 
 describe('a change', () => {
-  test('that keeps the secret keeps its times and the way to delete the registration', async () => {
+  test('without a new secret preserves its times and the management of the registration', async () => {
     const before = await created('a', 's1', { secretExpiresAt: NOW + 5, management: MANAGEMENT });
     now += 1_000;
     expect(await registry.replace(before, registrationOf('a', { name: 'Renamed' }), 'kept')).toMatchObject({
@@ -125,7 +130,7 @@ describe('a change', () => {
     });
   });
 
-  test('of the secret begins its time anew, with no known end', async () => {
+  test('of the secret sets its time, and clears its expiry', async () => {
     const before = await created('a', 's1', { secretExpiresAt: NOW + 5 });
     now += 1_000;
     const after = await registry.replace(before, registrationOf('a'), 's2');
@@ -141,12 +146,12 @@ describe('a change', () => {
   test.each([
     ['client ID', { clientId: 'c2' }],
     ['issuer', { issuer: 'https://other.test' }],
-  ])('to another %s forgets how to delete the registration of the first', async (_words, changes) => {
+  ])('to another %s drops the management of the registration', async (_words, changes) => {
     const before = await created('a', 's1', { management: MANAGEMENT });
     expect((await registry.replace(before, registrationOf('a', changes), 'kept'))?.management).toBeUndefined();
   });
 
-  test('keeps fields of a newer version, and drops known ones that are left out', async () => {
+  test('preserves fields of a newer version, and drops omitted fields', async () => {
     const newer = registrationOf('a', { ofNewerVersion: 1, threadPath: '/1' });
     const before = await registry.create(newer, 's1');
     if (!before) throw new Error('The id is taken.');
@@ -154,7 +159,7 @@ describe('a change', () => {
     expect(app).toEqual({ ...registrationOf('a'), clientSecret: 's1', ofNewerVersion: 1 });
   });
 
-  test('of a version that was replaced or removed since changes nothing', async () => {
+  test('of a version that was replaced or removed changes nothing', async () => {
     const before = await created('a');
     await registry.replace(before, registrationOf('a', { name: 'First' }), 'kept');
     expect(await registry.replace(before, registrationOf('a', { name: 'Late' }), 'kept')).toBeUndefined();
@@ -182,7 +187,7 @@ describe('several apps in one write', () => {
     expect(await registry.find('b')).toMatchObject({ createdAt: NOW + 1_000, secretSetAt: NOW + 1_000 });
   });
 
-  test('are all left as they are where one was changed since', async () => {
+  test('are all unchanged if one was changed since', async () => {
     const before = await created('a');
     await registry.replace(before, registrationOf('a', { name: 'First' }), 'kept');
     const wanted = [
@@ -193,15 +198,15 @@ describe('several apps in one write', () => {
     expect([apps.find('a')?.name, apps.find('b')]).toEqual(['First', undefined]);
   });
 
-  test('may be none', async () => {
+  test('may be an empty list', async () => {
     const before = (await store.get(keys.connectedAppsChange))?.version;
     expect(await registry.putAll([])).toBe(true);
     expect((await store.get(keys.connectedAppsChange))?.version).toBe(before);
   });
 });
 
-describe('an app whose key is gone', () => {
-  test('is listed by its id, hides no other one, and is not used', async () => {
+describe('an app whose key is lost', () => {
+  test('is listed by its id, does not hide others, and is not used', async () => {
     await created('a');
     const other = await open([], makeSealer());
     await other.registry.create(registrationOf('b'), 's1');
@@ -213,7 +218,7 @@ describe('an app whose key is gone', () => {
     expect(await Promise.all(['a', 'b', 'none'].map(other.registry.isUnreadable))).toEqual([true, false, false]);
   });
 
-  test('can be removed, and no other one in this way', async () => {
+  test('can be removed as unreadable, unlike other apps', async () => {
     await created('a');
     const other = await open([], makeSealer());
     await other.registry.create(registrationOf('b'), 's1');
@@ -223,7 +228,7 @@ describe('an app whose key is gone', () => {
   });
 });
 
-test('R117 an app counts as registered while its tokens may go where it sends them now', async () => {
+test('R117 an app counts as registered while its tokens may be sent to all of its current origins', async () => {
   const { app } = await created('one');
   expect(await registry.isRegistered(app)).toBe(true);
   expect(await registry.isRegistered({ ...app, clientId: 'c2' })).toBe(false);

@@ -1,4 +1,4 @@
-/** A file of apps against those that are registered: the plan with every fault, and the one write that carries it out. */
+/** Applies a file of apps to the registered ones: the plan with every fault, and the single write. */
 import { describe, expect, test } from 'vitest';
 import type { RegisteredApp } from '../../../src/gatehouse/connected-apps/app-registry.ts';
 import { type AppStep, applyApps, planApps } from '../../../src/gatehouse/connected-apps/apply.ts';
@@ -80,7 +80,7 @@ describe('a plan', () => {
     ]);
   });
 
-  test('refuses another provider while users are connected', async () => {
+  test('refuses a change of the provider while users are connected', async () => {
     const moved = appOf('a', { issuer: 'https://other.test' });
     expect((await plan([moved], [appOf('a')], { connections: 1 })).faults).toEqual([
       'a, /issuer: One user is connected with the present registration: disconnect all users first, or register another app.',
@@ -105,7 +105,7 @@ describe('a plan', () => {
   });
 });
 
-test('one write creates and changes the apps, and keeps the secrets that did not change', async () => {
+test('creates and changes the apps in one write, and preserves unchanged secrets', async () => {
   const before = (app: ConnectedApp) => ({ app, version: 7 }) as RegisteredApp;
   const step = (action: AppStep['action'], app: ConnectedApp, there?: ConnectedApp): AppStep => ({
     ...{ app, action, changed: [], before: there && before(there) },

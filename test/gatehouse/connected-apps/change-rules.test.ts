@@ -1,4 +1,4 @@
-/** Rules for a changed registration: when its secret must be entered again, and what may not change while users are connected. */
+/** Rules for a changed registration: when to enter its secret again, and what may not change with connected users. */
 import { describe, expect, test } from 'vitest';
 import {
   changedFields,
@@ -24,7 +24,7 @@ describe('a client secret', () => {
     ['client_secret_post', true],
     ['private_key_jwt', false],
     ['none', false],
-  ])('%s needs one: %s', (tokenEndpointAuthMethod, isNeeded) => {
+  ])('with %s is required: %s', (tokenEndpointAuthMethod, isNeeded) => {
     const app = appOf({ tokenEndpointAuthMethod });
     expect(needsSecret(app)).toBe(isNeeded);
     expect([secretAfter(app, 'new'), secretAfter(app, undefined)]).toEqual(
@@ -50,7 +50,7 @@ describe('a client secret', () => {
     ],
     ['another host of the API', { apiBaseUrl: 'https://a.test' }, false],
     ['an endpoint at another host', { endpoints: { token: 'https://a.test/token' } }, true],
-  ])('is to be entered again with %s: %s', (_words, changes, isAsked) => {
+  ])('must be entered again with %s: %s', (_words, changes, isAsked) => {
     const faults = secretFaults(appOf(changes), undefined, appOf());
     const detail =
       'The provider has changed: enter the client secret again, since it is sent only where it was entered for.';
@@ -58,13 +58,13 @@ describe('a client secret', () => {
     expect(secretFaults(appOf(changes), 'entered', appOf())).toEqual([]);
   });
 
-  test('that is not stored is missing, whatever else changed', () => {
+  test('that is not stored is missing, whatever changed', () => {
     const [fault] = secretFaults(appOf(), undefined, appOf({ clientSecret: undefined }));
     expect(fault?.rule).toBe('missing');
   });
 });
 
-test('a change names the fields that differ, by what they hold, and the secret where a new one is given', () => {
+test('a change names the fields that differ, and the secret if a new one is entered', () => {
   const before = appOf({ parameters: { audience: 'a' } });
   expect(changedFields(before, appOf({ parameters: { audience: 'a' } }), undefined)).toEqual([]);
   const after = appOf({ name: 'Renamed', parameters: { audience: 'b' } });
@@ -73,7 +73,7 @@ test('a change names the fields that differ, by what they hold, and the secret w
   expect(changedFields(appOf({ ofNewerVersion: 1 }), appOf(), undefined)).toEqual([]);
 });
 
-describe('a provider that users are connected to', () => {
+describe('a registration with connected users', () => {
   const HOSTS = (...hosts: string[]) => ({ member: 'api', hosts });
   const faultsOf = (before: object | undefined, after: object, count = 2) =>
     movedFaults(before && appOf(before), appOf(after), async ({ id }) => (id === 'platform' ? count : 0));
@@ -117,7 +117,7 @@ describe('a provider that users are connected to', () => {
     expect(await faultsOf(before, after, 0)).toEqual([]);
   });
 
-  test('by an earlier app with the id of a new one', async () => {
+  test('of an earlier app refuses a new app with its id', async () => {
     const detail =
       '2 users are connected with an earlier app of this id: end these connections first, or register the app with the same issuer, client ID and hosts as before.';
     expect(await faultsOf(undefined, {})).toEqual([{ pointer: '#/id', rule: 'has_connections', detail }]);
@@ -128,7 +128,7 @@ describe('a provider that users are connected to', () => {
     [1, 'One user is connected'],
     [2, '2 users are connected'],
     [12_345, '12,345 users are connected'],
-  ])('%i in words', (count, words) => expect(connectedUsers(count)).toBe(words));
+  ])('counts %i users in words', (count, words) => expect(connectedUsers(count)).toBe(words));
 });
 
 describe('R19 apps that share the users of an issuer', () => {
@@ -155,7 +155,7 @@ describe('R19 apps that share the users of an issuer', () => {
     expect(faultsOf(app, other)).toEqual(isRefused ? [{ pointer: '#/issuer', rule: 'issuer_taken', detail }] : []);
   });
 
-  test('by a template share the tenants that both name', () => {
+  test('with issuer templates share the tenants that both name', () => {
     const template = (tenants: string[], changes: object = {}) => ({
       issuer: 'https://idp.test/{tenantid}',
       discoveryUrl: 'https://idp.test/metadata',

@@ -1,4 +1,4 @@
-/** What the doctor reads from a provider's own description: what is said counts, and what is not said is no fault. */
+/** The doctor's findings from the provider's metadata. A missing member is not a problem. */
 import { describe, expect, test } from 'vitest';
 import { checkMetadata } from '../../../src/gatehouse/connected-apps/check-metadata.ts';
 import { CHECKS, type CheckName } from '../../../src/gatehouse/connected-apps/finding.ts';
@@ -7,8 +7,8 @@ import type { ProviderMetadata } from '../../../src/shared/provider/provider-met
 
 const appOf = (changes: object = {}) =>
   ({ scopes: ['openid', 'profile'], providerSignOut: true, signIn: { allow: 'everyone' }, ...changes }) as ConnectedApp;
-const found = (check: CheckName, metadata: object, app = appOf()) =>
-  checkMetadata(app, metadata as ProviderMetadata).find((one) => one.check === check);
+const findingOf = (check: CheckName, metadata: object, app = appOf()) =>
+  checkMetadata(app, metadata as ProviderMetadata).find((finding) => finding.check === check);
 
 const TABLE: [CheckName, object, 'fine' | 'problem' | 'cannot_tell', RegExp, object?][] = [
   ['algorithms', {}, 'cannot_tell', /does not say/],
@@ -55,24 +55,24 @@ const TABLE: [CheckName, object, 'fine' | 'problem' | 'cannot_tell', RegExp, obj
 ];
 
 test.each(TABLE)('%s of %j is %s: %s', (check, metadata, result, detail, app) => {
-  const finding = found(check, metadata, appOf(app));
+  const finding = findingOf(check, metadata, appOf(app));
   expect(finding?.result).toBe(result);
   expect(finding?.detail).toMatch(detail);
   expect(finding?.detail).toMatch(/^\p{Lu}.{10,}\.$/u);
 });
 
-describe('what is found', () => {
-  test('comes with what to do about it where it is a fault, and with the field that it hangs on', () => {
+describe('findings', () => {
+  test('have advice for each problem, and the field that causes it', () => {
     const faults = TABLE.filter(([, , result]) => result === 'problem');
-    for (const [check, metadata] of faults) expect(found(check, metadata)?.advice).toMatch(/^\p{Lu}.{20,}\.$/u);
-    expect(found('scopes', { scopes_supported: [] })?.pointer).toBe('#/scopes');
-    expect(found('end_session', {})).toMatchObject({
+    for (const [check, metadata] of faults) expect(findingOf(check, metadata)?.advice).toMatch(/^\p{Lu}.{20,}\.$/u);
+    expect(findingOf('scopes', { scopes_supported: [] })?.pointer).toBe('#/scopes');
+    expect(findingOf('end_session', {})).toMatchObject({
       advice: expect.stringMatching(/endpoints\.endSession/),
       pointer: '#/endpoints/endSession',
     });
   });
 
-  test('is one line for each point; an app without OpenID Connect has no ID token to speak of', () => {
+  test('are one for each check; an app without OpenID Connect has none for ID tokens', () => {
     const names = (app: ConnectedApp) => checkMetadata(app, {} as ProviderMetadata).map(({ check }) => check);
     const rest = ['pkce', 'iss', 'scopes', 'end_session', 'backchannel_logout'];
     expect(names(appOf())).toEqual(['algorithms', ...rest]);

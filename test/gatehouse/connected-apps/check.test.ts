@@ -1,4 +1,4 @@
-/** The doctor against a provider that misbehaves in one way at a time, over real HTTP. */
+/** The doctor against a provider with one fault at a time, over HTTP. */
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -31,7 +31,7 @@ async function check(app: ConnectedApp = at.app): Promise<Finding[]> {
   const publicHref = 'https://gatehouse.example.com';
   const parts = { outbound, metadata, provider, observations, publicHref, clock: () => clock() };
   const findings = await createAppCheck(parts).run(app);
-  // Whatever is found is a sentence, and what is wrong comes with what to do.
+  // Each finding is a sentence, and each problem has advice.
   for (const { check, result, detail, advice } of findings) {
     expect(detail, check).toMatch(/^\S.{8,}\.$/s);
     if (result === 'problem') expect(advice, check).toMatch(/^\S.{12,}\.$/s);
@@ -39,14 +39,14 @@ async function check(app: ConnectedApp = at.app): Promise<Finding[]> {
   return findings;
 }
 
-async function found(name: CheckName, app?: ConnectedApp): Promise<Finding | undefined> {
+async function findingOf(name: CheckName, app?: ConnectedApp): Promise<Finding | undefined> {
   return (await check(app)).find((finding) => finding.check === name);
 }
 
 const results = (findings: Finding[]) => Object.fromEntries(findings.map((finding) => [finding.check, finding.result]));
 
-describe('an app in order', () => {
-  test('has one line for each check, in their order, and no problem', async () => {
+describe('an app without problems', () => {
+  test('has one finding for each check, in order', async () => {
     const findings = await check();
     expect(findings.map((finding) => finding.check)).toEqual(Object.keys(CHECKS));
     expect(findings.filter(({ result }) => result === 'problem')).toEqual([]);
@@ -69,19 +69,19 @@ describe('an app in order', () => {
     ['revocation-status-503', 'problem', 'status 503'],
     ['revocation-redirect', 'problem', 'status 302'],
     ['revocation-reset', 'problem', ' closed the connection before its response was complete'],
-  ])('%s: revocation is told as %s, with what came back', async (mode, result, words) => {
+  ])('%s: revocation is %s, with the response', async (mode, result, words) => {
     at.provider.set(mode);
-    expect(await found('revocation')).toMatchObject({ result, detail: expect.stringContaining(words) });
+    expect(await findingOf('revocation')).toMatchObject({ result, detail: expect.stringContaining(words) });
   });
 
-  test('every problem says what to do, and no line holds the secret', async () => {
+  test('has advice for every problem, and never shows the secret', async () => {
     at.provider.set('discovery-wrong-issuer');
     const findings = await check();
     expect(findings.every(({ result, advice }) => result !== 'problem' || advice)).toBe(true);
     expect(JSON.stringify(findings)).not.toContain(at.provider.clientSecret);
   });
 
-  test('what real people’s tokens showed is told after a sign-in and a refresh', async () => {
+  test('has findings about tokens after a sign-in and a refresh', async () => {
     at.client = at.freshClient(observations.record);
     const { refreshToken = '' } = await at.logIn();
     await at.client.refresh(at.app, { refreshToken });
@@ -89,7 +89,7 @@ describe('an app in order', () => {
       .poll(() => observations.read(at.app.id))
       .toMatchObject({ refreshToken: true, expiresIn: true, rotates: true });
     expect(results(await check())).toMatchObject({ refresh_token: 'fine', rotation: 'fine', lifetime: 'fine' });
-    expect(await found('rotation', at.appOf({ refresh: 'reusable' }))).toMatchObject({
+    expect(await findingOf('rotation', at.appOf({ refresh: 'reusable' }))).toMatchObject({
       result: 'problem',
       pointer: '#/refresh',
     });
@@ -107,7 +107,7 @@ test.each([
 ] as const)('rotation seen: %s, set to %s: %s', async (rotates, refresh, result, detail) => {
   const seen = { at: Date.now(), refreshToken: true, expiresIn: true, ...(rotates === undefined ? {} : { rotates }) };
   await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
-  const finding = await found('rotation', at.appOf(refresh && { refresh }));
+  const finding = await findingOf('rotation', at.appOf(refresh && { refresh }));
   await at.store.write([{ delete: keys.observation(at.app.id) }]);
   expect(finding).toMatchObject({ result, detail: expect.stringMatching(detail) });
 });
@@ -121,7 +121,7 @@ test.each([
 ] as const)('expires_in seen: %s, a lifetime of %s set: %s', async (expiresIn, set, result, detail) => {
   const seen = { at: Date.now(), refreshToken: true, ...(expiresIn === undefined ? {} : { expiresIn }) };
   await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
-  const finding = await found('lifetime', at.appOf(set && { accessTokenLifetimeSeconds: set }));
+  const finding = await findingOf('lifetime', at.appOf(set && { accessTokenLifetimeSeconds: set }));
   await at.store.write([{ delete: keys.observation(at.app.id) }]);
   const pointer = result === 'fine' ? undefined : '#/accessTokenLifetimeSeconds';
   expect([finding?.result, finding?.detail, finding?.pointer]).toEqual([
@@ -131,7 +131,7 @@ test.each([
   ]);
 });
 
-describe('each fault is named where it lies', () => {
+describe('each fault has its finding', () => {
   const FAULTS: [ModeName, CheckName, string][] = [
     ['discovery-wrong-issuer', 'issuer', '#/issuer'],
     ['discovery-issuer-with-slash', 'issuer', '#/issuer'],
@@ -145,7 +145,7 @@ describe('each fault is named where it lies', () => {
   ];
   test.each(FAULTS)('%s: %s', async (mode, name, pointer) => {
     at.provider.set(mode);
-    expect(await found(name)).toMatchObject({ result: 'problem', pointer, advice: expect.stringMatching(/\w/) });
+    expect(await findingOf(name)).toMatchObject({ result: 'problem', pointer, advice: expect.stringMatching(/\w/) });
   });
 
   test.each([
@@ -157,63 +157,63 @@ describe('each fault is named where it lies', () => {
     ],
   ] as const)('%s: with the reason', async (mode, name, detail) => {
     at.provider.set(mode);
-    expect((await found(name))?.detail).toMatch(detail);
+    expect((await findingOf(name))?.detail).toMatch(detail);
   });
 
-  test('a provider that names no key set', async () => {
+  test('a provider without a key set', async () => {
     at.provider.set({ metadata: ({ jwks_uri: _, ...metadata }) => metadata });
-    expect(await found('keys')).toMatchObject({
+    expect(await findingOf('keys')).toMatchObject({
       result: 'problem',
       detail: 'No key set is known, so no ID token can be verified.',
       pointer: '#/endpoints/jwks',
     });
   });
 
-  test('the issuer that the provider gives itself is shown, so that it can be copied', async () => {
+  test('an issuer mismatch: shows the issuer of the provider', async () => {
     at.provider.set('discovery-issuer-with-slash');
-    expect((await found('issuer'))?.detail).toContain(`"${at.provider.issuer}/"`);
+    expect((await findingOf('issuer'))?.detail).toContain(`"${at.provider.issuer}/"`);
   });
 
-  test('an issuer of many tenants is advised only with what makes it work', async () => {
+  test('an issuer template: advises settings that work', async () => {
     at.provider.set(tenants(INK));
     const discoveryUrl = `${at.provider.issuer}/.well-known/openid-configuration`;
-    const advice = (await found('issuer'))?.advice ?? '';
+    const advice = (await findingOf('issuer'))?.advice ?? '';
     expect(advice).toContain('its own issuer');
     expect(advice).toContain(`discoveryUrl to ${discoveryUrl} and signIn to {"allow": {"claim": "tid"`);
     const template = at.appOf(templateApp(at.provider));
-    expect(await found('issuer', template)).toMatchObject({
+    expect(await findingOf('issuer', template)).toMatchObject({
       result: 'fine',
       detail: expect.stringContaining('2 tenants'),
     });
-    expect(await found('client_authentication', template)).toMatchObject({ result: 'fine' });
-    expect(await found('issuer', { ...template, signIn: { allow: 'everyone' } })).toMatchObject({
+    expect(await findingOf('client_authentication', template)).toMatchObject({ result: 'fine' });
+    expect(await findingOf('issuer', { ...template, signIn: { allow: 'everyone' } })).toMatchObject({
       ...{ result: 'problem', pointer: '#/signIn' },
       advice: expect.stringContaining('{"allow": {"claim": "tid"'),
     });
   });
 
-  test('an API at hosts of which token responses tell is not called without a token', async () => {
+  test('an API host from token responses: is not called without a token', async () => {
     const app = at.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
-    expect(await found('platform', app)).toMatchObject({
+    expect(await findingOf('platform', app)).toMatchObject({
       ...{ result: 'cannot_tell', detail: 'Each token response names its host in instance_url.' },
     });
     expect(at.provider.hitsOf('platform')).toEqual([]);
   });
 
   test('a wrong secret', async () => {
-    expect(await found('client_authentication', { ...at.app, clientSecret: 'wrong' })).toMatchObject({
+    expect(await findingOf('client_authentication', { ...at.app, clientSecret: 'wrong' })).toMatchObject({
       result: 'problem',
       pointer: '#/clientSecret',
     });
   });
 
-  test('a client that the provider authenticates by the other method: that one is to be set', async () => {
+  test('a client that the provider authenticates by the other method: advises that method', async () => {
     const token: Answer = (res, context) => {
       const isBasic = res.req.headers.authorization !== undefined;
       status(isBasic ? 401 : 400, { error: isBasic ? 'invalid_client' : 'invalid_grant' })(res, context);
     };
     at.provider.set({ answers: { token } });
-    expect(await found('client_authentication')).toMatchObject({
+    expect(await findingOf('client_authentication')).toMatchObject({
       ...{ result: 'problem', pointer: '#/tokenEndpointAuthMethod' },
       advice: 'It accepts them by client_secret_post: set tokenEndpointAuthMethod to that.',
     });
@@ -224,9 +224,9 @@ describe('each fault is named where it lies', () => {
     [401, 'invalid_client'],
     [200, 'incorrect_client_credentials'],
     [400, 'bad_client_secret'],
-  ])('a wrong secret that the provider refuses with %i %s: its code is told', async (code, error) => {
+  ])('a wrong secret refused with %i %s: shows the code', async (code, error) => {
     at.provider.set({ answers: { token: status(code, { error }) } });
-    expect(await found('client_authentication')).toMatchObject({
+    expect(await findingOf('client_authentication')).toMatchObject({
       ...{ result: 'problem', pointer: '#/clientSecret' },
       detail: `The token endpoint does not accept the client ID with this secret (status ${code}, ${error}).`,
     });
@@ -237,19 +237,19 @@ describe('each fault is named where it lies', () => {
     [['openid', 'offline_access'], ['openid', 'offline_access'], /^Allow refresh tokens/, '#/parameters'],
     [['openid'], ['openid', 'profile'], /^Allow refresh tokens/, '#/parameters'],
     [undefined, ['openid', 'profile'], /^Allow refresh tokens/, '#/parameters'],
-  ])('no refresh token from a provider with the scopes %j, asked for %j', async (listed, scopes, advice, pointer) => {
+  ])('no refresh token from a provider with the scopes %j, requested %j', async (listed, scopes, advice, pointer) => {
     const seen = { at: Date.now(), refreshToken: false, expiresIn: true };
     await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
     at.provider.set({ metadata: (metadata) => ({ ...metadata, scopes_supported: listed }) });
-    const finding = await found('refresh_token', at.appOf({ scopes }));
+    const finding = await findingOf('refresh_token', at.appOf({ scopes }));
     await at.store.write([{ delete: keys.observation(at.app.id) }]);
     expect(finding).toMatchObject({ result: 'problem', advice: expect.stringMatching(advice), pointer });
   });
 
-  test('no refresh token from a provider that states no lifetime: its access tokens may not expire', async () => {
+  test('no refresh token and no lifetime: the access tokens may not expire', async () => {
     const seen = { at: Date.now(), refreshToken: false, expiresIn: false };
     await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
-    const finding = await found('refresh_token', at.app);
+    const finding = await findingOf('refresh_token', at.app);
     await at.store.write([{ delete: keys.observation(at.app.id) }]);
     expect(finding).toMatchObject({ result: 'cannot_tell', detail: expect.stringContaining('may not expire') });
   });
@@ -257,26 +257,26 @@ describe('each fault is named where it lies', () => {
   test('a refresh before any sign-in does not show whether sign-ins return a refresh token', async () => {
     const seen = { at: Date.now(), expiresIn: true, rotates: true };
     await at.store.write([{ put: keys.observation(at.app.id), value: JSON.stringify(seen) }]);
-    const finding = await found('refresh_token', at.app);
+    const finding = await findingOf('refresh_token', at.app);
     await at.store.write([{ delete: keys.observation(at.app.id) }]);
     expect(finding).toMatchObject({ result: 'cannot_tell', detail: expect.stringContaining('No user has signed in') });
   });
 
   test('a callback URL that is not on the list', async () => {
     const app = at.appOf({ callbackUrls: ['https://other.example.com/oauth/callback/elsewhere'] });
-    expect(await found('callback_listed', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
+    expect(await findingOf('callback_listed', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
   });
 
   test('a callback URL that is nearly the right one', async () => {
     const [own = ''] = at.app.callbackUrls;
-    const { advice } = (await found('callback_listed', at.appOf({ callbackUrls: [`${own}/`] }))) ?? {};
+    const { advice } = (await findingOf('callback_listed', at.appOf({ callbackUrls: [`${own}/`] }))) ?? {};
     expect(advice).toBe(`${own}/ is not exactly the same: write ${own}, here and at the provider.`);
   });
 
   test('a callback URL that the provider refuses with a page of its own', async () => {
     const answer = await pageAt(400);
     const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization: answer.url } });
-    expect(await found('callback_registered', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
+    expect(await findingOf('callback_registered', app)).toMatchObject({ result: 'problem', pointer: '#/callbackUrls' });
     answer.close();
   });
 
@@ -290,29 +290,29 @@ describe('each fault is named where it lies', () => {
   ] as const)('a page of its own with status %i: %s', async (status, result) => {
     const answer = await pageAt(status);
     const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization: answer.url } });
-    expect(await found('callback_registered', app)).toMatchObject({
+    expect(await findingOf('callback_registered', app)).toMatchObject({
       ...{ result, detail: expect.stringContaining(`status ${status}`) },
     });
     answer.close();
   });
 
-  test('a refusal of the code that does not say why tells nothing of the client', async () => {
+  test('an unexplained refusal of the code says nothing about the client', async () => {
     at.provider.set('token-status-400');
-    expect((await found('client_authentication'))?.result).not.toBe('fine');
+    expect((await findingOf('client_authentication'))?.result).not.toBe('fine');
   });
 
   test('a scope that the provider does not list', async () => {
     at.provider.set({ metadata: (metadata) => ({ ...metadata, scopes_supported: ['openid', 'profile'] }) });
-    const finding = await found('scopes', at.appOf({ scopes: ['openid', 'profile', 'pofile'] }));
+    const finding = await findingOf('scopes', at.appOf({ scopes: ['openid', 'profile', 'pofile'] }));
     expect(finding).toMatchObject({ result: 'cannot_tell', pointer: '#/scopes' });
     expect(finding?.detail).toMatch(/: pofile\.$/);
     expect(finding?.advice).toContain('check the spelling');
   });
 
-  test('a scope that it lists and refuses to this client: the callback URL is not what is wrong', async () => {
+  test('a scope that the provider lists but refuses: the callback URL is not the cause', async () => {
     at.provider.set('callback-invalid-scope');
-    expect(await found('scopes')).toMatchObject({ result: 'problem' });
-    expect(await found('callback_registered')).toMatchObject({ result: 'fine' });
+    expect(await findingOf('scopes')).toMatchObject({ result: 'problem' });
+    expect(await findingOf('callback_registered')).toMatchObject({ result: 'fine' });
   });
 
   test.each([
@@ -322,16 +322,13 @@ describe('each fault is named where it lies', () => {
     ['login_required', 'fine', /^$/],
     ['interaction_required', 'fine', /^$/],
     ['server_error', 'cannot_tell', /^$/],
-  ])(
-    'a request that comes back with %s: told as %s, and the callback URL is registered',
-    async (error, result, advice) => {
-      at.provider.set({ callback: (parameters) => parameters.set('error', error) });
-      const request = await found('request');
-      expect(request?.result).toBe(result);
-      expect(request?.advice ?? '').toMatch(advice);
-      expect(await found('callback_registered')).toMatchObject({ result: 'fine' });
-    },
-  );
+  ])('a redirect with %s: the request is %s, and the callback URL is registered', async (error, result, advice) => {
+    at.provider.set({ callback: (parameters) => parameters.set('error', error) });
+    const request = await findingOf('request');
+    expect(request?.result).toBe(result);
+    expect(request?.advice ?? '').toMatch(advice);
+    expect(await findingOf('callback_registered')).toMatchObject({ result: 'fine' });
+  });
 
   test('a provider without S256, and one that signs with shared secrets only', async () => {
     at.provider.set({
@@ -344,18 +341,18 @@ describe('each fault is named where it lies', () => {
     expect(results(await check())).toMatchObject({ pkce: 'problem', algorithms: 'problem' });
   });
 
-  test('clocks that differ, in which direction and by how much', async () => {
+  test('clocks that differ: in which direction and by how much', async () => {
     for (const [seconds, words] of [
       [-95, /^This clock is 9[4-6] s behind the provider's\.$/],
       [95, /^This clock is 9[4-6] s ahead of the provider's\.$/],
     ] as const) {
       clock = () => Date.now() + seconds * 1000;
-      const finding = await found('clock');
+      const finding = await findingOf('clock');
       expect(finding?.result).toBe('problem');
       expect(finding?.detail).toMatch(words);
     }
     clock = () => Date.now() + 6_000;
-    expect(await found('clock')).toMatchObject({
+    expect(await findingOf('clock')).toMatchObject({
       result: 'fine',
       detail: expect.stringMatching(/^This clock is [567] s ahead/),
     });
@@ -377,7 +374,7 @@ describe('each fault is named where it lies', () => {
     const server = createServer((_req, res) => void res.writeHead(status).end(body)).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const discoveryUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/metadata`;
-    expect(await found('discovery', at.appOf({ discoveryUrl }))).toMatchObject({
+    expect(await findingOf('discovery', at.appOf({ discoveryUrl }))).toMatchObject({
       result: 'problem',
       detail: expect.stringMatching(detail),
       pointer: '#/discoveryUrl',
@@ -396,10 +393,10 @@ describe('each fault is named where it lies', () => {
     [21, 'problem', "This clock is 21 s ahead of the provider's."],
     [-21, 'problem', "This clock is 21 s behind the provider's."],
   ])('a clock that is %i s ahead: %s', async (seconds, result, detail) => {
-    const theirs = Date.parse('2026-11-21T12:00:00Z');
-    // The header is rounded down, so half a second has passed on average.
-    clock = () => theirs + 500 + seconds * 1000;
-    const finding = await withDiscovery({ date: new Date(theirs).toUTCString() }, () => found('clock'));
+    const providerTime = Date.parse('2026-11-21T12:00:00Z');
+    // The header is rounded down, by half a second on average.
+    clock = () => providerTime + 500 + seconds * 1000;
+    const finding = await withDiscovery({ date: new Date(providerTime).toUTCString() }, () => findingOf('clock'));
     expect([finding?.result, finding?.detail]).toEqual([result, detail]);
     expect(finding?.advice).toBe(
       result === 'problem'
@@ -409,7 +406,7 @@ describe('each fault is named where it lies', () => {
   });
 
   test('a response without a date says nothing about the clocks', async () => {
-    expect(await withDiscovery({ date: '' }, () => found('clock'))).toEqual({
+    expect(await withDiscovery({ date: '' }, () => findingOf('clock'))).toEqual({
       ...{ check: 'clock', result: 'cannot_tell', detail: 'The response of the provider has no date.' },
     });
   });
@@ -432,21 +429,18 @@ describe('each fault is named where it lies', () => {
       'cannot_tell',
       'The provider is called without TLS, which is allowed on this machine only.',
     ],
-  ])(
-    'endpoints that are set by hand need no discovery; the protection is that of %s',
-    async (token, result, detail) => {
-      const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints() } });
-      const byHand = { ...app, endpoints: { ...app.endpoints, token } };
-      expect((await checkDiscovery({ outbound: at.outbound, clock }, byHand)).findings).toEqual([
-        { check: 'discovery', result: 'fine', detail: 'The endpoints are set by hand, so discovery is not needed.' },
-        { check: 'tls', result, detail },
-      ]);
-      expect(at.provider.hits).toEqual([]);
-      expect(await found('issuer', app)).toMatchObject({
-        ...{ result: 'cannot_tell', detail: 'Without discovery, the registered issuer is used unchecked.' },
-      });
-    },
-  );
+  ])('endpoints set by hand need no discovery; TLS is that of %s', async (token, result, detail) => {
+    const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints() } });
+    const byHand = { ...app, endpoints: { ...app.endpoints, token } };
+    expect((await checkDiscovery({ outbound: at.outbound, clock }, byHand)).findings).toEqual([
+      { check: 'discovery', result: 'fine', detail: 'The endpoints are set by hand, so discovery is not needed.' },
+      { check: 'tls', result, detail },
+    ]);
+    expect(at.provider.hits).toEqual([]);
+    expect(await findingOf('issuer', app)).toMatchObject({
+      ...{ result: 'cannot_tell', detail: 'Without discovery, the registered issuer is used unchecked.' },
+    });
+  });
 
   test('a provider without an endpoint for pushed requests', async () => {
     const findings = await check(at.appOf({ par: 'required' }));
@@ -500,7 +494,7 @@ describe('each fault is named where it lies', () => {
     await once(server, 'listening');
     const par = `http://127.0.0.1:${(server.address() as AddressInfo).port}/par`;
     at.provider.set({ metadata: (metadata) => ({ ...metadata, pushed_authorization_request_endpoint: par }) });
-    expect(await found(name, at.appOf({ par: 'required' }))).toMatchObject(expected);
+    expect(await findingOf(name, at.appOf({ par: 'required' }))).toMatchObject(expected);
     server.close();
   });
 
@@ -528,10 +522,10 @@ describe('each fault is named where it lies', () => {
     await once(server, 'listening');
     const authorization = `http://127.0.0.1:${(server.address() as AddressInfo).port}/authorize`;
     const app = at.appOf({ endpoints: { ...at.provider.handSetEndpoints(), authorization } });
-    expect(await found('callback_registered', app)).toMatchObject(expected);
+    expect(await findingOf('callback_registered', app)).toMatchObject(expected);
     // With another status the header does not redirect.
     code = 200;
-    expect((await found('callback_registered', app))?.detail).toBe(
+    expect((await findingOf('callback_registered', app))?.detail).toBe(
       'The provider responded with a page of its own (status 200).',
     );
     server.close();
@@ -551,24 +545,27 @@ describe('each fault is named where it lies', () => {
     }).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const apiBaseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/`;
-    expect(await found('platform', at.appOf({ apiBaseUrl, threadPath: '/threads/1' }))).toMatchObject(expected);
+    expect(await findingOf('platform', at.appOf({ apiBaseUrl, threadPath: '/threads/1' }))).toMatchObject(expected);
     expect(asked).toEqual([['/api/threads/1', undefined]]);
     server.close();
   });
 
   test('an app without an API has no platform to check', async () => {
-    expect(await found('platform', at.appOf({ apiBaseUrl: undefined }))).toBeUndefined();
+    expect(await findingOf('platform', at.appOf({ apiBaseUrl: undefined }))).toBeUndefined();
   });
 
   test('a public client is checked without a secret', async () => {
     const app = at.appOf({ tokenEndpointAuthMethod: 'none', clientSecret: undefined });
     at.provider.set({ answers: { token: status(400, { error: 'invalid_grant' }) } });
-    expect(await found('client_authentication', app)).toEqual({
+    expect(await findingOf('client_authentication', app)).toEqual({
       ...{ check: 'client_authentication', result: 'fine' },
       detail: 'The token endpoint knows the client ID; no secret is used.',
     });
     at.provider.set({ answers: { token: status(401, { error: 'invalid_client' }) } });
-    expect(await found('client_authentication', app)).toMatchObject({ result: 'problem', pointer: '#/clientSecret' });
+    expect(await findingOf('client_authentication', app)).toMatchObject({
+      result: 'problem',
+      pointer: '#/clientSecret',
+    });
     // Without a secret there is no other method to try.
     expect(at.provider.hitsOf('token')).toHaveLength(2);
   });
@@ -576,7 +573,7 @@ describe('each fault is named where it lies', () => {
   test('a provider that accepts a made-up code says nothing about the client', async () => {
     const app = at.appOf({ scopes: ['profile'], signIn: undefined });
     at.provider.set({ answers: { token: status(200, { access_token: 'at', token_type: 'bearer' }) } });
-    expect(await found('client_authentication', app)).toEqual({
+    expect(await findingOf('client_authentication', app)).toEqual({
       ...{ check: 'client_authentication', result: 'cannot_tell' },
       detail: 'The token endpoint gave no clear response: it accepted a made-up code.',
     });
@@ -596,30 +593,30 @@ describe('each fault is named where it lies', () => {
     const { keys: published = [] } = (await (await fetch(`${at.provider.issuer}/jwks`)).json()) as { keys?: object[] };
     const jwks = Array.from({ length: count }, (_, n) => ({ ...published[0], kid: `k${n}` }));
     at.provider.set({ jwks: () => jwks });
-    expect(await found('keys')).toEqual({ check: 'keys', result: 'fine', detail });
+    expect(await findingOf('keys')).toEqual({ check: 'keys', result: 'fine', detail });
   });
 
   test('an endpoint that is not a URL', async () => {
     at.provider.set({ metadata: (metadata) => ({ ...metadata, token_endpoint: 5 }) });
-    expect(await found('endpoints')).toEqual({
+    expect(await findingOf('endpoints')).toEqual({
       ...{ check: 'endpoints', result: 'problem', pointer: '#/endpoints' },
       detail: 'The token_endpoint may not be called: endpoint refused.',
       advice: 'Endpoints must be https and public, or their host named in INTERNAL_HOSTS.',
     });
   });
 
-  test('an issuer template of which the app names one tenant', async () => {
+  test('an issuer template with one named tenant', async () => {
     at.provider.set(tenants(INK));
     const template = templateApp(at.provider);
     const app = at.appOf({ ...template, signIn: { allow: { claim: 'tid', values: [INK] } } });
-    expect((await found('issuer', app))?.detail).toBe(
+    expect((await findingOf('issuer', app))?.detail).toBe(
       'The provider names the registered issuer, and the app names one tenant.',
     );
   });
 
   test('a provider without a revocation endpoint', async () => {
     at.provider.set('no-revocation-endpoint');
-    expect(await found('revocation')).toEqual({
+    expect(await findingOf('revocation')).toEqual({
       ...{ check: 'revocation', result: 'cannot_tell', pointer: '#/endpoints/revocation' },
       detail: 'No revocation endpoint is known: disconnecting deletes the tokens only here.',
       advice: 'If the provider has one, set endpoints.revocation.',
@@ -629,17 +626,17 @@ describe('each fault is named where it lies', () => {
   test('a platform that cannot be called, and one that does not know the path', async () => {
     const gone = await pageAt(200);
     gone.close();
-    expect(await found('platform', at.appOf({ apiBaseUrl: new URL(gone.url).origin }))).toMatchObject({
+    expect(await findingOf('platform', at.appOf({ apiBaseUrl: new URL(gone.url).origin }))).toMatchObject({
       pointer: '#/apiBaseUrl',
     });
     const empty = await pageAt(404);
-    expect(await found('platform', at.appOf({ apiBaseUrl: new URL(empty.url).origin }))).toMatchObject({
+    expect(await findingOf('platform', at.appOf({ apiBaseUrl: new URL(empty.url).origin }))).toMatchObject({
       pointer: '#/threadPath',
     });
     empty.close();
   });
 
-  test('what was not tried is said to be so', async () => {
+  test('marks checks that were not tried', async () => {
     at.provider.set('discovery-status-500');
     expect(results(await check())).toMatchObject({
       discovery: 'problem',
@@ -649,15 +646,15 @@ describe('each fault is named where it lies', () => {
   });
 
   test.each(['huge', 'reset', 'truncated'] as const)(
-    'discovery that ends in "%s" is a finding, no failure',
+    'discovery that ends in "%s" is a finding, not an exception',
     async (way) => {
       at.provider.set(`discovery-${way}`);
-      expect(await found('discovery')).toMatchObject({ result: 'problem' });
+      expect(await findingOf('discovery')).toMatchObject({ result: 'problem' });
     },
   );
 });
 
-test('the doctor leaves nothing behind at the provider that could work', async () => {
+test('the doctor sends only made-up codes and tokens to the provider', async () => {
   await check();
   const made = at.provider.hitsOf('token').map(({ body }) => new URLSearchParams(body).get('grant_type'));
   expect(made).toEqual(['authorization_code']);

@@ -22,7 +22,7 @@ const SIGN_IN = { signIn: { allow: 'everyone' } };
 const ids = (apps: readonly { id: string }[]) => apps.map(({ id }) => id);
 
 test.each(['', '/', '//', '/api', '/api/', '/api//'])(
-  'the thread stands below the API base URL, whatever ends that: %j',
+  'the thread URL is below the API base URL that ends with %j',
   (end) => {
     const host = 'https://platform.example.com';
     const app = storeOf({ id: 'a', apiBaseUrl: host + end }).threadApp('a');
@@ -31,8 +31,8 @@ test.each(['', '/', '//', '/api', '/api/', '/api//'])(
   },
 );
 
-describe('which app a route means', () => {
-  test('each can serve threads, sign people in, both or neither', () => {
+describe('the app of a route', () => {
+  test('can serve threads, sign users in, both or neither', () => {
     const store = storeOf(
       { id: 'a', ...THREADS },
       { id: 'b', ...SIGN_IN },
@@ -45,20 +45,20 @@ describe('which app a route means', () => {
     expect([store.find('d')?.id, store.find('e'), store.find('__proto__')]).toEqual(['d', undefined, undefined]);
   });
 
-  test('users are offered those for everyone first', () => {
+  test('apps for every user come first', () => {
     const some = { signIn: { allow: { claim: 'groups', values: ['staff'] } } };
     expect(ids(storeOf({ id: 'a', ...some }, { id: 'b' }, { id: 'c', ...SIGN_IN }).signInApps())).toEqual(['c', 'a']);
   });
 
-  test('without a name it is the one that the user signed in with', () => {
+  test('without an id is the app that the user signed in with', () => {
     const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS, ...SIGN_IN }, { id: 'c', ...SIGN_IN });
     expect([several.threadApp(undefined, 'b').id, several.threadApp('a', 'b').id]).toEqual(['b', 'a']);
     expect(several.usualThreadApp('c')).toBeUndefined();
-    const one = storeOf({ id: 'a', ...THREADS }, { id: 'c', ...SIGN_IN });
-    expect(one.threadApp(undefined, 'c').id).toBe('a');
+    const apps = storeOf({ id: 'a', ...THREADS }, { id: 'c', ...SIGN_IN });
+    expect(apps.threadApp(undefined, 'c').id).toBe('a');
   });
 
-  test('without a name and a sign-in it must be the only one', () => {
+  test('without an id and a sign-in must be the only one', () => {
     expect(storeOf({ id: 'a', ...THREADS }, { id: 'b' }).threadApp(undefined).id).toBe('a');
     const several = storeOf({ id: 'a', ...THREADS }, { id: 'b', ...THREADS });
     expect(several.threadApp('b').id).toBe('b');
@@ -68,7 +68,7 @@ describe('which app a route means', () => {
     );
   });
 
-  test('one that is named and serves no threads is not found', () => {
+  test('is not found if the named app serves no threads', () => {
     for (const id of ['b', 'nobody', '']) {
       const store = storeOf({ id: 'a', ...THREADS }, { id: 'b' });
       expect(() => store.threadApp(id)).toThrow(expect.objectContaining({ code: 'not_found' }));
@@ -76,8 +76,8 @@ describe('which app a route means', () => {
   });
 });
 
-describe('what administrators change', () => {
-  test('counts from the next question on, and a disabled app serves nobody though it is still known', () => {
+describe('a change by an administrator', () => {
+  test('applies to the next call; a disabled app can be found but not used', () => {
     const store = storeOf({ id: 'a', ...THREADS, ...SIGN_IN });
     const [app] = store.list();
     if (!app) throw new Error('There is no app.');

@@ -1,4 +1,4 @@
-/** A client registration at a provider (RFC 7591): what is sent, how each response is read, and its deletion (RFC 7592). */
+/** Client registration at a provider (RFC 7591): the request, each response, and the deletion (RFC 7592). */
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
   createDynamicRegistration,
@@ -47,7 +47,7 @@ const outbound = {
 } as unknown as Outbound;
 const { register, withdraw } = createDynamicRegistration({ outbound });
 
-/** @param body of the provider's response */
+/** @param body the body of the provider's response */
 const registered = (body: unknown, status = 201, requested = REQUESTED) => {
   responses.push(Response.json(body, { status }));
   return register(ENDPOINT, requested, undefined);
@@ -76,12 +76,12 @@ describe('the request', () => {
     ]);
   });
 
-  test('has the initial access token as a bearer token, where there is one', async () => {
+  test('has the initial access token as a bearer token, if there is one', async () => {
     await register(ENDPOINT, REQUESTED, 'iat-1');
     expect(sent[0]?.headers.authorization).toBe('Bearer iat-1');
   });
 
-  test('names our keys for private_key_jwt alone', async () => {
+  test('has our key set only for private_key_jwt', async () => {
     await registered({}, 201, { ...REQUESTED, tokenEndpointAuthMethod: 'private_key_jwt' });
     expect(sent[0]?.body).toMatchObject({ jwks_uri: REQUESTED.jwksUrl });
   });
@@ -100,7 +100,7 @@ describe('a registered client', () => {
     });
   });
 
-  test('authenticates as the provider chose', async () => {
+  test('uses the authentication method that the provider chose', async () => {
     const { client } = await registered({ client_id: 'c1', token_endpoint_auth_method: 'none' });
     expect(client).toMatchObject({ tokenEndpointAuthMethod: 'none', clientSecret: undefined });
   });
@@ -137,7 +137,7 @@ describe('a registered client', () => {
   });
 });
 
-describe('a response that is no registration', () => {
+describe('a response that is not a registration', () => {
   const UNNAMED = 'The provider requires an initial access token, or does not accept this one.';
   const STATEMENT = 'The provider requires a software statement: register the app there by hand.';
   test.each<[number, unknown, string]>([
@@ -183,7 +183,7 @@ describe('a response that is no registration', () => {
     expect(sent).toHaveLength(1);
   });
 
-  test('is a fault also where it is not JSON', async () => {
+  test('is a fault if it is not JSON', async () => {
     responses.push(new Response('<p>Welcome</p>', { status: 201 }));
     const fault = 'The response of the provider is not a client registration.';
     expect(await register(ENDPOINT, REQUESTED, undefined)).toEqual({ fault });
@@ -201,7 +201,7 @@ describe('a response that is no registration', () => {
     ]);
   });
 
-  test('RFC 7592: nothing is deleted where the provider refused to register', async () => {
+  test('RFC 7592: nothing is deleted if the provider refused to register', async () => {
     expect((await registered({ ...MANAGED }, 400)).fault).toContain('refused');
     expect(sent).toHaveLength(1);
   });
@@ -216,7 +216,7 @@ describe('a provider that cannot be called', () => {
     expect(await register(ENDPOINT, REQUESTED, undefined)).toEqual({ fault: words });
   });
 
-  test('is named as the cause where its registration cannot be deleted', async () => {
+  test('is named as the cause if the registration cannot be deleted', async () => {
     responses.push(failure);
     expect(await withdraw({ url: `${ENDPOINT}/c1`, token: 'rat-1' })).toEqual({ outcome: 'unreachable', words });
   });

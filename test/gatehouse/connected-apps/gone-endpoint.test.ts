@@ -1,4 +1,4 @@
-/** R131: for which failures of an endpoint the metadata that named it is read again. */
+/** R131: the failures of an endpoint after which the metadata is read again. */
 import { expect, test } from 'vitest';
 import { OutboundError } from '../../../src/shared/outbound/outbound.ts';
 import { isGone, ProviderError } from '../../../src/shared/provider/provider-error.ts';

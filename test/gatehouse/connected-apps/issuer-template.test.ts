@@ -1,4 +1,4 @@
-/** Issuer templates: which tenants' tokens a protocol client accepts, over real HTTP, and what no token can make it accept. */
+/** Issuer templates over HTTP: the client accepts tokens of named tenants only. */
 import fc from 'fast-check';
 import { exportJWK, generateKeyPair } from 'jose';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -28,7 +28,7 @@ describe('a sign-in', () => {
     expect(at.provider.hitsOf('token')).toHaveLength(1);
   });
 
-  test.each([INK, BOOK])('of %s without iss in the callback, where none is advertised', async (tenant) => {
+  test.each([INK, BOOK])('of %s succeeds without iss in the callback, if none is advertised', async (tenant) => {
     use(tenant, {
       ...tenants(tenant, { authorization_response_iss_parameter_supported: undefined }),
       callback: (parameters) => parameters.delete('iss'),
@@ -57,7 +57,7 @@ describe('a sign-in', () => {
     await expect(at.logIn(app)).rejects.toThrow();
   });
 
-  test('R18 keeps the library’s other checks: another nonce is refused, for the first and the second tenant', async () => {
+  test('R18 with another nonce is refused, for the first and the second tenant', async () => {
     for (const tenant of [INK, BOOK]) {
       const { claims } = tenants(tenant);
       use(tenant, { claims: (proper, scene) => ({ ...claims?.(proper, scene), nonce: 'another' }) });
@@ -65,7 +65,7 @@ describe('a sign-in', () => {
     }
   });
 
-  test('without an ID token is refused, as it is where the provider publishes no keys', async () => {
+  test('without an ID token is refused, and so is one at a provider without keys', async () => {
     use(BOOK, { tokens: ({ id_token: _, ...body }) => body });
     await expect(at.logIn(app)).rejects.toThrow();
     at.client = at.freshClient();
@@ -74,21 +74,21 @@ describe('a sign-in', () => {
   });
 });
 
-test('a refresh is read as the tenant’s, sends the refresh token once, and refuses a tenant that is not named', async () => {
+test('a refresh has the issuer of the tenant, sends the refresh token once, and refuses other tenants', async () => {
   use(BOOK);
   const { refreshToken = '' } = await at.logIn(app);
-  const kept: string[] = [];
-  const saveRefreshToken = async (token: string) => void kept.push(token);
+  const savedTokens: string[] = [];
+  const saveRefreshToken = async (token: string) => void savedTokens.push(token);
   const outcome = await at.client.refresh(app, { refreshToken, saveRefreshToken });
   if (outcome.kind !== 'tokens') throw new Error(outcome.kind);
   expect(outcome.response.claims?.iss).toBe(tenantIssuer(at.provider, BOOK));
-  expect([at.provider.hitsOf('refresh').length, kept]).toEqual([1, [outcome.response.refreshToken]]);
+  expect([at.provider.hitsOf('refresh').length, savedTokens]).toEqual([1, [outcome.response.refreshToken]]);
   use(STRANGE);
   const refused = await at.client.refresh(app, { refreshToken: outcome.response.refreshToken ?? '', saveRefreshToken });
-  expect(refused).toMatchObject({ kind: 'unusable', refreshToken: kept[1] });
+  expect(refused).toMatchObject({ kind: 'unusable', refreshToken: savedTokens[1] });
 });
 
-test('a client that signs for itself names the token endpoint as its audience, since no tenant is known yet', async () => {
+test('private_key_jwt has the token endpoint as audience, since the tenant is not known yet', async () => {
   const ours = at.appOf({ ...templateApp(at.provider), tokenEndpointAuthMethod: 'private_key_jwt' });
   use(INK);
   await at.logIn(ours).catch(() => undefined);
@@ -139,7 +139,7 @@ describe('R98 the verifier', () => {
     ['of a named one that has expired', (of) => ({ iss: of(INK), tid: INK, exp: NOW - 60 }), 'exp'],
     ['with a path in its tid', (of) => ({ iss: of(`${INK}/v2.0/..`), tid: `${INK}/v2.0/..` }), 'tid'],
     ['with a replacement pattern in its tid', (of) => ({ iss: of('$&'), tid: '$&' }), 'tid'],
-  ])('of a token %s', async (_words, claims, result) => {
+  ])('for a token %s', async (_words, claims, result) => {
     const jwts = await verifier({});
     const token = await sign(claims((tenant) => tenantIssuer(at.provider, tenant)));
     expect(await refusalOf(verifyIdToken(jwts, app, token))).toBe(result);
@@ -165,7 +165,7 @@ describe('R98 the verifier', () => {
   const tenantId = fc.stringMatching(/^[A-Za-z0-9-]{1,64}$/);
   const anyTenant = fc.oneof(tenantId, fc.string({ maxLength: 20 }), fc.constantFrom(INK, BOOK, '$&', '$1', '..', ''));
 
-  test('whatever tenants are named, a token is accepted exactly where its tid is one of them and its issuer that one’s', async () => {
+  test('accepts a token exactly if its tid is a named tenant and its issuer is that of the tenant', async () => {
     const jwts = await verifier({});
     const of = (tenant: string) => tenantIssuer(at.provider, tenant);
     const cases = fc.record({
@@ -185,7 +185,7 @@ describe('R98 the verifier', () => {
     );
   });
 
-  test('R20 without a template an issuer is equal byte for byte or refused', async () => {
+  test('R20 without a template, refuses an issuer that is not equal byte for byte', async () => {
     const jwts = await verifier({});
     const issuer = `${at.provider.issuer}/realm`;
     const plain = { ...app, issuer };
@@ -205,7 +205,7 @@ describe('R98 the verifier', () => {
   });
 });
 
-test('an app that names no tenant accepts no issuer, however it came to be stored', () => {
+test('an app that names no tenant accepts no issuer', () => {
   for (const allow of ['everyone', { claim: 'groups', values: [INK] }] as const) {
     expect(acceptedIssuers({ ...app, signIn: { allow } as ConnectedApp['signIn'] })).toEqual([]);
   }

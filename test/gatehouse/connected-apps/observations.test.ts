@@ -1,4 +1,4 @@
-/** What real sign-ins and refreshes showed of an app's tokens, noted on the way without waiting. */
+/** Facts about an app's tokens from real sign-ins and refreshes, recorded in the background. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -62,12 +62,12 @@ test.each([
   await expectSeen({ refreshToken: true, expiresIn: true, rotates });
 });
 
-test('a refresh before the first sign-in, of an imported connection, says nothing of sign-ins', async () => {
+test('a refresh of an imported connection before the first sign-in does not describe sign-ins', async () => {
   refresh('rt2');
   await expectSeen({ expiresIn: true, rotates: true });
 });
 
-test('what stays the same is written once an hour, what changes at once', async () => {
+test('writes an unchanged observation once an hour, and a change at once', async () => {
   exchange('rt1', 60);
   await expectSeen({ refreshToken: true, expiresIn: true });
   const first = { at: now, refreshToken: true, expiresIn: true };
@@ -85,7 +85,7 @@ test('what stays the same is written once an hour, what changes at once', async 
   expect(writes).toBe(3);
 });
 
-test('a provider asks to be left alone for a second at least', () => {
+test('Retry-After is at least one second', () => {
   const error = new ProviderError('unavailable', 'timeout', { status: 503 });
   expect([0, -5, 0.5, 1, 30].map((seconds) => error.retryIn(seconds).facts.retryAfterSeconds)).toEqual([
     1, 1, 1, 1, 30,

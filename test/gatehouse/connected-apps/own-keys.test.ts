@@ -1,4 +1,4 @@
-/** Our own signing keys: one set for all processes, published before it signs, kept until its last signature has ended, sealed. */
+/** Our signing keys: one sealed set for all processes, published before they sign and until their signatures expire. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -31,10 +31,10 @@ afterAll(async () => {
 });
 
 const process = () => createOwnKeys({ store, sealedJson: createSealedJson(sealer), clock });
-const kids = async (own: ReturnType<typeof process>) => (await own.publicKeys()).keys.map(({ kid }) => kid);
-const sign = (own: ReturnType<typeof process>) => own.sign({ sub: 'u1' }, { typ: 'test+jwt', seconds: 60 });
+const kids = async (ownKeys: ReturnType<typeof process>) => (await ownKeys.publicKeys()).keys.map(({ kid }) => kid);
+const sign = (ownKeys: ReturnType<typeof process>) => ownKeys.sign({ sub: 'u1' }, { typ: 'test+jwt', seconds: 60 });
 
-test('processes that start together agree on one key, and verify what the other signed', async () => {
+test('processes that start together share one key, and verify each other’s signatures', async () => {
   const processes = Array.from({ length: 4 }, process);
   const seen = await Promise.all(processes.map(kids));
   expect(new Set(seen.map(String)).size).toBe(1);
@@ -43,7 +43,7 @@ test('processes that start together agree on one key, and verify what the other 
   expect(await second?.verify(token ?? '', { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
 });
 
-test('the store holds no private key in the clear, and the published keys are public alone', async () => {
+test('seals private keys in the storage, and publishes only public members', async () => {
   const record = await store.get(keys.ownKeys);
   expect(sealer.kidOf(record?.value ?? '')).toBe(sealer.sealingKid);
   for (const key of (await process().publicKeys()).keys) {
@@ -51,59 +51,59 @@ test('the store holds no private key in the clear, and the published keys are pu
   }
 });
 
-test('a key is shown a day before it signs, and the old one until its last signature has ended', async () => {
-  const own = process();
-  const [old] = await kids(own);
+test('publishes a key a day before it signs, and the old one until its last signature expires', async () => {
+  const ownKeys = process();
+  const [old] = await kids(ownKeys);
   now += KEY_TIMES.signsMilliseconds - KEY_TIMES.aheadMilliseconds;
-  const [, next] = await kids(own);
+  const [, next] = await kids(ownKeys);
   expect(next).toBeDefined();
-  expect(decodeProtectedHeader(await sign(own)).kid).toBe(old);
+  expect(decodeProtectedHeader(await sign(ownKeys)).kid).toBe(old);
   now += KEY_TIMES.aheadMilliseconds;
-  const token = await sign(own);
+  const token = await sign(ownKeys);
   expect(decodeProtectedHeader(token).kid).toBe(next);
-  expect(await kids(own)).toEqual([old, next]);
+  expect(await kids(ownKeys)).toEqual([old, next]);
   now += KEY_TIMES.afterMilliseconds;
-  expect(await kids(own)).toEqual([next]);
+  expect(await kids(ownKeys)).toEqual([next]);
   expect(await process().verify(token, { typ: 'test+jwt' })).toBeUndefined();
 });
 
-test('a rotation by hand shows the next key to every process, once', async () => {
-  const [own, other] = [process(), process()];
+test('a manual rotation publishes one next key to every process', async () => {
+  const [ownKeys, other] = [process(), process()];
   const before = await kids(other);
-  await own.rotate();
+  await ownKeys.rotate();
   await other.rotate();
-  expect(await kids(own)).toHaveLength(before.length + 1);
-  expect(await kids(process())).toEqual(await kids(own));
+  expect(await kids(ownKeys)).toHaveLength(before.length + 1);
+  expect(await kids(process())).toEqual(await kids(ownKeys));
   now += DAY;
-  expect(await other.verify(await sign(own), { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
+  expect(await other.verify(await sign(ownKeys), { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
 });
 
-test('a key that another process had to make anew is looked for once a token names it', async () => {
-  const [own, other] = [process(), process()];
+test('reads the keys again if a token names an unknown key', async () => {
+  const [ownKeys, other] = [process(), process()];
   await kids(other);
   await store.write([{ delete: keys.ownKeys }]);
-  const token = await sign(own);
-  // Looked for at most once a second, so that invented key ids cost nothing.
+  const token = await sign(ownKeys);
+  // At most once a second, so made-up key ids cost little.
   expect(await other.verify(token, { typ: 'test+jwt' })).toBeUndefined();
   now += 1_001;
   expect(await other.verify(token, { typ: 'test+jwt' })).toMatchObject({ sub: 'u1' });
 });
 
-test('each published key is listed with when it was made, and with when it signs', async () => {
-  const own = process();
-  await own.rotate();
-  const [signing, next] = (await own.list()).slice(-2);
+test('lists each published key with the times of its creation and first signature', async () => {
+  const ownKeys = process();
+  await ownKeys.rotate();
+  const [signing, next] = (await ownKeys.list()).slice(-2);
   expect(signing).toMatchObject({ signs: true });
   expect(next).toMatchObject({ signs: false, signsFrom: (next?.madeAt ?? 0) + DAY });
-  const listed = await own.list();
-  expect(listed.map(({ kid }) => kid)).toEqual(await kids(own));
+  const listed = await ownKeys.list();
+  expect(listed.map(({ kid }) => kid)).toEqual(await kids(ownKeys));
   expect(listed.filter(({ signs }) => signs)).toHaveLength(1);
 });
 
-test('a process reads the keys again after ten seconds, or where its clock was set back', async () => {
-  const [own, other] = [process(), process()];
+test('reads the keys again after ten seconds, or if the clock was set back', async () => {
+  const [ownKeys, other] = [process(), process()];
   now += 40 * DAY;
-  await kids(own);
+  await kids(ownKeys);
   now += 10_000;
   await kids(other);
   await store.write([{ delete: keys.ownKeys }]);
@@ -117,28 +117,28 @@ test('a process reads the keys again after ten seconds, or where its clock was s
   expect(await kids(other)).not.toContain(after);
 });
 
-test('keys that have not changed are read without a write', async () => {
-  const own = process();
-  await kids(own);
+test('reads unchanged keys without a write', async () => {
+  const ownKeys = process();
+  await kids(ownKeys);
   const before = (await store.get(keys.ownKeys))?.version;
   await kids(process());
   expect((await store.get(keys.ownKeys))?.version).toBe(before);
 });
 
-test('what another signed, another type, and what has ended is none of ours', async () => {
-  const own = process();
-  const token = await sign(own);
-  expect(await own.verify(token, { typ: 'other+jwt' })).toBeUndefined();
-  expect(await own.verify(`${token.slice(0, -6)}AAAAAA`, { typ: 'test+jwt' })).toBeUndefined();
-  expect(await own.verify('no token', { typ: 'test+jwt' })).toBeUndefined();
+test('refuses a JWT of another signer, of another type, or that has expired', async () => {
+  const ownKeys = process();
+  const token = await sign(ownKeys);
+  expect(await ownKeys.verify(token, { typ: 'other+jwt' })).toBeUndefined();
+  expect(await ownKeys.verify(`${token.slice(0, -6)}AAAAAA`, { typ: 'test+jwt' })).toBeUndefined();
+  expect(await ownKeys.verify('no token', { typ: 'test+jwt' })).toBeUndefined();
   now += 61_000;
-  expect(await own.verify(token, { typ: 'test+jwt' })).toBeUndefined();
+  expect(await ownKeys.verify(token, { typ: 'test+jwt' })).toBeUndefined();
 });
 
-test('R49 keys that cannot be opened any more are replaced, and it is told', async () => {
+test('R49 replaces keys that cannot be opened, and reports it', async () => {
   const told: unknown[] = [];
   const sealedJson = createSealedJson(sealerOf());
-  const own = createOwnKeys({ store, sealedJson, clock, onReplaced: (cause) => told.push(cause) });
-  expect(await kids(own)).toHaveLength(1);
+  const ownKeys = createOwnKeys({ store, sealedJson, clock, onReplaced: (cause) => told.push(cause) });
+  expect(await kids(ownKeys)).toHaveLength(1);
   expect(told).toHaveLength(1);
 });

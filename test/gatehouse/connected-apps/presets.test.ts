@@ -1,4 +1,4 @@
-/** The presets: valid settings, a source for each fact, and what they say of an app of their provider. */
+/** The presets: valid settings, a source for each fact, and the advice for an app of their provider. */
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { checkPreset } from '../../../src/gatehouse/connected-apps/check-preset.ts';
@@ -17,19 +17,19 @@ import { presetPage } from '../../support/preset-page.ts';
 const OWN = { id: 'own', name: 'Own', clientId: 'c', callbackUrls: ['https://gatehouse.test/oauth/callback/own'] };
 const presetOf = (id: string): Preset => PRESETS.find((preset) => preset.id === id) as Preset;
 
-/** An app as the preset describes it, but for these changes. */
+/** An app with the preset's settings, except for these changes. */
 function appOf(preset: Preset, changes: object = {}): ConnectedApp {
   const examples = Object.entries(preset.placeholders).map(([name, { example }]) => [name, example]);
   const app = { ...OWN, ...presetApp(preset, Object.fromEntries(examples)), ...changes };
   return { ...connectedAppSchema.parse(app), clientSecret: 's' };
 }
 
-test('docs/provider-presets.md is made from them', async () => {
+test('docs/provider-presets.md is generated from the presets', async () => {
   const path = join(import.meta.dirname, '../../..', 'docs', 'provider-presets.md');
   await expect(presetPage(PRESETS)).toMatchFileSnapshot(path);
 });
 
-test('each says where users cannot sign in with it, and where no server has shown it', () => {
+test('each has its limits: no sign-in, or not tried with a real server', () => {
   const isSignIn = (preset: Preset) => !presetLimits(preset).some((text) => text.includes('not sign in'));
   const others = ['github-app', 'github-oauth-app', 'slack', 'atlassian', 'zoom', 'hubspot'];
   expect(PRESETS.filter((preset) => !isSignIn(preset)).map(({ id }) => id)).toEqual(others);
@@ -40,7 +40,7 @@ test('each says where users cannot sign in with it, and where no server has show
   }
 });
 
-test('each has an id of its own', () => {
+test('each has a unique id', () => {
   expect(new Set(PRESETS.map(({ id }) => id)).size).toBe(PRESETS.length);
 });
 
@@ -57,14 +57,14 @@ describe.each(PRESETS.map((preset) => [preset.name, preset] as const))('%s', (_n
     }
   });
 
-  test('has a fact for each setting, but for the path that is only an example', () => {
+  test('has a fact for each setting, except for an example path', () => {
     const explained = new Set(preset.facts.flatMap(({ fields }) => fields));
     const settings = Object.keys(preset.app).filter((name) => name !== 'threadPath');
     expect(settings.filter((name) => !explained.has(name as never))).toEqual([]);
     expect([...explained].filter((name) => !(name in preset.app))).toEqual([]);
   });
 
-  test('is recognised, and has nothing to say of its own settings', () => {
+  test('is recognised, and has no advice for its own settings', () => {
     const app = appOf(preset);
     expect(recognisePreset(app)).toEqual({ preset, differences: [] });
     const detail = `The settings are those of the preset "${preset.name}".`;
@@ -92,7 +92,7 @@ describe('an app with other settings than the preset of its provider', () => {
     expect(fieldsOf(appOf(presetOf(id), changes))).toEqual(fields);
   });
 
-  test('is told what the preset has, and why; a fact without a source says so', () => {
+  test('gets the values of the preset, and why; a fact without a source says so', () => {
     const app = appOf(presetOf('auth0'), { parameters: undefined, tokenEndpointAuthMethod: 'client_secret_basic' });
     expect(checkPreset(app)).toEqual({
       check: 'preset',
@@ -105,7 +105,7 @@ describe('an app with other settings than the preset of its provider', () => {
     });
   });
 
-  test('of an unknown provider is told that there is none', () => {
+  test('of an unknown provider has no preset', () => {
     const detail = 'No preset is known for this provider.';
     const app = appOf(presetOf('google'), { issuer: 'https://idp.example.com' });
     expect(checkPreset(app)).toEqual({ check: 'preset', result: 'cannot_tell', detail });

@@ -1,4 +1,4 @@
-/** What an app may demand beyond the plain code flow: pushed requests, tokens bound to a key, our signature in place of a secret. */
+/** Protections beyond the plain code flow: pushed requests (PAR), DPoP, and private_key_jwt. */
 
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -65,7 +65,7 @@ beforeAll(async () => {
 afterAll(() => site.close());
 afterEach(() => site.sandbox.faults.clear());
 
-/** Where the browser is sent to. */
+/** The URL that the browser is sent to. */
 async function sentTo(id: Id, agent: UserAgent = createUserAgent()) {
   const page = await agent.get(`${site.url}/sign-in?app=${id}`, { follow: false });
   const location = page.headers.get('location');
@@ -76,18 +76,18 @@ const signInBy = (id: Id) => signIn(site, 'user@example.test', { path: `/sign-in
 const readThread = (agent: UserAgent, id: Id) => getJson(agent, `${site.url}/threads/current?app=${id}`);
 const tokenHits = () => site.sandbox.hits.requests('identity-provider').filter(({ path }) => path === '/token');
 const threadHits = () => site.sandbox.hits.requests('platform').filter(({ path }) => path === '/1/threads/current');
-/** The platform refuses a token that is no longer brand-new, so that a refresh is due. */
+/** The platform refuses a token that is not new, which causes a refresh. */
 const refuseOnce = () => {
   pass(5);
   site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 401, times: 1 });
 };
-const told = (change: Record<string, unknown>) =>
+const metadataWith = (change: Record<string, unknown>) =>
   site.sandbox.faults.set({
     ...{ on: 'identity-provider', path: DISCOVERY, kind: 'rewrite' },
     change: (metadata) => ({ ...metadata, ...change }),
   });
 
-/** What an administrator is told of the failure that this page shows. */
+/** The record page of the failure on this page, for an administrator. */
 async function causeOf(page: Page): Promise<Page> {
   const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=pushed' });
   const reference = /<code class="reference"[^>]*>(\w{8})</.exec(page.body)?.[1] ?? '';
@@ -95,7 +95,7 @@ async function causeOf(page: Page): Promise<Page> {
 }
 
 describe('pushed authorization requests', () => {
-  test('R1 required: the address names the request and holds nothing of it, and the sign-in works to its end', async () => {
+  test('R1 required: the URL only has the reference of the request, and the sign-in succeeds', async () => {
     const { url } = await sentTo('pushed');
     expect([...(url?.searchParams.keys() ?? [])].sort()).toEqual(['client_id', 'request_uri']);
     expect(site.sandbox.hits.count('POST /par')).toBe(1);
@@ -104,17 +104,17 @@ describe('pushed authorization requests', () => {
     expect((await readThread(agent, 'pushed')).status).toBe(200);
   });
 
-  test('R72 a refused push is a page with a named cause, and its record tells an administrator which field', async () => {
+  test('R72 a refused push has a page with its cause, and its record names the field to check', async () => {
     const { page } = await sentTo('unknown');
     expect(page.status).toBe(502);
     expect(page.body).toContain('not set up correctly');
-    const told = (await causeOf(page)).body;
-    expect(told).toContain('compare callback URL and scopes with the registration there');
-    expect(told).toContain('#callback-title"');
+    const record = (await causeOf(page)).body;
+    expect(record).toContain('compare callback URL and scopes with the registration there');
+    expect(record).toContain('#callback-title"');
   });
 
-  test('required of a provider that has none: a page says who has to mend it, and nobody is sent there', async () => {
-    told({ pushed_authorization_request_endpoint: undefined });
+  test('required but not offered: a page says who must fix it, and the browser is not redirected', async () => {
+    metadataWith({ pushed_authorization_request_endpoint: undefined });
     const { page } = await sentTo('lacking');
     expect([page.status, page.headers.get('location')]).toEqual([502, null]);
     expect(page.body).toContain('An administrator has to correct that');
@@ -122,10 +122,10 @@ describe('pushed authorization requests', () => {
     expect((await causeOf(page)).body).toMatch(/no endpoint for them.*#par"/s);
   });
 
-  test('auto: pushed and bound only where the provider takes nothing else', async () => {
+  test('auto: uses PAR and DPoP only if the provider requires them', async () => {
     const plain = await sentTo('auto');
     expect(plain.url?.searchParams.get('redirect_uri')).toBe(`${site.url}/oauth/callback/auto`);
-    const off = told({ require_pushed_authorization_requests: true });
+    const off = metadataWith({ require_pushed_authorization_requests: true });
     const strict = await sentTo('strict');
     off();
     expect([...(strict.url?.searchParams.keys() ?? [])].sort()).toEqual(['client_id', 'request_uri']);
@@ -138,7 +138,7 @@ describe('pushed authorization requests', () => {
 describe('DPoP', () => {
   const lastProof = () => threadHits().at(-1)?.headers.dpop?.toString() ?? '';
 
-  test('required: the thread is read with a proof of the key that the tokens are bound to, which a refresh keeps', async () => {
+  test('required: reads the thread with a proof of the key that tokens are bound to, before and after a refresh', async () => {
     const { agent, page } = await signInBy('bound');
     expect(page.url).toBe(`${site.url}/`);
     expect((await readThread(agent, 'bound')).status).toBe(200);
@@ -156,7 +156,7 @@ describe('DPoP', () => {
     expect(JSON.stringify(decodeProtectedHeader(proof))).not.toContain('"d"');
   });
 
-  test('a platform that asks for a nonce gets the same once more with it, and the next time at once', async () => {
+  test('repeats a request with the nonce that the platform demands, and sends it at once the next time', async () => {
     const { agent } = await signInBy('bound');
     const nonce = 'asked-for-by-the-platform';
     site.sandbox.faults.set({
@@ -170,11 +170,11 @@ describe('DPoP', () => {
     await readThread(agent, 'bound');
     expect(threadHits().length).toBe(before + 3);
     expect(decodeJwt(lastProof()).nonce).toBe(nonce);
-    // That a nonce was missing says nothing against the token.
+    // A missing nonce does not mean that the token is invalid.
     expect(tokenHits().length).toBe(tokens);
   });
 
-  test('the token type and the scheme of a challenge are DPoP in any case', async () => {
+  test('compares the token type and the scheme of a challenge without regard to case', async () => {
     site.sandbox.faults.set({
       ...{ on: 'identity-provider', path: '/token', kind: 'rewrite' },
       change: (answer) => ({ ...answer, token_type: 'dpOp' }),
@@ -189,7 +189,7 @@ describe('DPoP', () => {
     expect(decodeJwt(lastProof()).nonce).toBe(nonce);
   });
 
-  test('a provider that gives a bearer token all the same is refused, at a sign-in and at a refresh', async () => {
+  test('refuses a bearer token at sign-in and at refresh if DPoP is required', async () => {
     const { agent } = await signInBy('bearer');
     expect((await readThread(agent, 'bearer')).status).toBe(200);
     site.sandbox.faults.set({
@@ -206,7 +206,7 @@ describe('DPoP', () => {
   });
 });
 
-test('FAPI 2.0: a pushed request, our signature and bound tokens together, also when the platform demands a refresh', async () => {
+test('FAPI 2.0: PAR, private_key_jwt and DPoP together, also if the platform causes a refresh', async () => {
   const { agent, page } = await signInBy('fapi');
   expect([page.status, page.url]).toEqual([200, `${site.url}/`]);
   const pushes = site.sandbox.hits.requests('identity-provider').filter(({ path }) => path === '/par');
@@ -221,7 +221,7 @@ test('FAPI 2.0: a pushed request, our signature and bound tokens together, also 
   expect(threadHits().at(-1)?.headers.authorization).not.toBe(first);
 });
 
-test('R81 services get what a bound token reads, and never the token: without its key it is of no use', async () => {
+test('R81 services can read with a bound token, but never receive it', async () => {
   const { agent } = await signInBy('bound');
   const store = await createSqliteStore({ directory: site.dataDirectory });
   const { token } = await (await administratorOf(site, { store, sealer: sealerOf(site.env) })).makeToken({
@@ -248,7 +248,7 @@ test('R81 services get what a bound token reads, and never the token: without it
 });
 
 describe('private_key_jwt', () => {
-  /** What the store keeps of our keys, changed as if time had passed. */
+  /** Changes our stored keys as if time had passed. */
   const ageKeys = async (milliseconds: number, rotate = false) => {
     const parsed = parseEncryptionKeys(site.env.ENCRYPTION_KEYS ?? '');
     const sealer = createSealer('keys' in parsed ? parsed.keys : []);
@@ -270,7 +270,7 @@ describe('private_key_jwt', () => {
     return decodeProtectedHeader(headers.get('gatehouse-user-assertion') ?? '').kid;
   };
 
-  test('R48 the app is proved by the keys that we publish, also once the next of them signs', async () => {
+  test('R48 authenticates with the published keys, also after a rotation', async () => {
     await ageKeys(0, true);
     const [old, next] = await publishedKids();
     expect(next).toBeDefined();

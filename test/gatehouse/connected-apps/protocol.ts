@@ -1,4 +1,4 @@
-/** A protocol client in front of the hostile provider, and a sign-in without a browser. */
+/** A protocol client for the hostile provider, and a sign-in without a browser. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ export const REQUEST = {
   scopes: ['openid', 'profile', 'offline_access'],
 };
 
-/** One provider for a file; for each test a client that knows nothing yet. */
+/** One provider for a test file, and for each test a client without cached data. */
 export interface Protocol {
   readonly provider: HostileProvider;
   readonly outbound: Outbound;
@@ -41,7 +41,7 @@ export interface Protocol {
   readonly ownKeys: OwnKeys;
   client: ProviderClient;
   app: ConnectedApp;
-  /** Milliseconds of the clock that discovery and keys are read by; moved by tests alone. */
+  /** The clock for discovery and keys, in milliseconds; only tests advance it. */
   elapsed: number;
   freshClient(onTokens?: OnTokens): ProviderClient;
   appOf(changes?: Record<string, unknown>, from?: HostileProvider): ConnectedApp;

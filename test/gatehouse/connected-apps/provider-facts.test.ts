@@ -1,4 +1,4 @@
-/** What a provider tells of itself to somebody who is about to register an app there. */
+/** Facts about a provider for the form of a new app. */
 import { expect, test, vi } from 'vitest';
 import { createProviderFacts } from '../../../src/gatehouse/connected-apps/provider-facts.ts';
 import type { AddressRule } from '../../../src/shared/outbound/address-policy.ts';
@@ -8,21 +8,21 @@ import { ProviderError } from '../../../src/shared/provider/provider-error.ts';
 import type { ProviderMetadata, ProviderPlace } from '../../../src/shared/provider/provider-metadata.ts';
 
 const ISSUER = 'https://provider.test';
-const asked: ProviderPlace[] = [];
+const loaded: ProviderPlace[] = [];
 const examine = vi.fn(async () => undefined as never);
 const read = (answer: object | Error, discoveryUrl?: string) =>
   createProviderFacts({
     examine,
     metadata: {
       load: async (place) => {
-        asked.push(place);
+        loaded.push(place);
         if (answer instanceof Error) throw answer;
         return answer as ProviderMetadata;
       },
     },
   })({ issuer: ISSUER, discoveryUrl });
 
-test('the endpoints by their names, what can be chosen, and where clients register themselves', async () => {
+test('lists endpoints, scopes and methods, and the registration endpoint', async () => {
   const { facts } = await read({
     token_endpoint: `${ISSUER}/token`,
     jwks_uri: `${ISSUER}/jwks`,
@@ -43,7 +43,7 @@ test('the endpoints by their names, what can be chosen, and where clients regist
   });
 });
 
-test('nothing that is no scope is offered as one, and never more than a page can show', async () => {
+test('drops invalid scopes, and limits the lists', async () => {
   const odd = ['a b', 'a"b', 'a\\b', '', 'x'.repeat(201), 'é', 7, null, ['openid']];
   expect((await read({ scopes_supported: [...odd, 'openid'] })).facts?.scopes).toEqual(['openid']);
   const many = Array.from({ length: 60 }, (_, n) => `scope-${n}`);
@@ -60,11 +60,11 @@ test('nothing that is no scope is offered as one, and never more than a page can
   expect((await read({ code_challenge_methods_supported: ['plain'] })).facts?.pkce).toBe(false);
 });
 
-test('it is asked for where it lies, and by nobody who has a secret', async () => {
+test('reads the metadata at its address, without a secret', async () => {
   await read({});
-  expect(asked.at(-1)).toEqual({ issuer: ISSUER });
+  expect(loaded.at(-1)).toEqual({ issuer: ISSUER });
   await read({}, `${ISSUER}/elsewhere`);
-  expect(asked.at(-1)).toEqual({ issuer: ISSUER, discoveryUrl: `${ISSUER}/elsewhere` });
+  expect(loaded.at(-1)).toEqual({ issuer: ISSUER, discoveryUrl: `${ISSUER}/elsewhere` });
   expect(examine.mock.calls).toContainEqual([`${ISSUER}/elsewhere`]);
 });
 
@@ -103,13 +103,13 @@ test.each([
     /^The provider cannot be called: the response is larger than 9 bytes\.$/,
   ],
   [new Error('secret of a library'), /^The provider’s metadata cannot be read\.$/],
-])('why it tells nothing, in words: %s', async (error, words) => {
+])('says why the facts cannot be read: %s', async (error, words) => {
   const { fault, facts } = await read(error);
   expect([facts, fault]).toEqual([undefined, expect.stringMatching(words)]);
   expect(fault).toMatch(/^\p{Lu}.{15,}\.$/u);
 });
 
-test('a long issuer is shortened in words, and not offered where it is too long to be entered', async () => {
+test('shortens a long issuer, and does not offer one that is too long to enter', async () => {
   const mismatch = (length: number) => {
     const issuer = `${ISSUER}/`.padEnd(length, 'x');
     return read(new ProviderError('misconfigured', 'issuer_mismatch', { issuer }));
@@ -120,9 +120,9 @@ test('a long issuer is shortened in words, and not offered where it is too long 
 });
 
 test('R79 an address that must not be called is not called', async () => {
-  asked.length = 0;
+  loaded.length = 0;
   examine.mockResolvedValueOnce('not_https' as never);
   const { fault } = await read({});
   expect(fault).toMatch(/^It must begin with https/);
-  expect(asked).toEqual([]);
+  expect(loaded).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** What each answer to a refresh means, over real HTTP. */
+/** The outcome of a refresh for each response, over HTTP. */
 import { describe, expect, test } from 'vitest';
 import type { RefreshOutcome } from '../../../src/shared/provider/token-refresh.ts';
 import { status } from '../../support/hostile-answers.ts';
@@ -61,7 +61,7 @@ describe('R40: refresh, classified by status and body', () => {
     expect(at.provider.hitsOf('refresh')).toHaveLength(1);
   });
 
-  test('a sentence in place of an error code is not repeated', async () => {
+  test('does not repeat text in place of an error code', async () => {
     const outcome = await refreshed(answers(400, { error: 'denied: ask "Bob" for it' }));
     expect(outcome).toEqual({ kind: 'doubtful', reason: 'status_400' });
   });
@@ -75,12 +75,12 @@ describe('R40: refresh, classified by status and body', () => {
     expect(await refreshed(mode)).toMatchObject({ kind: 'unavailable', reason });
   });
 
-  test('Retry-After is handed on', async () => {
+  test('passes on Retry-After', async () => {
     expect(await refreshed('refresh-status-503')).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 9 });
     expect(await refreshed('refresh-status-429')).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 7 });
   });
 
-  test('a provider whose metadata became wrong is a fault of the app, not of the person', async () => {
+  test('wrong metadata is a fault of the app, not of the user', async () => {
     const { refreshToken = '' } = await at.logIn();
     at.client = at.freshClient();
     at.provider.set('discovery-wrong-issuer');
@@ -88,7 +88,7 @@ describe('R40: refresh, classified by status and body', () => {
     expect(at.provider.hitsOf('refresh')).toEqual([]);
   });
 
-  test('R26: an answer that lacks everything else is a good one', async () => {
+  test('R26 accepts a response with only an access token', async () => {
     const outcome = await refreshed('refresh-lacks-everything');
     expect(outcome).toMatchObject({
       kind: 'tokens',
@@ -102,22 +102,22 @@ describe('R40: refresh, classified by status and body', () => {
     ['ID token of a stranger', 'id-token-stranger-key'],
     ['token type is a number', { refreshed: (body) => ({ ...body, token_type: 7 }) }],
     ['scope is a number', { refreshed: (body) => ({ ...body, scope: 7 }) }],
-    ['token type nobody asked for', { refreshed: (body) => ({ ...body, token_type: 'mac' }) }],
+    ['unexpected token type', { refreshed: (body) => ({ ...body, token_type: 'mac' }) }],
     ['bound to a key that nobody sent', { refreshed: (body) => ({ ...body, token_type: 'DPoP' }) }],
-  ])('R32: %s: the new refresh token is kept all the same', async (_what, mode) => {
+  ])('R32 %s: the new refresh token is saved anyway', async (_what, mode) => {
     const outcome = await refreshed(mode);
     expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/) });
     at.provider.set();
-    const kept = outcome.kind === 'unusable' ? outcome.refreshToken : undefined;
-    expect((await at.client.refresh(at.app, { refreshToken: kept ?? '' })).kind).toBe('tokens');
+    const savedToken = outcome.kind === 'unusable' ? outcome.refreshToken : undefined;
+    expect((await at.client.refresh(at.app, { refreshToken: savedToken ?? '' })).kind).toBe('tokens');
   });
 
-  test('R32: a refusal with a status of success that brings a refresh token: that is kept', async () => {
+  test('R32 saves the refresh token of an error response with a success status', async () => {
     const outcome = await refreshed(answers(200, { error: 'odd', refresh_token: 'rt-new' }));
     expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: 'rt-new' });
   });
 
-  test('R32, F13: what a process that has no keys yet cannot verify is kept too, and said to be that', async () => {
+  test('R32, F13 saves the refresh token of a response that cannot be verified without keys, and says so', async () => {
     const { refreshToken = '' } = await at.logIn();
     at.client = at.freshClient();
     at.provider.set('jwks-status-500');
@@ -129,14 +129,14 @@ describe('R40: refresh, classified by status and body', () => {
     expect(outcome.kind).toBe('unusable');
   });
 
-  test('R32: expires_in of -5 does not lose the rest', async () => {
+  test('R32 expires_in of -5 does not invalidate the response', async () => {
     expect(await refreshed('expires-in-negative')).toMatchObject({
       kind: 'tokens',
       response: { expiresInSeconds: undefined, refreshToken: expect.any(String) },
     });
   });
 
-  test('an API base URL to which no calls may go is named by its member and host', async () => {
+  test('names the member and host of a refused API base URL', async () => {
     const app = at.appOf({ apiBaseUrlFrom: { member: 'instance_url', hosts: ['.my.example.com'] } });
     const refresh = async (instance_url: unknown) => {
       at.provider.set();
@@ -155,27 +155,30 @@ describe('R40: refresh, classified by status and body', () => {
     });
   });
 
-  test('R25: the refresh token goes to no redirect target', async () => {
+  test('R25 does not send the refresh token to a redirect target', async () => {
     for (const mode of ['refresh-redirect', 'refresh-redirect-307'] as const) await refreshed(mode);
     expect(at.provider.trapped).toEqual([]);
   });
 });
 
-describe('R131 a token endpoint that is gone', () => {
-  test.each([301, 404, 405, 410])('with status %i has discovery read again before the next call', async (code) => {
-    const { refreshToken = '' } = await at.logIn();
-    const reads = () => at.provider.hitsOf('discovery').length;
-    const before = reads();
-    at.provider.set({ answers: { refresh: status(code, '') } });
-    await at.client.refresh(at.app, { refreshToken });
-    expect(reads()).toBe(before);
-    await at.client.refresh(at.app, { refreshToken });
-    await at.client.refresh(at.app, { refreshToken });
-    expect(reads()).toBe(before + 1);
-  });
+describe('R131 a removed token endpoint', () => {
+  test.each([301, 404, 405, 410])(
+    'with status %i causes discovery to be read again before the next call',
+    async (code) => {
+      const { refreshToken = '' } = await at.logIn();
+      const reads = () => at.provider.hitsOf('discovery').length;
+      const before = reads();
+      at.provider.set({ answers: { refresh: status(code, '') } });
+      await at.client.refresh(at.app, { refreshToken });
+      expect(reads()).toBe(before);
+      await at.client.refresh(at.app, { refreshToken });
+      await at.client.refresh(at.app, { refreshToken });
+      expect(reads()).toBe(before + 1);
+    },
+  );
 });
 
-test('R130 a refresh whose discovery fails was not sent', async () => {
+test('R130 a refresh whose discovery fails counts as not sent', async () => {
   const { refreshToken = '' } = await at.logIn();
   at.provider.set('discovery-status-503');
   const fresh = at.appOf();

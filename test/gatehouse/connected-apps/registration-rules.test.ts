@@ -1,4 +1,4 @@
-/** Rules over several fields of a registration: each fault with its place, its rule and what to do. */
+/** Rules over several fields of a registration: each fault with its pointer, rule and advice. */
 import { describe, expect, test } from 'vitest';
 import { problemsIn, warningsIn } from '../../../src/gatehouse/connected-apps/finding.ts';
 import {
@@ -113,13 +113,13 @@ describe('fields that need each other', () => {
     expect(faultsOf(app)).toEqual(faults.map(([pointer, detail]) => ({ pointer, rule: 'incomplete', detail })));
   });
 
-  test('a field that has a fault already is not reported again', () => {
+  test('a faulty field is not reported again', () => {
     expect(faultsOf({ signIn: SIGN_IN }, ['scopes'])).toEqual([]);
     expect(faultsOf({ apiBaseUrlFrom: FROM }, ['apiBaseUrl'])).toEqual([]);
     expect(faultsOf({ issuer: TEMPLATE.issuer }, ['signIn', 'discoveryUrl'])).toEqual([]);
   });
 
-  test('RFC 8707: resources are declared once', () => {
+  test('RFC 8707: resources are set in one field only', () => {
     const twice = { parameters: { resource: 'a', audience: 'b' }, tokenParameters: { resource: 'a' } };
     const detail = 'remove it: the resources that the app declares are sent.';
     expect(faultsOf({ ...twice, resources: ['https://api.test/'] })).toEqual([
@@ -131,7 +131,7 @@ describe('fields that need each other', () => {
   });
 });
 
-test('R79 every URL that is called is judged, and a fault stands at its field', async () => {
+test('R79 checks every called URL, and reports faults with their fields', async () => {
   const app = {
     ...{ issuer: 'https://idp.test', discoveryUrl: 'https://idp.test/metadata', apiBaseUrl: 'https://10.0.0.1' },
     ...{ endpoints: ENDPOINTS, account: { field: 'id', url: 'https://10.0.0.1/me' } },
@@ -157,7 +157,7 @@ describe('the issuers of an app', () => {
   const plain = { issuer: 'https://idp.test' };
   const template = { issuer: TEMPLATE.issuer, signIn: TENANTS };
 
-  test('are its own, or those of the tenants that it names', () => {
+  test('are the registered one, or those of the named tenants', () => {
     expect(acceptedIssuers({ ...plain, signIn: TENANTS })).toEqual(['https://idp.test']);
     expect(acceptedIssuers(template)).toEqual(['https://idp.test/ink', 'https://idp.test/book']);
     expect(acceptedIssuers({ issuer: TEMPLATE.issuer, signIn: SIGN_IN })).toEqual([]);
@@ -166,7 +166,7 @@ describe('the issuers of an app', () => {
     ).toEqual([[], [], []]);
   });
 
-  test('of a call before the tenant is known is the named one, else the first', () => {
+  test('before the tenant is known: the registered one, or the first tenant’s', () => {
     expect(firstIssuer(template, 'https://idp.test/book')).toBe('https://idp.test/book');
     expect([firstIssuer(template, 'https://idp.test/other'), firstIssuer(template, null)]).toEqual([
       'https://idp.test/ink',
@@ -175,16 +175,16 @@ describe('the issuers of an app', () => {
     expect(firstIssuer({ issuer: TEMPLATE.issuer })).toBe(TEMPLATE.issuer);
   });
 
-  test('of a user is that of the tenant, and part of who the user is', () => {
+  test('of a user: the one of the tenant, which is part of the user id', () => {
     const iss = 'https://idp.test/book';
     expect([issuerOf(template, { iss }), issuerOf(plain, { iss })]).toEqual([iss, 'https://idp.test']);
-    const [one, other] = [{ issuer: iss }, { issuer: 'https://idp.test/ink' }];
-    expect([isSameIssuer(template, one, other), isSameIssuer(template, one, one)]).toEqual([false, true]);
-    expect(isSameIssuer(plain, one, other)).toBe(true);
+    const [left, right] = [{ issuer: iss }, { issuer: 'https://idp.test/ink' }];
+    expect([isSameIssuer(template, left, right), isSameIssuer(template, left, left)]).toEqual([false, true]);
+    expect(isSameIssuer(plain, left, right)).toBe(true);
   });
 });
 
-test('the URLs to register at a provider', () => {
+test('lists the URLs to register at a provider', () => {
   expect(providerUrls('platform', 'https://gatehouse.test')).toEqual({
     callback: 'https://gatehouse.test/oauth/callback/platform',
     postLogout: 'https://gatehouse.test/',
@@ -193,7 +193,7 @@ test('the URLs to register at a provider', () => {
   });
 });
 
-test('of findings, problems are told from warnings: checks that could not tell, with advice', () => {
+test('separates problems from warnings, which are inconclusive checks with advice', () => {
   const finding = (result: 'fine' | 'problem' | 'cannot_tell', advice?: string) => ({
     ...{ check: 'tls' as const, result, detail: 'Seen.' },
     ...(advice !== undefined && { advice }),

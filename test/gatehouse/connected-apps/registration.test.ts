@@ -1,4 +1,4 @@
-/** R116 what tokens were issued for: which changes of an app leave its connections usable, and which set them aside. */
+/** R116 the registration that tokens are issued for: changes of an app that set its connections aside, and others. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -18,11 +18,11 @@ type Place = [name: string, set: (app: App, url: string | undefined) => App];
 
 const MEMBER = 'instance_url' as const;
 const NEW_HOST = 'moved.example';
-/** As it is read from the store. */
+/** A copy, as read from the storage. */
 const stored = (app: App): Registration => JSON.parse(JSON.stringify(registrationOf(app)));
 const isUsable = (before: App, after: App) => isIssuedFor(stored(before), after);
 
-/** Every field that names a place to which tokens go. */
+/** Every field with a URL or host that tokens are sent to. */
 const PLACES: readonly Place[] = [
   ['discoveryUrl', (app, discoveryUrl) => ({ ...app, discoveryUrl })],
   ['apiBaseUrl', (app, apiBaseUrl) => ({ ...app, apiBaseUrl })],
@@ -31,7 +31,7 @@ const PLACES: readonly Place[] = [
     (name): Place => [`endpoints.${name}`, (app, url) => ({ ...app, endpoints: { ...app.endpoints, [name]: url } })],
   ),
 ];
-/** What each of them gets at most. */
+/** The most sensitive data that each of them receives. */
 const ROLES: Record<string, 'refresh tokens' | 'access tokens' | 'neither'> = {
   discoveryUrl: 'refresh tokens',
   'endpoints.token': 'refresh tokens',
@@ -67,7 +67,7 @@ const app: fc.Arbitrary<App> = fc
     return patterns ? withHosts(named, patterns) : named;
   });
 
-/** With its members, and those of its members, in another order. */
+/** A copy with all members in another order. */
 function reordered<T extends object>(value: T): T {
   const members = Object.entries(value).map(([name, member]) => [
     name,
@@ -77,16 +77,16 @@ function reordered<T extends object>(value: T): T {
 }
 
 describe('R116 tokens of an app', () => {
-  test('may be used by it as it is', () => {
+  test('may be used by the unchanged app', () => {
     fc.assert(
-      fc.property(app, (one) => {
-        expect(isUsable(one, structuredClone(one))).toBe(true);
+      fc.property(app, (original) => {
+        expect(isUsable(original, structuredClone(original))).toBe(true);
       }),
     );
   });
 
-  test('have the issuer and client ID of the app, and its origins once and in order', () => {
-    const one: App = {
+  test('have the issuer and client ID of the app, and its origins, sorted and unique', () => {
+    const original: App = {
       ...{ issuer: 'https://idp.test/{tenantid}', clientId: 'c1', discoveryUrl: 'https://idp.test/metadata' },
       endpoints: {
         ...{ token: 'https://b.test:8443/t', revocation: 'https://b.test:8443/r', introspection: undefined },
@@ -96,57 +96,63 @@ describe('R116 tokens of an app', () => {
       apiBaseUrl: 'https://a.test/v1',
       ...{ account: { field: 'id' }, apiBaseUrlFrom: { member: MEMBER, hosts: ['api.test', '.api.test'] } },
     };
-    const { issuer, clientId } = one;
+    const { issuer, clientId } = original;
     const refreshTokenOrigins = ['https://b.test:8443', 'https://idp.test'];
     const accessTokenOrigins = ['.api.test', 'api.test', 'https://a.test', 'https://users.test'];
     const otherOrigins = ['https://keys.test', 'https://login.test'];
-    expect(registrationOf(one)).toEqual({ issuer, clientId, refreshTokenOrigins, accessTokenOrigins, otherOrigins });
+    expect(registrationOf(original)).toEqual({
+      issuer,
+      clientId,
+      refreshTokenOrigins,
+      accessTokenOrigins,
+      otherOrigins,
+    });
   });
 
   test.each(PLACES)('may not go to a new host in %s', (_name, set) => {
     fc.assert(
-      fc.property(app, path, fc.constantFrom('https', 'http'), (one, rest, scheme) => {
-        expect(isUsable(one, set(one, `${scheme}://${NEW_HOST}${rest}`))).toBe(false);
+      fc.property(app, path, fc.constantFrom('https', 'http'), (original, rest, scheme) => {
+        expect(isUsable(original, set(original, `${scheme}://${NEW_HOST}${rest}`))).toBe(false);
       }),
     );
   });
 
   test.each(PLACES)('may not go to another port or scheme of the host in %s', (_name, set) => {
     fc.assert(
-      fc.property(app, path, (one, rest) => {
-        const before = set(one, `https://${NEW_HOST}${rest}`);
+      fc.property(app, path, (original, rest) => {
+        const before = set(original, `https://${NEW_HOST}${rest}`);
         expect(isUsable(before, set(before, `https://${NEW_HOST}:444${rest}`))).toBe(false);
         expect(isUsable(before, set(before, `http://${NEW_HOST}${rest}`))).toBe(false);
       }),
     );
   });
 
-  test.each(PLACES)('may go to another path, or another writing of the host, in %s', (_name, set) => {
+  test.each(PLACES)('may go to another path, or another spelling of the host, in %s', (_name, set) => {
     fc.assert(
-      fc.property(app, path, path, (one, rest, otherRest) => {
-        const before = set(one, `https://${NEW_HOST}${rest}`);
+      fc.property(app, path, path, (original, rest, otherRest) => {
+        const before = set(original, `https://${NEW_HOST}${rest}`);
         expect(isUsable(before, set(before, `https://${NEW_HOST}${otherRest}`))).toBe(true);
         expect(isUsable(before, set(before, `HTTPS://${NEW_HOST.toUpperCase()}:443${otherRest}`))).toBe(true);
       }),
     );
   });
 
-  test('have a role for each field that names a place', () => {
+  test('have a role for each field with a URL or host', () => {
     expect(Object.keys(ROLES).sort()).toEqual(PLACES.map(([name]) => name).sort());
   });
 
   test.each(PLACES)('may go to the host of the issuer in %s', (_name, set) => {
     fc.assert(
-      fc.property(app, path, (one, rest) => {
-        expect(isUsable(one, set(one, new URL(one.issuer).origin + rest))).toBe(true);
+      fc.property(app, path, (original, rest) => {
+        expect(isUsable(original, set(original, new URL(original.issuer).origin + rest))).toBe(true);
       }),
     );
   });
 
-  test.each(PLACES)('may go in %s to a host of another field only if it may get as much there', (name, set) => {
+  test.each(PLACES)('may go in %s to the host of another field only if that host may receive as much', (name, set) => {
     fc.assert(
-      fc.property(app, path, fc.constantFrom(...PLACES), (one, rest, [other, setOther]) => {
-        const before = setOther(one, `https://${NEW_HOST}/v1`);
+      fc.property(app, path, fc.constantFrom(...PLACES), (original, rest, [other, setOther]) => {
+        const before = setOther(original, `https://${NEW_HOST}/v1`);
         const [may, needs] = [ROLES[other], ROLES[name]];
         expect(isUsable(before, set(before, `https://${NEW_HOST}${rest}`))).toBe(
           may === 'refresh tokens' || may === needs,
@@ -155,14 +161,14 @@ describe('R116 tokens of an app', () => {
     );
   });
 
-  test('are set aside with the path of the field that names a host of another role', () => {
+  test('are set aside with the path of a field that names a host of another role', () => {
     const endpoints = {
       token: 'https://b.test/t',
       endSession: 'https://login.test/out',
       userinfo: 'https://users.test/',
     };
-    const one: App = { issuer: 'https://idp.test', clientId: 'c1', endpoints, apiBaseUrl: 'https://a.test/v1' };
-    const pathsOf = (changes: Partial<App>) => newDestinations(stored(one), { ...one, ...changes });
+    const original: App = { issuer: 'https://idp.test', clientId: 'c1', endpoints, apiBaseUrl: 'https://a.test/v1' };
+    const pathsOf = (changes: Partial<App>) => newDestinations(stored(original), { ...original, ...changes });
     for (const host of ['https://login.test', 'https://users.test', 'https://a.test'])
       expect(pathsOf({ endpoints: { ...endpoints, token: host } })).toEqual([['endpoints', 'token']]);
     expect(pathsOf({ apiBaseUrl: 'https://login.test' })).toEqual([['apiBaseUrl']]);
@@ -171,7 +177,7 @@ describe('R116 tokens of an app', () => {
     expect(pathsOf({ endpoints: { ...endpoints, jwks: 'https://b.test', userinfo: 'https://b.test' } })).toEqual([]);
   });
 
-  test('are set aside exactly where a field is named', () => {
+  test('are set aside exactly if a field is named', () => {
     fc.assert(
       fc.property(app, app, (before, after) => {
         expect(newDestinations(stored(before), after).length === 0).toBe(isUsable(before, after));
@@ -183,38 +189,38 @@ describe('R116 tokens of an app', () => {
 
   test.each(PLACES)('stay usable without %s', (_name, set) => {
     fc.assert(
-      fc.property(app, url, (one, place) => {
-        expect(isUsable(set(one, place), set(one, undefined))).toBe(true);
+      fc.property(app, url, (original, place) => {
+        expect(isUsable(set(original, place), set(original, undefined))).toBe(true);
       }),
     );
   });
 
   test('may not go to hosts of a new pattern, such as a wider one', () => {
     fc.assert(
-      fc.property(app, hosts, host, fc.nat(), (one, patterns, pattern, at) => {
-        const before = withHosts(one, patterns);
-        const after = withHosts(one, patterns.toSpliced(at % (patterns.length + 1), 0, pattern));
+      fc.property(app, hosts, host, fc.nat(), (original, patterns, pattern, at) => {
+        const before = withHosts(original, patterns);
+        const after = withHosts(original, patterns.toSpliced(at % (patterns.length + 1), 0, pattern));
         expect(isUsable(before, after)).toBe(patterns.includes(pattern));
         expect(isUsable(after, before)).toBe(true);
-        expect(isUsable(before, { ...one, apiBaseUrlFrom: undefined })).toBe(true);
-        expect(isUsable(before, withHosts(one, [`.${NEW_HOST}`]))).toBe(false);
+        expect(isUsable(before, { ...original, apiBaseUrlFrom: undefined })).toBe(true);
+        expect(isUsable(before, withHosts(original, [`.${NEW_HOST}`]))).toBe(false);
       }),
     );
-    const one: App = { issuer: 'https://idp.test', clientId: 'c1' };
-    const narrow = withHosts(one, ['.eu.api.test']);
-    expect(isUsable(narrow, withHosts(one, ['.api.test']))).toBe(false);
-    expect(isUsable(withHosts(one, ['eu.api.test']), narrow)).toBe(false);
-    // A pattern is compared as it is written, also with an origin.
-    expect(isUsable(one, withHosts(one, ['idp.test']))).toBe(false);
+    const original: App = { issuer: 'https://idp.test', clientId: 'c1' };
+    const narrow = withHosts(original, ['.eu.api.test']);
+    expect(isUsable(narrow, withHosts(original, ['.api.test']))).toBe(false);
+    expect(isUsable(withHosts(original, ['eu.api.test']), narrow)).toBe(false);
+    // A pattern is compared as written, even with an origin.
+    expect(isUsable(original, withHosts(original, ['idp.test']))).toBe(false);
   });
 
-  test('are of one issuer and one client ID', () => {
+  test('belong to one issuer and one client ID', () => {
     fc.assert(
-      fc.property(app, label, (one, suffix) => {
-        for (const issuer of [`${one.issuer}${suffix}`, `${one.issuer}/`, one.issuer.toUpperCase()])
-          expect(isUsable(one, { ...one, issuer })).toBe(false);
-        for (const clientId of [`${one.clientId}${suffix}`, one.clientId.toUpperCase(), ''])
-          expect(isUsable(one, { ...one, clientId })).toBe(false);
+      fc.property(app, label, (original, suffix) => {
+        for (const issuer of [`${original.issuer}${suffix}`, `${original.issuer}/`, original.issuer.toUpperCase()])
+          expect(isUsable(original, { ...original, issuer })).toBe(false);
+        for (const clientId of [`${original.clientId}${suffix}`, original.clientId.toUpperCase(), ''])
+          expect(isUsable(original, { ...original, clientId })).toBe(false);
       }),
     );
   });
@@ -236,22 +242,22 @@ describe('R116 tokens of an app', () => {
     ...['dpop', 'accessTokenLifetimeSeconds', 'rateLimit'],
   ];
 
-  test('depend on a field, or do not: each new one is in one of the two lists, by where tokens go for it', () => {
+  test('depend on the fields of one list, and not on those of the other: every field is in one of them', () => {
     expect([...WEIGHED, ...OTHERS].sort()).toEqual(Object.keys(connectedAppSchema.shape).sort());
   });
 
   test.each(OTHERS)('do not depend on %s', (field) => {
     fc.assert(
-      fc.property(app, fc.anything(), fc.anything(), (one, before, after) => {
-        expect(isUsable({ ...one, [field]: before }, { ...one, [field]: after })).toBe(true);
+      fc.property(app, fc.anything(), fc.anything(), (original, before, after) => {
+        expect(isUsable({ ...original, [field]: before }, { ...original, [field]: after })).toBe(true);
       }),
     );
   });
 
   test('do not depend on the member that names the API, nor on that of the account', () => {
     fc.assert(
-      fc.property(app, hosts, url, (one, patterns, account) => {
-        const before = { ...withHosts(one, patterns), account: { field: 'id', url: account } };
+      fc.property(app, hosts, url, (original, patterns, account) => {
+        const before = { ...withHosts(original, patterns), account: { field: 'id', url: account } };
         const after = {
           ...{ ...before, account: { ...before.account, field: 'data.id' } },
           apiBaseUrlFrom: { member: 'api_domain' as const, hosts: patterns },
@@ -263,11 +269,11 @@ describe('R116 tokens of an app', () => {
 
   test('do not depend on the order in which the app is written', () => {
     fc.assert(
-      fc.property(app, (one) => {
-        const other = reordered(one);
+      fc.property(app, (original) => {
+        const other = reordered(original);
         const { apiBaseUrlFrom: from } = other;
         if (from) other.apiBaseUrlFrom = { ...from, hosts: from.hosts.toReversed() };
-        expect(registrationOf(other)).toEqual(registrationOf(one));
+        expect(registrationOf(other)).toEqual(registrationOf(original));
       }),
     );
   });

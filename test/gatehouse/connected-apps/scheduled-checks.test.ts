@@ -1,4 +1,4 @@
-/** The doctor on a schedule: when an app is due, what is kept of a result, and which results are announced. */
+/** The doctor on a schedule: when an app is due, how long a result is stored, and which results are announced. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Finding } from '../../../src/gatehouse/connected-apps/finding.ts';
 import { createScheduledChecks } from '../../../src/gatehouse/connected-apps/scheduled-checks.ts';
@@ -19,11 +19,11 @@ let problems: Finding['check'][];
 let changedAt: number;
 let apps: ConnectedApp[];
 let hanging: Promise<void>;
-let kept: Map<string, { value: string; lifetimeSeconds: number }>;
+let stored: Map<string, { value: string; lifetimeSeconds: number }>;
 beforeEach(() => {
   [now, checked, announced, problems, changedAt] = [START, [], [], [], 0];
   apps = [appOf('a')];
-  kept = new Map();
+  stored = new Map();
 });
 
 const appOf = (id: string, changes: object = {}) => ({ id, name: `App ${id}`, ...changes }) as ConnectedApp;
@@ -35,10 +35,10 @@ const findings = (): Finding[] => [
 
 function scheduled(seconds = 86_400) {
   const store = {
-    get: async (key: string) => kept.get(key),
+    get: async (key: string) => stored.get(key),
     async write([write]: readonly { put?: string; delete?: string; value: string; lifetimeSeconds: number }[]) {
-      if (write?.put) kept.set(write.put, write);
-      if (write?.delete) kept.delete(write.delete);
+      if (write?.put) stored.set(write.put, write);
+      if (write?.delete) stored.delete(write.delete);
       return 1;
     },
   } as unknown as Store;
@@ -69,7 +69,7 @@ describe('the task', () => {
     expect(scheduled(seconds).scheduledTasks).toMatchObject([{ name: 'check-apps', everyMilliseconds }]);
   });
 
-  test('is left out where there is no interval', () => expect(scheduled(0).scheduledTasks).toEqual([]));
+  test('is omitted without an interval', () => expect(scheduled(0).scheduledTasks).toEqual([]));
 
   test.each([
     [86_400, 10 * MINUTE],
@@ -85,21 +85,21 @@ describe('the task', () => {
   });
 });
 
-test('R132 an app whose provider hangs delays the checks of no other', async () => {
+test('R132 a provider that hangs does not delay the checks of other apps', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   hanging = promise;
   apps = ['hanging', 'a', 'b', 'c', 'd', 'e'].map((id) => appOf(id));
   const checks = scheduled();
   now += HOUR;
   const turn = work(checks);
-  await until(() => kept.size === 5);
+  await until(() => stored.size === 5);
   resolve();
   await turn;
-  expect(kept.size).toBe(6);
+  expect(stored.size).toBe(6);
 });
 
 describe('an app', () => {
-  /** Checked now for the first time. */
+  /** Checks an app for the first time. */
   async function checkedOnce() {
     const checks = scheduled();
     now += HOUR;
@@ -118,7 +118,7 @@ describe('an app', () => {
     expect(checked).toEqual(['a']);
   });
 
-  test('is due at once where it was changed after the last check', async () => {
+  test('is due at once if it was changed after the last check', async () => {
     const checks = await checkedOnce();
     changedAt = now;
     now += MINUTE;
@@ -137,16 +137,16 @@ describe('an app', () => {
     expect(checked).toEqual(['b']);
   });
 
-  test('has its last result kept for 60 days, until it is forgotten', async () => {
+  test('has its last result stored for 60 days, unless it is deleted', async () => {
     const checks = await checkedOnce();
     expect(await checks.read('a')).toEqual({ at: now, findings: findings() });
-    expect([...kept.values()]).toMatchObject([{ lifetimeSeconds: 60 * 86_400 }]);
+    expect([...stored.values()]).toMatchObject([{ lifetimeSeconds: 60 * 86_400 }]);
     expect(await checks.read('b')).toBeUndefined();
     await checks.forget('a');
     expect(await checks.read('a')).toBeUndefined();
   });
 
-  test('checked by an administrator has its result kept and not announced', async () => {
+  test('checked by an administrator has its result stored but not announced', async () => {
     problems = ['keys'];
     const checks = scheduled();
     expect(await checks.run(appOf('a'))).toEqual({ at: START, findings: findings() });
@@ -155,11 +155,11 @@ describe('an app', () => {
   });
 });
 
-test('a result is announced where its problems differ from the last ones', async () => {
+test('announces a result if its problems differ from the last ones', async () => {
   const checks = scheduled();
   const results: Finding['check'][][] = [[], ['keys'], ['keys'], ['keys', 'revocation'], [], []];
-  for (const one of results) {
-    problems = one;
+  for (const result of results) {
+    problems = result;
     now += DAY;
     await work(checks);
   }

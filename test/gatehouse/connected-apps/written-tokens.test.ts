@@ -1,4 +1,4 @@
-/** Token requests with parameters of the app, and responses that are not written as RFC 6749 section 5.1 says, over real HTTP. */
+/** Token requests with parameters of the app, and responses that deviate from RFC 6749 section 5.1, over HTTP. */
 import { describe, expect, test, vi } from 'vitest';
 import type { TokenResponse } from '../../../src/shared/provider/token-response.ts';
 import { type Answer, status } from '../../support/hostile-answers.ts';
@@ -18,22 +18,22 @@ async function refreshed({ refreshToken = '' }: TokenResponse, mode: Mode, app =
   at.provider.set(mode);
   const saveRefreshToken = vi.fn(async () => undefined);
   const outcome = await at.client.refresh(app, { refreshToken, saveRefreshToken });
-  return { outcome, kept: saveRefreshToken.mock.calls.flat() as unknown[] };
+  return { outcome, saved: saveRefreshToken.mock.calls.flat() as unknown[] };
 }
 
-describe('R26: a response is read as the provider writes it', () => {
+describe('R26: a response is read in the format of the provider', () => {
   test.each(Object.entries(ODDLY_WRITTEN) as [string, Mode][])('%s, at sign-in and at refresh', async (name, mode) => {
     const differs = name === 'tokens-with-nulls' ? { scopes: undefined, expiresInSeconds: undefined } : {};
     const expected = { ...TOKENS, scopes: SCOPES, ...differs };
     at.provider.set(mode);
     const first = await at.logIn();
     expect(first).toMatchObject(expected);
-    const { outcome, kept } = await refreshed(first, mode);
+    const { outcome, saved } = await refreshed(first, mode);
     expect(outcome).toMatchObject({ kind: 'tokens', response: expected });
-    expect(kept).toEqual([outcome.kind === 'tokens' && outcome.response.refreshToken]);
+    expect(saved).toEqual([outcome.kind === 'tokens' && outcome.response.refreshToken]);
   });
 
-  test('nested tokens, whose place the app names; a refresh may have them at the top', async () => {
+  test('nested tokens at the path that the app sets; a refresh may have them at the top', async () => {
     const app = at.appOf({ tokenPath: 'authed_user' });
     at.provider.set(NESTED_TOKENS);
     const first = await at.logIn(app);
@@ -41,7 +41,7 @@ describe('R26: a response is read as the provider writes it', () => {
     expect((await refreshed(first, {}, app)).outcome).toMatchObject({ kind: 'tokens' });
   });
 
-  test('an ID token that was not requested is not judged', async () => {
+  test('an ID token that was not requested is ignored', async () => {
     const app = at.appOf({ scopes: ['profile', 'offline_access'], signIn: undefined });
     at.provider.set({ tokens: (body) => ({ ...body, id_token: 'a.b.c' }) });
     const request = { ...REQUEST, scopes: app.scopes };
@@ -63,7 +63,7 @@ describe('R26: a response is read as the provider writes it', () => {
   });
 });
 
-describe('R32: the new refresh token of a refused response is kept', () => {
+describe('R32: the new refresh token of a refused response is saved', () => {
   const broken = { access_token: 'a\nb' };
   const written = (write: (body: Record<string, unknown>) => [string, string], code = 200): Mode => {
     const refresh: Answer = (res, { body }) => {
@@ -84,15 +84,15 @@ describe('R32: the new refresh token of a refused response is kept', () => {
     ['nested', { refreshed: (body) => ({ data: { user: { ...body, ...broken } } }) }, { tokenPath: 'data.user' }],
   ])('%s', async (_words, mode, changes = {}) => {
     const app = at.appOf(changes as Record<string, unknown>);
-    const { outcome, kept } = await refreshed(await at.logIn(app), mode, app);
+    const { outcome, saved } = await refreshed(await at.logIn(app), mode, app);
     expect(outcome).toMatchObject({ kind: 'unusable', refreshToken: expect.stringMatching(/^[0-9a-f-]{36}$/) });
-    expect(kept).toEqual([outcome.kind === 'unusable' && outcome.refreshToken]);
+    expect(saved).toEqual([outcome.kind === 'unusable' && outcome.refreshToken]);
     at.provider.set();
-    expect((await at.client.refresh(app, { refreshToken: String(kept[0]) })).kind).toBe('tokens');
+    expect((await at.client.refresh(app, { refreshToken: String(saved[0]) })).kind).toBe('tokens');
   });
 });
 
-describe('what a response breaks is told by name', () => {
+describe('a fault of a response is named', () => {
   test.each<[Mode, string]>([
     [{ tokens: ({ access_token: _, ...body }) => body }, 'access_token'],
     [{ tokens: (body) => ({ ...body, token_type: 'mac' }) }, 'token_type'],
@@ -129,13 +129,13 @@ describe('R22: the error code of a provider', () => {
     return failure.facts.oauthError;
   };
 
-  test('is repeated if RFC 6749 allows it, and no other text', async () => {
+  test('is repeated if RFC 6749 allows its characters, and no other text', async () => {
     for (const code of ['invalid_grant', 'BAD_REFRESH_TOKEN', 'x'.repeat(100)]) expect(await errorOf(code)).toBe(code);
     for (const odd of ['', 'a b', 'a"b', 'é', 'x'.repeat(101), 'no-4111111111111111', 7, ['invalid_grant'], null])
       expect(await errorOf(odd)).toBeUndefined();
   });
 
-  test('is not repeated if it holds what was sent', async () => {
+  test('is not repeated if it contains a sent secret', async () => {
     at.provider.set({ answers: { token: status(400, { error: 'no-s3cret' }) } });
     const failure = await at.logIn({ ...at.app, clientSecret: 's3cret' }).catch((thrown: unknown) => thrown);
     expect(failure).toMatchObject({ reason: 'code_refused', facts: { oauthError: undefined } });
@@ -147,7 +147,7 @@ describe('R22: the error code of a provider', () => {
 });
 
 describe('R3: parameters of the app', () => {
-  test('are sent with the code and with the refresh token, beside those of the protocol', async () => {
+  test('are sent with the code and with the refresh token', async () => {
     const app = at.appOf({ tokenParameters: { resource: 'https://api.example.com', tenant: 'a b' } });
     const { refreshToken = '' } = await at.logIn(app);
     await at.client.refresh(app, { refreshToken, scopes: ['profile'] });
@@ -162,7 +162,7 @@ describe('R3: parameters of the app', () => {
     expect(at.provider.hitsOf('authorize')[0]?.url).not.toContain('resource');
   });
 
-  test('RFC 8707: all resources of the app, or the one that is asked for', async () => {
+  test('RFC 8707: all resources of the app, or the requested one', async () => {
     const resources = ['https://api.example.com/', 'urn:example:reports'];
     const app = at.appOf({ resources, tokenParameters: { tenant: 'a b' } });
     const { refreshToken = '' } = await at.logIn(app);
@@ -172,8 +172,13 @@ describe('R3: parameters of the app', () => {
     const [authorize] = at.provider.hitsOf('authorize');
     const bodies = [...at.provider.hitsOf('token'), ...at.provider.hitsOf('refresh')].map(({ body }) => body);
     const sent = [authorize?.url.split('?')[1], ...bodies].map((text) => new URLSearchParams(text));
-    expect(sent.map((one) => one.getAll('resource'))).toEqual([resources, resources, resources, resources.slice(1)]);
-    expect(sent.map((one) => one.get('tenant'))).toEqual([null, 'a b', 'a b', 'a b']);
+    expect(sent.map((parameters) => parameters.getAll('resource'))).toEqual([
+      resources,
+      resources,
+      resources,
+      resources.slice(1),
+    ]);
+    expect(sent.map((parameters) => parameters.get('tenant'))).toEqual([null, 'a b', 'a b', 'a b']);
     expect(sent[3]?.get('scope')).toBe('profile');
   });
 

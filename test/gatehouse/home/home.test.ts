@@ -1,4 +1,4 @@
-/** The home page is of use whatever the platform does: it comes in time, says what is wrong, and keeps the rest. */
+/** The home page whatever the platform does: it responds in time, names the problem, and shows the rest. */
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { FaultKind } from '../../../src/sandbox/faults.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
@@ -20,13 +20,13 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-async function home(of = agent): Promise<{ page: Page; seconds: number }> {
+async function home(browser = agent): Promise<{ page: Page; seconds: number }> {
   const took = startStopwatch();
-  const page = await of.get(`${site.url}/`);
+  const page = await browser.get(`${site.url}/`);
   return { page, seconds: took() / 1000 };
 }
 
-/** What has to be there whatever happens to the thread. */
+/** Expects everything on the page but the thread. */
 function expectUseful({ page, seconds }: Awaited<ReturnType<typeof home>>): void {
   expect(page.status).toBe(200);
   expect(seconds).toBeLessThan(5);
@@ -39,19 +39,19 @@ function expectUseful({ page, seconds }: Awaited<ReturnType<typeof home>>): void
 const thread = (body: string | object, type = 'application/json') =>
   site.sandbox.faults.set({ on: 'platform', kind: 'response', status: 200, body, headers: { 'Content-Type': type } });
 
-/** Keeps the page waiting for the platform until `end` is called, in place of 4 s. */
-function holdPatience(): { end(): void } {
-  const held: AbortController[] = [];
+/** Replaces the page's timeout of 4 s: it expires when `end` is called. */
+function replaceTimeout(): { end(): void } {
+  const controllers: AbortController[] = [];
   const timeout = AbortSignal.timeout.bind(AbortSignal);
   vi.spyOn(AbortSignal, 'timeout').mockImplementation((milliseconds) => {
     if (milliseconds !== 4_000) return timeout(milliseconds);
     const controller = new AbortController();
-    held.push(controller);
+    controllers.push(controller);
     return controller.signal;
   });
   return {
     end() {
-      for (const controller of held) controller.abort();
+      for (const controller of controllers) controller.abort();
     },
   };
 }
@@ -60,39 +60,39 @@ describe('while the platform', () => {
   const timeout = 'The platform took too long';
   const failed = 'The platform did not respond properly';
   test.each<[string, FaultKind, string]>([
-    ['cuts the connection', { kind: 'reset' }, failed],
-    ['answers 500', { kind: 'error' }, failed],
-    ['breaks off amid its answer', { kind: 'truncated' }, failed],
-    ['cuts the connection amid its answer', { kind: 'reset', when: 'after_headers' }, failed],
+    ['resets the connection', { kind: 'reset' }, failed],
+    ['responds with 500', { kind: 'error' }, failed],
+    ['truncates its response', { kind: 'truncated' }, failed],
+    ['resets the connection after the headers', { kind: 'reset', when: 'after_headers' }, failed],
     ['sends 200 MB', { kind: 'huge' }, failed],
-    ['answers 404', { kind: 'response', status: 404, body: {} }, failed],
-    ['drips', { kind: 'drip', intervalMs: 200 }, timeout],
-    ['answers 503', { kind: 'response', status: 503, body: 'x' }, failed],
-  ])('%s, the page is useful within 5 s and says so', async (_name, fault, words) => {
+    ['responds with 404', { kind: 'response', status: 404, body: {} }, failed],
+    ['sends its response slowly', { kind: 'drip', intervalMs: 200 }, timeout],
+    ['responds with 503', { kind: 'response', status: 503, body: 'x' }, failed],
+  ])('%s, the page responds within 5 s and names the problem', async (_name, fault, words) => {
     site.sandbox.faults.set({ on: 'platform', ...fault });
-    const answer = await home();
-    expectUseful(answer);
-    expect(answer.page.body).toContain(words);
-    expect(answer.page.body).toContain(answer.page.headers.get('x-request-id')?.slice(-8));
+    const response = await home();
+    expectUseful(response);
+    expect(response.page.body).toContain(words);
+    expect(response.page.body).toContain(response.page.headers.get('x-request-id')?.slice(-8));
   });
 
   test.each<[string, FaultKind]>([
-    ['does not answer', { kind: 'hold', until: new Promise(() => undefined) }],
+    ['does not respond', { kind: 'hold', until: new Promise(() => undefined) }],
     ['is slow', { kind: 'slow', ms: 8_000 }],
-  ])('%s, the page waits no longer than its patience and says so', async (_name, fault) => {
+  ])('%s, the page responds after its timeout and names the problem', async (_name, fault) => {
     site.sandbox.faults.set({ on: 'platform', ...fault });
     site.sandbox.hits.reset();
-    const patience = holdPatience();
-    const answering = home();
+    const pageTimeout = replaceTimeout();
+    const loading = home();
     await until(() => site.sandbox.hits.count('GET /1/threads/current') === 1);
-    patience.end();
-    const answer = await answering;
-    expectUseful(answer);
-    expect(answer.page.body).toContain(timeout);
-    expect(answer.page.body).toContain(answer.page.headers.get('x-request-id')?.slice(-8));
+    pageTimeout.end();
+    const response = await loading;
+    expectUseful(response);
+    expect(response.page.body).toContain(timeout);
+    expect(response.page.body).toContain(response.page.headers.get('x-request-id')?.slice(-8));
   });
 
-  test('limits its calls, the page says when to try again', async () => {
+  test('limits our calls, the page says when to try again', async () => {
     site.sandbox.faults.set({
       on: 'platform',
       kind: 'response',
@@ -100,32 +100,32 @@ describe('while the platform', () => {
       body: {},
       headers: { 'Retry-After': '1500' },
     });
-    const answer = await home();
-    expectUseful(answer);
-    expect(answer.page.body).toContain('25 minutes');
+    const response = await home();
+    expectUseful(response);
+    expect(response.page.body).toContain('25 minutes');
   });
 
-  test('works again, the thread is there', async () => {
+  test('works again, the page shows the thread', async () => {
     pass(1500);
-    const answer = await home();
-    expectUseful(answer);
-    expect(answer.page.body).toContain('Spring launch');
+    const response = await home();
+    expectUseful(response);
+    expect(response.page.body).toContain('Spring launch');
   });
 });
 
 describe('while the connection', () => {
-  test('cannot be renewed, the page says that it is the provider, and that nothing is lost', async () => {
+  test('cannot be refreshed, the page names the provider, and the connection survives', async () => {
     pass(61);
     site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
-    const answer = await home();
-    expectUseful(answer);
-    expect(answer.page.body).toContain('The sign-in provider does not answer');
+    const response = await home();
+    expectUseful(response);
+    expect(response.page.body).toContain('The sign-in provider does not answer');
     site.sandbox.faults.clear();
     pass(40);
     expect((await home()).page.body).toContain('Spring launch');
   });
 
-  test('breaks in this very moment, that stands first, with the way to mend it', async () => {
+  test('has just ended, the page shows that first, with a button to reconnect', async () => {
     const { agent: other } = await signIn(site, 'second@example.test');
     pass(61);
     site.sandbox.faults.set({
@@ -135,9 +135,9 @@ describe('while the connection', () => {
       status: 400,
       body: { error: 'invalid_grant' },
     });
-    const answer = await home(other);
-    expectUseful(answer);
-    const { body, forms } = answer.page;
+    const response = await home(other);
+    expectUseful(response);
+    const { body, forms } = response.page;
     expect(body.indexOf('Connection that needs attention')).toBeGreaterThan(0);
     expect(body.indexOf('Connection that needs attention')).toBeLessThan(body.indexOf('Hello, <bdi>'));
     expect(body).toContain('The provider has ended this connection.');
@@ -148,9 +148,9 @@ describe('while the connection', () => {
     const { agent: other } = await signIn(site, 'admin@example.test');
     await disconnect(site, other);
     site.sandbox.hits.reset();
-    const answer = await home(other);
-    expectUseful(answer);
-    expect(answer.page.body).toContain('to read your current thread here');
+    const response = await home(other);
+    expectUseful(response);
+    expect(response.page.body).toContain('to read your current thread here');
     expect(site.sandbox.hits.requests('platform')).toEqual([]);
   });
 });
@@ -163,9 +163,9 @@ describe('the thread on the page', () => {
       'Plan &lt;b&gt;',
       '<p>Hi</p>',
     ],
-    ['with its HTML inside', { thread: { title: 'T', html: '<p>Inner</p>' } }, 'T', '<p>Inner</p>'],
+    ['with nested HTML', { thread: { title: 'T', html: '<p>Inner</p>' } }, 'T', '<p>Inner</p>'],
     ['without HTML', { thread: { title: 'Bare', id: 'x1' } }, 'Bare', '&quot;x1&quot;'],
-    ['in a flat answer', { title: 'Flat', author_name: 'Zoë' }, 'Flat', 'Zoë'],
+    ['in a flat response', { title: 'Flat', author_name: 'Zoë' }, 'Flat', 'Zoë'],
     ['that is a list', [1, 2, 3], 'Current thread', 'The platform sent this thread as data'],
     ['that is null', 'null', 'Current thread', 'The platform sent this thread as data'],
     ['that is plain text', 'just <b>words</b>', 'Current thread', 'just &lt;b&gt;words&lt;/b&gt;'],
@@ -178,13 +178,13 @@ describe('the thread on the page', () => {
     ],
   ])('%s', async (_name, body, title, words) => {
     thread(body);
-    const answer = await home();
-    expectUseful(answer);
-    expect(answer.page.body).toContain(title);
-    expect(answer.page.body).toContain(words);
+    const response = await home();
+    expectUseful(response);
+    expect(response.page.body).toContain(title);
+    expect(response.page.body).toContain(words);
   });
 
-  test('runs, loads and styles nothing of the platform’s', async () => {
+  test('cannot run scripts, load resources or change styles', async () => {
     thread({
       thread: { title: '<script>alert(1)</script>' },
       html: '<script>alert(2)</script><img src="https://evil.example/x.png" onerror="alert(3)"><p style="position:fixed" onclick="alert(4)">kept</p><a href="javascript:alert(5)">link</a><form action="https://evil.example/"><input name="password"></form>',
@@ -195,7 +195,7 @@ describe('the thread on the page', () => {
     expect(page.forms.some(({ names }) => names.includes('password'))).toBe(false);
   });
 
-  test('of more than 100,000 characters is cut, closed and said', async () => {
+  test('of more than 100,000 characters is cut, with its tags closed and a note', async () => {
     thread({ thread: { title: 'Long' }, html: `<p>${'ab '.repeat(40_000)}</p>` });
     const { page } = await home();
     expect(page.body).toMatch(/ab a?b?<\/p><\/div>/);
@@ -203,7 +203,7 @@ describe('the thread on the page', () => {
     expect(page.body.length).toBeLessThan(110_000);
   });
 
-  test('with more open tags than a browser would build is shown as text', async () => {
+  test('with too many open tags is shown as text', async () => {
     thread({ thread: { title: 'Deep' }, html: `${'<b>'.repeat(1_000)}words` });
     const { page } = await home();
     expect(page.body).toContain('&lt;b&gt;words');
@@ -218,16 +218,16 @@ describe('the thread on the page', () => {
     expect(page.body).toContain('dir="auto"><p>words</p></div>');
   });
 
-  test('of more than half a megabyte is not put on the page', async () => {
+  test('of more than half a megabyte is not shown', async () => {
     thread({ thread: { title: 'Big' }, html: `<p>${'x'.repeat(600 * 1024)}</p>` });
-    const answer = await home();
-    expectUseful(answer);
-    expect(answer.page.body.length).toBeLessThan(100_000);
+    const response = await home();
+    expectUseful(response);
+    expect(response.page.body.length).toBeLessThan(100_000);
   });
 });
 
 describe('without a session', () => {
-  test('there is one button for each sign-in app, and nothing is asked of anybody', async () => {
+  test('there is one button for each sign-in app, and no call to a provider or platform', async () => {
     site.sandbox.hits.reset();
     const page = await createUserAgent().get(`${site.url}/`);
     expect(page.status).toBe(200);
@@ -239,7 +239,7 @@ describe('without a session', () => {
 });
 
 describe('problem pages', () => {
-  test('say what a code means, to people and to programs', async () => {
+  test('explain a code, as HTML and as JSON', async () => {
     const page = await agent.get(`${site.url}/problems/upstream_error`);
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
     const { status, json } = await getJson(agent, `${site.url}/problems/upstream_error`);
@@ -255,7 +255,7 @@ describe('problem pages', () => {
   });
 
   test.each(['nonsense', 'constructor', '__proto__', 'toString', '%00', 'upstream_error%2f'])(
-    '%s is none',
+    '%s is not found',
     async (code) => {
       const page = await agent.get(`${site.url}/problems/${code}`, JSON_ONLY);
       expect([page.status, JSON.parse(page.body).code]).toEqual([404, 'not_found']);
@@ -263,19 +263,19 @@ describe('problem pages', () => {
   );
 });
 
-test('the page asks two slow platforms at once', async () => {
+test('the page calls two slow platforms at the same time', async () => {
   const several = await startSite({
     apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second')],
   });
   try {
-    const { agent: someone } = await signIn(several, undefined, { path: '/sign-in?app=platform' });
-    await signIn(several, undefined, { agent: someone, path: '/sign-in?app=second' });
+    const { agent: user } = await signIn(several, undefined, { path: '/sign-in?app=platform' });
+    await signIn(several, undefined, { agent: user, path: '/sign-in?app=second' });
     several.sandbox.hits.reset();
     several.sandbox.faults.set({ on: 'platform', kind: 'hold', until: new Promise(() => undefined) });
-    const patience = holdPatience();
-    const getting = someone.get(`${several.url}/`);
+    const pageTimeout = replaceTimeout();
+    const getting = user.get(`${several.url}/`);
     await until(() => several.sandbox.hits.count('GET /1/threads/current') === 2);
-    patience.end();
+    pageTimeout.end();
     const page = await getting;
     expect(page.body.match(/The platform took too long/g)).toHaveLength(2);
   } finally {

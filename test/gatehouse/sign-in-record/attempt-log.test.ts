@@ -1,4 +1,4 @@
-/** What the record of a sign-in, the log and the audit trail are told as it ends: outcome, step, what was seen there, and of whom. */
+/** What the sign-in record and the events receive when a sign-in ends: outcome, failed step, detail and user. */
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { SignInChanges, SignInRecord } from '../../../src/gatehouse/sign-in-record/attempt.ts';
 import {
@@ -31,20 +31,20 @@ const REQUEST: RequestInfo = {
   origin: { address: '192.0.2.7' },
 };
 
-let begun: Parameters<RecordStore['beginWrites']>[0][];
+let startedAttempts: Parameters<RecordStore['beginWrites']>[0][];
 let added: SignInChanges[];
-/** Of each change: the state and the pending attempt by which its record is found. */
+/** For each change, the state and the pending attempt by which its record is found. */
 let changed: { state: string | undefined; attempt: unknown }[];
 let ended: Parameters<Events['signInEnded']>[0][];
 let stored: Partial<SignInRecord> | Promise<never> | undefined;
 beforeEach(() => {
-  [begun, added, changed, ended, stored] = [[], [], [], [], undefined];
+  [startedAttempts, added, changed, ended, stored] = [[], [], [], [], undefined];
 });
 
 const READING: RecordReading = Promise.resolve(undefined);
 const records = {
   beginWrites(attempt) {
-    begun.push(attempt);
+    startedAttempts.push(attempt);
     return [];
   },
   add: async (state, changes, attempt) => {
@@ -63,20 +63,20 @@ function refusal(failure: SignInFailure, facts: SignInFacts = {}, cause?: unknow
   return new SignInError(failure, { step, facts, cause });
 }
 
-const said = (failure: ProviderFailure, reason: string, facts: ProviderErrorFacts = {}) =>
+const providerError = (failure: ProviderFailure, reason: string, facts: ProviderErrorFacts = {}) =>
   new ProviderError(failure, reason, facts);
 const badToken = (cause: object) =>
-  refusal('token_response_refused', {}, said('invalid', 'token_answer_invalid', { cause }));
+  refusal('token_response_refused', {}, providerError('invalid', 'token_answer_invalid', { cause }));
 
-/** @returns what was added to the record, by a callback or by a start that got nowhere */
+/** @returns the changes of the record, by a failed callback or a failed start */
 async function failedWith(
   error: unknown,
-  { cameBack = true, upTo = 'came_back' as StepName, about = {} as AttemptFacts } = {},
+  { cameBack = true, upTo = 'came_back' as StepName, learned = {} as AttemptFacts } = {},
 ): Promise<SignInChanges> {
   const run = recorder.record('platform', REQUEST, async (log) => {
     log.passed(cameBack ? 'came_back' : 'started');
     if (cameBack) log.passedUpTo(upTo);
-    log.learn({ purpose: 'sign_in', state: 's1', ...about });
+    log.learn({ purpose: 'sign_in', state: 's1', ...learned });
     throw error;
   });
   await expect(run).rejects.toBe(error);
@@ -95,7 +95,7 @@ const VERIFIED: StepName[] = [
 ];
 const CLAIMS = { iat: NOW / 1000 - 95 };
 
-describe('the step that failed, and those before it', () => {
+describe('the failed step, and the steps before it', () => {
   test.each([
     ['state_missing', {}, 'came_back', ['came_back', 'not state']],
     ['cookie_missing', {}, 'came_back', ['came_back', 'state', 'not cookie']],
@@ -113,7 +113,7 @@ describe('the step that failed, and those before it', () => {
       [...CALLBACK, 'authorization_response', 'granted', 'not token_endpoint'],
     ],
     ['token_response_refused', {}, 'id_token_signature', [...VERIFIED.slice(0, -1), 'not claims']],
-    // Only a refused token has a check to tell of.
+    // Only a refused token has a failed check.
     [
       'code_refused',
       { check: 'nonce' },
@@ -123,7 +123,7 @@ describe('the step that failed, and those before it', () => {
     ['not_permitted', {}, 'claims', [...VERIFIED, 'not permitted']],
     // A connection is saved without the steps of a session.
     ['connection_not_saved', {}, 'claims', [...VERIFIED, 'not connection']],
-  ] as const)('of a callback, %s with %j after %s: %j', async (failure, facts, upTo, expected) => {
+  ] as const)('callback that fails with %s and facts %j after %s: %j', async (failure, facts, upTo, expected) => {
     expect(reached(await failedWith(refusal(failure, facts), { upTo }))).toEqual(expected);
   });
 
@@ -146,7 +146,7 @@ describe('the step that failed, and those before it', () => {
         'not id_token_signature',
       ],
     ],
-  ])('of an ID token refused with %j: %j', async (cause, expected) => {
+  ])('ID token refused with %j: %j', async (cause, expected) => {
     expect(reached(await failedWith(badToken(cause), { upTo: 'redirect_uri' }))).toEqual(expected);
   });
 
@@ -155,17 +155,17 @@ describe('the step that failed, and those before it', () => {
     ['disabled_app', 'started'],
     ['provider_unavailable', 'sent'],
     ['misconfigured', 'sent'],
-  ] as const)('of a start, %s: %s', async (failure, name) => {
+  ] as const)('start that fails with %s: %s', async (failure, name) => {
     expect(reached(await failedWith(refusal(failure), { cameBack: false }))).toEqual(['started', `not ${name}`]);
   });
 
-  test('is not guessed where the failure is none of the named ones', async () => {
-    const told = await failedWith(new Error('disk'));
-    expect([told.failure, told.outcome, reached(told)]).toEqual(['internal', 'failed', ['came_back']]);
+  test('no step fails for an unnamed failure', async () => {
+    const changes = await failedWith(new Error('disk'));
+    expect([changes.failure, changes.outcome, reached(changes)]).toEqual(['internal', 'failed', ['came_back']]);
   });
 });
 
-test('steps are recorded once and in their order', async () => {
+test('records each step once, in order', async () => {
   await recorder.record('platform', REQUEST, async (log) => {
     log.passed('came_back');
     log.passedUpTo('cookie');
@@ -179,53 +179,64 @@ test('steps are recorded once and in their order', async () => {
   expect(steps.map(({ detail }) => detail).filter(Boolean)).toEqual(['seen']);
 });
 
-describe('what was seen there', () => {
+describe('the detail of the failed step', () => {
   test.each([
     [
-      refusal('code_refused', {}, said('refused', 'token_refused', { status: 400, oauthError: 'invalid_grant' })),
+      refusal(
+        'code_refused',
+        {},
+        providerError('refused', 'token_refused', { status: 400, oauthError: 'invalid_grant' }),
+      ),
       'status 400, invalid_grant, token_refused',
     ],
     [
       refusal(
         'authorization_response_refused',
         {},
-        said('refused', 'authorization_refused', { oauthError: 'access_denied' }),
+        providerError('refused', 'authorization_refused', { oauthError: 'access_denied' }),
       ),
       'access_denied',
     ],
     [badToken({ claim: 'iat', claims: CLAIMS, now: NOW / 1000 }), 'our clock is 95 s ahead of the provider’s'],
     [refusal('unusable_app', { seen: 'nearest is another' }), 'nearest is another'],
     [refusal('state_missing'), undefined],
-  ])('is the detail of the step', async (error, detail) => {
+  ])('is derived from the error', async (error, detail) => {
     expect(detailOf(await failedWith(error))).toBe(detail);
   });
 
-  test('of a start that got nowhere, the reason is told', async () => {
-    const error = refusal('provider_unavailable', {}, said('unavailable', 'timeout', { status: 504 }));
+  test('has the reason of a failed start', async () => {
+    const error = refusal('provider_unavailable', {}, providerError('unavailable', 'timeout', { status: 504 }));
     expect(detailOf(await failedWith(error, { cameBack: false }))).toBe('status 504, timeout');
-    // At the provider's answer the reason is the step itself.
-    const answer = refusal('authorization_response_refused', {}, said('invalid', 'authorization_response_invalid'));
-    expect(detailOf(await failedWith(answer))).toBeUndefined();
+    // For the authorization response, the step itself is the reason.
+    const refusedResponse = refusal(
+      'authorization_response_refused',
+      {},
+      providerError('invalid', 'authorization_response_invalid'),
+    );
+    expect(detailOf(await failedWith(refusedResponse))).toBeUndefined();
   });
 
-  test('the provider’s own code is kept if RFC 6749 allows it as one, and no other text (R22)', async () => {
-    const seen = async (oauthError: string) =>
-      (await failedWith(refusal('provider_refused', {}, said('refused', 'authorization_refused', { oauthError }))))
-        .facts;
-    expect(await seen('server_error')).toMatchObject({ oauthError: 'server_error' });
+  test('R22 stores the provider’s error code if RFC 6749 allows its characters, and no other text', async () => {
+    const factsFor = async (oauthError: string) =>
+      (
+        await failedWith(
+          refusal('provider_refused', {}, providerError('refused', 'authorization_refused', { oauthError })),
+        )
+      ).facts;
+    expect(await factsFor('server_error')).toMatchObject({ oauthError: 'server_error' });
     for (const code of ['no', 'BAD_REFRESH_TOKEN', 'urn:example:error-7', 'x'.repeat(100)])
-      expect(await seen(code)).toMatchObject({ oauthError: code });
+      expect(await factsFor(code)).toMatchObject({ oauthError: code });
     for (const odd of ['', 'a b', 'a"b', 'a\\b', 'é', 'x'.repeat(101), 'server_error\n']) {
-      expect((await seen(odd))?.oauthError).toBeUndefined();
+      expect((await factsFor(odd))?.oauthError).toBeUndefined();
     }
   });
 
-  test('a check is told of a refused ID token alone', async () => {
+  test('names a failed check only for a refused ID token', async () => {
     const cause = { claim: 'nonce' };
     expect((await failedWith(badToken(cause))).facts).toMatchObject({ check: 'nonce' });
     const others = [
-      said('unavailable', 'token_answer_invalid', { cause }),
-      said('invalid', 'userinfo_invalid', { cause }),
+      providerError('unavailable', 'token_answer_invalid', { cause }),
+      providerError('invalid', 'userinfo_invalid', { cause }),
     ];
     for (const other of others) {
       expect((await failedWith(refusal('token_response_refused', {}, other))).facts).not.toHaveProperty('check');
@@ -233,40 +244,50 @@ describe('what was seen there', () => {
   });
 });
 
-test('the detail of a step is cut to 500 characters', async () => {
+test('cuts the detail of a step to 500 characters', async () => {
   const seen = 'x'.repeat(501);
   expect(detailOf(await failedWith(refusal('unusable_app', { seen })))).toBe('x'.repeat(500));
 });
 
 describe('the facts of the record', () => {
-  test('hold the status and the codes of the provider’s response, and none of its texts', async () => {
-    const told = { status: 400, oauthError: 'invalid_grant', member: 'scope', host: 'evil.test', endpoint: 'token' };
-    const { facts } = await failedWith(refusal('code_refused', {}, said('refused', 'token_refused', told)));
+  test('contain the status and the codes of the provider’s response, but none of its texts', async () => {
+    const responseFacts = {
+      status: 400,
+      oauthError: 'invalid_grant',
+      member: 'scope',
+      host: 'evil.test',
+      endpoint: 'token',
+    };
+    const { facts } = await failedWith(
+      refusal('code_refused', {}, providerError('refused', 'token_refused', responseFacts)),
+    );
     expect(facts).toEqual({
       ...{ status: 400, oauthError: 'invalid_grant', reason: 'token_refused' },
       ...{ member: 'scope', host: 'evil.test' },
     });
   });
 
-  test('name the call that brought no usable response, which is also the detail of its step', async () => {
+  test('name the failed call, which is also the detail of its step', async () => {
     const cause = new OutboundError('connection', 'provider.test:443 refused the connection', 'Check the port.');
-    const told = await failedWith(refusal('provider_unavailable', {}, said('unavailable', 'connection', { cause })));
-    expect(told.facts).toMatchObject({
+    const changes = await failedWith(
+      refusal('provider_unavailable', {}, providerError('unavailable', 'connection', { cause })),
+    );
+    expect(changes.facts).toMatchObject({
       call: { words: 'provider.test:443 refused the connection', advice: 'Check the port.' },
     });
-    expect(detailOf(told)).toBe('provider.test:443 refused the connection');
+    expect(detailOf(changes)).toBe('provider.test:443 refused the connection');
   });
 
-  test('name the member for which a token response was refused, and then no check of the ID token', async () => {
+  test('name the member for which a token response was refused, and no check of the ID token', async () => {
     const facts = { member: 'token_type', cause: { claim: 'nonce' } };
-    const told = await failedWith(
-      refusal('token_response_refused', {}, said('invalid', 'token_answer_invalid', facts)),
+    const changes = await failedWith(
+      refusal('token_response_refused', {}, providerError('invalid', 'token_answer_invalid', facts)),
     );
-    expect(told.facts).not.toHaveProperty('check');
-    expect(detailOf(told)).toContain('token_type');
+    expect(changes.facts).not.toHaveProperty('check');
+    expect(detailOf(changes)).toContain('token_type');
   });
 
-  test('are those of the failure where the cause is no response of the provider', async () => {
+  test('are those of the failure if the cause is not a response of the provider', async () => {
     const cause = new AppError('storage_unavailable');
     expect((await failedWith(refusal('session_not_saved', {}, cause))).facts).toEqual({});
     expect((await failedWith(refusal('not_permitted', { disabled: true }))).facts).toEqual({ disabled: true });
@@ -275,33 +296,33 @@ describe('the facts of the record', () => {
 });
 
 describe('the start', () => {
-  test('is stored with its steps, the browser and its address, and never with the browser’s secret', async () => {
+  test('is stored with its steps, the browser and its address, but not with the browser secret', async () => {
     await recorder.record('platform', REQUEST, async (log) => {
       log.passed('started', 'platform');
       log.learn({ purpose: 'connect', user: ADA, trial: true });
       log.passed('sent');
       log.beginWrites({ state: 's1', startedAt: NOW - 5, redirectUri: 'https://gatehouse.test/callback' });
     });
-    expect(begun).toMatchObject([
+    expect(startedAttempts).toMatchObject([
       {
         ...{ app: 'platform', purpose: 'connect', trial: true, reference: 'REF1', state: 's1', startedAt: NOW - 5 },
         ...{ userId: 'u1', name: 'Ada', email: 'ada@example.test', browser: 'Firefox', address: '192.0.2.7' },
         ...{ browserHash: hashOf('b1'), facts: { redirectUri: 'https://gatehouse.test/callback' } },
       },
     ]);
-    expect(begun[0]?.steps).toEqual([
+    expect(startedAttempts[0]?.steps).toEqual([
       { name: 'started', at: NOW, ok: true, detail: 'platform' },
       { name: 'sent', at: NOW, ok: true, detail: undefined },
     ]);
-    expect(begun[0]).not.toHaveProperty('redirectUri');
-    expect(JSON.stringify(begun)).not.toContain('"b1"');
+    expect(startedAttempts[0]).not.toHaveProperty('redirectUri');
+    expect(JSON.stringify(startedAttempts)).not.toContain('"b1"');
   });
 
-  test('is stored also where purpose and browser are unknown', async () => {
+  test('is stored even if purpose and browser are unknown', async () => {
     const start = { state: 's1', startedAt: NOW, redirectUri: 'https://gatehouse.test/callback' };
     await recorder.record('platform', { reference: 'REF1' }, async (log) => log.beginWrites(start));
-    expect(begun).toMatchObject([{ purpose: 'unknown', facts: { redirectUri: start.redirectUri } }]);
-    expect([begun[0]?.browserHash, begun[0]?.address]).toEqual([undefined, undefined]);
+    expect(startedAttempts).toMatchObject([{ purpose: 'unknown', facts: { redirectUri: start.redirectUri } }]);
+    expect([startedAttempts[0]?.browserHash, startedAttempts[0]?.address]).toEqual([undefined, undefined]);
   });
 });
 
@@ -311,7 +332,7 @@ describe('the record that a request changes', () => {
     return changed.at(-1);
   };
 
-  test('is found by the state, or by the id of the pending request, and may have been read already', async () => {
+  test('is found by the state or by the id of the pending request, and may be prefetched', async () => {
     const byState = await changedBy(async (log) => {
       log.prefetch();
       log.learn({ state: 's1' });
@@ -333,13 +354,13 @@ describe('the record that a request changes', () => {
   });
 });
 
-test('the id of a new attempt is the reference of its request in lower case', async () => {
+test('uses the reference of the request, in lower case, as the id of a new attempt', async () => {
   const idOf = async (log: AttemptLog) => log.newId;
   expect(await recorder.record('platform', REQUEST, idOf)).toBe('ref1');
 });
 
 describe('the outcome', () => {
-  test('of a success is recorded as its end, and its event names the user, the address and the stronger sign-in', async () => {
+  test('of a success is recorded, and its event names the user, the address and the acr of a stronger sign-in', async () => {
     await recorder.record('platform', REQUEST, async (log) => {
       log.learn({ state: 's1', purpose: 'connect', user: ADA, trial: true, steppedUp: 'mfa' });
       await log.succeeded('connected', 'u1');
@@ -360,7 +381,7 @@ describe('the outcome', () => {
     expect(await failedWith(refusal('state_used'))).toMatchObject({
       ...{ browser: 'Firefox', browserHash: hashOf('b1'), address: '192.0.2.7', facts: {} },
     });
-    const cause = said('refused', 'token_refused', { oauthError: 'invalid_grant' });
+    const cause = providerError('refused', 'token_refused', { oauthError: 'invalid_grant' });
     await failedWith(refusal('code_refused', {}, cause));
     expect(ended.map(({ providerError }) => providerError)).toEqual([undefined, 'invalid_grant']);
   });
@@ -377,9 +398,9 @@ describe('the outcome', () => {
     ]);
   });
 
-  test('is that of whoever is known, named by address, or by name where there is none', async () => {
-    await failedWith(refusal('not_permitted'), { about: { user: ADA } });
-    await failedWith(refusal('not_permitted'), { about: { user: { id: 'u2', name: 'Bo' } } });
+  test('names the user by e-mail address, or by name without an address', async () => {
+    await failedWith(refusal('not_permitted'), { learned: { user: ADA } });
+    await failedWith(refusal('not_permitted'), { learned: { user: { id: 'u2', name: 'Bo' } } });
     expect(ended).toMatchObject([
       { userId: 'u1', userName: 'ada@example.test' },
       { userId: 'u2', userName: 'Bo' },
@@ -393,11 +414,11 @@ describe('the outcome', () => {
     expect(added.at(-1)).toMatchObject({ outcome: 'signed_in', userId: 'u2', name: 'Bo', endedAt: NOW });
   });
 
-  test('of a refused ID token presumes whom it names; one of whoever is known presumes nobody', async () => {
+  test('of a refused ID token has its e-mail address as presumed, unless the user is known', async () => {
     const error = badToken({ claim: 'nonce', claims: { email: 'eve@example.test' } });
     expect(await failedWith(error)).toMatchObject({ email: 'eve@example.test', presumed: true });
-    const known = await failedWith(error, { about: { user: ADA } });
-    expect([known.email, known.presumed]).toEqual(['ada@example.test', undefined]);
+    const changes = await failedWith(error, { learned: { user: ADA } });
+    expect([changes.email, changes.presumed]).toEqual(['ada@example.test', undefined]);
   });
 
   test.each([
@@ -406,8 +427,8 @@ describe('the outcome', () => {
     [undefined, 's1', undefined, false],
     ['connect' as const, undefined, undefined, false],
   ])(
-    'R54 with the purpose %s, the state %s and the browser %s: unsolicited %s, which alone leaves no record',
-    async (purpose, state, browserSecret, alone) => {
+    'R54 purpose %s, state %s and browser secret %s: unsolicited %s; an unsolicited request leaves no record',
+    async (purpose, state, browserSecret, isUnsolicited) => {
       const run = recorder.record('unknown', { ...REQUEST, browserSecret }, async (log) => {
         if (purpose) log.learn({ purpose });
         if (state) log.learn({ state });
@@ -415,17 +436,17 @@ describe('the outcome', () => {
       });
       await expect(run).rejects.toThrow(SignInError);
       expect(ended).toMatchObject([{ outcome: 'failed' }]);
-      expect(ended[0]?.unsolicited).toBe(alone ? true : undefined);
-      expect(added).toHaveLength(alone ? 0 : 1);
-      if (!alone) expect(added[0]?.purpose).toBe(purpose);
+      expect(ended[0]?.unsolicited).toBe(isUnsolicited ? true : undefined);
+      expect(added).toHaveLength(isUnsolicited ? 0 : 1);
+      if (!isUnsolicited) expect(added[0]?.purpose).toBe(purpose);
     },
   );
 });
 
-describe('another browser came back', () => {
+describe('a callback in another browser', () => {
   const isOther = (request: Partial<RequestInfo>) => recorder.isOtherBrowser({ reference: 'R', ...request }, 's1');
 
-  test('by its id where both are known, else by what it says of itself', async () => {
+  test('is recognised by the browser secret or, without one, by the name of the browser', async () => {
     stored = { browserHash: hashOf('b1'), browser: 'Firefox' };
     expect(await isOther({ browserSecret: 'b1', browser: 'Chrome' })).toBe(false);
     expect(await isOther({ browserSecret: 'b2', browser: 'Firefox' })).toBe(true);
@@ -436,7 +457,7 @@ describe('another browser came back', () => {
     expect(await isOther({ browserSecret: 'b2', browser: 'Firefox' })).toBe(false);
   });
 
-  test('is not said where nothing is known of the start', async () => {
+  test('is not reported if the record of the start is missing or unavailable', async () => {
     expect(await isOther({ browserSecret: 'b2', browser: 'Chrome' })).toBe(false);
     stored = Promise.reject(new Error('the storage is away'));
     expect(await isOther({ browserSecret: 'b2', browser: 'Chrome' })).toBe(false);

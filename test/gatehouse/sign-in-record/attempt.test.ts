@@ -1,4 +1,4 @@
-/** What each request changes in the record of a sign-in, and in which lists the record stands. */
+/** What each request changes in the record of a sign-in attempt, and which lists contain the record. */
 import { describe, expect, test } from 'vitest';
 import {
   folded,
@@ -23,7 +23,7 @@ const extended = (changes: Partial<SignInChanges>, record = recordWith()) =>
   merged(record, { steps: [], reference: 'R2', ...changes });
 
 describe('a further request', () => {
-  test('adds its steps, its reference and its facts to those of the requests before', () => {
+  test('adds its steps, its reference and its facts to the record', () => {
     const record = recordWith({ facts: { status: 200, redirectUri: 'https://gatehouse.test/' } });
     const next = extended({ steps: [step('came_back')], facts: { status: 503 } }, record);
     expect(next.steps.map(({ name }) => name)).toEqual(['started', 'came_back']);
@@ -31,7 +31,7 @@ describe('a further request', () => {
     expect(next.facts).toEqual({ status: 503, redirectUri: 'https://gatehouse.test/' });
   });
 
-  test('repeats no reference, and the first 60 steps and 10 references are kept', () => {
+  test('repeats no reference, and adds nothing beyond 60 steps and 10 references', () => {
     expect(extended({ reference: 'R1' }).references).toEqual(['R1']);
     let record = recordWith();
     for (let n = 2; n < 40; n += 1)
@@ -40,7 +40,7 @@ describe('a further request', () => {
     expect([record.steps.length, record.steps[0]?.name]).toEqual([60, 'started']);
   });
 
-  test('changes no field for which it has no value, and never the start', () => {
+  test('changes no field for which it has no value, and no field of the start', () => {
     const record = recordWith({
       trial: true,
       endedAt: START,
@@ -75,7 +75,7 @@ describe('the end of an attempt', () => {
     },
   );
 
-  test('the last failure counts, also after a request without an end', () => {
+  test('is the last failure, even after a request without an end', () => {
     const twice = extended(failed, recordWith(refused));
     expect(endingOf(twice)).toEqual(['failed', 'state_used']);
     expect(endingOf(extended({}, twice))).toEqual(['failed', 'state_used']);
@@ -96,7 +96,7 @@ describe('the user of an attempt', () => {
     expect(userOf(extended(ada))).toEqual(ada);
   });
 
-  test('stays where a later request names none, or only an unproven address', () => {
+  test('stays if a later request names none, or only an unproven address', () => {
     expect(userOf(extended({}, recordWith(ada)))).toEqual(ada);
     expect(userOf(extended(presumed, recordWith(ada)))).toEqual(ada);
   });
@@ -106,7 +106,7 @@ describe('the user of an attempt', () => {
     expect(userOf(extended(ada, recordWith(presumed)))).toEqual(ada);
   });
 
-  test('is the one that was verified last, with the name and address known before where the last has none', () => {
+  test('is the last verified one, and the same user keeps an earlier name and address', () => {
     expect(userOf(extended({ userId: 'u1' }, recordWith(ada)))).toEqual(ada);
     expect(userOf(extended({ userId: 'u2', name: 'Ben', email: 'ben@example.test' }, recordWith(ada)))).toEqual({
       ...{ userId: 'u2', name: 'Ben', email: 'ben@example.test' },
@@ -119,18 +119,18 @@ describe('the lists', () => {
   const of = (user: string) => keys.signIns('of', user);
   const added = (...indexes: string[]) => indexes.map((index) => ({ index, add: 'r1', score: START }));
 
-  test('of a user are by id and by e-mail address, in lower case and without spaces', () => {
+  test('of a user are keyed by id and by e-mail address, in lower case and trimmed', () => {
     expect(folded(' Ada@Example.TEST ')).toBe('ada@example.test');
     const record = recordWith({ userId: 'u1', email: 'Ada@example.test' });
     expect(listsOf(record)).toEqual([all, open, failed, of('u1'), of('ada@example.test')]);
     expect(listsOf(recordWith({ email: ' ' }))).toEqual([all, open, failed]);
   });
 
-  test('a new attempt is among all and among the open ones', () => {
+  test('add a new attempt to all and open attempts', () => {
     expect(listWrites(recordWith(), undefined)).toEqual(added(all, open));
   });
 
-  test('one that failed moves from the open ones to the failed ones and to those of its user', () => {
+  test('move a failed attempt from the open ones to the failed ones and those of its user', () => {
     const ended = { endedAt: START + 1, failure: 'not_permitted', userId: 'u1' } as const;
     expect(listWrites(recordWith(ended), recordWith())).toEqual([
       ...added(failed, of('u1')),
@@ -138,7 +138,7 @@ describe('the lists', () => {
     ]);
   });
 
-  test('one that succeeds in the end leaves the failed ones, and nothing else is written', () => {
+  test('remove an attempt that finally succeeds from the failed ones, without other writes', () => {
     const ended = { endedAt: START + 1, userId: 'u1' };
     const before = recordWith({ ...ended, failure: 'access_denied' });
     expect(listWrites(recordWith(ended), before)).toEqual([{ index: failed, remove: 'r1' }]);

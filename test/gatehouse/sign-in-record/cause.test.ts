@@ -1,4 +1,4 @@
-/** Why a sign-in failed, in words for an administrator: every failure, and what else of it decides between two causes. */
+/** The cause of a failed sign-in, in words for administrators: by failure, and by facts for a more specific one. */
 import { describe, expect, test } from 'vitest';
 import type { SignInRecord } from '../../../src/gatehouse/sign-in-record/attempt.ts';
 import { causeOf, type NamedCause } from '../../../src/gatehouse/sign-in-record/cause.ts';
@@ -60,25 +60,25 @@ const FACTS: [SignInFailure | 'internal', SignInFacts, NamedCause['name'], Named
 ];
 
 describe('a cause', () => {
-  test.each(FACTS)('of %s with %j is %s, to be looked for at %s', (failure, facts, name, field) => {
-    const found = cause(failure, facts);
-    expect([found.name, found.field]).toEqual([name, field]);
+  test.each(FACTS)('of %s with %j is %s, with the field %s', (failure, facts, name, field) => {
+    const actual = cause(failure, facts);
+    expect([actual.name, actual.field]).toEqual([name, field]);
   });
 
-  test('of every failure is a whole sentence, with what to do, and no two are told alike', () => {
-    const told = [
+  test('of every failure has a sentence and advice, and no two have the same sentence', () => {
+    const causes = [
       ...Object.keys(SIGN_IN_FAILURES).map((failure) => cause(failure as SignInFailure)),
       ...FACTS.map(([failure, facts]) => cause(failure, facts)),
       causeOf(record({ startedAt: NOW - 10 * MINUTE }), NOW) as NamedCause,
     ];
-    for (const { words, advice } of told) {
+    for (const { words, advice } of causes) {
       expect(words).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
       expect(advice).toMatch(/^\p{Lu}.{15,}[^.]\.$/u);
     }
     expect(new Set(FACTS.map(([failure, facts]) => cause(failure, facts).words)).size).toBe(FACTS.length);
   });
 
-  test('that has no rule of its own carries the name of its failure', () => {
+  test('without a variant has the name of its failure', () => {
     const plain = [
       'parameter_doubled',
       'state_missing',
@@ -93,8 +93,8 @@ describe('a cause', () => {
   });
 });
 
-describe('what was seen', () => {
-  test('is told as far as it is known', () => {
+describe('the words of a cause', () => {
+  test('contain status and error code, if known', () => {
     const client = { reason: 'client_refused' };
     const ending = (facts: SignInFacts) => cause('misconfigured', facts).words.replace(/^[^(]*authentication/, '');
     expect(ending(client)).toBe('.');
@@ -115,7 +115,7 @@ describe('what was seen', () => {
     [-95, '95 s behind'],
     [0, '0 s ahead of'],
     [undefined, 'not the same as'],
-  ])('of the clocks, %s seconds ahead: %s the provider’s', (secondsAhead, words) => {
+  ])('say for clocks %s seconds ahead: %s the provider’s', (secondsAhead, words) => {
     expect(cause('token_response_refused', { check: 'times', secondsAhead }).words).toBe(
       `This server’s clock is ${words} the provider’s.`,
     );
@@ -126,24 +126,24 @@ describe('what was seen', () => {
     [1 * MINUTE, '1 minute'],
     [1.6 * MINUTE, '2 minutes'],
     [0, '0 minutes'],
-  ])('of how long it took, %i ms: %s', (took, words) => {
-    const { words: told } = cause('state_expired', {}, { endedAt: NOW + took });
-    expect(told).toContain(`came back after ${words}, and 10 are allowed`);
+  ])('say for a duration of %i ms: %s', (duration, words) => {
+    const { words: text } = cause('state_expired', {}, { endedAt: NOW + duration });
+    expect(text).toContain(`came back after ${words}, and 10 are allowed`);
   });
 });
 
-describe('a call that brought no usable response', () => {
+describe('a failed call', () => {
   const call = { words: 'provider.test:443 refused the connection', advice: 'Check the port.' };
   const words = 'The provider cannot be called: provider.test:443 refused the connection.';
 
   test.each(['provider_unavailable', 'misconfigured'] as const)(
-    'of %s is named, with the advice for that call',
+    'of %s is named, with the advice for the call',
     (failure) => {
       expect(cause(failure, { reason: 'connection', call })).toMatchObject({ words, advice: 'Check the port.' });
     },
   );
 
-  test('that has no advice of its own comes with the advice for the failure', () => {
+  test('without advice comes with the advice for the failure', () => {
     const unadvised = { call: { ...call, advice: undefined } };
     expect(cause('misconfigured', unadvised)).toMatchObject({ words, advice: 'The doctor says which endpoint it is.' });
     const { advice } = cause('provider_unavailable', unadvised);
@@ -151,7 +151,7 @@ describe('a call that brought no usable response', () => {
     expect(cause('provider_unavailable').advice).toBe(advice);
   });
 
-  test('is not mentioned where the provider responded', () => {
+  test('is not mentioned if the provider responded', () => {
     expect(cause('provider_unavailable', { status: 503, reason: 'http_status' }).words).toBe(
       'The provider is down or cannot be reached (status 503, http_status).',
     );
@@ -170,7 +170,7 @@ describe('a token response', () => {
     expect(cause('token_response_refused', facts).name).toBe(name);
   });
 
-  test('that names another host for the API is described with that host, or without a usable URL', () => {
+  test('that names a refused API host is described with that host, or as without a usable URL', () => {
     const refused = { reason: 'api_base_url_refused', member: 'api_url' };
     expect(cause('token_response_refused', { ...refused, host: 'evil.test' }).words).toContain(
       'names evil.test for the API in “api_url”',
@@ -199,7 +199,7 @@ test('an account whose id cannot be read is described with the status of the res
 });
 
 describe('without a failure', () => {
-  test('there is a cause only where nothing came back for two minutes', () => {
+  test('there is a cause only if the browser has not come back for two minutes', () => {
     const nameAfter = (milliseconds: number, changes: Partial<SignInRecord> = {}) =>
       causeOf(record({ startedAt: NOW - milliseconds, ...changes }), NOW)?.name;
     expect(nameAfter(2 * MINUTE - 1)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Records of sign-ins are bounded: by time, by number, and by how many one address can begin in a minute. */
+/** The records of sign-in attempts: how they are found, and their limits by age, number and address. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -44,7 +44,7 @@ const beginFrom = (address: string, id: string, into: RecordStore) =>
   );
 const open = () => store.count(keys.signIns('open'));
 
-test('R54 R6: starts of one address are bounded by the minute, and all of them in number', async () => {
+test('R54 R6 limits the starts of one address per minute, and the number of all starts', async () => {
   await Promise.all(Array.from({ length: 500 }, (_one, n) => begin(n)));
   expect(await open()).toBe(300);
   for (let minute = 1; minute < 8; minute += 1) {
@@ -54,12 +54,12 @@ test('R54 R6: starts of one address are bounded by the minute, and all of them i
   expect(await open()).toBe(2_400);
   await records.trim();
   expect(await open()).toBe(2_000);
-  // The oldest went, with their aliases.
+  // The oldest are deleted, with their aliases.
   expect(await records.byState('state-1')).toBeUndefined();
   expect(await records.byState('state-7299')).toBeDefined();
 });
 
-test('R95 a flood of one address keeps no failure of another, and none of a genuine request, from being recorded', async () => {
+test('R95 during a flood from one address, records failures of other addresses and of genuine requests', async () => {
   const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_used' } as const;
   const bare = (n: number, address: string) => records.add(undefined, { ...failed, reference: `bare-${n}`, address });
   const flood = await Promise.all(Array.from({ length: 1_000 }, (_one, n) => bare(n, `2001:db8::${n.toString(16)}`)));
@@ -71,19 +71,19 @@ test('R95 a flood of one address keeps no failure of another, and none of a genu
   expect(await bare(6_000, '2001:db8::1')).toBe('bare-6000');
 });
 
-test('R54 states that were collected until their records are gone make no more records a minute than others', async () => {
+test('R54 limits the records of callbacks with collected genuine states', async () => {
   const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_expired' } as const;
   const send = (n: number, address: string) => records.add(`state-${n}`, { ...failed, reference: `old-${n}`, address });
   const flood = await Promise.all(Array.from({ length: 1_000 }, (_one, n) => send(n, '192.0.2.1')));
   expect(flood.filter((id) => id !== undefined)).toHaveLength(300);
   expect(await send(2_000, '192.0.2.2')).toBe('old-2000');
-  // A request that is pending now is recorded in any case.
+  // A pending request is always recorded.
   const pending = { ...failed, reference: 'pending1', address: '192.0.2.1' };
   expect(await records.add('state-3000', pending, { id: 'gone0001' })).toBe('pending1');
 });
 
 test.each([
-  ['starts that never came back', false],
+  ['starts without a callback', false],
   ['failing callbacks of genuine requests', true],
 ])('R95 a flood of %s from one address displaces only records of that address', async (_what, fails) => {
   const few = createRecordStore({ store, clock: () => now, maxRecords: { open: 100, all: 100 } });
@@ -98,12 +98,12 @@ test.each([
   for (let n = 0; n < 200; n += 1) await attempt(`flood-${n}`, `2001:db8::${n.toString(16)}`);
   await few.trim();
   const found = await Promise.all(others.map(({ id }) => few.find(id)));
-  expect(found.filter((one) => one === undefined)).toEqual([]);
+  expect(found.filter((record) => record === undefined)).toEqual([]);
   expect(await store.count(keys.signIns('all'))).toBe(100);
   expect([await few.find('flood-129'), (await few.find('flood-130'))?.id]).toEqual([undefined, 'flood-130']);
 });
 
-test('R54 where more addresses than records take part, the oldest records go', async () => {
+test('R54 deletes the oldest records if there are more addresses than allowed records', async () => {
   const few = createRecordStore({ store, clock: () => now, maxRecords: { open: 5, all: 5 } });
   for (let n = 0; n < 9; n += 1) {
     now += 1_000;
@@ -114,7 +114,7 @@ test('R54 where more addresses than records take part, the oldest records go', a
   expect(items.map(({ id }) => id)).toEqual(['start-8', 'start-7', 'start-6', 'start-5', 'start-4']);
 });
 
-test('R54 a callback that is opened over and over leaves no more than its record names', async () => {
+test('R54 a callback that is opened many times stores at most 10 references', async () => {
   await begin(1);
   for (let n = 0; n < 30; n += 1) await records.add('state-1', { steps: [], reference: `again-${n}` });
   expect((await records.byState('state-1'))?.references).toHaveLength(10);
@@ -122,18 +122,18 @@ test('R54 a callback that is opened over and over leaves no more than its record
   expect(await records.find('again-9')).toBeUndefined();
 });
 
-test('what comes back without a start that is known makes a record, and what follows with the same state is in it', async () => {
-  const told = { steps: [], reference: 'PAGE0001', app: 'platform', purpose: 'connect', endedAt: now } as const;
-  await records.add('state-1', told);
+test('creates a record for a callback without a recorded start, and adds later requests with the same state', async () => {
+  const changes = { steps: [], reference: 'PAGE0001', app: 'platform', purpose: 'connect', endedAt: now } as const;
+  await records.add('state-1', changes);
   expect(await records.byState('state-1')).toMatchObject({ id: 'page0001', purpose: 'connect', startedAt: now });
   await records.add('state-1', { steps: [], reference: 'page0002' });
   expect(await records.find('PAGE0002')).toMatchObject({ id: 'page0001', references: ['PAGE0001', 'page0002'] });
-  // Without a state there is nothing to find it by but its reference.
+  // Without a state, it can only be found by its reference.
   await records.add(undefined, { steps: [], reference: 'page0003' });
   expect(await records.find('page0003')).toMatchObject({ app: 'unknown', purpose: 'unknown', facts: {} });
 });
 
-test('an attempt is open until something is told of its end, and among those that failed only where it did', async () => {
+test('an attempt is open until it ends, and among the failed ones only if it failed', async () => {
   const idsOf = async (request: { openOnly?: boolean; failedOnly?: boolean }) =>
     (await records.page({ limit: 9, ...request })).items.map(({ id }) => id);
   await begin(1);
@@ -148,7 +148,7 @@ test('an attempt is open until something is told of its end, and among those tha
   expect([await open(), await idsOf({ openOnly: true }), await idsOf({})]).toEqual([0, [], ['r0000002', 'r0000001']]);
 });
 
-test('are kept for 30 days', async () => {
+test('stores records for 30 days', async () => {
   await begin(1);
   now += 29 * DAY;
   await records.trim();
@@ -159,7 +159,7 @@ test('are kept for 30 days', async () => {
   expect((await records.page({ limit: 9 })).items).toEqual([]);
 });
 
-test('an attempt of exactly 30 days ago stays, and all older ones are deleted at once', async () => {
+test('keeps an attempt of exactly 30 days ago, and deletes all older ones in one run', async () => {
   await Promise.all(Array.from({ length: 250 }, (_one, n) => begin(n)));
   now += 1;
   await begin(999);
@@ -169,7 +169,7 @@ test('an attempt of exactly 30 days ago stays, and all older ones are deleted at
   expect([await open(), await store.count(keys.signIns('all'))]).toEqual([1, 1]);
 });
 
-test('attempts without an end have a limit of their own, within that of all', async () => {
+test('unfinished attempts have their own limit, within the limit of all', async () => {
   const few = createRecordStore({ store, clock: () => now, maxRecords: { open: 2, all: 4 } });
   for (let n = 0; n < 8; n += 1) {
     now += 1_000;
@@ -180,12 +180,12 @@ test('attempts without an end have a limit of their own, within that of all', as
   await few.trim();
   const { items } = await few.page({ limit: 9 });
   expect(items.map(({ id }) => id)).toEqual(['start-7', 'start-6', 'start-3', 'start-2']);
-  // What is within the limits stays.
+  // Records within the limits stay.
   await few.trim();
   expect(await store.count(keys.signIns('all'))).toBe(4);
 });
 
-test('the trim is a task that runs at least once an hour', async () => {
+test('the scheduled task for old records runs at least once an hour', async () => {
   const {
     scheduledTasks,
     store: { find },
@@ -201,7 +201,7 @@ test('the trim is a task that runs at least once an hour', async () => {
   expect(await find('r0000001')).toBeUndefined();
 });
 
-test('R54 the limit of an address counts all starts within a minute, also if they are spread over it', async () => {
+test('R54 the limit of an address counts all starts within the same minute', async () => {
   for (let n = 0; n < 150; n += 1) await begin(n);
   now += 59_999;
   for (let n = 150; n < 350; n += 1) await begin(n);
@@ -211,14 +211,14 @@ test('R54 the limit of an address counts all starts within a minute, also if the
   expect(await open()).toBe(301);
 });
 
-test('R95 callbacks with a genuine state have a limit of their own beside that of starts', async () => {
+test('R95 callbacks with a genuine state have their own limit, apart from starts', async () => {
   await Promise.all(Array.from({ length: 301 }, (_one, n) => begin(n)));
   const failed = { steps: [], endedAt: now, outcome: 'failed', failure: 'state_used' } as const;
   expect(await records.add(undefined, { ...failed, reference: 'bare0001' })).toBeUndefined();
   expect(await records.add('state-old', { ...failed, reference: 'stale001' })).toBe('stale001');
 });
 
-test('an attempt is found by its id or reference in any case and with spaces around it, and by no other text', async () => {
+test('finds an attempt by id or reference, trimmed and without regard to case, and by no other text', async () => {
   await begin(1);
   await records.add('state-1', { steps: [], reference: 'Page0001' });
   for (const typed of ['r0000001', ' R0000001 ', 'page0001', '\tPAGE0001\n'])
@@ -230,7 +230,7 @@ test('an attempt is found by its id or reference in any case and with spaces aro
   ]);
 });
 
-test('each list has pages: all attempts, the failed ones, the open ones, and those of one e-mail address', async () => {
+test('pages through all, failed and open attempts, and those of one e-mail address', async () => {
   const failed = { email: 'ada@example.test', failure: 'state_used', outcome: 'failed', steps: [] } as const;
   for (let n = 0; n < 4; n += 1) {
     now += 1_000;
@@ -249,7 +249,7 @@ test('each list has pages: all attempts, the failed ones, the open ones, and tho
   expect(await idsOf({ email: 'ada@example.tes' })).toEqual([]);
 });
 
-test('requests that end at the same time are all added to the record, also if it was read before', async () => {
+test('adds all requests that end at the same time, even with a prefetched record', async () => {
   await begin(1);
   const reading = records.prefetch('r0000001');
   await reading;
@@ -260,11 +260,11 @@ test('requests that end at the same time are all added to the record, also if it
   expect(record?.references.toSorted()).toEqual(['page0001', 'page0002', 'page0003', 'r0000001']);
 });
 
-test('while the storage is down nothing is recorded, and no call rejects', async () => {
-  const away = async () => {
+test('records nothing and does not reject while the storage is unavailable', async () => {
+  const unavailable = async () => {
     throw new Error('disk');
   };
-  const failing = createRecordStore({ store: { ...store, get: away, write: away }, clock: () => now });
+  const failing = createRecordStore({ store: { ...store, get: unavailable, write: unavailable }, clock: () => now });
   await beginFrom('192.0.2.1', 'start-1', failing);
   failing.prefetch('start-1');
   expect(await failing.add('state-start-1', { steps: [], reference: 'page0001' })).toBeUndefined();
@@ -283,7 +283,7 @@ describe('the attempts of a user', () => {
     await attempt(4, { userId: 'u2', email: 'ben@example.test' });
   });
 
-  test('are those of the id and those of the address as one list, newest first, as far as they are accepted', async () => {
+  test('are listed by id and e-mail address together, newest first, with a filter', async () => {
     const idsOf = async (user: { id: string; email?: string }, accepts = (_record: SignInRecord) => true) => {
       const source = records.merged(user, accepts);
       const positions = await source.page({ after: undefined, limit: 9 });
@@ -302,7 +302,7 @@ describe('the attempts of a user', () => {
     expect(await source.load([{ member: 'deleted', score: now }])).toEqual([undefined]);
   });
 
-  test('are all forgotten with the user, in every list and under every reference', async () => {
+  test('are deleted with the user, from every list and under every reference', async () => {
     await records.forgetUser({ id: 'u1', email: 'ADA@example.test' });
     expect((await records.page({ limit: 9 })).items.map(({ id }) => id)).toEqual(['r0000004']);
     const lists = [keys.signIns('all'), keys.signIns('of', 'u1'), keys.signIns('of', 'ada@example.test')];
@@ -311,18 +311,23 @@ describe('the attempts of a user', () => {
     expect(await records.find('page0004')).toMatchObject({ id: 'r0000004' });
   });
 
-  test('are found by the id alone where the user has no address', async () => {
+  test('are found by the id if the user has no e-mail address', async () => {
     await records.forgetUser({ id: 'u1' });
     expect((await records.page({ limit: 9 })).items.map(({ id }) => id)).toEqual(['r0000004', 'r0000002']);
   });
 });
 
-test('those of one person are found by address in any case, and go with them', async () => {
+test('finds the attempts of a user by e-mail address without regard to case, and deletes them with the user', async () => {
   await begin(1);
-  const person = { userId: 'u1', email: 'Ada@Example.test', outcome: 'failed', failure: 'not_permitted' } as const;
-  await records.add('state-1', { ...person, endedAt: now, steps: [], reference: 'page0001' });
-  const found = await records.page({ limit: 9, email: 'ada@example.TEST' });
-  expect(found.items).toMatchObject([{ id: 'r0000001', references: ['r0000001', 'page0001'] }]);
+  const failedAttempt = {
+    userId: 'u1',
+    email: 'Ada@Example.test',
+    outcome: 'failed',
+    failure: 'not_permitted',
+  } as const;
+  await records.add('state-1', { ...failedAttempt, endedAt: now, steps: [], reference: 'page0001' });
+  const page = await records.page({ limit: 9, email: 'ada@example.TEST' });
+  expect(page.items).toMatchObject([{ id: 'r0000001', references: ['r0000001', 'page0001'] }]);
   expect((await records.page({ limit: 9, failedOnly: true })).items).toHaveLength(1);
   await records.forgetUser({ id: 'u1', email: 'ada@example.test' });
   expect(await records.find('page0001')).toBeUndefined();

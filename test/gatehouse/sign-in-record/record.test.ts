@@ -1,4 +1,4 @@
-/** Each way in which a sign-in fails has a record: found by the reference of its page, with its steps and the cause by name. */
+/** Every failed sign-in has a record, found by the reference on its page, with its steps and a named cause. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { getJson, sandboxApp, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -36,15 +36,15 @@ const read = async (reference: string, at: { url: string } = site, by = admin): 
 const referenceOn = (page: Page) => /data-copy-source>([^<]+)</.exec(page.body)?.[1] ?? 'none';
 const resultOf = ({ steps }: SignIn, name: string) => steps.find((step) => step.name === name)?.result;
 
-/** The steps that failed, after which none was reached. */
+/** Expects one failed step, and none reached after it. */
 function expectStoppedAt(record: SignIn, name: string): void {
   const results = record.steps.map(({ result }) => result);
   expect(record.steps.filter(({ result }) => result === 'failed').map((step) => step.name)).toEqual([name]);
   expect(results.lastIndexOf('passed')).toBeLessThan(results.indexOf('failed'));
 }
 
-describe('the six ways', () => {
-  test('another browser: the cookie is missing, and the start is in the same record', async () => {
+describe('the cause of a failure', () => {
+  test('another browser: names the missing cookie, in the record of the start', async () => {
     const { location } = await begin(site);
     const record = await read(referenceOn(await createUserAgent().get((await callbackFor(location)).href)));
     expect(record.cause).toMatchObject({ name: 'cookie_missing' });
@@ -52,11 +52,11 @@ describe('the six ways', () => {
     expect([resultOf(record, 'started'), resultOf(record, 'came_back')]).toEqual(['passed', 'passed']);
     expectStoppedAt(record, 'cookie');
     const other = (await begin(site)).agent;
-    const again = await read(referenceOn(await other.get((await callbackFor(location)).href)));
-    expect(again.cause).toMatchObject({ name: 'other_browser' });
+    const withOther = await read(referenceOn(await other.get((await callbackFor(location)).href)));
+    expect(withOther.cause).toMatchObject({ name: 'other_browser' });
   });
 
-  test('an expired state: by how many minutes', async () => {
+  test('an expired state: says after how many minutes', async () => {
     const { agent, location } = await begin(site);
     pass(11 * 60);
     const page = await agent.get((await callbackFor(location)).href);
@@ -66,7 +66,7 @@ describe('the six ways', () => {
     expect(cause?.words).toContain('after 11 minutes');
   });
 
-  test('a wrong client secret: told by the status, with the field to look at', async () => {
+  test('a wrong client secret: names the status, and the field to check', async () => {
     site.provider.set('token-invalid-client');
     const record = await read(referenceOn((await attempt(site)).page));
     expect(record.cause).toMatchObject({ name: 'wrong_client_secret', field: 'clientSecret' });
@@ -76,7 +76,7 @@ describe('the six ways', () => {
     expect(site.logs().join('')).toMatch(/"detail":"misconfigured: client_refused 4\d\d[^"]*"/);
   });
 
-  test('a clock that is behind the provider’s: by how many seconds', async () => {
+  test('a clock behind the provider’s: says by how many seconds', async () => {
     const claims = (proper: Record<string, unknown>) => {
       const ahead = Math.floor(Date.now() / 1000) + 95;
       return { ...proper, iat: ahead, nbf: ahead };
@@ -89,7 +89,7 @@ describe('the six ways', () => {
     expect(resultOf(record, 'token_endpoint')).toBe('passed');
   });
 
-  test('a denied consent: the response was trusted, and the user said no', async () => {
+  test('a denied consent: the response passed, and the consent failed', async () => {
     site.provider.set('callback-access-denied');
     const { page } = await attempt(site);
     expect(page.body).toMatch(/<title>Consent was not given.*<h1>Consent was not given<\/h1>/s);
@@ -104,14 +104,14 @@ describe('the six ways', () => {
     expectStoppedAt(record, 'granted');
   });
 
-  test('a provider that is down', async () => {
+  test('an unavailable provider: the token endpoint failed', async () => {
     site.provider.set('token-status-503');
     const record = await read(referenceOn((await attempt(site)).page));
     expect(record.cause).toMatchObject({ name: 'provider_unavailable', field: 'issuer' });
     expectStoppedAt(record, 'token_endpoint');
   });
 
-  test('a callback URL that the provider does not know: its own error page, so nothing comes back', async () => {
+  test('a callback URL that the provider does not know: the browser does not come back', async () => {
     const shown: TestSite = await startSite({
       apps: (parts) => [
         sandboxApp(parts, 'platform'),
@@ -143,8 +143,8 @@ describe('the six ways', () => {
   });
 });
 
-describe('the provider’s own error code is told, and the field that it speaks of', () => {
-  const because = async (answer: Answer) => {
+describe('the record names the provider’s error code and the field to check', () => {
+  const recordOf = async (answer: Answer) => {
     site.provider.set({ answers: { token: answer } });
     const record = await read(referenceOn((await attempt(site)).page));
     expectStoppedAt(record, 'token_endpoint');
@@ -162,7 +162,7 @@ describe('the provider’s own error code is told, and the field that it speaks 
     [400, 'PKCE.not-supported', 'token_request_refused', 'tokenParameters'],
     [405, 'method_not_allowed', 'wrong_token_endpoint', 'tokenEndpoint'],
   ])('%i %s', async (code, error, name, field) => {
-    const record = await because(status(code, { ok: false, error }));
+    const record = await recordOf(status(code, { ok: false, error }));
     expect(record.cause).toMatchObject({ name, field });
     expect(record.steps.find((step) => step.name === 'token_endpoint')?.detail).toContain(`status ${code}, ${error}`);
     if (code !== 405) expect(record.cause?.words).toContain(error);
@@ -171,30 +171,30 @@ describe('the provider’s own error code is told, and the field that it speaks 
     await expect.poll(async () => (await getJson(admin, entries)).json.items).toMatchObject([{ facts: { error } }]);
   });
 
-  test('a token response that cannot be read: by its member', async () => {
-    const record = await because(status(200, { access_token: 'a', token_type: 'mac' }));
+  test('names the member of an unreadable token response', async () => {
+    const record = await recordOf(status(200, { access_token: 'a', token_type: 'mac' }));
     expect(record.cause).toMatchObject({ name: 'token_response_malformed', field: 'tokenPath' });
     expect(record.cause?.words).toContain('token_type');
     const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
     expect(page.body).toMatch(/connected-apps\/elsewhere#tokenPath"><span>Open “Path of nested tokens”/);
   });
 
-  test('a code with marks is text on the page', async () => {
-    const record = await because(status(400, { error: '<b>&' }));
+  test('escapes an error code on the page', async () => {
+    const record = await recordOf(status(400, { error: '<b>&' }));
     const page = await admin.get(`${site.url}/admin/sign-ins/${record.id}`);
     expect(page.body).toContain('&lt;b&gt;&amp;');
     expect(page.body).not.toContain('<b>&');
   });
 });
 
-test('a callback URL that is not in the list of its own app: nothing is sent, and the nearest entry is told', async () => {
+test('sends no request if the app lacks its callback URL, and names the nearest entry', async () => {
   const page = await admin.request(`${site.url}/connections/unlisted`, {
     method: 'POST',
     body: new URLSearchParams({ _csrf: await csrfTokenOf(site, admin) }),
   });
   expect(page.status).toBe(500);
   const reference = referenceOn(page);
-  const line = site.logs().find((one) => one.includes(reference) && one.includes('"code":'));
+  const line = site.logs().find((text) => text.includes(reference) && text.includes('"code":'));
   expect(line).toContain('"code":"app_misconfigured"');
   const record = await read(reference);
   expect(record.cause).toMatchObject({ name: 'unusable_app', field: 'callbackUrls' });
@@ -209,21 +209,21 @@ describe('records', () => {
     ['id-token-wrong-aud', 'wrong_client_id', 'id_token_audience'],
     ['id-token-wrong-nonce', 'token_response_refused', 'id_token_nonce'],
     ['id-token-tampered', 'bad_signature', 'id_token_signature'],
-  ] as const)('each check of the ID token is told: %s', async (mode, cause, step) => {
+  ] as const)('names the failed check of the ID token: %s', async (mode, cause, step) => {
     site.provider.set(mode);
     const record = await read(referenceOn((await attempt(site)).page));
     expect(record.cause?.name).toBe(cause);
     expectStoppedAt(record, step);
   });
 
-  test('F12 a token that ended two hours ago: the log line says how far the clocks are apart', async () => {
+  test('F12 logs the clock difference for a token that expired two hours ago', async () => {
     site.provider.set('id-token-expired');
     await attempt(site);
-    const line = site.logs().findLast((one) => one.includes('token_response_refused: ')) ?? '';
+    const line = site.logs().findLast((text) => text.includes('token_response_refused: ')) ?? '';
     expect(Number(/200 \(times, this clock (\d+) s ahead\)/.exec(line)?.[1])).toBeGreaterThanOrEqual(7_199);
   });
 
-  test('one that succeeds is found by the address, with every step passed and no secret in it', async () => {
+  test('of a success is found by e-mail address, has every step passed, and contains no secret', async () => {
     const { agent } = await attempt(site);
     const { json } = await getJson(agent, `${site.url}/session`);
     const { email } = json.user as { email: string };
@@ -236,7 +236,7 @@ describe('records', () => {
     expect(JSON.stringify(record)).not.toMatch(/code=|state=|eyJ/);
   });
 
-  test('R10: a callback that is opened again changes nothing of a sign-in that succeeded', async () => {
+  test('R10 a repeated callback does not change the outcome of a successful sign-in', async () => {
     const { agent, location } = await begin(site);
     const callback = (await callbackFor(location)).href;
     await agent.get(callback);
@@ -244,7 +244,7 @@ describe('records', () => {
     expect(await read(referenceOn(page))).toMatchObject({ outcome: 'signed_in', cause: null });
   });
 
-  test('an attempt that succeeds after another browser opened its callback has no cause', async () => {
+  test('has no cause for an attempt that succeeds after another browser opened its callback', async () => {
     const { agent, location } = await begin(site);
     const callback = (await callbackFor(location)).href;
     const reference = referenceOn(await createUserAgent().get(callback));
@@ -253,43 +253,43 @@ describe('records', () => {
     expect(await read(reference)).toMatchObject({ outcome: 'signed_in', cause: null });
   });
 
-  describe('by e-mail address, in the same box,', () => {
-    const found = async (email: string) => {
+  describe('found by e-mail address in the same search box', () => {
+    const findByEmail = async (email: string) => {
       const { json } = await getJson(admin, `${site.url}/admin/api/sign-ins?q=${encodeURIComponent(email)}`);
       return json.items as SignIn[];
     };
-    const named = (email: string) => site.provider.signInAs({ sub: email, email, name: email });
+    const signInAs = (email: string) => site.provider.signInAs({ sub: email, email, name: email });
 
-    test('one that failed before the user was known names no user', async () => {
+    test('names no user if the attempt failed before the user was known', async () => {
       site.provider.set('token-invalid-client');
       expect((await read(referenceOn((await attempt(site)).page))).user).toBeNull();
     });
 
-    test('one whose ID token is refused is found by the address in it, which nobody vouches for', async () => {
+    test('finds a refused ID token by its e-mail address, marked as presumed', async () => {
       const email = 'claimed@example.test';
       const ahead = Math.floor(Date.now() / 1000) + 95;
       site.provider.set({ claims: (claims) => ({ ...claims, email, iat: ahead, nbf: ahead }) });
       const reference = referenceOn((await attempt(site)).page);
-      expect((await found(email)).map(({ id }) => id)).toEqual([(await read(reference)).id]);
+      expect((await findByEmail(email)).map(({ id }) => id)).toEqual([(await read(reference)).id]);
       expect((await read(reference)).user).toEqual({ id: null, name: null, email, presumed: true });
       const shown = await admin.get(`${site.url}/admin/sign-ins/${reference}`);
       expect(shown.body).toContain('from the refused ID token');
     });
 
-    test('one whose userinfo fails is found by what the ID token said', async () => {
+    test('finds an attempt with failed userinfo by the claims of the ID token', async () => {
       const email = 'userinfo@example.test';
       site.provider.set('userinfo-other-sub', { claims: ({ name: _, ...claims }) => ({ ...claims, email }) });
       const { page } = await attempt(site);
       const record = await read(referenceOn(page));
-      expect((await found(email)).map(({ id }) => id)).toEqual([record.id]);
+      expect((await findByEmail(email)).map(({ id }) => id)).toEqual([record.id]);
       expectStoppedAt(record, 'claims');
       expect(resultOf(record, 'id_token_signature')).toBe('passed');
       expect(record.steps.find(({ name }) => name === 'claims')?.detail).toBe('userinfo_invalid');
     });
 
-    test('a connection that fails is found by whoever was signed in', async () => {
+    test('finds a failed connection by the signed-in user', async () => {
       const email = 'connecting@example.test';
-      named(email);
+      signInAs(email);
       const { agent } = await attempt(site);
       site.provider.set('token-invalid-client');
       const page = await agent.request(`${site.url}/connections/elsewhere`, {
@@ -297,12 +297,12 @@ describe('records', () => {
         body: new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) }),
       });
       const reference = referenceOn(page);
-      const failed = (await found(email)).find(({ references }) => references.includes(reference));
+      const failed = (await findByEmail(email)).find(({ references }) => references.includes(reference));
       expect(failed).toMatchObject({ outcome: 'failed', user: { email, presumed: false } });
     });
   });
 
-  test('the page finds by reference in one box, groups what is alike, and names the wrong field first', async () => {
+  test('the page finds a reference, counts failures with the same cause, and links to the field to check', async () => {
     site.provider.set('token-invalid-client');
     const reference = referenceOn((await attempt(site)).page);
     await attempt(site);
@@ -312,7 +312,7 @@ describe('records', () => {
     expect(page.body).toContain('The provider did not accept our client authentication');
     expect(page.body).toContain('/admin/connected-apps/elsewhere#clientSecret');
     expect(page.body).toContain('failed for the same cause');
-    // The user quotes the reference of the error page: heading and list show that one, and the other beside it.
+    // The user quotes the reference of the error page: heading and list show it, and name the other one.
     const id = page.url.slice(-8);
     expect(page.body).toContain(`<h1>Sign-in <code>${reference}</code></h1>`);
     expect(page.body).toContain(`Other references: <code>${id}</code>`);

@@ -1,10 +1,10 @@
-/** The steps of a sign-in as its page shows them: all of them in their order, with the last result of each. */
+/** The steps of a sign-in on its page: all in order, each with its last result. */
 import { expect, test } from 'vitest';
 import { STEP_NAMES, STEPS, stepResults } from '../../../src/gatehouse/sign-in-record/steps.ts';
 
 const NOW = 1_800_000_000_000;
 
-test('every step is listed, and those that no request reached say so', () => {
+test('lists every step, and marks those that were not reached', () => {
   const results = stepResults([{ name: 'started', at: NOW, ok: true, detail: 'platform' }]);
   expect(results.map(({ name }) => name)).toEqual(STEP_NAMES);
   const [first, ...others] = results;
@@ -13,7 +13,7 @@ test('every step is listed, and those that no request reached say so', () => {
     expect(other).toEqual({ words: STEPS[name], result: 'not_reached', at: undefined, detail: undefined });
 });
 
-test('of a step that was tried again, the last result counts', () => {
+test('uses the last result of a repeated step', () => {
   const resultOf = (...oks: boolean[]) =>
     stepResults(oks.map((ok, n) => ({ name: 'cookie', at: NOW + n, ok }))).find(({ name }) => name === 'cookie');
   expect(resultOf(false, true)).toMatchObject({ result: 'passed', words: STEPS.cookie, at: NOW + 1 });

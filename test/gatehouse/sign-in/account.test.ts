@@ -1,4 +1,4 @@
-/** What users see and end of their own: the session as JSON, the list of sessions, and all data; and what the audit log keeps of it. */
+/** A user's session as JSON, list of sessions, and deletion of all data, with the entries in the audit log. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
 import { getJson } from '../../support/gatehouse.ts';
@@ -53,7 +53,7 @@ const expectAudited = (event: string, user: { id: string }, entry: object) =>
 const titleOf = (html: string) => /<title>([^<]*)<\/title>/.exec(html)?.[1];
 
 describe('the session as JSON', () => {
-  test('names the user, when it ends, and the connections with the address to connect them again', async () => {
+  test('has the user, its expiry, and the connections with the URL for reconnecting', async () => {
     const agent = await signedInAs({ sub: 'ann', name: 'Ann', email: 'ann@example.test' });
     const { user, csrfToken, expiresAt, connections, ...rest } = await sessionOf(agent);
     expect(user).toEqual({
@@ -65,7 +65,7 @@ describe('the session as JSON', () => {
     expect(connections).toMatchObject([{ app: 'elsewhere', connectUrl: `${site.url}/connections/elsewhere` }]);
   });
 
-  test('has null for a name and an address that the provider does not send', async () => {
+  test('has null for a name and an e-mail address that the provider does not send', async () => {
     site.provider.set({ claims: ({ name: _, email: __, ...claims }) => claims });
     const { user } = await sessionOf(await signedInAs({ sub: 'nameless' }));
     expect([user.name, user.email]).toEqual([null, null]);
@@ -73,7 +73,7 @@ describe('the session as JSON', () => {
 });
 
 describe('the sessions of a user', () => {
-  test('are listed with the current one first, whichever began first, on a page with its own title', async () => {
+  test('are listed with the current one first', async () => {
     const ben = { sub: 'ben', name: 'Ben' };
     const [first, second] = [await signedInAs(ben), await signedInAs(ben)];
     for (const agent of [first, second]) {
@@ -84,21 +84,21 @@ describe('the sessions of a user', () => {
     }
   });
 
-  test('leave an entry in the audit log when one is ended: by its id, by signing out, and everywhere', async () => {
+  test('are audited when ended by id, by signing out, and everywhere', async () => {
     const cy = { sub: 'cy', email: 'cy@example.test' };
-    const [one, other, third] = [await signedInAs(cy), await signedInAs(cy), await signedInAs(cy)];
-    const { user } = await sessionOf(one);
-    const { sessions } = (await getJson(other, `${site.url}/sessions`)).json;
+    const [first, second, third] = [await signedInAs(cy), await signedInAs(cy), await signedInAs(cy)];
+    const { user } = await sessionOf(first);
+    const { sessions } = (await getJson(second, `${site.url}/sessions`)).json;
     const id = (sessions as { id: string; current: boolean }[]).find(({ current }) => current)?.id;
-    expect((await post(one, `/sessions/${id}/end`)).status).toBe(200);
+    expect((await post(first, `/sessions/${id}/end`)).status).toBe(200);
     await expectAudited('session.ended', user, { target: { kind: 'session', id } });
     expect((await post(third, '/sign-out')).status).toBe(303);
     await expectAudited('session.signed_out', user, {});
-    expect((await post(one, '/sign-out/everywhere')).status).toBe(303);
+    expect((await post(first, '/sign-out/everywhere')).status).toBe(303);
     await expectAudited('session.ended_everywhere', user, {});
   });
 
-  test('with an unknown id cannot be ended, and the response says so', async () => {
+  test('with an unknown id are not found', async () => {
     const agent = await signedInAs({ sub: 'dot' });
     const { status, body } = await post(agent, '/sessions/AAAAAAAAAAAAAAAA/end');
     const detail = 'You have no session with this id, or it ended long ago.';
@@ -107,15 +107,15 @@ describe('the sessions of a user', () => {
 });
 
 describe('R52 the deletion of all data about a user', () => {
-  test('asks first, names each app, signs the user out, and leaves entries in the audit log', async () => {
+  test('asks for confirmation, names each app, signs the user out, and is audited', async () => {
     const agent = await signedInAs({ sub: 'eve', name: 'Eve', email: 'eve@example.test' });
     const { user } = await sessionOf(agent);
     await agent.submit(await agent.get(`${site.url}/connections/files`), {}, { button: 'Connect' });
-    const question = await agent.get(`${site.url}/account/delete`);
-    expect(titleOf(question.body)).toBe('Delete all data about you · Gatehouse');
+    const confirmation = await agent.get(`${site.url}/account/delete`);
+    expect(titleOf(confirmation.body)).toBe('Delete all data about you · Gatehouse');
     expect(await isSignedIn(site, agent)).toBe(true);
 
-    const done = await agent.submit(question, {}, { button: 'Delete everything' });
+    const done = await agent.submit(confirmation, {}, { button: 'Delete everything' });
     expect(titleOf(done.body)).toBe('Deleted · Gatehouse');
     for (const name of ['Elsewhere', 'Files of the team'])
       expect(textOf(done.body)).toContain(`${name} : the provider has confirmed that our access is withdrawn.`);
@@ -131,8 +131,8 @@ describe('R52 the deletion of all data about a user', () => {
       .toMatchObject(Array(2).fill({ actor, address: '127.0.0.1', outcome: 'revoked' }));
   });
 
-  test('deletes the records of sign-ins, those by an unproven address too, and no others', async () => {
-    const found = async (email: string) => {
+  test('deletes the sign-in records of the user, also those with only an unproven e-mail address', async () => {
+    const countRecords = async (email: string) => {
       const path = `/admin/api/sign-ins?q=${encodeURIComponent(email)}`;
       return ((await getJson(admin, site.url + path)).json.items as object[]).length;
     };
@@ -141,8 +141,8 @@ describe('R52 the deletion of all data about a user', () => {
     const ahead = Math.floor(Date.now() / 1000) + 95;
     site.provider.set({ claims: (claims) => ({ ...claims, email: 'flo@example.test', iat: ahead, nbf: ahead }) });
     expect((await attempt(site)).signedIn).toBe(false);
-    expect([await found('flo@example.test'), await found('gus@example.test')]).toEqual([2, 1]);
+    expect([await countRecords('flo@example.test'), await countRecords('gus@example.test')]).toEqual([2, 1]);
     expect((await post(agent, '/account/delete')).status).toBe(200);
-    expect([await found('flo@example.test'), await found('gus@example.test')]).toEqual([0, 1]);
+    expect([await countRecords('flo@example.test'), await countRecords('gus@example.test')]).toEqual([0, 1]);
   });
 });

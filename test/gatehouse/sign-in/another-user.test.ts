@@ -1,4 +1,4 @@
-/** R103: a callback never replaces another user's session, and what was begun before a sign-out ends nothing after it. */
+/** R103: a callback never replaces another user's session, and a pending request does not survive a sign-out. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures.ts';
 import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
@@ -50,15 +50,15 @@ const post = async (agent: UserAgent, path: string) =>
     follow: false,
   });
 
-/** The attacker knows the cookie that the victim's browser has had since before, and begins a sign-in of their own with it. */
-async function linkWith(known: string): Promise<string> {
+/** The callback of an attacker, who started a sign-in with the cookie of the victim's browser. */
+async function linkWith(cookie: string): Promise<string> {
   const attacker = createUserAgent();
-  attacker.cookies.set(site.url, 'gatehouse-tx', known);
+  attacker.cookies.set(site.url, 'gatehouse-tx', cookie);
   return pendingAs(MALLORY, attacker);
 }
 
 describe('R103 the cookie of pending requests', () => {
-  test('changes at sign-in, and is gone after sign-out: a link made with the old one signs nobody in', async () => {
+  test('changes at sign-in and is deleted at sign-out, so a callback of the old one signs nobody in', async () => {
     const agent = createUserAgent();
     await begin(site, { agent, path: START });
     const before = cookieOf(agent);
@@ -78,19 +78,22 @@ describe('R103 the cookie of pending requests', () => {
     ['a page of another site', { origin: 'https://evil.example' }, 'kept'],
     ['a page of the same site', { 'sec-fetch-site': 'same-site' }, 'kept'],
     ['a page without an origin', { origin: 'null' }, 'kept'],
-  ])('is gone after a sign-out without a live session, if %s sent it', async (_whose, headers, expected) => {
-    const agent = await signInAs(ANN);
-    const link = await pendingAs(ANN, agent);
-    agent.cookies.set(site.url, 'gatehouse', undefined);
-    const before = cookieOf(agent);
-    const signedOut = await agent.request(`${site.url}/sign-out`, { method: 'POST', headers, follow: false });
-    expect([signedOut.status, cookieOf(agent)]).toEqual([303, expected === 'kept' ? before : '']);
-    if (expected === 'kept') return;
-    expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
-    expect(await isSignedIn(site, agent)).toBe(false);
-  });
+  ])(
+    'is deleted by a sign-out without a session only if its own page sent it: %s',
+    async (_whose, headers, expected) => {
+      const agent = await signInAs(ANN);
+      const link = await pendingAs(ANN, agent);
+      agent.cookies.set(site.url, 'gatehouse', undefined);
+      const before = cookieOf(agent);
+      const signedOut = await agent.request(`${site.url}/sign-out`, { method: 'POST', headers, follow: false });
+      expect([signedOut.status, cookieOf(agent)]).toEqual([303, expected === 'kept' ? before : '']);
+      if (expected === 'kept') return;
+      expectNamedCause(await agent.get(link), SIGN_IN_FAILURES.cookie_missing.detail);
+      expect(await isSignedIn(site, agent)).toBe(false);
+    },
+  );
 
-  test('of before the sign-in counts for nothing without a session', async () => {
+  test('from before the sign-in is useless without a session', async () => {
     const agent = createUserAgent();
     await begin(site, { agent, path: START });
     const link = await linkWith(cookieOf(agent));
@@ -100,7 +103,7 @@ describe('R103 the cookie of pending requests', () => {
     expect(await isSignedIn(site, agent)).toBe(false);
   });
 
-  test('R64 five tabs of one user that were begun before the sign-in all end where they wanted to', async () => {
+  test('R64 five tabs that started before the sign-in all reach their return paths', async () => {
     const agent = createUserAgent();
     const paths = Array.from({ length: 5 }, (_, n) => `/problems/not_found?tab=${n}`);
     const callbacks: string[] = [];
@@ -112,7 +115,7 @@ describe('R103 the cookie of pending requests', () => {
     expect(await nameOf(agent)).toBe(ANN.email);
   });
 
-  test('R64 a connection that was begun beside a new sign-in of the same user is made', async () => {
+  test('R64 a connection completes even if the same user signs in again meanwhile', async () => {
     const agent = await signInAs(ANN);
     const location = (await post(agent, '/connections/second')).headers.get('location') ?? '';
     const callback = (await callbackFor(location)).href;
@@ -121,16 +124,16 @@ describe('R103 the cookie of pending requests', () => {
   });
 });
 
-describe('R103 the callback of another user than the one signed in', () => {
+describe('R103 the callback of a user who is not the signed-in one', () => {
   const referenceOn = (page: Page) => /data-copy-source>([^<]+)</.exec(page.body)?.[1] ?? 'none';
   const expectOffer = async (agent: UserAgent, page: Page) => {
     expect(page.headers.get('referrer-policy')).toBe('strict-origin');
-    const left = await agent.submit(page, {}, { button: 'Sign out' });
-    expect(left.visited[0]).toBe(`${site.url}/sign-out`);
+    const signedOut = await agent.submit(page, {}, { button: 'Sign out' });
+    expect(signedOut.visited[0]).toBe(`${site.url}/sign-out`);
     expect(await isSignedIn(site, agent)).toBe(false);
   };
 
-  test('of a sign-in stores nothing, revokes what it received, and offers to sign out', async () => {
+  test('of a sign-in stores nothing, revokes the tokens, and offers to sign out', async () => {
     const agent = await signInAs(ANN);
     const callback = await pendingAs(MALLORY, agent);
     site.provider.reset();
@@ -149,7 +152,7 @@ describe('R103 the callback of another user than the one signed in', () => {
     await expectOffer(agent, page);
   });
 
-  test('waits for no revocation that hangs', async () => {
+  test('does not wait for a revocation that hangs', async () => {
     const agent = await signInAs(ANN);
     const callback = await pendingAs({ sub: 'slow' }, agent);
     site.provider.set('revocation-hang');
@@ -158,7 +161,7 @@ describe('R103 the callback of another user than the one signed in', () => {
     expect(took()).toBeLessThan(5_000);
   });
 
-  test('leaves a connection that this user already has as it was', async () => {
+  test('keeps an existing connection of that user', async () => {
     await signInAs(MALLORY as typeof ANN);
     const agent = await signInAs(ANN);
     const callback = await pendingAs(MALLORY, agent);
@@ -182,7 +185,7 @@ describe('R103 the callback of another user than the one signed in', () => {
     await expectOffer(agent, page);
   });
 
-  test('of the same user is none', async () => {
+  test('does not concern a second sign-in of the same user', async () => {
     const agent = await signInAs(ANN);
     await signInAs(ANN, agent);
     expect(await nameOf(agent)).toBe(ANN.email);

@@ -1,4 +1,4 @@
-/** A sign-in at the hostile provider as a browser makes it, over real HTTP against the shipped app. */
+/** Sign-ins at the hostile provider like those of a browser, over HTTP against the shipped app. */
 import { expect } from 'vitest';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
 import { getJson, startAlone, type TestGatehouse } from '../../support/gatehouse.ts';
@@ -10,14 +10,14 @@ export interface HostileSite extends TestGatehouse {
 }
 
 export interface HostileSiteOptions {
-  /** Merged into the one app `elsewhere`. */
+  /** Merged into the only app, `elsewhere`. */
   app?: Record<string, unknown>;
   apps?: (provider: HostileProvider, url: string) => Record<string, unknown>[];
   env?: Record<string, string>;
   provider?: HostileProvider;
 }
 
-/** The shipped Gatehouse pointed at a hostile provider; closing it leaves a provider that was given running. */
+/** The shipped Gatehouse with a hostile provider. `close` also closes the provider, unless it was passed. */
 export async function startHostileSite(options: HostileSiteOptions = {}): Promise<HostileSite> {
   const provider = options.provider ?? (await startHostileProvider());
   const port = await freePort();
@@ -43,7 +43,7 @@ export interface Attempt {
   signedIn: boolean;
 }
 
-/** One whole sign-in, however it ends. */
+/** A complete sign-in, whether it succeeds or fails. */
 export async function attempt(
   site: HostileSite,
   { agent = createUserAgent(), path = '/sign-in' }: { agent?: UserAgent; path?: string } = {},
@@ -61,7 +61,7 @@ export async function csrfTokenOf(site: { url: string }, agent: UserAgent): Prom
   return String((await getJson(agent, `${site.url}/session`)).json.csrfToken);
 }
 
-/** A start that goes no further: the authorization request as the provider would get it. */
+/** Only the start of a sign-in. @returns the authorization request as the provider would receive it */
 export async function begin(
   site: { url: string },
   { agent = createUserAgent(), path = '/sign-in' }: { agent?: UserAgent; path?: string } = {},
@@ -71,13 +71,13 @@ export async function begin(
   return { agent, page, location, asked: location === '' ? new URLSearchParams() : new URL(location).searchParams };
 }
 
-/** The callback URL that the provider sends this authorization request back to; nothing opens it. */
+/** The callback URL with which the provider responds to an authorization request. It is not opened. */
 export async function callbackFor(location: string): Promise<URL> {
-  const answer = await fetch(location, { redirect: 'manual' });
-  return new URL(answer.headers.get('location') ?? '');
+  const response = await fetch(location, { redirect: 'manual' });
+  return new URL(response.headers.get('location') ?? '');
 }
 
-/** A page for people that names its cause, and nothing that only we understand. */
+/** Expects an error page, other than status 500, with this detail. */
 export function expectNamedCause(page: Page, detail: string): void {
   expect(page.status).toBeGreaterThanOrEqual(400);
   expect(page.status).not.toBe(500);

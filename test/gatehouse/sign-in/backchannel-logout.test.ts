@@ -1,4 +1,4 @@
-/** R58: a provider ends sessions here, by a logout token that is right in every point, and by nothing else. */
+/** R58: a provider ends sessions here with a valid logout token, and with nothing else. */
 import { exportSPKI, generateKeyPair, SignJWT } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ask, DATA, FORM, PAGE } from '../../support/ask.ts';
@@ -44,7 +44,7 @@ async function signedInAs(person: { sub: string; sid?: string }): Promise<UserAg
   return agent;
 }
 
-const good: [string, LogoutTokenChanges][] = [
+const VALID: [string, LogoutTokenChanges][] = [
   ['with subject and session', {}],
   ['with the session alone', { claims: { sub: undefined } }],
   ['with the subject alone', { claims: { sid: undefined } }],
@@ -60,7 +60,7 @@ const good: [string, LogoutTokenChanges][] = [
   ['signed with EdDSA', { sign: (claims, header, { keys }) => signWith(keys.eddsa, claims, header) }],
 ];
 
-const bad: [string, LogoutTokenChanges][] = [
+const INVALID: [string, LogoutTokenChanges][] = [
   ['the type of an access token', { header: { typ: 'at+jwt' } }],
   ['another issuer', { claims: { iss: 'https://elsewhere.example.com' } }],
   ['no issuer', { claims: { iss: undefined } }],
@@ -152,33 +152,33 @@ const bad: [string, LogoutTokenChanges][] = [
 ];
 
 describe('R58 a logout token', () => {
-  test.each(good)('%s: ends the session at once', async (name, changes) => {
-    // Each its own: what the provider issues in the second for which it ended a session begins none there any more.
+  test.each(VALID)('%s: ends the session at once', async (name, changes) => {
+    // A user and session per test: an ID token from the second of a logout token does not begin a session.
     const agent = await signedInAs({ sub: `user ${name}`, sid: `session ${name}` });
-    const answer = await send(await site.provider.logoutToken(changes));
-    expect([answer.status, answer.body, answer.headers['cache-control']]).toEqual([200, '', 'no-store']);
-    expect(answer.headers['set-cookie']).toBeUndefined();
+    const response = await send(await site.provider.logoutToken(changes));
+    expect([response.status, response.body, response.headers['cache-control']]).toEqual([200, '', 'no-store']);
+    expect(response.headers['set-cookie']).toBeUndefined();
     expect(await isSignedIn(site, agent)).toBe(false);
   });
 
-  describe('with one thing wrong', () => {
+  describe('with one fault', () => {
     let agent: UserAgent;
     beforeAll(async () => {
       agent = await signedInAs(STEADY);
     });
 
-    test.each(bad)('%s: 400, and the session lives', async (_name, changes) => {
+    test.each(INVALID)('%s: is refused with 400, and the session stays', async (_name, changes) => {
       const token = await site.provider.logoutToken(changes);
-      const answer = await send(token);
-      expect([answer.status, answer.headers['cache-control']]).toEqual([400, 'no-store']);
-      const { error, error_description: description, ...rest } = JSON.parse(answer.body);
+      const response = await send(token);
+      expect([response.status, response.headers['cache-control']]).toEqual([400, 'no-store']);
+      const { error, error_description: description, ...rest } = JSON.parse(response.body);
       expect([error, description, rest]).toEqual(['invalid_request', expect.stringMatching(/^\S.{20,}\.$/), {}]);
-      for (const part of token.split('.').filter((one) => one.length > 8)) expect(answer.body).not.toContain(part);
+      for (const part of token.split('.').filter((text) => text.length > 8)) expect(response.body).not.toContain(part);
       expect(await isSignedIn(site, agent)).toBe(true);
       expect(site.logs().join('')).not.toContain(token);
     });
 
-    test('issuer with a slash at its end, ID token of the same provider, or no token at all', async () => {
+    test('an issuer with a trailing slash, an ID token, or no token: is refused', async () => {
       const slash = await site.provider.logoutToken({ claims: { iss: `${site.provider.issuer}/` } });
       let idToken = '';
       site.provider.set({
@@ -194,7 +194,7 @@ describe('R58 a logout token', () => {
       expect(await isSignedIn(site, agent)).toBe(true);
     });
 
-    test('sent in another way than as one field of a small form', async () => {
+    test('sent other than as one field of a small form: is refused', async () => {
       const url = `${site.url}/oauth/backchannel-logout/elsewhere`;
       const token = await site.provider.logoutToken();
       const doubled = `logout_token=${token}&logout_token=${token}`;
@@ -213,17 +213,17 @@ describe('R58 a logout token', () => {
       expect(await isSignedIn(site, agent)).toBe(true);
     });
 
-    test('sent for an app that is not there, that nobody signs in with, or that is another client', async () => {
+    test('sent for an unknown app, a connect-only app, or another client: is refused', async () => {
       const token = await site.provider.logoutToken();
-      const answers = await Promise.all(['none', 'connect-only', 'other-client'].map((app) => send(token, app)));
-      expect(answers.map(({ status }) => status)).toEqual([404, 404, 400]);
+      const responses = await Promise.all(['none', 'connect-only', 'other-client'].map((app) => send(token, app)));
+      expect(responses.map(({ status }) => status)).toEqual([404, 404, 400]);
       const detail = 'There is no sign-in app with this id.';
-      for (const { body } of answers.slice(0, 2)) expect(JSON.parse(body)).toMatchObject({ code: 'not_found', detail });
-      const reason = JSON.parse(answers[2]?.body ?? '').error_description;
-      const told = site.logs().map((line) => JSON.parse(line));
-      expect(told).toContainEqual(expect.objectContaining({ app: 'other-client', outcome: 'refused', reason }));
+      for (const { body } of responses.slice(0, 2)) expect(JSON.parse(body)).toMatchObject({ code: 'not_found', detail });
+      const reason = JSON.parse(responses[2]?.body ?? '').error_description;
+      const lines = site.logs().map((line) => JSON.parse(line));
+      expect(lines).toContainEqual(expect.objectContaining({ app: 'other-client', outcome: 'refused', reason }));
       expect(await isSignedIn(site, agent)).toBe(true);
-      // The token itself was right: that is what the refusals were not about.
+      // The token itself is valid.
       expect((await send(token)).status).toBe(200);
       expect(await isSignedIn(site, agent)).toBe(false);
     });
@@ -231,7 +231,7 @@ describe('R58 a logout token', () => {
 });
 
 describe('R58 which sessions end', () => {
-  test('those of the named session at the provider, in whatever browser, and no others', async () => {
+  test('ends the sessions of the named provider session in every browser, and no others', async () => {
     const [one, same, otherSession, otherUser] = [
       await signedInAs({ sub: 'ada', sid: 'one' }),
       await signedInAs({ sub: 'ada', sid: 'one' }),
@@ -244,7 +244,7 @@ describe('R58 which sessions end', () => {
     expect(alive).toEqual([false, false, true, true]);
   });
 
-  test('all of the subject where no session is named, those without a session at the provider too', async () => {
+  test('ends all sessions of the subject if the token names no provider session', async () => {
     const mine = [await signedInAs({ sub: 'cy', sid: 'four' }), await signedInAs({ sub: 'cy' })];
     const other = await signedInAs({ sub: 'dot', sid: 'five' });
     site.provider.signInAs({ sub: 'cy' });
@@ -253,17 +253,17 @@ describe('R58 which sessions end', () => {
     expect(alive).toEqual([false, false, true]);
   });
 
-  test('a session or a subject that nobody here has is no fault', async () => {
+  test('accepts an unknown session or subject', async () => {
     expect((await send(await site.provider.logoutToken({ claims: { sub: 'nobody', sid: 'none' } }))).status).toBe(200);
     expect((await send(await site.provider.logoutToken({ claims: { sub: 'nobody', sid: undefined } }))).status).toBe(
       200,
     );
   });
 
-  test('R62 a sign-in that is being finished meanwhile begins none, and says why', async () => {
+  test('R62 a sign-in that completes after the logout token begins no session, and says why', async () => {
     site.provider.signInAs({ sub: 'eve', sid: 'slow' });
     let before = '';
-    // Its ID token is issued, and then, before it arrives, the provider ends the session.
+    // The provider ends the session between issuing the ID token and sending it.
     site.provider.set({
       sign: async (claims, { keys }) => {
         before = String((await send(await site.provider.logoutToken())).status);
@@ -276,12 +276,12 @@ describe('R58 which sessions end', () => {
     expect(agent.cookies.get('gatehouse')).toBeUndefined();
   });
 
-  test('it is in the log, with how many and never the token', async () => {
+  test('logs and audits the number of sessions, but never the token', async () => {
     const agent = await signedInAs({ sub: 'fay', sid: 'six' });
     const token = await site.provider.logoutToken();
     const ended = await send(token);
     expect(await isSignedIn(site, agent)).toBe(false);
-    const line = JSON.parse(site.logs().findLast((one) => one.includes('sign-out by the provider')) ?? '{}');
+    const line = JSON.parse(site.logs().findLast((text) => text.includes('sign-out by the provider')) ?? '{}');
     expect(line).toMatchObject({ app: 'elsewhere', outcome: 'ended', sessions: 1 });
     const refused = await send(token);
     expect(refused.status).toBe(400);
@@ -289,8 +289,8 @@ describe('R58 which sessions end', () => {
     const audited = () =>
       site
         .logs()
-        .filter((one) => one.includes('"audit":') && ids.some((id) => one.includes(id)))
-        .map((one) => JSON.parse(one).audit);
+        .filter((text) => text.includes('"audit":') && ids.some((id) => text.includes(id)))
+        .map((text) => JSON.parse(text).audit);
     const [target, address] = [{ kind: 'connected_app', id: 'elsewhere' }, '127.0.0.1'];
     await expect.poll(audited).toMatchObject([
       { event: 'session.ended_by_provider', target, address },
@@ -300,8 +300,8 @@ describe('R58 which sessions end', () => {
   });
 });
 
-describe('R58 once and for sure', () => {
-  test('a token that was used is refused, also at once and after a restart, and ends no later session', async () => {
+describe('R58 used once', () => {
+  test('refuses a used token, even at the same time and after a restart', async () => {
     await signedInAs({ sub: 'gus', sid: 'seven' });
     const token = await site.provider.logoutToken({ claims: { iat: now() - 30 } });
     const together = await Promise.all(Array.from({ length: 10 }, () => send(token)));
@@ -309,8 +309,8 @@ describe('R58 once and for sure', () => {
     const later = await signedInAs({ sub: 'gus', sid: 'seven' });
     expect((await send(token)).status).toBe(400);
     await site.restart();
-    const again = await send(token);
-    expect([again.status, JSON.parse(again.body).error_description]).toEqual([
+    const afterRestart = await send(token);
+    expect([afterRestart.status, JSON.parse(afterRestart.body).error_description]).toEqual([
       400,
       'The logout token was used before.',
     ]);
@@ -318,7 +318,7 @@ describe('R58 once and for sure', () => {
   });
 
   test.each([DATA, PAGE])(
-    'R65 a store that is down: 503, never 200, and the same token works afterwards',
+    'R65 responds with 503 while the storage is unavailable, and accepts the same token afterwards',
     async (accept) => {
       const agent = await signedInAs({ sub: 'hal', sid: `eight-${accept.accept.length}` });
       const token = await site.provider.logoutToken();
@@ -332,17 +332,17 @@ describe('R58 once and for sure', () => {
     },
   );
 
-  test('keys that cannot be had: 503, and the same token works afterwards', async () => {
+  test('responds with 503 while the keys are unavailable, and accepts the same token afterwards', async () => {
     const agent = await signedInAs({ sub: 'ivy', sid: 'nine' });
     const token = await site.provider.logoutToken();
-    // A process that has not seen the provider's keys yet.
+    // The new process has not loaded the provider's keys.
     await site.restart();
     site.provider.set('jwks-status-500');
     const refused = await send(token);
     const detail = 'The keys that verify the logout token cannot be read now.';
     expect([refused.status, JSON.parse(refused.body)]).toMatchObject([503, { code: 'provider_unavailable', detail }]);
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
-    const line = JSON.parse(site.logs().findLast((one) => one.includes('logout token not verifiable: ')) ?? '{}');
+    const line = JSON.parse(site.logs().findLast((text) => text.includes('logout token not verifiable: ')) ?? '{}');
     expect(JSON.stringify(line)).toContain(`"host":"${new URL(site.provider.issuer).host}"`);
     expect(await isSignedIn(site, agent)).toBe(true);
     site.provider.set();
@@ -351,17 +351,17 @@ describe('R58 once and for sure', () => {
     expect(await isSignedIn(site, agent)).toBe(false);
   });
 
-  test('an algorithm that the provider does not claim to sign with', async () => {
+  test('refuses an algorithm that the provider’s metadata does not list', async () => {
     const agent = await signedInAs({ sub: 'kim', sid: 'eleven' });
     site.provider.set({ metadata: (metadata) => ({ ...metadata, id_token_signing_alg_values_supported: ['ES256'] }) });
     await site.restart();
     try {
       expect((await send(await site.provider.logoutToken())).status).toBe(400);
       expect(await isSignedIn(site, agent)).toBe(true);
-      const claimed = await site.provider.logoutToken({
+      const listed = await site.provider.logoutToken({
         sign: (claims, header, { keys }) => signWith(keys.es256, claims, header),
       });
-      expect((await send(claimed)).status).toBe(200);
+      expect((await send(listed)).status).toBe(200);
       expect(await isSignedIn(site, agent)).toBe(false);
     } finally {
       site.provider.set();
@@ -369,7 +369,7 @@ describe('R58 once and for sure', () => {
     }
   });
 
-  test('no cookie counts: a browser that is signed in can neither use it nor needs a token of ours for it', async () => {
+  test('ignores cookies: a browser session neither authorizes the request nor requires a CSRF token', async () => {
     const agent = await signedInAs({ sub: 'joe', sid: 'ten' });
     const cookie = agent.cookies.header(site.url);
     expect((await send(undefined, 'elsewhere', { ...DATA, cookie })).status).toBe(400);

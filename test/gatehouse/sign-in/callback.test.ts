@@ -35,7 +35,7 @@ const START = '/sign-in?app=elsewhere';
 const ANN = { sub: 'ann', name: 'Ann', email: 'ann@example.test' };
 const BOB = { sub: 'bob', name: 'Bob', email: 'bob@example.test' };
 
-/** Starts, and lets the provider answer: all that is left is to open the callback. */
+/** Starts a sign-in, up to the provider's redirect. @returns the callback URL, which is not opened */
 async function pending(agent = createUserAgent(), path = START) {
   const { location } = await begin(site, { agent, path });
   return { agent, location, callback: await callbackFor(location) };
@@ -59,22 +59,22 @@ async function connectedApps(agent: UserAgent): Promise<string[]> {
   return connections.map(({ app }) => app);
 }
 
-describe('R7, R8: a callback that this browser did not start', () => {
-  test('R7: from another cookie jar it is refused, and the code goes nowhere', async () => {
+describe('R7, R8: a callback without a pending request of the browser', () => {
+  test('R7 is refused in another browser, and the code is not sent', async () => {
     const { agent, callback } = await pending();
     const thief = createUserAgent();
     expectNamedCause(await thief.get(callback.href), SIGN_IN_FAILURES.cookie_missing.detail);
     const busy = (await pending()).agent;
-    // Another browser, also where that one has sign-ins of its own.
+    // Another browser with a pending request.
     expectNamedCause(await busy.get(callback.href), SIGN_IN_FAILURES.cookie_missing.detail);
     expect(await isSignedIn(site, thief)).toBe(false);
     expect(site.provider.hitsOf('token')).toEqual([]);
-    // The one who started it can still end it.
+    // The browser that started it can still complete it.
     await agent.get(callback.href);
     expect(await isSignedIn(site, agent)).toBe(true);
   });
 
-  test('R7: a forged or doubled browser cookie is no cookie', async () => {
+  test('R7 is refused with a forged browser cookie', async () => {
     const { agent, callback } = await pending();
     const value = agent.cookies.get('gatehouse-tx') ?? '';
     for (const forged of [
@@ -105,7 +105,7 @@ describe('R7, R8: a callback that this browser did not start', () => {
     ['broken percent signs', '?code=%E0%A4%A&state=%'],
     ['an error alone', '?error=access_denied'],
     ['prototype', '?code=x&state=__proto__&__proto__=x&constructor=y'],
-  ])('R8: %s', async (_what, query) => {
+  ])('R8 is refused with %s', async (_what, query) => {
     for (const agent of [createUserAgent(), (await begin(site, { path: START })).agent]) {
       const page = await agent.get(`${site.url}/oauth/callback/elsewhere${query}`);
       expect(page.status).toBe(400);
@@ -114,16 +114,16 @@ describe('R7, R8: a callback that this browser did not start', () => {
     expect(site.provider.hitsOf('token')).toEqual([]);
   });
 
-  test('R8, R10: a state of our own form that we did not make is invented, not stale', async () => {
-    const made = Math.floor(Date.now() / 1000).toString(36);
-    const query = `?code=x&state=${'A'.repeat(22)}.${made}.${'B'.repeat(22)}`;
+  test('R8, R10 an unsigned state in our format is reported as forged, not as expired', async () => {
+    const seconds = Math.floor(Date.now() / 1000).toString(36);
+    const query = `?code=x&state=${'A'.repeat(22)}.${seconds}.${'B'.repeat(22)}`;
     for (const agent of [createUserAgent(), await signedInAs(ANN)]) {
       const page = await agent.get(`${site.url}/oauth/callback/elsewhere${query}`);
       expectNamedCause(page, SIGN_IN_FAILURES.state_invented.detail);
     }
   });
 
-  test('R8: a state of a megabyte is cut off', async () => {
+  test('R8 a state of one megabyte is refused with 431', async () => {
     const status = await new Promise((resolve, reject) => {
       const { port } = new URL(site.url);
       const path = `/oauth/callback/elsewhere?code=x&state=${'a'.repeat(1_000_000)}`;
@@ -134,7 +134,7 @@ describe('R7, R8: a callback that this browser did not start', () => {
     expect(status).toBe(431);
   });
 
-  test('R8: an unknown app is not found', async () => {
+  test('R8 an unknown app is refused', async () => {
     const { agent, callback } = await pending();
     for (const app of ['nobody', '%E0%A4%A', '..%2felsewhere', '__proto__']) {
       const page = await agent.get(`${site.url}/oauth/callback/${app}${callback.search}`);
@@ -144,7 +144,7 @@ describe('R7, R8: a callback that this browser did not start', () => {
     expect(site.provider.hitsOf('token')).toEqual([]);
   });
 
-  test('a target in absolute form changes neither host nor path', async () => {
+  test('a request target in absolute form does not change host or path', async () => {
     const { agent, callback } = await pending();
     const cookie = agent.cookies.header(site.url);
     const send = (path: string) =>
@@ -162,14 +162,14 @@ describe('R7, R8: a callback that this browser did not start', () => {
     ]) {
       expect((await send(path)).status).toBeLessThan(500);
     }
-    const answer = await send(`http://evil.example.com${callback.pathname}${callback.search}`);
-    expect([303, 400, 404]).toContain(answer.status);
-    if (answer.location) expect(answer.location).not.toContain('evil');
+    const response = await send(`http://evil.example.com${callback.pathname}${callback.search}`);
+    expect([303, 400, 404]).toContain(response.status);
+    if (response.location) expect(response.location).not.toContain('evil');
   });
 });
 
-describe('R9, R10: once', () => {
-  test('R9: 20 at once make one token request and one connection', async () => {
+describe('R9, R10: a callback is used once', () => {
+  test('R9 20 at the same time send one token request, and one succeeds', async () => {
     const { agent, callback } = await pending();
     const pages = await Promise.all(Array.from({ length: 20 }, () => agent.get(callback.href, { follow: false })));
     expect(site.provider.hitsOf('token')).toHaveLength(1);
@@ -178,18 +178,18 @@ describe('R9, R10: once', () => {
     expect(statuses.filter((status) => status === 400)).toHaveLength(19);
   });
 
-  test('R10: going back when signed in leads home; when not, to a page that says so', async () => {
+  test('R10 a used callback leads a signed-in user home, and others to an error page', async () => {
     const { agent, callback } = await pending();
     await agent.get(callback.href);
-    const again = await agent.get(callback.href, { follow: false });
-    expect([again.status, again.headers.get('location')]).toEqual([303, '/']);
+    const second = await agent.get(callback.href, { follow: false });
+    expect([second.status, second.headers.get('location')]).toEqual([303, '/']);
     expect(await isSignedIn(site, agent)).toBe(true);
     agent.cookies.set(site.url, 'gatehouse', undefined);
     expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
     expect(site.provider.hitsOf('token')).toHaveLength(1);
   });
 
-  test('R6, R10: after ten minutes it is too late, and the page says so', async () => {
+  test('R6, R10 expires after ten minutes, and the page says so', async () => {
     vi.useFakeTimers({ toFake: ['Date'] });
     const slow = await startHostileSite({ provider: site.provider });
     const start = async () => {
@@ -210,7 +210,7 @@ describe('R9, R10: once', () => {
     await slow.close();
   });
 
-  test('R64: two tabs both end well, in any order', async () => {
+  test('R64 two tabs both succeed, in any order', async () => {
     const agent = createUserAgent();
     const one = await pending(agent, `${START}&return_to=/connections`);
     const two = await pending(agent, `${START}&return_to=/problems/not_found`);
@@ -223,7 +223,7 @@ describe('R9, R10: once', () => {
     expect(site.provider.hitsOf('token')).toHaveLength(2);
   });
 
-  test('a provider that answers its first pending request for every later one', async () => {
+  test('succeeds at a provider that always responds to its first pending request', async () => {
     site.provider.set('first-pending-answered');
     const agent = createUserAgent();
     await begin(site, { agent, path: START }).then(({ location }) => callbackFor(location));
@@ -233,8 +233,8 @@ describe('R9, R10: once', () => {
   });
 });
 
-describe('R11: who starts to connect is who ends it', () => {
-  test('B opens A’s callback, in B’s browser: nothing is connected', async () => {
+describe('R11: only the user who starts a connection can complete it', () => {
+  test('a second user opens the callback of the first: nothing is connected', async () => {
     const ann = await signedInAs(ANN);
     const bob = await signedInAs(BOB);
     site.provider.reset();
@@ -245,7 +245,7 @@ describe('R11: who starts to connect is who ends it', () => {
     expect(site.provider.hitsOf('token')).toEqual([]);
   });
 
-  test('B signs in on A’s browser meanwhile: refused', async () => {
+  test('a second user signs in with the same browser: the callback is refused', async () => {
     const agent = await signedInAs(ANN);
     const callback = await callbackFor(await startConnecting(agent));
     agent.cookies.set(site.url, 'gatehouse', undefined);
@@ -257,7 +257,7 @@ describe('R11: who starts to connect is who ends it', () => {
     expect(site.provider.hitsOf('token')).toEqual([]);
   });
 
-  test('A signs out meanwhile: refused', async () => {
+  test('the user signs out: the callback is refused', async () => {
     const agent = await signedInAs(ANN);
     const callback = await callbackFor(await startConnecting(agent));
     agent.cookies.set(site.url, 'gatehouse', undefined);
@@ -266,7 +266,7 @@ describe('R11: who starts to connect is who ends it', () => {
     expect(site.provider.hitsOf('token')).toEqual([]);
   });
 
-  test('and comes back to the page of the connection, or to where the form says, if that is here (R70)', async () => {
+  test('R70 redirects to the connection, or to the local return path of the form', async () => {
     const agent = await signedInAs(ANN);
     const landing = async (more: object) => {
       const callback = await callbackFor(await startConnecting(agent, 'second', more));
@@ -277,15 +277,15 @@ describe('R11: who starts to connect is who ends it', () => {
     expect(await landing({ return_to: '//evil.example/' })).toBe('/connections/second');
   });
 
-  test('the one who started connects', async () => {
+  test('the user who started it connects', async () => {
     const agent = await signedInAs(ANN);
     await agent.get((await callbackFor(await startConnecting(agent))).href);
     expect((await connectedApps(agent)).toSorted()).toEqual(['elsewhere', 'second']);
   });
 });
 
-describe('R12: the answer belongs to the app that was asked', () => {
-  test('X’s answer on Y’s callback: refused, used up, and the code goes nowhere', async () => {
+describe('R12: a response is accepted only for the app that sent the request', () => {
+  test('refuses a response at the callback of another app, uses up its state, and sends no code', async () => {
     const { agent, callback } = await pending();
     const crossed = callback.href.replace('/callback/elsewhere', '/callback/second');
     expectNamedCause(await agent.get(crossed), SIGN_IN_FAILURES.other_app.detail);
@@ -293,7 +293,7 @@ describe('R12: the answer belongs to the app that was asked', () => {
     expect(site.provider.hitsOf('token')).toEqual([]);
   });
 
-  test('X’s state with Y’s code: the code goes to X alone, and X refuses it', async () => {
+  test('sends the code of another app only to the provider of the state, which refuses it', async () => {
     const agent = createUserAgent();
     const x = await pending(agent);
     const y = await pending(agent, '/sign-in?app=second');
@@ -302,7 +302,7 @@ describe('R12: the answer belongs to the app that was asked', () => {
     expect(await isSignedIn(site, agent)).toBe(false);
   });
 
-  test('R12, R13: X’s state with the answer of another issuer, which Y is at: refused, and the code goes to nobody', async () => {
+  test('R12, R13 refuses the response of another app’s issuer, and sends no code', async () => {
     const other = await startHostileProvider({ clientId: 'other-client' });
     const two = await startHostileSite({
       provider: site.provider,
@@ -333,8 +333,8 @@ describe('R12: the answer belongs to the app that was asked', () => {
   });
 });
 
-describe('R15, R16: what a callback shows', () => {
-  test('R15: texts of the provider are not shown, wrong or right state', async () => {
+describe('R15, R16: the response to a callback', () => {
+  test('R15 does not contain texts of the provider, whether or not the state is genuine', async () => {
     site.provider.set('callback-script-error');
     const { agent, callback } = await pending();
     const wrong = new URL(callback);
@@ -348,7 +348,7 @@ describe('R15, R16: what a callback shows', () => {
     expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
   });
 
-  test('R15: a right state is used up by an error, a wrong one uses up nothing', async () => {
+  test('R15 an error uses up its state, and a forged state uses up nothing', async () => {
     const { agent, callback } = await pending();
     const refused = new URL(callback);
     refused.searchParams.delete('code');
@@ -363,14 +363,14 @@ describe('R15, R16: what a callback shows', () => {
     expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.state_used.detail);
   });
 
-  test('R15: an error with another’s iss is refused like any answer', async () => {
+  test('R15 an error with the iss of another issuer is refused like any response', async () => {
     site.provider.set('callback-access-denied');
     const { agent, callback } = await pending();
     callback.searchParams.set('iss', 'https://elsewhere.example.com');
     expectNamedCause(await agent.get(callback.href), SIGN_IN_FAILURES.authorization_response_refused.detail);
   });
 
-  test('R16: good and bad answers: 303 to a clean local address, no-store, no referrer, nothing from elsewhere', async () => {
+  test('R16 is not cached, sends no referrer, loads nothing from elsewhere, and redirects to a URL without the code', async () => {
     const { agent, callback } = await pending();
     const good = await agent.get(callback.href, { follow: false });
     expect([good.status, good.headers.get('location')]).toEqual([303, '/']);
@@ -390,7 +390,7 @@ describe('R15, R16: what a callback shows', () => {
 });
 
 describe('R17: a new session at sign-in', () => {
-  test('a session that was fixed before, or held before, is dead afterwards', async () => {
+  test('replaces an earlier session and a fixed session id', async () => {
     const agent = await signedInAs(ANN);
     const before = agent.cookies.get('gatehouse');
     expect((await attempt(site, { agent, path: START })).signedIn).toBe(true);
@@ -406,7 +406,7 @@ describe('R17: a new session at sign-in', () => {
 });
 
 describe('property: any order of any requests', () => {
-  test('nobody ever has a session or connection that they did not start', async () => {
+  test('no user ever gets a session or connection that they did not start', async () => {
     type Step = { browser: 0 | 1; do: 'start' | 'connect' | 'open own' | 'open other' | 'forget session' };
     const steps = fc.array(
       fc.record<Step>({

@@ -1,4 +1,4 @@
-/** The errors of a sign-in: which failure an error of the provider is, what the page offers next, and what the log says. */
+/** The errors of a sign-in: the failure for an error of the provider, the next step on the page, and the log detail. */
 import { describe, expect, test } from 'vitest';
 import { createFail, providerFailure } from '../../../src/gatehouse/sign-in/fail.ts';
 import { SIGN_IN_FAILURES, type SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
@@ -76,7 +76,7 @@ describe('the next step on the page', () => {
     ],
     ['access_denied', { ...ofConnection, returnTo: '/board?a=1#b' }, toBoard(connectAgain)],
     ['access_denied', { ...ofLink, returnTo: '/board?a=1#b' }, openLink],
-    // Where they lead without being told.
+    // Without a return path, they lead to the usual one.
     ['code_refused', { ...ofApp, returnTo: '/base/' }, signInAgain],
     ['code_refused', { ...ofConnection, returnTo: '/base/connections/platform' }, connectAgain],
   ])('of %s with %j', (failure, about, step) => {
@@ -84,7 +84,7 @@ describe('the next step on the page', () => {
   });
 });
 
-test('an error carries the code and the words of its failure, and the facts for the record', () => {
+test('has the code and the words of its failure, and the facts for the record', () => {
   const facts = { disabled: true };
   const { code, detail, whose } = SIGN_IN_FAILURES.not_permitted;
   const error = fail('not_permitted', { appId: 'platform', facts });
@@ -93,7 +93,7 @@ test('an error carries the code and the words of its failure, and the facts for 
   expect(fail('state_used').facts).toEqual({});
 });
 
-test('a page with the form for signing out has a referrer policy that sends the origin, and other pages have none of their own', () => {
+test('only a page with the sign-out form has a referrer policy, which sends the origin', () => {
   const appId = 'platform';
   expect(fail('other_user', { appId, signOutFirst: true }).headers).toEqual({ 'Referrer-Policy': 'strict-origin' });
   expect(fail('other_user', { appId, signOutFirst: false }).headers).toEqual({});
@@ -168,7 +168,7 @@ describe('the log', () => {
     expect(logged(cause)).toBe(`token_response_refused${seen}`);
   });
 
-  test('names the app and the host that was called, if the provider’s response is the cause', () => {
+  test('names the app and the called host if the provider client caused the error', () => {
     const cause = providerError('unavailable', 'timeout');
     const callOf = (about: Parameters<typeof fail>[1]) => fail('provider_unavailable', about).call;
     expect(callOf({ appId: 'platform', cause })).toEqual({ app: 'platform', host: 'provider.test:8443' });
@@ -178,7 +178,7 @@ describe('the log', () => {
   });
 });
 
-test('the time to wait is that of the provider or of the storage, where one is known', () => {
+test('passes on Retry-After from the provider or the storage', () => {
   const waitOf = (cause?: unknown) => fail('provider_unavailable', { cause }).retryAfterSeconds;
   expect(waitOf(providerError('unavailable', 'http_status', { retryAfterSeconds: 30 }))).toBe(30);
   expect(waitOf(new AppError('storage_unavailable', { retryAfterSeconds: 5 }))).toBe(5);

@@ -1,4 +1,4 @@
-/** How a callback ends: session, connection and record in their order, what may not change meanwhile, and what is discarded. */
+/** How a callback ends: session, connection and record in order, forbidden changes meanwhile, and discarded tokens. */
 import { describe, expect, test, vi } from 'vitest';
 import { registrationOf } from '../../../src/gatehouse/connected-apps/registration.ts';
 import type { ConnectResult } from '../../../src/gatehouse/grants/connections.ts';
@@ -28,28 +28,28 @@ const PENDING_REQUEST = {
 const TOKENS = { accessToken: 'at', claims: CLAIMS, scopes: ['openid'] };
 const USER_ID = userIdOf(APP.issuer, CLAIMS.sub);
 
-/** Whatever else is asked of it answers nothing. */
-const quiet = (known: Record<string, unknown>) =>
-  new Proxy(known, { get: (target, name) => Reflect.get(target, name) ?? (async () => undefined) });
+/** A stub: any other method resolves with undefined. */
+const stub = (methods: Record<string, unknown>) =>
+  new Proxy(methods, { get: (target, name) => Reflect.get(target, name) ?? (async () => undefined) });
 
 type StepsOfUser = (isFirst: boolean) => Promise<object | 'disabled' | 'gone'>;
 const resultAfter = (steps: Awaited<ReturnType<StepsOfUser>>): ConnectResult =>
   typeof steps === 'string' ? `user_${steps}` : 'connected';
 
 interface Changes {
-  /** Undefined for one that is not registered. */
+  /** Undefined for an unregistered app. */
   app?: object | undefined;
-  /** What is known of users, of a connection. */
+  /** Methods of the user store. */
   users?: Record<string, unknown>;
   pendingRequest?: object | undefined;
   provider?: Record<string, unknown>;
   connections?: Record<string, unknown>;
-  /** Of the signed-in user. */
+  /** Id of the signed-in user. */
   userId?: string;
   callback?: string;
   clock?: () => number;
   admin?: { app: string | undefined; acr?: string } | undefined;
-  /** That the session began with. */
+  /** The app that the session began with. */
   signInApp?: string | undefined;
 }
 
@@ -63,11 +63,11 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   const put = vi.fn(async () => undefined);
   const authorizationUrl = vi.fn(async () => 'https://provider.test/authorize');
   const started = vi.fn();
-  const records = quiet({
+  const records = stub({
     byState: async () => undefined,
-    add: async (_state: string, one: SignInChanges) => void added.push(one),
-    beginWrites(one: object) {
-      begun.push(one);
+    add: async (_state: string, change: SignInChanges) => void added.push(change),
+    beginWrites(attempt: object) {
+      begun.push(attempt);
       return [LISTED];
     },
   });
@@ -88,9 +88,9 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
   const session = { begin: vi.fn(async () => beginning), ...beginning };
   const flow = createSignInFlow({
     apps: { find: (id: string) => (id === APP.id ? app : undefined) },
-    provider: quiet({ exchangeCode, authorizationUrl, ...changes.provider }),
-    connections: quiet({ connect, discard, ...changes.connections }),
-    users: quiet({ conditionFor: async () => LISTED, ...users }),
+    provider: stub({ exchangeCode, authorizationUrl, ...changes.provider }),
+    connections: stub({ connect, discard, ...changes.connections }),
+    users: stub({ conditionFor: async () => LISTED, ...users }),
     recorder,
     pendingRequests: { take: async () => pendingRequest, put },
     states: { createdAt: () => NOW, create: () => 'state-1' },
@@ -107,7 +107,7 @@ function flowWith(users: Record<string, unknown>, changes: Changes = {}) {
       beginSession: session.begin as never,
     });
   const outcomes = () => ended.mock.calls.map(([{ outcome }]) => outcome);
-  /** The record of the request: each step, with `not` before one that failed. */
+  /** The recorded steps of the request; a failed one has the prefix `not`. */
   const steps = () => added.at(-1)?.steps.map(({ name, ok }) => (ok ? name : `not ${name}`));
   const start = (request: object = {}) =>
     flow.start({
@@ -131,13 +131,13 @@ const STEPS = { writes: [], lists: [] };
 const LISTED = { index: 'sessions', add: 's1', score: 0 };
 const ENABLED = { signInSteps: async () => STEPS };
 
-test('R56 disabled before the sign-in: nothing is made', async () => {
+test('R56 a user who is disabled before the sign-in gets no session and no connection', async () => {
   const { finish, connect, session } = flowWith({ signInSteps: async () => 'disabled' });
   await expect(finish()).rejects.toMatchObject({ failure: 'not_permitted', facts: { disabled: true } });
   expect([connect.mock.calls.length, session.begin.mock.calls.length]).toEqual([0, 0]);
 });
 
-test('R56 disabled while the session is made: nothing is written, and the record says why', async () => {
+test('R56 a user who is disabled during the sign-in gets no session, and the record says why', async () => {
   let disabled = false;
   const { finish, outcomes, connect, session } = flowWith({ signInSteps: async () => (disabled ? 'disabled' : STEPS) });
   // The first write is refused, since the record of the user has changed.
@@ -151,7 +151,7 @@ test('R56 disabled while the session is made: nothing is written, and the record
   expect(outcomes()).toEqual(['refused']);
 });
 
-test('a user who is not disabled signs in, and that is recorded once', async () => {
+test('records a successful sign-in once', async () => {
   const { finish, outcomes, session } = flowWith(ENABLED);
   expect(await finish()).toBe('/');
   expect(outcomes()).toEqual(['signed_in']);
@@ -167,14 +167,14 @@ test('the record of a sign-in has every step of the callback, and names the user
   expect(added).toMatchObject([{ app: 'platform', purpose: 'sign_in', userId: USER_ID, email: 'ada@example.test' }]);
 });
 
-test('the code is sent with the registered callback URL, whatever host and path it came back to', async () => {
+test('sends the code with the registered callback URL, whatever the host and path of the callback', async () => {
   const { finish, exchangeCode } = flowWith(ENABLED, { callback: 'https://other.test/elsewhere?code=c&state=s' });
   await finish();
   const [, callback, { scopes }] = exchangeCode.mock.calls[0] as unknown as [unknown, URL, { scopes: string[] }];
   expect([callback.href, scopes]).toEqual([`${HREF}/oauth/callback/platform?code=c&state=s`, APP.scopes]);
 });
 
-test('a user who is refused by the app’s rule has no session, and is named in the record', async () => {
+test('a user whom the app’s rule refuses gets no session, and is named in the record', async () => {
   const app = { ...APP, signIn: { allow: { claim: 'groups', values: ['staff'] } } };
   const provider = { userinfo: async () => ({ groups: ['guests'] }) };
   const { finish, added, steps, session } = flowWith(ENABLED, { app, provider });
@@ -194,7 +194,7 @@ test('tokens without an ID token sign nobody in', async () => {
   expect([session.begin.mock.calls.length, steps()?.at(-1)]).toEqual([0, 'not id_token_form']);
 });
 
-test('the session and the grant are of the verified user, and the record has what userinfo adds', async () => {
+test('session and grant belong to the verified user, and the record contains claims from userinfo', async () => {
   const { email: _, ...claims } = { ...CLAIMS, sid: 'at-provider', acr: 'pwd', auth_time: 1_799_999_000 };
   const tokens = { ...TOKENS, claims, idToken: 'ey.id.token' };
   const provider = { userinfo: async () => ({ email: 'ada@userinfo.test' }) };
@@ -218,7 +218,7 @@ test('the session and the grant are of the verified user, and the record has wha
   expect(added).toMatchObject([{ outcome: 'signed_in', name: 'Ada', email: 'ada@userinfo.test' }]);
 });
 
-test('R103 the tokens of another user than the one signed in are discarded', async () => {
+test('R103 discards the tokens of a user who is not the signed-in one', async () => {
   const { finish, session, discard } = flowWith(ENABLED, { userId: 'u-other' });
   await expect(finish()).rejects.toMatchObject({
     ...{ failure: 'other_user_signed_in', step: { label: 'Sign out', other: { label: 'Use another account' } } },
@@ -255,7 +255,7 @@ describe('R18 a stronger sign-in', () => {
     expect(ended).toHaveBeenCalledWith(expect.objectContaining({ outcome: 'signed_in', steppedUp: 'mfa' }));
   });
 
-  test('is not checked where none was asked for, or the administration demands none any more', async () => {
+  test('is not checked if none was requested, or the administration no longer requires one', async () => {
     for (const changes of [{ pendingRequest: PENDING_REQUEST }, { admin: { app: 'platform' } }]) {
       const { finish, ended } = stepUp({ acr: 'pwd' }, changes);
       expect(await finish()).toBe('/');
@@ -264,7 +264,7 @@ describe('R18 a stronger sign-in', () => {
   });
 });
 
-describe('what changed while the user was at the provider', () => {
+describe('a change while the user is at the provider', () => {
   const change = (changes: object) => ({ app: { ...APP, ...changes } });
 
   test.each([
@@ -277,14 +277,17 @@ describe('what changed while the user was at the provider', () => {
   ])('%s: the code is not used', async (_what, changes, failure, app) => {
     const { finish, exchangeCode, added } = flowWith(ENABLED, changes);
     await expect(finish()).rejects.toMatchObject({ failure });
-    expect([exchangeCode.mock.calls.length, added.map((one) => [one.app, one.failure])]).toEqual([0, [[app, failure]]]);
+    expect([exchangeCode.mock.calls.length, added.map((change) => [change.app, change.failure])]).toEqual([
+      0,
+      [[app, failure]],
+    ]);
   });
 
-  test('another name of the app does not matter', async () => {
+  test('the app was renamed: the sign-in succeeds', async () => {
     expect(await flowWith(ENABLED, change({ name: 'Renamed' })).finish()).toBe('/');
   });
 
-  test('the record names no app that does not exist', async () => {
+  test('the record does not name an app that does not exist', async () => {
     const { finish, added } = flowWith(ENABLED);
     await expect(finish('made-up')).rejects.toMatchObject({ failure: 'other_app' });
     expect(added).toMatchObject([{ app: 'unknown' }]);
@@ -299,7 +302,7 @@ describe('a callback that is no longer pending', () => {
       ...(userId && { userId }),
     }).finish();
 
-  test('was used within ten minutes of the start, and has expired after that', async () => {
+  test('counts as used within ten minutes of the start, and as expired after that', async () => {
     await expect(late(600_000)).rejects.toMatchObject({ failure: 'state_used' });
     await expect(late(600_001)).rejects.toMatchObject({ failure: 'state_expired' });
   });
@@ -309,13 +312,13 @@ describe('a callback that is no longer pending', () => {
   });
 });
 
-describe('what cannot be saved', () => {
-  const away = new AppError('storage_unavailable', { logDetail: 'disk full', retryAfterSeconds: 7 });
-  const unsaved = { retryAfterSeconds: 7, cause: away };
+describe('a failed write', () => {
+  const unavailable = new AppError('storage_unavailable', { logDetail: 'disk full', retryAfterSeconds: 7 });
+  const unsaved = { retryAfterSeconds: 7, cause: unavailable };
 
-  test('a session, because the storage is away or the provider has ended it', async () => {
+  test('of the session names the storage or the sign-out by the provider', async () => {
     const { finish, session, steps } = flowWith(ENABLED);
-    session.save.mockRejectedValueOnce(away);
+    session.save.mockRejectedValueOnce(unavailable);
     await expect(finish()).rejects.toMatchObject({
       ...{ failure: 'session_not_saved', logDetail: 'session_not_saved: disk full', ...unsaved },
     });
@@ -331,9 +334,9 @@ describe('what cannot be saved', () => {
     expect(session.drop).toHaveBeenCalledTimes(3);
   });
 
-  test('the connection of a sign-in: no session is written', async () => {
+  test('of the connection leaves no session', async () => {
     const { finish, session, connect, steps } = flowWith(ENABLED);
-    connect.mockRejectedValue(away);
+    connect.mockRejectedValue(unavailable);
     await expect(finish()).rejects.toMatchObject({ failure: 'connection_not_saved', ...unsaved });
     expect([session.save.mock.calls.length, session.drop.mock.calls.length, steps()?.at(-1)]).toEqual([
       0,
@@ -358,7 +361,7 @@ describe('a connection', () => {
     return parts;
   };
 
-  test('without an ID token is of the account that the app’s setting names', async () => {
+  test('without an ID token uses the account of the app’s setting', async () => {
     const named = flowOf({}, { provider: { accountId: async () => 'account-7' } });
     expect(await named.finish()).toBe('/connections/platform');
     expect(named.connect).toHaveBeenCalledWith({
@@ -373,7 +376,7 @@ describe('a connection', () => {
     expect(unnamed.steps()?.slice(-2)).toEqual(['token_endpoint', 'connection']);
   });
 
-  test('with an ID token is of its subject, and has the scopes that the user chose', async () => {
+  test('with an ID token uses its subject, and the scopes that the user chose', async () => {
     const { finish, exchangeCode, connect, added } = flowOf(
       { scopes: ['openid'] },
       { app: { ...app, scopes: APP.scopes } },
@@ -384,12 +387,12 @@ describe('a connection', () => {
     expect(connect).toHaveBeenCalledWith(
       expect.objectContaining({ scopes: ['openid'], account: expect.objectContaining({ subject: 's1' }) }),
     );
-    // The record is of the user who connects, and not of the account at the provider.
+    // The record names the user who connects, not the account at the provider.
     expect(added).toMatchObject([{ purpose: 'connect', userId: 'u1' }]);
     expect(added[0]?.email).toBeUndefined();
   });
 
-  test('whose account cannot be read is not made, and its tokens are discarded', async () => {
+  test('whose account cannot be read is not stored, and its tokens are discarded', async () => {
     const accountId = async () => {
       throw new ProviderError('invalid', 'account_unreadable', { status: 404 });
     };
@@ -425,7 +428,7 @@ describe('a connection', () => {
     ['connected', 'where the provider cannot be asked', own, undefined, unknown],
     ['connected', 'of another provider', { issuer: 'https://other.test' }, 'platform', isPublic],
     ['connected', 'of a user who is not known', undefined, 'platform', isPublic],
-  ])('R114 by a link, of another account, is %s %s', async (outcome, _where, user, signInApp, hasPublicSubjects) => {
+  ])('R114 by a link with another account is %s %s', async (outcome, _where, user, signInApp, hasPublicSubjects) => {
     const { finish, exchangeCode, connect, discard } = flowOf(byLink, {
       ...{ provider: { hasPublicSubjects }, signInApp },
       users: { find: async () => user },
@@ -438,7 +441,7 @@ describe('a connection', () => {
     expect(connect).not.toHaveBeenCalled();
   });
 
-  test('R114 by a link, of the own account, or of another one without a link, is made', async () => {
+  test('R114 by a link with the same account, or without a link with another account, is stored', async () => {
     const provider = { hasPublicSubjects: isPublic };
     const users = { find: async () => own };
     const mine = flowOf({ ...byLink, userId: USER_ID }, { provider, users, userId: USER_ID });
@@ -456,7 +459,7 @@ describe('a connection', () => {
     ['link has ended', 'link_ended', { failure: 'link_ended', step: { url: `${HREF}/` } }],
     ['user is gone', 'user_gone', { failure: 'user_gone' }],
     ['app was deleted', 'app_gone', { failure: 'registration_changed' }],
-  ])('whose %s meanwhile is not made, and its tokens are discarded', async (_what, result, refusal) => {
+  ])('whose %s meanwhile is not stored, and its tokens are discarded', async (_what, result, refusal) => {
     const { finish, connect, discard } = flowOf(byLink);
     connect.mockResolvedValue(result);
     await expect(finish()).rejects.toMatchObject(refusal);
@@ -464,7 +467,7 @@ describe('a connection', () => {
     expect(discard.mock.calls).toEqual([['u1', app, tokens, { accountId: undefined }, options]]);
   });
 
-  test('of another user than the one who began it offers to sign out, if a user is signed in', async () => {
+  test('that another user started offers to sign out, if a user is signed in', async () => {
     for (const userId of ['u2', undefined]) {
       const { finish, exchangeCode } = flowOf({}, { userId } as Changes);
       const url = userId === undefined ? `${HREF}/connections/platform` : `${HREF}/sign-out`;
@@ -473,7 +476,7 @@ describe('a connection', () => {
     }
   });
 
-  test('that is a trial leads to its record if it fails, but hides no bug', async () => {
+  test('as a trial that fails leads to its record, but a bug is thrown', async () => {
     const provider = {
       accountId: async () => {
         throw new ProviderError('invalid', 'account_unreadable');
@@ -485,7 +488,7 @@ describe('a connection', () => {
     await expect(finish()).rejects.toThrow('a bug of ours');
   });
 
-  test('that is a trial of a sign-in app obeys its rule for who may sign in', async () => {
+  test('as a trial of a sign-in app obeys its rule for who may sign in', async () => {
     const staff = { ...APP, signIn: { allow: { claim: 'name', values: ['Ben'] } } };
     for (const [claims, allowed] of [
       [{ ...CLAIMS, name: 'Ben' }, true],
@@ -505,7 +508,7 @@ describe('a connection', () => {
   });
 });
 
-test('the address for signing out at the provider is that of the app, if the app still exists', async () => {
+test('the end-session URL is that of the app, if the app still exists', async () => {
   const endSessionUrl = vi.fn(async () => 'https://provider.test/end');
   const { flow } = flowWith({}, { provider: { endSessionUrl } });
   const issued = { token: 'id-token', registration: registrationOf(APP) };
@@ -580,7 +583,7 @@ describe('a start', () => {
     expect(put.mock.calls[0]?.at(2)).toMatchObject({ stepUp: steppedUp || undefined });
   });
 
-  test('asks for consent where this user needs it, or another account that the hint allows', async () => {
+  test('requests consent if this user needs it, or if the hint allows another account', async () => {
     const promptFor = async (request: object, owners: (string | undefined)[]) => {
       const needsConsent = vi.fn(async (owner: string | undefined) => owners.includes(owner));
       const { start, authorizationUrl } = flowWith({}, { connections: { needsConsent } });
@@ -610,7 +613,7 @@ describe('a start', () => {
       { purpose: 'connect', userId: 'u1' },
     ],
     ['a connection by a link', linked, { url: `${HREF}/connect/gthl_x` }, { purpose: 'connect', userId: 'u1' }],
-  ])('of %s that fails is recorded, and its page offers to try again', async (_what, request, step, record) => {
+  ])('of %s that fails is recorded, and its page offers a retry', async (_what, request, step, record) => {
     for (const [app, failure, failedStep] of [
       [APP, 'provider_unavailable', 'not sent'],
       [{ ...APP, disabled: true }, 'disabled_app', 'not started'],

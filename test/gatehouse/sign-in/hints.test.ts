@@ -1,4 +1,4 @@
-/** Hints in links and forms reach the provider and nothing else, and "Use another account" leads there. */
+/** Hints in links and forms reach only the provider, and "Use another account" sends them. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import { createUserAgent, type Page, type UserAgent } from '../../support/browserless.ts';
@@ -30,14 +30,14 @@ const connect = async (agent: UserAgent, app: string, fields: Record<string, str
 };
 
 describe('R110 hints', () => {
-  test('of a sign-in reach the provider in place of the app’s own, with the consent that is needed', async () => {
+  test('of a sign-in replace those of the app, and keep a required consent', async () => {
     const { asked } = await begin(site, { path: `/sign-in?${QUERY}` });
     expect(Object.fromEntries(asked)).toMatchObject({ ...HINTS, prompt: 'login consent', audience: 'api' });
     const plain = await begin(site);
     expect(Object.fromEntries(plain.asked)).toMatchObject({ ui_locales: 'en', login_hint: 'of-the-app' });
   });
 
-  test('of a connection come from its link by way of its form', async () => {
+  test('of a connection pass from its link through its form', async () => {
     const { agent } = await attempt(site);
     const page = await agent.get(`${site.url}/connections/files?${QUERY}`);
     expect(page.body).not.toContain('Use another account');
@@ -50,7 +50,7 @@ describe('R110 hints', () => {
     expect([login.asked?.get('prompt'), none.asked?.get('prompt')]).toEqual(['login', null]);
   });
 
-  test('of another account ask for consent where the stored refresh token would be lost', async () => {
+  test('for another account request consent if the stored refresh token would be lost', async () => {
     const { agent } = await attempt(site);
     await agent.submit(await agent.get(`${site.url}/connections/bare`), {}, { button: 'Connect' });
     for (const fields of [{}, { prompt: 'select_account' }] as Record<string, string>[]) {
@@ -65,7 +65,7 @@ describe('R110 hints', () => {
     'ui_locales=de_CH',
     'login_hint=a%00b',
     'login_hint=4111111111111111',
-  ])('that are not allowed are 400 at every start: %s', async (query) => {
+  ])('that are not allowed are refused with 400 at every start: %s', async (query) => {
     const { agent } = await attempt(site);
     const starts = site.provider.hitsOf('authorize').length;
     const answers = [
@@ -78,13 +78,13 @@ describe('R110 hints', () => {
     expect(site.provider.hitsOf('authorize')).toHaveLength(starts);
   });
 
-  test('do not change a step-up, but for the languages', async () => {
+  test('of a step-up change only the languages', async () => {
     const { asked } = await begin(site, { path: `/sign-in?step_up=1&prompt=select_account&ui_locales=de` });
     expect(Object.fromEntries(asked)).toMatchObject({ acr_values: 'mfa', max_age: '900', ui_locales: 'de' });
     expect(asked.get('prompt')).toBe('consent');
   });
 
-  test('are in no log line and no record', async () => {
+  test('are not logged or recorded', async () => {
     const { agent } = await attempt(site, { path: `/sign-in?${QUERY}` });
     await connect(agent, 'files', HINTS);
     await agent.get(`${site.url}/sign-in?login_hint=private.hint${'x'.repeat(255)}`);
@@ -110,20 +110,20 @@ describe('select_account', () => {
     await one.close();
   });
 
-  test('is a link beside each way to sign in', async () => {
+  test('is a link next to each way to sign in', async () => {
     const page = await createUserAgent().get(`${site.url}/`);
     const [, link = ''] = /href="([^"]*)">Use another account/.exec(page.body) ?? [];
     expect(link).toBe(`${site.url}/sign-in?app=elsewhere&amp;prompt=select_account`);
   });
 
-  test('is offered to a user who did not consent, at any of the apps that users sign in with', async () => {
+  test('is offered for every sign-in app to a user who did not consent', async () => {
     site.provider.set('callback-access-denied');
     const { page } = await attempt(site);
     expect(page.status).toBe(403);
     expect(page.body).toContain(`${site.url}/sign-in?prompt=select_account">Use another account`);
   });
 
-  test('is offered to an account that may not sign in, and to one that is not the one signed in', async () => {
+  test('is offered to an account that may not sign in, and to one other than the signed-in one', async () => {
     const staff = await startHostileSite({ app: { signIn: { allow: { claim: 'groups', values: ['staff'] } } } });
     const link = `${staff.url}/sign-in?app=elsewhere&amp;prompt=select_account">Use another account`;
     staff.provider.signInAs({ sub: 'guest', groups: ['guests'] });
@@ -140,12 +140,12 @@ describe('select_account', () => {
   });
 });
 
-describe('an attempt after one that was denied', () => {
+describe('a retry after a denied consent', () => {
   const BOARD = '/session?board=1';
   const linkOf = ({ body }: Page, words: string) =>
     new RegExp(`href="([^"]*)"[^>]*>${words}`).exec(body)?.[1]?.replaceAll('&amp;', '&') ?? '';
 
-  test('ends on the page that asked for the sign-in', async () => {
+  test('of a sign-in reaches the return path', async () => {
     site.provider.set('callback-access-denied');
     const { agent, page } = await attempt(site, { path: `/sign-in?return_to=${encodeURIComponent(BOARD)}` });
     expect(page.status).toBe(403);
@@ -155,7 +155,7 @@ describe('an attempt after one that was denied', () => {
     for (const link of [other, again]) expect((await agent.get(link)).url, link).toBe(site.url + BOARD);
   });
 
-  test('ends on the page that asked for the connection', async () => {
+  test('of a connection reaches the return path', async () => {
     const { agent } = await attempt(site);
     const path = `${site.url}/connections/plain?return_to=${encodeURIComponent(BOARD)}`;
     site.provider.set('callback-access-denied');

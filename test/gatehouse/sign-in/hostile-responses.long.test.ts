@@ -1,4 +1,4 @@
-/** What a hostile provider answers at sign-in: bad answers make no session, odd but legal ones do. */
+/** Responses of a hostile provider at sign-in: invalid ones begin no session, unusual but valid ones do. */
 import { CompactSign } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { SIGN_IN_FAILURES, type SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
@@ -22,7 +22,7 @@ const opened: HostileSite[] = [];
 beforeAll(async () => {
   provider = await startHostileProvider();
   shared = await startHostileSite({ provider });
-  // Discovery and keys are read once while the provider is well.
+  // Metadata and keys are loaded before the provider misbehaves.
   expect((await attempt(shared)).signedIn).toBe(true);
   provider.reset();
 });
@@ -41,7 +41,7 @@ async function fresh(options: Parameters<typeof startHostileSite>[0] = {}): Prom
   return site;
 }
 
-/** Metadata and keys are kept, so what bends them needs a Gatehouse that has none yet. */
+/** Metadata and keys are cached, so modes that change them need a new Gatehouse. */
 async function siteFor(mode: Mode): Promise<HostileSite> {
   return mode.metadata || mode.jwks || mode.basic ? fresh() : shared;
 }
@@ -55,14 +55,14 @@ async function expectRefused(site: HostileSite, mode: ModeName | Mode, failure: 
   expectNamedCause(page, SIGN_IN_FAILURES[failure].detail);
 }
 
-describe('R18, R23: an ID token that is wrong makes no session', () => {
+describe('R18, R23: an invalid ID token begins no session', () => {
   test.each(names(BAD_ID_TOKENS))('%s', async (name, mode) => {
     await expectRefused(await siteFor(mode), name, 'token_response_refused');
     expect(provider.hitsOf('token')).toHaveLength(1);
   });
 });
 
-describe('R26, R27: odd but legal answers sign in', () => {
+describe('R26, R27: unusual but valid responses sign in', () => {
   test.each(names(ODD_BUT_LEGAL).filter(([name]) => name !== 'basic-not-decoded'))('%s', async (name, mode) => {
     const site = await siteFor(mode);
     provider.set(name);
@@ -71,7 +71,7 @@ describe('R26, R27: odd but legal answers sign in', () => {
   });
 });
 
-test('R26: nested tokens, whose place the app names, sign in', async () => {
+test('R26 nested tokens whose path is set sign in', async () => {
   const site = await fresh({ app: { tokenPath: 'authed_user' } });
   provider.set(NESTED_TOKENS);
   expect((await attempt(site)).signedIn).toBe(true);
@@ -99,7 +99,7 @@ const CALLBACK_CAUSES: Record<keyof typeof BAD_CALLBACKS, SignInFailure> = {
   'callback-error-and-code': 'access_denied',
 };
 
-describe('R13, R14, R15: a callback that is wrong is refused before its code goes anywhere', () => {
+describe('R13, R14, R15: an invalid callback is refused before its code is sent', () => {
   test.each(Object.entries(CALLBACK_CAUSES) as [keyof typeof BAD_CALLBACKS, SignInFailure][])(
     '%s: %s',
     async (name, failure) => {
@@ -110,7 +110,7 @@ describe('R13, R14, R15: a callback that is wrong is refused before its code goe
   );
 });
 
-describe('R20: metadata that is wrong stops every request', () => {
+describe('R20: invalid metadata stops every request', () => {
   test.each(names(BAD_METADATA))('%s', async (name) => {
     const failure = name === 'discovery-no-issuer' ? 'provider_unavailable' : 'misconfigured';
     await expectRefused(await fresh(), name, failure);
@@ -118,12 +118,12 @@ describe('R20: metadata that is wrong stops every request', () => {
   });
 });
 
-describe('R96: a member nested 100,000 deep makes no 500', () => {
+describe('R96: a member nested 100,000 levels deep does not cause a 500', () => {
   const DEEP = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
   const withDeepMember = (object: string) => `${object.slice(0, -1)},"deep":${DEEP}}`;
 
   test.each<[AnsweredEndpoint, number]>([
-    // The protocol library copies metadata by recursion: it is refused.
+    // The protocol library copies metadata recursively, so this is refused.
     ['discovery', 502],
     ['jwks', 200],
     ['token', 200],

@@ -1,4 +1,4 @@
-/** The ID token that signing out hands to the provider: whose it is, where it lies, and for how long. */
+/** The ID token that a sign-out sends to the provider as a hint: which one, how it is stored, and for how long. */
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UserAgent } from '../../support/browserless.ts';
@@ -41,14 +41,14 @@ const kept = async () =>
     'record' in item && item.record.startsWith('session-id-token:') ? [item] : [],
   );
 
-test('R100 the hint is the ID token that began the session that ends', async () => {
+test('R100 the hint is the ID token that the session began with', async () => {
   const [laptop, phone] = [await signIn(), await signIn()];
   expect(laptop.idToken).not.toBe(phone.idToken);
   expect(await hintOf(laptop.agent)).toBe(laptop.idToken);
   expect(await hintOf(phone.agent, '/sign-out/everywhere')).toBe(phone.idToken);
 });
 
-test('connecting again, which brings another ID token, leaves it as it is', async () => {
+test('a reconnect with another ID token does not change the hint', async () => {
   const { agent, idToken } = await signIn();
   const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
   await agent.request(`${site.url}/connections/elsewhere`, { method: 'POST', body });
@@ -56,7 +56,7 @@ test('connecting again, which brings another ID token, leaves it as it is', asyn
   expect(await hintOf(agent)).toBe(idToken);
 });
 
-test('it lies sealed beside the session, and goes with it', async () => {
+test('the hint is stored sealed, and deleted with the session', async () => {
   const { agent, idToken } = await signIn();
   const other = await signIn();
   expect(await kept()).toHaveLength(2);
@@ -69,7 +69,7 @@ test('it lies sealed beside the session, and goes with it', async () => {
   expect(await kept()).toEqual([]);
 });
 
-test('without one the provider is asked all the same', async () => {
+test('a sign-out without a hint still reaches the provider', async () => {
   const { agent } = await signIn();
   await place.look(async (store) => {
     for (const { record } of await kept()) await store.write([{ delete: record }]);
@@ -77,7 +77,7 @@ test('without one the provider is asked all the same', async () => {
   expect(await hintOf(agent)).toBeNull();
 });
 
-test('R116 it goes to no other provider and for no other client, and is the hint again once the app is as it was', async () => {
+test('R116 the hint is not sent to another provider or for another client, and is sent again after a change back', async () => {
   const other = await startHostileProvider();
   const restartWith = async (app: object) => {
     writeFileSync(site.env.CONNECTED_APPS_FILE ?? '', JSON.stringify([app]));

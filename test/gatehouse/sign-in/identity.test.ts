@@ -1,4 +1,4 @@
-/** What follows from verified claims: who somebody is here, whether they may sign in, and whether they administer. */
+/** The user from verified claims: id, permission to sign in, and administrator or not. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
@@ -22,7 +22,7 @@ const ADMIN = { app: 'platform', claim: 'groups', values: ['admins', 'owners'] }
 const BY_GROUP = { claim: 'groups', values: ['staff'] };
 
 describe('R19 an id', () => {
-  test('is one for each issuer and subject, and none runs into another', () => {
+  test('is unique for each issuer and subject', () => {
     fc.assert(
       fc.property(fc.tuple(fc.string(), fc.string()), fc.tuple(fc.string(), fc.string()), (one, other) => {
         const same = one[0] === other[0] && one[1] === other[1];
@@ -43,7 +43,7 @@ describe('R58 the session at the provider', () => {
     [null, false],
     [['s1'], false],
     [undefined, false],
-  ])('sid %j names one: %s', (sid, named) => {
+  ])('sid %j identifies one: %s', (sid, named) => {
     const session = providerSessionOf(ISSUER, claimsOf({ sid }));
     expect(session.issuedAt).toBe(1_800_000_000);
     expect(session.id).toBe(named ? providerSessionIdOf(ISSUER, 's1') : undefined);
@@ -67,7 +67,7 @@ describe('who may sign in', () => {
     expect(maySignIn(appWith(allow), claimsOf(claims))).toBe(may);
   });
 
-  test('what decides is the claim of the app, and that of administrators at their own app alone', () => {
+  test('the deciding claims are that of the app, and that of administrators only at their app', () => {
     expect(decidingClaims(appWith('everyone', 'other'), ADMIN)).toEqual([]);
     expect(decidingClaims(appWith({ claim: 'role', values: [] }, 'other'), ADMIN)).toEqual(['role']);
     expect(decidingClaims(appWith({ claim: 'role', values: [] }), ADMIN)).toEqual(['role', 'groups']);
@@ -77,7 +77,7 @@ describe('who may sign in', () => {
 describe('the user of a session', () => {
   const user = (claims: object, app = appWith('everyone')) => sessionUser(app, claimsOf(claims), ADMIN);
 
-  test('administers by the claim at the one app that makes administrators', () => {
+  test('is an administrator by the claim, only at the app for administrators', () => {
     expect(user({ groups: ['owners'] }).admin).toBe(true);
     expect(user({ groups: ['staff'] }).admin).toBe(false);
     expect(user({ groups: ['owners'] }, appWith('everyone', 'other')).admin).toBe(false);
@@ -86,7 +86,7 @@ describe('the user of a session', () => {
     );
   });
 
-  test('has a name and an address where these are texts, cut to a length that a page can show', () => {
+  test('has a name and an e-mail address if these are strings, cut to 200 characters', () => {
     expect(user({ name: ' Ada ', email: 'ada@example.test' })).toMatchObject({
       name: 'Ada',
       email: 'ada@example.test',
@@ -98,7 +98,7 @@ describe('the user of a session', () => {
     expect(user({})).toMatchObject({ id: userIdOf(ISSUER, 's1'), issuer: ISSUER, subject: 's1' });
   });
 
-  test('had the proof that the ID token tells of, if it tells of one', () => {
+  test('has the acr of the ID token, if there is one', () => {
     expect(acrOf(claimsOf({ acr: 'mfa' }))).toBe('mfa');
     expect([acrOf(claimsOf({ acr: 2 })), acrOf(claimsOf({})), acrOf(undefined)]).toEqual(Array(3).fill(undefined));
   });

@@ -22,7 +22,7 @@ async function siteWith(app: Record<string, unknown>): Promise<HostileSite> {
   return site;
 }
 
-/** The main job: sign in, read the thread, disconnect, connect again, sign out. */
+/** Signs in, reads the thread, disconnects, reconnects and signs out. */
 async function mainJob(site: HostileSite): Promise<void> {
   const { agent, signedIn } = await attempt(site);
   expect(signedIn).toBe(true);
@@ -47,7 +47,7 @@ async function mainJob(site: HostileSite): Promise<void> {
   expect((await thread()).json.code).toBe('sign_in_required');
 }
 
-describe('the main job', () => {
+describe('sign-in, thread, disconnect, reconnect and sign-out', () => {
   test('with discovery', async () => {
     await mainJob(await siteWith({}));
     expect(provider.hitsOf('discovery')).toHaveLength(1);
@@ -58,7 +58,7 @@ describe('the main job', () => {
     expect(provider.hitsOf('discovery')).toEqual([]);
   });
 
-  test('with discovery that lies elsewhere', async () => {
+  test('with discovery at another address', async () => {
     provider.set('discovery-elsewhere');
     await mainJob(await siteWith({ discoveryUrl: `${provider.issuer}/tenant/metadata/` }));
   });
@@ -67,14 +67,14 @@ describe('the main job', () => {
     await mainJob(await siteWith({ tokenEndpointAuthMethod }));
   });
 
-  test.each(['id-token-eddsa', 'id-token-es256'] as const)('by hand, %s', async (mode) => {
+  test.each(['id-token-eddsa', 'id-token-es256'] as const)('with endpoints set by hand, %s', async (mode) => {
     provider.set(mode);
     await mainJob(await siteWith({ endpoints: provider.handSetEndpoints() }));
   });
 });
 
-describe('F14: a provider that is down', () => {
-  test('does not keep Gatehouse from starting, nor people from signing in elsewhere, and heals alone', async () => {
+describe('F14: an unavailable provider', () => {
+  test('does not prevent the start or sign-ins elsewhere, and works again without a restart', async () => {
     const other = await startHostileProvider();
     provider.set('discovery-reset');
     const site = await startHostileSite({
@@ -99,7 +99,7 @@ describe('F14: a provider that is down', () => {
     await other.close();
   });
 
-  test('F10: who is signed in goes on while the provider is down', async () => {
+  test('F10 signed-in users can continue while the provider is unavailable', async () => {
     const site = await siteWith({});
     const { agent } = await attempt(site);
     provider.set('token-status-503', 'discovery-status-503', 'jwks-status-503', 'userinfo-status-503');

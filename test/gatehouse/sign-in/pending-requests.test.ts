@@ -1,4 +1,4 @@
-/** R6, R9: pending authorization requests: bounded in number and time for each browser, taken once, and without a secret. */
+/** R6, R9: pending authorization requests: at most 10 per browser, for 10 minutes, taken once, and without secrets. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -45,7 +45,7 @@ const put = async (n: number, browser = 'b1') => {
 };
 const take = (n: number, browser = 'b1') => pendingRequests.take(browser, `state-${n}`);
 
-test('R6 the newest ten of a browser stay, and those of another are its own', async () => {
+test('R6 stores the newest ten of a browser, and counts each browser separately', async () => {
   await put(0, 'b2');
   for (let n = 0; n < 12; n += 1) await put(n);
   expect(await Promise.all([0, 1].map((n) => take(n)))).toEqual([undefined, undefined]);
@@ -53,7 +53,7 @@ test('R6 the newest ten of a browser stay, and those of another are its own', as
   expect((await take(0, 'b2'))?.returnTo).toBe('/0');
 });
 
-test('R6 after ten minutes it is gone, also where the browser began another since', async () => {
+test('R6 expires after ten minutes, even if the browser has started another one', async () => {
   await put(1);
   now += 300_000;
   await put(2);
@@ -62,7 +62,7 @@ test('R6 after ten minutes it is gone, also where the browser began another sinc
   expect(await take(2)).toMatchObject({ returnTo: '/2' });
 });
 
-test('R6 it is gone exactly ten minutes after its start, however long the newer ones stay', async () => {
+test('R6 expires exactly ten minutes after its own start', async () => {
   for (const [waited, isThere] of [
     [599_999, true],
     [600_000, false],
@@ -77,25 +77,25 @@ test('R6 it is gone exactly ten minutes after its start, however long the newer 
   }
 });
 
-test('R6 the newest ten stay also where the clock was set back between them', async () => {
+test('R6 stores at most ten even if the clock was set back', async () => {
   for (let n = 0; n < 10; n += 1) await put(n);
   now -= 60_000;
   await put(10);
-  // By its clock it is the oldest, and the next start replaces it.
+  // By its time it is the oldest, and the next start replaces it.
   now += 60_000;
   await put(11);
   expect(await Promise.all([0, 10].map((n) => take(n)))).toEqual([undefined, undefined]);
   expect(await take(11)).toMatchObject({ returnTo: '/11' });
 });
 
-test('R6 a start is stored also where its sign-in record cannot be: another has the id', async () => {
+test('R6 stores a start without its sign-in record if another record has the id', async () => {
   const record = [{ put: 'sign-in:{sign-ins}:a', value: 'record', ifVersion: 0 }];
   for (const n of [1, 2])
     await pendingRequests.put(`b${n}`, `state-${n}`, pendingRequest(n), { isNewBrowser: true, record });
   for (const n of [1, 2]) expect(await take(n, `b${n}`)).toMatchObject({ returnTo: `/${n}` });
 });
 
-test('R64 two starts at once of a browser that has just received its secret are both stored', async () => {
+test('R64 stores both of two simultaneous starts of a new browser', async () => {
   const start = (n: number) => pendingRequests.put('new', `state-${n}`, pendingRequest(n), { isNewBrowser: true });
   await Promise.all([start(1), start(2)]);
   await start(3);
@@ -114,7 +114,7 @@ test('R116 the fingerprint of an app changes with its registration and its scope
   ])
     expect(fingerprint(changes)).not.toBe(fingerprint());
   expect(fingerprint()).toMatch(/^[\w-]{22}$/);
-  // The code and its verifier would go to a host that gets neither.
+  // The code and its verifier would go to a host that may get neither.
   for (const role of ['endSession', 'jwks', 'userinfo']) {
     const endpoints = { token: 'https://idp.test/token', [role]: 'https://other.test/' };
     const moved = { ...endpoints, token: 'https://other.test/token' };
@@ -122,17 +122,17 @@ test('R116 the fingerprint of an app changes with its registration and its scope
   }
 });
 
-test('R9 it is taken once, however many ask at the same time, and by its browser alone', async () => {
+test('R9 is taken once, even by simultaneous callers, and only by its browser', async () => {
   await put(1);
   await put(2);
   expect(await take(1, 'b2')).toBeUndefined();
   const taken = await Promise.all(Array.from({ length: 20 }, () => take(1)));
-  expect(taken.filter((one) => one !== undefined)).toHaveLength(1);
+  expect(taken.filter((request) => request !== undefined)).toHaveLength(1);
   expect(await take(2)).toBeDefined();
   expect(await store.get(keys.pendingRequests('b1'))).toBeUndefined();
 });
 
-test('R44 the paths of connect links are sealed, and without their key the browser goes to the start page', async () => {
+test('R44 seals the paths of connect links, and falls back to the start page if their key is lost', async () => {
   const path = '/connect/gthl_8KqVabcdefgAbCdEfGhIjKlMnOpQrStUvWxYz';
   const [signingIn, connecting]: PendingRequest[] = [
     { ...pendingRequest(1), returnTo: `${path}?prompt=login` },

@@ -1,4 +1,4 @@
-/** Providers that break down in the middle of a sign-in: a page that names the cause, never a 500, never a session, no leak. */
+/** Providers that fail during a sign-in: a page names the cause, without a 500, a session or a leaked secret. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { SIGN_IN_FAILURES, type SignInFailure } from '../../../src/gatehouse/sign-in-record/failures.ts';
 import { BAD_CALLBACKS, BAD_ID_TOKENS } from '../../support/hostile-modes.ts';
@@ -57,7 +57,7 @@ const TABLE: [ModeName, SignInFailure][] = [
   ['userinfo-html', 'token_response_refused'],
 ];
 
-describe('F10, F11, R25, R28: each ends in a page with its cause', () => {
+describe('F10, F11, R25, R28: each failure has a page with its cause', () => {
   test.each(TABLE)('%s: %s', async (mode, failure) => {
     const took = startStopwatch();
     provider.set(mode, ...(mode.startsWith('userinfo') ? (['id-token-without-name'] as const) : []));
@@ -69,12 +69,12 @@ describe('F10, F11, R25, R28: each ends in a page with its cause', () => {
     expect(provider.trapped).toEqual([]);
   });
 
-  test('Retry-After is told where the provider told it', async () => {
+  test('passes on Retry-After from the provider', async () => {
     provider.set('token-status-503');
     expect((await attempt(shared)).page.headers.get('retry-after')).toBe('9');
   });
 
-  test('keys that cannot be read are the provider being away', async () => {
+  test('unavailable keys count as an unavailable provider', async () => {
     const site = await startHostileSite({ provider });
     provider.set('jwks-status-500');
     const { page, signedIn } = await attempt(site);
@@ -83,7 +83,7 @@ describe('F10, F11, R25, R28: each ends in a page with its cause', () => {
     await site.close();
   });
 
-  test('R28: 30 answers of 200 MB at the same time leave memory as it was', async () => {
+  test('R28 30 simultaneous responses of 200 MB do not increase memory', async () => {
     provider.set('token-huge');
     await attempt(shared);
     const before = process.memoryUsage.rss();
@@ -93,7 +93,7 @@ describe('F10, F11, R25, R28: each ends in a page with its cause', () => {
   });
 });
 
-test('R22: no token, code, verifier or secret is in a log line or on a page, however it fails', async () => {
+test('R22 no failure puts a token, code, verifier or secret into a log line or a page', async () => {
   const secrets = new Set<string>([provider.clientSecret, encodeURIComponent(provider.clientSecret)]);
   const pages: string[] = [];
   const modes = [

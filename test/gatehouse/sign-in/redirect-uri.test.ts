@@ -1,15 +1,15 @@
-/** The callback URL that is sent, compared with the app's list character by character. */
+/** Compares the callback URL that is sent with the app's list. */
 import { expect, test } from 'vitest';
 import { describeRedirectUri } from '../../../src/gatehouse/sign-in/start.ts';
 
 const SENT = 'https://gatehouse.test/oauth/callback/platform';
 const compared = (...callbackUrls: string[]) => describeRedirectUri(SENT, callbackUrls);
 
-test('a callback URL in the list is said to be in it', () => {
+test('says that a callback URL is in the list', () => {
   expect(compared('https://other.test/', SENT)).toBe(`${SENT} is in the app’s list, character by character`);
 });
 
-test('a callback URL outside the list comes with the most similar entry, and the first difference', () => {
+test('names the most similar entry, and the first difference', () => {
   const near = `${SENT}s`;
   const words = `nearest is ${near}: character 47 is its end where the registered one has "s"`;
   for (const list of [
@@ -24,6 +24,6 @@ test('a callback URL outside the list comes with the most similar entry, and the
   expect(compared(SENT.slice(0, -1))).toContain('character 46 is "m" where the registered one has its end');
 });
 
-test('an empty list has nothing to compare with', () => {
+test('says that the list is empty', () => {
   expect(compared()).toBe(`${SENT} is sent, and the app’s list is empty`);
 });

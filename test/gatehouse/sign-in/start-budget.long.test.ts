@@ -1,4 +1,4 @@
-/** R91: starting a sign-in has a budget per address, and what a start leaves in the store is small. */
+/** R91: starts of sign-ins are limited per address, and store little. */
 
 import { Agent } from 'node:http';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ const HOME_APP = '/sign-in?app=elsewhere';
 const SMALL = [...APPEND_ONLY, '--maxmemory', '32mb'];
 
 afterEach(() => void vi.useRealTimers());
-/** All that follows happens within one minute of the limit. */
+/** Every request of these tests falls into the same minute of the limit. */
 const holdTheClock = () => vi.useFakeTimers({ toFake: ['Date'] });
 
 async function siteOn(kind: 'SQLite' | 'Redis', env: Record<string, string> = {}, second?: Record<string, unknown>) {
@@ -73,7 +73,7 @@ async function flood(site: HostileSite, count: number, path?: string): Promise<M
 }
 
 test.for(['SQLite', 'Redis'] as const)(
-  'R91 5,000 starts from one address leave %s and everybody else alone',
+  'R91 5,000 starts from one address leave %s and other users unaffected',
   async (kind, context) => {
     skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
     holdTheClock();
@@ -92,7 +92,7 @@ test.for(['SQLite', 'Redis'] as const)(
   },
 );
 
-test('R91 the limit counts every way to start, by IPv6 network, and its page says how long to wait', async () => {
+test('R91 the limit counts every kind of start, by IPv6 network, and its page says how long to wait', async () => {
   holdTheClock();
   const { site } = await siteOn('SQLite', { RATE_LIMIT_SIGN_INS_PER_ADDRESS: '3', TRUSTED_PROXIES: '127.0.0.1' });
   const { agent } = await attempt(site);
@@ -118,7 +118,7 @@ test('R91 the limit counts every way to start, by IPv6 network, and its page say
   expect((await startFrom(site, '2001:db8:0:2::1')).status).toBe(303);
 });
 
-test('R91 a pending request takes less than 300 bytes beside return_to, which is at most 512 characters', async (context) => {
+test('R91 a pending request takes less than 300 bytes plus return_to of at most 512 characters', async (context) => {
   skipWithout(context, missingRedis);
   const { site, redis } = await siteOn('Redis');
   const keysOf = () => redis?.ask('--scan', '--pattern', 'pending-requests:*').trim().split('\n') ?? [];
@@ -136,7 +136,7 @@ test('R91 a pending request takes less than 300 bytes beside return_to, which is
   expect(kept).toEqual([longest, '/', '/', '/']);
 });
 
-test('R95 1,000 anonymous starts hide no failure of another user', async () => {
+test('R95 1,000 anonymous starts do not displace a failure of another user', async () => {
   const env = { RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0', ADMIN_APP: 'elsewhere' };
   const { site } = await siteOn('SQLite', env, { id: 'unlisted', callbackUrls: ['https://elsewhere.example/cb'] });
   site.provider.set({ claims: (claims) => ({ ...claims, groups: ['gatehouse-admins'] }) });

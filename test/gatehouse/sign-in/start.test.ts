@@ -1,4 +1,4 @@
-/** Authorization requests as they leave, over real HTTP from the shipped app. */
+/** Authorization requests of the shipped app, over HTTP. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { SIGN_IN_FAILURES } from '../../../src/gatehouse/sign-in-record/failures.ts';
 import { deriveNonceAndVerifier } from '../../../src/shared/provider/nonce-and-verifier.ts';
@@ -48,7 +48,7 @@ const EXPECTED = () => ({
 });
 
 describe('R1', () => {
-  test('1,000 starts: state, nonce and challenge are never the same, and no secret leaves', async () => {
+  test('1,000 starts never repeat state, nonce or challenge, and send no secret', async () => {
     const seen = new Set<string>();
     for (let batch = 0; batch < 40; batch += 1) {
       const started = await Promise.all(Array.from({ length: 25 }, () => begin(site, { path: START })));
@@ -63,7 +63,7 @@ describe('R1', () => {
   });
 });
 
-test('R44 nothing that is kept proves a request: neither its state, nonce and verifier, nor what the browser holds', async () => {
+test('R44 the storage has neither state, nonce and verifier, nor the secret of the browser', async () => {
   const { agent, asked } = await begin(site, { path: START });
   const [browser = ''] = decodeURIComponent(agent.cookies.get('gatehouse-tx') ?? '').split('.');
   const store = await createSqliteStore({ directory: site.dataDirectory });
@@ -79,7 +79,7 @@ test('R44 nothing that is kept proves a request: neither its state, nonce and ve
   }
 });
 
-describe('R2, R3, R4: nothing that is typed changes the request', () => {
+describe('R2, R3, R4: parameters of the caller do not change the request', () => {
   test.each([
     'response_type=token',
     'response_type=code%20id_token&response_mode=fragment',
@@ -94,7 +94,7 @@ describe('R2, R3, R4: nothing that is typed changes the request', () => {
     expect([...asked.keys()]).toHaveLength(new Set(asked.keys()).size);
   });
 
-  test('the consent form narrows to registered scopes, and asks for nothing else', async () => {
+  test('the consent form selects registered scopes only', async () => {
     const { agent } = await attempt(site, { path: START });
     const csrf = await csrfTokenOf(site, agent);
     const connect = (fields: Record<string, string>) =>
@@ -112,7 +112,7 @@ describe('R2, R3, R4: nothing that is typed changes the request', () => {
     }
   });
 
-  test('a password is taken nowhere', async () => {
+  test('no route accepts a password', async () => {
     const body = new URLSearchParams({ grant_type: 'password', username: 'a', password: 'b' });
     for (const path of ['/sign-in', '/oauth/callback/elsewhere', '/session', '/']) {
       const page = await createUserAgent().request(site.url + path, { method: 'POST', body });
@@ -143,7 +143,7 @@ describe('prompt', () => {
   };
 
   test.each([
-    // The account of the connection is not known, so its refresh token could not be kept.
+    // The account of the connection is unknown, so its refresh token could not be stored.
     ['left out: consent where a refresh token hangs on it', {}, [null, null, 'consent']],
     ['for offline_access', { scopes: ['openid', 'offline_access'] }, ['consent', 'consent', null]],
     ['a list', { prompt: ['select_account', 'consent'] }, Array(3).fill('select_account consent')],
@@ -160,7 +160,7 @@ describe('prompt', () => {
   test.each([
     ['off', null],
     [['select_account'], 'select_account'],
-  ])('%j leaves to the stronger sign-in what it asks for itself', async (prompt, sent) => {
+  ])('%j is replaced by the requirements of a stronger sign-in', async (prompt, sent) => {
     const env = { ADMIN_APP: 'elsewhere', ADMIN_ACR: 'mfa' };
     const one = await startHostileSite({ app: { prompt }, env });
     const { asked } = await begin(one, { path: `${START}&step_up=1` });
@@ -175,11 +175,11 @@ describe('step_up', () => {
     return ['acr_values', 'max_age'].map((name) => asked.get(name));
   };
 
-  test('asks for nothing where the administration demands no stronger sign-in', async () => {
+  test('has no effect if the administration requires no stronger sign-in', async () => {
     expect(await askedOf(site, `${START}&step_up=1`)).toEqual([null, null]);
   });
 
-  test('asks for the stronger sign-in of the administration at its own app alone, with any value', async () => {
+  test('requests the stronger sign-in only at the app of the administration, with any value', async () => {
     const strict = await startHostileSite({
       provider: site.provider,
       apps: (provider, url) => [provider.app(url), provider.app(url, { id: 'second' })],
@@ -192,7 +192,7 @@ describe('step_up', () => {
   });
 });
 
-test('each start is in the log, with its purpose and the user who connects', async () => {
+test('logs each start, with its purpose and the user who connects', async () => {
   const { agent } = await attempt(site, { path: START });
   const { user } = (await getJson(agent, `${site.url}/session`)).json as { user: { id: string } };
   const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
@@ -206,7 +206,7 @@ test('each start is in the log, with its purpose and the user who connects', asy
 });
 
 describe('R5', () => {
-  test('each app has a redirect URI of its own, also at the same provider', async () => {
+  test('each app has its own redirect URI, even at the same provider', async () => {
     const uris = await Promise.all(
       ['elsewhere', 'second'].map(async (app) =>
         (await begin(site, { path: `/sign-in?app=${app}` })).asked.get('redirect_uri'),
@@ -217,10 +217,10 @@ describe('R5', () => {
 });
 
 describe('R6', () => {
-  /** The whole number under `FAULTS=long`; what grows shows itself long before. */
+  /** The full number only with `FAULTS=long`: growth shows earlier. */
   const starts = process.env.FAULTS === 'long' ? 10_000 : 500;
 
-  test('that many starts with one cookie: the cookie does not grow and 10 stay pending', async () => {
+  test('many starts with one cookie: the cookie does not grow, and 10 stay pending', async () => {
     const agent = createUserAgent();
     const first = await begin(site, { agent, path: START });
     const cookie = agent.cookies.header(site.url);
@@ -233,7 +233,7 @@ describe('R6', () => {
     for (let n = 0; n < 10; n += 1) newest.push(await begin(site, { agent, path: START }));
     expect(agent.cookies.header(site.url).length).toBe(cookie.length);
     expect(cookie.length).toBeLessThan(4096);
-    // The ten newest end well; what was before has made room.
+    // The ten newest succeed; the earlier ones were dropped.
     for (const { location } of newest) {
       const page = await agent.get((await callbackFor(location)).href, { follow: false });
       expect(page.status).toBe(303);
@@ -246,8 +246,8 @@ describe('R6', () => {
   });
 });
 
-describe('an app that cannot be used', () => {
-  test('R71: whose own callback URL is not registered sends nothing to its provider and says whose fault it is', async () => {
+describe('an unusable app', () => {
+  test('R71 without its callback URL sends no request to its provider, and says whose fault it is', async () => {
     const broken = await startHostileSite({
       provider: site.provider,
       app: { callbackUrls: ['https://gatehouse.example.com/oauth/callback/elsewhere'] },
@@ -260,7 +260,7 @@ describe('an app that cannot be used', () => {
 });
 
 describe('an app that is unknown or disabled', () => {
-  test('cannot be found for a sign-in, and if it is unknown, not for a connection either', async () => {
+  test('is not found for a sign-in, nor for a connection if it is unknown', async () => {
     const { agent } = await attempt(site, { path: START });
     const body = new URLSearchParams({ _csrf: await csrfTokenOf(site, agent) });
     const connecting = await agent.request(`${site.url}/connections/nobody`, { method: 'POST', body });
@@ -284,8 +284,8 @@ describe('an app that is unknown or disabled', () => {
   });
 });
 
-describe('R19: who somebody is', () => {
-  test('two providers, one e-mail address: two people; the same person twice is one', async () => {
+describe('R19: users', () => {
+  test('are two with one e-mail address at two providers, and one after two sign-ins', async () => {
     const other = await startHostileSite();
     const ids: unknown[] = [];
     for (const one of [site, other]) {
@@ -302,7 +302,7 @@ describe('R19: who somebody is', () => {
   });
 
   test.each(['a@b@c.example', 'admin＠example.test', ' admin@example.test', 'ADMIN@example.test'])(
-    'an address like %s makes nobody an administrator nor anybody else',
+    'do not become an administrator or another user by an e-mail address like %s',
     async (email) => {
       site.provider.signInAs({ sub: `sub of ${email.replace('＠', '@@')}`, email, groups: 'gatehouse-admin' });
       const { agent } = await attempt(site, { path: START });
@@ -314,7 +314,7 @@ describe('R19: who somebody is', () => {
     },
   );
 
-  test('only the administrators’ app makes administrators', async () => {
+  test('become administrators only through the app for administrators', async () => {
     site.provider.signInAs({ sub: 'admin', groups: ['gatehouse-admins'] });
     const { agent } = await attempt(site, { path: '/sign-in?app=second' });
     expect((await getJson(agent, `${site.url}/session`)).json).toMatchObject({
@@ -324,7 +324,7 @@ describe('R19: who somebody is', () => {
   });
 });
 
-test('where there are several ways to sign in, each is offered, and leads on to where somebody wanted to go', async () => {
+test('offers each sign-in app, and keeps the return path', async () => {
   const links = async (path: string) => {
     const { page } = await begin(site, { path });
     expect(page.status).toBe(200);
@@ -344,13 +344,13 @@ test('where there are several ways to sign in, each is offered, and leads on to 
     (app) => `${site.url}/sign-in?app=${app}&amp;login_hint=a%40b.test&amp;prompt=login`,
   );
   expect(await links('/sign-in?login_hint=a%40b.test&prompt=login')).toEqual(hinted);
-  // The page repeats no card number.
+  // The page does not repeat a card number.
   expect(await links('/sign-in?return_to=%2Fconnections%3Fcard%3D4111111111111111')).toEqual(ways());
   expect((await begin(site, { path: '/sign-in?app=nobody' })).page.status).toBe(404);
 });
 
 describe('who may sign in', () => {
-  test('a claim decides, and userinfo is asked where the ID token lacks it', async () => {
+  test('is decided by a claim, which is read from userinfo if the ID token lacks it', async () => {
     const staff = await startHostileSite({
       app: { signIn: { allow: { claim: 'groups', values: ['staff'] } } },
     });
@@ -369,7 +369,7 @@ describe('who may sign in', () => {
     await staff.close();
   });
 
-  test('R21: userinfo is not asked for what the ID token says', async () => {
+  test('R21 userinfo is not called for claims of the ID token', async () => {
     site.provider.signInAs({ sub: 'user-1', name: 'Ada Quill', email: 'ada@example.test' });
     for (const path of [START, '/sign-in?app=second']) {
       site.provider.reset();
@@ -380,14 +380,14 @@ describe('who may sign in', () => {
     }
   });
 
-  test('R21: userinfo of somebody else lets nobody in', async () => {
+  test('R21 userinfo of another subject is refused', async () => {
     site.provider.set('id-token-without-name', 'userinfo-other-sub');
     const { page, signedIn } = await attempt(site, { path: START });
     expect([page.status, signedIn]).toEqual([502, false]);
     expect(site.provider.hitsOf('userinfo')).toHaveLength(1);
   });
 
-  test('R21: where nothing hangs on userinfo, its lack costs a name, and somebody else’s answer costs the sign-in', async () => {
+  test('R21 if userinfo only has the name, a sign-in succeeds without it, but fails with that of another subject', async () => {
     const tryWith = async (mode: ModeName) => {
       site.provider.reset();
       site.provider.set('id-token-without-name', mode);

@@ -8,20 +8,20 @@ const signerOf = (...secrets: string[]) => createStateSigner({ secrets, randomBy
 const ours = signerOf('first-secret');
 const NOW = 1_800_000_000_000;
 
-describe('R10: a state tells whether and when it was made here', () => {
-  test('to the second, and it is never the same twice', () => {
+describe('R10: a state shows whether and when it was created here', () => {
+  test('to the second, and is never repeated', () => {
     expect(ours.createdAt(ours.create(NOW + 999))).toBe(NOW);
     expect(new Set(Array.from({ length: 1_000 }, () => ours.create(NOW))).size).toBe(1_000);
   });
 
-  test('after the secrets were rotated the old ones still verify, until they are gone', () => {
+  test('old secrets verify after a rotation, until they are removed', () => {
     const old = ours.create(NOW);
     expect(signerOf('new-secret', 'first-secret').createdAt(old)).toBe(NOW);
     expect(signerOf('new-secret').createdAt(old)).toBeUndefined();
     expect(ours.createdAt(signerOf('new-secret', 'first-secret').create(NOW))).toBeUndefined();
   });
 
-  test('secrets that are replaced while the process runs count from then on', () => {
+  test('replaced secrets apply at once', () => {
     const signer = signerOf('first-secret');
     const old = signer.create(NOW);
     signer.useSecrets(['new-secret', 'first-secret']);
@@ -31,7 +31,7 @@ describe('R10: a state tells whether and when it was made here', () => {
     expect(signer.createdAt(old)).toBeUndefined();
   });
 
-  test('any change of any character makes it invented', () => {
+  test('a change of any character makes it invalid', () => {
     const state = ours.create(NOW);
     fc.assert(
       fc.property(fc.nat(state.length - 1), fc.constantFrom(...'AZaz09_-.'), (at, character) => {
@@ -45,7 +45,7 @@ describe('R10: a state tells whether and when it was made here', () => {
     );
   });
 
-  test('nothing else is one, whatever it looks like', () => {
+  test('rejects any other text', () => {
     const [random, time, mac] = ours.create(NOW).split('.');
     for (const state of [
       '',

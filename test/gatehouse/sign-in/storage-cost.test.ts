@@ -1,4 +1,4 @@
-/** What a sign-in costs the storage: what lies together is written together, and nothing is written twice. */
+/** The storage operations of a sign-in: records of one slot are written together, and none twice. */
 import { expect, test } from 'vitest';
 import { ask } from '../../support/ask.ts';
 import { signIn, startSite } from '../../support/gatehouse.ts';
@@ -7,18 +7,18 @@ import { missingRedis, type RedisServer, startRedis } from '../../support/redis-
 
 const SIGN_INS = 20;
 /**
- * The start; the pending request taken; user, list of sessions and grant; the lists of all users and sessions; the session; the
- * end of the record; the audit entries.
+ * The start; the pending request taken; user, list of sessions and grant; the lists of all users and sessions; the
+ * session; the end of the record; the audit entries.
  */
 const SCRIPTS = 7;
-/** As the scripts, without the audit entries. test/faults/slow-flush.timed.long.test.ts shows how often the disk is waited for. */
+/** As the scripts, without the audit entries. test/faults/slow-flush.timed.long.test.ts counts waits for the disk. */
 const WRITES = 6;
 /** Of scheduled tasks, and of audit entries that fall into two writes. */
 const BACKGROUND = 3;
 /** Those inside the scripts included: about 104. */
 const COMMANDS = 125;
 
-test('on Redis a sign-in takes seven scripts', async (context) => {
+test('a sign-in takes seven scripts on Redis', async (context) => {
   skipWithout(context, missingRedis);
   const redis = await startRedis();
   const site = await startSite({ env: { REDIS_URL: redis.url } });
@@ -42,7 +42,7 @@ test('on Redis a sign-in takes seven scripts', async (context) => {
   }
 });
 
-test('on SQLite a sign-in takes six writes, two of which wait for the disk one after the other', async () => {
+test('a sign-in takes six writes on SQLite, two of which wait for the disk in sequence', async () => {
   const site = await startSite();
   const writes = async () => {
     const { body } = await ask(`${site.managementUrl}/metrics`);

@@ -1,4 +1,4 @@
-/** Issuer templates over HTTP: users of named tenants sign in and are kept apart; a tenant that is not named opens nothing. */
+/** Issuer templates over HTTP: users of named tenants sign in and stay separate; other tenants are refused. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ask, DATA, FORM } from '../../support/ask.ts';
 import { createUserAgent, type UserAgent } from '../../support/browserless.ts';
@@ -49,7 +49,7 @@ const sendsNoIssuer: Mode['callback'] = (parameters) => parameters.delete('iss')
 const userOf = async (agent: UserAgent) => (await sessionOf(site, agent)).userId;
 const threadOf = async (agent: UserAgent) => (await getJson(agent, `${site.url}/threads/current?app=elsewhere`)).json;
 
-test('R19 users of two tenants with the same subject are two users, each with a grant of its own', async () => {
+test('R19 the same subject in two tenants is two users, each with its own grant', async () => {
   const [ink, book] = [await signIn(INK), await signIn(BOOK)];
   expect([ink.signedIn, book.signedIn]).toEqual([true, true]);
   const users = [await userOf(ink.agent), await userOf(book.agent)];
@@ -61,7 +61,7 @@ test('R19 users of two tenants with the same subject are two users, each with a 
   expect(JSON.stringify(json)).toContain(tenantIssuer(site.provider, BOOK));
 });
 
-test('a tenant that is not named is refused, and administrators see which one it was', async () => {
+test('refuses a tenant that is not named, and shows it to administrators', async () => {
   site.provider.set({ ...tenants(STRANGE), callback: sendsNoIssuer, metadata: promisesNoIssuer });
   const { page, signedIn } = await attempt(site, { path: '/sign-in?app=second' });
   expect([signedIn, page.status]).toEqual([false, 403]);
@@ -73,7 +73,7 @@ test('a tenant that is not named is refused, and administrators see which one it
   expect(JSON.stringify(record.json)).toContain(`tenant ${STRANGE}`);
 });
 
-test('R101 a refresh response of another tenant with the same subject is refused', async () => {
+test('R101 refuses a refresh response with the same subject of another tenant', async () => {
   const { agent } = await signIn(INK);
   const userId = await userOf(agent);
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }), 'elsewhere');
@@ -84,7 +84,7 @@ test('R101 a refresh response of another tenant with the same subject is refused
   expect([accessToken, failure?.cause]).toEqual([before.accessToken, 'unusable_response']);
 });
 
-test('a connection of another tenant with the same subject is another account, whose refresh token is not taken over', async () => {
+test('the same subject of another tenant is another account, and does not inherit the refresh token', async () => {
   const { agent } = await signIn(INK);
   const userId = await userOf(agent);
   const connect = async (tenant: string, tokens = (body: Record<string, unknown>) => body) => {
@@ -100,7 +100,7 @@ test('a connection of another tenant with the same subject is another account, w
   expect(new URLSearchParams(site.provider.hitsOf('revocation')[0]?.body).get('token')).toBe(first.refreshToken);
 });
 
-test('R58 a logout token of one tenant ends no session of another with the same subject and sid', async () => {
+test('R58 a logout token ends no session with the same subject and sid of another tenant', async () => {
   const [ink, book] = [await signIn(INK), await signIn(BOOK)];
   pass(1);
   const send = async (tenant: string, named = tenant) => {
@@ -118,8 +118,8 @@ test('R58 a logout token of one tenant ends no session of another with the same 
   expect([await isSignedIn(site, ink.agent), await isSignedIn(site, book.agent)]).toEqual([true, false]);
 });
 
-test('R99 an ID token proves the user of its own tenant', async () => {
-  // A sign-in of the second in which the provider ended the user's sessions would be refused.
+test('R99 an ID token authenticates the user of its tenant', async () => {
+  // A sign-in in the second in which the provider ended the user's sessions would be refused.
   pass(2);
   const idTokens: string[] = [];
   const { agent } = await signIn(INK);

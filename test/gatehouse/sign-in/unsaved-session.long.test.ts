@@ -1,4 +1,4 @@
-/** Sign-ins whose session or connection cannot be saved: the reference leads to the record with the cause, on both stores. */
+/** Sign-ins whose session or connection cannot be saved: the record names the cause, with both storages. */
 import { expect, onTestFinished, test } from 'vitest';
 import { userIdOf } from '../../../src/gatehouse/users/user-id.ts';
 import { keys } from '../../../src/shared/storage/keys.ts';
@@ -22,7 +22,7 @@ interface Shown {
   steps: { name: string; result: string }[];
 }
 
-/** An administrator, and Eve, who has signed in once: her grant is what a failed sign-in must leave alone. */
+/** An administrator, and Eve with a grant that a failed sign-in must not change. */
 async function siteOn(kind: 'SQLite' | 'Redis') {
   const redis = kind === 'Redis' ? await startRedis() : undefined;
   const site = await startHostileSite({ env: redis ? { REDIS_URL: redis.url } : {} });
@@ -54,7 +54,7 @@ function expectFailedAt(record: Shown, step: string, cause: string): void {
 }
 
 test.for(['SQLite', 'Redis'] as const)(
-  'R62 on %s: the provider ends its session meanwhile, and the sign-in is recorded as failed for that',
+  'R62 with %s, records a sign-in as failed because the provider ended its session meanwhile',
   async (kind, context) => {
     skipWithout(context, kind === 'Redis' ? missingRedis : undefined);
     const { site, grant, recordOn, failures } = await siteOn(kind);
@@ -78,11 +78,11 @@ test.for(['SQLite', 'Redis'] as const)(
   },
 );
 
-/** Patterns of Redis' ACL for all keys except those that begin so. */
+/** Patterns of a Redis ACL for all keys without this prefix. */
 const allBut = (start: string) => [...start].map((letter, place) => `~${start.slice(0, place)}[^${letter}]*`);
 
 test.for([
-  // The connection is there by then: its tokens are newer than those of the earlier one.
+  // The connection is already stored, with newer tokens than before.
   ['session:', 'session', 'session_not_saved', true],
   ['grant', 'connection', 'connection_not_saved', false],
 ] as const)('a Redis that refuses to write %s: the step %s failed', async ([refused, step, cause, isNew], context) => {
