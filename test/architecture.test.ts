@@ -1,15 +1,18 @@
-/** Checks the drawing in docs/architecture.md: imports go down, names follow the rules, only entry files read the environment. */
+/**
+ * Checks the rules of docs/architecture.md: imports go down, names follow the rules, only entry points read the
+ * environment.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 const src = join(import.meta.dirname, '..', 'src');
 
-/** The programs, what several of them share, and the folders or files of each that others may import. */
+/** The programs and the shared modules, each with the folders and files that it may import. */
 const PROGRAMS: Record<string, string[]> = {
   gatehouse: ['shared'],
   'bin-service': ['shared'],
-  // A system of its own, which may disagree with Gatehouse.
+  // An independent system, which may disagree with Gatehouse.
   sandbox: ['bin-service', 'shared/bin', 'shared/pages', 'shared/errors.ts', 'shared/config/networks.ts'],
   demo: ['gatehouse', 'sandbox', 'shared'],
   shared: [],
@@ -51,7 +54,7 @@ const SHARED: string[][] = [
   ['file-fault.ts'],
   ['errors.ts'],
   ['config'],
-  // By itself, since the sandbox imports this file alone of `config`.
+  // Separate, because it is the only file of `config` that the sandbox imports.
   ['config/networks.ts'],
   ['fair-pool.ts', 'remembered.ts', 'once.ts', 'time.ts', 'text.ts', 'json.ts', 'version.ts'],
 ];
@@ -73,19 +76,19 @@ const RULES = inFolder('gatehouse', [
 const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
 const source = (path: string) => readFileSync(join(src, path), 'utf8');
 
-/** Each is made by the file with its name: other modules make no part of it. */
+/** Each is created by the file with its name: other modules create no part of it. */
 const ASSEMBLED = [
   ...['admin', 'admin-tokens', 'api-docs', 'audit', 'bin', 'connected-apps', 'grants', 'home', 'key-rotation', 'relay'],
   ...['sign-in', 'sign-in-record', 'threads', 'users', 'webhooks'],
 ].map((name) => `gatehouse/${name}`);
 ASSEMBLED.push('shared/sessions');
-/** These may make parts of a module: they load no more than they need. */
-const MAKES_PARTS = ['gatehouse/commands', 'demo'];
+/** These may create parts of a module, so that they load only what they need. */
+const CREATES_PARTS = ['gatehouse/commands', 'demo'];
 
 interface Import {
   from: string;
   to: string;
-  /** What is imported, types left out. */
+  /** The imported names, without types. */
   names: string[];
 }
 
@@ -107,7 +110,7 @@ const imports: Import[] = files.flatMap((from) => [
 ]);
 
 describe('imports', () => {
-  test('there are some, so that the rules below judge something', () => {
+  test('exist, so that the rules below check something', () => {
     expect(imports.length).toBeGreaterThan(100);
   });
 
@@ -115,18 +118,18 @@ describe('imports', () => {
     expect(imports.filter(isForbidden).map(({ from, to }) => `${from} -> ${to}`)).toEqual([]);
   });
 
-  test('of functions that make a module come from the file with its name', () => {
+  test('of functions that create a module come from the file with its name', () => {
     const deeper = imports.filter(({ from, to, names }) => {
       const folder = dirname(to);
       if (!ASSEMBLED.includes(folder) || from.startsWith(`${folder}/`)) return false;
-      if (MAKES_PARTS.some((name) => from.startsWith(`${name}/`))) return false;
+      if (CREATES_PARTS.some((name) => from.startsWith(`${name}/`))) return false;
       return to !== `${folder}/${basename(folder)}.ts` && names.some((name) => name.startsWith('create'));
     });
     expect(deeper.map(({ from, to }) => `${from} -> ${to}`)).toEqual([]);
     expect(ASSEMBLED.filter((folder) => !files.includes(`${folder}/${basename(folder)}.ts`))).toEqual([]);
   });
 
-  test('make no cycle, those of types included', () => {
+  test('have no cycle, including imports of types', () => {
     expect(cycles()).toEqual([]);
   });
 
@@ -145,7 +148,7 @@ describe('imports', () => {
     expect(new Set(users.map(({ to }) => to))).toEqual(new Set(['shared/provider/provider-client.ts']));
   });
 
-  test('name files with their ending, and no index.ts exports those of a folder again', () => {
+  test('have file extensions, and no index.ts re-exports a folder', () => {
     expect(files.filter((path) => /from '\.[^']*(?<!\.ts)';/.test(source(path)))).toEqual([]);
     expect(files.filter((path) => /(^|\/)index\.ts$/.test(path) || /^export \* from/m.test(source(path)))).toEqual([]);
   });
@@ -158,7 +161,7 @@ describe('names', () => {
     );
   });
 
-  test('say what a file is for, as utils or helpers would not', () => {
+  test('describe the purpose of a file, unlike utils or helpers', () => {
     const vague = /(^|\/)(utils?|helpers?|lib|common|types|misc)(\/|\.ts$)|.\/shared(\/|\.ts$)/;
     expect(files.filter((path) => vague.test(path))).toEqual([]);
   });
@@ -175,14 +178,14 @@ describe('names', () => {
   });
 
   test('of modules are in a drawing of this file', () => {
-    const known = new Set([...LINES.flat(), ...Object.keys(ENTRY_POINTS)]);
+    const drawn = new Set([...LINES.flat(), ...Object.keys(ENTRY_POINTS)]);
     const modules = files.filter((path) => /^(gatehouse|shared)\//.test(path) || !path.includes('/')).map(moduleOf);
-    expect([...new Set(modules)].filter((name) => !known.has(name))).toEqual([]);
+    expect([...new Set(modules)].filter((name) => !drawn.has(name))).toEqual([]);
   });
 });
 
 describe('files', () => {
-  test('say at their head what they do', () => {
+  test('start with a comment that says what they do', () => {
     const without = files.filter((path) => !/^\/\*\*(\s*\*)? [A-Z]/.test(source(path)));
     expect(without).toEqual([]);
   });
@@ -192,13 +195,13 @@ describe('files', () => {
     expect(inModules.filter((path) => /process\.env/.test(source(path)))).toEqual([]);
   });
 
-  test('contain no TODO, no switched-off type check and no `as any`', () => {
+  test('contain no TODO, no disabled type check and no `as any`', () => {
     expect(
       files.filter((path) => /\b(TODO|FIXME|XXX)\b|@ts-(ignore|nocheck|expect-error)|\bas any\b/.test(source(path))),
     ).toEqual([]);
   });
 
-  test('run no other program and no text as code', () => {
+  test('run no other program, and no text as code', () => {
     const ways = /child_process|['"](node:)?vm['"]|\beval\(|\bFunction\(/;
     expect(files.filter((path) => ways.test(source(path)))).toEqual([]);
   });
@@ -220,7 +223,7 @@ function isHttpInRule(from: string, to: string): boolean {
   return RULES.includes(moduleOf(from)) && HTTP_ONLY.includes(moduleOf(to));
 }
 
-/** The folder of a file in its program, or the file itself where a drawing names it. */
+/** The folder of a file in its program, or the file itself if a drawing has it. */
 function moduleOf(path: string): string {
   const named = LINES.flat().find((name) => name === path);
   return named ?? path.split('/').slice(0, 2).join('/');
@@ -233,14 +236,14 @@ function lineOf(name: string): number {
 function cycles(): string[] {
   const targets = new Map<string, string[]>();
   for (const { from, to } of imports) targets.set(from, [...(targets.get(from) ?? []), to]);
-  const done = new Set<string>();
-  const found: string[] = [];
+  const visited = new Set<string>();
+  const cyclePaths: string[] = [];
   const walk = (file: string, path: string[]): void => {
-    if (path.includes(file)) found.push([...path.slice(path.indexOf(file)), file].join(' -> '));
-    if (done.has(file) || path.includes(file)) return;
+    if (path.includes(file)) cyclePaths.push([...path.slice(path.indexOf(file)), file].join(' -> '));
+    if (visited.has(file) || path.includes(file)) return;
     for (const target of targets.get(file) ?? []) walk(target, [...path, file]);
-    done.add(file);
+    visited.add(file);
   };
   for (const file of files) walk(file, []);
-  return found;
+  return cyclePaths;
 }

@@ -1,4 +1,4 @@
-/** Documents that must say what is true: settings, commands, promises. */
+/** Compares documents with the code: settings, commands, promises. */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Command } from 'commander';
@@ -21,23 +21,23 @@ A line that is commented out shows the default, or an example where there is non
 const REQUIRED = Object.entries(SETTINGS).flatMap(([name, setting]) => (isRequired(setting) ? [name] : []));
 
 describe('.env.example', () => {
-  test('is made from the table of settings', async () => {
+  test('is generated from the table of settings', async () => {
     await expect(exampleFile(PREAMBLE, SETTINGS)).toMatchFileSnapshot(join(root, '.env.example'));
   });
 
-  test('leaves only required settings uncommented, and every secret empty', () => {
+  test('has only required settings uncommented, and every secret empty', () => {
     const set = [...read('.env.example').matchAll(/^([A-Z][A-Z0-9_]*)=(.*)$/gm)];
     expect(set.map(([, name]) => name)).toEqual(REQUIRED);
-    const secrets = Object.entries(SETTINGS).filter(([, facts]) => 'secret' in facts);
+    const secrets = Object.entries(SETTINGS).filter(([, setting]) => 'secret' in setting);
     for (const [name] of secrets) expect(read('.env.example')).toMatch(new RegExp(`^#?${name}=$`, 'm'));
   });
 });
 
-describe('what .env.example shows', () => {
+describe('the values in .env.example', () => {
   const shown = Object.fromEntries(
     [...read('.env.example').matchAll(/^#([A-Z][A-Z0-9_]*)=(.+)$/gm)].map(([, name = '', value = '']) => [name, value]),
   );
-  // What belongs to them counts only where they are given; the one of Sentinel means nothing without its addresses.
+  // Settings that others depend on, or that have no effect without others.
   const needed = {
     PUBLIC_URL: 'https://gatehouse.example.com',
     SESSION_SECRETS: 'q8Zr1vT6yLw3Xn5Kd7Pm9Bc2Hf4Jg0Sa',
@@ -54,31 +54,34 @@ describe('what .env.example shows', () => {
   const load = (env: object) => loadConfig({ env: { ...needed, ...env }, readFile });
   const defaults = load({});
 
-  test.each(Object.keys(shown))('%s is understood, and is the default where there is one', (name) => {
+  test.each(Object.keys(shown))('%s is valid, and is the default if there is one', (name) => {
     const { values, faults } = load({ [name]: shown[name] });
     expect(faults).toEqual([]);
-    const [before, after] = [leavesOf(defaults.values), leavesOf(values)];
-    const replaced = [...before].filter(([path, value]) => value !== undefined && after.get(path) !== value);
+    const [defaultLeaves, leaves] = [leavesOf(defaults.values), leavesOf(values)];
+    const replaced = [...defaultLeaves].filter(([path, value]) => value !== undefined && leaves.get(path) !== value);
     expect(replaced).toEqual([]);
   });
 });
 
-describe('the settings that README writes', () => {
+describe('the settings in README', () => {
   const [, block = ''] = /^cat > \.env <<END\n([\s\S]*?)^END$/m.exec(read('README.md')) ?? [];
-  const MADE: Record<string, string> = {
+  const COMMAND_OUTPUTS: Record<string, string> = {
     '$(openssl rand -base64 48)': 'q8Zr1vT6yLw3Xn5Kd7Pm9Bc2Hf4Jg0Sa',
     '$(npm run -s gatehouse -- keys generate)': generateEncryptionKey(new Date()),
   };
   const written = Object.fromEntries(
-    [...block.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [name, MADE[value] ?? value]),
+    [...block.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [
+      name,
+      COMMAND_OUTPUTS[value] ?? value,
+    ]),
   );
 
-  test('are those that are required, and enough for a start', () => {
+  test('include the required ones, and suffice for a start', () => {
     expect(Object.keys(written)).toEqual(expect.arrayContaining(REQUIRED));
     expect(loadConfig({ env: written, readFile: () => '' }).faults).toEqual([]);
   });
 
-  test('name the file of connected apps, and whatever its example wants', () => {
+  test('name the file of connected apps, and have what its example needs', () => {
     const [, example = ''] = /^```json\n([\s\S]*?)^```$/m.exec(read('docs/connected-apps.md')) ?? [];
     const { apps, faults } = parseConnectedApps(example, { env: written, readFile: () => '' });
     expect([faults, apps.length]).toEqual([[], 1]);
@@ -87,7 +90,7 @@ describe('the settings that README writes', () => {
   });
 });
 
-test('docs/app-fields.md explains each field of a connected app, and no other', () => {
+test('docs/app-fields.md explains exactly the fields of a connected app', () => {
   const [fields = ''] = read('docs/app-fields.md').split('\n## Several tenants\n');
   const explained = [...fields.matchAll(/^\| ((?:`\w+`(?:, )?)+) \| .+ \|$/gm)].flatMap(([, names = '']) =>
     names.match(/\w+/g),
@@ -104,18 +107,18 @@ describe('npm scripts', () => {
     expect(rows.map(([, name]) => name)).toEqual(Object.keys(scripts));
   });
 
-  test('that documents, settings and the CI name are there', () => {
+  test('in documents, settings and the CI exist', () => {
     const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md'));
     const files = [
       ...documents.map((name) => `docs/${name}`),
-      // Not the changelog, whose releases name scripts that are gone.
+      // Not the changelog, whose old releases name removed scripts.
       ...['README.md', 'CONTRIBUTING.md', '.env.example', 'docs/bin-service.env.example', 'compose.yaml', '.ci/run'],
       '.github/workflows/ci.yml',
     ];
     const named = files.flatMap((file) =>
-      [...read(file).matchAll(/\bnpm (?:run (?:-s )?([a-z][\w:-]*)|(start|test)\b)/g)].map(([, run, own]) => ({
+      [...read(file).matchAll(/\bnpm (?:run (?:-s )?([a-z][\w:-]*)|(start|test)\b)/g)].map(([, run, shortcut]) => ({
         file,
-        name: run ?? own ?? '',
+        name: run ?? shortcut ?? '',
       })),
     );
     expect(named.length).toBeGreaterThan(40);
@@ -126,7 +129,7 @@ describe('npm scripts', () => {
 describe('commands', () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
   const leaves = (command: Command, path: string[] = []): { path: string; usage: string; options: string[] }[] => [
-    // One with arguments of its own does something, even with commands below it.
+    // A command with arguments does something itself, even if it has subcommands.
     ...(command.commands.length > 0 && command.registeredArguments.length === 0
       ? []
       : [
@@ -136,11 +139,11 @@ describe('commands', () => {
             options: command.options.flatMap(({ long }) => long ?? []),
           },
         ]),
-    ...command.commands.flatMap((one) => leaves(one, [...path, one.name()])),
+    ...command.commands.flatMap((subcommand) => leaves(subcommand, [...path, subcommand.name()])),
   ];
-  let known: ReturnType<typeof leaves>;
+  let commands: ReturnType<typeof leaves>;
   beforeAll(async () => {
-    known = leaves(await createProgram({ ...nowhere, setExitStatus: () => undefined }));
+    commands = leaves(await createProgram({ ...nowhere, setExitStatus: () => undefined }));
   });
 
   test('docs/operating-reference.md explains each, in the order of --help', () => {
@@ -148,37 +151,37 @@ describe('commands', () => {
     const rows = [...(section.split('\n## ')[0] ?? '').matchAll(/^\| `([^`]+)` \| .{20,} \|$/gm)].map(
       ([, usage]) => usage,
     );
-    expect(rows).toEqual(known.map(({ usage }) => usage));
+    expect(rows).toEqual(commands.map(({ usage }) => usage));
   });
 
-  test('that documents, pages and settings name are there, with their options', () => {
-    const places = ['docs', 'views', 'src'].flatMap((folder) =>
+  test('in documents, pages and settings exist, with their options', () => {
+    const sources = ['docs', 'views', 'src'].flatMap((folder) =>
       readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
         .filter((path) => /\.(md|eta|ts)$/.test(path))
         .map((path) => join(folder, path)),
     );
-    const files = [...places, 'README.md', 'CHANGELOG.md', 'SECURITY.md', '.env.example', 'compose.yaml'];
-    const called = files.flatMap((file) =>
+    const files = [...sources, 'README.md', 'CHANGELOG.md', 'SECURITY.md', '.env.example', 'compose.yaml'];
+    const calls = files.flatMap((file) =>
       [...read(file).matchAll(/(?:gatehouse --|src\/cli\.ts) ([a-z][^`'\n<&|>)]*)/g)].map(([, call = '']) => ({
         file,
         call,
       })),
     );
-    expect(called.length).toBeGreaterThan(20);
-    const wrong = called.filter(({ call }) => {
-      // Of "backup" and "backup verify" the longer one, which comes later.
-      const command = known.findLast(({ path }) => `${call} `.replace(/[.,;:'"] /g, ' ').startsWith(`${path} `));
+    expect(calls.length).toBeGreaterThan(20);
+    const invalid = calls.filter(({ call }) => {
+      // Prefer "backup verify" to "backup": the longer one comes later.
+      const command = commands.findLast(({ path }) => `${call} `.replace(/[.,;:'"] /g, ' ').startsWith(`${path} `));
       const options: string[] = call.match(/--[a-z-]+/g) ?? [];
       return !command || options.some((option) => !command.options.includes(option));
     });
-    expect(wrong).toEqual([]);
+    expect(invalid).toEqual([]);
   });
 });
 
 describe('releases', () => {
   const { version } = JSON.parse(read('package.json'));
 
-  test('the version of package.json has its notes in the changelog; what follows a release is .dev and unreleased', () => {
+  test('the changelog has notes for the version of package.json; after a release the version is .dev and the notes Unreleased', () => {
     const headings = [...read('CHANGELOG.md').matchAll(/^## (.+)$/gm)].map(([, heading]) => heading);
     const [release, ...later] = version.split('.dev');
     expect(headings[0] === 'Unreleased').toBe(later.length > 0);
@@ -193,20 +196,20 @@ describe('releases', () => {
     ['docs/upgrading.md', /annotated tag \(`v([^`]+)`\)/g, 1],
     ['docs/kubernetes.md', /\/gatehouse:(\S+) /g, 2],
     ['docs/kubernetes.yaml', /\/gatehouse:(\S+)$/gm, 1],
-  ])('%s names the release of package.json, and not what main has become since', (path, named, count) => {
+  ])('%s names the release of package.json, not the version of main', (path, named, count) => {
     const [release] = version.split('.dev');
     expect([...read(path).matchAll(named)].map(([, name]) => name)).toEqual(Array(count).fill(release));
   });
 
-  test('docs/upgrading.md quotes each refusal as the program words it', () => {
+  test('docs/upgrading.md quotes each refusal exactly', () => {
     const quoted = [...read('docs/upgrading.md').matchAll(/^\| `([^`]+)` \|/gm)].map(([, text = '']) => text);
     expect(quoted).toHaveLength(4);
     const files = ['schema-version.ts', 'refused.ts', 'sqlite/database.ts'].map((name) => `src/shared/storage/${name}`);
     const sources = files.map(read).join('\n');
     for (const text of quoted) {
-      // Values stand where the source has placeholders.
+      // The source has placeholders for values.
       const parts = text.split(/\d+|…/).map((part) => part.trim());
-      for (const part of parts.filter((one) => one.length > 1)) expect(sources).toContain(part);
+      for (const part of parts.filter((text) => text.length > 1)) expect(sources).toContain(part);
     }
   });
 });
@@ -228,7 +231,7 @@ describe('links between documents', () => {
       })),
     );
 
-  test('lead to a file and heading that is there', () => {
+  test('lead to existing files and headings', () => {
     expect(links.length).toBeGreaterThan(50);
     const broken = links.filter(({ to, anchor }) => {
       return !existsSync(join(root, to)) || (anchor !== undefined && !anchorsOf(to).has(anchor));
@@ -236,21 +239,21 @@ describe('links between documents', () => {
     expect(broken).toEqual([]);
   });
 
-  test('lead from README to everything that lies in docs', () => {
+  test('lead from README to every document', () => {
     const reached = new Set(['README.md']);
     for (const file of reached) for (const { from, to } of links) if (from === file) reached.add(to);
-    const all = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).map((path) => `docs/${path}`);
-    const documents = all.filter((path) => statSync(join(root, path)).isFile());
+    const paths = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' }).map((path) => `docs/${path}`);
+    const documents = paths.filter((path) => statSync(join(root, path)).isFile());
     expect(documents.length).toBeGreaterThan(15);
     expect(documents.filter((path) => !reached.has(path))).toEqual([]);
   });
 
-  test('no document has the marks of an unsolved merge', () => {
+  test('no document has conflict markers', () => {
     const texts = files.filter((file) => file.endsWith('.md'));
     expect(texts.filter((file) => /^(<{7}|={7}|>{7})( |$)/m.test(read(file)))).toEqual([]);
   });
 
-  test('to pictures: each is shown somewhere, and small enough to be loaded with a page', () => {
+  test('lead to every picture, each of which is small enough for a page', () => {
     const shown = new Set(links.map(({ to }) => to));
     const pictures = files.filter((file) => /\.(png|svg)$/.test(file));
     expect(pictures.filter((file) => !shown.has(file))).toEqual([]);
@@ -262,12 +265,12 @@ describe('docs/security.md', () => {
   const promised = [...read('docs/security.md').matchAll(/^\| ([RF]\d+) \| ?(✓?) ?\|/gm)];
   const cited = new Set(testNames().flatMap((name) => name.match(/\b[RF]\d{1,3}\b/g) ?? []));
 
-  test('has every number of the requirements and of the faults, in their order', () => {
+  test('has every number of the requirements and faults, in order', () => {
     const expected = [...numbers('R', 133), ...numbers('F', 29)];
     expect(promised.map(([, number]) => number)).toEqual(expected);
   });
 
-  test('ticks exactly the numbers that a test carries in its name', () => {
+  test('ticks exactly the numbers in names of tests', () => {
     const ticked = promised.filter(([, , tick]) => tick === '✓').map(([, number]) => number);
     expect(ticked).toEqual(promised.map(([, number = '']) => number).filter((number) => cited.has(number)));
   });
@@ -276,10 +279,10 @@ describe('docs/security.md', () => {
     ['docs/asvs.md', 80],
     ['docs/conformance.md', 20],
     ['docs/reliability.md', 5],
-  ])('has each number that %s cites, ticked', (document, least) => {
+  ])('has ticked each number that %s cites', (document, min) => {
     const ticked = new Set(promised.filter(([, , tick]) => tick === '✓').map(([, number]) => number));
     const named = read(document).match(/\b[RF]\d{1,3}\b/g) ?? [];
-    expect(named.length).toBeGreaterThanOrEqual(least);
+    expect(named.length).toBeGreaterThanOrEqual(min);
     expect(named.filter((number) => !ticked.has(number))).toEqual([]);
   });
 });
@@ -287,7 +290,7 @@ describe('docs/security.md', () => {
 describe('docs/asvs.md', () => {
   const [head = '', ...sections] = read('docs/asvs.md').split('\n## ');
 
-  test('has each chapter of ASVS 5.0.0 but for WebRTC, in order', () => {
+  test('has each chapter of ASVS 5.0.0 except WebRTC, in order', () => {
     const chapters = [...read('docs/asvs.md').matchAll(/^\| (V\d+) /gm)].map(([, chapter]) => chapter);
     expect(chapters).toEqual(numbers('V', 16));
   });
@@ -296,26 +299,27 @@ describe('docs/asvs.md', () => {
     ['Not met', /(\d+) are not\s+met/],
     ['Met in part', /(\d+) are met in part/],
     ['Does not apply', /(\d+) do not apply/],
-  ])('%s: names as many requirements as its head counts, each once', (heading, counted) => {
-    const section = sections.find((one) => one.startsWith(`${heading}\n`)) ?? '';
-    const named = [...section.matchAll(/\bV(\d+\.\d+)\.(\d+)(?:-(\d+))?/g)].flatMap(([, of, first, last = first]) =>
-      Array.from({ length: Number(last) - Number(first) + 1 }, (_, n) => `V${of}.${Number(first) + n}`),
+  ])('%s: lists as many requirements as its head counts, each once', (heading, counted) => {
+    const section = sections.find((text) => text.startsWith(`${heading}\n`)) ?? '';
+    const named = [...section.matchAll(/\bV(\d+\.\d+)\.(\d+)(?:-(\d+))?/g)].flatMap(
+      ([, chapter, first, last = first]) =>
+        Array.from({ length: Number(last) - Number(first) + 1 }, (_, n) => `V${chapter}.${Number(first) + n}`),
     );
     expect(named).toEqual([...new Set(named)]);
     expect(named.length).toBe(Number(counted.exec(head)?.[1]));
   });
 });
 
-/** As GitHub makes them of headings. */
+/** The anchors that GitHub generates from the headings. */
 function anchorsOf(file: string): Set<string> {
   const headings = [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, title = '']) => title.toLowerCase());
   return new Set(headings.map((title) => title.replace(/[^\p{L}\p{N}\s_-]/gu, '').replaceAll(' ', '-')));
 }
 
-/** Every value of the settings by its path; an empty list is one that is not there. */
+/** Every value of the settings by its path. An empty list has none. */
 function leavesOf(value: unknown, path = ''): Map<string, unknown> {
   if (typeof value !== 'object' || value === null) return new Map([[path, value]]);
-  return new Map(Object.entries(value).flatMap(([name, inner]) => [...leavesOf(inner, `${path}/${name}`)]));
+  return new Map(Object.entries(value).flatMap(([name, member]) => [...leavesOf(member, `${path}/${name}`)]));
 }
 
 function usageOf(argument: Command['registeredArguments'][number]): string {
@@ -323,11 +327,11 @@ function usageOf(argument: Command['registeredArguments'][number]): string {
   return argument.required ? name : `[${name}]`;
 }
 
-function numbers(letter: string, most: number): string[] {
-  return Array.from({ length: most }, (_, index) => `${letter}${index + 1}`);
+function numbers(letter: string, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `${letter}${index + 1}`);
 }
 
-/** Whatever stands as the first argument of `test`, `it`, `describe`, or of `fault`, as the fault tests call it. */
+/** The first argument of every `test`, `it`, `describe`, and of `fault`, the helper of the fault tests. */
 function testNames(): string[] {
   const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' }).filter((path) =>
     path.endsWith('.ts'),

@@ -1,4 +1,4 @@
-/** R120: what is said of an error, at a terminal and in the log, has none of the data that a library puts into its message. */
+/** R120: the text of an error, on a terminal and in the log, has no data that a library puts into its message. */
 import { globSync, readFileSync } from 'node:fs';
 import { parse } from 'csv-parse/sync';
 import { expect, test } from 'vitest';
@@ -28,7 +28,7 @@ const FOREIGN: [string, () => unknown][] = [
   ['a text', () => MARK],
 ];
 
-test.each(FOREIGN)('R120 of %s: the kind and the code alone', (_name, make) => {
+test.each(FOREIGN)('R120 of %s: only the kind and the code', (_name, make) => {
   const error = make();
   expect(failureText(error)).toMatch(/^an unexpected /);
   expect(failureText(error)).not.toContain(MARK);
@@ -41,19 +41,21 @@ test.each(FOREIGN)('R120 of %s: the kind and the code alone', (_name, make) => {
   expect(lines.join()).not.toContain(MARK);
 });
 
-test('our own words are said', () => {
+test('messages of Gatehouse are shown', () => {
   expect(failureText(new AppError('not_found', { detail: 'There is none.' }))).toBe('There is none.');
-  expect(failureText(new AppError('storage_unavailable', { logDetail: 'Redis is away' }))).toBe('Redis is away');
+  expect(failureText(new AppError('storage_unavailable', { logDetail: 'Redis is unavailable' }))).toBe(
+    'Redis is unavailable',
+  );
   expect(failureText(new StartRefused(['One.', 'Two.']))).toBe('One.\nTwo.');
 });
 
-/** Where a message is read: to classify an error, or because it is our own. */
-const READ_HERE: Readonly<Record<string, string>> = {
-  'src/shared/errors.ts': 'our own, and to cut it out of a stack',
-  'src/shared/config/input-faults.ts': 'of schemas, whose messages are ours (`ADVICE`)',
-  'src/shared/http/provider-hints.ts': 'of schemas with messages of ours',
-  'src/gatehouse/relay/token-routes.ts': 'of schemas with messages of ours',
-  'src/gatehouse/commands/bin.ts': 'of a schema with messages of ours',
+/** The files that read messages: to classify an error, or because Gatehouse wrote the message. */
+const READERS: Readonly<Record<string, string>> = {
+  'src/shared/errors.ts': 'of Gatehouse, and to remove it from a stack',
+  'src/shared/config/input-faults.ts': 'of schemas with messages of Gatehouse (`ADVICE`)',
+  'src/shared/http/provider-hints.ts': 'of schemas with messages of Gatehouse',
+  'src/gatehouse/relay/token-routes.ts': 'of schemas with messages of Gatehouse',
+  'src/gatehouse/commands/bin.ts': 'of a schema with messages of Gatehouse',
   'src/sandbox/response-changes.ts': 'for a connection that ends with it',
   'src/sandbox/seed.ts': 'of schemas; values are not in them',
   'src/gatehouse/sign-in-record/failure-facts.ts': 'of OutboundError',
@@ -75,5 +77,5 @@ test('R120 no other file reads the message of an error', () => {
       code,
     );
   });
-  expect(reading.toSorted()).toEqual(Object.keys(READ_HERE).toSorted());
+  expect(reading.toSorted()).toEqual(Object.keys(READERS).toSorted());
 });

@@ -1,4 +1,4 @@
-/** What comes with npm: whole, under licences that are allowed, and without scripts that run while it is installed (R90). */
+/** npm packages: with hashes, under allowed licences, and without install scripts (R90). */
 import { execFileSync, type StdioOptions } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -22,7 +22,7 @@ interface Sbom {
   components: { name: string; version: string; hashes: unknown[]; properties: { name: string }[] }[];
 }
 
-/** Of each lockfile: that of Gatehouse itself, and that of the bench's peers. */
+/** The folders of the lockfiles: that of Gatehouse, and that of the bench's peers. */
 const FOLDERS = ['.', 'test/bench'] as const;
 const lockedIn = (folder: (typeof FOLDERS)[number]) => {
   const lock = JSON.parse(read(join(folder, 'package-lock.json'))) as { packages: Record<string, Locked> };
@@ -31,19 +31,19 @@ const lockedIn = (folder: (typeof FOLDERS)[number]) => {
 const entries = lockedIn('.');
 const nameOf = (path: string) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length);
 
-/** Of what runs in production. Each of these lets us use, change and hand on, and asks for its notice alone. */
+/** Licences for production. Each permits use, change and distribution, and requires only its notice. */
 const ALLOWED = new Set(['MIT', 'ISC', 'BSD-2-Clause', 'BSD-3-Clause', '0BSD', 'Apache-2.0', 'BlueOak-1.0.0']);
-/** Data, not code: what these ask for is attribution, which README.md gives. */
+/** Licences of data, which require attribution: README.md has it. */
 const DATA: Readonly<Record<string, string>> = { 'banks-db': 'CC-BY-4.0', 'world-countries': 'ODbL-1.0' };
 
-/** Of what developers alone run, unchanged, and nobody hands on: these ask for nothing where that is so. */
+/** Licences for development only: MPL-2.0 and Unlicense require nothing of code that is not distributed. */
 const ALLOWED_FOR_DEVELOPMENT = new Set([...ALLOWED, 'MPL-2.0', 'Unlicense']);
 
-/** Packages that may run something while they are installed. */
+/** Packages that may have install scripts. */
 const MAY_RUN: readonly string[] = [];
 
 test.each(FOLDERS)(
-  'R90 every package of the lockfile in %s has its hash, and none names another registry',
+  'R90 every package of the lockfile in %s has its hash, and none is from another registry',
   (folder) => {
     const locked = lockedIn(folder);
     expect(locked.length).toBeGreaterThan(100);
@@ -56,16 +56,16 @@ test.each(FOLDERS)(
   },
 );
 
-test('R90 there are no other lockfiles than those that are looked at here', () => {
-  const found = ['src', 'test'].flatMap((folder) =>
+test('R90 there are no lockfiles that these tests do not check', () => {
+  const folders = ['src', 'test'].flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter((path) => path.endsWith('package-lock.json') && !path.includes('node_modules'))
       .map((path) => dirname(join(folder, path))),
   );
-  expect(['.', ...found.toSorted()]).toEqual(FOLDERS);
+  expect(['.', ...folders.toSorted()]).toEqual(FOLDERS);
 });
 
-test('R90 Dependabot looks at every lockfile each week', () => {
+test('R90 Dependabot checks every lockfile each week', () => {
   const [, ...updates] = read('.github/dependabot.yml').split('- package-ecosystem: ');
   const ofNpm = updates.filter((update) => update.startsWith('npm\n'));
   const folders = ofNpm.map((update) => /^ +directory: \/(.*)$/m.exec(update)?.[1] || '.');
@@ -76,13 +76,13 @@ test('R90 Dependabot looks at every lockfile each week', () => {
 describe.each(FOLDERS)('R90 install scripts in %s', (folder) => {
   const locked = lockedIn(folder);
 
-  test('are off, and the packages that would have some are named here', () => {
+  test('are disabled, and the packages that have some are listed here', () => {
     expect(read(join(folder, '.npmrc'))).toMatch(/^ignore-scripts=true$/m);
     const scripted = locked.filter(([, { hasInstallScript }]) => hasInstallScript).map(([path]) => nameOf(path));
     expect(scripted).toEqual(MAY_RUN);
   });
 
-  test('nothing that is installed has one that the lockfile does not tell', () => {
+  test('no installed package has one that the lockfile does not show', () => {
     const installed = locked
       .map(([path]) => join(folder, path, 'package.json'))
       .filter((path) => existsSync(join(root, path)));
@@ -99,7 +99,7 @@ describe.each(FOLDERS)('R90 install scripts in %s', (folder) => {
 
 describe('licences', () => {
   const shipped = entries.filter(([, { dev }]) => !dev);
-  /** Where one of several may be chosen (SPDX `OR`), one that is allowed is enough. */
+  /** The packages without an allowed licence. With a choice of licences (SPDX `OR`), one allowed licence is enough. */
   const others = (locked: typeof entries, allowed: ReadonlySet<string>) =>
     locked
       .map(([path, { license = '' }]) => ({ name: nameOf(path), license }))
@@ -108,23 +108,23 @@ describe('licences', () => {
           !license
             .replace(/^\((.*)\)$/, '$1')
             .split(' OR ')
-            .some((one) => allowed.has(one)),
+            .some((choice) => allowed.has(choice)),
       )
       .map(({ name, license }) => `${name}: ${license}`);
 
-  test('of what runs in production are allowed ones, or named with the reason', () => {
+  test('of production packages are allowed, or listed as data', () => {
     expect(shipped.length).toBeGreaterThan(50);
     const code = shipped.filter(([path]) => !(nameOf(path) in DATA));
     expect(others(code, ALLOWED)).toEqual([]);
   });
 
-  test.each(FOLDERS)('of what developers alone run, in %s, are allowed ones as well', (folder) => {
+  test.each(FOLDERS)('of packages only for development, in %s, are allowed', (folder) => {
     const locked = folder === '.' ? entries.filter(([, { dev }]) => dev) : lockedIn(folder);
     expect(locked.length).toBeGreaterThan(50);
     expect(others(locked, ALLOWED_FOR_DEVELOPMENT)).toEqual([]);
   });
 
-  test('of data are what they were, and attributed', () => {
+  test('of data are unchanged, and attributed', () => {
     for (const [name, licence] of Object.entries(DATA)) {
       const { license, licenses } = JSON.parse(read(`node_modules/${name}/package.json`));
       expect(license ?? licenses[0].type).toBe(licence);
@@ -133,7 +133,7 @@ describe('licences', () => {
   });
 });
 
-test('R90 `npm run sbom` lists all that is locked, from the lockfile alone, and says what is for development', () => {
+test('R90 `npm run sbom` lists all packages of the lockfile, and marks those for development', () => {
   const stdio: StdioOptions = ['ignore', 'pipe', 'ignore'];
   const { bomFormat, components } = JSON.parse(
     execFileSync('npm', ['run', '-s', 'sbom'], { cwd: root, encoding: 'utf8', stdio }),
@@ -152,16 +152,16 @@ test('R90 `npm run sbom` lists all that is locked, from the lockfile alone, and 
 describe('R90 the CI', () => {
   const workflow = read('.github/workflows/ci.yml');
 
-  test('audits what runs in production and what developers run, and keeps the list of what it is made of', () => {
+  test('audits packages for production and development, and stores the SBOM', () => {
     expect(workflow).toMatch(/run: npm audit --package-lock-only --omit=dev --audit-level=moderate$/m);
     for (const folder of FOLDERS) {
-      const where = folder === '.' ? '' : ` --prefix ${folder}`;
-      expect(workflow).toMatch(new RegExp(`run: npm audit --package-lock-only --audit-level=high${where}$`, 'm'));
+      const option = folder === '.' ? '' : ` --prefix ${folder}`;
+      expect(workflow).toMatch(new RegExp(`run: npm audit --package-lock-only --audit-level=high${option}$`, 'm'));
     }
     expect(workflow).toMatch(/run: npm run -s sbom > /);
   });
 
-  test('takes actions by what they hold, and not by a tag that somebody can move', () => {
+  test('pins actions by commit, not by a tag, which can be moved', () => {
     const workflows = readdirSync(join(root, '.github', 'workflows')).map((name) => read(`.github/workflows/${name}`));
     const actions = [...workflows.join('\n').matchAll(/uses: (.+)$/gm)].map(([, action]) => action);
     expect(actions.length).toBeGreaterThan(2);

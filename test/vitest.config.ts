@@ -1,17 +1,17 @@
-/** Which tests run where: `npm test` runs the project `each-commit`, `npm run test:long` the other two, `npm run t` the files that it names. */
+/** The test projects: `npm test` runs `each-commit`, `npm run test:long` the other two, `npm run t` the given files. */
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
-/** They start, load and kill processes, visit every page, or take longest. */
+/** Tests that start, load and kill processes, visit every page, or are slow. */
 const LONG = 'test/**/*.long.test.ts';
 /**
- * They hold processes under load to milliseconds, or to not refusing a single request. That is only true of processes that do
- * not starve beside others, so two files run at a time.
+ * Tests that hold processes under load to deadlines, or to refusing no request. Processes that starve would fail them,
+ * so two files run at a time.
  */
 const TIMED = 'test/**/*.timed.long.test.ts';
 
-/** A deadline that was missed once is measured again. The end of the run names each test that passed only then. */
-const MEASURED_AGAIN = { retry: 1 };
+/** A missed deadline is measured again. The end of the run lists the tests that passed only the second time. */
+const RETRY_ONCE = { retry: 1 };
 
 export const shared = {
   environment: 'node',
@@ -19,17 +19,18 @@ export const shared = {
     (file) => new URL(file, import.meta.url).pathname,
   ),
   pool: 'forks',
-  // Each process loads the program once, and runs many files: that halves what a run costs.
+  // Each process loads the program once and runs many files, which halves the cost of a run.
   isolate: false,
-  // Node loads the files itself. Vite would transform each one, for a sixth of the processor time of a run.
+  // Node loads the files itself. Transforming each with Vite would take a sixth of the CPU time of a run.
   experimental: { viteModuleRunner: false },
-  // These end only what hangs: a starved machine takes minutes for what a quiet one does in seconds.
+  // These end only tests that hang: a starved machine takes minutes for work that an idle one does in seconds.
   testTimeout: 600_000,
   hookTimeout: 600_000,
   expect: { poll: { timeout: 120_000 } },
 } as const;
 
-// More files at once than there are cores, because many tests wait for a deadline. A process costs a second to load the program.
+// More files at a time than cores, because many tests wait for a deadline. Each process takes a second to load the
+// program.
 const workers = availableParallelism() + 2;
 
 export default defineConfig({
@@ -50,7 +51,7 @@ export default defineConfig({
       {
         test: {
           ...shared,
-          ...MEASURED_AGAIN,
+          ...RETRY_ONCE,
           name: 'long',
           include: [LONG],
           exclude: [TIMED, '**/node_modules/**'],
@@ -61,7 +62,7 @@ export default defineConfig({
       {
         test: {
           ...shared,
-          ...MEASURED_AGAIN,
+          ...RETRY_ONCE,
           name: 'timed',
           include: [TIMED],
           exclude: ['**/node_modules/**'],

@@ -1,4 +1,4 @@
-/** The cache of compiled code, with which a start takes half as long: where it is, and that a start works without it. */
+/** The cache of compiled code, which halves the time of a start: its location, and starts without it. */
 import { spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -18,7 +18,7 @@ import { emptyFolder, writtenTo } from './shown-steps.ts';
 const root = join(import.meta.dirname, '..', '..');
 const CACHE = 'node_modules/.cache/node-compile-cache';
 
-/** A folder with the program, and packages of its own; the cache of another one is not used. */
+/** A folder with the program and its own `node_modules`, so that the cache of the project is not used. */
 function programFolder(): string {
   const folder = join(emptyFolder(), 'a folder');
   mkdirSync(join(folder, 'node_modules'), { recursive: true });
@@ -32,39 +32,39 @@ function runIn(folder: string, env: Record<string, string> = {}) {
   const { status, stderr } = spawnSync('sh', ['src/with-node.sh', 'node', 'src/cli.ts', '--version'], options);
   return { status, stderr };
 }
-const FINE = { status: 0, stderr: '' };
+const SUCCESS = { status: 0, stderr: '' };
 
-/** Node has a folder in it for each of its versions and each user. */
+/** The files of the cache, which has a folder for each version of Node and each user. */
 const cachedIn = (cache: string) =>
   readdirSync(cache).flatMap((name) => readdirSync(join(cache, name)).map((file) => join(cache, name, file)));
 
-test('is in node_modules, and what is damaged there is compiled again', () => {
+test('is in node_modules, and damaged files are compiled again', () => {
   const folder = programFolder();
   const cache = join(folder, CACHE);
-  expect(runIn(folder)).toEqual(FINE);
+  expect(runIn(folder)).toEqual(SUCCESS);
   const files = cachedIn(cache);
   expect(files.length).toBeGreaterThan(10);
   // The head of such a file is shorter, and its content longer.
-  for (const [at, file] of files.entries()) truncateSync(file, at % 2 ? 0 : 80);
-  expect(runIn(folder)).toEqual(FINE);
+  for (const [index, file] of files.entries()) truncateSync(file, index % 2 ? 0 : 80);
+  expect(runIn(folder)).toEqual(SUCCESS);
   expect(files.filter((file) => statSync(file).size <= 80)).toEqual([]);
 });
 
-test('is where NODE_COMPILE_CACHE says, or nowhere if that is empty', () => {
+test('is in NODE_COMPILE_CACHE, and disabled if that is empty', () => {
   const folder = programFolder();
   const elsewhere = join(folder, 'elsewhere');
-  expect(runIn(folder, { NODE_COMPILE_CACHE: elsewhere })).toEqual(FINE);
-  expect(runIn(folder, { NODE_COMPILE_CACHE: '' })).toEqual(FINE);
+  expect(runIn(folder, { NODE_COMPILE_CACHE: elsewhere })).toEqual(SUCCESS);
+  expect(runIn(folder, { NODE_COMPILE_CACHE: '' })).toEqual(SUCCESS);
   expect([existsSync(join(folder, 'node_modules/.cache')), cachedIn(elsewhere).length > 10]).toEqual([false, true]);
 });
 
-test('does not have to be there: nothing is said where it cannot be written', () => {
+test('is optional: a start without a writable cache prints nothing', () => {
   const folder = programFolder();
   writeFileSync(join(folder, 'node_modules/.cache'), '');
-  expect(runIn(folder)).toEqual(FINE);
+  expect(runIn(folder)).toEqual(SUCCESS);
 });
 
-test('of the service is in a folder of its user, which commands use as well', () => {
+test('of the service is in a folder of its user, which commands also use', () => {
   const text = readFileSync(join(root, 'docs/deploy.md'), 'utf8');
   const unit = writtenTo(text, '/etc/systemd/system/gatehouse@.service');
   const [, name = ''] = /^CacheDirectory=(\w+)\nCacheDirectoryMode=0700$/m.exec(unit) ?? [];

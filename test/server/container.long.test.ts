@@ -1,4 +1,7 @@
-/** The container: what the Dockerfile says is done by hand in an empty folder, and what it leaves out is needed by nothing. */
+/**
+ * The container: what the Dockerfile says is done by hand in an empty folder, and what it leaves out is needed by
+ * nothing.
+ */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
@@ -306,7 +309,8 @@ describe('docs/deploy.md on containers', () => {
         const docker = `case "$*" in *"${failing}"*) exit 1 ;; esac`;
         return runSteps(steps, { folder: emptyFolder(), stands: { docker } }).called.length;
       };
-      // Nothing starts from a storage that a restore has left half-filled, and nothing is restored beside one that runs.
+      // Nothing starts from a storage that a restore has left half-filled, and nothing is restored beside one that
+      // runs.
       expect(restores.map((steps) => [run(steps, 'nothing'), run(steps, ' restore '), run(steps, 'stop')])).toEqual([
         [3, 2, 1],
         [3, 2, 1],

@@ -1,4 +1,7 @@
-/** docs/deploy.md, followed as far as a test can, and the commands of docs/backup.md, keys.md and upgrading.md for what it sets up. */
+/**
+ * docs/deploy.md, followed as far as a test can, and the commands of docs/backup.md, keys.md and upgrading.md for what
+ * it sets up.
+ */
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -37,7 +40,10 @@ const onMachine = ['docs/deploy.md', 'docs/backup.md', 'docs/keys.md', 'docs/upg
 const inContainers = ['docs/deploy.md', 'docs/backup.md'].map((path) => partsOf(path)[1] ?? '');
 
 describe('the programs that the documents call', () => {
-  /** Of the shell, coreutils, util-linux, findutils, passwd, apt and systemd: a Debian without these is none that starts. */
+  /**
+   * Of the shell, coreutils, util-linux, findutils, passwd, apt and systemd: a Debian without these is none that
+   * starts.
+   */
   const BARE = [
     ...['.', ':', 'break', 'cd', 'exit', 'export', 'printf', 'set', 'umask', 'unset'],
     ...[
@@ -372,7 +378,8 @@ describe('the unit', () => {
       stated('src/shared/http/listeners.ts', 'LAST_REQUEST_MS'),
       Number(/^#SHUTDOWN_DELAY_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
       Number(/^#SHUTDOWN_SECONDS=(\d+)$/m.exec(read('.env.example'))?.[1]),
-      // A refresh that a last request began: it waits for another process, asks what it needs, and a second time with a nonce.
+      // A refresh that a last request began: it waits for another process, asks what it needs, and a second time with a
+      // nonce.
       stated('src/gatehouse/grants/refresh.ts', 'maxMs'),
       // Metadata and keys.
       2 * stated('src/shared/provider/provider-read.ts', 'deadlineMilliseconds'),
@@ -411,7 +418,10 @@ describe('the unit', () => {
 
 describe('the nginx of step 5', () => {
   const { key, cert } = selfSigned(HOST);
-  /** Follows it on a machine whose root is a folder: the settings of nginx with the folder's paths, and where the certificate lies. */
+  /**
+   * Follows it on a machine whose root is a folder: the settings of nginx with the folder's paths, and where the
+   * certificate lies.
+   */
   const follow = () => {
     const folder = emptyFolder();
     for (const path of ['etc/ssl', 'etc/nginx/conf.d', 'etc/nginx/sites-enabled']) {

@@ -1,4 +1,4 @@
-/** R90: two processes restarted one after the other, behind a balancer that only asks for `/readyz` and repeats nothing. */
+/** R90: two processes restarted one after the other, behind a load balancer that polls `/readyz` and never retries. */
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -96,7 +96,7 @@ describe('R90 with SHUTDOWN_DELAY_SECONDS, behind an HAProxy that polls once a s
     }
   });
 
-  test('while it drains, a process says so, serves each request, and ends the connection with its response', async (context) => {
+  test('a draining process reports it, serves each request, and ends the connection with the response', async (context) => {
     skipWithout(context, missingHaproxy);
     const member = fleet.member(0);
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });

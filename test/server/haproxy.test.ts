@@ -1,4 +1,4 @@
-/** docs/haproxy.md, followed as far as a test can: its HAProxy in front of Gatehouse, over TLS. */
+/** Follows docs/haproxy.md as far as a test can: its HAProxy in front of Gatehouse, with TLS. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -21,7 +21,7 @@ const HOST = 'gatehouse.example.com';
 const { key, cert } = selfSigned(HOST);
 const [steps = ''] = stepsOf(readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'haproxy.md'), 'utf8'));
 
-/** Follows the steps on a machine whose root is a folder. */
+/** Follows the steps with a folder as root of the machine. */
 function follow(haproxy = '') {
   const folder = emptyFolder();
   mkdirSync(join(folder, 'etc/haproxy'), { recursive: true });
@@ -31,11 +31,11 @@ function follow(haproxy = '') {
     .replaceAll('/etc/', `${folder}/etc/`)
     .replace(/^(CERTIFICATE=).*$/m, `$1${folder}/given.pem`)
     .replace(/^(KEY=).*$/m, `$1${folder}/given.key`);
-  const done = runSteps(moved, { folder, stands: { 'apt-get': '', haproxy, systemctl: '' } });
-  return { ...done, folder, settings: readFileSync(join(folder, 'etc/haproxy/haproxy.cfg'), 'utf8') };
+  const result = runSteps(moved, { folder, stands: { 'apt-get': '', haproxy, systemctl: '' } });
+  return { ...result, folder, settings: readFileSync(join(folder, 'etc/haproxy/haproxy.cfg'), 'utf8') };
 }
 
-/** Without rights, with its log where a test reads it. */
+/** Adapts the settings to run without privileges, with the log on standard output. */
 function onThisMachine(settings: string, { port, plainPort }: { port: number; plainPort: number }): string {
   return settings
     .replace('log /dev/log local0', 'log stdout format raw local0')
@@ -44,31 +44,35 @@ function onThisMachine(settings: string, { port, plainPort }: { port: number; pl
     .replace('bind :443,[::]:443 ', `bind 127.0.0.1:${port},[::1]:${port} `);
 }
 
-test('R73 its HAProxy tells Gatehouse the address of the client, and nobody else’s word', async (context) => {
+test('R73 its HAProxy sends Gatehouse the address of the client, and ignores what the client sends', async (context) => {
   skipWithout(context, missingHaproxy);
-  const heard: IncomingHttpHeaders[] = [];
+  const receivedHeaders: IncomingHttpHeaders[] = [];
   const process = createServer((req, res) => {
-    heard.push(req.headers);
+    receivedHeaders.push(req.headers);
     res.end();
   });
   await new Promise<void>((resolve) => process.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => void process.close());
-  const { port: own } = process.address() as AddressInfo;
+  const { port: upstreamPort } = process.address() as AddressInfo;
   const [port, plainPort] = [await freePort(), await freePort()];
   const settings = onThisMachine(follow().settings, { port, plainPort }).replaceAll(
     /127\.0\.0\.1:300\d check port \d+/g,
-    `127.0.0.1:${own} check`,
+    `127.0.0.1:${upstreamPort} check`,
   );
-  const said = {
+  const spoofed = {
     'x-forwarded-for': '198.51.100.1',
     'x-forwarded-proto': 'http',
     'x-forwarded-host': 'other.example.com',
   };
   const haproxy = await startDocumentedHaproxy(settings, async () => {
-    return (await askOverHttp2({ port, host: HOST, cert }, '/', said)).status === 200;
+    return (await askOverHttp2({ port, host: HOST, cert }, '/', spoofed)).status === 200;
   });
   await haproxy.stop();
-  const { 'x-forwarded-for': address, 'x-forwarded-proto': scheme, 'x-forwarded-host': host } = heard.at(-1) ?? {};
+  const {
+    'x-forwarded-for': address,
+    'x-forwarded-proto': scheme,
+    'x-forwarded-host': host,
+  } = receivedHeaders.at(-1) ?? {};
   expect([address, scheme, host]).toEqual(['127.0.0.1', 'https', HOST]);
 });
 
@@ -95,19 +99,19 @@ describe('R74 with Gatehouse behind it', () => {
     [port, plainPort] = [await freePort(), await freePort()];
     const { status, errors, settings } = follow();
     expect([status, errors]).toEqual([0, '']);
-    const gone = `127.0.0.1:${await freePort()}`;
-    const shown = onThisMachine(settings, { port, plainPort })
+    const deadServer = `127.0.0.1:${await freePort()}`;
+    const adapted = onThisMachine(settings, { port, plainPort })
       .replace('127.0.0.1:3000 check port 13000', `127.0.0.1:${site.env.PORT} check port ${site.env.MANAGEMENT_PORT}`)
-      // Its check passes, as in the moment before the next one.
-      .replace('127.0.0.1:3001 check port 13001', `${gone} check port ${site.env.MANAGEMENT_PORT}`);
-    haproxy = await startDocumentedHaproxy(shown, async () => (await get('/')).status === 200);
+      // The check of the dead server passes, as just before its next check.
+      .replace('127.0.0.1:3001 check port 13001', `${deadServer} check port ${site.env.MANAGEMENT_PORT}`);
+    haproxy = await startDocumentedHaproxy(adapted, async () => (await get('/')).status === 200);
   });
   afterEach(async () => {
     await haproxy?.stop();
     haproxy = undefined;
   });
 
-  test('speaks TLS and HTTP/2, passes over a process that is gone, and browsers get cookies for https alone', async () => {
+  test('speaks TLS and HTTP/2, skips a dead process, and sets cookies only for https', async () => {
     const started = await get('/sign-in');
     expect(started.status).toBe(303);
     expect(started.headers.location).toContain(site.sandbox.issuer);
@@ -116,13 +120,13 @@ describe('R74 with Gatehouse behind it', () => {
     expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 401));
   });
 
-  test('compresses styles and scripts alone, and leads from port 80 to https', async () => {
-    const asked = { 'accept-encoding': 'gzip', accept: 'text/html' };
-    const { headers, body } = await get('/assets/pico.css', asked);
+  test('compresses only styles and scripts, and redirects port 80 to https', async () => {
+    const requestHeaders = { 'accept-encoding': 'gzip', accept: 'text/html' };
+    const { headers, body } = await get('/assets/pico.css', requestHeaders);
     expect([headers['content-encoding'], headers.vary]).toEqual(['gzip', expect.stringMatching(/Accept-Encoding/i)]);
     expect(gunzipSync(body).length).toBeGreaterThan(3 * body.length);
     for (const path of ['/', '/assets/none.css']) {
-      const page = await get(path, asked);
+      const page = await get(path, requestHeaders);
       expect([page.headers['content-encoding'], page.body.includes('<html')]).toEqual([undefined, true]);
     }
     const plain = await ask(`http://127.0.0.1:${plainPort}/bin/45717360?a=b`, {
@@ -142,10 +146,10 @@ describe('R74 with Gatehouse behind it', () => {
       if (!target.startsWith('http:')) responses.push([await get(target, headers), logged]);
     }
     const log = () => haproxy?.log() ?? '';
-    const lineOf = ({ headers: sent }: Http2Response) =>
+    const lineOf = ({ headers: responseHeaders }: Http2Response) =>
       log()
         .split('\n')
-        .find((line) => line.endsWith(` ${sent['x-request-id']}`));
+        .find((line) => line.endsWith(` ${responseHeaders['x-request-id']}`));
     await until(() => responses.every(([response]) => lineOf(response) !== undefined));
     for (const [response, logged] of responses) {
       expect(lineOf(response)).toContain(` GET ${logged} ${response.status} `);

@@ -1,4 +1,4 @@
-/** docs/kubernetes.yaml and docs/kubernetes.md: settings that Gatehouse knows, references that meet, and no more rights than it needs. */
+/** Checks docs/kubernetes.yaml and docs/kubernetes.md: known settings, valid references, and no needless privileges. */
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ const text = read('docs/kubernetes.md');
 const yaml = parse('docs/kubernetes.yaml');
 const missingYaml = yaml === undefined ? 'python3-yaml' : undefined;
 
-/** Every document of a YAML file, or undefined without a reader. */
+/** The documents of a YAML file, or undefined without a parser. */
 function parse(path: string): Record<string, unknown>[] | undefined {
   const script = 'import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))';
   const { status, stdout } = spawnSync('/usr/bin/python3', ['-c', script], { input: read(path), encoding: 'utf8' });
@@ -27,14 +27,14 @@ function parse(path: string): Record<string, unknown>[] | undefined {
 
 // biome-ignore lint/suspicious/noExplicitAny: the shape of each kind is what these tests check.
 type Resource = any;
-const kind = (name: string): Resource => yaml?.find((one) => one.kind === name);
+const kind = (name: string): Resource => yaml?.find((resource) => resource.kind === name);
 const pod = (): Resource => kind('Deployment').spec.template;
 const container = (): Resource => pod().spec.containers[0];
 
 beforeEach((context) => skipWithout(context, missingYaml));
 
 test('has each resource once, all in one namespace', () => {
-  const kinds = yaml?.map((one) => one.kind);
+  const kinds = yaml?.map((resource) => resource.kind);
   expect(kinds).toEqual([
     ...['Namespace', 'ConfigMap', 'Deployment', 'Service', 'PodDisruptionBudget', 'NetworkPolicy'],
   ]);
@@ -43,16 +43,17 @@ test('has each resource once, all in one namespace', () => {
 });
 
 describe('its settings', () => {
-  test('exist, are understood, and find each secret in a file that docs/kubernetes.md makes', () => {
+  test('exist, are valid, and find each secret in a file that docs/kubernetes.md creates', () => {
     const data: Record<string, string> = kind('ConfigMap').data;
     expect(container().envFrom).toEqual([{ configMapRef: { name: kind('ConfigMap').metadata.name } }]);
     const settings = Object.keys(data).map((name) => (name in SETTINGS ? name : name.replace(/_FILE$/, '')));
     expect(settings.filter((name) => !(name in SETTINGS))).toEqual([]);
-    const made = [...text.matchAll(/--from-file=(\S+)/g)].map(([, name = '']) => name);
+    const createdFiles = [...text.matchAll(/--from-file=(\S+)/g)].map(([, name = '']) => name);
     const { secrets, apps } = mounts();
     const readFile = (path: string) => {
       const name = path.slice(secrets.mountPath.length + 1);
-      if (!path.startsWith(`${secrets.mountPath}/`) || !made.includes(name)) throw new Error(`Nothing made ${path}.`);
+      if (!path.startsWith(`${secrets.mountPath}/`) || !createdFiles.includes(name))
+        throw new Error(`Nothing has created ${path}.`);
       const values: Record<string, string> = {
         'session-secrets': randomBytes(48).toString('base64'),
         'encryption-keys': generateEncryptionKey(new Date()),
@@ -61,7 +62,7 @@ describe('its settings', () => {
       return values[name] ?? '';
     };
     const image = /^ENV (.+)$/m.exec(read('Dockerfile'))?.[1] ?? '';
-    const env = { ...Object.fromEntries(image.split(' ').map((one) => one.split('='))), ...data };
+    const env = { ...Object.fromEntries(image.split(' ').map((entry) => entry.split('='))), ...data };
     const refused = loadConfig({ env, readFile }).faults;
     expect(refused).toEqual([expect.stringContaining('TRUSTED_PROXIES')]);
     const { values, faults } = loadConfig({ env: { ...env, TRUSTED_PROXIES: '10.0.3.7' }, readFile });
@@ -69,11 +70,11 @@ describe('its settings', () => {
     expect(values.redis).toBeDefined();
     expect(values.connectedAppsFile).toBe(`${apps.mountPath}/connected-apps.json`);
     expect(text).toContain(`"file": "${secrets.mountPath}/client-secret"`);
-    for (const name of ['connected-apps.json', 'client-secret']) expect(made).toContain(name);
+    for (const name of ['connected-apps.json', 'client-secret']) expect(createdFiles).toContain(name);
   });
 
-  test('hold no secret, which are in no variable either', () => {
-    const secret = Object.entries(SETTINGS).flatMap(([name, facts]) => ('secret' in facts ? [name] : []));
+  test('hold no secret, and neither do environment variables', () => {
+    const secret = Object.entries(SETTINGS).flatMap(([name, setting]) => ('secret' in setting ? [name] : []));
     expect(Object.keys(kind('ConfigMap').data).filter((name) => secret.includes(name))).toEqual([]);
     expect(container().env).toBeUndefined();
     const { secrets, apps } = mounts();
@@ -95,7 +96,7 @@ test('R90 its pod meets the restricted profile of the pod security standards', (
   expect(container().resources).toMatchObject({ requests: { cpu: '250m' }, limits: { memory: '1Gi' } });
 });
 
-test('R90 leaves a stop the time that it may take at worst, and the delay before it', () => {
+test('R90 the grace period covers the longest stop and the delay before it', () => {
   const [, graceSeconds] = /^ {4}stop_grace_period: (\d+)s$/m.exec(read('compose.yaml')) ?? [];
   const delay = Number(kind('ConfigMap').data.SHUTDOWN_DELAY_SECONDS);
   const { periodSeconds, failureThreshold } = container().readinessProbe;
@@ -104,7 +105,7 @@ test('R90 leaves a stop the time that it may take at worst, and the delay before
   expect(kind('Deployment').spec.strategy.rollingUpdate).toEqual({ maxSurge: 1, maxUnavailable: 0 });
 });
 
-test('every selector finds the pod, and every name of a port one of its ports', () => {
+test('every selector matches the pod, and every port name one of its ports', () => {
   const { labels } = pod().metadata;
   const spread = pod().spec.topologySpreadConstraints[0].labelSelector.matchLabels;
   const selected = ['Deployment', 'PodDisruptionBudget'].map((name) => kind(name).spec.selector.matchLabels);
@@ -116,7 +117,7 @@ test('every selector finds the pod, and every name of a port one of its ports', 
   expect(kind('Service').spec.ports).toEqual([{ name: 'http', port: 80, targetPort: 'http' }]);
 });
 
-test('its policy keeps the management port for the namespace of the monitoring', () => {
+test('its policy opens the management port only to the namespace of the monitoring', () => {
   const [requests, metrics] = kind('NetworkPolicy').spec.ingress;
   expect(requests).toEqual({ ports: [{ port: 'http', protocol: 'TCP' }] });
   expect(metrics.ports).toEqual([{ port: 'management', protocol: 'TCP' }]);
@@ -131,7 +132,7 @@ describe('its probes', () => {
   });
   afterAll(() => site?.close());
 
-  test('ask the management port for what is there: that it lives, or that it is ready', async () => {
+  test('request existing paths of the management port for liveness and readiness', async () => {
     const { startupProbe, livenessProbe, readinessProbe } = container();
     const paths = [startupProbe, livenessProbe, readinessProbe].map(({ httpGet }) => [httpGet.port, httpGet.path]);
     expect(paths).toEqual([...Array(2).fill(['management', '/healthz']), ['management', '/readyz']]);
@@ -139,17 +140,17 @@ describe('its probes', () => {
   });
 });
 
-test('docs/kubernetes.md calls what an operator of a cluster has', () => {
+test('docs/kubernetes.md calls only programs that an operator of a cluster has', () => {
   const called = new Set(stepsOf(text).flatMap(programsOf));
   expect(called).toEqual(new Set(['umask', 'openssl', 'docker', 'echo', 'kubectl']));
 });
 
 function volume(name: string): Resource {
-  return pod().spec.volumes.find((one: Resource) => one.name === name);
+  return pod().spec.volumes.find((entry: Resource) => entry.name === name);
 }
 
 function mounts(): Record<'secrets' | 'apps', { mountPath: string; readOnly: boolean }> {
-  const all = container().volumeMounts as { name: string; mountPath: string; readOnly: boolean }[];
-  expect(all.map(({ name }) => name)).toEqual(pod().spec.volumes.map((one: Resource) => one.name));
-  return Object.fromEntries(all.map((one) => [one.name, one])) as unknown as ReturnType<typeof mounts>;
+  const volumeMounts = container().volumeMounts as { name: string; mountPath: string; readOnly: boolean }[];
+  expect(volumeMounts.map(({ name }) => name)).toEqual(pod().spec.volumes.map((entry: Resource) => entry.name));
+  return Object.fromEntries(volumeMounts.map((mount) => [mount.name, mount])) as unknown as ReturnType<typeof mounts>;
 }

@@ -1,4 +1,4 @@
-/** The packages that an ordinary start does not load: each is loaded where it is needed. */
+/** Packages that an ordinary start does not load, because they are loaded on first use. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'ut
   dependencies: Record<string, string>;
 };
 
-/** By what needs them. */
+/** By the feature that needs them. */
 const NOT_FOR_A_START = {
   'a look-up of a BIN': ['banks-db', 'libphonenumber-js', 'world-countries'],
   'a file of BIN data': ['csv-parse'],
@@ -52,15 +52,15 @@ test('an ordinary start loads no package that it does not need', async () => {
   expect(loaded).toEqual(expect.arrayContaining(['express', 'zod']));
 
   const named = Object.values(NOT_FOR_A_START).flat();
-  // One that is misspelt would be in no list of loaded packages.
+  // A misspelt name would never be in the list of loaded packages.
   expect(named.filter((name) => !(name in dependencies))).toEqual([]);
   expect(named.filter((name) => loaded.includes(name))).toEqual([]);
 });
 
-test('the help of the command line, and of every command, loads nothing that only their work needs', async () => {
+test('the help of the command line, and of every command, loads no package that only the work needs', async () => {
   const nowhere = { source: { env: {}, readFile: () => '' }, out: process.stdout, err: process.stderr };
   const { commands } = await createProgram({ ...nowhere, setExitStatus: () => undefined }, []);
-  // With their names after it, `--help` still shows the list, and the file of each command is loaded.
+  // With names of commands after it, `--help` still shows the list, and the file of each command is loaded.
   const program = run('src/cli.ts', ['--help', ...commands.map((command) => command.name())], {});
   expect((await program.ended).status).toBe(0);
   expect(program.stdout()).toContain('Gatehouse on the command line.');

@@ -1,4 +1,4 @@
-/** F24: programs whose standard output takes nothing: a full disk, `/dev/full`, and a pipe whose reader left. */
+/** F24: programs whose standard output cannot be written: a full disk, `/dev/full`, and a closed pipe. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -16,8 +16,8 @@ import { freePort } from '../support/ports.ts';
 import { until } from '../support/until.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const SINKS = ['a full disk', '/dev/full', 'a pipe whose reader left'] as const;
-/** Gatehouse has no such page; the BIN lookup service logs that they come through a proxy that is not trusted. */
+const SINKS = ['a full disk', '/dev/full', 'a closed pipe'] as const;
+/** Each causes a log line: Gatehouse has no such page, and the BIN lookup service warns about an untrusted proxy. */
 const REQUESTS = 100;
 const FORWARDED = { headers: { 'x-forwarded-for': '192.0.2.1' } };
 
@@ -45,7 +45,7 @@ afterAll(() => {
   rmSync(directory, { recursive: true });
 });
 
-/** An open file on a disk without space. */
+/** Opens a file on a disk without space. */
 function openOnFullDisk(disk: string): number {
   const file = openSync(join(disk, 'log'), 'a');
   const ballast = join(disk, 'ballast');
@@ -55,21 +55,21 @@ function openOnFullDisk(disk: string): number {
   return file;
 }
 
-/** A port may be taken before there is anything that responds. */
-const responses = async (url: string) =>
+/** A port may be bound before the program responds. */
+const responds = async (url: string) =>
   (await fetch(url, { signal: AbortSignal.timeout(1_000) }).catch(() => undefined))?.status === 200;
-/** Nothing is printed that a test could wait for, and a start takes seconds. */
-const untilAnswers = (url: string) =>
+/** Polls, because the program prints nothing that a test could wait for. */
+const untilResponds = (url: string) =>
   until(async () => {
-    const isThere = await responses(url);
-    if (!isThere) await sleep(250);
-    return isThere;
+    const isResponding = await responds(url);
+    if (!isResponding) await sleep(250);
+    return isResponding;
   });
 
 function startInto(sink: (typeof SINKS)[number], file: string, env: Record<string, string>): ChildProcess {
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
   const options = { cwd: ROOT, env: { PATH, HOME, NODE_COMPILE_CACHE, ...env } };
-  if (sink === 'a pipe whose reader left') {
+  if (sink === 'a closed pipe') {
     const started = killOnExit(spawn('node', [file], { ...options, stdio: ['ignore', 'pipe', 'pipe'] }));
     started.stdout.destroy();
     started.stderr.destroy();
@@ -99,7 +99,7 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
     sink === 'a full disk' && mounted === undefined ? 'root, who may mount a small disk' : undefined;
 
   test.for(Object.entries(PROGRAMS))(
-    '%s serves on, counts the lines, and ends with 0',
+    '%s continues to serve, counts the lines, and ends with 0',
     async ([, program], context) => {
       skipWithout(context, missing());
       const [port, managementPort] = [String(await freePort()), String(await freePort())];
@@ -108,33 +108,33 @@ describe.each(SINKS)('F24: with %s as output', (sink) => {
       const ended = once(child, 'exit');
       const manage = (path: string) => ask(`http://127.0.0.1:${managementPort}${path}`);
       const ready = `http://127.0.0.1:${managementPort}/readyz`;
-      await untilAnswers(ready);
+      await untilResponds(ready);
       for (let n = 0; n < REQUESTS; n += 1) await ask(`http://127.0.0.1:${port}/45717360`, FORWARDED);
       await until(async () => /^gatehouse_log_lines_dropped_total [1-9]/m.test((await manage('/metrics')).body));
-      expect(await responses(ready)).toBe(true);
+      expect(await responds(ready)).toBe(true);
       child.kill('SIGTERM');
       expect(await ended).toEqual([0, null]);
     },
   );
 
-  test('the sandbox serves on, and ends with 0', async (context) => {
+  test('the sandbox continues to serve, and ends with 0', async (context) => {
     skipWithout(context, missing());
     const port = await freePort(3);
     child = startInto(sink, 'src/sandbox.ts', { SANDBOX_PORT: String(port) });
     const ended = once(child, 'exit');
-    await untilAnswers(`http://127.0.0.1:${port}/`);
+    await untilResponds(`http://127.0.0.1:${port}/`);
     child.kill('SIGTERM');
     expect(await ended).toEqual([0, null]);
   });
 
-  test('the demo serves on, and ends with 0', async (context) => {
+  test('the demo continues to serve, and ends with 0', async (context) => {
     skipWithout(context, missing());
     const [port, sandboxPort, managementPort] = [await freePort(), await freePort(3), await freePort()];
     const env = { PORT: `${port}`, SANDBOX_PORT: `${sandboxPort}`, MANAGEMENT_PORT: `${managementPort}` };
     child = startInto(sink, 'src/demo.ts', env);
     const ended = once(child, 'exit');
     const ready = `http://127.0.0.1:${managementPort}/readyz`;
-    await untilAnswers(ready);
+    await untilResponds(ready);
     child.kill('SIGTERM');
     expect(await ended).toEqual([0, null]);
   });

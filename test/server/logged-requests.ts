@@ -1,4 +1,4 @@
-/** Requests with something secret in them, for tests of what proxies write into their logs. */
+/** Requests that hold secrets, for tests of the logs of proxies. */
 
 export const CARD = [
   '4571736012345678',
@@ -8,7 +8,7 @@ export const CARD = [
 ];
 export const SECRETS = ['the-code', 'the-state', 'gthr_the-token', 'the-other-token'];
 
-/** Request targets with what is logged of each. */
+/** Request targets, each with its form in the log. */
 export const REQUESTS: [target: string, logged: string][] = [
   ...CARD.flatMap((number): [string, string][] => [
     [`/bin/${encodeURIComponent(number)}`, '/bin/...'],

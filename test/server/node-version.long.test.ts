@@ -1,4 +1,4 @@
-/** What starts with a Node that is too old: one sentence that says so, however Gatehouse is started. */
+/** A start with a Node that is too old is refused with one sentence. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ const root = join(import.meta.dirname, '..', '..');
 const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { engines: { node: string } };
 const minimum = Number(engines.node.replace('>=', ''));
 
-/** Runs it where no Node came with npm, and the one on PATH says that it has this version. */
+/** Runs the command without a Node from npm, with a Node on PATH that reports this version. */
 function runWith(version: string, command: string[]) {
   const folder = emptyFolder();
   for (const name of ['package.json', 'src']) symlinkSync(join(root, name), join(folder, name));
@@ -21,7 +21,7 @@ function runWith(version: string, command: string[]) {
   const node = `#!/bin/sh\nexec "${process.execPath}" --require "${pretend}" "$@"\n`;
   writeFileSync(join(bin, 'node'), node, { mode: 0o755 });
   const [file = '', ...args] = command;
-  // Of settings there is none: a Node that is new enough gets to the point where that is told.
+  // Without settings, a Node that is new enough gets as far as their faults.
   const { NODE_COMPILE_CACHE = '' } = process.env;
   const env = { PATH: `${bin}:/usr/bin:/bin`, NODE_COMPILE_CACHE };
   return spawnSync(file, args, { cwd: folder, env, encoding: 'utf8', ...PATIENTLY });
@@ -33,7 +33,7 @@ describe.each([
   ['node src/cli.ts', ['node', 'src/cli.ts', 'apps', 'check', 'none.json']],
 ])('%s', (_name, command) => {
   test.each(['18.20.8', `${minimum - 1}.99.0`])(
-    'refuses Node %s in one sentence, as a setting that is wrong',
+    'refuses Node %s in one sentence, with the status of an invalid setting',
     (version) => {
       const { status, stdout, stderr } = runWith(version, command);
       expect([status, stdout]).toEqual([78, '']);
@@ -51,11 +51,11 @@ describe.each([
   });
 });
 
-test('the check itself is written for Node versions that read no TypeScript and no newer syntax', () => {
+test('the check uses no TypeScript and no newer syntax, so that old Node versions can run it', () => {
   const text = readFileSync(join(root, 'src', 'node-version.cjs'), 'utf8');
   expect(text).not.toMatch(/\bimport\b|\?\.|\?\?|=>|\basync\b|node:/);
 });
 
-test('npm says nothing of the Node that it runs on itself', () => {
+test('npm prints no warning about its own Node version', () => {
   expect(readFileSync(join(root, '.npmrc'), 'utf8')).toMatch(/^loglevel=error$/m);
 });

@@ -1,6 +1,7 @@
 /**
- * R90, F7: what an operator does, one thing after the other, while users and services call by TLS through an HAProxy that sends
- * nothing twice, on a Redis behind sentinels. `FAULTS=long` takes half an hour for it, and asks Prometheus for the alerts as well.
+ * R90, F7: the operations of an operator, one after the other, on a Redis behind sentinels, while users and services
+ * call with TLS through an HAProxy that never retries. `FAULTS=long` takes half an hour, and checks the alerts in
+ * Prometheus.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +21,7 @@ import { selfSigned } from '../support/self-signed.ts';
 import { until } from '../support/until.ts';
 
 const LONG = process.env.FAULTS === 'long';
-/** Between the beginnings of two steps. */
+/** Between the starts of two steps. */
 const STEP_MILLISECONDS = LONG ? 300_000 : 3_000;
 /** Longer than the `for` of the alert about a lost storage. */
 const OUTAGE_MILLISECONDS = 120_000;
@@ -34,7 +35,7 @@ let sentinels: SentinelSet;
 let fleet: Fleet;
 let haproxy: Haproxy;
 let prometheus: Prometheus | undefined;
-let people: Person[];
+let users: Person[];
 let relayToken: string;
 let vault: Vault | undefined;
 const certificates = [selfSigned(NAME), selfSigned(NAME, undefined, 'renewed')] as const;
@@ -50,15 +51,15 @@ beforeAll(async () => {
       REDIS_SENTINEL_NAME: sentinels.name,
       REDIS_DURABILITY: 'replicas',
     },
-    // The check of an app sends a made-up code: the provider's refusal of it would count among those of refresh tokens.
+    // The check of an app sends an invalid code, whose refusal would count among those of refresh tokens.
     env: { TRUSTED_PROXIES: '127.0.0.1', SHUTDOWN_DELAY_SECONDS: '5', CONNECTION_CHECK_SECONDS: '0' },
   });
   fleet.tokens.lifetimeSeconds = 5;
-  people = [];
-  for (const login of LOGINS) people.push(await fleet.signIn(login));
+  users = [];
+  for (const login of LOGINS) users.push(await fleet.signIn(login));
   const administrator = await administratorOf(fleet, fleet.vault);
   ({ token: relayToken } = await administrator.makeToken({ assertUser: true }));
-  // From the restart on they have their keys in a file.
+  // From the restart on, the keys are in a file.
   useKeys(fleet.env.ENCRYPTION_KEYS ?? '');
   for (const member of fleet.members) {
     delete member.env.ENCRYPTION_KEYS;
@@ -69,7 +70,7 @@ beforeAll(async () => {
     managementPort: Number(env.MANAGEMENT_PORT),
   }));
   haproxy = await startHaproxy(servers, certificates[0]);
-  for (const at of fleet.members.keys()) await untilSeen(at, 'UP');
+  for (const index of fleet.members.keys()) await untilSeen(index, 'UP');
   if (LONG)
     prometheus = await startPrometheus(
       servers.map(({ managementPort }) => `http://127.0.0.1:${managementPort}`),
@@ -87,10 +88,10 @@ afterAll(async () => {
 
 const keysFile = () => join(directory, 'keys');
 const useKeys = (keys: string) => writeFileSync(keysFile(), keys, { mode: 0o600 });
-const untilSeen = (at: number, ...states: string[]) =>
-  until(async () => states.includes(await haproxy.statusOf('https', at)));
+const untilSeen = (index: number, ...states: string[]) =>
+  until(async () => states.includes(await haproxy.statusOf('https', index)));
 
-/** Of the commands, which have their settings from the environment. */
+/** Runs a command, which reads its settings from the environment. */
 async function command(...args: string[]): Promise<void> {
   const { status, stderr } = await runCommandProcess(args, { ...fleet.member(0).env });
   expect([args.join(' '), status, stderr.includes('cannot be done')]).toEqual([args.join(' '), 0, false]);
@@ -101,12 +102,12 @@ interface Call {
   path: string;
   headers?: (person: Person) => Record<string, string>;
   body?: string;
-  isWell?: (response: Asked, person: Person) => boolean;
+  isExpected?: (response: Asked, person: Person) => boolean;
 }
 
 const CALLS: readonly Call[] = [
   { method: 'GET', path: '/threads/current' },
-  { method: 'GET', path: '/session', isWell: ({ body }, { userId }) => body.includes(userId) },
+  { method: 'GET', path: '/session', isExpected: ({ body }, { userId }) => body.includes(userId) },
   {
     ...{ method: 'POST', path: '/bin', body: JSON.stringify({ bins: ['45717360'] }) },
     headers: ({ csrfToken }) => ({ ...JSON_BODY, 'x-csrf-token': csrfToken }),
@@ -120,14 +121,14 @@ const CALLS: readonly Call[] = [
   },
 ];
 
-/** Users and a service that call without a pause longer than this. Each call has a connection of its own. */
+/** The pause between two calls of a caller. Each call has its own connection. */
 const PAUSE_MILLISECONDS = 20;
 
 function startLoad() {
-  const failures: { at: number; what: string; status: number }[] = [];
+  const failures: { at: number; description: string; status: number }[] = [];
   let served = 0;
-  let isOver = false;
-  const callOnce = async (person: Person, { method, path, headers, body, isWell }: Call): Promise<void> => {
+  let isStopped = false;
+  const callOnce = async (person: Person, { method, path, headers, body, isExpected }: Call): Promise<void> => {
     const question: Question = {
       method,
       headers: { ...DATA, host: new URL(fleet.url).host, cookie: person.cookie, ...headers?.(person) },
@@ -135,53 +136,58 @@ function startLoad() {
       ...(body !== undefined && { body }),
     };
     const response = await ask(haproxy.urls.https + path, question).catch(({ message }: Error) => message);
-    if (typeof response !== 'string' && response.status === 200 && (isWell?.(response, person) ?? true)) served += 1;
+    if (typeof response !== 'string' && response.status === 200 && (isExpected?.(response, person) ?? true))
+      served += 1;
     else {
       const [status, text] = typeof response === 'string' ? [0, response] : [response.status, response.body];
-      failures.push({ at: performance.now(), what: `${method} ${path}: ${status} ${text.slice(0, 200)}`, status });
+      failures.push({
+        at: performance.now(),
+        description: `${method} ${path}: ${status} ${text.slice(0, 200)}`,
+        status,
+      });
     }
   };
-  const callers = people.map(async (person) => {
-    for (let turn = 0; !isOver; turn += 1) {
+  const callers = users.map(async (person) => {
+    for (let turn = 0; !isStopped; turn += 1) {
       const call = CALLS[turn % CALLS.length];
       if (call) await callOnce(person, call);
       await sleep(PAUSE_MILLISECONDS);
     }
   });
   return {
-    /** What failed since the last call of this. */
+    /** The failures since the last call of this function. */
     takeFailures: () => failures.splice(0),
     served: () => served,
     async stop(): Promise<void> {
-      isOver = true;
+      isStopped = true;
       await Promise.all(callers);
     },
   };
 }
 
 async function restart(): Promise<void> {
-  for (const [at, member] of fleet.members.entries()) {
+  for (const [index, member] of fleet.members.entries()) {
     member.signal('SIGTERM');
     expect(await member.program.ended).toEqual({ status: 0, signal: null });
-    await untilSeen(at, 'DOWN');
+    await untilSeen(index, 'DOWN');
     await member.start();
-    await untilSeen(at, 'UP');
+    await untilSeen(index, 'UP');
   }
 }
 
-/** Has every process read its keys again. */
+/** Makes every process reload its keys. */
 async function reload(keys: string): Promise<void> {
   const reloads = () => fleet.output().split('"event":"settings.reloaded"').length;
-  const before = reloads();
+  const reloadsBefore = reloads();
   useKeys(keys);
   for (const { signal } of fleet.members) signal('SIGHUP');
-  await until(() => reloads() >= before + fleet.members.length);
+  await until(() => reloads() >= reloadsBefore + fleet.members.length);
 }
 
 async function rotateKeys(): Promise<void> {
-  const [before, next] = [fleet.env.ENCRYPTION_KEYS ?? '', generateEncryptionKey(new Date())];
-  await reload(`${before},${next}`);
-  await reload(`${next},${before}`);
+  const [current, next] = [fleet.env.ENCRYPTION_KEYS ?? '', generateEncryptionKey(new Date())];
+  await reload(`${current},${next}`);
+  await reload(`${next},${current}`);
   await command('keys', 'rotate');
   await reload(next);
   vault = await openVault({ ...fleet.env, ENCRYPTION_KEYS: next });
@@ -200,14 +206,14 @@ async function changeCertificate(): Promise<void> {
 const isMaster = (server: { ask(...command: string[]): string }) =>
   server.ask('INFO', 'replication').includes('role:master');
 
-/** Kills the master: calls are refused for a while, and then served by another one. */
+/** Kills the master: calls are refused for a while, until another server takes over. */
 async function failOver(load: ReturnType<typeof startLoad>): Promise<void> {
   const master = sentinels.servers.find(isMaster);
   const since = performance.now();
   await master?.kill();
-  await until(() => sentinels.servers.some((one) => one !== master && isMaster(one)));
+  await until(() => sentinels.servers.some((server) => server !== master && isMaster(server)));
   const served = load.served();
-  await until(() => load.served() > served + 2 * CALLS.length * people.length);
+  await until(() => load.served() > served + 2 * CALLS.length * users.length);
   await master?.start();
   await sleep(STEP_MILLISECONDS);
   const failures = load.takeFailures().map(({ at, ...rest }) => ({ ...rest, after: at - since }));
@@ -236,14 +242,14 @@ test('a restart, new keys, a backup and a new certificate lose no request; a fai
   }
   await fleet.tokens.quiet();
   expect(fleet.tokens.refusals()).toBe(0);
-  for (const { userId } of people) {
+  for (const { userId } of users) {
     const { refreshToken } = (await vault?.read(userId)) ?? {};
     expect(refreshToken).toBe(fleet.tokens.latestOf(userId)?.refreshToken);
   }
   if (prometheus) await expectAlerts(prometheus);
 });
 
-/** None so far; then the storage is away for longer than a failover takes, and those fire that say so. */
+/** Expects no alert so far, and exactly that of a lost storage once the storage is down for longer than a failover. */
 async function expectAlerts({ query }: Prometheus): Promise<void> {
   const fired = async () => {
     const alerts = await query('max_over_time(ALERTS{alertstate="firing"}[2h])');

@@ -1,4 +1,4 @@
-/** What the nginx of docs/deploy.md and that of compose.yaml write into their logs: every request, and nothing secret of it. */
+/** The nginx of docs/deploy.md and compose.yaml: uploads, and logs of every request without its secrets. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -14,7 +14,7 @@ const CSV = { 'content-type': 'text/csv' };
 const root = join(import.meta.dirname, '..', '..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
-/** By document: the settings that it shows. */
+/** The settings in each document. */
 describe.each([
   ['docs/deploy.md', writtenTo(read('docs/deploy.md'), '/etc/nginx/conf.d/gatehouse.conf')],
   ['compose.yaml', (read('compose.yaml').split(/^ {4}content: \|\n/m)[1] ?? '').replaceAll('$$', '$')],
@@ -27,20 +27,20 @@ describe.each([
   });
   afterAll(() => site?.close());
 
-  /** As it is shown, but for TLS and addresses: a process that runs, and one that is gone. */
-  const settings = (gone: number, plain: number) =>
+  /** The documented settings with other addresses and without TLS, for a running process and a dead one. */
+  const settings = (deadPort: number, plainPort: number) =>
     shown
       .replace(/^ *(resolver|server_name|ssl_\w+) .*$/gm, '')
       .replace(
         /( *server )(127\.0\.0\.1:3000|gatehouse:3000 resolve)( max_fails=0;)/,
-        `$1127.0.0.1:${site.env.PORT}$3$1127.0.0.1:${gone}$3`,
+        `$1127.0.0.1:${site.env.PORT}$3$1127.0.0.1:${deadPort}$3`,
       )
       .replace(/^ *server 127\.0\.0\.1:3001 .*$/m, '')
       .replace(/^ *listen \[::\]:.*$/gm, '')
       .replace(/listen (443 ssl http2|8080)/, `listen ${new URL(site.url).host}`)
-      .replace('listen 80;', `listen 127.0.0.1:${plain};`);
+      .replace('listen 80;', `listen 127.0.0.1:${plainPort};`);
 
-  test('lets uploads of BIN data through, with and without a path in PUBLIC_URL, and nothing else of that size', async (context) => {
+  test('accepts uploads of BIN data, with and without a path in PUBLIC_URL, and no other request of that size', async (context) => {
     skipWithout(context, missingNginx);
     const nginx = await startNginx(
       settings(await freePort(), await freePort()),
@@ -58,7 +58,7 @@ describe.each([
     }
   });
 
-  test('R108 logs no card number, code, state or token, also where a process is gone, and the request id', async (context) => {
+  test('R108 logs no card number, code, state or token, even if a process is dead, and the request id', async (context) => {
     skipWithout(context, missingNginx);
     const headers = {
       authorization: 'Bearer the-other-token',
@@ -69,8 +69,8 @@ describe.each([
     const nginx = await startNginx(settings(await freePort(), plain), async () => (await ask(site.url)).status > 0);
     const responses: [Asked, string][] = [];
     for (const [target, logged] of REQUESTS) {
-      // Both processes in turn: the one that is gone is passed over, of which nginx writes into its error log.
-      for (let times = 0; times < 4; times += 1) responses.push([await ask(site.url, { target, headers }), logged]);
+      // Both processes in turn: nginx skips the dead one, and writes that into its error log.
+      for (let count = 0; count < 4; count += 1) responses.push([await ask(site.url, { target, headers }), logged]);
     }
     if (shown.includes('listen 80;')) {
       const redirected = await ask(`http://127.0.0.1:${plain}/bin/4571736012345678?code=the-code`, { headers });
@@ -85,9 +85,9 @@ describe.each([
     expect(log.replaceAll(/[0-9a-f-]{36}/g, '').match(/\d{9}|[４５７]|%/)).toBeNull();
     for (const secret of [...SECRETS, ...CARD, encodeURIComponent(CARD[1] ?? '')]) expect(log).not.toContain(secret);
     const lines = log.split('\n');
-    for (const [{ headers: sent, status }, logged] of responses) {
-      const id = sent['x-request-id'];
-      const line = lines.find((one) => id !== undefined && one.includes(String(id)));
+    for (const [{ headers: responseHeaders, status }, logged] of responses) {
+      const id = responseHeaders['x-request-id'];
+      const line = lines.find((text) => id !== undefined && text.includes(String(id)));
       expect(line, `${status} ${logged}`).toContain(` GET ${logged} ${status} `);
     }
     expect(lines.filter((line) => line.includes(' GET /bin/... 502 ')).length).toBe(1);

@@ -1,4 +1,4 @@
-/** What `npm start` says: where it listens, which storage and how many apps it has, and what is missing before users sign in. */
+/** The output of `npm start`: addresses, storage, number of apps, and what is missing before users can sign in. */
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { readyText } from '../../src/gatehouse/ready-text.ts';
@@ -10,9 +10,9 @@ import { VERSION } from '../../src/shared/version.ts';
 const PUBLIC_URL = 'https://gatehouse.example.com';
 const CALLBACK_URL = `${PUBLIC_URL}/oauth/callback/platform`;
 
-function said(apps: readonly object[], settings: Record<string, string> = {}): string[] {
+function linesFor(apps: readonly object[], settings: Record<string, string> = {}): string[] {
   const { values } = loadConfig({ env: { PUBLIC_URL, ...settings }, readFile: () => '' });
-  const made = apps.map((app): ConnectedApp => {
+  const connectedApps = apps.map((app): ConnectedApp => {
     const facts = {
       id: 'platform',
       name: 'Platform',
@@ -22,36 +22,36 @@ function said(apps: readonly object[], settings: Record<string, string> = {}): s
     };
     return { ...connectedAppSchema.parse({ ...facts, callbackUrls: [CALLBACK_URL], ...app }), clientSecret: undefined };
   });
-  return readyText(values, made).text.trimEnd().split('\n');
+  return readyText(values, connectedApps).text.trimEnd().split('\n');
 }
 
 const signIn = { allow: 'everyone' };
 
 test('names the addresses, the storage and the number of apps', () => {
-  expect(said([{ signIn }])).toEqual([
+  expect(linesFor([{ signIn }])).toEqual([
     `Gatehouse is ready at ${PUBLIC_URL}`,
     `It listens on 127.0.0.1:3000, for health and metrics on 127.0.0.1:3009. Version: ${VERSION}. Storage: SQLite in ${resolve('data')}. 1 connected app.`,
   ]);
   const elsewhere = { HOST: '::', PORT: '8080', REDIS_URL: 'redis://:a-password@127.0.0.1' };
-  expect(said([{ signIn }, { id: 'other' }], elsewhere)[1]).toBe(
+  expect(linesFor([{ signIn }, { id: 'other' }], elsewhere)[1]).toBe(
     `It listens on [::]:8080, for health and metrics on 127.0.0.1:3009. Version: ${VERSION}. Storage: Redis at 127.0.0.1:6379. 2 connected apps.`,
   );
 });
 
 test.each([
   ['there is no app', [], 'No user can sign in yet: give CONNECTED_APPS_FILE an app that has signIn'],
-  ['no app is for signing in', [{}], 'No user can sign in yet: give CONNECTED_APPS_FILE an app that has signIn'],
+  ['no app is for sign-in', [{}], 'No user can sign in yet: give CONNECTED_APPS_FILE an app that has signIn'],
   ['it is disabled', [{ signIn, disabled: true }], 'every app that users sign in with is disabled'],
   [
-    'it lacks our callback URL',
+    'it lacks the callback URL',
     [{ signIn, callbackUrls: ['https://other.example.com/cb'] }],
     `add ${CALLBACK_URL} to the`,
   ],
-])('says what to do where %s', (_why, apps, words) => {
-  expect(said(apps)[2]).toContain(words);
+])('says what to do if %s', (_name, apps, advice) => {
+  expect(linesFor(apps)[2]).toContain(advice);
 });
 
-test('is text at a terminal, and otherwise a line of JSON in the log', async () => {
+test('is text on a terminal, and otherwise a JSON line of the log', async () => {
   const ready = { text: 'Ready at a.\nIt listens.\n', msg: 'Ready at a.', facts: { apps: 2, advice: undefined } };
   const printed: string[] = [];
   const logged: string[] = [];

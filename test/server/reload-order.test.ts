@@ -1,4 +1,4 @@
-/** A reload that fails at its audit entry takes nothing into use. */
+/** A reload whose audit entry fails applies nothing. */
 import { randomBytes } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
 import type { ReadSettings } from '../../src/gatehouse/read-settings.ts';
@@ -24,7 +24,7 @@ const settingsOf = (...texts: string[]) =>
     fromFile: [],
   }) as unknown as ReadSettings;
 
-test('F19: the key that it would have added is not demanded at the next start', async () => {
+test('F19: the next start does not require the key that the failed reload would have added', async () => {
   const place = await emptyPlace('SQLite');
   await place.look(async (store) => {
     const sealer = createReplaceableSealer(createStorageSealer(ring(old)));

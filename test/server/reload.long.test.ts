@@ -32,13 +32,13 @@ const linesOf = ({ program }: Member) =>
   program
     .stdout()
     .split('\n')
-    // After the last line break stands what may be half a line.
+    // The text after the last line break may be half a line.
     .slice(0, -1)
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line));
 const results = (member: Member) => linesOf(member).filter(({ msg }) => /^settings (not )?reloaded/.test(msg));
 
-/** Sends the signal to one process, and returns the log line that says what came of it. */
+/** Sends SIGHUP to a process, and returns the log line of the result. */
 async function reload(member: Member) {
   const before = results(member).length;
   member.signal('SIGHUP');
@@ -156,7 +156,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     await fleet.signIn(OTHER);
   });
 
-  check('with one fault changes nothing at all, and says everything that is wrong', async () => {
+  check('with one fault changes nothing, and reports all faults', async () => {
     const [sessions, apps] = [read('sessions'), read('apps')];
     const person = await fleet.signIn(UMA);
     const entries = await auditOf('settings.reloaded');
@@ -276,7 +276,7 @@ describe.each<StoreKind>(['SQLite', 'Redis'])('SIGHUP with %s', (kind) => {
     await untilTraced('second-token');
   });
 
-  check('disturbs no request that is under way', async () => {
+  check('disturbs no request in flight', async () => {
     const person = await fleet.signIn(UMA);
     const member = fleet.member(0);
     const statuses: number[] = [];

@@ -1,4 +1,4 @@
-/** Two replicas on one Redis, replaced one after the other behind the proxy of compose.yaml, while people and services call. */
+/** Replaces two replicas on one Redis, one after the other, behind the proxy of compose.yaml, while users call. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import { IN_MEMORY, missingRedis } from '../support/redis-server.ts';
 const compose = readFileSync(join(import.meta.dirname, '..', '..', 'compose.yaml'), 'utf8');
 const missing = missingNginx ?? missingRedis;
 
-/** The proxy's file as Compose writes it, with these servers in place of the name that Docker's own DNS knows. */
+/** The proxy's settings as Compose writes them, with these servers instead of the name that Docker resolves. */
 function proxySettings(port: number, members: readonly Member[]): string {
   const [, content = ''] = compose.split(/^ {4}content: \|\n/m);
   const servers = members.map(({ url }) => `$1${new URL(url).host}$2`).join('\n');
@@ -31,7 +31,7 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
   let proxy: string;
   beforeAll(async () => {
     if (missing) return;
-    // A disk that is late makes answers 503 that no replacement has to do with.
+    // A slow disk would cause 503 responses that have nothing to do with the replacement.
     const env = { TRUSTED_PROXIES: '127.0.0.1', REDIS_DURABILITY: 'none', BIN_SERVICE_URL: 'http://127.0.0.1:1' };
     fleet = await startFleet({ kind: 'Redis', processes: 2, redis: IN_MEMORY, env });
     const port = await freePort();
@@ -61,14 +61,14 @@ describe('R90 a rolling replacement of two replicas on Redis, behind the nginx o
       ...(body && { body: JSON.stringify(body) }),
     });
 
-  test('its rules for a replica that is gone are those of docs/deploy.md', () => {
+  test('its rules for a dead replica are those of docs/deploy.md', () => {
     const rulesOf = (text: string) => text.match(/\b(?:proxy_next_upstream|proxy_connect|max_fails)[^;#:]*(?=;)/g);
     const deploy = readFileSync(join(import.meta.dirname, '..', '..', 'docs', 'deploy.md'), 'utf8');
     expect(rulesOf(compose)).toHaveLength(4);
     expect(new Set(rulesOf(deploy))).toEqual(new Set(rulesOf(compose)));
   });
 
-  test('an response 503 for one caller makes nginx leave nobody out', async (context) => {
+  test('a 503 response does not make nginx skip the replica', async (context) => {
     skipWithout(context, missing);
     for (let count = 0; count < 5; count += 1) {
       const refused = await through('/bin/999999', people[0]);

@@ -71,7 +71,8 @@ export function emptyFolder(): string {
 
 /**
  * Runs them in this folder as root's shell on Debian would (umask 022).
- * @param stands names of programs with the shell that stands in for each; it tells every call, and may tell more into "$CALLED"
+ * @param stands names of programs with the shell that stands in for each; it tells every call, and may tell more into
+ *   "$CALLED"
  */
 export function runSteps(
   steps: string,

@@ -1,4 +1,4 @@
-/** `npm start`: what it refuses, what it opens, and how it ends. */
+/** `npm start`: refused settings, the start and the stop. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -68,7 +68,7 @@ describe('bad settings', () => {
   beforeEach(makePlace);
   afterEach(clearPlace);
 
-  test('npm start tells every fault at once on standard error, ends with 78, and has opened nothing', async () => {
+  test('npm start reports all faults at once on standard error, ends with 78, and opens nothing', async () => {
     const appsFile = join(directory, 'apps.json');
     writeFileSync(
       appsFile,
@@ -180,7 +180,7 @@ describe('bad settings', () => {
     '%s that is not of this machine: it says so, and opens nothing',
     async (name) => {
       expect(await refusal({ [name]: '203.0.113.1' })).toContain(
-        `- ${name}: "203.0.113.1" is no address of this machine.`,
+        `- ${name}: "203.0.113.1" is not an address of this machine.`,
       );
       expect(existsSync(join(directory, 'data'))).toBe(false);
     },
@@ -256,7 +256,7 @@ describe('good settings', () => {
     expect([existsSync(database), existsSync(`${database}-wal`)]).toEqual([true, false]);
   });
 
-  test('is ready, and answers on the management port', async () => {
+  test('is ready, and responds on the management port', async () => {
     const program = start(NPM_START);
     await ready(program);
     // Standard output is no terminal here, so it has lines of JSON alone.
@@ -338,13 +338,13 @@ describe('a process that starts before its storage is open', () => {
         .toMatchObject({ status: 503, headers: { 'retry-after': '1' } }),
     );
 
-    test('whoever has waited for the storage long enough is told when to ask again', async () => {
+    test('a request that has waited too long for the storage gets 503 with Retry-After', async () => {
       const since = performance.now();
       expect(await ask(`${env.PUBLIC_URL}/session`)).toMatchObject({ status: 503, headers: { 'retry-after': '1' } });
       expect(performance.now() - since).toBeGreaterThan(2_000);
     });
 
-    test('the management port answers 503 at once; what comes to the other waits, and is served', async () => {
+    test('the management port responds with 503 at once; requests to the other port wait, and are served', async () => {
       const url = env.PUBLIC_URL ?? '';
       const given = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"bins":["45717360"]}' };
       const early = Promise.all([ask(`${url}/session`), ask(`${url}/bin`, given)]);
@@ -393,7 +393,7 @@ describe('R90 the end, with a request in flight', () => {
   beforeEach(makePlace);
   afterEach(clearPlace);
 
-  test('readiness fails first, the request ends well, the same signal twice is one, and idle connections hold nothing up', async () => {
+  test('readiness fails first, the request succeeds, a repeated signal counts once, and idle connections delay nothing', async () => {
     let release = () => {};
     const until = new Promise<void>((resolve) => {
       release = resolve;
