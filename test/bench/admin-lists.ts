@@ -17,10 +17,10 @@ import { startGatehouseProcess } from './process.ts';
 import { type Storage, withAll } from './site.ts';
 
 const MAX_MILLISECONDS = 100;
-/** Background work of the start, such as a look at every session, is over then. */
+/** By then the background work of the start has ended, such as reading every session. */
 const SETTLED_MILLISECONDS = 60_000;
 
-/** Of one request: milliseconds of each run. */
+/** The milliseconds of each run of one request. */
 interface Timed {
   path: string;
   times: number[];
@@ -55,16 +55,16 @@ async function timeStorage(
   return timeRequests(url, cookie, { paths: listRequests(users), runs });
 }
 
-/** Of each list, page and search, the request that took longest. */
+/** Returns the slowest request of each list, page and search. */
 function slowest(timed: readonly Timed[]): Timed[] {
   const groups = Map.groupBy(timed, ({ path }) => path.replace(/\?.*/, ''));
   return [...groups.values()]
-    .map((each) => each.toSorted((one, other) => median(other.times) - median(one.times))[0])
-    .filter((one) => one !== undefined);
+    .map((each) => each.toSorted((a, b) => median(b.times) - median(a.times))[0])
+    .filter((slowest) => slowest !== undefined);
 }
 
 function findingOf({ path, times }: Timed, prefix: string): Finding {
-  // Places and times differ from run to run.
+  // Positions and times differ from run to run.
   const what = prefix + path.replaceAll(/(?<=[?&](?:after|from|to)=)[^&]+/g, '…');
   return { what, measured: median(times), unit: 'ms', target: { most: MAX_MILLISECONDS } };
 }
@@ -82,7 +82,7 @@ export async function seatAdministrator({ store, sealer }: Vault, secret: string
   return `gatehouse=${encodeURIComponent(`s:${sign(sessionId, secret)}`)}`;
 }
 
-/** Sends each request so many times, one after the other. @throws Error for another status than 200 */
+/** Sends each request several times, one after the other. @throws Error for a status other than 200 */
 export async function timeRequests(
   url: string,
   cookie: string,

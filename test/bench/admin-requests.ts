@@ -1,16 +1,16 @@
-/** The requests that the benchmark of the administration times. */
+/** The requests of the benchmark of the administration. */
 import { encodeCursor } from '../../src/shared/storage/paging.ts';
 import { DAY_MS, isoTime } from '../../src/shared/time.ts';
 import { personOf } from './large-storage.ts';
 
-/** Of each list: the first page, one in the middle, each filter, and what a search finds often, once or never. */
+/** For each list: the first page, a page in the middle, each filter, and searches with many results, one or none. */
 export function listRequests(users: number): string[] {
   const someone = personOf(Math.floor(users / 2 / 10) * 10);
   const middle = encodeCursor({ score: Date.now() - 15 * DAY_MS, member: '' });
   const searches = ['anna', 'smith', 'a', 'idp|', 'zzzz', someone.email, someone.id].map(
     (q) => `q=${encodeURIComponent(q)}`,
   );
-  // After the names that begin with it come the addresses of the same users, who are not to be listed twice.
+  // The search finds the same users by name and by e-mail address, and must list each only once.
   const amongAddresses = `q=a&after=${encodeCursor({ score: 0, member: 'anna.' })}`;
   const queries: Record<string, readonly string[]> = {
     users: ['', `after=${middle}`, ...searches, amongAddresses],
@@ -58,7 +58,7 @@ export function listRequests(users: number): string[] {
     ...calls.map((path) => `/api/${path}`),
     ...searched.flatMap((q) => [`/search?q=${q}`, `/api/search?q=${q}`]),
   ];
-  // The count of records that the keys begin goes on for a while.
+  // Counting the records of each key takes a while.
   const last = ['/keys', '/api/keys'];
   return [...lists, ...[...single, ...last].map((path) => `/admin${path.replace('ID', someone.id)}`)];
 }

@@ -1,4 +1,4 @@
-/** The peers from Debian: Apache with mod_auth_openidc, whose sessions are in shared memory or in Redis. */
+/** The peers from Debian: Apache with mod_auth_openidc, with sessions in shared memory or Redis. */
 import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ export const apacheIsInstalled = (): boolean =>
 export const APACHE_PEERS = ['Apache + mod_auth_openidc, shared memory', 'Apache + mod_auth_openidc, Redis'] as const;
 export type ApachePeer = (typeof APACHE_PEERS)[number];
 
-/** One process with threads for all connections of the bench, so that its shared memory and its connections are those of one. */
+/** One process with threads for all connections of the benchmark, which shares its memory and connections. */
 export async function startApache(
   name: ApachePeer,
   parts: { place: Place; issuer: string; platformUrl: string },
@@ -35,7 +35,7 @@ export async function startApache(
   const redis = name.endsWith('Redis') ? await startRedis(IN_MEMORY) : undefined;
   const session = join(directory, 'session.json');
   writeFileSync(session, '{"signedIn":true}');
-  // Root's Apache reads it as another user.
+  // An Apache that root starts reads it as another user.
   chmodSync(directory, 0o755);
   const cache = redis
     ? ['OIDCCacheType redis', `OIDCRedisCacheServer ${new URL(redis.url).host}`]

@@ -1,4 +1,4 @@
-/** The limit of Node: `node:http` and an undici pool, no session, no header but the token's. Prints its port. */
+/** The limit of Node: `node:http` and an undici pool, without sessions, only the Authorization header. Prints its port. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Pool } from 'undici';

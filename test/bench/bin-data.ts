@@ -58,7 +58,7 @@ async function secondsToStart(env: Record<string, string>): Promise<number> {
   return gatehouse.readyMilliseconds / 1_000;
 }
 
-/** Look-ups a second, and for each second of Gatehouse's CPU time; a thousand different ones in each request. */
+/** Look-ups per second, and per second of Gatehouse's CPU time, with a thousand different BINs in each request. */
 async function postBulk(
   { url, env }: Pick<Site, 'url' | 'env'>,
   first: number,

@@ -11,7 +11,7 @@ const collect: () => void = runInNewContext('gc');
 const store = await createSqliteStore({ directory });
 const outbound = { fetch: () => Promise.reject(new Error()) };
 const parts = { store, outbound, clock: Date.now, service: undefined, file: undefined };
-// The built-in data set and the country facts are there in any case: what is measured comes on top.
+// The built-in data set and the country facts are always loaded, so they are not measured.
 const empty = await createBins({ ...parts, store: { ...store, get: async () => undefined } });
 collect();
 const before = process.memoryUsage();
@@ -39,7 +39,7 @@ process.stdout.write(`${JSON.stringify({ ...figures, bulkPerSecond: 1e6 / bulkMi
 await Promise.all([bins.close(), empty.close()]);
 await store.close();
 
-/** Microseconds of the processor for each number, in the best of some rounds: other work on the machine changes them least. */
+/** Processor microseconds per number, in the best of several rounds, which other work on the machine affects least. */
 async function best(times: number, work: () => Promise<void>): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
   for (let round = 0; round < times; round++) {

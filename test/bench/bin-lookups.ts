@@ -1,4 +1,4 @@
-/** Benchmark of single BIN look-ups: Gatehouse and the BIN lookup service, beside servers that only send JSON. */
+/** Benchmark of single BIN look-ups: Gatehouse and the BIN lookup service, and servers that only send JSON. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -37,7 +37,7 @@ export function benchBinLookUps(effort: Effort): Promise<Finding[]> {
     for (const [n, storage] of storages.entries()) {
       const place = places[n];
       if (!place) continue;
-      // Nothing of the platform is asked here.
+      // The platform is not called here.
       const site = keep(await startGatehouse({ place, storage, issuer, platformUrl: place.url }));
       const { cookie } = await signIn(site.url);
       contestants.push(await contestant(`/bin/{bin}, ${storage}`, `${site.url}/bin/${BIN}`, { cookie }, site.process));
@@ -60,12 +60,12 @@ export function benchBinLookUps(effort: Effort): Promise<Finding[]> {
 interface Service {
   process: Measured;
   url: string;
-  /** Look-ups that the quota still allows, as the service itself tells it; asking costs one. */
+  /** Remaining look-ups of the quota, as the service reports them. This uses one. */
   left(): Promise<number>;
   stop(): Promise<void>;
 }
 
-/** As shipped, its quota counted on SQLite. */
+/** The shipped service, with its quota in SQLite. */
 async function startService(): Promise<Service> {
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-bench-bin-'));
   const port = await freePort();
@@ -84,9 +84,9 @@ async function startService(): Promise<Service> {
     process,
     url,
     async left() {
-      const answer = await fetch(url);
-      await answer.text();
-      return Number(/r=(\d+)/.exec(answer.headers.get('ratelimit') ?? '')?.[1]);
+      const response = await fetch(url);
+      await response.text();
+      return Number(/r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1]);
     },
     async stop() {
       await process.stop();
@@ -95,7 +95,7 @@ async function startService(): Promise<Service> {
   };
 }
 
-/** What it answers first is what it has to answer each time. */
+/** Every response must equal the first one. */
 async function contestant(
   name: string,
   url: string,
@@ -108,8 +108,8 @@ async function contestant(
 }
 
 async function bodyOf(url: string, headers: Record<string, string>): Promise<Buffer> {
-  const answer = await fetch(url, { headers });
-  const body = Buffer.from(await answer.arrayBuffer());
-  if (answer.status !== 200 || !body.includes('"')) throw new Error(`${url} answers ${answer.status} ${body}`);
+  const response = await fetch(url, { headers });
+  const body = Buffer.from(await response.arrayBuffer());
+  if (response.status !== 200 || !body.includes('"')) throw new Error(`${url} returns ${response.status} ${body}`);
   return body;
 }

@@ -9,7 +9,7 @@ const CATEGORIES = ['CLASSIC', 'GOLD', 'PLATINUM', 'BUSINESS', 'PREPAID', 'CORPO
 const COUNTRIES = ['US,USA,UNITED STATES', 'DK,DNK,DENMARK', 'SE,SWE,SWEDEN', 'BR,BRA,BRAZIL', 'JP,JPN,JAPAN'];
 const ISSUERS = 20_000;
 
-/** Writes the file and answers the first BIN: the others follow it without a gap. */
+/** Writes the file. @returns the first BIN, which the others follow without gaps */
 export async function writeRows(path: string, rows: number): Promise<number> {
   const first = 400_000;
   const file = createWriteStream(path);
@@ -23,7 +23,7 @@ export async function writeRows(path: string, rows: number): Promise<number> {
 }
 
 function lineOf(bin: number, row: number): string {
-  // Issuers hold runs of numbers, with some scatter, as real ones do.
+  // Issuers have runs of numbers with some scatter, like real ones.
   const issuer = Math.floor(row / 19 + (row % 7) * 131) % ISSUERS;
   const pick = <T>(list: readonly T[], seed: number) => list[seed % list.length];
   const facts = [bin, pick(BRANDS, issuer), row % 3 ? 'DEBIT' : 'CREDIT', pick(CATEGORIES, row)];

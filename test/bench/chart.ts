@@ -23,7 +23,7 @@ text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #1f232
   .other { fill: #9198a1; } .other.many { fill: #656c76; }
 }`;
 
-/** @param rows of two concurrencies; the one that all are measured by comes first */
+/** @param rows of two concurrencies; the reference comes first */
 export function chart(rows: readonly Summary[]): string {
   const [few = 0, many = 0] = [...new Set(rows.map(({ connections }) => connections))];
   const names = [...new Set(rows.map(({ name }) => name))];
@@ -56,13 +56,13 @@ ${bars.join('\n')}
 `;
 }
 
-/** Ours are named by their routes. */
+/** Gatehouse's bars are named by their routes. */
 const labelOf = (name: string): string => (name.startsWith('/') ? `Gatehouse ${name}` : name);
 
-/** For those who do not see it. */
+/** The text alternative of the chart. */
 function spoken(rows: readonly Summary[], connections: number): string {
-  const told = rows.filter((row) => row.connections === connections);
-  return told.map(({ name, ratio }) => `${escaped(labelOf(name))} ${ratio.toFixed(2)}`).join('; ');
+  const shown = rows.filter((row) => row.connections === connections);
+  return shown.map(({ name, ratio }) => `${escaped(labelOf(name))} ${ratio.toFixed(2)}`).join('; ');
 }
 
 function escaped(text: string): string {

@@ -1,13 +1,13 @@
 /** One HTTP/1.1 connection of the load generator, lean so that little CPU goes into sending requests. */
 import { connect, type Socket } from 'node:net';
 
-/** What is asked, and what every answer has to be; made once and sent many times. */
+/** A request and its expected response. It is created once and sent many times. */
 export interface Question {
   host: string;
   port: number;
-  /** The whole request. */
+  /** The bytes of the request. */
   bytes: Buffer;
-  /** The whole body of a good answer; undefined where only the status is judged. */
+  /** The expected body; undefined if only the status is checked. */
   body: Buffer | undefined;
 }
 
@@ -17,7 +17,7 @@ export interface Answer {
 }
 
 export interface Connection {
-  /** One question at a time. `done` hears undefined where the connection broke off before the answer was whole. */
+  /** Sends one request at a time. `done` gets undefined if the connection closed before the response was complete. */
   ask(question: Question, done: (answer: Answer | undefined) => void): void;
   close(): void;
 }
@@ -81,7 +81,7 @@ export function openConnection(): Connection {
   };
 }
 
-/** The answer once it is whole. */
+/** Returns the response if it is complete. */
 function answerIn(bytes: Buffer): Answer | undefined {
   const end = bytes.indexOf('\r\n\r\n');
   if (end < 0) return undefined;
@@ -93,7 +93,7 @@ function answerIn(bytes: Buffer): Answer | undefined {
   return { status: Number(head.slice(9, 12)), body };
 }
 
-/** For servers that do not say how long their answers are; undefined until the last chunk is there. */
+/** Decodes a chunked body. Returns undefined until the last chunk has arrived. */
 function chunksFrom(bytes: Buffer, start: number): Buffer | undefined {
   const chunks: Buffer[] = [];
   for (let at = start; ; ) {

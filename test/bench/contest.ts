@@ -1,4 +1,4 @@
-/** Runs each contestant under the same load, in turn and in rounds, so that other work affects all alike. */
+/** Runs each contestant under the same load, in turn and in rounds, so that other work affects all of them equally. */
 import type { Effort } from './effort.ts';
 import { load, type Questions } from './load.ts';
 import type { Measured } from './process.ts';
@@ -7,28 +7,30 @@ import { type Figures, type Summary, summary } from './table.ts';
 export interface Contestant {
   name: string;
   questions: Questions;
-  /** The server's processes; their CPU time and memory count together. */
+  /** The processes of the server, whose CPU time and memory are added. */
   processes: readonly Measured[];
-  /** As many times the connections of the contest; default 1. */
+  /** Factor of the number of connections. Default 1. */
   share?: number;
 }
 
 const WARM_UP_SECONDS = 1;
 
-/** The first contestant is what the others are measured by. */
+/** The first contestant is the reference for the others. */
 export async function contest<T extends Contestant>(
   contestants: readonly T[],
   connections: number,
   { seconds, runs }: Effort,
 ): Promise<Summary[]> {
-  const rounds = new Map<T, Figures[]>(contestants.map((one) => [one, []]));
-  for (const one of contestants) await measure(one, connections, WARM_UP_SECONDS);
+  const rounds = new Map<T, Figures[]>(contestants.map((contestant) => [contestant, []]));
+  for (const contestant of contestants) await measure(contestant, connections, WARM_UP_SECONDS);
   for (let round = 0; round < runs; round++) {
-    for (const one of contestants) rounds.get(one)?.push(await measure(one, connections, seconds));
+    for (const contestant of contestants) rounds.get(contestant)?.push(await measure(contestant, connections, seconds));
   }
   const [first] = contestants;
   const limit = (first && rounds.get(first)) ?? [];
-  return contestants.map((one) => summary({ name: one.name, connections }, rounds.get(one) ?? [], limit));
+  return contestants.map((contestant) =>
+    summary({ name: contestant.name, connections }, rounds.get(contestant) ?? [], limit),
+  );
 }
 
 async function measure(
@@ -36,17 +38,17 @@ async function measure(
   connections: number,
   seconds: number,
 ): Promise<Figures> {
-  const total = (read: (one: Measured) => number) => processes.reduce((sum, one) => sum + read(one), 0);
-  const before = total((one) => one.cpuSeconds());
+  const total = (read: (process: Measured) => number) => processes.reduce((sum, process) => sum + read(process), 0);
+  const before = total((process) => process.cpuSeconds());
   const loaded = await load(questions, { connections: connections * share, seconds }).catch((error: Error) => {
     throw new Error(`${name}: ${error.message}`);
   });
-  const cpuSeconds = total((one) => one.cpuSeconds()) - before;
+  const cpuSeconds = total((process) => process.cpuSeconds()) - before;
   return {
     requestsPerSecond: loaded.requests / loaded.seconds,
     p50: loaded.p50,
     p99: loaded.p99,
     cpuPer1000: (cpuSeconds / loaded.requests) * 1000,
-    memory: total((one) => one.memory()),
+    memory: total((process) => process.memory()),
   };
 }

@@ -1,13 +1,13 @@
 /** The input and the output of each part of the benchmark. */
 
 export interface Effort {
-  /** Of each run. */
+  /** Duration of each run. */
   seconds: number;
-  /** How often each contestant runs; medians of them count. */
+  /** Number of runs of each contestant, whose medians are used. */
   runs: number;
-  /** In the storage of the part `admin`. */
+  /** Number of users in the storage of the part `admin`. */
   users: number;
 }
 
-/** Prints as it goes on, since all together takes minutes. */
+/** Prints progress, because the benchmark takes minutes. */
 export const say = (text: string): void => void process.stdout.write(text);

@@ -4,11 +4,11 @@ export interface Finding {
   what: string;
   measured: number;
   unit: string;
-  /** Absent for what is told and not judged. */
+  /** Absent for figures without a target. */
   target?: { least: number; goal?: number } | { most: number };
 }
 
-/** A figure that could not be had is a target missed. */
+/** A missing figure counts as a missed target. */
 export function isMissed({ measured, target }: Finding): boolean {
   if (!target) return false;
   return !('least' in target ? measured >= target.least : measured <= target.most);

@@ -1,4 +1,4 @@
-/** What a relayed call leaves behind: next to nothing may outlive it, or each garbage collection copies it. */
+/** The memory that survives a relayed call must be small, because each garbage collection copies it. */
 import { expect, test } from 'vitest';
 import { startProgram } from '../support/program.ts';
 import { missingRedis } from '../support/redis-server.ts';
@@ -6,16 +6,16 @@ import { inTurn, load } from './load.ts';
 import { seatPeople } from './people.ts';
 import { prepareGatehouse, reservePlace, startPlatform, withAll } from './site.ts';
 
-/** Few, so that hardly anything is under way while garbage is collected. */
+/** Few, so that hardly any request is in progress during a garbage collection. */
 const CONNECTIONS = 4;
-const LEAST_COLLECTIONS = 8;
-/** A request makes some 40,000; what was under way counts as well. */
-const MOST_BYTES = 1_500;
+const MIN_COLLECTIONS = 8;
+/** A request allocates about 40,000 bytes. The limit includes requests in progress. */
+const MAX_BYTES = 1_500;
 
-/** Bytes that outlived two collections of the young generation, as V8 traces them. */
+/** Bytes that survived two collections of the young generation, from the traces of V8. */
 function outlived(trace: string): { bytes: number; collections: number } {
   const heaps = [...trace.matchAll(/Scavenge [\d.]+ \([\d.]+\) -> ([\d.]+) /g)].map(([, left]) => Number(left));
-  // A full collection in between makes the heap smaller: that one step counts for nothing.
+  // A full collection in between makes the heap smaller. Ignore this step.
   const steps = heaps.slice(1).map((left, n) => Math.max(0, left - (heaps[n] ?? left)));
   return { bytes: steps.reduce((sum, step) => sum + step, 0) * 1e6, collections: steps.length };
 }
@@ -38,8 +38,8 @@ test.skipIf(missingRedis !== undefined)('a relayed call leaves nothing behind th
     const before = server.stdout().length;
     const seen = () => outlived(server.stdout().slice(before));
     let requests = 0;
-    while (seen().collections < LEAST_COLLECTIONS)
+    while (seen().collections < MIN_COLLECTIONS)
       requests += (await load(questions, { connections: CONNECTIONS, seconds: 0.3 })).requests;
-    expect(seen().bytes / requests).toBeLessThan(MOST_BYTES);
+    expect(seen().bytes / requests).toBeLessThan(MAX_BYTES);
   }),
 );

@@ -18,7 +18,7 @@ import {
 
 const CLIENTS = 2_000;
 const AT_ONCE = 500;
-/** So many see part of an answer before they leave; the others wait for a connection to the platform. */
+/** Number of clients that get part of a response before they leave. Others wait for a connection to the platform. */
 const ANSWERED = 32;
 const WAIT_MILLISECONDS = 3_000;
 const LONGEST_MILLISECONDS = 5_000;
@@ -33,11 +33,11 @@ export function benchHangUps(_effort: Effort): Promise<Finding[]> {
     const findings = await hangUp('Gatehouse', site.url, platform, true);
     if (missingRedis === undefined && peersAreInstalled()) {
       const peer = keep(await startPeer(LIBRARY_PEER, { ...parts, place: other }));
-      // What Gatehouse still keeps open for its next calls is none of the peer's.
+      // Idle connections of Gatehouse must not count for the peer.
       await site.stop();
       findings.push(...(await hangUp(LIBRARY_PEER, peer.url, platform, false)));
     }
-    say(tellFindings(`${CLIENTS.toLocaleString('en-GB')} clients that hang up in mid-answer`, findings));
+    say(tellFindings(`${CLIENTS.toLocaleString('en-GB')} clients that disconnect during a response`, findings));
     return findings;
   });
 }
@@ -54,21 +54,21 @@ async function hangUp(name: string, url: string, platform: Platform, judged: boo
     headers: { accept: 'application/json', cookie },
     signal,
   }).then(
-    async (answer) => (await answer.arrayBuffer()) && answer.status,
+    async (response) => (await response.arrayBuffer()) && response.status,
     () => 0,
   );
   const milliseconds = performance.now() - startedAt;
-  const answered = status === 200 ? 'the next answer' : 'the next answer, given up after';
+  const outcome = status === 200 ? 'the next response' : 'the next response, given up after';
   await sleep(1_000);
   const open = await platform.control('count');
   return [
     {
-      what: `${name}: ${answered}`,
+      what: `${name}: ${outcome}`,
       measured: milliseconds,
       unit: 'ms',
       ...(judged && { target: { most: 1_000 } }),
     },
-    // The one that served the last request is kept for the next.
+    // The connection of the last request stays open for the next.
     {
       what: `${name}: connections to the platform left`,
       measured: open,
@@ -79,16 +79,16 @@ async function hangUp(name: string, url: string, platform: Platform, judged: boo
 }
 
 async function leaveInTheMiddle({ host, port, bytes }: Question): Promise<void> {
-  let answered = 0;
+  let responses = 0;
   const sockets = Array.from({ length: AT_ONCE }, () => {
     const socket = connect({ host, port }, () => socket.write(bytes));
     return socket
       .on('error', () => undefined)
       .once('data', () => {
-        answered += 1;
+        responses += 1;
       });
   });
   const until = performance.now() + WAIT_MILLISECONDS;
-  while (answered < ANSWERED && performance.now() < until) await sleep(20);
+  while (responses < ANSWERED && performance.now() < until) await sleep(20);
   for (const socket of sockets) socket.destroy();
 }

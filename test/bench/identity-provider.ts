@@ -1,4 +1,4 @@
-/** The sandbox as identity provider of the bench, with one app for everybody who is measured, and many people. Prints its issuer. */
+/** The sandbox as identity provider of the benchmarks, with one app and many users. Prints its issuer. */
 import { createBinService } from '../../src/bin-service/service.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { readSeed } from '../../src/sandbox/seed.ts';
@@ -13,7 +13,7 @@ if (!seed) throw new Error(faults.join(' '));
 const sandbox = await startSandbox({
   seed,
   clients: [{ clientId: CLIENT_ID, clientSecret: CLIENT_SECRET, redirectUris: CALLBACK_URLS.split(' ') }],
-  // What is measured here is relaying and signing in; refreshing has a part of its own.
+  // These parts measure relaying and sign-in. Another part measures refreshes.
   accessTokenSeconds: 3600,
   binService: createBinService(),
 });

@@ -1,4 +1,4 @@
-/** A site of the bench whose storage has very many users. */
+/** A site for benchmarks whose storage has very many users. */
 import { appOfFile } from '../support/apps.ts';
 import { openVault, type Vault } from '../support/fleet.ts';
 import { missingRedis } from '../support/redis-server.ts';
@@ -17,8 +17,8 @@ export type LargeSite = Awaited<ReturnType<typeof prepareLargeSite>>;
 export type Keep = Parameters<Parameters<typeof withAll>[0]>[0];
 
 /**
- * Fills a storage; no process runs yet.
- * @param parts `write`: adds what a measurement needs, before the storage is closed
+ * Fills a storage before any process starts.
+ * @param parts `write`: adds further records before the storage is closed
  */
 export async function prepareLargeSite(parts: {
   keep: Keep;
@@ -32,7 +32,7 @@ export async function prepareLargeSite(parts: {
     await prepareGatehouse({ place, storage, issuer: ISSUER, platformUrl: 'https://api.bench.example' }),
   );
   const env: Record<string, string> = { ...site.env, ...LASTING_SESSIONS };
-  // The first start makes the records of an empty storage.
+  // The first start creates the records of an empty storage.
   await (await startGatehouseProcess(env)).stop();
   const vault = await openVault(env);
   const app = appOfFile(env);

@@ -31,9 +31,9 @@ export const LIFETIMES = { idleSeconds: 30 * 86_400, maxSeconds: 30 * 86_400 };
 
 const BATCH = 5_000;
 const AT_ONCE = 100;
-/** One in so many users. */
+/** One of this many users. */
 const EVERY = { session: 10, secondApp: 10, auditEntry: 5, failed: 50, isUnverified: 97 };
-/** The record of sign-ins keeps no more. */
+/** The maximum of the sign-in record. */
 const MAX_SIGN_INS = 50_000;
 const SERVICES = 500;
 
@@ -59,7 +59,7 @@ export interface Person {
   email: string;
 }
 
-/** The person of this number: the same at each call. */
+/** Returns the same person for the same number. */
 export function personOf(n: number): Person {
   const [first, last] = [FIRST[n % FIRST.length] ?? '', LAST[Math.floor(n / FIRST.length) % LAST.length] ?? ''];
   const subject = `idp|${1_000_000 + n}`;
@@ -67,7 +67,7 @@ export function personOf(n: number): Person {
   return { id: userIdOf(ISSUER, subject), subject, name: `${first} ${last}`, email };
 }
 
-/** @param apps everybody has a connection to the first */
+/** @param apps every user has a connection to the first */
 export async function fillLargeStorage(parts: {
   store: Store;
   sealer: Sealer;
@@ -156,7 +156,7 @@ function createWriters(store: Store, sealer: Sealer, clock: () => number) {
     });
   };
 
-  /** What administrators create. */
+  /** Adds resources that administrators create. */
   const services = async (app: string) => {
     const tokens = await createRelayTokens({ store, sealedJson, clock });
     const webhooks = createWebhookStore({ store, sealedJson, clock });
@@ -204,7 +204,7 @@ function grantOf(n: number, app: ConnectedApp, now: number): Grant {
 
 const addressOf = (n: number) => `10.${(n >> 16) & 255}.${(n >> 8) & 255}.${n & 255}`;
 
-/** A store that keeps the writes of one batch, to be loaded into another store. Nothing else is in it. */
+/** A store that contains only the writes of one batch, to load them into another store. */
 function createDraft(target: Store): { store: Store; take(): CopyItem[] } {
   let records = new Map<string, StoredRecord & { expiresAt?: number }>();
   let members = new Map<string, Extract<CopyItem, { index: string }>>();
@@ -230,7 +230,7 @@ function createDraft(target: Store): { store: Store; take(): CopyItem[] } {
       for (const step of writes) apply(step);
       return version;
     },
-    // A start has written to the log already, and the ids of a copy come before all others.
+    // A start has already written to the log, and the ids of a copy come before all others.
     append: (log, entries) => retryWhileUnavailable(() => target.append(log, entries)),
     subscribe: async () => async () => undefined,
     publish: async () => undefined,
@@ -240,12 +240,12 @@ function createDraft(target: Store): { store: Store; take(): CopyItem[] } {
     take() {
       const items: CopyItem[] = [...[...records].map(([record, kept]) => ({ record, ...kept })), ...members.values()];
       [records, members] = [new Map(), new Map()];
-      return items.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+      return items.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
     },
   };
 }
 
-/** In the order of the tables, which are written faster in it. */
+/** The key in the order of the tables, in which writes are faster. */
 function keyOf(item: CopyItem): string {
   if ('record' in item) return `1 ${item.record}`;
   return 'index' in item ? `2 ${item.index} ${item.member}` : '';

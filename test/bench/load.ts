@@ -1,4 +1,4 @@
-/** The load: connections that send requests without a pause, or all at once. Returns times and results. */
+/** Generates load: connections that send requests without pauses, or all at once. */
 import { type Connection, isGood, openConnection, type Question } from './connection.ts';
 
 export interface Loaded {
@@ -9,10 +9,10 @@ export interface Loaded {
   p99: number;
 }
 
-/** Gives the question that comes next on that connection, which always goes to the same server. */
+/** Returns the next request of a connection, which always goes to the same server. */
 export type Questions = (connection: number) => Question;
 
-/** Over and over the same question, or one after the other of a list. */
+/** Returns the requests of a list in turn, repeatedly. */
 export function inTurn(questions: readonly Question[]): Questions {
   let at = 0;
   return () => {
@@ -23,57 +23,57 @@ export function inTurn(questions: readonly Question[]): Questions {
   };
 }
 
-/** @throws Error where one answer is not the one that is expected, to the byte */
+/** @throws Error if a response is not exactly the expected one */
 export async function load(next: Questions, options: { connections: number; seconds: number }): Promise<Loaded> {
   const latencies: number[] = [];
   const startedAt = performance.now();
   const until = startedAt + options.seconds * 1000;
-  const wrong: string[] = [];
-  const one = (connection: Connection, number: number) =>
+  const faults: string[] = [];
+  const sendAll = (connection: Connection, number: number) =>
     new Promise<void>((resolve) => {
       const step = () => {
-        const askedAt = performance.now();
-        if (askedAt >= until || wrong.length > 0) return resolve();
+        const sentAt = performance.now();
+        if (sentAt >= until || faults.length > 0) return resolve();
         const question = next(number);
-        connection.ask(question, (answer) => {
-          latencies.push(performance.now() - askedAt);
-          if (!isGood(question, answer)) wrong.push(answer ? `${answer.status} ${answer.body}` : 'broken off');
+        connection.ask(question, (response) => {
+          latencies.push(performance.now() - sentAt);
+          if (!isGood(question, response)) faults.push(response ? `${response.status} ${response.body}` : 'broken off');
           step();
         });
       };
       step();
     });
   const connections = Array.from({ length: options.connections }, openConnection);
-  await Promise.all(connections.map(one));
+  await Promise.all(connections.map(sendAll));
   for (const connection of connections) connection.close();
-  if (wrong.length > 0) throw new Error(`A wrong answer at ${options.connections} connections: ${wrong[0]}`);
+  if (faults.length > 0) throw new Error(`Unexpected response at ${options.connections} connections: ${faults[0]}`);
   const seconds = (performance.now() - startedAt) / 1000;
   return { requests: latencies.length, seconds, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) };
 }
 
-/** Every question at the same moment, each on a connection of its own that is open already. */
+/** Sends all requests at once, each on its own open connection. */
 export async function burst(
   questions: readonly Question[],
   warmUp: (question: Question) => Question,
 ): Promise<{ failed: number; milliseconds: number[] }> {
   const connections = questions.map(openConnection);
-  const askAll = (change: (question: Question) => Question) =>
+  const sendEach = (change: (question: Question) => Question) =>
     Promise.all(
-      questions.map(async (given, at) => {
-        const question = change(given);
-        const askedAt = performance.now();
+      questions.map(async (original, at) => {
+        const question = change(original);
+        const sentAt = performance.now();
         const good = await new Promise<boolean>((resolve) =>
-          connections[at]?.ask(question, (answer) => resolve(isGood(question, answer))),
+          connections[at]?.ask(question, (response) => resolve(isGood(question, response))),
         );
-        return { good, milliseconds: performance.now() - askedAt };
+        return { good, milliseconds: performance.now() - sentAt };
       }),
     );
-  await askAll(warmUp);
-  const answers = await askAll((question) => question);
+  await sendEach(warmUp);
+  const responses = await sendEach((question) => question);
   for (const connection of connections) connection.close();
   return {
-    failed: answers.filter(({ good }) => !good).length,
-    milliseconds: answers.map(({ milliseconds }) => milliseconds),
+    failed: responses.filter(({ good }) => !good).length,
+    milliseconds: responses.map(({ milliseconds }) => milliseconds),
   };
 }
 

@@ -35,7 +35,7 @@ export interface Peer {
   stop(): Promise<void>;
 }
 
-/** With a Redis of its own, which keeps nothing on disk: that is how people run it for sessions. */
+/** Starts a peer with its own Redis without persistence, as is usual for sessions. */
 export async function startPeer(
   name: PeerName,
   parts: { place: Place; issuer: string; platformUrl: string },

@@ -20,10 +20,10 @@ import { threadOf } from './upstream.ts';
 const ISSUER = 'https://idp.bench.example';
 const LIFETIMES = { idleSeconds: 1_800, maxSeconds: 28_800 };
 const AT_ONCE = 200;
-/** As long as those of many providers are, signed by themselves. */
+/** As long as the self-contained tokens of many providers. */
 const TOKEN_CHARACTERS = 800;
 
-/** One question of each: for their own thread, which names its owner. */
+/** Returns a request of each user for their own thread, which names its owner. */
 export async function seatPeople({ url, env }: Pick<Site, 'url' | 'env'>, count: number): Promise<Question[]> {
   const { store, sealer, grants } = await openVault(env);
   const app = appOfFile(env);

@@ -3,22 +3,22 @@ import { readFileSync } from 'node:fs';
 import { isRunning, type Program, startProgram } from '../support/program.ts';
 
 export interface Measured {
-  /** What it printed first. */
+  /** The first line of its output. */
   firstLine: string;
-  /** From its start until it said that it is ready. */
+  /** Time from its start until it printed that it is ready. */
   readyMilliseconds: number;
-  /** CPU seconds so far, of user and system; NaN where the system does not tell. */
+  /** CPU seconds so far (user and system); NaN if the system does not report them. */
   cpuSeconds(): number;
-  /** What it holds of the machine's memory now, in bytes; NaN where the system does not tell. */
+  /** Resident memory in bytes; NaN if the system does not report it. */
   memory(): number;
   stop(): Promise<void>;
-  /** Its standard output. Rejects where it ends with another status than 0. */
+  /** Resolves with its standard output. Rejects if it ends with a status other than 0. */
   ended: Promise<string>;
 }
 
 const TICKS_PER_SECOND = 100;
 
-/** @param options `ready`: what it prints once it can be used; by default its first line is that */
+/** @param options `ready`: the text that it prints when it is ready. Default: any line */
 export async function startProcess(
   file: string,
   options: { args?: string[]; env?: Record<string, string>; ready?: string } = {},
@@ -28,7 +28,7 @@ export async function startProcess(
   return measured(program, { name: file, readyMilliseconds });
 }
 
-/** @param of `withChildren`: those that it has now count with it */
+/** @param of `withChildren`: whether to include its current children */
 export function measured(
   program: Program,
   of: { name: string; readyMilliseconds: number; withChildren?: boolean },

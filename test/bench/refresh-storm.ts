@@ -8,9 +8,9 @@ import { burst, median, quantile } from './load.ts';
 
 const PROCESSES = 4;
 const EACH = 50;
-/** Who use the processes before. */
+/** Users that use the processes beforehand. */
 const OTHERS = 20;
-/** How long the provider takes for its answer. */
+/** The delay of the provider's response. */
 const PROVIDER_MILLISECONDS = 100;
 const STORE = missingRedis === undefined ? 'Redis' : 'SQLite';
 
@@ -25,25 +25,25 @@ export async function benchRefreshStorm({ runs }: Effort): Promise<Finding[]> {
       accept: 'application/json',
       cookie,
     });
-    const questionsOf = (one: CrowdPerson) => {
-      const body = Buffer.from(JSON.stringify({ owner: one.userId }));
+    const questionsOf = (person: CrowdPerson) => {
+      const body = Buffer.from(JSON.stringify({ owner: person.userId }));
       const questions = crowd.members.map(({ url }) =>
-        questionOf(`${url}/threads/current`, { headers: headersOf(one), body }),
+        questionOf(`${url}/threads/current`, { headers: headersOf(person), body }),
       );
       return questions.flatMap((question) => Array<Question>(EACH).fill(question));
     };
     const sessionOf =
-      (one: CrowdPerson) =>
+      (person: CrowdPerson) =>
       ({ host, port }: Question) =>
-        questionOf(`http://${host}:${port}/session`, { headers: headersOf(one) });
-    // A storm meets processes that are in use: what they do for the first time is not what is measured.
+        questionOf(`http://${host}:${port}/session`, { headers: headersOf(person) });
+    // A storm hits processes that are in use, so their first requests are not measured.
     for (const other of others) {
       const { failed } = await burst(questionsOf(other), sessionOf(other));
       if (failed > 0) throw new Error(`${failed} requests failed before the storm.`);
     }
     const questions = questionsOf(person);
     const storms: { calls: number; failed: number; p99: number }[] = [];
-    // The first one starts what starts with the first call of the provider, and does not count.
+    // The first call of the provider is slower, and does not count.
     for (let run = 0; run <= runs; run++) {
       await crowd.expire(person);
       const before = crowd.provider.refreshes();

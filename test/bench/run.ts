@@ -20,8 +20,8 @@ const PARTS: Record<string, { about: string; run: (effort: Effort) => Promise<Fi
     about: 'GET /threads/current and /relay/threads/current beside a bare proxy and the peers',
     run: benchThreads,
   },
-  'hang-up': { about: '2,000 clients that hang up in mid-answer', run: benchHangUps },
-  bin: { about: 'BIN look-ups beside servers that only answer JSON', run: benchBinLookUps },
+  'hang-up': { about: '2,000 clients that disconnect during a response', run: benchHangUps },
+  bin: { about: 'BIN look-ups compared with servers that only send JSON', run: benchBinLookUps },
   'bin-data': { about: 'a data set of 375,000 rows: import, start, look-ups in bulk', run: benchBinData },
   'sign-in': { about: 'the whole flow through an identity provider', run: benchSignIns },
   refresh: { about: 'a refresh storm on four processes', run: benchRefreshStorm },
@@ -39,7 +39,7 @@ const command = new Command('npm run bench --')
   .option('--runs <number>', 'how often each contestant runs; medians count', positive, 5)
   .option('--users <number>', 'how many users the parts admin and storage have', positive, 100_000)
   .option('--peers', `installs the peers first, as "${INSTALL_COMMAND}" does`)
-  .addHelpText('after', `\nParts:\n${told()}\n\nThe part threads draws docs/bench.svg.`)
+  .addHelpText('after', `\nParts:\n${partList()}\n\nThe part threads draws docs/bench.svg.`)
   .parse();
 const { check, seconds, runs, users, peers } = command.opts<Effort & { check?: true; peers?: true }>();
 
@@ -67,7 +67,9 @@ const missed = [...outcomes].flatMap(([name, findings]) =>
   findings.filter(isMissed).map(({ what }) => `${name}: ${what}`),
 );
 if (missed.length > 0)
-  say(`\nBelow their targets, if the machine had nothing else to do:\n${missed.map((one) => `  ${one}\n`).join('')}`);
+  say(
+    `\nBelow their targets, if the machine had nothing else to do:\n${missed.map((target) => `  ${target}\n`).join('')}`,
+  );
 say(`\n${[...missing, ...failed.map((name) => `Not measured: ${name}.`)].map((line) => `${line}\n`).join('')}`);
 process.exit(failed.length > 0 || (check && missed.length + missing.length > 0) ? 1 : 0);
 
@@ -77,7 +79,7 @@ function positive(text: string): number {
   throw new InvalidArgumentError('It has to be a number above 0.');
 }
 
-function told(): string {
+function partList(): string {
   return Object.entries(PARTS)
     .map(([name, { about }]) => `  ${name.padEnd(10)} ${about}`)
     .join('\n');

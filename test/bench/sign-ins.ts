@@ -19,11 +19,11 @@ interface Round {
   cpuMilliseconds: number;
 }
 
-/** Browsers at the same time. */
+/** Number of concurrent browsers. */
 const BROWSERS = 4;
-/** For each second of a run: everybody signs as many in, so that nobody's code is warmer than the others'. */
+/** Sign-ins per second of a run. The number is the same for all servers, so that their code is equally warm. */
 const SIGN_INS_A_SECOND = 20;
-/** A server compiles what it runs: the first hundreds of its sign-ins cost up to twice as much as those that follow. */
+/** Until its code is compiled, a server needs up to twice as much time for the first few hundred sign-ins. */
 const WARM_UP = 400;
 const MINUTE_MILLISECONDS = 60_000;
 
@@ -42,7 +42,7 @@ export function benchSignIns({ seconds, runs }: Effort): Promise<Finding[]> {
     }
     const rounds = new Map<Door, Round[]>(doors.map((door) => [door, []]));
     for (const door of doors) await signInsAt(door, WARM_UP);
-    // Gatehouse keeps records of the first 300 sign-ins that are begun in a minute: those that are measured have to be among them.
+    // Gatehouse records the first 300 sign-ins of a minute. The measured ones must be among them.
     await sleep(MINUTE_MILLISECONDS - (Date.now() % MINUTE_MILLISECONDS));
     const each = Math.ceil(SIGN_INS_A_SECOND * seconds);
     for (let round = 0; round < runs; round++)
@@ -54,19 +54,21 @@ export function benchSignIns({ seconds, runs }: Effort): Promise<Finding[]> {
 }
 
 function judge(doors: readonly Door[], roundsOf: (door: Door) => readonly Round[]): Finding[] {
-  const middle = (door: Door, key: keyof Round) => median(roundsOf(door).map((one) => one[key]));
-  const told = doors.flatMap((door): Finding[] => [
+  const middle = (door: Door, key: keyof Round) => median(roundsOf(door).map((round) => round[key]));
+  const figures = doors.flatMap((door): Finding[] => [
     { what: `${door.name}: CPU of the server for a sign-in`, measured: middle(door, 'cpuMilliseconds'), unit: 'ms' },
     { what: `${door.name}: sign-ins, provider on the same machine`, measured: middle(door, 'perSecond'), unit: '/s' },
   ]);
   const peer = doors.find(({ name }) => name === LIBRARY_PEER);
-  if (!peer) return told;
+  if (!peer) return figures;
   const against = doors
     .filter((door) => door !== peer)
     .map((door): Finding => {
-      // Of the same round each: other work on the machine hits both alike.
+      // Compare the same round, because other work on the machine affects both equally.
       const peers = roundsOf(peer);
-      const ratios = roundsOf(door).map((one, n) => one.cpuMilliseconds / (peers[n]?.cpuMilliseconds ?? Number.NaN));
+      const ratios = roundsOf(door).map(
+        (round, n) => round.cpuMilliseconds / (peers[n]?.cpuMilliseconds ?? Number.NaN),
+      );
       return {
         what: `${door.name}: CPU against ${LIBRARY_PEER}`,
         measured: median(ratios),
@@ -74,10 +76,10 @@ function judge(doors: readonly Door[], roundsOf: (door: Door) => readonly Round[
         target: { most: 1.7 },
       };
     });
-  return [...told, ...against];
+  return [...figures, ...against];
 }
 
-/** Each browser is a new one. */
+/** Uses a new browser for each sign-in. */
 async function signInsAt({ url, process }: Door, number: number): Promise<Round> {
   const before = process.cpuSeconds();
   const startedAt = performance.now();

@@ -1,4 +1,4 @@
-/** The site of a benchmark: platform and identity provider in processes of their own, settings, a signed-in browser. */
+/** The site of a benchmark: platform and identity provider in separate processes, settings, a signed-in browser. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,11 +10,11 @@ import { APPEND_ONLY_EACH_SECOND, type RedisServer, startRedis } from '../suppor
 import { type Measured, startGatehouseProcess, startProcess } from './process.ts';
 
 export const CLIENT_ID = 'bench';
-/** Known to the identity provider beside the sandbox's own. */
+/** Accounts at the identity provider in addition to the built-in ones. */
 const PEOPLE = 1_000;
 export const SCOPES = ['openid', 'profile', 'email', 'offline_access', 'platform_read_only'];
 
-/** Where a server of the bench will listen. */
+/** The port on which a server of a benchmark will listen. */
 export interface Place {
   url: string;
   port: number;
@@ -27,7 +27,7 @@ export async function reservePlace(): Promise<Place> {
 
 export interface Platform {
   url: string;
-  /** `drip`: answers stop in the middle until `whole`. Each tells how many connections are open. */
+  /** `drip`: responses stop in the middle until `whole`. Both return the number of open connections. */
   control(command: 'drip' | 'whole' | 'count'): Promise<number>;
   stop(): Promise<void>;
 }
@@ -47,7 +47,7 @@ export interface IdentityProvider {
   stop(): Promise<void>;
 }
 
-/** With one app that may send people back to each of these places. */
+/** Starts the identity provider with one app for all these callback URLs. */
 export async function startIdentityProvider(places: readonly Place[]): Promise<IdentityProvider> {
   const callbacks = places.flatMap(({ url }) => [`${url}/oauth/callback/platform`, `${url}/callback`]);
   const env = { CLIENT_ID, CLIENT_SECRET, CALLBACK_URLS: callbacks.join(' '), PEOPLE: String(PEOPLE) };
@@ -65,7 +65,7 @@ export interface Site {
   stop(): Promise<void>;
 }
 
-/** Its settings and a storage of its own; nothing runs yet but its Redis. */
+/** Returns settings with an empty storage. Only its Redis runs yet. */
 export async function prepareGatehouse(parts: {
   place: Place;
   storage: Storage;
@@ -87,7 +87,7 @@ export async function prepareGatehouse(parts: {
     CONNECTED_APPS_FILE: appsFile,
     INTERNAL_HOSTS: '127.0.0.1',
     BENCH_CLIENT_SECRET: CLIENT_SECRET,
-    // One browser from one address makes all the requests here: they are counted as ever, and never too many.
+    // One browser from one address sends all requests. They are counted as usual, with higher limits.
     RATE_LIMIT_PER_ADDRESS: '100000000',
     RATE_LIMIT_SIGN_INS_PER_ADDRESS: '100000000',
     RATE_LIMIT_PER_SESSION: '100000000',
@@ -101,7 +101,7 @@ export async function prepareGatehouse(parts: {
   return { url, env, redis, stop };
 }
 
-/** Gatehouse as shipped: nothing of it is switched off. */
+/** Starts the shipped Gatehouse with all features. */
 export async function startGatehouse(parts: Parameters<typeof prepareGatehouse>[0]): Promise<Site> {
   const prepared = await prepareGatehouse(parts);
   const process = await startGatehouseProcess(prepared.env);
@@ -122,15 +122,14 @@ function appOf(url: string, issuer: string, apiBaseUrl: string): Record<string, 
 export interface SignedIn {
   /** The `Cookie` header of the browser. */
   cookie: string;
-  /** What GET /session told at the end. */
+  /** The body of GET /session after the sign-in. */
   session: Record<string, unknown>;
 }
 
 let signedIn = 0;
 
 /**
- * A browser that has signed in, there where people end who do so, by whatever forms there are on the way. Each time it is
- * another person: nobody has hundreds of sessions.
+ * Signs in a new browser through all forms. Uses another account each time, so that no user has hundreds of sessions.
  */
 export async function signIn(url: string, path = '/sign-in?return_to=/session'): Promise<SignedIn> {
   const login = `person-${signedIn % PEOPLE}@example.test`;
@@ -141,17 +140,17 @@ export async function signIn(url: string, path = '/sign-in?return_to=/session'):
   return { cookie: agent.cookies.header(url), session };
 }
 
-/** Starts all, or stops what was started where one fails. */
+/** Runs the work, and then stops every process that it passed to `keep`. */
 export async function withAll<T>(
-  work: (keep: <S extends { stop(): Promise<void> }>(one: S) => S) => Promise<T>,
+  work: (keep: <S extends { stop(): Promise<void> }>(process: S) => S) => Promise<T>,
 ): Promise<T> {
   const kept: { stop(): Promise<void> }[] = [];
   try {
-    return await work((one) => {
-      kept.push(one);
-      return one;
+    return await work((process) => {
+      kept.push(process);
+      return process;
     });
   } finally {
-    for (const one of kept.toReversed()) await one.stop();
+    for (const process of kept.toReversed()) await process.stop();
   }
 }

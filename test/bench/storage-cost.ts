@@ -1,18 +1,18 @@
-/** Counts the Redis commands of each request, as Redis itself reports them, over requests sent one after the other. */
+/** Counts the Redis commands of each request, as reported by Redis, over requests sent one after the other. */
 import type { RedisServer } from '../support/redis-server.ts';
 import { isGood, openConnection, type Question } from './connection.ts';
 
 export interface StorageCost {
-  /** For each request, like the others. */
+  /** Per request, like the other members. */
   commands: number;
-  /** Times that something arrived: commands that were sent together arrive together. */
+  /** Number of reads from connections. Commands that are sent together arrive together. */
   roundTrips: number;
-  /** Changes of what is kept. */
+  /** Changes of stored data. */
   writes: number;
 }
 
 const REQUESTS = 1_000;
-/** Of the asking itself. */
+/** Commands of this measurement. */
 const OWN = /^cmdstat_(info|hello|client|command|ping|select)/;
 
 export async function storageCost(redis: RedisServer, question: Question): Promise<StorageCost> {
@@ -23,7 +23,9 @@ export async function storageCost(redis: RedisServer, question: Question): Promi
       const step = () => {
         if (left === 0) return resolve();
         left -= 1;
-        connection.ask(question, (answer) => (isGood(question, answer) ? step() : reject(new Error('A wrong answer'))));
+        connection.ask(question, (response) =>
+          isGood(question, response) ? step() : reject(new Error('Unexpected response')),
+        );
       };
       step();
     });
@@ -37,7 +39,7 @@ export async function storageCost(redis: RedisServer, question: Question): Promi
   return { commands: each('commands'), roundTrips: each('roundTrips'), writes: each('writes') };
 }
 
-/** All of it since the Redis started. */
+/** Total counts since the start of Redis. */
 export function counted(redis: RedisServer): StorageCost {
   const lines = redis.ask('INFO', 'everything').split(/\r?\n/);
   const field = (name: string) => Number(lines.find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1));

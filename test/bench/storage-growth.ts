@@ -1,4 +1,4 @@
-/** Benchmark of a storage with very many users: its size, the start, a backup, a restore and a rotation of the encryption keys. */
+/** Benchmark of a storage with very many users: its size, a start, a backup, a restore and a rotation of keys. */
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
@@ -17,7 +17,7 @@ export async function benchStorage({ users }: Effort): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const storage of STORAGES) {
     const found = await withAll(async (keep) => measure(keep, await prepareLargeSite({ keep, storage, users }), users));
-    findings.push(...found.map((one) => ({ ...one, what: `${storage}: ${one.what}` })));
+    findings.push(...found.map((finding) => ({ ...finding, what: `${storage}: ${finding.what}` })));
   }
   say(tellFindings(`A storage with ${users.toLocaleString('en-GB')} users`, findings));
   return findings;
@@ -53,7 +53,7 @@ async function startOf(env: Record<string, string>, what: string, target?: { mos
   return [time, { what: `${what}: memory of the process`, measured: memory, unit: 'MB' }];
 }
 
-/** Without the note of the clean stop, as after a kill: the database is read as a whole. */
+/** Removes the mark of a clean stop, as after a kill, so that the whole database is read. */
 async function startAfterKill(env: Record<string, string>): Promise<Finding[]> {
   rmSync(join(env.DATA_DIR ?? '', `${DATABASE_FILE}-closed`));
   return startOf(env, 'a start after a kill');
@@ -74,7 +74,7 @@ async function emptyPlace(keep: Keep, { env, redis }: LargeSite): Promise<Record
 interface Ran {
   stdout: string;
   seconds: number;
-  /** The most memory that was seen, in bytes. */
+  /** The maximum memory in bytes. */
   memory: number;
 }
 

@@ -1,35 +1,35 @@
 /** Medians of the rounds, ratios to the first contestant of the same round, and the table of them. */
 import { median } from './load.ts';
 
-/** Of one contestant in one round. */
+/** The figures of one contestant in one round. */
 export interface Figures {
   requestsPerSecond: number;
   /** Milliseconds, like `p99`. */
   p50: number;
   p99: number;
-  /** CPU seconds of the server for 1,000 requests; NaN where the system does not tell. */
+  /** CPU seconds of the server per 1,000 requests; NaN if the system does not report them. */
   cpuPer1000: number;
-  /** What the server held after the round, in bytes. */
+  /** Memory of the server after the round, in bytes. */
   memory: number;
 }
 
 export interface Summary extends Figures {
   name: string;
   connections: number;
-  /** Requests per second in relation to the first contestant: median, least and most of the rounds. */
+  /** Requests per second relative to the first contestant: median, minimum and maximum of the rounds. */
   ratio: number;
   least: number;
   most: number;
-  /** The 99th percentile in relation to the first contestant's, median of the rounds. */
+  /** The 99th percentile relative to the first contestant's, median of the rounds. */
   p99Ratio: number;
-  /** The first contestant's CPU time for a request in relation to this one's. */
+  /** The first contestant's CPU time per request relative to this one's. */
   cpuRatio: number;
-  /** Redis commands for each request; absent where there is no Redis. */
+  /** Redis commands per request; absent without Redis. */
   commands?: number | undefined;
 }
 
 export function summary(of: { name: string; connections: number }, rounds: Figures[], first: Figures[]): Summary {
-  const middle = (key: keyof Figures) => median(rounds.map((one) => one[key]));
+  const middle = (key: keyof Figures) => median(rounds.map((round) => round[key]));
   const against = (ratio: (own: Figures, limit: Figures) => number) =>
     rounds.flatMap((own, at) => (first[at] ? [ratio(own, first[at])] : []));
   const ratios = against((own, limit) => own.requestsPerSecond / limit.requestsPerSecond);

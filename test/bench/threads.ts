@@ -32,7 +32,7 @@ import { threadOf } from './upstream.ts';
 const PICTURE = join(import.meta.dirname, '../../docs/bench.svg');
 export const BARE = 'bare node:http + undici';
 const CONCURRENCIES = [32, 256];
-/** Least ratio to the bare proxy, at each concurrency. */
+/** Minimum ratio to the bare proxy, at each concurrency. */
 const TARGETS: Record<string, number> = {
   '/threads/current, embedded': 0.65,
   '/threads/current, Redis': 0.6,
@@ -79,13 +79,13 @@ function placeFrom(places: Place[]): Place {
   return place;
 }
 
-async function bare(platform: Platform, keep: <S extends { stop(): Promise<void> }>(one: S) => S): Promise<Runner> {
+async function bare(platform: Platform, keep: <S extends { stop(): Promise<void> }>(process: S) => S): Promise<Runner> {
   const env = { UPSTREAM_URL: platform.url, ACCESS_TOKEN: 'bare' };
   const process = keep(await startProcess('test/bench/bare-proxy.ts', { env }));
-  const made = await runner(BARE, `http://127.0.0.1:${process.firstLine}/`, {}, { process });
-  if (!made.question.body?.equals(threadOf('bare')))
+  const bareRunner = await runner(BARE, `http://127.0.0.1:${process.firstLine}/`, {}, { process });
+  if (!bareRunner.question.body?.equals(threadOf('bare')))
     throw new Error('The thread does not name the owner of its token.');
-  return made;
+  return bareRunner;
 }
 
 async function gatehouse(site: Site, storage: Storage): Promise<Runner[]> {
@@ -102,34 +102,34 @@ async function gatehouse(site: Site, storage: Storage): Promise<Runner[]> {
   ];
 }
 
-/** The first answer is what every later one has to be, to the byte: it names whose thread it is. */
+/** Every response must equal the first one, which names the owner of the thread. */
 async function runner(
   name: string,
   url: string,
   headers: Record<string, string>,
   { process, redis }: Pick<Site, 'process'> & { redis?: RedisServer | undefined },
 ): Promise<Runner> {
-  const asked = questionOf(url, { headers: { accept: 'application/json', ...headers } });
+  const firstQuestion = questionOf(url, { headers: { accept: 'application/json', ...headers } });
   const connection = openConnection();
   const body = await new Promise<Buffer>((resolve, reject) =>
-    connection.ask(asked, (answer) =>
-      answer && isGood(asked, answer)
-        ? resolve(Buffer.from(answer.body))
-        : reject(new Error(`${name} answers ${answer?.status} ${answer?.body}`)),
+    connection.ask(firstQuestion, (response) =>
+      response && isGood(firstQuestion, response)
+        ? resolve(Buffer.from(response.body))
+        : reject(new Error(`${name} returns ${response?.status} ${response?.body}`)),
     ),
   );
   connection.close();
-  const question = { ...asked, body };
+  const question = { ...firstQuestion, body };
   return { name, question, questions: () => question, processes: [process], redis };
 }
 
-/** Whoever signed in of themselves has a token of their own; the two ways into one Gatehouse have the same. */
+/** Checks that each server returns the thread of its own user. The two routes of Gatehouse share one. */
 function assertOwnOwners(runners: readonly Runner[]): void {
   const owners = new Map<string, string>();
   for (const { name, question, processes } of runners) {
     const { owner } = JSON.parse(String(question.body)).thread;
-    const server = String(runners.findIndex((one) => one.processes[0] === processes[0]));
-    if ((owners.get(owner) ?? server) !== server) throw new Error(`${name} answers with the thread of somebody else.`);
+    const server = String(runners.findIndex((other) => other.processes[0] === processes[0]));
+    if ((owners.get(owner) ?? server) !== server) throw new Error(`${name} returns the thread of another user.`);
     owners.set(owner, server);
   }
 }
@@ -186,7 +186,7 @@ function judge(rows: readonly Summary[]): Finding[] {
   return [...ratios, ...against];
 }
 
-/** What background work adds, spread over the requests. */
+/** The cost of background work per request. */
 const CHORES = 0.1;
 
 function judgeStorage(costs: ReadonlyMap<string, StorageCost>): Finding[] {

@@ -1,7 +1,7 @@
 /**
- * The platform of the bench: answers one kilobyte of JSON that names the owner of the token, as fast as Node can. Prints its
- * port, and a second one: GET /drip there makes its answers stop in the middle, GET /whole makes them whole again, and both
- * tell how many connections are open.
+ * The platform of the benchmarks: returns one kilobyte of JSON that names the owner of the token, as fast as Node can.
+ * Prints its port and a control port: GET /drip there makes responses stop in the middle, GET /whole makes them complete
+ * again, and both return the number of open connections.
  */
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 
 const BYTES = 1_024;
 
-/** Names it without telling it. */
+/** Identifies the token without revealing it. */
 export const ownerTag = (accessToken: string): string =>
   createHash('sha256').update(accessToken).digest('base64url').slice(0, 16);
 
@@ -44,9 +44,9 @@ async function serve(): Promise<void> {
   });
   server.keepAliveTimeout = 60_000;
   const ports = await Promise.all(
-    [server, control].map(async (one) => {
-      await new Promise<void>((resolve) => one.listen(0, '127.0.0.1', resolve));
-      return (one.address() as AddressInfo).port;
+    [server, control].map(async (listener) => {
+      await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve));
+      return (listener.address() as AddressInfo).port;
     }),
   );
   process.stdout.write(`${ports.join(' ')}\n`);

@@ -24,30 +24,30 @@ import { type Summary, table } from './table.ts';
 
 const USERS = [1, 1_000, 100_000];
 const CONNECTIONS = 32;
-/** What memory and storage are told for. */
+/** The numbers of users for which memory and storage are reported. */
 const MANY = 10_000;
 
-/** A session notes its use once in three minutes, its connection once in five; whoever comes sooner writes nothing. */
+/** The use of a session is stored every three minutes, that of a connection every five. Others write nothing. */
 const [SESSION_NOTE_SECONDS, NOTED_MILLISECONDS] = [180, 301_000];
 const WRITES_OF_NOTES = 2;
-/** So that the contest is over within that time of the first visits, which take half of it. */
+/** The contest must end within three minutes after the first visits, which take half of this time. */
 const LONGEST_RUN_SECONDS = 1;
 
 interface Crowd extends Contestant {
   site: Site;
-  /** One of each person. */
+  /** One request of each user. */
   each: readonly Question[];
-  /** Bytes for each person, of the Redis. */
+  /** Bytes per user in Redis. */
   storageEach: number;
-  /** Requests of the contest, so far. */
-  asked(): number;
+  /** Number of requests of the contest so far. */
+  requests(): number;
 }
 
-/** What its people's first requests cost, or those five minutes later. */
+/** The cost of the first requests of all users, or of those five minutes later. */
 interface Visit {
-  /** CPU seconds for 1,000 requests. */
+  /** CPU seconds per 1,000 requests. */
   cpuPer1000: number;
-  /** Bytes of the process for each person. */
+  /** Bytes of the process per user. */
   memoryEach: number;
 }
 
@@ -58,12 +58,12 @@ export async function benchUsers(effort: Effort): Promise<Finding[]> {
     const crowds: Crowd[] = [];
     for (const users of USERS) {
       const parts = { place: await reservePlace(), storage: 'Redis' as const, platformUrl: platform.url };
-      // Nobody signs in here, so that no provider is asked for anything.
+      // There are no sign-ins here, so the provider is never called.
       crowds.push(
         await seatCrowd(users, keep(await startGatehouse({ ...parts, issuer: 'https://idp.bench.example' }))),
       );
     }
-    // Everybody is noted with their first request then, and nobody in the contest, as long as that is over within three minutes.
+    // Each user's first request stores the use, and no request of the contest, if that ends within three minutes.
     await sleep(NOTED_MILLISECONDS);
     const visits: Visit[] = [];
     for (const crowd of crowds) {
@@ -77,7 +77,7 @@ export async function benchUsers(effort: Effort): Promise<Finding[]> {
       ...effort,
       seconds: Math.min(effort.seconds, LONGEST_RUN_SECONDS),
     });
-    const noted = (writesOf(most.site) - written) / WRITES_OF_NOTES / most.asked();
+    const noted = (writesOf(most.site) - written) / WRITES_OF_NOTES / most.requests();
     say(table(`GET /threads/current, Redis, ${CONNECTIONS} connections, medians of ${effort.runs} runs in turn`, rows));
     await sleep(NOTED_MILLISECONDS);
     const findings = judgeUsers(most, rows, { first, noted, later: await visit(most) });
@@ -92,31 +92,31 @@ async function seatCrowd(users: number, site: Site): Promise<Crowd> {
   const each = await seatPeople(site, users);
   const storageEach = (used() - before) / users;
   const next = inTurn(each);
-  let asked = 0;
+  let requests = 0;
   return {
     ...{ site, each, storageEach, processes: [site.process] },
     name: `${users.toLocaleString('en-GB')} ${users === 1 ? 'user' : 'users'}, each in turn`,
     questions(connection) {
-      asked += 1;
+      requests += 1;
       return next(connection);
     },
-    asked: () => asked,
+    requests: () => requests,
   };
 }
 
 const writesOf = ({ redis }: Site): number => (redis ? counted(redis).writes : Number.NaN);
 
-/** Asks for each person once. */
+/** Sends one request for each user. */
 async function visit({ each, site: { process } }: Crowd): Promise<Visit> {
   const next = inTurn(each);
   const [cpuBefore, memoryBefore] = [process.cpuSeconds(), process.memory()];
-  let asked = 0;
-  while (asked < each.length) asked += (await load(next, { connections: CONNECTIONS, seconds: 0.5 })).requests;
+  let requests = 0;
+  while (requests < each.length) requests += (await load(next, { connections: CONNECTIONS, seconds: 0.5 })).requests;
   const [cpu, memory] = [process.cpuSeconds() - cpuBefore, process.memory() - memoryBefore];
-  return { cpuPer1000: (cpu / asked) * 1000, memoryEach: memory / each.length };
+  return { cpuPer1000: (cpu / requests) * 1000, memoryEach: memory / each.length };
 }
 
-/** @param visits `noted`: the share of the contest's requests that noted their use after all */
+/** @param visits `noted`: the share of the contest's requests that still stored their use */
 function judgeUsers(
   most: Crowd,
   rows: readonly Summary[],

@@ -1,6 +1,6 @@
 /**
- * The peer as its documents teach it: express-openid-connect with sessions in Redis, and http-proxy-middleware with an agent
- * that keeps its connections. It renews tokens that have ended, as Gatehouse does. Prints a line once it listens.
+ * The peer as documented: express-openid-connect with sessions in Redis, and http-proxy-middleware with keep-alive.
+ * Like Gatehouse, it refreshes expired tokens. Prints a line when it listens.
  */
 import { Agent } from 'node:http';
 import { RedisStore } from 'connect-redis';
@@ -15,7 +15,7 @@ interface Oidc {
   login(options: { returnTo: string }): Promise<void>;
 }
 
-/** What the library puts on requests and answers. */
+/** The members that the library adds to requests and responses. */
 const oidcOf = (message: object): Oidc => (message as { oidc: Oidc }).oidc;
 
 const { PORT = '', PUBLIC_URL = '', ISSUER = '', CLIENT_ID = '', CLIENT_SECRET = '' } = process.env;

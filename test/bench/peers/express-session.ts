@@ -1,6 +1,6 @@
 /**
- * The stack that people build by hand: express-session, connect-redis, ioredis and undici. Its sign-in only puts a token into
- * the session, since relaying is all that is measured here. Prints a line once it listens.
+ * A typical self-built stack: express-session, connect-redis, ioredis and undici. Its sign-in only stores a token in
+ * the session, because only relaying is measured. Prints a line when it listens.
  */
 import { RedisStore } from 'connect-redis';
 import express from 'express';
@@ -35,9 +35,9 @@ app.get('/threads/current', async (req, res) => {
   const { accessToken } = req.session;
   if (accessToken === undefined) return void res.sendStatus(401);
   const headers = { authorization: `Bearer ${accessToken}` };
-  const answer = await pool.request({ path: '/1/threads/current', method: 'GET', headers });
-  const body = await answer.body.text();
-  res.status(answer.statusCode).type('application/json').send(body);
+  const response = await pool.request({ path: '/1/threads/current', method: 'GET', headers });
+  const body = await response.body.text();
+  res.status(response.statusCode).type('application/json').send(body);
 });
 const server = app.listen(Number(PORT), '127.0.0.1', () => process.stdout.write('ready\n'));
 server.keepAliveTimeout = 60_000;
