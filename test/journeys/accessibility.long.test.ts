@@ -1,6 +1,6 @@
 /**
- * Every page that links lead to is valid HTML, and axe-core finds nothing on it, nor on forms with faults, light and dark, on
- * wide and on narrow screens.
+ * Every page that links reach is valid HTML, and axe-core finds no violations on these pages and on forms with faults,
+ * light and dark, wide and narrow.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf } from '../gatehouse/grants/vault-desk.ts';
@@ -17,7 +17,7 @@ import { expectValid } from '../support/valid-html.ts';
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 40\d/;
 
 const openBrowser = useBrowser();
-// axe adds a style of its own, for which pages have no permission.
+// axe adds a style, which the content security policy forbids.
 const openPage = () => openBrowser({ bypassCSP: true }, FAULTY_FORM);
 let site: TestSite;
 beforeAll(async () => {
@@ -28,11 +28,11 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-test('pages of administrators, and forms with faults', async () => {
+test('pages of administrators, and forms with faults, are accessible', async () => {
   const desk = await openVaultDesk(site);
   const admin = await administratorOf(site, desk);
   const { token } = await admin.makeToken({ expiresAt: new Date(Date.now() + 3_600_000).toISOString() });
-  const { token: asserting } = await admin.makeToken({ name: 'second', assertUser: true });
+  const { token: assertingToken } = await admin.makeToken({ name: 'second', assertUser: true });
   expect(token).toMatch(/^gthr_/);
   const { userId: user } = await sessionOf(
     site,
@@ -40,7 +40,7 @@ test('pages of administrators, and forms with faults', async () => {
   );
   const link = {
     method: 'POST',
-    headers: { ...bearer(asserting), ...JSON_BODY },
+    headers: { ...bearer(assertingToken), ...JSON_BODY },
     body: JSON.stringify({ user, app: 'platform' }),
   };
   expect(await ask(`${site.url}/relay/connect-links`, link)).toMatchObject({ status: 201 });
@@ -75,7 +75,7 @@ test('pages of administrators, and forms with faults', async () => {
   expect(await findingsOn(page)).toEqual([]);
 });
 
-test('pages of users', async () => {
+test('pages of users are accessible', async () => {
   const page = await openPage();
   const paths = ['/', '/sign-in', '/nowhere', '/problems/not_found'];
   expect(

@@ -1,4 +1,4 @@
-/** Administrators in a real browser: an app is registered with the form that judges as one types; every page fits a small telephone. */
+/** Administrators in a real browser: the form of an app checks input while typing, and pages fit a small phone. */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
@@ -6,7 +6,7 @@ import { CLIENT_SECRET, type TestSite } from '../support/gatehouse.ts';
 import { leaveBy, lookAround, throughProvider } from '../support/journey.ts';
 import { startDocumentedSite } from '../support/seen-responses.ts';
 
-/** A form that comes back with its faults is told of on the console; nothing else may be. */
+/** The console error of a form with faults. Others are not allowed. */
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
 
 const openPage = useBrowser();
@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-test('an app is registered against the sandbox, broken and mended, with nothing but the pages', async () => {
+test('an app is registered, broken and repaired, using only the pages', async () => {
   const page = await openPage({ viewport: { width: 360, height: 800 } }, FAULTY_FORM);
   const look = (name: string) => lookAround(page, `admin-${name}`);
   const save = () => leaveBy(page, () => page.locator('button[value=save]').click());
@@ -35,16 +35,16 @@ test('an app is registered against the sandbox, broken and mended, with nothing 
   await look('register');
   await page.getByText('More: callback URLs').click();
 
-  // Judged as it is typed, before anything is sent.
-  const another = page.getByLabel('Another callback URL');
-  await another.fill('https://*.example.com/cb');
+  // The input is checked while typing, before anything is sent.
+  const secondUrl = page.getByLabel('Another callback URL');
+  await secondUrl.fill('https://*.example.com/cb');
   const wildcard = page.locator('[data-callback-fault]').getByText('Write out every callback URL');
   await wildcard.waitFor();
-  await another.fill(`${site.url}/oauth/callback/second/`);
+  await secondUrl.fill(`${site.url}/oauth/callback/second/`);
   await page.getByText(`Did you mean ${site.url}/oauth/callback/second?`).waitFor();
   await page.getByRole('button', { name: 'Use that URL' }).click();
-  expect(await another.inputValue()).toBe(`${site.url}/oauth/callback/second`);
-  await another.fill('https://*.example.com/cb');
+  expect(await secondUrl.inputValue()).toBe(`${site.url}/oauth/callback/second`);
+  await secondUrl.fill('https://*.example.com/cb');
   await wildcard.waitFor();
   await page.getByLabel('Client ID', { exact: true }).fill('test-second');
   await save();

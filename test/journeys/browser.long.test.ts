@@ -1,4 +1,4 @@
-/** The main job in a real browser: sign in, consent, thread, BIN, expiry, disconnect, reconnect, sign out, and a restart between. */
+/** The main flow in a real browser: sign-in, consent, thread, BIN, expiry, disconnect, reconnect, sign-out, restart. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
@@ -19,7 +19,7 @@ afterAll(() => site?.close());
 const textOf = (page: Page) => page.locator('body').innerText();
 
 describe('in Chromium', () => {
-  test('signs in, consents, reads the thread and comes back to where the person was', async () => {
+  test('signs in, consents, reads the thread and returns to the requested page', async () => {
     const page = await openPage();
     await signInBy(page, site);
     expect(page.url()).toBe(`${site.url}/`);
@@ -32,7 +32,7 @@ describe('in Chromium', () => {
     expect(other.url()).toBe(`${site.url}/connections/platform`);
   });
 
-  test('R86 looks a BIN up by the form: what was typed is in no address and in no history', async () => {
+  test('R86 looks up a BIN with the form: the input is in no URL and not in the history', async () => {
     const page = await openPage();
     await signInBy(page, site);
     const seen: string[] = [];
@@ -57,7 +57,7 @@ describe('in Chromium', () => {
     expect(posted).toEqual([]);
   });
 
-  test('a second browser, signed in as somebody else, sees nothing of the first', async () => {
+  test('a second browser with another user sees nothing of the first', async () => {
     const first = await openPage();
     await signInBy(first, site);
     const second = await openPage();
@@ -73,7 +73,7 @@ describe('in Chromium', () => {
     expect(await textOf(first)).toContain('Spring launch');
   });
 
-  test('the access token runs out and the thread still comes', async () => {
+  test('reads the thread after the access token has expired', async () => {
     const page = await openPage();
     await signInBy(page, site);
     const calls = site.sandbox.hits.count('POST /token', 'identity-provider');
@@ -83,7 +83,7 @@ describe('in Chromium', () => {
     expect(site.sandbox.hits.count('POST /token', 'identity-provider')).toBe(calls + 1);
   });
 
-  test('disconnects and says what the provider confirmed, connects again, and stays whole over a restart', async () => {
+  test('disconnects with the confirmation of the provider, connects again, and survives a restart', async () => {
     const page = await openPage();
     await signInBy(page, site);
     await leaveBy(page, () => page.getByRole('link', { name: 'Connections' }).click());
@@ -108,7 +108,7 @@ describe('in Chromium', () => {
     expect(await textOf(page)).toContain('Signed in as user@example.test');
   });
 
-  test('says so where the provider did not confirm the end', async () => {
+  test('says that the provider did not confirm the revocation', async () => {
     const page = await openPage();
     await signInBy(page, site, 'second@example.test');
     await page.goto(`${site.url}/connections/platform`);
@@ -123,18 +123,18 @@ describe('in Chromium', () => {
     const page = await openPage();
     await signInBy(page, site);
     await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
-    // The provider asks whether its own session is to end as well.
+    // The provider asks whether to end its own session, too.
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
     await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
     expect(page.url()).toBe(`${site.url}/`);
     expect(await textOf(page)).toContain('Welcome to');
-    expect((await page.goto(`${site.url}/session`).then((answer) => answer?.json())).signedIn).toBe(false);
-    // At the provider too: it asks for the password again.
+    expect((await page.goto(`${site.url}/session`).then((response) => response?.json())).signedIn).toBe(false);
+    // The provider asks for the password again.
     await page.goto(`${site.url}/sign-in`);
     expect(await page.locator('input[name=password]').count()).toBe(1);
   });
 
-  test('works with JavaScript switched off', async () => {
+  test('works without JavaScript', async () => {
     const page = await openPage({ javaScriptEnabled: false });
     await signInBy(page, site);
     expect(await textOf(page)).toContain('Spring launch');
@@ -151,7 +151,7 @@ describe('in Chromium', () => {
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
   });
 
-  test('works by keyboard alone, and shows where the focus is', async () => {
+  test('works with only the keyboard, and shows the focus', async () => {
     const page = await openPage();
     await page.goto(`${site.url}/`);
     await page.keyboard.press('Tab');
@@ -180,7 +180,7 @@ describe('in Chromium', () => {
     expect(page.url().startsWith(site.sandbox.issuer)).toBe(true);
   });
 
-  test('somebody who types localhost gets to PUBLIC_URL and can sign in', async () => {
+  test('a user who opens localhost is redirected to PUBLIC_URL and can sign in', async () => {
     const page = await openPage();
     await page.goto(`${site.url.replace('127.0.0.1', 'localhost')}/connections`);
     await throughProvider(page, site);
@@ -188,7 +188,7 @@ describe('in Chromium', () => {
     expect(await textOf(page)).toContain('Collaboration platform');
   });
 
-  test('two tabs that sign in at the same time both end well (R64)', async () => {
+  test('two tabs can sign in at the same time (R64)', async () => {
     const page = await openPage();
     const tab = await page.context().newPage();
     await page.goto(`${site.url}/sign-in?return_to=/connections`);
@@ -201,7 +201,7 @@ describe('in Chromium', () => {
     expect(await textOf(page)).toContain('Your connections');
   });
 
-  test('the back button after the sign-in leads home and not into an error', async () => {
+  test('a callback that is opened again after the sign-in leads home, not to an error', async () => {
     const page = await openPage();
     const callbacks: string[] = [];
     page.on('request', (request) => request.url().includes('/oauth/callback/') && callbacks.push(request.url()));
@@ -212,16 +212,16 @@ describe('in Chromium', () => {
   });
 });
 
-/** What has the focus: its text, or its name; fails where nothing marks it. */
+/** Returns the text or name of the focused element. Fails if the focus is not visible. */
 async function focused(page: Page): Promise<string> {
-  const found = (await page.evaluate(`(() => {
+  const element = (await page.evaluate(`(() => {
     const element = document.activeElement;
     const style = getComputedStyle(element);
     const marked = style.outlineStyle !== 'none' || style.boxShadow !== 'none';
     return { text: element.innerText || element.name || element.tagName, marked, tag: element.tagName };
   })()`)) as { text: string; marked: boolean; tag: string };
-  if (found.tag !== 'BODY') expect(found.marked, `the focus on "${found.text}" can be seen`).toBe(true);
-  return found.text;
+  if (element.tag !== 'BODY') expect(element.marked, `the focus on "${element.text}" is visible`).toBe(true);
+  return element.text;
 }
 
 async function tabTo(page: Page, name: string): Promise<void> {

@@ -1,7 +1,7 @@
 /**
- * The jobs of an administrator in a real browser, each in at most three clicks from the overview; typing and Enter in the
- * search of the header are none. An app is registered in register-app.long.test.ts; a relay token, a webhook and a test of a call
- * are in services-in-administration.long.test.ts.
+ * Tasks of an administrator in a real browser, each in at most three clicks from the overview. Typing and Enter in the
+ * search do not count. register-app.long.test.ts registers an app; services-in-administration.long.test.ts creates a
+ * relay token and a webhook, and tests a call.
  */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -41,13 +41,13 @@ beforeEach(async () => {
 type Role = 'link' | 'button';
 const named = (role: Role, name: string) => page.getByRole(role, { name, exact: true }).first();
 
-/** A click that leads to another page. */
+/** Clicks and waits for another page. */
 async function click(role: Role, name: string): Promise<void> {
   clicks += 1;
   await leaveBy(page, () => named(role, name).click());
 }
 
-/** A click that opens a menu or a dialog. */
+/** Clicks to open a menu or a dialog. */
 async function open(role: Role, name: string): Promise<void> {
   clicks += 1;
   await named(role, name).click();
@@ -71,14 +71,14 @@ async function expectDone(words: string | RegExp): Promise<void> {
   expect(clicks).toBeLessThanOrEqual(MAX_CLICKS);
 }
 
-test('the check of an app', async () => {
+test('checks an app', async () => {
   await click('link', 'Apps');
   await click('link', 'Collaboration platform');
   await click('button', 'Check now');
   await expectDone(/^No problems found/);
 });
 
-test('a failed sign-in by the reference on its error page', async () => {
+test('finds a failed sign-in by the reference of its error page', async () => {
   const { json } = await admin.call('GET', '/sign-ins?limit=1');
   const [record] = json.items as { id: string }[];
   await search(String(record?.id));
@@ -86,7 +86,7 @@ test('a failed sign-in by the reference on its error page', async () => {
   expect(clicks).toBe(0);
 });
 
-test('the end of all sessions of a user', async () => {
+test('ends all sessions of a user', async () => {
   const { agent } = await signIn(site, 'second@example.test');
   await search('second@example.test');
   await open('link', 'Sign out everywhere…');
@@ -95,7 +95,7 @@ test('the end of all sessions of a user', async () => {
   expect((await getJson(agent, `${site.url}/threads/current`)).status).toBe(401);
 });
 
-test('the end of a connection', async () => {
+test('disconnects a connection', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
   await search('user@example.test');
@@ -107,7 +107,7 @@ test('the end of a connection', async () => {
   expect(await desk.grants.loadStored(userId, 'platform')).toBeUndefined();
 });
 
-test('an import of BIN data, and the way back', async () => {
+test('imports BIN data and rolls back', async () => {
   for (const name of ['first.csv', 'second.csv']) {
     await page.goto(`${site.url}/admin`);
     clicks = 0;
@@ -128,13 +128,13 @@ test('an import of BIN data, and the way back', async () => {
   await expectDone('Rolled back to first.csv.');
 });
 
-test('the next signing key', async () => {
+test('publishes the next signing key', async () => {
   await click('link', 'Settings');
   await click('button', 'Publish the next key now');
   await expectDone(/published/i);
 });
 
-test('the audit trail of a day', async () => {
+test('filters the audit trail by day', async () => {
   await click('link', 'Activity');
   await click('link', 'Audit');
   await page.getByLabel('From').fill('2026-11-20');

@@ -1,4 +1,4 @@
-/** A service sends its user a connect link: the user signs in, consents and comes back to the service; nobody else can use it. */
+/** A service sends its user a connect link: the user signs in, consents and returns. Others cannot use it. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -18,11 +18,11 @@ import { until } from '../support/until.ts';
 
 const UMA = 'user@example.test';
 const SVEN = 'second@example.test';
-/** Pages that refuse. */
+/** The console error of pages that refuse. */
 const REFUSED = /Failed to load resource: the server responded with a status of 40[34]/;
 
 const openPage = useBrowser();
-/** Receives webhook messages, and users who come back. */
+/** Receives webhook messages, and users who return. */
 let service: Server;
 let serviceUrl: string;
 const messages: { type: string; data: Record<string, string> }[] = [];
@@ -61,20 +61,20 @@ afterAll(async () => {
   service.close();
 });
 
-async function makeLink(at = { url: site.url, token, user: uma }): Promise<{ id: string; url: string }> {
-  const answer = await ask(`${at.url}/relay/connect-links`, {
-    ...{ method: 'POST', headers: { ...bearer(at.token), ...JSON_BODY } },
-    body: JSON.stringify({ user: at.user, app: 'platform', returnUrl: `${serviceUrl}/connected` }),
+async function createLink(target = { url: site.url, token, user: uma }): Promise<{ id: string; url: string }> {
+  const response = await ask(`${target.url}/relay/connect-links`, {
+    ...{ method: 'POST', headers: { ...bearer(target.token), ...JSON_BODY } },
+    body: JSON.stringify({ user: target.user, app: 'platform', returnUrl: `${serviceUrl}/connected` }),
   });
-  return JSON.parse(answer.body);
+  return JSON.parse(response.body);
 }
 const usedLinks = async () =>
   Number(/^gatehouse_connect_links_used_total (\d+)/m.exec((await ask(`${site.managementUrl}/metrics`)).body)?.[1]);
-const linked = (id: string) => messages.find(({ data }) => data.linkId === id);
+const messageOf = (id: string) => messages.find(({ data }) => data.linkId === id);
 const words = (page: Page) => page.locator('main').innerText();
 const press = (page: Page, name: string) =>
   leaveBy(page, () => page.getByRole('button', { name, exact: true }).click());
-/** At the provider, which has another account signed in. */
+/** Signs in at the provider, where another account is signed in. */
 async function chooseAccount(page: Page, login: string): Promise<void> {
   await page.locator('input[name=login]').fill(login);
   await page.locator('input[name=password]').fill(PASSWORD);
@@ -86,8 +86,8 @@ async function allow(page: Page): Promise<void> {
   expect(page.url()).toBe(`${serviceUrl}/connected`);
 }
 
-test('R114 the user signs in, consents, and comes back to the service, which hears of the link by webhook', async () => {
-  const { id, url } = await makeLink();
+test('R114 the user signs in, consents and returns to the service, which receives a webhook message with the link', async () => {
+  const { id, url } = await createLink();
   const before = await desk.read(uma);
   const usedBefore = await usedLinks();
   const page = await openPage({}, REFUSED);
@@ -96,19 +96,19 @@ test('R114 the user signs in, consents, and comes back to the service, which hea
   expect(page.url()).toBe(url);
   await lookAround(page, 'connect-link');
   expect(await words(page)).toContain('reports asks you to connect');
-  expect(linked(id)).toBeUndefined();
+  expect(messageOf(id)).toBeUndefined();
   await press(page, 'Connect');
   await allow(page);
   expect((await desk.read(uma)).accessToken).not.toBe(before.accessToken);
-  await until(() => linked(id) !== undefined);
-  expect(linked(id)).toMatchObject({ type: 'connection.created', data: { user: uma, app: 'platform' } });
+  await until(() => messageOf(id) !== undefined);
+  expect(messageOf(id)).toMatchObject({ type: 'connection.created', data: { user: uma, app: 'platform' } });
   expect(await usedLinks()).toBe(usedBefore + 1);
   await page.goto(url);
   expect(await words(page)).toContain('This link no longer works');
 });
 
-test('R114 for another user the page says why, and "Use another account" leads by the provider back to the link', async () => {
-  const { id, url } = await makeLink();
+test('R114 for another user the page says why, and "Use another account" returns to the link', async () => {
+  const { id, url } = await createLink();
   const [ofUma, ofSven] = [await desk.read(uma), await desk.read(sven)];
   const page = await openPage({}, REFUSED);
   await signInBy(page, site, SVEN);
@@ -118,20 +118,20 @@ test('R114 for another user the page says why, and "Use another account" leads b
   await lookAround(page, 'connect-link-other-user');
   expect([await desk.read(uma), await desk.read(sven)]).toEqual([ofUma, signedIn]);
   expect(ofSven.account).toEqual(signedIn.account);
-  const asked = page.waitForRequest((request) => request.url().includes('/authorize?'));
+  const authorizationRequest = page.waitForRequest((request) => request.url().includes('/authorize?'));
   await press(page, 'Use another account');
-  expect(new URL((await asked).url()).searchParams.get('prompt')).toContain('select_account');
+  expect(new URL((await authorizationRequest).url()).searchParams.get('prompt')).toContain('select_account');
   await chooseAccount(page, UMA);
   await throughProvider(page, site);
   expect(page.url()).toBe(url);
   await press(page, 'Connect');
   await allow(page);
-  await until(() => linked(id) !== undefined);
+  await until(() => messageOf(id) !== undefined);
   expect(await desk.read(sven)).toEqual(signedIn);
 });
 
-test('R114 another account at the provider stores nothing, and the link still connects the user’s own', async () => {
-  const { id, url } = await makeLink();
+test('R114 another account at the provider stores nothing, and the link can still connect the user’s account', async () => {
+  const { id, url } = await createLink();
   const page = await openPage({}, REFUSED);
   await signInBy(page, site, UMA);
   const before = await desk.read(uma);
@@ -142,7 +142,7 @@ test('R114 another account at the provider stores nothing, and the link still co
   expect(await words(page)).toContain('a different account than the one that this link is for');
   await lookAround(page, 'connect-link-other-account');
   expect(await desk.read(uma)).toEqual(before);
-  expect(linked(id)).toBeUndefined();
+  expect(messageOf(id)).toBeUndefined();
   await leaveBy(page, () => page.getByRole('link', { name: 'Use another account' }).click());
   await press(page, 'Connect');
   await chooseAccount(page, UMA);
@@ -150,8 +150,8 @@ test('R114 another account at the provider stores nothing, and the link still co
   expect((await desk.read(uma)).account).toMatchObject({ email: UMA });
 });
 
-test('R114 an administrator sees the links and revokes one, which then connects nothing', async () => {
-  const [{ id, url }, { id: kept }] = [await makeLink(), await makeLink()];
+test('R114 an administrator sees the links and revokes one, which then no longer works', async () => {
+  const [{ id, url }, { id: otherId }] = [await createLink(), await createLink()];
   const user = await openPage({}, REFUSED);
   await signInBy(user, site);
   await user.goto(url);
@@ -165,29 +165,33 @@ test('R114 an administrator sees the links and revokes one, which then connects 
   await page.getByRole('dialog', { name: /^Revoke the connect link/ }).waitFor();
   await press(page, 'Revoke connect link');
   expect(await words(page)).toContain('Connect link revoked.');
-  expect([await rowOf(id).count(), await rowOf(kept).count()]).toEqual([0, 1]);
+  expect([await rowOf(id).count(), await rowOf(otherId).count()]).toEqual([0, 1]);
   await press(user, 'Connect');
   expect(await words(user)).toContain('This link no longer works');
 });
 
 test.for<StoreKind>(['SQLite', 'Redis'])(
-  'R114 two processes on %s: a link of one works at the other, which is killed with the tokens on their way',
+  'R114 two processes on %s: a link of one works at the other, even after a kill during the token response',
   async (kind, context) => {
     if (kind === 'Redis') skipWithout(context, missingRedis);
     const returnUrls = [`${serviceUrl}/connected`];
-    const fleet = await startFleet({ kind, processes: 2, apps: (at) => [sandboxApp(at, 'platform', { returnUrls })] });
+    const fleet = await startFleet({
+      kind,
+      processes: 2,
+      apps: (urls) => [sandboxApp(urls, 'platform', { returnUrls })],
+    });
     onTestFinished(fleet.close);
     const administrator = await administratorOf(fleet.member(1), fleet.vault);
     await administrator.call('POST', '/webhooks', { url: `${serviceUrl}/hook`, events: ['connection.created'] });
-    const { token: own } = await administrator.makeToken({ scopes: ['connect_links:create'], assertUser: true });
+    const { token: fleetToken } = await administrator.makeToken({ scopes: ['connect_links:create'], assertUser: true });
     const { userId: user } = await fleet.signIn(UMA);
-    const { id, url } = await makeLink({ url: fleet.member(1).url, token: own, user });
+    const { id, url } = await createLink({ url: fleet.member(1).url, token: fleetToken, user });
 
     const page = await openPage({}, /net::ERR_(EMPTY_RESPONSE|CONNECTION_(RESET|REFUSED))/);
     await page.goto(url);
     await throughProvider(page, fleet);
     const before = await fleet.vault.read(user);
-    // The provider has this user's consent, so it sends the browser straight back.
+    // The provider has this user's consent, so it redirects the browser at once.
     const held = fleet.tokens.holdNext();
     await page.getByRole('button', { name: 'Connect', exact: true }).click({ noWaitAfter: true });
     await held.made;
@@ -195,13 +199,13 @@ test.for<StoreKind>(['SQLite', 'Redis'])(
     held.release();
     await fleet.member(0).start();
     expect(await fleet.vault.read(user)).toEqual(before);
-    expect(linked(id)).toBeUndefined();
+    expect(messageOf(id)).toBeUndefined();
 
     await page.goto(url);
     await press(page, 'Connect');
     await allow(page);
     expect((await fleet.vault.read(user)).accessToken).not.toBe(before.accessToken);
-    await until(() => linked(id) !== undefined);
+    await until(() => messageOf(id) !== undefined);
     expect(messages.filter(({ data }) => data.linkId === id)).toHaveLength(1);
   },
 );

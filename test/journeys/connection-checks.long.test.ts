@@ -1,4 +1,4 @@
-/** A user takes access back at the provider and nobody calls: a check finds it, the service hears of it, the user reconnects. */
+/** A user revokes access at the provider. A check finds this without a call and notifies the service. */
 import { afterEach, expect, test } from 'vitest';
 import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
 import { ask } from '../support/ask.ts';
@@ -12,7 +12,7 @@ import { until } from '../support/until.ts';
 import { signedMessages, startReceiver } from '../support/webhook-receiver.ts';
 
 const INTERVAL_SECONDS = 120;
-/** In reverse order, whatever the test came to. */
+/** Called in reverse order, even after a failure. */
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
@@ -20,10 +20,10 @@ afterEach(async () => {
 });
 const newPage = useBrowser();
 
-/** Gatehouse and its provider, a connected user in a browser, a service with a relay token and webhooks, an administrator. */
+/** Starts Gatehouse and its provider with a connected user, a service with a webhook, and an administrator. */
 async function start() {
   const env = { CONNECTION_CHECK_SECONDS: String(INTERVAL_SECONDS) };
-  // The access token expires before the check, so that the health tells a failed check.
+  // The access token expires before the check, so that the health shows a failed check.
   const site = await startDocumentedSite({ env, sandbox: { accessTokenSeconds: 60 } });
   closing.push(site.close);
   const vault = await openVault(site.env);
@@ -38,8 +38,8 @@ async function start() {
   const userId = await userIdOf(page, site);
   const { token } = await admin.makeToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
   const connection = async () => {
-    const answer = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
-    return JSON.parse(answer.body).items[0];
+    const response = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    return JSON.parse(response.body).items[0];
   };
   /** Lets time pass until a check is due. */
   const untilCheck = async () => {
@@ -51,7 +51,7 @@ async function start() {
   return { site, messages, page, userId, connection, untilCheck };
 }
 
-test('R113 what a user takes back at the provider is announced within the interval without a call, and is mended by reconnecting', async () => {
+test('R113 a revocation at the provider is announced within the interval without a call, and the user can reconnect', async () => {
   const { site, messages, page, userId, connection, untilCheck } = await start();
   expect(await connection()).toMatchObject({ health: 'active', notCheckedSince: null });
 
@@ -89,7 +89,7 @@ test('R113 what a user takes back at the provider is announced within the interv
   expect(messages().map(({ type }) => type)).toEqual(['connection.reconnect_needed', 'connection.recovered']);
 });
 
-test('R113 R41 a connection whose check fails in an outage is unverified until the provider is back, without a call', async () => {
+test('R113 R41 a connection whose check fails in an outage is unverified until the provider recovers, without a call', async () => {
   const { site, messages, page, connection, untilCheck } = await start();
   site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
   await untilCheck();
@@ -99,7 +99,7 @@ test('R113 R41 a connection whose check fails in an outage is unverified until t
   await page.getByText('Unverified').first().waitFor();
 
   site.sandbox.faults.clear();
-  // The longest back-off.
+  // The longest pause.
   pass(75);
   await until(async () => (await connection()).health === 'active');
   await page.reload();

@@ -1,4 +1,4 @@
-/** The doctor's advice can be read to its end, on a telephone too. */
+/** The advice of the doctor is fully visible, also on a phone. */
 import { expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { sandboxApp, startSite } from '../support/gatehouse.ts';
@@ -8,9 +8,9 @@ const openPage = useBrowser();
 
 test('no advice of a check is cut off', async () => {
   const site = await startSite({
-    apps: (parts) => [
-      sandboxApp(parts, 'platform'),
-      sandboxApp(parts, 'second', { callbackUrls: ['https://other.example.com/cb'], signIn: undefined }),
+    apps: (urls) => [
+      sandboxApp(urls, 'platform'),
+      sandboxApp(urls, 'second', { callbackUrls: ['https://other.example.com/cb'], signIn: undefined }),
     ],
     env: { ADMIN_APP: 'platform' },
   });
@@ -24,7 +24,7 @@ test('no advice of a check is cut off', async () => {
     for (const width of [1440, 360]) {
       await page.setViewportSize({ width, height: 800 });
       const cut = await page.evaluate(
-        "[...document.querySelectorAll('td bdi')].filter((one) => one.scrollHeight > one.clientHeight + 1).length",
+        "[...document.querySelectorAll('td bdi')].filter((cell) => cell.scrollHeight > cell.clientHeight + 1).length",
       );
       expect([width, cut]).toEqual([width, 0]);
     }

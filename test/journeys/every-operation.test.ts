@@ -1,4 +1,4 @@
-/** Users, services, a provider and an administrator call every documented operation: each status occurs, each response is as described. */
+/** Calls every documented operation: each documented status occurs, and each response is as described. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
 import {
@@ -57,7 +57,7 @@ const firstId = async (list: string): Promise<string> => {
   return String(items[0]?.id);
 };
 
-/** A POST of a signed-in browser, as a program would send it or as a form would be sent. */
+/** Sends a POST of a signed-in user as JSON or as a form. */
 async function change(
   agent: UserAgent,
   path: string,
@@ -139,7 +139,7 @@ test('a service reads threads, BINs and connections, and exchanges tokens', asyn
   heal();
 });
 
-test('a provider tells of a sign-out', async () => {
+test('a provider sends a logout token', async () => {
   await call('POST', '/register-at-provider', {
     ...sandboxApp(site, 'second', { id: 'registered', clientId: undefined, clientSecret: undefined }),
     callbackUrls: [`${site.url}/oauth/callback/registered`],
@@ -148,11 +148,11 @@ test('a provider tells of a sign-out', async () => {
   await createUserAgent().get(`${site.url}/sign-in`);
   await ask(`${site.url}/oauth/backchannel-logout/registered`, { method: 'POST', headers: FORM, body: '' });
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=registered' });
-  const asked = await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Sign out' });
-  await agent.submit(asked, {}, { button: 'Sign out' });
+  const question = await agent.submit(await agent.get(`${site.url}/`), {}, { button: 'Sign out' });
+  await agent.submit(question, {}, { button: 'Sign out' });
 });
 
-test('an administrator reads and changes everything by the API', async () => {
+test('an administrator reads and changes every resource with the API', async () => {
   const { agent } = await signIn(site, 'user@example.test', { path: '/sign-in?app=platform' });
   const { userId } = await sessionOf(site, agent);
   const { accessToken: apiToken } = await desk.read(userId);
@@ -162,12 +162,12 @@ test('an administrator reads and changes everything by the API', async () => {
 
   const second = sandboxApp(site, 'second', { clientSecret: CLIENT_SECRET });
   const { version: _, ...app } = second as Record<string, unknown>;
-  const made = await call('POST', '/connected-apps', app);
+  const created = await call('POST', '/connected-apps', app);
   const { id: __, ...changed } = app;
   await call('GET', '/connected-apps');
   await call('GET', '/connected-apps/second');
   await call('GET', '/connected-apps/second/timeline');
-  await call('PUT', '/connected-apps/second', { ...changed, version: made.version });
+  await call('PUT', '/connected-apps/second', { ...changed, version: created.version });
   await call('POST', '/connected-apps/second/check', undefined);
   await call('POST', '/callback-urls', { urls: [`${site.url}/oauth/callback/second`] });
 
@@ -189,10 +189,10 @@ test('an administrator reads and changes everything by the API', async () => {
   await call('PUT', `/service-accounts/${account.id}`, { name: 'Daily', version: account.version });
   await call('DELETE', `/service-accounts/${account.id}`);
 
-  const wanted = { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.removed'] };
-  const webhook = await call('POST', '/webhooks', wanted);
+  const webhookInput = { url: `${site.sandbox.platformUrl}/hook`, events: ['connection.removed'] };
+  const webhook = await call('POST', '/webhooks', webhookInput);
   await call('GET', `/webhooks/${await firstId('/webhooks')}`);
-  await call('PUT', `/webhooks/${webhook.id}`, { ...wanted, version: webhook.version });
+  await call('PUT', `/webhooks/${webhook.id}`, { ...webhookInput, version: webhook.version });
   await call('POST', `/webhooks/${webhook.id}/rotate`, {});
   const { id: messageId } = await call('POST', `/webhooks/${webhook.id}/test`);
   await call('GET', `/webhooks/${webhook.id}/messages/${messageId}`);

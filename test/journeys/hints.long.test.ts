@@ -1,4 +1,4 @@
-/** Users reach the account that they want: by the hints that a service adds to a link, and by "Use another account". */
+/** Users can choose their account: with the hints that a service adds to a link, and with "Use another account". */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
 import { administratorOf, bearer } from '../gatehouse/relay/service.ts';
@@ -20,14 +20,14 @@ afterAll(async () => {
   await site.close();
 });
 
-test('R110 a service sends its user to the provider with the account filled in, and sees the new connection', async () => {
+test('R110 a service sends its user to the provider with a login hint, and sees the new connection', async () => {
   const { agent } = await signIn(site);
   const { userId } = await sessionOf(site, agent);
   const admin = await administratorOf(site, desk);
   const { token } = await admin.makeToken({ scopes: ['connections:read'], assertUser: true });
   const connection = async () => {
-    const answer = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
-    return JSON.parse(answer.body).items[0];
+    const response = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    return JSON.parse(response.body).items[0];
   };
   await desk.change(userId, () => ({ refreshToken: undefined, expiresAt: Date.now() - 1 }));
   const { health, connectUrl } = await connection();
@@ -36,8 +36,8 @@ test('R110 a service sends its user to the provider with the account filled in, 
   const hints = { login_hint: 'second@example.test', prompt: 'select_account', ui_locales: 'de en' };
   const page = await agent.get(`${connectUrl}?${new URLSearchParams(hints)}`);
   const login = await agent.submit(page, {}, { button: 'Reconnect with these' });
-  const asked = new URL(login.visited.find((url) => url.includes('/authorize?')) ?? '').searchParams;
-  expect(Object.fromEntries(asked)).toMatchObject({ ...hints, prompt: 'select_account consent' });
+  const requested = new URL(login.visited.find((url) => url.includes('/authorize?')) ?? '').searchParams;
+  expect(Object.fromEntries(requested)).toMatchObject({ ...hints, prompt: 'select_account consent' });
   expect(login.body).toMatch(/name="login"[^>]* value="second@example.test"/);
   const switching = await agent.submit(login, { password: PASSWORD });
   const consent = await agent.submit(switching, {}, { button: 'Switch' });
@@ -45,17 +45,17 @@ test('R110 a service sends its user to the provider with the account filled in, 
   expect(connected.body).toMatch(/Connected as <bdi>second@example.test/);
   expect(await connection()).toMatchObject({ health: 'active', connectUrl: null });
   expect((await desk.read(userId)).refreshToken).toBeDefined();
-  // The name of the account is not in it; what was in the link is nowhere.
+  // The log contains neither the hints nor the account.
   expect(site.logs().join('')).not.toContain('select_account');
   expect(site.logs().join('')).not.toContain(encodeURIComponent(hints.login_hint));
 });
 
-test('"Use another account" asks at the provider, although another user is signed in there', async () => {
+test('"Use another account" makes the provider ask, even if another user is signed in there', async () => {
   const page = await openPage();
   await signInBy(page, site);
   const words = () => page.locator('main').innerText();
   expect(await words()).toContain('Signed in as user@example.test');
-  // Without the session here, the one at the provider still names the same user.
+  // Without Gatehouse's session, the provider's session still belongs to the same user.
   await page.context().clearCookies({ name: 'gatehouse' });
   await page.goto(`${site.url}/`);
   await leaveBy(page, () => page.getByRole('link', { name: /^Sign in with/ }).click());

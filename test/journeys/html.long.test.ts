@@ -1,4 +1,4 @@
-/** Pages that follow a form or a mistake, and all of the sandbox, are valid HTML; `accessibility.long.test.ts` has those that links lead to. */
+/** Valid HTML of pages after a form or an error, and of the sandbox. accessibility.long.test.ts has linked pages. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startBinSiteWithAccounts } from '../bin-service/site.ts';
 import { openVaultDesk, sessionOf } from '../gatehouse/grants/vault-desk.ts';
@@ -15,16 +15,16 @@ const PATH = { path: '/sign-in?app=platform' };
 let site: TestSite;
 beforeAll(async () => {
   site = await startDocumentedSite({
-    apps: (parts) => [
-      sandboxApp(parts, 'platform'),
-      sandboxApp(parts, 'second', { callbackUrls: ['https://other.example.com/cb'] }),
+    apps: (urls) => [
+      sandboxApp(urls, 'platform'),
+      sandboxApp(urls, 'second', { callbackUrls: ['https://other.example.com/cb'] }),
     ],
     env: { ADMIN_APP: 'platform' },
   });
 });
 afterAll(() => site?.close());
 
-test('before the sign-in, and where it goes wrong', async () => {
+test('pages before the sign-in and of failed sign-ins are valid', async () => {
   const agent = createUserAgent();
   const paths = ['/', '/sign-in', '/docs', '/nowhere', '/problems/not_found', '/oauth/callback/platform?state=x'];
   await expectValid(...(await Promise.all(paths.map((path) => agent.get(site.url + path)))));
@@ -36,17 +36,17 @@ test('before the sign-in, and where it goes wrong', async () => {
   await expectValid(login, wrong, consent, denied);
 });
 
-test('pages of users after a form', async () => {
+test('pages of users after a form are valid', async () => {
   const { agent, page } = await signIn(site, 'user@example.test', PATH);
   const card = await agent.submit(page, { bin: '45717360' });
   const refused = await agent.submit(page, { bin: '4' });
-  const stranger = await agent.get(`${site.url}/admin`);
+  const forbidden = await agent.get(`${site.url}/admin`);
   const ended = await agent.submit(await agent.get(`${site.url}/connections/platform`), {}, { button: 'Disconnect' });
-  expect([card.status, refused.status, stranger.status, ended.status]).toEqual([200, 400, 403, 200]);
-  await expectValid(card, refused, stranger, ended);
+  expect([card.status, refused.status, forbidden.status, ended.status]).toEqual([200, 400, 403, 200]);
+  await expectValid(card, refused, forbidden, ended);
 });
 
-test('pages of administrators after a form, or a call of a service', async () => {
+test('pages of administrators after a form or a call of a service are valid', async () => {
   const desk = await openVaultDesk(site);
   const admin = await administratorOf(site, desk);
   const { token } = await admin.makeToken({ ...ANYTHING, assertUser: true });
@@ -60,7 +60,7 @@ test('pages of administrators after a form, or a call of a service', async () =>
   });
   const { id, url } = JSON.parse(link.body);
   const open = (path: string) => agent.get(`${site.url}/admin/${path}`);
-  const wanted = (end: string) => ({ id: 'third', name: 'Third', issuer: site.sandbox.issuer + end });
+  const appInput = (end: string) => ({ id: 'third', name: 'Third', issuer: site.sandbox.issuer + end });
   await expectValid(
     await agent.get(url),
     await open('connect-links'),
@@ -70,8 +70,8 @@ test('pages of administrators after a form, or a call of a service', async () =>
     await agent.submit(await open('connected-apps/second'), {}, { button: 'Check now' }),
     await agent.submit(await open('register-app'), { id: 'A b' }),
     await agent.submit(await open('register-app?preset=auth0'), {}, { button: 'Continue' }),
-    await agent.submit(await open('register-app'), wanted(''), { button: 'Continue' }),
-    await agent.submit(await open('register-app'), wanted('/'), { button: 'Continue' }),
+    await agent.submit(await open('register-app'), appInput(''), { button: 'Continue' }),
+    await agent.submit(await open('register-app'), appInput('/'), { button: 'Continue' }),
     await open('connected-apps/second/check'),
     await agent.submit(await open('relay-tokens/new'), { name: '', days: 'x', networks: '10.0.0.0/99' }),
     await agent.submit(await open('relay-tokens/new'), { name: 'Made', apps: 'platform', days: '7' }),
@@ -85,15 +85,15 @@ test('pages of administrators after a form, or a call of a service', async () =>
   );
 });
 
-test('pages of the sandbox', async () => {
+test('pages of the sandbox are valid', async () => {
   const { agent } = await signIn(site, 'admin@example.test', PATH);
   const { origin } = new URL(site.sandbox.issuer);
   const open = (path: string) => agent.get(`${origin}/console${path}`);
-  const asked = await open('');
-  await agent.submit(asked, { code: site.sandbox.secondFactorCode('admin@example.test') ?? '' });
+  const codePage = await open('');
+  await agent.submit(codePage, { code: site.sandbox.secondFactorCode('admin@example.test') ?? '' });
   const pages = [...(await crawl(agent, `${origin}/`)), ...(await crawl(agent, `${origin}/console`))];
   expect(pages.length).toBeGreaterThan(10);
-  await expectValid(asked, ...pages);
+  await expectValid(codePage, ...pages);
   await expectValid(
     await agent.submit(await open('/apps/new'), { name: '' }),
     await agent.submit(await open('/apps/new'), { name: 'Board', callbackUrls: 'https://board.example/cb' }),
@@ -105,15 +105,15 @@ test('pages of the sandbox', async () => {
   );
 });
 
-test('pages of the BIN lookup service', async () => {
+test('pages of the BIN lookup service are valid', async () => {
   const service = await startBinSiteWithAccounts({ PLANS: 'small:50' });
   try {
     const { agent, page } = await signIn(service, 'user@example.test', { path: '/account/sign-in' });
-    const made = await agent.submit(page, { name: 'mine', networks: '' });
-    const faulty = await agent.submit(made, { name: ' ', networks: 'x' });
-    const planned = await agent.submit(made, { plan: 'small' });
-    const lost = await agent.get(`${service.url}/account/nowhere`);
-    await expectValid(await createUserAgent().get(`${service.url}/account`), page, made, faulty, planned, lost);
+    const created = await agent.submit(page, { name: 'mine', networks: '' });
+    const faulty = await agent.submit(created, { name: ' ', networks: 'x' });
+    const planned = await agent.submit(created, { plan: 'small' });
+    const notFound = await agent.get(`${service.url}/account/nowhere`);
+    await expectValid(await createUserAgent().get(`${service.url}/account`), page, created, faulty, planned, notFound);
   } finally {
     await service.close();
   }

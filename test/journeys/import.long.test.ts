@@ -1,6 +1,6 @@
 /**
- * A team moves in: an operator imports its users' connections. A user signs in, finds the connection without consenting to it, and a
- * service calls for the user.
+ * An operator imports connections from another system. A user signs in and has the connection without consenting again,
+ * and a service calls for the user.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ let site: TestSite;
 let desk: VaultDesk;
 beforeAll(async () => {
   site = await startSite({
-    apps: (parts) => [sandboxApp(parts, 'platform'), sandboxApp(parts, 'second', { signIn: undefined })],
+    apps: (urls) => [sandboxApp(urls, 'platform'), sandboxApp(urls, 'second', { signIn: undefined })],
   });
   desk = await openVaultDesk(site);
 });
@@ -27,8 +27,8 @@ afterAll(async () => {
   await site.close();
 });
 
-/** What another system holds of this user, who then is unknown here. */
-async function moveOut(login?: string) {
+/** Returns the connection of a user as another system would have it, and removes it here. */
+async function exportConnection(login?: string) {
   const { agent } = await signIn(site, login);
   const { userId } = await sessionOf(site, agent);
   let page = await agent.submit(await agent.get(`${site.url}/connections/second`), {}, { button: 'Connect' });
@@ -41,8 +41,8 @@ async function moveOut(login?: string) {
   return { userId, refreshToken, subject: account.subject, scopes };
 }
 
-test('import by command, sign in, read the thread', async () => {
-  const { userId, refreshToken, subject, scopes } = await moveOut();
+test('an operator imports a connection by command, and the user reads the thread', async () => {
+  const { userId, refreshToken, subject, scopes } = await exportConnection();
   const file = join(site.dataDirectory, 'from-the-old-system.json');
   writeFileSync(file, JSON.stringify([{ user: { subject }, app: 'second', refreshToken, scopes }]));
   const result = await runCommand(['connections', 'import', file], site.env);
@@ -52,19 +52,19 @@ test('import by command, sign in, read the thread', async () => {
   });
 
   const { agent } = await signIn(site);
-  const asked = site.sandbox.hits.count('GET /authorize');
+  const authorizations = site.sandbox.hits.count('GET /authorize');
   const { status, json } = await getJson(agent, `${site.url}/threads/current?app=second`);
   expect([status, json.problem]).toEqual([200, undefined]);
-  expect(site.sandbox.hits.count('GET /authorize')).toBe(asked);
+  expect(site.sandbox.hits.count('GET /authorize')).toBe(authorizations);
   expect((await sessionOf(site, agent)).connections).toContainEqual(
     expect.objectContaining({ app: 'second', health: 'active' }),
   );
   expect((await desk.read(userId, 'second')).scopes.toSorted()).toEqual(scopes.toSorted());
 });
 
-test('R111 in Chromium: the report names what failed, a service calls for the user, and the user sees the connection', async () => {
+test('R111 in Chromium: the report names failures, a service calls for the user, and the user sees the connection', async () => {
   const page = await openPage();
-  const { userId, refreshToken, subject, scopes } = await moveOut('second@example.test');
+  const { userId, refreshToken, subject, scopes } = await exportConnection('second@example.test');
   const lines = [
     { user: { subject }, app: 'second', refreshToken, scopes },
     { user: { subject: 'somebody-else' }, app: 'second', refreshToken: 'never-issued' },
@@ -80,19 +80,19 @@ test('R111 in Chromium: the report names what failed, a service calls for the us
   const admin = await administratorOf(site, desk);
   const policy = { name: 'Nightly reports', scopes: ['threads:read'], apps: ['second'], assertUser: true };
   const { token } = await admin.makeToken(policy);
-  const asked = site.sandbox.hits.count('GET /authorize');
+  const authorizations = site.sandbox.hits.count('GET /authorize');
   expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(200);
 
   await signInBy(page, site, 'second@example.test');
-  // For the sign-in alone.
-  expect(site.sandbox.hits.count('GET /authorize')).toBe(asked + 1);
-  const shown = async () => {
+  // Only the sign-in.
+  expect(site.sandbox.hits.count('GET /authorize')).toBe(authorizations + 1);
+  const connectionText = async () => {
     await page.goto(`${site.url}/connections/second`);
     return page.locator('main').innerText();
   };
-  expect(await shown()).toContain('Active');
-  expect(await shown()).toContain(`Connected as ${subject}`);
-  // Uses by services are stored a moment later.
-  await until(async () => (await shown()).includes('Nightly reports'));
+  expect(await connectionText()).toContain('Active');
+  expect(await connectionText()).toContain(`Connected as ${subject}`);
+  // Uses by services are stored with a delay.
+  await until(async () => (await connectionText()).includes('Nightly reports'));
   await expectNoSideways(page);
 });

@@ -1,4 +1,4 @@
-/** The main job from end to end, over real HTTP, by a user agent that only follows redirects and fills forms. */
+/** The main flow from end to end over real HTTP, with a user agent that follows redirects and fills forms. */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createUserAgent } from '../support/browserless.ts';
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => site.close());
 
-describe('the main job', () => {
+describe('the main flow', () => {
   test('signs in, consents, reads the thread and looks up a BIN', async () => {
     const { agent, page } = await signIn(site);
     expect(page.url).toBe(`${site.url}/`);
@@ -27,14 +27,14 @@ describe('the main job', () => {
     expect(bin.json).toMatchObject({ scheme: 'visa', country: { alpha2: 'DK' }, bank: { name: 'Jyske Bank' } });
   });
 
-  test('answers 401 sign_in_required without the cookie', async () => {
+  test('returns 401 sign_in_required without the cookie', async () => {
     for (const path of ['/threads/current', '/bin/45717360']) {
       const { status, json } = await getJson(createUserAgent(), site.url + path);
       expect({ status, code: json.code }).toEqual({ status: 401, code: 'sign_in_required' });
     }
   });
 
-  test('answers 400 invalid_bin for 5 and for 16 digits', async () => {
+  test('returns 400 invalid_bin for 5 and for 16 digits', async () => {
     const { agent } = await signIn(site);
     for (const digits of ['45717', '4571736012345678']) {
       const page = await agent.get(`${site.url}/bin/${digits}`, JSON_ONLY);
@@ -44,7 +44,7 @@ describe('the main job', () => {
     }
   });
 
-  test('keeps people signed in and connected over a restart', async () => {
+  test('keeps users signed in and connected over a restart', async () => {
     const { agent } = await signIn(site, 'second@example.test');
     await site.restart();
     const { status, json } = await getJson(agent, `${site.url}/threads/current`);

@@ -1,4 +1,4 @@
-/** An app needs more than its users allowed: the connection works on, a service sees what it lacks, a user in a browser adds it. */
+/** An app gets a new scope: connections still work, a service sees the missing scope, and a user adds it. */
 import { afterEach, expect, test } from 'vitest';
 import { administratorOf, bearer, relayThread } from '../gatehouse/relay/service.ts';
 import { ask } from '../support/ask.ts';
@@ -11,15 +11,15 @@ import { until } from '../support/until.ts';
 import { signedMessages, startReceiver } from '../support/webhook-receiver.ts';
 
 const FULL = 'platform_full_access';
-/** In reverse order, whatever the test came to. */
+/** Called in reverse order, even after a failure. */
 const closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 const openPage = useBrowser();
 
-test('R4 R109 R115 a new scope is missing until the user reconnects, and the connection works all the time', async () => {
-  // Without checks, so that a use alone finds what is missing.
+test('R4 R109 R115 a new scope is missing until the user reconnects, and the connection keeps working', async () => {
+  // Without checks, so that only a use finds the missing scope.
   const env = { CONNECTION_CHECK_SECONDS: '0' };
   const site = await startDocumentedSite({ sandbox: { accessTokenSeconds: 3_600 }, env });
   closing.push(site.close);
@@ -40,12 +40,12 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   const userId = await userIdOf(page, site);
   const policy = { scopes: ['threads:read', 'connections:read'], apps: ['second'], assertUser: true };
   const { token } = await admin.makeToken(policy);
-  const ofService = async () => {
-    const answer = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
-    return JSON.parse(answer.body).items[0];
+  const serviceView = async () => {
+    const response = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    return JSON.parse(response.body).items[0];
   };
-  const ofAdministrator = async () => (await admin.call('GET', `/connections/${userId}.second`)).json;
-  const ofUser = async () => (await jsonOf(page, `${site.url}/connections`)).connections[0];
+  const administratorView = async () => (await admin.call('GET', `/connections/${userId}.second`)).json;
+  const userView = async () => (await jsonOf(page, `${site.url}/connections`)).connections[0];
   const expectPages = async ({ offer }: { offer: boolean }) => {
     for (const path of ['/', '/connections', '/connections/second']) {
       await page.goto(site.url + path);
@@ -53,42 +53,42 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
     }
   };
   const expectAll = async (seen: object) => {
-    for (const view of [ofService, ofAdministrator, ofUser]) expect(await view()).toMatchObject(seen);
+    for (const view of [serviceView, administratorView, userView]) expect(await view()).toMatchObject(seen);
   };
   await expectAll({ health: 'active', missingScopes: [] });
   await expectPages({ offer: false });
 
   const { version } = created.json;
-  const grown = { ...registration(['platform_read_only', FULL]), version };
-  expect((await admin.call('PUT', '/connected-apps/second', grown)).status).toBe(200);
+  const extended = { ...registration(['platform_read_only', FULL]), version };
+  expect((await admin.call('PUT', '/connected-apps/second', extended)).status).toBe(200);
   await expectAll({ health: 'active', missingScopes: [FULL] });
-  expect((await ofService()).connectUrl).toBe(`${site.url}/connections/second`);
+  expect((await serviceView()).connectUrl).toBe(`${site.url}/connections/second`);
   await expectPages({ offer: true });
   const use = async () => expect((await relayThread(site, token, { 'gatehouse-user': userId })).status).toBe(200);
   await use();
   await until(() => messages().length > 0);
-  const news = {
+  const scopesMessage = {
     ...{ type: 'connection.scopes_missing', timestamp: expect.any(String) },
     data: { user: userId, app: 'second', connection: expect.stringMatching(/^cn/), missingScopes: [FULL] },
   };
-  expect(messages()).toEqual([news]);
+  expect(messages()).toEqual([scopesMessage]);
   await use();
 
   const { agent: administrator } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
-  const shown = async () => (await administrator.get(`${site.url}/admin/connections?scopes=missing`)).body;
-  expect(await shown()).toContain(`Lacks ${FULL}`);
-  expect(await shown()).toContain('<option value="missing" selected>');
+  const listPage = async () => (await administrator.get(`${site.url}/admin/connections?scopes=missing`)).body;
+  expect(await listPage()).toContain(`Lacks ${FULL}`);
+  expect(await listPage()).toContain('<option value="missing" selected>');
 
   await page.goto(`${site.url}/`);
   await leaveBy(page, () => page.getByRole('button', { name: 'Add permissions Collaboration second' }).click());
   expect(await page.locator('main').innerText()).toContain('and create new documents');
   await throughProvider(page, site);
   await expectAll({ health: 'active', missingScopes: [], scopes: expect.arrayContaining([FULL, 'offline_access']) });
-  expect((await ofService()).connectUrl).toBeNull();
+  expect((await serviceView()).connectUrl).toBeNull();
   await expectPages({ offer: false });
-  expect(await shown()).not.toContain('Lacks');
+  expect(await listPage()).not.toContain('Lacks');
 
-  // Not repeated: neither by later uses, nor where the app loses the scope and gets it back.
+  // The message is not repeated by later uses, or if the app loses the scope and gets it back.
   for (const scopes of [['platform_read_only'], ['platform_read_only', FULL]]) {
     const read = await admin.call('GET', '/connected-apps/second');
     const change = { ...registration(scopes), version: read.json.version };
@@ -98,5 +98,5 @@ test('R4 R109 R115 a new scope is missing until the user reconnects, and the con
   await page.goto(`${site.url}/connections/second`);
   await leaveBy(page, () => page.getByRole('button', { name: 'Disconnect' }).click());
   await until(() => messages().length > 1);
-  expect(messages()).toEqual([news, expect.objectContaining({ type: 'connection.removed' })]);
+  expect(messages()).toEqual([scopesMessage, expect.objectContaining({ type: 'connection.removed' })]);
 });

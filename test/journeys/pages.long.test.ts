@@ -1,4 +1,4 @@
-/** What holds on every page: nothing wider than a small telephone, no complaint of the browser, light and dark; and consent through a third origin. */
+/** Every page fits a small phone without browser errors, light and dark. Consent works through a third origin. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { sandboxApp, signIn, startSite, type TestSite } from '../support/gatehou
 import { leaveBy, lookAround, signInBy, throughProvider } from '../support/journey.ts';
 import { startDocumentedSite } from '../support/seen-responses.ts';
 
-/** Pages that fail on purpose are told of on the console; nothing else may be. */
+/** The console error of pages that fail on purpose. Others are not allowed. */
 const FAILED_PAGE = /Failed to load resource: the server responded with a status of (4\d\d|503)/;
 
 const openPage = useBrowser();
@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterEach(() => site.sandbox.faults.clear());
 afterAll(() => site?.close());
 
-test('every page fits, and the browser has nothing to complain of', async () => {
+test('every page fits and causes no browser errors', async () => {
   const page = await openPage({}, FAILED_PAGE);
   const visit = async (path: string, name: string) => {
     await page.goto(site.url + path);
@@ -73,7 +73,7 @@ test('every page fits, and the browser has nothing to complain of', async () => 
   await lookAround(page, 'provider-sign-out');
 });
 
-describe('R68 no form-action: consent goes through as many origins as the provider likes', () => {
+describe('R68 no form-action: consent can redirect through any origins of the provider', () => {
   let hop: Server;
   beforeAll(async () => {
     hop = createServer();
@@ -81,8 +81,8 @@ describe('R68 no form-action: consent goes through as many origins as the provid
   });
   afterAll(() => void hop?.close());
 
-  test('a form that starts a chain over a third origin reaches its end', async () => {
-    // The third origin is another site as well.
+  test('a form whose redirects cross a third origin reaches its target', async () => {
+    // The third origin is also another site.
     const { port } = hop.address() as AddressInfo;
     const chained = await startSite({ env: { INTERNAL_HOSTS: '127.0.0.1,localhost' } });
     try {

@@ -1,6 +1,6 @@
 /**
- * Well-known providers, simulated: each is used with the settings of its preset alone, from connecting to disconnecting, and
- * `docs/providers.md` shows what came of it.
+ * Simulated well-known providers: each is used with only the settings of its preset, from connecting to disconnecting.
+ * `docs/providers.md` shows the results.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ beforeAll(async () => {
   for (const profile of PROFILES) simulators.set(profile.preset, await startProviderSimulator(profile));
   site = await startSite({
     env: { ADMIN_APP: 'platform', INTERNAL_HOSTS: '127.0.0.1,localhost' },
-    apps: (at) => [sandboxApp(at, 'platform'), ...[...simulators.values()].map(({ app }) => app(at.url))],
+    apps: (urls) => [sandboxApp(urls, 'platform'), ...[...simulators.values()].map(({ app }) => app(urls.url))],
   });
 });
 afterAll(async () => {
@@ -38,7 +38,7 @@ afterAll(async () => {
   for (const simulator of simulators.values()) await simulator.close();
 });
 
-/** A user of Gatehouse at the present moment: an earlier session may have expired. */
+/** Signs in a user of Gatehouse, because an earlier session may have expired. */
 const visit = async (): Promise<UserAgent> => (await signIn(site, undefined, { path: '/sign-in?app=platform' })).agent;
 
 describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s', (id, profile) => {
@@ -60,7 +60,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
   };
   const health = async (agent: UserAgent) => (await state(agent))?.health;
 
-  /** Presses the button that the page offers, as it is filled in. */
+  /** Submits the form with this button unchanged. */
   async function press(agent: UserAgent, page: Page, words: RegExp): Promise<Page> {
     const button = page.forms.flatMap(({ buttons }) => buttons).find(({ text }) => words.test(text))?.text;
     return agent.submit(page, {}, { button: button ?? String(words) });
@@ -73,7 +73,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
 
   const expire = () => pass((lifetime ?? 30 * DAY_SECONDS) + 1);
 
-  /** The names of the checks in which the doctor finds a problem. */
+  /** Returns the names of the checks with problems. */
   async function problems(): Promise<string[]> {
     const { agent } = await signIn(site, 'admin@example.test', { path: '/sign-in?app=platform' });
     const { json } = await getJson(agent, `${site.url}/session`);
@@ -86,11 +86,11 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
     return findings.filter(({ result }) => result === 'problem').map(({ check }) => check);
   }
 
-  test('has no problem that the doctor would name', async () => {
+  test('passes the checks of the doctor', async () => {
     expect(await problems()).toEqual([]);
   });
 
-  test('connects, and its API is read', async () => {
+  test('can be connected, and its API can be read', async () => {
     const agent = await visit();
     const page = await press(agent, await connection(agent), /^Connect$/);
     expect([page.status, page.url, await health(agent)]).toEqual([200, `${site.url}/connections/${id}`, 'active']);
@@ -98,7 +98,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
     result.connect = isForSignIn ? 'works' : 'works, with its API';
   });
 
-  test.skipIf(isForSignIn)('goes on after its access token expired, twice', async () => {
+  test.skipIf(isForSignIn)('is refreshed after its access token expired, twice', async () => {
     for (const times of [1, 2]) {
       expire();
       await expectRead();
@@ -107,7 +107,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
     result.expiry = lifetime === undefined ? 'does not happen' : 'renewed twice';
   });
 
-  test('that does not accept the client secret: it is named, and ends no connection', async () => {
+  test('refuses a wrong client secret: the check names it, and no connection ends', async () => {
     simulator().acceptSecret('another-secret');
     expect(await problems()).toEqual(['client_authentication']);
     if (!isForSignIn && lifetime !== undefined) {
@@ -123,7 +123,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
 
   const refusals = isForSignIn || lifetime === undefined ? [refusedRefresh] : [refusedRefresh, ...otherRefusals];
   test.skipIf(isForSignIn).each(refusals)(
-    'once it refuses with %i %j, says where to connect, and is healed there for longer than one access token',
+    'after it refuses with %i %j, gets a connect URL and can be reconnected for longer than one access token',
     async (...refusal) => {
       simulator().endGrants(refusal);
       expire();
@@ -143,7 +143,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
     },
   );
 
-  test('signs users in, where it is an OpenID provider', async () => {
+  test('signs users in if it is an OpenID provider', async () => {
     if (!simulator().isOpenId) return;
     const agent = createUserAgent();
     await agent.get(`${site.url}/sign-in?app=${id}`);
@@ -152,7 +152,7 @@ describe.each(PROFILES.map((profile) => [profile.preset, profile] as const))('%s
     result.signIn = 'works';
   });
 
-  test('is disconnected', async () => {
+  test('can be disconnected', async () => {
     const agent = await visit();
     const revocations = simulator().revocations();
     const page = await press(agent, await connection(agent), /^Disconnect$/);

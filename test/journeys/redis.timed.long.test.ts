@@ -1,4 +1,4 @@
-/** A Redis that is away, within deadlines, and starts that are refused; `smoke/redis.test.ts` has the main job on it. */
+/** Redis outages with deadlines, and refused starts. `smoke/redis.test.ts` has the main flow on Redis. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { getJson, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { skipWithout } from '../support/missing.ts';
@@ -19,14 +19,14 @@ afterAll(async () => {
 });
 
 describe('on Redis', () => {
-  test('F4: without Redis 503 with Retry-After within 500 ms, alive all the while, and back within 2 s', async (context) => {
+  test('F4: without Redis returns 503 with Retry-After within 500 ms, stays alive, and recovers within 2 s', async (context) => {
     skipWithout(context, missingRedis);
     const { agent } = await signIn(site, 'second@example.test');
     await redis.kill();
     try {
-      const took = startStopwatch();
+      const elapsed = startStopwatch();
       const { status, json, headers } = await getJson(agent, `${site.url}/threads/current`);
-      expect(took()).toBeLessThan(500);
+      expect(elapsed()).toBeLessThan(500);
       expect([status, json.code, Number(headers.get('retry-after')) > 0]).toEqual([503, 'storage_unavailable', true]);
       expect((await fetch(`${site.managementUrl}/healthz`)).status).toBe(200);
       expect((await fetch(`${site.managementUrl}/readyz`)).status).toBe(503);
@@ -38,7 +38,7 @@ describe('on Redis', () => {
     );
   });
 
-  test('R51: a Redis that may evict keys, or that may forget, is refused at the start', async (context) => {
+  test('R51: refuses to start with a Redis that may evict keys or lose data', async (context) => {
     skipWithout(context, missingRedis);
     const evicting = await startRedis(['--appendonly', 'yes', '--maxmemory-policy', 'allkeys-lru']);
     const forgetting = await startRedis(IN_MEMORY);

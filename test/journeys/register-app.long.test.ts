@@ -1,11 +1,11 @@
-/** An app is registered, checked and tried in a real browser: with few clicks, and also without scripts. */
+/** An app is registered, checked and tried in a real browser with few clicks, with and without scripts. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
 import { CLIENT_SECRET, type TestSite } from '../support/gatehouse.ts';
 import { leaveBy, lookAround, throughProvider } from '../support/journey.ts';
 import { startDocumentedSite } from '../support/seen-responses.ts';
 
-/** A form that comes back with its faults is told of on the console; nothing else may be. */
+/** The console error of a form with faults. Others are not allowed. */
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
 const MAX_CLICKS = 5;
 
@@ -20,7 +20,7 @@ test.each([
   ['with scripts', true],
   ['without scripts', false],
 ])(
-  '%s: from the overview to a registered app in at most five clicks, and then a trial sign-in',
+  '%s: registers an app in at most five clicks from the overview, then tries a sign-in',
   async (name, javaScriptEnabled) => {
     const page = await openPage({ javaScriptEnabled }, FAULTY_FORM);
     const look = (step: string) => (javaScriptEnabled ? lookAround(page, `register-${step}`) : undefined);
@@ -42,13 +42,13 @@ test.each([
     await page.getByLabel('ID', { exact: true }).fill('second');
     await click('Continue');
     await look('other-issuer');
-    // One click more than with the right issuer.
+    // This click is needed only after a wrong issuer.
     await click(`Use ${site.sandbox.issuer}`);
     await look('registration');
     expect(await page.getByText(`${site.url}/oauth/callback/second`, { exact: true }).first().isVisible()).toBe(true);
     await page.getByLabel('Client ID', { exact: true }).fill('test-second');
     await page.getByLabel('Client secret', { exact: true }).fill(CLIENT_SECRET);
-    // A choice of this form, which no step needs.
+    // This choice is optional.
     await page.getByLabel('All users of the provider').check();
     await click('Register app');
     expect(clicks).toBeLessThanOrEqual(MAX_CLICKS);

@@ -1,4 +1,4 @@
-/** A user in a browser connects an app that declares resources, and a service gets a token for the one that it names, good there alone. */
+/** A user in a browser connects an app that declares resources, and a service gets a token for only one of them. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
 import { administratorOf, exchange } from '../gatehouse/relay/service.ts';
@@ -25,7 +25,7 @@ afterAll(async () => {
   await site.close();
 });
 
-test('R112 the token for the platform works there, the one for reports does not, and the connection stays', async () => {
+test('R112 a token for the platform works there, a token for reports does not, and the connection stays', async () => {
   const page = await openPage();
   await signInBy(page, site);
   const userId = await userIdOf(page, site);
@@ -35,14 +35,14 @@ test('R112 the token for the platform works there, the one for reports does not,
     expect(await page.locator('main').innerText()).toContain('Spring launch');
   };
   await expectThread();
-  const { accessToken: own, scopes } = await desk.read(userId);
+  const { accessToken: storedToken, scopes } = await desk.read(userId);
   expect(scopes).toEqual(expect.arrayContaining(['openid', 'offline_access', 'platform_read_only']));
 
   const subject = { subject_token: userId, subject_token_type: 'urn:gatehouse:token-type:user' };
   const statusAt = async (resource: string) => {
-    const answer = await exchange(site, token, { ...subject, resource });
-    const accessToken = String(JSON.parse(answer.body).access_token);
-    expect([answer.status, accessToken === own]).toEqual([200, false]);
+    const response = await exchange(site, token, { ...subject, resource });
+    const accessToken = String(JSON.parse(response.body).access_token);
+    expect([response.status, accessToken === storedToken]).toEqual([200, false]);
     const headers = { ...DATA, authorization: `Bearer ${accessToken}` };
     return (await ask(`${site.sandbox.platformUrl}/1/threads/current`, { headers })).status;
   };
@@ -51,5 +51,5 @@ test('R112 the token for the platform works there, the one for reports does not,
 
   pass(600);
   await expectThread();
-  expect((await desk.read(userId)).accessToken).not.toBe(own);
+  expect((await desk.read(userId)).accessToken).not.toBe(storedToken);
 });

@@ -1,4 +1,4 @@
-/** R106 in a real browser: reloading or going back after a form that makes a secret makes no second one and shows nothing. */
+/** R106 in a real browser: after a secret is created, reloading or going back neither creates nor shows a secret. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { useBrowser } from '../support/browser.ts';
@@ -6,7 +6,7 @@ import type { TestSite } from '../support/gatehouse.ts';
 import { leaveBy, lookAround, signInBy } from '../support/journey.ts';
 import { startDocumentedSite } from '../support/seen-responses.ts';
 
-/** A form that comes back with its faults is told of on the console; nothing else may be. */
+/** The console error of a form with faults. Others are not allowed. */
 const FAULTY_FORM = /Failed to load resource: the server responded with a status of 400/;
 
 const openPage = useBrowser();
@@ -19,11 +19,11 @@ afterAll(() => site?.close());
 const secret = (page: Page) => page.locator('.secret-once');
 const press = (page: Page, name: string) => leaveBy(page, () => page.getByRole('button', { name }).click());
 
-/** After a secret was made: it can be copied, and neither reloading nor going back and forth brings it again. */
+/** Expects that a new secret can be copied, and is not shown again after reloading or going back and forth. */
 async function expectOnce(page: Page, name: string): Promise<void> {
   expect(await secret(page).count()).toBe(1);
   await page.getByRole('button', { name: 'Copy' }).first().click();
-  // Chromium may forbid the clipboard: then the text is selected.
+  // If Chromium forbids the clipboard, the text is selected.
   await page.getByText(new RegExp(`^The ${name} is (copied|selected)\\.$`)).waitFor();
   await page.reload();
   expect(await secret(page).count()).toBe(0);
@@ -38,7 +38,7 @@ async function rowsOf(page: Page, path: string): Promise<number> {
   return page.locator('tbody tr').count();
 }
 
-test('R106 relay token, its new secret, admin token and webhook', async () => {
+test('R106 relay tokens, rotated secrets, admin tokens and webhooks show their secret once', async () => {
   const page = await openPage();
   await signInBy(page, site, 'admin@example.test');
 
@@ -65,7 +65,7 @@ test('R106 relay token, its new secret, admin token and webhook', async () => {
   expect(await rowsOf(page, 'webhooks')).toBe(1);
 });
 
-test('a faulty form names its faults, links to them and has the first in focus', async () => {
+test('a form with faults lists them with links, and focuses the first', async () => {
   const page = await openPage({}, FAULTY_FORM);
   await signInBy(page, site, 'admin@example.test');
   await page.goto(`${site.url}/admin/relay-tokens/new`);

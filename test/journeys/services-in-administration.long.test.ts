@@ -1,4 +1,4 @@
-/** Three jobs of an administrator in a real browser, each in three clicks from the overview, on a wide screen and a telephone, light and dark. */
+/** Three tasks of an administrator in a real browser, each in three clicks, wide and narrow, light and dark. */
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { openVaultDesk, sessionOf, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
@@ -29,7 +29,7 @@ afterAll(async () => {
 });
 
 let page: Page;
-/** Clicks since the overview; typing is none. */
+/** Clicks since the overview. Typing does not count. */
 let clicks: number;
 beforeEach(async () => {
   page = await openPage({}, /status of 40\d/);
@@ -54,7 +54,7 @@ async function look(name: string): Promise<void> {
   await page.setViewportSize({ width: 1440, height: 900 });
 }
 
-test('test a call: every rule with its verdict, for a user by e-mail address, and the call to copy', async () => {
+test('tests a call for a user by e-mail address: shows the verdict of each rule, and the call to copy', async () => {
   await admin.makeToken({ name: 'Strict', users: [userId], scopes: ['threads:read'] });
   await click('link', 'Services');
   await click('link', 'Test a call');
@@ -86,7 +86,7 @@ test('test a call: every rule with its verdict, for a user by e-mail address, an
   await look('test-call-allowed');
 });
 
-test('a webhook: created, tested, its response read, sent again, its secret rotated, and deleted after a question', async () => {
+test('creates and tests a webhook, shows its response, resends, rotates its secret, and deletes it after confirmation', async () => {
   receiver.respond(503, 'the queue is full');
   await click('link', 'Services');
   await click('link', 'Webhooks');
@@ -96,7 +96,7 @@ test('a webhook: created, tested, its response read, sent again, its secret rota
   await look('webhook-new');
   await click('button', 'Create webhook');
   expect(await page.locator('[data-copy-source]').innerText()).toMatch(/^whsec_/);
-  await look('webhook-made');
+  await look('webhook-created');
 
   await page.goto(`${site.url}/admin`);
   clicks = 0;
@@ -136,7 +136,7 @@ test('a webhook: created, tested, its response read, sent again, its secret rota
   expect(await page.getByText('No webhooks yet').count()).toBe(1);
 });
 
-test('a relay token: for a user found by name, with the call to copy; one that can do nothing says so', async () => {
+test('creates a relay token for a user found by name, with the call to copy; warns about a token that can do nothing', async () => {
   await click('link', 'Services');
   await click('link', 'Create relay token');
   await page.getByLabel('Name', { exact: true }).fill('Nightly reports');
@@ -155,7 +155,7 @@ test('a relay token: for a user found by name, with the call to copy; one that c
   expect(await page.locator('.secret-once').innerText()).toMatch(/^gthr_/);
   expect(await page.getByText('Authorization: Bearer $RELAY_TOKEN').first().innerText()).not.toContain('gthr_');
   expect(await page.getByRole('link', { name: 'second@example.test' }).count()).toBe(1);
-  await look('token-made');
+  await look('token-created');
 
   const tabs = page.getByRole('navigation', { name: 'Relay token', exact: true });
   await leaveBy(page, () => tabs.getByRole('link', { name: 'Test a call' }).click());

@@ -1,4 +1,4 @@
-/** A service sees a connection work, break and work again, while its user, in a browser, takes access back and reconnects. */
+/** A service sees the state of a connection while its user revokes access in a browser and reconnects. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openVaultDesk, type VaultDesk } from '../gatehouse/grants/vault-desk.ts';
 import { type Administrator, administratorOf, bearer, codeOf, relayThread } from '../gatehouse/relay/service.ts';
@@ -22,31 +22,31 @@ afterAll(async () => {
   await site.close();
 });
 
-test('R109 active, then reconnect_needed with where to reconnect, then active, and never a token', async () => {
+test('R109 a service sees active, then reconnect_needed with a connect URL, then active, and never a token', async () => {
   const page = await openPage();
   await signInBy(page, site);
   const userId = await userIdOf(page, site);
   const { token } = await admin.makeToken({ scopes: ['threads:read', 'connections:read'], assertUser: true });
   const bodies: string[] = [];
   const connection = async () => {
-    const answer = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
-    bodies.push(answer.body);
-    return JSON.parse(answer.body).items[0];
+    const response = await ask(`${site.url}/relay/connections?user=${userId}`, { headers: bearer(token) });
+    bodies.push(response.body);
+    return JSON.parse(response.body).items[0];
   };
   const thread = () => relayThread(site, token, { 'gatehouse-user': userId });
   const secrets: (string | undefined)[] = [];
-  const learnSecrets = async () => {
+  const collectSecrets = async () => {
     const { accessToken, refreshToken } = await desk.read(userId);
     secrets.push(accessToken, refreshToken);
   };
 
   expect(await connection()).toMatchObject({ health: 'active', cause: null, connectUrl: null });
-  await learnSecrets();
+  await collectSecrets();
   expect((await thread()).status).toBe(200);
 
   await page.goto(`${site.sandbox.issuer}/account`);
   await leaveBy(page, () => page.getByRole('button', { name: 'Revoke access' }).click());
-  // The service finds out once the access token has expired.
+  // The service is refused after the access token has expired.
   await desk.change(userId, () => ({ expiresAt: Date.now() - 1 }));
   const refused = await thread();
   expect([refused.status, codeOf(refused)]).toEqual([403, 'reconnect_needed']);
@@ -58,7 +58,7 @@ test('R109 active, then reconnect_needed with where to reconnect, then active, a
   await throughProvider(page, site);
   expect(await connection()).toMatchObject({ health: 'active', cause: null, connectUrl: null });
   expect((await thread()).status).toBe(200);
-  await learnSecrets();
+  await collectSecrets();
 
   expect(new Set(secrets).size).toBe(4);
   for (const secret of secrets) expect(bodies.join()).not.toContain(secret);

@@ -1,4 +1,4 @@
-/** docs/tutorial.md, followed to the letter in an empty folder, with other ports: its page, its nginx, and its end in a browser. */
+/** Follows docs/tutorial.md exactly, in an empty folder with other ports: its page, its nginx, and a browser. */
 import { chmodSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
@@ -27,7 +27,7 @@ afterEach(async () => {
   programs = [];
 });
 
-test('the tutorial ends with the thread on a page of one’s own, and with the way back after consent was withdrawn', async (context) => {
+test('the tutorial ends with the thread on its page, and with a reconnection after the consent is revoked', async (context) => {
   skipWithout(context, missingNginx);
   const page = await openPage({}, expected);
   const [nginxPort, gatehousePort, sandboxPort] = [await freePort(), await freePort(), await freePort(3)];
@@ -64,16 +64,16 @@ test('the tutorial ends with the thread on a page of one’s own, and with the w
   const [, stopNginx = ''] = /`(nginx -p [^`]* -s stop)`/.exec(text) ?? [];
 
   try {
-    const own = `http://127.0.0.1:${nginxPort}/`;
+    const siteUrl = `http://127.0.0.1:${nginxPort}/`;
     const follow = () => leaveBy(page, () => page.getByRole('link', { name: 'Continue' }).click());
-    await page.goto(own);
+    await page.goto(siteUrl);
     await page.getByText('Sign in first').waitFor();
     await follow();
     await page.locator('input[name=login]').fill('user@example.test');
     await page.locator('input[name=password]').fill(PASSWORD);
     await leaveBy(page, () => page.getByRole('button', { name: 'Sign in' }).click());
     await leaveBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
-    expect(page.url()).toBe(own);
+    expect(page.url()).toBe(siteUrl);
     await page.getByText('Spring launch: plan and open questions, by Uma Okafor').waitFor();
 
     await page.goto(`http://127.0.0.1:${sandboxPort}/account`);
@@ -81,7 +81,7 @@ test('the tutorial ends with the thread on a page of one’s own, and with the w
     const [, firstTitle = ''] = /within seconds[^"]*"([^"]+)"/.exec(text) ?? [];
     const link = page.getByRole('link', { name: 'Continue' });
     await until(async () => {
-      await page.goto(own);
+      await page.goto(siteUrl);
       await page.getByText('Loading…').waitFor({ state: 'hidden' });
       if ((await link.count()) > 0) return true;
       // A token that was issued seconds ago is not refreshed.
@@ -92,13 +92,13 @@ test('the tutorial ends with the thread on a page of one’s own, and with the w
     expect(page.url()).toContain('/gatehouse/connections/platform?return_to=');
     await leaveBy(page, () => page.getByRole('button', { name: /econnect/ }).click());
     await leaveBy(page, () => page.getByRole('button', { name: 'Allow' }).click());
-    expect(page.url()).toBe(own);
+    expect(page.url()).toBe(siteUrl);
     await page.getByText('Spring launch: plan and open questions, by Uma Okafor').waitFor();
 
-    await page.goto(`${own}gatehouse/`);
+    await page.goto(`${siteUrl}gatehouse/`);
     await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
     await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
-    expect(page.url()).toBe(`${own}gatehouse/`);
+    expect(page.url()).toBe(`${siteUrl}gatehouse/`);
   } finally {
     expect(stopNginx).not.toBe('');
     await run(stopNginx).ended;

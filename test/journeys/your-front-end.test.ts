@@ -1,4 +1,4 @@
-/** docs/your-front-end.md: its proxies are started as they stand, with other ports, and its functions are called through them. */
+/** docs/your-front-end.md: starts its proxies unchanged except for ports, and calls its functions through them. */
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -20,7 +20,7 @@ const ROOT = join(import.meta.dirname, '..', '..');
 const text = readFileSync(join(ROOT, 'docs/your-front-end.md'), 'utf8');
 const block = (head: string) => new RegExp(`^\`\`\`${head}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? '';
 
-/** Starts what a section shows, with Gatehouse behind it. `url` is that of the site, which has Gatehouse under a path. */
+/** Starts the front end of a section with Gatehouse. `url`: that of the site, which serves Gatehouse below a path. */
 async function start(heading: string, file: string, command: string[]): Promise<{ site: TestSite; url: string }> {
   const [, shownUrl = '', shownPort = ''] =
     /`PUBLIC_URL=(http:\/\/\w[\w.]*:(\d+))\/gatehouse`/.exec(sectionOf(text, heading)) ?? [];
@@ -38,7 +38,7 @@ async function start(heading: string, file: string, command: string[]): Promise<
     [file]: block(`js ${file}`)
       .replace('3000', site.env.PORT ?? '')
       .replace(shownPort, port),
-    // Where Vite and Express each look for it.
+    // The places where Vite and Express look for it.
     'index.html': '<p>The site</p>',
     'public/index.html': '<p>The site</p>',
   };
@@ -48,21 +48,21 @@ async function start(heading: string, file: string, command: string[]): Promise<
     program.signal('SIGTERM');
     await program.ended;
   });
-  const answers = async () => (await ask(`${url}/`).catch(() => undefined))?.status === 200;
+  const isReady = async () => (await ask(`${url}/`).catch(() => undefined))?.status === 200;
   await Promise.race([
-    until(answers),
+    until(isReady),
     program.ended.then(() => Promise.reject(new Error(program.stdout() + program.stderr()))),
   ]);
   return { site: { ...site, close }, url };
 }
 
-interface Shown {
+interface DocumentedFunctions {
   callGatehouse(path: string): Promise<unknown>;
   postToGatehouse(path: string, body: object): Promise<unknown>;
 }
 
 /** The functions of the document, as a page at this URL would run them. */
-function functionsAt(pageUrl: string, agent: UserAgent): Shown {
+function functionsAt(pageUrl: string, agent: UserAgent): DocumentedFunctions {
   const { origin } = new URL(pageUrl);
   const fetchThere = async (path: string, { method = 'GET', headers, body }: RequestInit = {}) => {
     const sent = { ...Object.fromEntries(new Headers(headers)), ...(method === 'POST' && { origin }) };
@@ -80,7 +80,7 @@ const SITES = [
 ] as const;
 
 describe.each(SITES)('%s', (_name, heading, file, command) => {
-  test('a page of the site signs users in, reads their thread, posts, connects again and signs out', async () => {
+  test('a page of the site signs users in, reads their thread, sends a POST, connects again and signs out', async () => {
     const { site, url } = await start(heading, file, [...command]);
     const agent = createUserAgent();
     const { callGatehouse, postToGatehouse } = functionsAt(`${url}/?board=1#top`, agent);
@@ -94,7 +94,7 @@ describe.each(SITES)('%s', (_name, heading, file, command) => {
     const { page } = await signIn({ url: '' }, undefined, { agent, path: connectUrl });
     expect([page.url, page.body]).toEqual([`${url}/?board=1#top`, expect.stringContaining('The site')]);
     expect(page.visited).toContainEqual(expect.stringMatching(`^${url}/gatehouse/oauth/callback/platform`));
-    // As Gatehouse writes its own address when it is ready.
+    // The URL that Gatehouse prints at its start.
     expect((await agent.get(`${url}/gatehouse`)).body).toContain('Sign out');
 
     expect(await callGatehouse('/threads/current')).toMatchObject({ thread: { author: { name: 'Uma Okafor' } } });
@@ -119,7 +119,7 @@ describe.each(SITES)('%s', (_name, heading, file, command) => {
   });
 });
 
-test('the Express site is at most twenty lines long, and passes on what a proxy has to', async () => {
+test('the Express site is at most twenty lines long, and forwards everything that a proxy must', async () => {
   const [, heading, file, command] = SITES[1];
   expect(block(`js ${file}`).trim().split('\n').length).toBeLessThanOrEqual(20);
   const { site, url } = await start(heading, file, [...command]);
@@ -127,7 +127,7 @@ test('the Express site is at most twenty lines long, and passes on what a proxy 
   const cookie = agent.cookies.header(url);
   const readThread = () => ask(`${url}/gatehouse/threads/current`, { headers: { ...DATA, cookie } });
 
-  // The address of the client, not the one that it claims.
+  // Gatehouse sees the real address of the client, not the one in X-Forwarded-For.
   const claim = { ...DATA, 'x-forwarded-for': '203.0.113.7', authorization: 'Bearer of-nobody' };
   expect((await ask(`${url}/gatehouse/admin/api/users`, { headers: claim })).status).toBe(401);
   const refusals = async () =>
@@ -138,7 +138,7 @@ test('the Express site is at most twenty lines long, and passes on what a proxy 
   await until(async () => (await refusals()).length > 0);
   expect(await refusals()).toEqual(['127.0.0.1']);
 
-  // A proxy in front may speak HTTP/1.0, as nginx does by default, which has no chunks.
+  // A proxy in front may use HTTP/1.0 without chunks, like nginx by default.
   site.sandbox.faults.set({ on: 'platform', kind: 'huge', bytes: 100_000, times: 1 });
   const old = await sendRaw(
     url,
@@ -150,7 +150,7 @@ test('the Express site is at most twenty lines long, and passes on what a proxy 
     true,
   ]);
 
-  // A response that breaks off must not look like a whole one.
+  // A truncated response must not look complete.
   site.sandbox.faults.set({ on: 'platform', kind: 'reset', when: 'after_headers', times: 1 });
   await expect(readThread()).rejects.toThrow();
   expect((await readThread()).status).toBe(200);
@@ -158,7 +158,7 @@ test('the Express site is at most twenty lines long, and passes on what a proxy 
   expect((await readThread()).status).toBe(502);
 });
 
-test('without a path in PUBLIC_URL, the paths that the document lists are all that Gatehouse has, but for the start page', () => {
+test('the document lists all paths of Gatehouse except the start page, for a PUBLIC_URL without a path', () => {
   const [, paragraph = ''] = /^If `PUBLIC_URL` has no path, ([\s\S]*?)\. /m.exec(text) ?? [];
   const listed = [...paragraph.matchAll(/`(\/\S+)`/g)].map(([, path = '']) => path);
   const covers = (path: string) => (pattern: string) => pattern === path || pattern.startsWith(`${path}/`);
@@ -167,7 +167,7 @@ test('without a path in PUBLIC_URL, the paths that the document lists are all th
   expect(listed.filter((path) => !patterns.some(covers(path)))).toEqual([]);
 });
 
-test('the nginx lines are those of the tutorial, which is followed in a browser', () => {
+test('the nginx lines are those of the tutorial', () => {
   const tutorial = readFileSync(join(ROOT, 'docs/tutorial.md'), 'utf8');
   const lines = (block('nginx').match(/.+/g) ?? []).map((line) => line.trim()).join('\n');
   expect(lines).not.toBe('');

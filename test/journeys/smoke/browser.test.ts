@@ -1,4 +1,4 @@
-/** The main job in Chromium, once in each `npm test`, with axe-core as the judge of each page on the way. The long suite has the rest. */
+/** The main flow in Chromium for `npm test`, with axe-core on its pages. The long suite has the rest. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findingsOn } from '../../support/axe.ts';
 import { useBrowser } from '../../support/browser.ts';
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => site?.close());
 
-test('signs in, consents, reads the thread, looks a BIN up, disconnects, connects again and signs out', async () => {
+test('signs in, consents, reads the thread, looks up a BIN, disconnects, connects again and signs out', async () => {
   const page = await openPage({ bypassCSP: true });
   await signInBy(page, site);
   const body = page.locator('body');
@@ -32,7 +32,7 @@ test('signs in, consents, reads the thread, looks a BIN up, disconnects, connect
   expect(await body.innerText()).toContain('Active');
 
   await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
-  // The provider asks whether its own session is to end, too.
+  // The provider asks whether to end its own session, too.
   await leaveBy(page, () => page.getByRole('button', { name: 'Sign out' }).click());
   expect(page.url()).toBe(`${site.url}/`);
   expect(await body.innerText()).toContain('Welcome to');

@@ -1,4 +1,4 @@
-/** What only several processes show, once in each `npm test`: two of them on one SQLite database. The long suite has the rest. */
+/** Two processes on one SQLite database, for `npm test`. The long suite has the rest. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { type Administrator, administratorOf, endRelayToken, relayThread } from '../../gatehouse/relay/service.ts';
@@ -17,7 +17,7 @@ beforeEach(() => {
   fleet.tokens.lifetimeSeconds = 3_600;
 });
 
-/** A user whose access token has expired; the next one lasts an hour. */
+/** Signs in a user whose access token has expired. The next one lasts an hour. */
 async function withExpiredToken(login: string): Promise<Person> {
   fleet.tokens.lifetimeSeconds = 1;
   const person = await fleet.signIn(login);
@@ -36,15 +36,15 @@ test('R34, F2: requests at both processes on an expired token share one token ca
   expect(fleet.tokens.calls()).toBe(calls + 1);
 });
 
-test('R38, F1: killed with a refresh under way: the other process and the next start serve the user', async () => {
+test('R38, F1: after a kill during a refresh, the other process and the restarted one serve the user', async () => {
   fleet.sandbox.refreshTokens.policy = 'grace';
   const person = await withExpiredToken('user@example.test');
   const hold = fleet.tokens.holdNext();
-  const lost = fleet.thread(fleet.member(1), person).catch(() => undefined);
+  const lostRequest = fleet.thread(fleet.member(1), person).catch(() => undefined);
   await hold.made;
   await fleet.member(1).kill();
   hold.release();
-  await lost;
+  await lostRequest;
   expect((await thread(0, person)).status).toBe(200);
   await fleet.member(1).start();
   expect((await thread(1, person)).status).toBe(200);
@@ -54,14 +54,14 @@ test('R38, F1: killed with a refresh under way: the other process and the next s
   fleet.sandbox.refreshTokens.policy = 'rotating';
 });
 
-test('R62: a session that is ended at one process is ended at the other', async () => {
+test('R62: a session that ends at one process has ended at the other', async () => {
   const person = await fleet.signIn('admin@example.test');
   expect((await thread(1, person)).status).toBe(200);
   expect((await fleet.post(fleet.member(0), '/sign-out', person)).status).toBeLessThan(400);
   expect((await thread(1, person)).status).toBe(401);
 });
 
-test('R81 a relay token counts at both processes, and nowhere once it is revoked or has expired', async () => {
+test('R81 a relay token is valid at both processes, and at neither after it is revoked or has expired', async () => {
   const { userId } = await fleet.signIn('second@example.test');
   const [revoked, expired] = [
     await admin.makeToken({ assertUser: true }),
@@ -82,15 +82,15 @@ test('R81 a relay token counts at both processes, and nowhere once it is revoked
   }
 });
 
-test('F18: a process that is told to end serves what is under way, and the other goes on', async () => {
+test('F18: a process that gets SIGTERM completes its requests, and the other continues', async () => {
   const person = await fleet.signIn('second@example.test');
   const hits = () => fleet.sandbox.hits.count('GET /1/threads/current');
   const before = hits();
   const off = fleet.sandbox.faults.set({ on: 'platform', kind: 'slow', ms: 500 });
-  const underWay = fleet.thread(fleet.member(1), person);
+  const pendingRequest = fleet.thread(fleet.member(1), person);
   await until(() => hits() > before);
   fleet.member(1).signal('SIGTERM');
-  expect((await underWay).status).toBe(200);
+  expect((await pendingRequest).status).toBe(200);
   off();
   expect(await fleet.member(1).program.ended).toEqual({ status: 0, signal: null });
   expect((await thread(0, person)).status).toBe(200);

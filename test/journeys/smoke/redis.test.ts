@@ -1,4 +1,4 @@
-/** The main job on Redis, once in each `npm test`. The long suite has faults, clusters and several processes. */
+/** The main flow on Redis, for `npm test`. The long suite has faults, clusters and several processes. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { createUserAgent } from '../../support/browserless.ts';
 import { getJson, signIn, startSite, type TestSite } from '../../support/gatehouse.ts';
@@ -30,7 +30,7 @@ test('on Redis a user signs in, reads the thread, looks up a BIN, and is still s
   });
 });
 
-test('R62: on Redis a session that was signed out stays ended, and the next sign-in gets another', async () => {
+test('R62: on Redis a signed-out session stays ended, and the next sign-in starts another', async () => {
   const { agent } = await signIn(site, 'second@example.test');
   const old = agent.cookies.header(site.url);
   const { json } = await getJson(agent, `${site.url}/session`);
@@ -42,7 +42,7 @@ test('R62: on Redis a session that was signed out stays ended, and the next sign
   expect(stale.status).toBe(401);
 });
 
-test('F4: without Redis 503 with Retry-After, alive all the while, and served again once it is back', async () => {
+test('F4: without Redis returns 503 with Retry-After, stays alive, and serves again after Redis recovers', async () => {
   const { agent } = await signIn(site, 'admin@example.test');
   await redis.kill();
   try {
