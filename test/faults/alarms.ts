@@ -1,10 +1,10 @@
-/** Finds lines that no process may print, whatever is done to it. */
+/** Finds lines that no process may ever print. */
 
 const ALARMING = /"level":60|unhandled|uncaught|Cannot read prop|is not a function|"code":"internal"|MaxListeners/i;
-/** The Redis client listens once for each command that a replica refused, on a connection that it is closing already: it ends with that. */
+/** The Redis client adds a listener for each command that a replica refused, to a connection that it is closing. */
 const HARMLESS = /MaxListeners[\s\S]*Connector\.disconnect/;
-/** The first ones tell the most, and what stands below each tells where it comes from. */
-const MOST = 3;
+/** The first alarms are the most useful, each with the lines below it. */
+const MAX_ALARMS = 3;
 const LINES_OF_EACH = 12;
 
 /** @param output of a process that traces its warnings */
@@ -13,5 +13,5 @@ export function alarmsIn(output: string): string[] {
   return lines
     .flatMap((line, at) => (ALARMING.test(line) ? [lines.slice(at, at + LINES_OF_EACH).join('\n')] : []))
     .filter((text) => !HARMLESS.test(text))
-    .slice(0, MOST);
+    .slice(0, MAX_ALARMS);
 }

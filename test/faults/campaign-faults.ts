@@ -1,4 +1,4 @@
-/** The faults that a campaign draws from: how each is brought about on one machine, and how it is ended. */
+/** The faults that a campaign draws from: how to cause and end each on one machine. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -16,19 +16,19 @@ import type { Chance } from './chance.ts';
 export interface CampaignFault {
   /** With its number in the table of faults. */
   name: string;
-  /** Whose connections it may cut without an answer. */
+  /** The connections that it may cut without a response. */
   cuts?: Excused;
-  /** Brings it about, lets it last and mends it; resolves once that is done. */
+  /** Causes the fault for this time. Resolves after it has ended. */
   strike(milliseconds: number): Promise<void>;
 }
 
-/** What a provider in trouble answers. A refusal of a good token is none of that: it would rightly end the connection. */
+/** Responses of a failing provider, without refusals of valid tokens, which would rightly end the connection. */
 const PROVIDER_ANSWERS = [
   ...['status-500', 'status-503', 'status-429', 'status-404', 'invalid-client', 'html', 'array', 'null', 'empty'],
   ...['truncated', 'wrong-type', 'reset', 'reset-after-headers', 'hang', 'drip', 'huge', 'many-headers'],
   ...['redirect', 'redirect-307', 'gzip'],
 ] as AnswerName[];
-/** Its 4xx answers are handed on as they are, and so is any text with a 200: neither is a fault of ours. */
+/** Excludes most 4xx responses and invalid bodies with 200, because Gatehouse relays both unchanged. */
 const PLATFORM_ANSWERS = [
   ...['status-500', 'status-503', 'status-429', 'status-401', 'reset', 'reset-after-headers', 'hang', 'drip', 'huge'],
   ...['many-headers', 'redirect'],
@@ -38,18 +38,18 @@ const BIN_ANSWERS = [
   ...['reset-after-headers', 'drip', 'huge', 'redirect'],
 ] as AnswerName[];
 const PROVIDER_ENDPOINTS: Endpoint[] = ['discovery', 'jwks', 'token', 'refresh', 'refresh', 'refresh', 'revocation'];
-/** Beyond those it has open already. */
+/** Descriptors in addition to those that are open. */
 const SPARE_DESCRIPTORS = 3;
-/** Shorter than the least deadline for a command to Redis. */
+/** Shorter than the shortest deadline of a Redis command. */
 const BURST_MILLISECONDS = 400;
 
-/** What happens to the machine and the storage; one at a time. */
+/** Faults of the machine and the storage, of which one occurs at a time. */
 export function machineFaults(site: CampaignSite, chance: Chance): CampaignFault[] {
   const { members, redis, dataDirectory } = site;
-  const [, ...mortals] = members;
+  const [, ...expendable] = members;
   const each = (work: (pid: number) => Promise<void>) =>
     Promise.all(members.map((member) => work(member.program.pid))).then(() => undefined);
-  const kill = (by: 'SIGKILL' | 'SIGTERM') => () => site.restart(chance.pick(mortals), by);
+  const kill = (by: 'SIGKILL' | 'SIGTERM') => () => site.restart(chance.pick(expendable), by);
   const faults: CampaignFault[] = [
     { name: 'F1: a process killed with SIGKILL, and started again', cuts: 'all', strike: kill('SIGKILL') },
     { name: 'F18: a process ended with SIGTERM, and started again', strike: kill('SIGTERM') },
@@ -65,7 +65,7 @@ export function machineFaults(site: CampaignSite, chance: Chance): CampaignFault
   ];
   if (!missingPrlimit) {
     faults.push({
-      name: 'F21: hardly a file descriptor left to a process',
+      name: 'F21: a process with almost no free file descriptors',
       cuts: 'all',
       async strike(milliseconds) {
         const { pid } = chance.pick(members).program;
@@ -78,7 +78,7 @@ export function machineFaults(site: CampaignSite, chance: Chance): CampaignFault
   if (redis) return [...faults, ...redisFaults(redis)];
   if (!missingPrlimit) {
     faults.push({
-      name: 'F16: no space left for the database',
+      name: 'F16: no disk space for the database',
       async strike(milliseconds) {
         await each((pid) => limitFiles(pid, 0));
         await sleep(milliseconds);
@@ -91,7 +91,7 @@ export function machineFaults(site: CampaignSite, chance: Chance): CampaignFault
     async strike(milliseconds) {
       const database = new DatabaseSync(join(dataDirectory, DATABASE_FILE));
       try {
-        // The others are never waited for here: this very process plays the provider.
+        // Do not block: the provider runs in this process.
         await until(() => isLocked(database));
         await sleep(milliseconds);
       } finally {
@@ -156,7 +156,7 @@ function redisFaults(redis: NonNullable<CampaignSite['redis']>): CampaignFault[]
       },
     },
     {
-      name: 'F16: no memory left in Redis',
+      name: 'F16: no free memory in Redis',
       async strike(milliseconds) {
         redis.ask('CONFIG', 'SET', 'maxmemory', '1');
         await sleep(milliseconds);
@@ -166,14 +166,14 @@ function redisFaults(redis: NonNullable<CampaignSite['redis']>): CampaignFault[]
   ];
 }
 
-/** What happens to those whom Gatehouse calls; one at a time, beside those of the machine. */
+/** Faults of the servers that Gatehouse calls. One occurs at a time, in addition to those of the machine. */
 export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault[] {
   const { provider, binService } = site;
-  const breakFor = async (endpoint: Endpoint, answers: readonly AnswerName[], milliseconds: number) => {
+  const breakFor = async (endpoint: Endpoint, responses: readonly AnswerName[], milliseconds: number) => {
     const when = chance.pick(['before', 'after'] as const);
-    const mend = provider.break({ endpoint, when, answer: ANSWERS[chance.pick(answers)] });
+    const repair = provider.break({ endpoint, when, response: ANSWERS[chance.pick(responses)] });
     await sleep(milliseconds);
-    mend();
+    repair();
   };
   return [
     {
@@ -189,7 +189,7 @@ export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault
       },
     },
     {
-      name: 'F27: the provider has new signing keys and no others',
+      name: 'F27: the provider replaces all its signing keys',
       async strike(milliseconds) {
         await provider.replaceKey();
         await sleep(milliseconds);
@@ -203,10 +203,10 @@ export function outsideFaults(site: CampaignSite, chance: Chance): CampaignFault
     {
       name: 'F20: the BIN lookup service broken',
       async strike(milliseconds) {
-        const answer = ANSWERS[chance.pick(BIN_ANSWERS)];
+        const respond = ANSWERS[chance.pick(BIN_ANSWERS)];
         const trapUrl = `${provider.url}/trap`;
         binService.respondWith((res, { url }) =>
-          answer(res, { trapUrl, body: JSON.stringify(recordOf(url.slice(1))) }),
+          respond(res, { trapUrl, body: JSON.stringify(recordOf(url.slice(1))) }),
         );
         await sleep(milliseconds);
         binService.respondWith((res, { url }) => sendJson(res, recordOf(url.slice(1))));

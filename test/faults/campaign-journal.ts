@@ -1,65 +1,65 @@
-/** The journal of a campaign: requests, responses, violations, and when a cut connection is excused. */
+/** The journal of a campaign: requests, outcomes, violations, and the times in which a cut connection is excused. */
 
 export interface Journal {
-  /** A person asked for something, and this came of it. */
-  note(what: string, outcome: Outcome): void;
-  /** Something that must never happen. */
-  wrong(what: string): void;
-  readonly wrongs: readonly string[];
+  /** Records the outcome of a request. */
+  count(kind: string, outcome: Outcome): void;
+  /** Records something that must never happen. */
+  addViolation(violation: string): void;
+  readonly violations: readonly string[];
   /**
-   * Something is broken from now on, until what is returned is called.
-   * @param cuts requests that may be cut without an answer meanwhile
+   * Records the start of a fault. @returns records its end
+   * @param cuts requests that it may cut without a response
    */
-  breaks(fault: string, cuts?: Excused | undefined): () => void;
-  /** Whether a request for this, made then, may have been cut. */
-  isExcused(what: string, since: number): boolean;
-  /** `what` to how often it was asked, served, refused and cut. */
+  beginFault(fault: string, cuts?: Excused | undefined): () => void;
+  /** Whether a fault may have cut a request of this kind that started at this time. */
+  isExcused(kind: string, since: number): boolean;
+  /** The number of requests of each kind by outcome. */
   tallies(): ReadonlyMap<string, Readonly<Record<Outcome, number>>>;
   total(outcome?: Outcome): number;
 }
 
-/** `refused`: with an answer that says so; `cut`: without an answer. */
+/** `refused`: with an error response; `cut`: without a response. */
 export type Outcome = 'served' | 'refused' | 'cut';
 
-/** Threads are streamed: where the platform breaks off amid one, so must we. */
+/** Threads are streamed, so a response that the platform truncates must be cut for the caller, too. */
 export type Excused = 'all' | 'threads';
 
-/** One is enough to fail, and the first ones tell the most. */
-const MOST_WRONGS = 30;
-/** What was on its way when the fault ended. */
+/** One is enough to fail, and the first are the most useful. */
+const MAX_VIOLATIONS = 30;
+/** Time for requests that were in flight when the fault ended. */
 const AFTER_MILLISECONDS = 1_000;
 
 export function createJournal(): Journal {
   const tallies = new Map<string, Record<Outcome, number>>();
-  const wrongs: string[] = [];
+  const violations: string[] = [];
   const startedAt = performance.now();
   const faults: { name: string; cuts: Excused | undefined; until: number }[] = [];
-  const lately = () => faults.filter(({ until }) => until + 3 * AFTER_MILLISECONDS >= performance.now());
+  const recentFaults = () => faults.filter(({ until }) => until + 3 * AFTER_MILLISECONDS >= performance.now());
   return {
-    note(what, outcome) {
-      const tally = tallies.get(what) ?? { served: 0, refused: 0, cut: 0 };
+    count(kind, outcome) {
+      const tally = tallies.get(kind) ?? { served: 0, refused: 0, cut: 0 };
       tally[outcome] += 1;
-      tallies.set(what, tally);
+      tallies.set(kind, tally);
     },
-    wrong(what) {
+    addViolation(violation) {
       const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1);
-      const amid = lately().map(({ name, until }) =>
+      const during = recentFaults().map(({ name, until }) =>
         until === Number.POSITIVE_INFINITY ? name : `just after ${name}`,
       );
-      if (wrongs.length < MOST_WRONGS) wrongs.push(`${seconds} s: ${what} (${amid.join('; ')})`);
+      if (violations.length < MAX_VIOLATIONS) violations.push(`${seconds} s: ${violation} (${during.join('; ')})`);
     },
-    wrongs,
-    breaks(name, cuts) {
+    violations,
+    beginFault(name, cuts) {
       const fault = { name, cuts, until: Number.POSITIVE_INFINITY };
       faults.push(fault);
       return () => {
         fault.until = performance.now();
       };
     },
-    isExcused: (what, since) =>
+    isExcused: (kind, since) =>
       faults.some(
         ({ cuts, until }) =>
-          since <= until + AFTER_MILLISECONDS && (cuts === 'all' || (cuts && what.endsWith('thread'))),
+          since <= until + AFTER_MILLISECONDS && (cuts === 'all' || (cuts && kind.endsWith('thread'))),
       ),
     tallies: () => tallies,
     total: (outcome) =>

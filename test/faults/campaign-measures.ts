@@ -1,4 +1,4 @@
-/** What a campaign measures before its faults and after them: it has to stay flat. */
+/** The measures of a campaign before and after its faults, which must stay about the same. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DATABASE_FILE } from '../../src/shared/storage/sqlite/store.ts';
@@ -8,29 +8,29 @@ import { ask } from '../support/ask.ts';
 import type { Journal } from './campaign-journal.ts';
 import type { CampaignSite } from './campaign-site.ts';
 
-/** Of a call to Gatehouse and one to the bare proxy, in turn. */
+/** Number of pairs of a call to Gatehouse and a call to the bare proxy. */
 const PAIRS = 500;
 
-/** Of the process that lives from the start to the end of the campaign, and of the storage. */
+/** Measures of the storage, and of the process that runs for the whole campaign. */
 export interface Measures {
   /** Resident bytes. */
   memory: number;
   /** Open file descriptors. */
   descriptors: number;
   stored: Stored;
-  /** Milliseconds that half of the relayed calls for a thread took at most; NaN where most were refused. */
+  /** The median of relayed calls for a thread in milliseconds; NaN if most were refused. */
   latency: number;
-  /** The same of requests to the bare proxy: it tells how busy the machine was. */
+  /** The same for the bare proxy, which shows how busy the machine was. */
   bareLatency: number;
 }
 
 export interface Stored {
   bytes: number;
-  /** Served so far. */
+  /** Number of served requests. */
   requests: number;
 }
 
-/** To be called while nobody is at work. @param user has a connection */
+/** Call this while no user is active. @param user the id of a user with a connection */
 export async function measure(parts: { site: CampaignSite; journal: Journal; user: string }): Promise<Measures> {
   const { site, journal, user } = parts;
   const [longLived] = site.members;

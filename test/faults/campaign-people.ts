@@ -1,4 +1,4 @@
-/** The users and the service of a campaign: what each does, and which promises each checks. */
+/** The users and the service of a campaign: their actions, and the promises that they check. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Asked, ask, DATA, FORM, PAGE, type Question } from '../support/ask.ts';
 import { createCookieJar } from '../support/cookie-jar.ts';
@@ -10,12 +10,12 @@ import type { Chance } from './chance.ts';
 export interface CampaignPerson {
   name: string;
   userId: string;
-  /** `unknown`: it was asked to end, and no answer came. */
-  connection: 'made' | 'ended' | 'unknown';
+  /** `unknown`: a disconnect or a sign-in had no response. */
+  connection: 'active' | 'ended' | 'unknown';
   session: Session | undefined;
-  /** Cookies of sessions that were ended with an answer that said so. */
+  /** Cookies of sessions whose end was acknowledged. */
   endedSessions: string[];
-  /** How often they were rightly told that an answer of the provider was lost. */
+  /** How often the user rightly had to reconnect because a provider's response was lost. */
   losses: number;
 }
 
@@ -24,14 +24,14 @@ interface Session {
   csrfToken: string;
 }
 
-/** Longer than any deadline of Gatehouse's and any pause that a campaign imposes, together. */
-const PATIENCE_MILLISECONDS = 60_000;
-/** Milliseconds until somebody who could not sign in tries again. */
-const DISCOURAGED = [200, 1_500] as const;
+/** Longer than any deadline of Gatehouse plus any pause of a campaign. */
+const MAX_WAIT_MILLISECONDS = 60_000;
+/** Milliseconds until a user retries a failed sign-in. */
+const SIGN_IN_PAUSE = [200, 1_500] as const;
 const BEAT_MILLISECONDS = 50;
 const NOTABLE_PAUSE_MILLISECONDS = 500;
-/** What may come of a call while something is broken: refusals that say so and pass. */
-const PASSING = [429, 502, 503, 504];
+/** The statuses of temporary refusals, which are allowed during a fault. */
+const TEMPORARY = [429, 502, 503, 504];
 const ADMIN_PATHS = [
   '',
   '/connections',
@@ -46,12 +46,12 @@ const ADMIN_PATHS = [
 
 export interface People {
   readonly all: readonly CampaignPerson[];
-  /** Lets everybody do what they do, until `stop`. */
+  /** Starts the actions of all users, until `stop`. */
   start(): void;
   stop(): Promise<void>;
   /**
-   * Looks whether this person still has all that was promised, once all is well again; whoever left comes back then.
-   * @returns whether they are signed in again: a pause after the last fault may still refuse that
+   * After all faults, checks that this user has lost nothing. Signs in users who are signed out or disconnected.
+   * @returns whether the user is signed in; a pause after the last fault may still prevent that
    */
   settle(person: CampaignPerson): Promise<boolean>;
   close(): void;
@@ -66,8 +66,8 @@ export function createPeople(parts: {
   const { site, chance, journal } = parts;
   const { url } = site;
   const pauses = watchPauses();
-  let going = false;
-  let lives: Promise<void>[] = [];
+  let isRunning = false;
+  let loops: Promise<void>[] = [];
   const all = parts.names.map(
     (name): CampaignPerson => ({
       ...{ name, userId: site.userIdOf(name), connection: 'ended', session: undefined },
@@ -75,181 +75,182 @@ export function createPeople(parts: {
     }),
   );
 
-  /** An answer, judged by its status alone; undefined where none came. */
-  async function tell(what: string, path: string, question: Question, good: number[]): Promise<Asked | undefined> {
+  /** Sends a request and checks the status. @returns undefined if there was no response */
+  async function call(kind: string, path: string, question: Question, allowed: number[]): Promise<Asked | undefined> {
     const since = performance.now();
-    const late = sleep(PATIENCE_MILLISECONDS, undefined, { ref: false });
-    const answer = await Promise.race([ask(url + path, question).catch((error: Error) => error), late]);
-    if (answer === undefined || answer instanceof Error) {
-      journal.note(what, 'cut');
-      if (!answer) journal.wrong(`${what}: no answer within ${PATIENCE_MILLISECONDS / 1_000} s`);
-      else if (!journal.isExcused(what, since)) journal.wrong(`${what}: cut while nothing broke (${answer.message})`);
+    const timeout = sleep(MAX_WAIT_MILLISECONDS, undefined, { ref: false });
+    const response = await Promise.race([ask(url + path, question).catch((error: Error) => error), timeout]);
+    if (response === undefined || response instanceof Error) {
+      journal.count(kind, 'cut');
+      if (!response) journal.addViolation(`${kind}: no response within ${MAX_WAIT_MILLISECONDS / 1_000} s`);
+      else if (!journal.isExcused(kind, since))
+        journal.addViolation(`${kind}: cut without a fault (${response.message})`);
       return undefined;
     }
-    const isGood = good.includes(answer.status);
-    journal.note(what, isGood ? 'served' : 'refused');
-    if (!isGood && !PASSING.includes(answer.status)) {
-      const [took, paused] = [performance.now() - since, pauses.longest(since)].map(Math.round);
-      const when = `after ${took} ms (longest pause of the campaign itself: ${paused} ms)`;
-      journal.wrong(`${what}: ${answer.status} ${codeOf(answer)} ${when}`);
+    const isAllowed = allowed.includes(response.status);
+    journal.count(kind, isAllowed ? 'served' : 'refused');
+    if (!isAllowed && !TEMPORARY.includes(response.status)) {
+      const [elapsed, paused] = [performance.now() - since, pauses.longest(since)].map(Math.round);
+      const when = `after ${elapsed} ms (longest pause of the campaign itself: ${paused} ms)`;
+      journal.addViolation(`${kind}: ${response.status} ${codeOf(response)} ${when}`);
     }
-    return answer;
+    return response;
   }
 
-  const asThem = ({ session }: CampaignPerson) => ({ ...DATA, cookie: session?.cookie ?? '' });
-  const post = (what: string, path: string, person: CampaignPerson, good: number[]) =>
-    tell(
-      what,
+  const headersOf = ({ session }: CampaignPerson) => ({ ...DATA, cookie: session?.cookie ?? '' });
+  const post = (kind: string, path: string, person: CampaignPerson, allowed: number[]) =>
+    call(
+      kind,
       path,
       {
         method: 'POST',
-        headers: { ...asThem(person), ...FORM },
+        headers: { ...headersOf(person), ...FORM },
         body: new URLSearchParams({ _csrf: person.session?.csrfToken ?? '' }).toString(),
       },
-      good,
+      allowed,
     );
 
-  /** In a browser that knows nothing yet. */
+  /** Signs in with a new browser. */
   async function signIn(person: CampaignPerson): Promise<void> {
     const cookies = createCookieJar();
-    const begun = await tell('sign-in', '/sign-in', { headers: PAGE }, [303]);
+    const begun = await call('sign-in', '/sign-in', { headers: PAGE }, [303]);
     const location = begun?.headers.location;
-    if (begun?.status !== 303 || location === undefined) return void (await sleep(chance.between(...DISCOURAGED)));
+    if (begun?.status !== 303 || location === undefined) return void (await sleep(chance.between(...SIGN_IN_PAUSE)));
     cookies.store(url, begun.headers['set-cookie'] ?? []);
     const callback = new URL(site.provider.authorize(location, person.name));
     if (person.connection === 'ended') person.connection = 'unknown';
     const headers = { ...PAGE, cookie: cookies.header(url) };
-    const answer = await tell('callback', callback.pathname + callback.search, { headers }, [303]);
-    if (answer?.status !== 303) return void (await sleep(chance.between(...DISCOURAGED)));
-    cookies.store(url, answer.headers['set-cookie'] ?? []);
+    const response = await call('callback', callback.pathname + callback.search, { headers }, [303]);
+    if (response?.status !== 303) return void (await sleep(chance.between(...SIGN_IN_PAUSE)));
+    cookies.store(url, response.headers['set-cookie'] ?? []);
     person.session = { cookie: cookies.header(url), csrfToken: '' };
-    person.connection = 'made';
-    await look(person);
+    person.connection = 'active';
+    await checkSession(person);
   }
 
-  /** Whoever is signed in is, and is themselves. */
-  async function look(person: CampaignPerson): Promise<void> {
-    const answer = await tell('session', '/session', { headers: asThem(person) }, [200]);
-    if (answer?.status !== 200 || !person.session) return;
-    const { signedIn, user, csrfToken } = JSON.parse(answer.body);
+  /** Checks that the user is still signed in as themselves. */
+  async function checkSession(person: CampaignPerson): Promise<void> {
+    const response = await call('session', '/session', { headers: headersOf(person) }, [200]);
+    if (response?.status !== 200 || !person.session) return;
+    const { signedIn, user, csrfToken } = JSON.parse(response.body);
     if (!signedIn) {
-      journal.wrong(`session: an acknowledged sign-in of ${person.name} is gone`);
+      journal.addViolation(`session: an acknowledged sign-in of ${person.name} is gone`);
       person.session = undefined;
     } else {
-      if (user.id !== person.userId) journal.wrong(`session: ${person.name} is taken for ${user.subject}`);
+      if (user.id !== person.userId) journal.addViolation(`session: ${person.name} is signed in as ${user.subject}`);
       person.session.csrfToken = csrfToken;
     }
   }
 
-  async function thread(person: CampaignPerson, more: Question = {}): Promise<void> {
-    const answer = await tell('thread', '/threads/current', { headers: asThem(person), ...more }, [200, 403]);
-    if (answer) await judgeThread(person, answer);
+  async function thread(person: CampaignPerson): Promise<void> {
+    const response = await call('thread', '/threads/current', { headers: headersOf(person) }, [200, 403]);
+    if (response) await checkThread(person, response);
   }
 
-  /** F22: gone before the answer is there; a refresh that it began goes on without them. */
+  /** F22: closes the connection before the response. A refresh that the request started continues. */
   async function hangUp({ session }: CampaignPerson): Promise<void> {
     const head = ['GET /threads/current HTTP/1.1', `Host: ${new URL(url).host}`, `Cookie: ${session?.cookie}`];
     await sendRaw(url, `${head.join('\r\n')}\r\n\r\n`, chance.between(1, 30));
   }
 
-  async function judgeThread(person: CampaignPerson, answer: Asked): Promise<void> {
-    if (answer.status === 200) {
-      judgeOwner('thread', person.userId, answer);
-      if (person.connection === 'ended') journal.wrong(`thread: ${person.name} had disconnected`);
+  async function checkThread(person: CampaignPerson, response: Asked): Promise<void> {
+    if (response.status === 200) {
+      checkOwner('thread', person.userId, response);
+      if (person.connection === 'ended') journal.addViolation(`thread: ${person.name} had disconnected`);
     }
-    if (answer.status !== 403) return;
-    const code = codeOf(answer);
-    if (code === 'reconnect_needed') await judgeLoss(person);
-    else if (code !== 'not_connected') journal.wrong(`thread: 403 ${code}`);
-    else if (person.connection === 'made') journal.wrong(`thread: the connection of ${person.name} is gone`);
+    if (response.status !== 403) return;
+    const code = codeOf(response);
+    if (code === 'reconnect_needed') await checkLoss(person);
+    else if (code !== 'not_connected') journal.addViolation(`thread: 403 ${code}`);
+    else if (person.connection === 'active') journal.addViolation(`thread: the connection of ${person.name} is gone`);
     if (code === 'reconnect_needed') await signIn(person);
   }
 
-  function judgeOwner(what: string, userId: string, { body }: Asked): void {
+  function checkOwner(kind: string, userId: string, { body }: Asked): void {
     const { owner } = JSON.parse(body) as { owner?: string };
-    if (owner !== userId) journal.wrong(`${what}: the thread of ${owner} was shown to ${userId}`);
+    if (owner !== userId) journal.addViolation(`${kind}: the thread of ${owner} was shown to ${userId}`);
   }
 
-  /** Rightly told only where the provider takes the token no more. */
-  async function judgeLoss(person: CampaignPerson): Promise<void> {
+  /** A user must reconnect only if the provider no longer accepts the stored refresh token. */
+  async function checkLoss(person: CampaignPerson): Promise<void> {
     person.losses += 1;
-    // The storage may be the one that is broken just now.
+    // The storage may be unavailable now.
     const stored = await site.vault.grants.loadStored(person.userId, 'platform').catch(() => undefined);
     if (!stored || 'unreadable' in stored || stored.grant.failure?.kind !== 'reconnect_needed') return;
-    if (site.provider.takes(stored.grant.refreshToken))
-      journal.wrong(`thread: ${person.name} is told to reconnect (${stored.grant.failure.cause}) for nothing`);
+    if (site.provider.accepts(stored.grant.refreshToken))
+      journal.addViolation(`thread: ${person.name} has to reconnect (${stored.grant.failure.cause}) without need`);
   }
 
   async function disconnect(person: CampaignPerson): Promise<void> {
-    const answer = await post('disconnect', '/connections/platform/disconnect', person, [200]);
-    person.connection = answer?.status === 200 ? 'ended' : 'unknown';
+    const response = await post('disconnect', '/connections/platform/disconnect', person, [200]);
+    person.connection = response?.status === 200 ? 'ended' : 'unknown';
     if (person.connection === 'ended') await thread(person);
   }
 
   async function signOut(person: CampaignPerson): Promise<void> {
     const { session } = person;
-    const answer = await post('sign-out', '/sign-out', person, [303]);
+    const response = await post('sign-out', '/sign-out', person, [303]);
     person.session = undefined;
-    if (answer?.status === 303 && session) person.endedSessions.push(session.cookie);
+    if (response?.status === 303 && session) person.endedSessions.push(session.cookie);
     await signIn(person);
   }
 
   async function bin(person: CampaignPerson | undefined): Promise<void> {
     const digits = `4571${String(chance.below(10_000)).padStart(4, '0')}`;
-    const what = person ? 'BIN' : 'relayed BIN';
+    const kind = person ? 'BIN' : 'relayed BIN';
     const [path, headers] = person
-      ? [`/bin/${digits}`, asThem(person)]
+      ? [`/bin/${digits}`, headersOf(person)]
       : [`/relay/bin/${digits}`, { ...DATA, authorization: `Bearer ${site.relayToken}` }];
-    const answer = await tell(what, path, { headers }, [200, 404]);
-    // Told from local sources where the service cannot be asked.
-    if (answer?.status !== 200 || answer.headers['gatehouse-source'] === 'dataset') return;
-    const { bank } = JSON.parse(answer.body) as { bank?: { name?: string } };
-    if (/service|cache/.test(String(answer.headers['gatehouse-source'])) && bank?.name !== bankOf(digits))
-      journal.wrong(`${what}: ${digits} is said to be of ${bank?.name}`);
+    const response = await call(kind, path, { headers }, [200, 404]);
+    // Local sources are used if the service is unavailable.
+    if (response?.status !== 200 || response.headers['gatehouse-source'] === 'dataset') return;
+    const { bank } = JSON.parse(response.body) as { bank?: { name?: string } };
+    if (/service|cache/.test(String(response.headers['gatehouse-source'])) && bank?.name !== bankOf(digits))
+      journal.addViolation(`${kind}: ${digits} has the bank ${bank?.name}`);
   }
 
-  /** What the services behind Gatehouse do, for anybody. */
+  /** A call of a back-end service, for a random user. */
   async function service(): Promise<void> {
     if (chance.fraction() < 0.3) return bin(undefined);
     const { userId, name, session, endedSessions } = chance.pick(all);
-    const isKnown = session !== undefined || endedSessions.length > 0;
+    const hasSignedIn = session !== undefined || endedSessions.length > 0;
     const headers = { ...DATA, authorization: `Bearer ${site.relayToken}`, 'gatehouse-user': userId };
-    const answer = await tell('relayed thread', '/relay/threads/current', { headers }, [200, 403, 404]);
-    if (answer?.status === 404 && isKnown) journal.wrong(`relayed thread: ${name} is no longer known`);
-    if (answer?.status === 200) judgeOwner('relayed thread', userId, answer);
-    if (answer?.status === 403 && !/not_connected|reconnect_needed/.test(codeOf(answer)))
-      journal.wrong(`relayed thread: 403 ${codeOf(answer)}`);
+    const response = await call('relayed thread', '/relay/threads/current', { headers }, [200, 403, 404]);
+    if (response?.status === 404 && hasSignedIn) journal.addViolation(`relayed thread: ${name} is unknown`);
+    if (response?.status === 200) checkOwner('relayed thread', userId, response);
+    if (response?.status === 403 && !/not_connected|reconnect_needed/.test(codeOf(response)))
+      journal.addViolation(`relayed thread: 403 ${codeOf(response)}`);
   }
 
   async function act(person: CampaignPerson): Promise<void> {
-    if (!person.session?.csrfToken) return person.session ? look(person) : signIn(person);
-    const drawn = chance.fraction();
+    if (!person.session?.csrfToken) return person.session ? checkSession(person) : signIn(person);
+    const choice = chance.fraction();
     if (person.connection === 'unknown') return signIn(person);
-    // For a while they find again and again that they have disconnected.
-    if (person.connection === 'ended') return drawn < 0.8 ? thread(person) : signIn(person);
-    if (isAdministrator(person.name) && drawn < 0.6) {
+    // Call several times while disconnected.
+    if (person.connection === 'ended') return choice < 0.8 ? thread(person) : signIn(person);
+    if (isAdministrator(person.name) && choice < 0.6) {
       const path = `/admin${chance.pick(ADMIN_PATHS)}`;
-      return void (await tell('admin page', path, { headers: { ...asThem(person), ...PAGE } }, [200]));
+      return void (await call('admin page', path, { headers: { ...headersOf(person), ...PAGE } }, [200]));
     }
-    if (drawn < 0.5) return thread(person);
-    if (drawn < 0.57) return void (await Promise.all([thread(person), thread(person), look(person)]));
-    if (drawn < 0.6) return hangUp(person);
-    if (drawn < 0.75) return bin(person);
-    if (drawn < 0.83) return look(person);
-    if (drawn < 0.9)
-      return void (await tell(
+    if (choice < 0.5) return thread(person);
+    if (choice < 0.57) return void (await Promise.all([thread(person), thread(person), checkSession(person)]));
+    if (choice < 0.6) return hangUp(person);
+    if (choice < 0.75) return bin(person);
+    if (choice < 0.83) return checkSession(person);
+    if (choice < 0.9)
+      return void (await call(
         'page',
         chance.pick(['/', '/connections']),
-        { headers: { ...asThem(person), ...PAGE } },
+        { headers: { ...headersOf(person), ...PAGE } },
         [200],
       ));
-    if (drawn < 0.94) return signIn(person);
-    return drawn < 0.97 ? disconnect(person) : signOut(person);
+    if (choice < 0.94) return signIn(person);
+    return choice < 0.97 ? disconnect(person) : signOut(person);
   }
 
-  async function live(work: () => Promise<void>): Promise<void> {
+  async function repeat(work: () => Promise<void>): Promise<void> {
     await sleep(chance.between(0, 500));
-    while (going) {
+    while (isRunning) {
       await work();
       await sleep(chance.between(20, 200));
     }
@@ -258,22 +259,22 @@ export function createPeople(parts: {
   return {
     all,
     start() {
-      going = true;
-      lives = [...all.map((person) => live(() => act(person))), live(service), live(service)];
+      isRunning = true;
+      loops = [...all.map((person) => repeat(() => act(person))), repeat(service), repeat(service)];
     },
     async stop() {
-      going = false;
-      await Promise.all(lives);
+      isRunning = false;
+      await Promise.all(loops);
     },
     async settle(person) {
-      await look(person);
+      await checkSession(person);
       if (person.session) await thread(person);
-      if (!person.session || person.connection !== 'made') await signIn(person);
+      if (!person.session || person.connection !== 'active') await signIn(person);
       if (!person.session) return false;
       await thread(person);
       for (const cookie of person.endedSessions) {
-        const answer = await tell('ended session', '/threads/current', { headers: { ...DATA, cookie } }, [401]);
-        if (answer?.status === 200) journal.wrong(`a session that ${person.name} had ended came back`);
+        const response = await call('ended session', '/threads/current', { headers: { ...DATA, cookie } }, [401]);
+        if (response?.status === 200) journal.addViolation(`a session that ${person.name} had ended came back`);
       }
       return true;
     },
@@ -289,7 +290,7 @@ function codeOf({ body }: Asked): string {
   }
 }
 
-/** The balancer and the provider live in this process as well: while it stands still, nothing of anybody is sent on. */
+/** Measures pauses of this process, which also runs the balancer and the provider. During a pause all requests wait. */
 function watchPauses() {
   const pauses: { until: number; milliseconds: number }[] = [];
   let last = performance.now();
@@ -299,7 +300,7 @@ function watchPauses() {
     if (now - before > NOTABLE_PAUSE_MILLISECONDS) pauses.push({ until: now, milliseconds: now - before });
   }, BEAT_MILLISECONDS);
   return {
-    /** In milliseconds, of those that had not ended then, with the one that lasts until now. */
+    /** The longest pause since this time in milliseconds, including the current one. */
     longest: (since: number) =>
       Math.max(
         performance.now() - last,

@@ -1,6 +1,6 @@
 /**
- * The provider and platform of the campaign: many users who sign in without a form, refresh tokens for one use, threads that
- * name their user, and endpoints that fail on demand, before or after their work is done.
+ * The provider and platform of the campaign: many users who sign in without a form, refresh tokens that are valid once,
+ * threads that name their user, and endpoints that fail on demand, before or after the request takes effect.
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -16,25 +16,25 @@ export type Endpoint = (typeof ENDPOINTS)[number];
 
 export interface Breakage {
   endpoint: Endpoint;
-  /** Whether the work is done all the same: then what the answer held is lost. */
+  /** Whether the request takes effect before the failure. With `after`, the content of the response is lost. */
   when: 'before' | 'after';
-  answer: Answer;
+  response: Answer;
 }
 
 export interface CampaignProvider {
   url: string;
-  /** How long an answer with tokens is kept back, once it is made; undefined: for as long as is usual. */
+  /** The delay of a token response; undefined: the usual delay. */
   delayMilliseconds: number | undefined;
-  /** Resolves once it is mended; answers that still hang are cut then. */
+  /** Breaks an endpoint. @returns repairs it, and cuts hanging responses */
   break(breakage: Breakage): () => void;
-  /** From now on ID tokens are signed with another key, and the key set has no other one. */
+  /** Replaces the only signing key. */
   replaceKey(): Promise<void>;
-  /** Where the browser of this person is sent back to from this authorization request. */
+  /** Signs in this user for an authorization request. @returns the callback URL */
   authorize(location: string, name: string): string;
-  /** Whether it would take this refresh token. */
-  takes(refreshToken: string | undefined): boolean;
+  /** Whether this refresh token is valid. */
+  accepts(refreshToken: string | undefined): boolean;
   refreshes(): number;
-  /** Paths that were requested and are no endpoint, such as the one that redirects point to. There must be none. */
+  /** Requested paths that are not endpoints, such as the target of redirects. Must stay empty. */
   trapped(): readonly string[];
   close(): Promise<void>;
 }
@@ -44,7 +44,7 @@ interface Person {
   admin: boolean;
 }
 
-/** @param options `lifetimeSeconds`: what answers say about access tokens; the platform itself takes them for ever */
+/** @param options `lifetimeSeconds`: `expires_in` of token responses; the platform accepts access tokens forever */
 export async function startCampaignProvider(options: {
   clientId: string;
   lifetimeSeconds: () => number;
@@ -71,20 +71,24 @@ export async function startCampaignProvider(options: {
     }
     const breakage = broken.get(endpoint);
     if (breakage?.when === 'before') return breakWith(breakage, res, '{}');
-    const [status, body] = await answerOf(endpoint, req, form);
+    const [status, body] = await responseOf(endpoint, req, form);
     if (breakage) return breakWith(breakage, res, JSON.stringify(body));
     if (endpoint === 'token' || endpoint === 'refresh')
       await sleep(provider.delayMilliseconds ?? options.usualDelayMilliseconds());
     send(res, status, body);
   });
 
-  function breakWith({ answer }: Breakage, res: ServerResponse, body: string): void {
+  function breakWith({ response }: Breakage, res: ServerResponse, body: string): void {
     hanging.add(res);
     res.once('close', () => hanging.delete(res));
-    answer(res, { trapUrl: `${provider.url}/trap`, body });
+    response(res, { trapUrl: `${provider.url}/trap`, body });
   }
 
-  async function answerOf(endpoint: Endpoint, req: IncomingMessage, form: URLSearchParams): Promise<[number, object]> {
+  async function responseOf(
+    endpoint: Endpoint,
+    req: IncomingMessage,
+    form: URLSearchParams,
+  ): Promise<[number, object]> {
     switch (endpoint) {
       case 'discovery':
         return [200, metadata()];
@@ -92,9 +96,9 @@ export async function startCampaignProvider(options: {
         return [200, { keys: [signing.jwk] }];
       case 'token': {
         const code = form.get('code') ?? '';
-        const asked = codes.get(code);
+        const issuedCode = codes.get(code);
         codes.delete(code);
-        return asked ? [200, await tokensOf(asked, asked.nonce)] : [400, { error: 'invalid_grant' }];
+        return issuedCode ? [200, await tokensOf(issuedCode, issuedCode.nonce)] : [400, { error: 'invalid_grant' }];
       }
       case 'refresh': {
         const token = form.get('refresh_token') ?? '';
@@ -134,12 +138,16 @@ export async function startCampaignProvider(options: {
     };
   }
 
-  /** For the checks of the app, which ask with `prompt=none` and without a browser. */
-  const loginRequired = (asked: URLSearchParams) => backToClient(asked, { error: 'login_required' });
+  /** The response to checks of the app, which send `prompt=none` without a browser. */
+  const loginRequired = (request: URLSearchParams) => callbackUrl(request, { error: 'login_required' });
 
-  function backToClient(asked: URLSearchParams, answer: Record<string, string>): string {
-    const target = new URL(asked.get('redirect_uri') ?? '');
-    target.search = new URLSearchParams({ ...answer, state: asked.get('state') ?? '', iss: provider.url }).toString();
+  function callbackUrl(request: URLSearchParams, parameters: Record<string, string>): string {
+    const target = new URL(request.get('redirect_uri') ?? '');
+    target.search = new URLSearchParams({
+      ...parameters,
+      state: request.get('state') ?? '',
+      iss: provider.url,
+    }).toString();
     return target.href;
   }
 
@@ -172,12 +180,12 @@ export async function startCampaignProvider(options: {
       signing = await newKey();
     },
     authorize(location, name) {
-      const asked = new URL(location).searchParams;
+      const request = new URL(location).searchParams;
       const code = randomBytes(16).toString('base64url');
-      codes.set(code, { name, admin: options.isAdmin(name), nonce: asked.get('nonce') ?? '' });
-      return backToClient(asked, { code });
+      codes.set(code, { name, admin: options.isAdmin(name), nonce: request.get('nonce') ?? '' });
+      return callbackUrl(request, { code });
     },
-    takes: (refreshToken) => refreshTokens.has(refreshToken ?? ''),
+    accepts: (refreshToken) => refreshTokens.has(refreshToken ?? ''),
     refreshes: () => refreshes,
     trapped: () => trapped,
     async close() {

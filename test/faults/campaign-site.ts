@@ -1,4 +1,4 @@
-/** The deployment of a campaign: real processes behind a balancer, on one store, with all that they call. */
+/** The deployment of a campaign: real processes behind a balancer on one store, and the servers that they call. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,13 +18,13 @@ import { type CampaignProvider, startCampaignProvider } from './campaign-provide
 import type { Chance } from './chance.ts';
 
 export interface CampaignSite {
-  /** The balancer's. */
+  /** The URL of the balancer. */
   url: string;
   provider: CampaignProvider;
-  /** Of a bare Node proxy before the same platform, at which no fault is aimed. */
+  /** The URL of a bare Node proxy for the same platform, which no fault affects. */
   bareUrl: string;
   binService: ScriptedBinService;
-  /** The first lives from the start to the end of the campaign. */
+  /** The first process runs for the whole campaign. */
   members: readonly Member[];
   vault: Vault;
   redis: RedisServer | undefined;
@@ -32,20 +32,20 @@ export interface CampaignSite {
   userIdOf(name: string): string;
   /** May act for any user. */
   relayToken: string;
-  /** Was revoked before the campaign. */
+  /** Revoked before the campaign. */
   revokedToken: string;
-  /** Ends a process as `by` does, and starts it again. */
+  /** Ends a process with this signal, and starts it again. */
   restart(member: Member, by: 'SIGKILL' | 'SIGTERM'): Promise<void>;
-  /** Processes that ended though nobody ended them. */
-  ownEnds: readonly string[];
-  /** Everything that all processes have printed. */
+  /** Processes that ended unexpectedly. */
+  unexpectedEnds: readonly string[];
+  /** The output of all processes so far. */
   output(): string;
   close(): Promise<void>;
 }
 
 const CLIENT_ID = 'campaign';
-/** Until a connection that was handed on is accepted. */
-const HANDED_OVER_MILLISECONDS = 500;
+/** Time for forwarded connections to be accepted. */
+const HANDOVER_MILLISECONDS = 500;
 export const isAdministrator = (name: string): boolean => name.startsWith('administrator');
 
 export async function startCampaignSite(options: {
@@ -62,7 +62,7 @@ export async function startCampaignSite(options: {
   const provider = await startCampaignProvider({
     clientId: CLIENT_ID,
     lifetimeSeconds: () => 1 + chance.below(4),
-    // So that a process that is killed may well have been waiting for tokens.
+    // A killed process is then likely to be waiting for tokens.
     usualDelayMilliseconds: () => chance.between(0, 200),
     isAdmin: isAdministrator,
   });
@@ -80,9 +80,9 @@ export async function startCampaignSite(options: {
     TEST_CLIENT_SECRET: CLIENT_SECRET,
     BIN_SERVICE_URL: binService.url,
     BIN_SERVICE_MONTHLY_QUOTA: '100000000',
-    // A warning is to say where it comes from.
+    // Warnings must include a stack.
     NODE_OPTIONS: '--trace-warnings',
-    // All people come from one address here.
+    // All users have one address here.
     ...{ RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' },
     RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
     // Often enough for a short run.
@@ -92,24 +92,24 @@ export async function startCampaignSite(options: {
   const printed: (() => string)[] = [];
   const members: Member[] = [];
   for (let at = 0; at < processes; at += 1) {
-    const own = { PORT: String(await freePort()), MANAGEMENT_PORT: String(await freePort()) };
-    members.push(createMember({ ...env, ...own }, printed));
+    const ports = { PORT: String(await freePort()), MANAGEMENT_PORT: String(await freePort()) };
+    members.push(createMember({ ...env, ...ports }, printed));
   }
 
-  const ownEnds: string[] = [];
-  const toldToEnd = new Set<number>();
-  const balance = (taken: readonly Member[]) => balancer.setPorts(taken.map((member) => Number(member.env.PORT)));
+  const unexpectedEnds: string[] = [];
+  const expectedEnds = new Set<number>();
+  const balance = (active: readonly Member[]) => balancer.setPorts(active.map((member) => Number(member.env.PORT)));
   const start = async (member: Member) => {
     await member.start();
     const { pid, ended } = member.program;
     void ended.then(({ status, signal }) => {
-      if (!toldToEnd.has(pid)) ownEnds.push(`process ${members.indexOf(member)}: ${signal ?? status}`);
+      if (!expectedEnds.has(pid)) unexpectedEnds.push(`process ${members.indexOf(member)}: ${signal ?? status}`);
     });
   };
   let vault: Vault | undefined;
   let bare: Measured | undefined;
   const close = async () => {
-    for (const member of members) if (member.isRunning()) toldToEnd.add(member.program.pid);
+    for (const member of members) if (member.isRunning()) expectedEnds.add(member.program.pid);
     await Promise.all(members.map((member) => member.kill()));
     await vault?.store.close();
     await Promise.all([bare?.stop(), balancer.close(), provider.close(), binService.close(), redis?.dispose()]);
@@ -125,20 +125,20 @@ export async function startCampaignSite(options: {
     const { id, token: revokedToken } = await administrator.makeToken({ assertUser: true });
     if ((await administrator.call('DELETE', `/relay-tokens/${id}`)).status >= 300) throw new Error('Not revoked.');
     return {
-      ...{ url, provider, binService, members, vault, redis, relayToken, revokedToken, ownEnds, close },
+      ...{ url, provider, binService, members, vault, redis, relayToken, revokedToken, unexpectedEnds, close },
       dataDirectory: env.DATA_DIR ?? '',
       bareUrl: `http://127.0.0.1:${bare.firstLine}`,
       userIdOf: (name) => userIdOf(provider.url, name),
       async restart(member, by) {
-        // Whoever stands before the processes sends nothing more to one that is about to stop; a crash is told to nobody.
+        // A balancer sends no new connections to a process before SIGTERM, but does not know of a crash in advance.
         if (by === 'SIGTERM') {
-          balance(members.filter((one) => one !== member));
-          await sleep(HANDED_OVER_MILLISECONDS);
+          balance(members.filter((other) => other !== member));
+          await sleep(HANDOVER_MILLISECONDS);
         }
-        toldToEnd.add(member.program.pid);
+        expectedEnds.add(member.program.pid);
         member.signal(by);
         const { status } = await member.program.ended;
-        if (by === 'SIGTERM' && status !== 0) ownEnds.push(`a process that was told to end did so with ${status}`);
+        if (by === 'SIGTERM' && status !== 0) unexpectedEnds.push(`a process ended with ${status} after SIGTERM`);
         await start(member);
         balance(members);
       },
@@ -150,7 +150,7 @@ export async function startCampaignSite(options: {
   }
 }
 
-/** What the BIN lookup service says: nobody else says this of that BIN. */
+/** The bank in records of the BIN lookup service. No other source has it. */
 export const bankOf = (bin: string): string => `Bank of ${bin}`;
 export const recordOf = (bin: string) => ({ scheme: 'visa', bank: { name: bankOf(bin) } });
 

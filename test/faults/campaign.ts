@@ -16,32 +16,32 @@ export interface CampaignPlan {
   chance: Chance;
   processes: number;
   people: number;
-  /** Without faults, before the first measures and again before the last ones. */
+  /** Time without faults before the first and before the last measures. */
   calmSeconds: number;
-  /** With faults. */
+  /** Time with faults. */
   seconds: number;
-  /** How long one fault lasts, and how long it is quiet until the next. */
-  faultMilliseconds: readonly [least: number, most: number];
+  /** The range of the duration of a fault, and of the pause after it. */
+  faultMilliseconds: readonly [min: number, max: number];
 }
 
-export interface CampaignAccount {
-  wrongs: readonly string[];
+export interface CampaignResult {
+  violations: readonly string[];
   journal: Journal;
-  /** How often each fault struck. */
+  /** How often each fault occurred. */
   strikes: ReadonlyMap<string, number>;
   refreshes: number;
-  /** How often somebody was rightly told that an answer was lost. */
+  /** How often a user rightly had to reconnect because a response was lost. */
   losses: number;
   before: Measures;
-  /** At half of the time. */
+  /** After half of the time. */
   halfway: Stored;
   after: Measures;
 }
 
-/** Until everything has to be well again after the last fault. */
+/** Maximum time to recover after the last fault. */
 const RECOVERY_MILLISECONDS = 45_000;
 
-export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> {
+export async function runCampaign(plan: CampaignPlan): Promise<CampaignResult> {
   const { kind, chance, processes } = plan;
   const journal = createJournal();
   const site = await startCampaignSite({ kind, processes, chance: chance.branch('balancer') });
@@ -51,7 +51,7 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
     const calm = async () => {
       await sleep(plan.calmSeconds * 1_000);
       await people.stop();
-      const user = people.all.find(({ connection }) => connection === 'made')?.userId ?? '';
+      const user = people.all.find(({ connection }) => connection === 'active')?.userId ?? '';
       await endPause(site, user);
       return measure({ site, journal, user });
     };
@@ -73,7 +73,7 @@ export async function runCampaign(plan: CampaignPlan): Promise<CampaignAccount> 
     const after = await calm();
     await recover(site, people, journal);
     return {
-      wrongs: [...journal.wrongs, ...site.ownEnds, ...alarmsIn(site.output())],
+      violations: [...journal.violations, ...site.unexpectedEnds, ...alarmsIn(site.output())],
       ...{ journal, strikes, refreshes: site.provider.refreshes() },
       losses: people.all.reduce((sum, { losses }) => sum + losses, 0),
       ...{ before, halfway, after },
@@ -94,54 +94,55 @@ async function strikeAtRandom(parts: {
 }): Promise<void> {
   const { faults, chance, plan, journal, strikes, endsAt } = parts;
   const { faultMilliseconds } = plan;
-  // Each once in a random order, and again: even a short run meets nearly all of them.
+  // Each fault occurs once in random order before any repeats, so even a short run has nearly all of them.
   const due: CampaignFault[] = [];
   while (performance.now() < endsAt) {
     if (due.length === 0) due.push(...faults);
     const [fault] = due.splice(chance.below(due.length), 1);
     if (!fault) throw new Error('There is no fault to draw.');
-    const mended = journal.breaks(fault.name, fault.cuts);
+    const endFault = journal.beginFault(fault.name, fault.cuts);
     await fault.strike(chance.between(...faultMilliseconds));
-    mended();
+    endFault();
     strikes.set(fault.name, (strikes.get(fault.name) ?? 0) + 1);
     await sleep(chance.between(...faultMilliseconds));
   }
 }
 
-/** All is mended: everybody is served again, and nobody has lost what they were promised. */
+/** After all faults, checks that every user is served again and has lost nothing. */
 async function recover(site: CampaignSite, people: People, journal: Journal): Promise<void> {
   const { provider, members, vault } = site;
   const host = new URL(site.url).host;
   for (const person of people.all) {
     let missing = 'sign-in';
-    const isWell = async () => {
-      // Pauses of half a minute are kept to after a failure, also after one whose cause was only just mended: time passes here.
+    const hasRecovered = async () => {
+      // Gatehouse pauses for up to half a minute after a failure, even if the cause is gone. End the pause here.
       await endPause(site, person.userId);
       if (!(await people.settle(person))) return false;
       const headers = { 'gatehouse-user': person.userId, host };
-      const answers = await Promise.all(members.map((member) => relayThread(member, site.relayToken, headers)));
-      missing = `answers of all processes: ${answers.map(({ status, body }) => `${status} ${body}`).join(', ')}`;
-      if (!answers.every(({ status, body }) => status === 200 && JSON.parse(body).owner === person.userId))
+      const responses = await Promise.all(members.map((member) => relayThread(member, site.relayToken, headers)));
+      missing = `responses of all processes: ${responses.map(({ status, body }) => `${status} ${body}`).join(', ')}`;
+      if (!responses.every(({ status, body }) => status === 200 && JSON.parse(body).owner === person.userId))
         return false;
       const grant = await vault.read(person.userId);
-      missing = `token that is taken (${grant.failure?.cause})`;
-      return !grant.failure && provider.takes(grant.refreshToken);
+      missing = `valid token (${grant.failure?.cause})`;
+      return !grant.failure && provider.accepts(grant.refreshToken);
     };
-    await until(isWell, RECOVERY_MILLISECONDS).catch(() =>
-      journal.wrong(`at the end ${person.name} has no ${missing}`),
+    await until(hasRecovered, RECOVERY_MILLISECONDS).catch(() =>
+      journal.addViolation(`at the end ${person.name} has no ${missing}`),
     );
   }
   for (const member of members) {
     const { status } = await relayThread(member, site.revokedToken, { host: new URL(site.url).host });
-    if (status !== 401) journal.wrong(`a relay token that was revoked is answered with ${status}`);
+    if (status !== 401) journal.addViolation(`a revoked relay token got ${status}`);
   }
-  for (const path of new Set(provider.trapped())) journal.wrong(`a redirect was followed, or ${path} asked for`);
+  for (const path of new Set(provider.trapped()))
+    journal.addViolation(`a redirect was followed, or ${path} was requested`);
 }
 
 async function endPause({ vault }: CampaignSite, userId: string): Promise<void> {
   const stored = await vault.grants.loadStored(userId, 'platform');
   if (!stored || 'unreadable' in stored || !stored.grant.failure) return;
-  // Whoever wrote it meanwhile has asked already.
+  // If another process writes it meanwhile, it has already refreshed.
   await vault.grants.save(
     { ...stored.grant, failure: { ...stored.grant.failure, retryAt: Date.now() } },
     stored.version,

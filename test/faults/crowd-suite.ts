@@ -1,4 +1,4 @@
-/** What many people notice when keys change, processes end and the storage goes: nothing, or a clear answer for a moment. */
+/** Many users during key rotation, process stops and storage faults: they are served, or refused for a moment. */
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ import { rotateUnderLoad, SHORT_SECONDS } from './rotation.ts';
 
 const PEOPLE = LONG ? 600 : 250;
 const STOPS = LONG ? 25 : 2;
-/** In a short run other tests want the processors as well. */
+/** Lower in a short run, because other tests use the processors, too. */
 const RATE = LONG ? 100 : 40;
 const GRANTS = LONG ? 100_000 : 1_200;
 
@@ -32,7 +32,7 @@ export function crowdSuite(kind: StoreKind): void {
   });
   afterAll(async () => {
     await crowd?.close();
-    report.print(`Faults with ${PEOPLE} people on ${kind}`);
+    report.print(`Faults with ${PEOPLE} users on ${kind}`);
   });
   const fault = (name: string, rounds: number, work: () => Promise<string | undefined>) =>
     test(name, async (context: TestContext) => {
@@ -40,22 +40,22 @@ export function crowdSuite(kind: StoreKind): void {
       await report.run(name, rounds, work);
     });
 
-  fault('R33: 200 access tokens end at once: everybody gets their own thread, and 1 refresh each', 1, async () => {
+  fault('R33: 200 access tokens expire at once: each user gets their own thread, with 1 refresh each', 1, async () => {
     const people = crowd.people.slice(0, 200);
     const before = crowd.provider.refreshes();
     let refused = 0;
-    const askTwice = async (member: Member, person: CrowdPerson) => {
-      const answers = await Promise.all([crowd.thread(member, person), crowd.thread(member, person)]);
-      return answers.map(({ status, body }) => {
+    const callTwice = async (member: Member, person: CrowdPerson) => {
+      const responses = await Promise.all([crowd.thread(member, person), crowd.thread(member, person)]);
+      return responses.map(({ status, body }) => {
         const { owner, code } = JSON.parse(body);
         return { member, person, status, owner, code };
       });
     };
     const answers = await Promise.all(
-      people.flatMap((person) => crowd.members.map((member) => askTwice(member, person))),
+      people.flatMap((person) => crowd.members.map((member) => callTwice(member, person))),
     );
     for (const { member, person, status, owner, code } of answers.flat()) {
-      // A machine that is busy with other tests as well may have to refuse some of so many; asked again, they are served.
+      // A busy machine may refuse some of so many requests. They are served on retry.
       if (!LONG && status === 503) {
         refused += 1;
         const again = await crowd.thread(member, person);
@@ -65,11 +65,11 @@ export function crowdSuite(kind: StoreKind): void {
       }
     }
     expect([crowd.provider.refreshes() - before, crowd.provider.refusals()]).toEqual([200, 0]);
-    return `${answers.flat().length} answers, ${refused} of them 503`;
+    return `${answers.flat().length} responses, ${refused} of them 503`;
   });
 
   fault(
-    `F18: SIGTERM under load, ${STOPS} times: what is in flight is answered, no refresh is lost, and it ends with 0`,
+    `F18: SIGTERM under load, ${STOPS} times: requests in flight complete, no refresh is lost, exit status 0`,
     STOPS,
     async () => {
       await Promise.all(crowd.people.map((person) => retryWhileUnavailable(() => crowd.expire(person))));
@@ -82,55 +82,59 @@ export function crowdSuite(kind: StoreKind): void {
       for (let round = 0; round < STOPS; round += 1) {
         const stopped = crowd.member(round % 2);
         await sleep(700);
-        // Whoever stands before the processes sends nothing more to one that is about to stop.
+        // A balancer sends no new requests to a process that is about to stop.
         open = crowd.members.filter((member) => member !== stopped);
         stopped.signal('SIGTERM');
         expect((await stopped.program.ended).status).toBe(0);
         await stopped.start();
         open = crowd.members;
       }
-      const { asked, failures, statuses, strangers } = await load.stop();
+      const { requests, failures, statuses, misled } = await load.stop();
       crowd.provider.delayMilliseconds = () => 0;
       crowd.provider.lifetimeSeconds = 3_600;
-      expect({ failures, strangers, good: statuses[200] }).toEqual({ failures: [], strangers: [], good: asked });
+      expect({ failures, misled, good: statuses[200] }).toEqual({ failures: [], misled: [], good: requests });
       expect(crowd.provider.refusals()).toBe(refusals);
-      await newestAreKept(crowd);
-      return `${asked} requests, ${crowd.provider.refreshes() - before} refreshes`;
+      await expectNewestTokens(crowd);
+      return `${requests} requests, ${crowd.provider.refreshes() - before} refreshes`;
     },
   );
 
-  fault('R48: a record that is damaged, or another one’s, fails for its owner alone', 1, async () => {
-    const [one, other, third] = crowd.people;
-    if (!one || !other || !third) throw new Error('There are no people.');
+  fault('R48: a damaged or exchanged record fails only for its owner', 1, async () => {
+    const [first, second, third] = crowd.people;
+    if (!first || !second || !third) throw new Error('There are no users.');
     const { store } = crowd.vault;
     const keyOf = ({ userId }: CrowdPerson) => keys.grant(userId, 'platform');
     const sealedOf = async (person: CrowdPerson) => (await store.get(keyOf(person)))?.value ?? '';
-    const [own, theirs, value] = [await sealedOf(one), await sealedOf(other), await sealedOf(third)];
-    const changed = own.replace(/.(?=.{9}$)/, (last) => (last === 'A' ? 'B' : 'A'));
-    await store.write([{ put: keyOf(one), value: changed }]);
-    await store.write([{ put: keyOf(other), value }]);
+    const [firstValue, secondValue, thirdValue] = [
+      await sealedOf(first),
+      await sealedOf(second),
+      await sealedOf(third),
+    ];
+    const damaged = firstValue.replace(/.(?=.{9}$)/, (last) => (last === 'A' ? 'B' : 'A'));
+    await store.write([{ put: keyOf(first), value: damaged }]);
+    await store.write([{ put: keyOf(second), value: thirdValue }]);
     for (const member of crowd.members) {
-      for (const person of [one, other]) {
+      for (const person of [first, second]) {
         const { status, body } = await crowd.thread(member, person);
         expect([status, JSON.parse(body).code]).toEqual([403, 'reconnect_needed']);
       }
       expect((await crowd.thread(member, third)).status).toBe(200);
     }
-    await store.write([{ put: keyOf(one), value: own }]);
-    await store.write([{ put: keyOf(other), value: theirs }]);
-    for (const person of [one, other]) expect((await crowd.thread(crowd.member(0), person)).status).toBe(200);
+    await store.write([{ put: keyOf(first), value: firstValue }]);
+    await store.write([{ put: keyOf(second), value: secondValue }]);
+    for (const person of [first, second]) expect((await crowd.thread(crowd.member(0), person)).status).toBe(200);
     return undefined;
   });
 
   if (kind === 'SQLite') {
     fault(
-      'F17: a database that another program locks: fresh tokens work, a refresh waits or is refused',
+      'F17: a database locked by another program: valid tokens work, a refresh waits or is refused',
       1,
       async () => {
         const [fresh, due] = crowd.people.slice(-2);
-        if (!fresh || !due) throw new Error('There are no people.');
+        if (!fresh || !due) throw new Error('There are no users.');
         const member = crowd.member(0);
-        // A token of the test before this one, of five seconds, would end while the database is locked.
+        // A token of the previous test lives five seconds, and would expire while the database is locked.
         await crowd.expire(fresh);
         expect((await crowd.thread(member, fresh)).status).toBe(200);
         await crowd.expire(due);
@@ -151,7 +155,7 @@ export function crowdSuite(kind: StoreKind): void {
       },
     );
 
-    fault('F17: a damaged database is refused at the start, and left as it is', 1, async () => {
+    fault('F17: a damaged database is refused at the start, and not changed', 1, async () => {
       const copy = mkdtempSync(join(tmpdir(), 'gatehouse-damaged-'));
       try {
         const file = join(copy, DATABASE_FILE);
@@ -169,24 +173,23 @@ export function crowdSuite(kind: StoreKind): void {
     });
   }
 
-  // The last: from here on the crowd's own vault has the wrong keys.
+  // This must be the last test, because the vault of the crowd then has the wrong keys.
   fault(
-    `R48: the key is changed for ${GRANTS.toLocaleString('en-GB')} grants under ${RATE} refreshes a second, a kill amid it`,
+    `R48: key rotation of ${GRANTS.toLocaleString('en-GB')} grants during ${RATE} refreshes a second, with a kill`,
     1,
     async () => {
       const tally = await rotateUnderLoad(crowd, { grants: GRANTS, perSecond: RATE });
       const { seconds, requests, refreshes, slowestMilliseconds, refusedForDisk } = tally;
-      const refused =
-        refusedForDisk > 0 ? `${refusedForDisk} refused while the disk kept Redis waiting` : 'none failed';
+      const refused = refusedForDisk > 0 ? `${refusedForDisk} refused while Redis waited for the disk` : 'none failed';
       return `${seconds.toFixed(1)} s, ${requests} requests, ${refused}, ${refreshes} refreshes, slowest ${Math.round(slowestMilliseconds)} ms`;
     },
   );
 }
 
-/** What the provider gave last is what is kept, for everybody. */
-async function newestAreKept(crowd: Crowd): Promise<void> {
+/** Expects that the stored refresh token of each user is the latest one of the provider. */
+async function expectNewestTokens(crowd: Crowd): Promise<void> {
   for (const { userId } of crowd.people) {
-    // Our own connection may be back a moment later than theirs.
+    // The test's own connection may recover a moment later.
     const { refreshToken } = await retryWhileUnavailable(() => crowd.vault.read(userId));
     expect(refreshToken).toBe(crowd.provider.latestOf(userId)?.refreshToken);
   }

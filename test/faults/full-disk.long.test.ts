@@ -1,4 +1,4 @@
-/** F23: a disk that is nearly full, or fills, while tokens are due. The provider takes each refresh token once. */
+/** F23: a disk that is nearly full, or fills up, during refreshes. The provider accepts each refresh token once. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,12 +11,12 @@ import { skipWithout } from '../support/missing.ts';
 import { until } from '../support/until.ts';
 import { LONG } from './report.ts';
 
-/** The probe calls a disk nearly full if it has less than 64 MB free; with this size it has more until something fills it. */
+/** Large enough that the probe, which needs 64 MB free, passes until a test fills the disk. */
 const MEGABYTES = 128;
 const PEOPLE = 10;
-/** Less than one refresh needs, and about what is set aside for them; in a long run also what some of them need. */
+/** Less than one refresh needs, and about the reserve; in a long run also values between. */
 const FREE_KILOBYTES = LONG ? [8, 16, 28, 36, 64, 128, 512] : [8, 512];
-/** So many at once need more than one refresh does: with the first room there is for none of them, with the second for some. */
+/** This many concurrent refreshes need more space: the first value suffices for none of them, the second for some. */
 const MANY_PEOPLE = 60;
 const FREE_KILOBYTES_FOR_MANY = [700, 1_600];
 
@@ -27,11 +27,11 @@ let started: Crowd | undefined;
 beforeAll(async () => {
   mounted = mkdtempSync(join(tmpdir(), 'gatehouse-full-disk-'));
   const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${MEGABYTES}m`, 'gatehouse-test', mounted]);
-  if (status !== 0) missing = 'root, who may mount a small disk';
+  if (status !== 0) missing = 'root, to mount a small disk';
   else started = await startCrowd({ kind: 'SQLite', processes: 1, people: PEOPLE, env: { DATA_DIR: mounted } });
 });
 
-afterEach(() => giveSpaceBack());
+afterEach(() => freeSpace());
 afterAll(async () => {
   await started?.close();
   if (missing === undefined) spawnSync('umount', [mounted]);
@@ -40,17 +40,17 @@ afterAll(async () => {
 
 function theCrowd(context: TestContext): Crowd {
   skipWithout(context, missing);
-  if (!started) throw new Error('There are no people.');
+  if (!started) throw new Error('There are no users.');
   return started;
 }
 
 const ballast = () => join(mounted, 'ballast');
-const giveSpaceBack = () => rmSync(ballast(), { force: true });
+const freeSpace = () => rmSync(ballast(), { force: true });
 
-/** Leaves exactly so much, and nothing in the log that commits could overwrite; a commit meanwhile would take a part of it. */
+/** Leaves exactly this much space, with an empty log. Repeats this if a commit uses some of the space meanwhile. */
 const leaveFree = (kilobytes: number) =>
   until(() => {
-    giveSpaceBack();
+    freeSpace();
     const database = new DatabaseSync(join(mounted, DATABASE_FILE));
     const checkpoint = database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
     database.close();
@@ -75,17 +75,17 @@ async function threads({ people, member, thread }: Crowd): Promise<number[]> {
   return responses.map(({ status }) => status);
 }
 
-/** Kills the process, gives the space back, and starts it again. */
+/** Kills the process, frees the space, and starts the process again. */
 async function restart({ member }: Crowd): Promise<void> {
   await member(0).kill();
-  giveSpaceBack();
+  freeSpace();
   await member(0).start();
 }
 
-test('F23: the disk fills while a strict provider responds, kill -9: the log has the room, nobody has to reconnect', async (context) => {
+test('F23: the disk fills while a strict provider responds, kill -9: the log has enough space, no user must reconnect', async (context) => {
   const crowd = theCrowd(context);
   const { people, provider } = crowd;
-  // The probe at the start reserved more than these refreshes need, and the log keeps it.
+  // The probe at the start reserved more space in the log than these refreshes need.
   expect(new Set(await threads(crowd))).toEqual(new Set([200]));
   for (const person of people) await crowd.expire(person);
   const [refreshes, size] = [provider.refreshes(), logBytes()];
@@ -102,7 +102,7 @@ test('F23: the disk fills while a strict provider responds, kill -9: the log has
 });
 
 test.for(FREE_KILOBYTES)(
-  'F23: %i KB left, strict provider, kill -9: nobody has to reconnect',
+  'F23: %i KB free, strict provider, kill -9: no user must reconnect',
   async (kilobytes, context) => {
     const crowd = theCrowd(context);
     const { people, provider } = crowd;
@@ -125,7 +125,7 @@ test.for(FREE_KILOBYTES)(
 );
 
 test.for(FREE_KILOBYTES_FOR_MANY)(
-  'F23: %i KB left, the tokens of many due at once, a provider that is strict and slow, kill -9: nobody has to reconnect',
+  'F23: %i KB free, many refreshes at once, strict and slow provider, kill -9: no user must reconnect',
   async (kilobytes, context) => {
     const crowd = theCrowd(context);
     const { people, provider } = crowd;
@@ -133,12 +133,12 @@ test.for(FREE_KILOBYTES_FOR_MANY)(
     for (const person of people) await crowd.expire(person);
     await leaveFree(kilobytes);
     const before = provider.refreshes();
-    // All are asked before the first responds.
+    // All requests are sent before the first response.
     provider.delayMilliseconds = () => 1_000;
     await threads(crowd);
     provider.delayMilliseconds = () => 0;
     await restart(crowd);
-    // So many at once may be more than a busy machine serves in time.
+    // A busy machine may not serve so many requests in time.
     await until(async () => new Set(await threads(crowd)).isSubsetOf(new Set([200])));
     expect([provider.refreshes(), provider.refusals()]).toEqual([before + MANY_PEOPLE, 0]);
   },

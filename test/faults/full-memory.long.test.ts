@@ -1,4 +1,4 @@
-/** F23 on Redis: memory that runs out while the provider responds, with a provider that takes each refresh token once. */
+/** F23 on Redis: memory runs out while a strict provider responds, which accepts each refresh token once. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Crowd, startCrowd } from '../support/crowd.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -6,8 +6,8 @@ import { until } from '../support/until.ts';
 
 const PEOPLE = 10;
 const KILOBYTE = 1_024;
-/** Other writes take so much while the provider responds. */
-const TAKEN_KILOBYTES = 256;
+/** The memory that other writes use while the provider responds. */
+const USED_KILOBYTES = 256;
 
 let redis: RedisServer;
 let crowd: Crowd;
@@ -22,33 +22,33 @@ afterAll(async () => {
   await redis?.dispose();
 });
 
-/** Counted from what is in use just now; 0 for no limit. */
+/** Limits the memory to its current use plus this much. 0: no limit. */
 function leaveFree(kilobytes: number): void {
   const used = Number(/used_memory:(\d+)/.exec(redis.ask('INFO', 'memory'))?.[1]);
   redis.ask('CONFIG', 'SET', 'maxmemory', String(kilobytes === 0 ? 0 : used + kilobytes * KILOBYTE));
 }
 
 test.for([
-  [TAKEN_KILOBYTES - 56, 503],
+  [USED_KILOBYTES - 56, 503],
   [8 * KILOBYTE, 200],
 ] as const)(
-  'F23: %i KB of memory left in Redis, strict provider, kill -9: nobody has to reconnect',
+  'F23: %i KB of memory free in Redis, strict provider, kill -9: no user must reconnect',
   async ([kilobytes, status]) => {
     const { people, provider } = crowd;
     const member = crowd.member(0);
     const threads = async () =>
-      (await Promise.all(people.map((person) => crowd.thread(member, person)))).map((one) => one.status);
+      (await Promise.all(people.map((person) => crowd.thread(member, person)))).map(({ status }) => status);
     for (const person of people) await crowd.expire(person);
     const before = provider.refreshes();
     leaveFree(kilobytes);
     provider.delayMilliseconds = () => 1_000;
-    let ended = false;
-    const asking = threads().finally(() => {
-      ended = true;
+    let hasEnded = false;
+    const pendingStatuses = threads().finally(() => {
+      hasEnded = true;
     });
-    await until(() => ended || provider.refreshes() === before + PEOPLE);
-    redis.ask('SETRANGE', 'taken', String(TAKEN_KILOBYTES * KILOBYTE), '1');
-    expect(new Set(await asking)).toEqual(new Set([status]));
+    await until(() => hasEnded || provider.refreshes() === before + PEOPLE);
+    redis.ask('SETRANGE', 'taken', String(USED_KILOBYTES * KILOBYTE), '1');
+    expect(new Set(await pendingStatuses)).toEqual(new Set([status]));
     provider.delayMilliseconds = () => 0;
     if (status === 503) {
       expect(provider.refreshes()).toBe(before);

@@ -1,14 +1,14 @@
-/** Generates responses that no provider or platform should send: changed valid ones, and arbitrary ones. */
+/** Generates responses that no provider or platform should send: changed valid responses, and arbitrary ones. */
 import fc from 'fast-check';
 import { ANSWERS, type Answer, type AnswerName } from '../support/hostile-answers.ts';
 
 export interface HostileAnswer {
   answer: Answer;
-  /** For whoever reads of a failure. */
-  described: string;
+  /** For the message of a failure. */
+  description: string;
 }
 
-/** Those that take until a deadline have tests of their own. */
+/** Responses that last until a deadline have separate tests. */
 const QUICK = (Object.keys(ANSWERS) as AnswerName[]).filter((name) => !['hang', 'drip', 'huge'].includes(name));
 const STATUSES = [200, 200, 200, 201, 204, 206, 302, 400, 401, 403, 404, 418, 429, 500, 502, 503, 599, 999];
 const FIELDS = [
@@ -83,11 +83,11 @@ const HEADERS = [
 
 function answerOf(status: number, headers: [string, string][], text: string | Buffer): HostileAnswer {
   return {
-    described: `${status} ${JSON.stringify(headers)} ${String(text).slice(0, 300)}`,
+    description: `${status} ${JSON.stringify(headers)} ${String(text).slice(0, 300)}`,
     answer(res) {
       for (const [name, content] of headers) res.setHeader(name, content);
       if (!res.hasHeader('content-type')) res.setHeader('content-type', 'application/json');
-      // Node itself objects to some of them, and then the connection is what is broken.
+      // Node refuses some of them. Then the connection is closed instead.
       try {
         res.writeHead(status).end(text);
       } catch {
@@ -97,13 +97,13 @@ function answerOf(status: number, headers: [string, string][], text: string | Bu
   };
 }
 
-/** The proper answer with some of its members changed. */
-function bent(status: number, headers: [string, string][], changes: [string, unknown][]): HostileAnswer {
+/** The normal response with some changed members. */
+function changedResponse(status: number, headers: [string, string][], changes: [string, unknown][]): HostileAnswer {
   return {
-    described: `${status} ${JSON.stringify(headers)} with ${JSON.stringify(changes).slice(0, 300)}`,
+    description: `${status} ${JSON.stringify(headers)} with ${JSON.stringify(changes).slice(0, 300)}`,
     answer(res, context) {
-      const proper = context.body === '' ? {} : (JSON.parse(context.body) as Record<string, unknown>);
-      const text = JSON.stringify({ ...proper, ...Object.fromEntries(changes) });
+      const normal = context.body === '' ? {} : (JSON.parse(context.body) as Record<string, unknown>);
+      const text = JSON.stringify({ ...normal, ...Object.fromEntries(changes) });
       answerOf(status, headers, text).answer(res, context);
     },
   };
@@ -116,7 +116,7 @@ export const hostileAnswer: fc.Arbitrary<HostileAnswer> = fc.oneof(
     weight: 4,
     arbitrary: fc
       .tuple(...head, fc.array(fc.tuple(fc.constantFrom(...FIELDS), value), { minLength: 1, maxLength: 4 }))
-      .map(([status, headers, changes]) => bent(status, headers, changes)),
+      .map(([status, headers, changes]) => changedResponse(status, headers, changes)),
   },
   {
     weight: 2,
@@ -130,6 +130,6 @@ export const hostileAnswer: fc.Arbitrary<HostileAnswer> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.constantFrom(...QUICK).map((name): HostileAnswer => ({ described: name, answer: ANSWERS[name] })),
+    arbitrary: fc.constantFrom(...QUICK).map((name): HostileAnswer => ({ description: name, answer: ANSWERS[name] })),
   },
 );

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { NAMES, nasty, pair, query, target } from './fuzz-targets.ts';
 
-/** What a request may be sent with to come further than the door. */
+/** Credentials with which requests pass authentication. */
 export interface Credentials {
   host: string;
   cookie: string;
@@ -13,15 +13,15 @@ export interface Credentials {
 
 export interface HostileRequest {
   bytes: Buffer;
-  /** Whether it is a whole request, so that it has to be answered and not only ended. */
+  /** Whether it is a complete request, which must get a response. */
   isWhole: boolean;
 }
 
 type Line = readonly [name: string, value: string];
 type Body = readonly [type: string, content: string];
 
-/** Who still sends while being refused may miss the answer. */
-const MOST_UNREAD = 16_000;
+/** A client that is still sending when it is refused may miss the response. */
+const MAX_UNREAD = 16_000;
 const HEADERS =
   `accept accept-encoding accept-language authorization cookie content-type content-encoding expect origin referer
   sec-fetch-site sec-fetch-mode sec-fetch-dest x-csrf-token x-request-id traceparent tracestate baggage x-forwarded-for
@@ -64,9 +64,9 @@ const json = fc.oneof(
   fc.dictionary(fc.constantFrom(...NAMES), fc.jsonValue({ maxDepth: 2 })).map((value) => JSON.stringify(value)),
 );
 const form = ({ csrfToken }: Credentials) =>
-  fc.tuple(fc.array(pair, { maxLength: 6 }), fc.boolean()).map(([pairs, isProper]) => {
+  fc.tuple(fc.array(pair, { maxLength: 6 }), fc.boolean()).map(([pairs, hasToken]) => {
     const wellFormed = pairs.map((both) => both.map((text) => text.toWellFormed()));
-    return new URLSearchParams([...wellFormed, ...(isProper ? [['_csrf', csrfToken]] : [])]).toString();
+    return new URLSearchParams([...wellFormed, ...(hasToken ? [['_csrf', csrfToken]] : [])]).toString();
   });
 const body = (of: Credentials): fc.Arbitrary<Body> =>
   fc.oneof(
@@ -77,49 +77,49 @@ const body = (of: Credentials): fc.Arbitrary<Body> =>
     { weight: 1, arbitrary: fc.constant<Body>(['application/json', '['.repeat(50_000)]) },
   );
 
-/** The same request with the session of now in place of the one that it was made with: both have the same length. */
-export function renewed({ bytes, isWhole }: HostileRequest, made: Credentials, now: Credentials): HostileRequest {
+/** Replaces the session in a request by the current one, which has the same length. */
+export function renewed({ bytes, isWhole }: HostileRequest, old: Credentials, current: Credentials): HostileRequest {
   const text = bytes.toString('latin1');
-  const withSession = text.replaceAll(made.cookie, now.cookie).replaceAll(made.csrfToken, now.csrfToken);
+  const withSession = text.replaceAll(old.cookie, current.cookie).replaceAll(old.csrfToken, current.csrfToken);
   return { bytes: Buffer.from(withSession, 'latin1'), isWhole };
 }
 
-/** On any route, with whatever may be in a request; some of it is served. */
+/** Complete requests on any route, with arbitrary content. Some of them are valid. */
 export const wholeRequest = (of: Credentials): fc.Arbitrary<HostileRequest> =>
   fc
     .record({
       ...{ target, query, body: body(of) },
-      given: fc.tuple(accepts, cookies(of), authorization(of)).map((lines) => lines.flat()),
+      lines: fc.tuple(accepts, cookies(of), authorization(of)).map((groups) => groups.flat()),
       hasCsrf: fc.boolean(),
-      more: fc.oneof(
+      extra: fc.oneof(
         { weight: 2, arbitrary: none },
         { weight: 1, arbitrary: fc.array(hostileHeader, { maxLength: 4 }) },
       ),
     })
-    .map(({ target: { method, path }, query: asked, body: [type, content], given, hasCsrf, more }) => {
+    .map(({ target: { method, path }, query: search, body: [type, content], lines: baseLines, hasCsrf, extra }) => {
       const length = String(Buffer.byteLength(content));
       const lines: Line[] = [
-        ...[...line('host', of.host), ...line('connection', 'close'), ...given],
+        ...[...line('host', of.host), ...line('connection', 'close'), ...baseLines],
         ...(hasCsrf ? line('x-csrf-token', of.csrfToken) : []),
         ...(type === '' ? [] : [...line('content-type', type), ...line('content-length', length)]),
-        ...more,
+        ...extra,
       ];
-      const head = [`${method} ${path}${asked} HTTP/1.1`, ...lines.map(([name, value]) => `${name}: ${value}`)];
-      // Whatever bends the framing may leave it waiting for more.
-      const isWhole = more.length === 0 && !/[\r\n]/.test(head.join('')) && content.length < MOST_UNREAD;
+      const head = [`${method} ${path}${search} HTTP/1.1`, ...lines.map(([name, value]) => `${name}: ${value}`)];
+      // After a header that changes the framing, the server may wait for more data.
+      const isWhole = extra.length === 0 && !/[\r\n]/.test(head.join('')) && content.length < MAX_UNREAD;
       return { bytes: Buffer.from(`${head.join('\r\n')}\r\n\r\n${content}`), isWhole };
     });
 
-/** Bytes that are no HTTP at all, and requests with some bytes changed, cut off or doubled. */
+/** Bytes that are not HTTP, and requests that are changed, truncated or sent twice. */
 export const rawBytes = (of: Credentials): fc.Arbitrary<HostileRequest> => {
   const whole = wholeRequest(of).map(({ bytes }) => bytes);
   const changes = fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 8 });
   return fc
     .oneof(
       fc.uint8Array({ minLength: 1, maxLength: 2_000 }).map((bytes) => Buffer.from(bytes)),
-      fc.tuple(whole, changes).map(([bytes, all]) => {
+      fc.tuple(whole, changes).map(([bytes, replacements]) => {
         const changed = Buffer.from(bytes);
-        for (const [at, to] of all) changed[at % changed.length] = to;
+        for (const [at, to] of replacements) changed[at % changed.length] = to;
         return changed;
       }),
       fc.tuple(whole, fc.nat()).map(([bytes, at]) => bytes.subarray(0, 1 + (at % bytes.length))),

@@ -1,4 +1,4 @@
-/** The process that is fuzzed, with a provider that lies on demand; and checks that hold for every response. */
+/** The fuzzed process with a hostile provider, and the checks of every response. */
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -18,22 +18,22 @@ import type { Credentials, HostileRequest } from './fuzz-requests.ts';
 export interface FuzzSite {
   url: string;
   provider: HostileProvider;
-  /** Signed in as an administrator; anew where the session that was there has ended. */
+  /** Returns the credentials of an administrator. Signs in again if the session has ended. */
   credentials(): Promise<Credentials>;
-  /** What time would do to the access token that the fuzzer was given for this app; nothing where there is none. */
+  /** Makes the fuzzer's access token for this app expire, if there is one. */
   expire(appId: string): Promise<void>;
-  /** A whole sign-in in a new browser, however it ends. */
+  /** Tries a sign-in in a new browser, whatever the result. */
   signIn(appId: string): Promise<{ agent: UserAgent; page: Page }>;
-  /** What must not be: the process has ended, or prints of what nobody expected. */
+  /** Returns alarms: the process has ended, or has printed lines that it must never print. */
   alarms(): string[];
   close(): Promise<void>;
 }
 
 const PERSON = { sub: 'fuzzer', name: 'Fuzzer', groups: ['gatehouse-admins'] };
-/** The one that administrators come from, and whose provider behaves while requests are tried. */
+/** The app of administrators. Its provider behaves correctly while requests are tested. */
 export const HOME_APP = 'elsewhere';
 
-/** @param appIds further apps of the same provider, each of which has not asked it for anything yet */
+/** @param appIds further apps of the same provider, which have not called it yet */
 export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -48,7 +48,7 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
     ENCRYPTION_KEYS: generateEncryptionKey(new Date()),
     ...{ CONNECTED_APPS_FILE: appsFile, ADMIN_APP: HOME_APP, INTERNAL_HOSTS: '127.0.0.1' },
     HOSTILE_CLIENT_SECRET: provider.clientSecret,
-    // A warning is to say where it comes from.
+    // Warnings must include a stack.
     NODE_OPTIONS: '--trace-warnings',
     ...{ RATE_LIMIT_PER_ADDRESS: '0', RATE_LIMIT_PER_SESSION: '0', RATE_LIMIT_PER_RELAY_TOKEN: '0' },
     RATE_LIMIT_SIGN_INS_PER_ADDRESS: '0',
@@ -59,27 +59,27 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
   const vault = await openVault(env);
   const administrator = await administratorOf({ url }, vault);
   const { token: relayToken } = await administrator.makeToken({ assertUser: true, apps: [HOME_APP] });
-  const made = await administrator.call('POST', '/admin-tokens', {
+  const adminToken = await administrator.call('POST', '/admin-tokens', {
     ...{ name: 'fuzz', scope: 'read', expiresAt: new Date(Date.now() + 36_000_000).toISOString() },
   });
   let agent = createUserAgent();
   let csrfToken = '';
 
   const signIn: FuzzSite['signIn'] = async (appId) => {
-    const newcomer = createUserAgent();
-    return { agent: newcomer, page: await newcomer.get(`${url}/sign-in?app=${appId}`) };
+    const newAgent = createUserAgent();
+    return { agent: newAgent, page: await newAgent.get(`${url}/sign-in?app=${appId}`) };
   };
   return {
     ...{ url, provider, signIn },
     async credentials() {
-      const known = await csrfTokenOf({ url }, agent);
-      if (known !== csrfToken || known === 'undefined') {
+      const currentToken = await csrfTokenOf({ url }, agent);
+      if (currentToken !== csrfToken || currentToken === 'undefined') {
         ({ agent } = await signIn(HOME_APP));
         csrfToken = await csrfTokenOf({ url }, agent);
       }
       const { host } = new URL(url);
       const cookie = agent.cookies.header(url);
-      return { host, cookie, csrfToken, relayToken, adminToken: String(made.json.token) };
+      return { host, cookie, csrfToken, relayToken, adminToken: String(adminToken.json.token) };
     },
     async expire(appId) {
       const stored = await vault.grants.loadStored(userIdOf(provider.issuer, PERSON.sub), appId);
@@ -99,18 +99,18 @@ export async function startFuzzSite(appIds: readonly string[]): Promise<FuzzSite
   };
 }
 
-/** A peer that has said all it wants to say, and hangs on. */
+/** After this time without a response, an incomplete request is ended. */
 const QUIET_MILLISECONDS = 100;
 const DEADLINE_MILLISECONDS = 20_000;
 
-export interface Provoked {
-  /** Of the first answer; 0 where there was none. */
+export interface ProvokedResponse {
+  /** The status of the first response; 0 if there was none. */
   status: number;
-  /** What is wrong with it. */
+  /** The fault of the response, if it has one. */
   fault: string | undefined;
 }
 
-export function provoke(url: string, { bytes, isWhole }: HostileRequest): Promise<Provoked> {
+export function provoke(url: string, { bytes, isWhole }: HostileRequest): Promise<ProvokedResponse> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
     let text = '';
@@ -119,7 +119,7 @@ export function provoke(url: string, { bytes, isWhole }: HostileRequest): Promis
       for (const timer of [quiet, deadline]) clearTimeout(timer);
       socket.destroy();
       const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1] ?? 0);
-      resolve({ status, fault: isInTime ? faultOf(text, status, isWhole) : 'neither answered nor closed in time' });
+      resolve({ status, fault: isInTime ? faultOf(text, status, isWhole) : 'no response and not closed in time' });
     };
     const quiet = isWhole ? undefined : setTimeout(() => socket.end(), QUIET_MILLISECONDS);
     const deadline = setTimeout(() => end(false), DEADLINE_MILLISECONDS);
@@ -132,7 +132,7 @@ export function provoke(url: string, { bytes, isWhole }: HostileRequest): Promis
 }
 
 function faultOf(text: string, status: number, isWhole: boolean): string | undefined {
-  if (text === '') return isWhole ? 'closed without an answer' : undefined;
-  if (status === 0) return 'answered with what is no HTTP';
+  if (text === '') return isWhole ? 'closed without a response' : undefined;
+  if (status === 0) return 'the response is not HTTP';
   return /^HTTP\/1\.1 500 /m.test(text) ? '500' : undefined;
 }

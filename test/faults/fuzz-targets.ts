@@ -1,4 +1,4 @@
-/** Generates hostile targets: routes with parameters that do not belong there, and targets that are no route. */
+/** Generates hostile targets: routes with invalid parameters, and targets that are not routes. */
 import fc from 'fast-check';
 import { anyText } from '../support/any-text.ts';
 import { ADMIN_ROUTES, ROUTES } from '../support/routes.ts';
@@ -9,7 +9,7 @@ const MARKS = `%00 % %E0%A4 ..%2f %2e%2e ..; // \\ ' "><script> ; & = ? # [] {} 
 const WORDS = 'platform elsewhere enable true null NaN -1 1e309 toString constructor __proto__ not_found'.split(' ');
 const LONG_TEXTS = ['9'.repeat(400), 'a'.repeat(5_000)];
 const NUMBERS = ['45717360', '4571%2036', '457173600', '4571736000000000'];
-/** Most of them can stand anywhere in a request; those of the last line end it, or make it no request at all. */
+/** Most of these texts are valid anywhere in a request. Those of the last line end it or make it invalid. */
 export const nasty = fc.oneof(
   { weight: 6, arbitrary: fc.constantFrom(...MARKS, ...WORDS, ...LONG_TEXTS, ...NUMBERS) },
   { weight: 3, arbitrary: fc.string({ maxLength: 40 }) },
@@ -26,7 +26,7 @@ export interface Target {
 const seldom = <T>(arbitrary: fc.Arbitrary<T>) =>
   fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
 
-/** A route's own method and parameters that exist, either of them changed now and then. */
+/** A route with its method and valid parameters. Sometimes one of them is changed. */
 const onRoute: fc.Arbitrary<Target> = fc
   .record({
     route: fc.constantFrom(...EVERY_ROUTE),
@@ -34,8 +34,8 @@ const onRoute: fc.Arbitrary<Target> = fc
     values: fc.option(fc.array(fc.oneof({ weight: 8, arbitrary: encoded }, nasty), { minLength: 3, maxLength: 3 })),
   })
   .map(({ route, method, values }) => {
-    const left = [...(values ?? [])];
-    const path = values ? route.pattern.replace(/:\w+/g, () => left.pop() ?? '') : route.path;
+    const remaining = [...(values ?? [])];
+    const path = values ? route.pattern.replace(/:\w+/g, () => remaining.pop() ?? '') : route.path;
     return { method: method ?? route.method, path };
   });
 
@@ -45,7 +45,7 @@ export const target: fc.Arbitrary<Target> = fc.oneof(
   { weight: 1, arbitrary: encoded.map((text) => ({ method: 'GET', path: `/${text}` })) },
 );
 
-/** Names that some route reads. */
+/** Names of parameters of the routes. */
 export const NAMES =
   `app return_to scope q after limit format audience state code iss error error_description _csrf bin bins id name apps
   users scopes version issuer clientId clientSecret callbackUrls apiToken overlapSeconds expiresAt url kinds`.split(

@@ -1,4 +1,4 @@
-/** R89: a process that is spoken to as nobody should, by its callers and by the provider it calls: it answers, and it lives. */
+/** R89: a process responds and survives hostile requests of callers and hostile responses of its provider. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { csrfTokenOf } from '../gatehouse/sign-in/attempt.ts';
@@ -12,9 +12,9 @@ import { createFaultReport, LONG } from './report.ts';
 
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? (LONG ? 100_000 : 2_000));
 const RAW_SHARE = 0.25;
-const ANSWERS = Math.ceil(REQUESTS / 50);
-/** Sent at the same time. */
-const TOGETHER = 20;
+const RESPONSES = Math.ceil(REQUESTS / 50);
+/** Number of concurrent requests. */
+const BATCH_SIZE = 20;
 
 const { seed } = createChance(process.env.FUZZ_SEED);
 const report = createFaultReport();
@@ -30,21 +30,21 @@ describe('R89 fuzzing', () => {
     report.print('Fuzzing');
   });
 
-  test('R89 hostile requests on every route: no 500, an answer in time, and the process lives', async () => {
-    const batches = Math.ceil((REQUESTS * (1 - RAW_SHARE)) / TOGETHER);
-    await report.run(`R89 hostile requests on every route, seed ${seed}`, batches * TOGETHER, () =>
+  test('R89 hostile requests on every route get a response in time, never 500, and the process survives', async () => {
+    const batches = Math.ceil((REQUESTS * (1 - RAW_SHARE)) / BATCH_SIZE);
+    await report.run(`R89 hostile requests on every route, seed ${seed}`, batches * BATCH_SIZE, () =>
       tryRequests(wholeRequest, batches, [200, 303, 400, 401, 403, 404, 405]),
     );
   });
 
-  test('R89 bytes over raw sockets: no 500, an answer or an end in time, and the process lives', async () => {
-    const batches = Math.ceil((REQUESTS * RAW_SHARE) / TOGETHER);
-    await report.run(`R89 bytes over raw sockets, seed ${seed}`, batches * TOGETHER, () =>
+  test('R89 arbitrary bytes get a response or an end in time, never 500, and the process survives', async () => {
+    const batches = Math.ceil((REQUESTS * RAW_SHARE) / BATCH_SIZE);
+    await report.run(`R89 bytes over raw sockets, seed ${seed}`, batches * BATCH_SIZE, () =>
       tryRequests(rawBytes, batches, [400]),
     );
   });
 
-  test('R89 after all that a sign-in and a thread work as before', async () => {
+  test('R89 afterwards a sign-in and a thread work as before', async () => {
     const { page, agent } = await site.signIn(HOME_APP);
     const thread = await ask(`${site.url}/threads/current?app=${HOME_APP}`, {
       headers: { ...DATA, cookie: agent.cookies.header(site.url) },
@@ -52,82 +52,84 @@ describe('R89 fuzzing', () => {
     expect([page.status, thread.status]).toEqual([200, 200]);
   });
 
-  test('R89, F11 hostile answers of the provider: whatever is asked ends with an answer, never 500', async () => {
-    await report.run(`F11 hostile answers of the provider, seed ${seed}`, ANSWERS, tryAnswers);
+  test('R89, F11 with hostile responses of the provider every request gets a response, never 500', async () => {
+    await report.run(`F11 hostile responses of the provider, seed ${seed}`, RESPONSES, tryResponses);
   });
 });
 
 async function tryRequests(
-  make: (of: Credentials) => fc.Arbitrary<HostileRequest>,
+  generate: (of: Credentials) => fc.Arbitrary<HostileRequest>,
   batches: number,
   expected: readonly number[],
 ): Promise<string> {
-  const made = await site.credentials();
-  let now = made;
+  const original = await site.credentials();
+  let current = original;
   const statuses = new Map<number, number>();
-  const batch = fc.array(make(made), { minLength: TOGETHER, maxLength: TOGETHER });
+  const batch = fc.array(generate(original), { minLength: BATCH_SIZE, maxLength: BATCH_SIZE });
   const work = fc.asyncProperty(batch, async (requests) => {
-    const outcomes = await Promise.all(requests.map((request) => provoke(site.url, renewed(request, made, now))));
+    const outcomes = await Promise.all(
+      requests.map((request) => provoke(site.url, renewed(request, original, current))),
+    );
     const wrong = outcomes.map(({ fault }, at) => fault && `${fault}: ${requests[at]?.bytes.toString('latin1')}`);
     expect(wrong.filter((fault) => fault !== undefined)).toEqual([]);
     for (const { status } of outcomes) statuses.set(status, (statuses.get(status) ?? 0) + 1);
-    // Somebody among them may have signed it out.
-    now = await site.credentials();
+    // One of the requests may have signed out.
+    current = await site.credentials();
   });
   await fc.assert(work, { seed, numRuns: batches, endOnFailure: true });
   expect(site.alarms()).toEqual([]);
-  // Not all of it is refused at the door.
+  // Not all requests are refused early.
   for (const status of expected) expect([...statuses.keys()]).toContain(status);
   return [...statuses]
-    .sort(([one], [other]) => one - other)
+    .sort(([a], [b]) => a - b)
     .map(([status, count]) => `${count} x ${status || 'closed'}`)
     .join(', ');
 }
 
-/** By another process, with an app for each answer: what a provider says of itself is kept, so only a new app asks for it. */
-async function tryAnswers(): Promise<string> {
-  const apps = Array.from({ length: ANSWERS }, (_, n) => `app-${n}`);
-  const told = await startFuzzSite(apps);
-  const met = new Set<string>();
+/** Uses another process with an app for each response, because only a new app reads the metadata again. */
+async function tryResponses(): Promise<string> {
+  const apps = Array.from({ length: RESPONSES }, (_, n) => `app-${n}`);
+  const fuzzSite = await startFuzzSite(apps);
+  const calledEndpoints = new Set<string>();
   let harmless = 0;
   try {
     const work = fc.asyncProperty(hostileAnswer, async (answer) => {
-      // Each endpoint in its turn, so that all of them are met.
+      // The endpoints take turns, so that each is tested.
       const endpoint = ANSWERED_ENDPOINTS[apps.length % ANSWERED_ENDPOINTS.length] ?? 'token';
-      const statuses = await meet(told, apps.pop() ?? HOME_APP, endpoint, answer);
-      expect(statuses, `${endpoint}: ${answer.described}`).not.toContain(500);
+      const statuses = await statusesWith(fuzzSite, apps.pop() ?? HOME_APP, endpoint, answer);
+      expect(statuses, `${endpoint}: ${answer.description}`).not.toContain(500);
       if (statuses.every((status) => status === 200)) harmless += 1;
-      if (told.provider.hitsOf(endpoint).length > 0) met.add(endpoint);
-      told.provider.hits.length = 0;
+      if (fuzzSite.provider.hitsOf(endpoint).length > 0) calledEndpoints.add(endpoint);
+      fuzzSite.provider.hits.length = 0;
     });
-    await fc.assert(work, { seed, numRuns: ANSWERS, endOnFailure: true });
-    expect([told.provider.trapped, told.alarms()]).toEqual([[], []]);
-    expect([...met].sort()).toEqual([...ANSWERED_ENDPOINTS].sort());
-    return `${harmless} of them harmless, the others refused with an answer`;
+    await fc.assert(work, { seed, numRuns: RESPONSES, endOnFailure: true });
+    expect([fuzzSite.provider.trapped, fuzzSite.alarms()]).toEqual([[], []]);
+    expect([...calledEndpoints].sort()).toEqual([...ANSWERED_ENDPOINTS].sort());
+    return `${harmless} of them harmless, the others refused with a response`;
   } finally {
-    await told.close();
+    await fuzzSite.close();
   }
 }
 
-/** A sign-in, threads and a disconnect while the provider answers so. */
-async function meet(
-  told: FuzzSite,
+/** Returns the statuses of a sign-in, two threads and a disconnect while this endpoint sends this response. */
+async function statusesWith(
+  fuzzSite: FuzzSite,
   app: string,
   endpoint: AnsweredEndpoint,
   { answer }: HostileAnswer,
 ): Promise<number[]> {
-  const { url, provider } = told;
-  const metadata = (proper: object) => ({ ...proper, jwks_uri: `${provider.issuer}/jwks?for=${app}` });
+  const { url, provider } = fuzzSite;
+  const metadata = (original: object) => ({ ...original, jwks_uri: `${provider.issuer}/jwks?for=${app}` });
   provider.set({ answers: { [endpoint]: answer }, metadata });
-  const { agent, page } = await told.signIn(app);
+  const { agent, page } = await fuzzSite.signIn(app);
   const headers = { ...DATA, cookie: agent.cookies.header(url) };
   const thread = () => ask(`${url}/threads/current?app=${app}`, { headers });
   const fresh = await thread();
-  await told.expire(app);
+  await fuzzSite.expire(app);
   const refreshed = await thread();
   const ended = await ask(`${url}/connections/${app}/disconnect`, {
     method: 'POST',
-    headers: { ...headers, 'x-csrf-token': await csrfTokenOf(told, agent) },
+    headers: { ...headers, 'x-csrf-token': await csrfTokenOf(fuzzSite, agent) },
   });
   return [page, fresh, refreshed, ended].map(({ status }) => status);
 }

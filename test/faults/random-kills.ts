@@ -1,4 +1,4 @@
-/** Kills processes at random moments while people make them refresh without pause, and keeps count of what was lost. */
+/** Kills processes at random times during constant refreshes, and counts lost responses. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import type { Fleet, Member, Person } from '../support/fleet.ts';
@@ -6,9 +6,9 @@ import type { Use } from '../support/token-desk.ts';
 
 export interface KillTally {
   kills: number;
-  /** Refreshes that brought new tokens. */
+  /** Successful refreshes. */
   refreshes: number;
-  /** People who were told to reconnect although the vault holds the newest token: there must be none. */
+  /** Users who had to reconnect although the newest token is stored. Must be empty. */
   misled: string[];
   refusals: number;
   people: Losses[];
@@ -16,20 +16,20 @@ export interface KillTally {
 
 export interface Losses {
   login: string;
-  /** How often they were told to reconnect because an answer was lost. */
+  /** How often the user had to reconnect because a response was lost. */
   lost: number;
-  /** For each of their refresh tokens that was used again: how often, beside what a kill amid such a further try allows. */
+  /** For each reused refresh token: the number of further uses, without one that a kill during such a use explains. */
   furtherTries: number[];
 }
 
 /**
- * Between two kills. Whoever waits for a refresh that a killed process was at waits for its lease: with less time between, a quick
- * machine, whose processes are back at once, would kill more than it refreshes.
+ * Minimum time between two kills. After a kill during a refresh, other processes wait for its lease. With shorter
+ * pauses, a fast machine would have more kills than refreshes.
  */
-const LEAST_PAUSE_MILLISECONDS = 200;
+const MIN_PAUSE_MILLISECONDS = 200;
 const PAUSE_MILLISECONDS = 1_200;
 
-/** Answers, of which only those that came are judged: a killed process gives none. */
+/** Returns undefined if a killed process sent no response. */
 const threadOf = (fleet: Fleet, member: Member, person: Person) => fleet.thread(member, person).catch(() => undefined);
 
 export async function killAtRandom(fleet: Fleet, logins: readonly string[], rounds: number): Promise<KillTally> {
@@ -37,12 +37,12 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
   const before = { issued: tokens.issued.length, refusals: tokens.refusals(), uses: tokens.uses.length };
   const losses = logins.map((login): Losses => ({ login, lost: 0, furtherTries: [] }));
   const tally: KillTally = { kills: 0, refreshes: 0, misled: [], refusals: 0, people: losses };
-  let working = true;
+  let isRunning = true;
   tokens.lifetimeSeconds = 1;
   tokens.delayMilliseconds = () => Math.random() * 300;
 
   const signInAgain = async (login: string): Promise<Person> => {
-    // The browser knows but one address, and who listens there may be dead just now.
+    // The browser uses only one address, whose process may have been killed.
     for (;;) {
       const person = await fleet.signIn(login).catch(() => undefined);
       if (person) return person;
@@ -50,17 +50,17 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
     }
   };
 
-  const live = async (first: Person) => {
+  const useThreads = async (first: Person) => {
     let person = first;
-    while (working) {
+    while (isRunning) {
       const running = members.filter((member) => member.isRunning());
       const member = running[Math.floor(Math.random() * running.length)];
-      const answer = member && (await threadOf(fleet, member, person));
-      if (answer?.status === 200 || !answer) {
-        // A refresh is due once a second: asking more often would only starve the processes that start.
+      const response = member && (await threadOf(fleet, member, person));
+      if (response?.status === 200 || !response) {
+        // A refresh is due once a second. More requests would only slow down starting processes.
         await sleep(60);
-      } else if (codeOf(answer.body) === 'reconnect_needed') {
-        await judgeLoss(fleet, person, tally);
+      } else if (codeOf(response.body) === 'reconnect_needed') {
+        await recordLoss(fleet, person, tally);
         person = await signInAgain(person.login);
       } else {
         await sleep(50);
@@ -70,10 +70,10 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
   };
 
   const people = await Promise.all(logins.map((login) => fleet.signIn(login)));
-  const lives = people.map(live);
+  const loops = people.map(useThreads);
   const starts = new Map<Member, Promise<void>>();
   for (let round = 0; round < rounds; round += 1) {
-    await sleep(LEAST_PAUSE_MILLISECONDS + Math.random() * PAUSE_MILLISECONDS);
+    await sleep(MIN_PAUSE_MILLISECONDS + Math.random() * PAUSE_MILLISECONDS);
     const ready = members.filter((member) => !starts.has(member));
     const victim = ready[Math.floor(Math.random() * ready.length)];
     if (!victim) throw new Error('No process is left to be killed.');
@@ -86,41 +86,41 @@ export async function killAtRandom(fleet: Fleet, logins: readonly string[], roun
     if (starts.size > members.length - 2) await Promise.race(starts.values());
   }
   await Promise.all(starts.values());
-  working = false;
-  const survivors = await Promise.all(lives);
+  isRunning = false;
+  const signedIn = await Promise.all(loops);
   await tokens.quiet();
-  await judgeSurvivors(fleet, survivors, tally);
+  await expectAllServed(fleet, signedIn, tally);
   tally.refreshes = tokens.issued.length - before.issued;
   tally.refusals = tokens.refusals() - before.refusals;
-  for (const { login, userId } of survivors)
+  for (const { login, userId } of signedIn)
     lossesOf(tally, login).furtherTries = furtherTriesOf(userId, tokens.uses.slice(before.uses));
   tokens.delayMilliseconds = () => 0;
   tokens.lifetimeSeconds = 3_600;
   return tally;
 }
 
-/** A process that has just started, or a store that a busy machine keeps from answering, is asked again. */
-async function settledThread(fleet: Fleet, member: Member, person: Person) {
-  let answer = await fleet.thread(member, person);
-  for (let tries = 0; answer.status === 503 && tries < 20; tries += 1) {
+/** Retries while a process has just started, or the store is too slow on a busy machine. */
+async function threadWithRetries(fleet: Fleet, member: Member, person: Person) {
+  let response = await fleet.thread(member, person);
+  for (let tries = 0; response.status === 503 && tries < 20; tries += 1) {
     await sleep(250);
-    answer = await fleet.thread(member, person);
+    response = await fleet.thread(member, person);
   }
-  return answer;
+  return response;
 }
 
-/** Everybody's token ends once more, and each process has to serve everybody. */
-async function judgeSurvivors(fleet: Fleet, people: readonly Person[], tally: KillTally): Promise<void> {
+/** Expects that each process serves every user after their tokens have expired once more. */
+async function expectAllServed(fleet: Fleet, people: readonly Person[], tally: KillTally): Promise<void> {
   await sleep(1_100);
   fleet.tokens.lifetimeSeconds = 3_600;
   for (const person of people) {
     for (const member of fleet.members) {
-      const answer = await settledThread(fleet, member, person);
-      if (codeOf(answer.body) === 'reconnect_needed') {
-        await judgeLoss(fleet, person, tally);
+      const response = await threadWithRetries(fleet, member, person);
+      if (codeOf(response.body) === 'reconnect_needed') {
+        await recordLoss(fleet, person, tally);
         break;
       }
-      expect([person.login, answer.status]).toEqual([person.login, 200]);
+      expect([person.login, response.status]).toEqual([person.login, 200]);
       expect((await fleet.vault.read(person.userId)).refreshToken).toBe(
         fleet.tokens.latestOf(person.userId)?.refreshToken,
       );
@@ -128,8 +128,8 @@ async function judgeSurvivors(fleet: Fleet, people: readonly Person[], tally: Ki
   }
 }
 
-/** Told to reconnect: rightly so only where the newest token that the provider gave is not in the vault. */
-async function judgeLoss(fleet: Fleet, person: Person, tally: KillTally): Promise<void> {
+/** Records that a user had to reconnect, which is right only if the provider's newest token is not stored. */
+async function recordLoss(fleet: Fleet, person: Person, tally: KillTally): Promise<void> {
   const { refreshToken, failure } = await fleet.vault.read(person.userId);
   if (refreshToken !== fleet.tokens.latestOf(person.userId)?.refreshToken && failure?.cause === 'response_lost') {
     lossesOf(tally, person.login).lost += 1;
@@ -139,8 +139,8 @@ async function judgeLoss(fleet: Fleet, person: Person, tally: KillTally): Promis
 }
 
 function lossesOf({ people }: KillTally, login: string): Losses {
-  const losses = people.find((one) => one.login === login);
-  if (!losses) throw new Error(`${login} is none of these people.`);
+  const losses = people.find((candidate) => candidate.login === login);
+  if (!losses) throw new Error(`${login} is not among these users.`);
   return losses;
 }
 

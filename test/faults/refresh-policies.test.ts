@@ -1,4 +1,4 @@
-/** What the sandbox makes of a refresh token that is used twice: the providers that the other tests here meet. */
+/** How the sandbox treats a refresh token that is used twice, under each policy of the other tests here. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { CLIENT_SECRET, signIn, startSite, type TestSite } from '../support/gatehouse.ts';
 import { createTokenDesk, type TokenDesk } from '../support/token-desk.ts';
@@ -20,16 +20,16 @@ beforeEach(async () => {
 });
 
 async function refresh(refreshToken: string): Promise<{ refresh_token?: string; error?: string }> {
-  const answer = await fetch(`${site.sandbox.issuer}/token`, {
+  const response = await fetch(`${site.sandbox.issuer}/token`, {
     method: 'POST',
     headers: { authorization: `Basic ${Buffer.from(`test-platform:${CLIENT_SECRET}`).toString('base64')}` },
     body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refreshToken }),
   });
-  return (await answer.json()) as { refresh_token?: string; error?: string };
+  return (await response.json()) as { refresh_token?: string; error?: string };
 }
 
 describe('refresh tokens', () => {
-  test('rotating: a second use is refused and ends the new one too', async () => {
+  test('rotating: a second use is refused and also ends the new token', async () => {
     site.sandbox.refreshTokens.policy = 'rotating';
     const { refresh_token: second = '' } = await refresh(first);
     expect(second).toMatch(/./);
@@ -38,13 +38,13 @@ describe('refresh tokens', () => {
     expect(await refresh(second)).toMatchObject({ error: 'invalid_grant' });
   });
 
-  test('reusable: it stays the same for good', async () => {
+  test('reusable: the token stays the same', async () => {
     site.sandbox.refreshTokens.policy = 'reusable';
     expect(await refresh(first)).toMatchObject({ refresh_token: first });
     expect(await refresh(first)).toMatchObject({ refresh_token: first });
   });
 
-  test('grace: it may be used again until its time is over, counted from the first use', async () => {
+  test('grace: the token may be used again until the grace period after the first use ends', async () => {
     Object.assign(site.sandbox.refreshTokens, { policy: 'grace', graceSeconds: 3_600 });
     const { refresh_token: second = '' } = await refresh(first);
     const { refresh_token: third = '' } = await refresh(first);

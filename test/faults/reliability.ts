@@ -14,10 +14,10 @@ export default class ReliabilityReporter implements Reporter {
   }
 }
 
-/** As Markdown. @param promises the text of `docs/security.md` @param passed names of tests, like `failed` */
+/** Returns a Markdown table. @param promises the text of `docs/security.md` @param passed test names, like `failed` */
 export function faultTable(promises: string, passed: readonly string[], failed: readonly string[]): string {
   const rows = [...promises.matchAll(/^\| (F\d+) \|[^|]*\| ([^|]*) \|/gm)].map(([, number, fault]) => {
-    // A heading such as "F1 to F22" is none of its tests.
+    // A heading such as "F1 to F22" is not a test of each fault.
     const tries = (name: string) => new RegExp(`\\b${number}\\b`).test(name.replaceAll(/\bF\d+ to F\d+\b/g, ''));
     const [held, broken] = [passed, failed].map((names) => names.filter(tries).length) as [number, number];
     const result = broken > 0 ? `${broken} FAILED` : held > 0 ? 'held' : 'not tried';

@@ -1,22 +1,22 @@
-/** Tables of what was done to the running processes and of the results, printed after each file of a long run. */
+/** Tables of the faults of running processes and their results, printed after each file of a long run. */
 
 interface FaultRow {
   fault: string;
   rounds: number;
-  /** Undefined for what was one of many in a longer run. */
+  /** Undefined for a row of a longer run. */
   seconds: number | undefined;
   result: string;
 }
 
 export interface FaultReport {
-  /** Runs the work and notes whether it went well; `work` answers what is worth telling. */
+  /** Runs the work and adds its result. `work` returns details for the report. */
   run(fault: string, rounds: number, work: () => Promise<string | undefined>): Promise<void>;
-  /** Notes what was no run of its own. */
+  /** Adds a row for a part of a run. */
   add(fault: string, rounds: number, result: string): void;
   print(title: string): void;
 }
 
-/** `npm run faults` sets it: many rounds, and providers as slow as they can be. */
+/** Set by `npm run faults`: many rounds, and very slow providers. */
 export const LONG = process.env.FAULTS === 'long';
 
 export function createFaultReport(): FaultReport {
@@ -27,8 +27,8 @@ export function createFaultReport(): FaultReport {
       const row: FaultRow = { fault, rounds, seconds: undefined, result: 'FAILED' };
       rows.push(row);
       try {
-        const told = await work();
-        row.result = told === undefined ? 'held' : `held: ${told}`;
+        const details = await work();
+        row.result = details === undefined ? 'held' : `held: ${details}`;
       } finally {
         row.seconds = (performance.now() - startedAt) / 1000;
       }

@@ -1,4 +1,4 @@
-/** The change of keys of a whole deployment while its people make it refresh, with a kill amid it. */
+/** Key rotation of a whole deployment during refreshes, with a kill in the middle. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { generateEncryptionKey } from '../../src/shared/storage/key-ring.ts';
@@ -10,9 +10,9 @@ import type { RedisServer } from '../support/redis-server.ts';
 import { runCommand } from '../support/terminal.ts';
 import { startLoad } from './load.ts';
 
-/** Over before the same person comes again, and not before a slow machine has used what it was given. */
+/** Shorter than the interval between a user's requests, and long enough for a slow machine to use a token. */
 export const SHORT_SECONDS = 5;
-/** Several in a row add up to the two seconds after which a command is given up. */
+/** Several stalls in a row reach the deadline of two seconds for a command. */
 const STALL_MILLISECONDS = 1_000;
 
 export interface RotationTally {
@@ -21,7 +21,7 @@ export interface RotationTally {
   requests: number;
   refreshes: number;
   slowestMilliseconds: number;
-  /** Requests that were refused with 503 while the disk kept Redis waiting; 0 on a disk that keeps up. */
+  /** Requests that got 503 while Redis waited for the disk; 0 on a fast disk. */
   refusedForDisk: number;
 }
 
@@ -37,23 +37,23 @@ interface StatusReport {
   processes: { seals: string }[];
 }
 
-/** @param options `grants`: with those of the crowd; `perSecond`: requests that each need a refresh */
+/** @param options `grants`: including those of the crowd; `perSecond`: requests that each need a refresh */
 export async function rotateUnderLoad(
   crowd: Crowd,
   { grants, perSecond }: { grants: number; perSecond: number },
 ): Promise<RotationTally> {
   await crowd.addGrants(crowd.people.length, grants);
-  const old = crowd.env.ENCRYPTION_KEYS ?? '';
-  const next = generateEncryptionKey(new Date());
-  const both = { ...crowd.env, ENCRYPTION_KEYS: `${next},${old}` };
+  const oldKey = crowd.env.ENCRYPTION_KEYS ?? '';
+  const newKey = generateEncryptionKey(new Date());
+  const bothKeys = { ...crowd.env, ENCRYPTION_KEYS: `${newKey},${oldKey}` };
   const [first, ...others] = crowd.members;
   if (!first) throw new Error('There is no process.');
-  await restart(first, both.ENCRYPTION_KEYS);
-  // The other processes still seal with the old key, and could not open what is sealed with the new one.
-  const early = await runCommand(['keys', 'rotate'], both);
+  await restart(first, bothKeys.ENCRYPTION_KEYS);
+  // The other processes still seal with the old key, and could not open records with the new key.
+  const early = await runCommand(['keys', 'rotate'], bothKeys);
   expect([early.status, early.stdout]).toEqual([1, '']);
   expect(early.stderr).toMatch(/running process(es)? seals? with another key/);
-  for (const member of others) await restart(member, both.ENCRYPTION_KEYS);
+  for (const member of others) await restart(member, bothKeys.ENCRYPTION_KEYS);
 
   await Promise.all(crowd.people.map((person) => crowd.expire(person)));
   const before = crowd.provider.refreshes();
@@ -62,41 +62,41 @@ export async function rotateUnderLoad(
   const load = startLoad(crowd, { perSecond });
   await sleep(500);
   const startedAt = performance.now();
-  await killedRotation(crowd, both, { grants, newKid: kidOf(next) });
-  const rotation = await runCommandProcess(['keys', 'rotate', '--json'], both);
+  await killRotation(crowd, bothKeys, { grants, newKid: kidOf(newKey) });
+  const rotation = await runCommandProcess(['keys', 'rotate', '--json'], bothKeys);
   const seconds = (performance.now() - startedAt) / 1000;
   await sleep(500);
-  const { statuses, failures, strangers, asked, slowestMilliseconds } = await load.stop();
+  const { statuses, failures, misled, requests, slowestMilliseconds } = await load.stop();
   const refreshes = crowd.provider.refreshes() - before;
-  // A write that waits for longer than the deadline is refused, whatever keeps it waiting.
+  // A write that waits longer than the deadline is refused, whatever the cause.
   const stalls = disk?.stalls() ?? 0;
   const isForDisk = (failure: string) => stalls > 0 && /^503 .*"storage_unavailable"/.test(failure);
   const refusedForDisk = stalls > 0 ? (statuses[503] ?? 0) : 0;
-  expect({ failures: failures.filter((failure) => !isForDisk(failure)), strangers, good: statuses[200] }).toEqual({
-    ...{ failures: [], strangers: [], good: asked - refusedForDisk },
+  expect({ failures: failures.filter((failure) => !isForDisk(failure)), misled, good: statuses[200] }).toEqual({
+    ...{ failures: [], misled: [], good: requests - refusedForDisk },
   });
   expect(refusedForDisk).toBeLessThanOrEqual(stalls * perSecond);
-  expect(refreshes).toBeGreaterThan(0.9 * Math.min(asked, crowd.people.length));
+  expect(refreshes).toBeGreaterThan(0.9 * Math.min(requests, crowd.people.length));
   expect(crowd.provider.refusals()).toBe(0);
   expect([rotation.status, rotation.stderr]).toEqual([0, '']);
-  expect(JSON.parse(rotation.stdout)).toMatchObject({ key: kidOf(next), unreadable: {}, droppable: [kidOf(old)] });
+  expect(JSON.parse(rotation.stdout)).toMatchObject({ key: kidOf(newKey), unreadable: {}, droppable: [kidOf(oldKey)] });
 
   crowd.provider.lifetimeSeconds = 3_600;
-  await Promise.all(crowd.members.map((member) => restart(member, next)));
-  await everythingOpens(crowd, { ...crowd.env, ENCRYPTION_KEYS: next });
-  Object.assign(crowd.env, { ENCRYPTION_KEYS: next });
-  return { grants, seconds, requests: asked, refreshes, slowestMilliseconds, refusedForDisk };
+  await Promise.all(crowd.members.map((member) => restart(member, newKey)));
+  await expectReadable(crowd, { ...crowd.env, ENCRYPTION_KEYS: newKey });
+  Object.assign(crowd.env, { ENCRYPTION_KEYS: newKey });
+  return { grants, seconds, requests, refreshes, slowestMilliseconds, refusedForDisk };
 }
 
-/** Counts the seconds in which the disk took so long to make a write of Redis durable that requests had to be refused. */
+/** Counts the seconds in which the disk was so slow to flush writes of Redis that requests had to be refused. */
 function watchDisk(redis: RedisServer): { stalls(): number } {
   redis.ask('CONFIG', 'SET', 'latency-monitor-threshold', String(STALL_MILLISECONDS));
   redis.ask('LATENCY', 'RESET');
   return { stalls: () => redis.ask('LATENCY', 'HISTORY', 'aof-fsync-always').match(/^\d{9,}$/gm)?.length ?? 0 };
 }
 
-/** Killed once it has done a part; what it leaves is told, and nobody may start without the old key. */
-async function killedRotation(
+/** Kills a rotation in the middle. `keys status` then reports the rest, and a start without the old key is refused. */
+async function killRotation(
   crowd: Crowd,
   env: Record<string, string>,
   { grants, newKid }: { grants: number; newKid: string },
@@ -114,17 +114,17 @@ async function killedRotation(
   expect(opening?.records).toBeGreaterThan(0);
   expect(report.processes.map(({ seals }) => seals)).toEqual(report.processes.map(() => newKid));
   expect(report.processes.length).toBeGreaterThan(0);
-  const dropped = await runCommandProcess(['keys', 'status'], {
+  const withoutOldKey = await runCommandProcess(['keys', 'status'], {
     ...env,
     ENCRYPTION_KEYS: env.ENCRYPTION_KEYS?.split(',')[0] ?? '',
   });
-  expect(dropped.status).toBe(78);
-  expect(dropped.stderr).toMatch(/still seals [\d,]+ records \(.*\bgrant: [\d,]+/);
+  expect(withoutOldKey.status).toBe(78);
+  expect(withoutOldKey.stderr).toMatch(/still seals [\d,]+ records \(.*\bgrant: [\d,]+/);
 }
 
 /**
- * Resolves once a tenth of them is sealed with the new key, by a sample: the provider runs in this very process, and must not
- * be kept waiting by a look at all records.
+ * Resolves when a tenth of a sample is sealed with the new key. Reading all records would block the provider, which
+ * runs in this process.
  */
 async function untilPartIsSealed(crowd: Crowd, newKid: string): Promise<void> {
   const header = Buffer.from(`{"alg":"dir","enc":"A256GCM","kid":"${newKid}"`).toString('base64url').slice(0, -2);
@@ -142,8 +142,8 @@ async function statusOf(env: Record<string, string>): Promise<StatusReport> {
   return JSON.parse(stdout) as StatusReport;
 }
 
-/** With the new key alone: every grant, and the newest token in each. */
-async function everythingOpens(crowd: Crowd, env: Record<string, string>): Promise<void> {
+/** Expects that only the new key opens every grant, each with its newest refresh token. */
+async function expectReadable(crowd: Crowd, env: Record<string, string>): Promise<void> {
   const vault: Vault = await openVault(env);
   let grants = 0;
   try {
@@ -160,10 +160,10 @@ async function everythingOpens(crowd: Crowd, env: Record<string, string>): Promi
     await vault.store.close();
   }
   expect(grants).toBeGreaterThan(0);
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     crowd.people.slice(0, 50).flatMap((person) => crowd.members.map((member) => crowd.thread(member, person))),
   );
-  expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+  expect(responses.filter(({ status }) => status !== 200)).toEqual([]);
 }
 
 export async function restart(member: Member, encryptionKeys: string): Promise<void> {

@@ -1,35 +1,35 @@
-/** What the machine itself adds to an answer just now, measured on one that waits for nothing, so that promises in milliseconds can be held to beside other tests. */
+/** Measures the delay of the machine with requests that wait for nothing, to test deadlines under load. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LONG } from './report.ts';
 
 export interface StallWatch {
-  /** The milliseconds that may be added to what is promised: 0 in a long run, which has the machine to itself. */
+  /** Returns the milliseconds to add to a deadline: 0 in a long run, which has the machine to itself. */
   stop(): Promise<number>;
 }
 
 const PAUSE_MILLISECONDS = 25;
-/** A process that keeps everybody waiting for longer than this is not excused by the machine. */
-const MOST_MILLISECONDS = 500;
+/** A longer delay is a fault of the process, not of the machine. */
+const MAX_MILLISECONDS = 500;
 
-/** @param ask for what is answered at once on any machine, whatever is broken */
-export function watchStalls(ask: () => Promise<unknown>): StallWatch {
-  let watching = true;
+/** @param call sends requests that get a response at once, even during a fault */
+export function watchStalls(call: () => Promise<unknown>): StallWatch {
+  let isWatching = true;
   let slowest = 0;
-  const watched = (async () => {
-    while (watching) {
+  const loop = (async () => {
+    while (isWatching) {
       const since = performance.now();
-      await ask();
+      await call();
       slowest = Math.max(slowest, performance.now() - since);
       await sleep(PAUSE_MILLISECONDS);
     }
   })();
-  // Where the test has failed meanwhile nobody stops it, and its processes end under it.
-  watched.catch(() => undefined);
+  // After a failed test, `stop` is not called and the processes end.
+  loop.catch(() => undefined);
   return {
     async stop() {
-      watching = false;
-      await watched;
-      return LONG ? 0 : Math.min(slowest, MOST_MILLISECONDS);
+      isWatching = false;
+      await loop;
+      return LONG ? 0 : Math.min(slowest, MAX_MILLISECONDS);
     },
   };
 }

@@ -1,4 +1,4 @@
-/** What happens to grants and sessions when the processes that share them are slow, stopped, killed, or out of space. */
+/** Grants and sessions of several processes that are slow, stopped, killed, or out of space. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -37,14 +37,14 @@ import { killAtRandom } from './random-kills.ts';
 import { createFaultReport, LONG } from './report.ts';
 
 const PROCESSES = 4;
-/** By each of two policies on each of two stores. */
+/** For each of two policies on each of two stores. */
 const KILLS = LONG ? 250 : 8;
 const TIMES = refreshTimes(2_000);
-/** More than one lease, in a long run two; beyond 15 s, which a call may wait, every request would get a 504. */
+/** Longer than a lease, or two in a long run, and less than 15 s, after which a call gets a 504. */
 const SLOW_MILLISECONDS = LONG ? 2.5 * TIMES.leaseMilliseconds : TIMES.leaseMilliseconds + 1_000;
 const [UMA = '', SVEN = '', ADA = ''] = LOGINS;
 
-/** Its tests run one after the other, beside those of another such suite: most of the time they wait. */
+/** Its tests run one after the other, but concurrently with those of another suite, because they mostly wait. */
 export function faultSuite(kind: StoreKind): void {
   describe.concurrent(`${PROCESSES} processes on ${kind}`, () => defineTests(kind));
 }
@@ -71,7 +71,7 @@ function defineTests(kind: StoreKind): void {
     report.print(`Faults on ${kind}`);
   });
 
-  /** Signed in, with an access token that has ended; what comes next lasts for an hour. */
+  /** Signs in a user whose access token has expired. The next token lasts an hour. */
   const expired = async (login: string): Promise<Person> => {
     fleet.tokens.lifetimeSeconds = 1;
     const person = await fleet.signIn(login);
@@ -80,11 +80,11 @@ function defineTests(kind: StoreKind): void {
     return person;
   };
   const statuses = async (person: Person) => {
-    const answers = await Promise.all(fleet.members.map((member) => fleet.thread(member, person)));
-    return answers.map(({ status }) => status);
+    const responses = await Promise.all(fleet.members.map((member) => fleet.thread(member, person)));
+    return responses.map(({ status }) => status);
   };
   const ALL_GOOD = Array(PROCESSES).fill(200);
-  /** How often somebody came to the provider with a refresh token of theirs. */
+  /** How often a refresh token of this user was sent to the provider. */
   const usesBy = (person: Person) => fleet.tokens.usesBy(person.userId);
   const newest = (person: Person) => fleet.tokens.latestOf(person.userId);
   const fault = (name: string, work: () => Promise<string | undefined>, rounds = 1) =>
@@ -94,20 +94,20 @@ function defineTests(kind: StoreKind): void {
     });
 
   fault(
-    'R38, F1: killed with the new refresh token kept and the rest unjudged, it is used, even by a strict provider',
+    'R38, F1: killed after the new refresh token was stored but before the response was checked: it is used, even with a strict provider',
     async () => {
       const person = await expired(UMA);
       const calls = fleet.tokens.calls();
-      // This process has not verified an ID token yet, so it asks for the keys, after it has kept what must not be lost.
+      // This process has not verified an ID token yet, so it reads the keys after it has stored the refresh token.
       const { promise: released, resolve: release } = Promise.withResolvers<void>();
       const off = fleet.sandbox.faults.set({ on: 'identity-provider', path: '/jwks', kind: 'hold', until: released });
       const victim = fleet.member(3);
-      const left = fleet.thread(victim, person).catch(() => undefined);
-      const kept = async () => (await fleet.vault.read(person.userId)).refresh?.received;
-      await until(async () => (await kept()) !== undefined);
-      expect(await kept()).toBe(newest(person)?.refreshToken);
+      const lostRequest = fleet.thread(victim, person).catch(() => undefined);
+      const received = async () => (await fleet.vault.read(person.userId)).refresh?.received;
+      await until(async () => (await received()) !== undefined);
+      expect(await received()).toBe(newest(person)?.refreshToken);
       await victim.kill();
-      await left;
+      await lostRequest;
       off();
       release();
       expect((await fleet.thread(fleet.member(1), person)).status).toBe(200);
@@ -119,47 +119,47 @@ function defineTests(kind: StoreKind): void {
   );
 
   fault(
-    `R34, F2: ${PROCESSES} x 50 requests on an expired token, the provider slow by ${SLOW_MILLISECONDS / 1_000} s: 1 token call, all answers good`,
+    `R34, F2: ${PROCESSES} x 50 requests on an expired token, the provider slow by ${SLOW_MILLISECONDS / 1_000} s: 1 token call, all requests succeed`,
     async () => {
       const person = await expired(UMA);
       const calls = fleet.tokens.calls();
       fleet.tokens.delayMilliseconds = () => SLOW_MILLISECONDS;
-      const took = startStopwatch();
+      const elapsed = startStopwatch();
       const ask = async (member: Member) => {
-        const answer = await fleet.thread(member, person);
-        // On a busy machine a call may use up its 15 s by waiting for a processor: its caller makes it again.
-        return answer.status === 504 && took() < 15_000 ? fleet.thread(member, person) : answer;
+        const response = await fleet.thread(member, person);
+        // On a busy machine a call may use its 15 s while waiting for a processor. The caller retries it.
+        return response.status === 504 && elapsed() < 15_000 ? fleet.thread(member, person) : response;
       };
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         fleet.members.flatMap((member) => Array.from({ length: 50 }, () => ask(member))),
       );
-      const good = answers.filter(({ status }) => status === 200).length;
+      const good = responses.filter(({ status }) => status === 200).length;
       expect(good).toBe(50 * PROCESSES);
       expect(fleet.tokens.calls()).toBe(calls + 1);
-      return `${good} good answers`;
+      return `${good} successful responses`;
     },
   );
 
   fault(
-    'R36, F3: stopped with the answer on its way, and resumed after another has refreshed: overwrites nothing',
+    'R36, F3: stopped before the response arrives, and resumed after another process has refreshed: overwrites nothing',
     async () => {
       fleet.sandbox.refreshTokens.policy = 'grace';
       const person = await expired(UMA);
       const calls = fleet.tokens.calls();
       const stopped = fleet.member(1);
-      const { late, released } = await stopBehindTheProvider(stopped, person);
-      released();
+      const { late, release } = await stopDuringRefresh(stopped, person);
+      release();
       const { status } = await fleet.thread(fleet.member(2), person);
-      const theirs = newest(person);
+      const newestTokens = newest(person);
       const callsOfBoth = fleet.tokens.calls();
-      // Before anything can fail: a stopped process would hold up the end of the fleet.
+      // Resume it before any check can fail, because a stopped process would delay the end of the fleet.
       stopped.signal('SIGCONT');
       expect({ status, callsOfBoth }).toEqual({ status: 200, callsOfBoth: calls + 2 });
       expect((await late).status).toBe(200);
       const { accessToken, refreshToken } = await fleet.vault.read(person.userId);
       expect({ accessToken, refreshToken }).toEqual({
-        accessToken: theirs?.accessToken,
-        refreshToken: theirs?.refreshToken,
+        accessToken: newestTokens?.accessToken,
+        refreshToken: newestTokens?.refreshToken,
       });
       expect(await statuses(person)).toEqual(ALL_GOOD);
       expect(fleet.tokens.calls()).toBe(calls + 2);
@@ -167,38 +167,35 @@ function defineTests(kind: StoreKind): void {
     },
   );
 
-  fault(
-    'R35, F3: resumed while another is at it: the lease of that one stays, and nobody calls a third time',
-    async () => {
-      fleet.sandbox.refreshTokens.policy = 'grace';
-      const person = await expired(SVEN);
-      const calls = fleet.tokens.calls();
-      const stopped = fleet.member(1);
-      const { late, released } = await stopBehindTheProvider(stopped, person);
-      released();
-      const hold = fleet.tokens.holdNext();
-      const second = fleet.thread(fleet.member(2), person);
-      // A process that was stopped amid a write to the database lets nobody refresh.
-      const isHeld = await Promise.race([hold.made.then(() => true), second.then(() => false)]);
-      stopped.signal('SIGCONT');
-      if (!isHeld) hold.release();
-      expect(isHeld).toBe(true);
-      expect((await late).status).toBe(200);
-      // Its own release comes before its answer.
-      const lease = keys.refreshLease(person.userId, 'platform');
-      expect(await fleet.vault.store.acquireLease(lease, 'somebody else', 1_000)).toBeUndefined();
-      hold.release();
-      expect((await second).status).toBe(200);
-      expect(await statuses(person)).toEqual(ALL_GOOD);
-      expect(fleet.tokens.calls()).toBe(calls + 2);
-      // Some providers end the token of the first call with the second.
-      const { refreshToken, refresh } = await fleet.vault.read(person.userId);
-      expect([refreshToken, refresh]).toEqual([fleet.tokens.latestOf(person.userId)?.refreshToken, undefined]);
-      return undefined;
-    },
-  );
+  fault('R35, F3: resumed while another process refreshes: that lease stays, and there is no third call', async () => {
+    fleet.sandbox.refreshTokens.policy = 'grace';
+    const person = await expired(SVEN);
+    const calls = fleet.tokens.calls();
+    const stopped = fleet.member(1);
+    const { late, release } = await stopDuringRefresh(stopped, person);
+    release();
+    const hold = fleet.tokens.holdNext();
+    const second = fleet.thread(fleet.member(2), person);
+    // A process that was stopped during a database write blocks all refreshes.
+    const isHeld = await Promise.race([hold.made.then(() => true), second.then(() => false)]);
+    stopped.signal('SIGCONT');
+    if (!isHeld) hold.release();
+    expect(isHeld).toBe(true);
+    expect((await late).status).toBe(200);
+    // The resumed process releases its lease before it responds.
+    const lease = keys.refreshLease(person.userId, 'platform');
+    expect(await fleet.vault.store.acquireLease(lease, 'another process', 1_000)).toBeUndefined();
+    hold.release();
+    expect((await second).status).toBe(200);
+    expect(await statuses(person)).toEqual(ALL_GOOD);
+    expect(fleet.tokens.calls()).toBe(calls + 2);
+    // Some providers end the token of the first call at the second call.
+    const { refreshToken, refresh } = await fleet.vault.read(person.userId);
+    expect([refreshToken, refresh]).toEqual([fleet.tokens.latestOf(person.userId)?.refreshToken, undefined]);
+    return undefined;
+  });
 
-  fault('R36: whoever has lost the lease writes nothing under it, not even over the version that it read', async () => {
+  fault('R36: a process that has lost the lease writes nothing, not even over the version that it read', async () => {
     const { store, grants } = fleet.vault;
     const lost = { ...store, renewLease: async () => false };
     const app = appOfFile(fleet.env);
@@ -208,7 +205,7 @@ function defineTests(kind: StoreKind): void {
     let between: Grant | undefined;
     const provider = {
       async refresh(_app: ConnectedApp, { saveRefreshToken }: Parameters<ProviderClient['refresh']>[1]) {
-        await until(async () => (await store.acquireLease(lease, 'the next', 60_000)) !== undefined);
+        await until(async () => (await store.acquireLease(lease, 'the next process', 60_000)) !== undefined);
         await saveRefreshToken?.('rt2');
         between = await fleet.vault.read(grant.userId);
         return { kind: 'unavailable', reason: 'timeout', retryAfterSeconds: undefined };
@@ -232,13 +229,13 @@ function defineTests(kind: StoreKind): void {
     expect(between?.refresh?.startedAt).toBeGreaterThan(0);
     expect(between?.refresh?.received).toBeUndefined();
     expect(await fleet.vault.read(grant.userId)).toMatchObject({ refreshToken: 'rt1', refresh: between?.refresh });
-    await store.releaseLease(lease, 'the next');
+    await store.releaseLease(lease, 'the next process');
     await grants.remove(grant.userId, grant.appId, (await grants.loadStored(grant.userId, grant.appId))?.version ?? 0);
     return undefined;
   });
 
   fault(
-    'R43: disconnected by one process while another waits for the provider: stays gone, and what came is revoked',
+    'R43: disconnected at one process while another waits for the provider: stays disconnected, and the new tokens are revoked',
     async () => {
       const person = await expired(ADA);
       const hold = fleet.tokens.holdNext();
@@ -255,12 +252,12 @@ function defineTests(kind: StoreKind): void {
   );
 
   fault(
-    'R39, F1: killed between answer and write, strict provider: settled at the start, one further try, then told to reconnect',
+    'R39, F1: killed between response and write, strict provider: one further try at the start, then reconnect_needed',
     async () => {
       const person = await expired(UMA);
       const other = await expired(SVEN);
       const [uses, others] = [usesBy(person), usesBy(other)];
-      await killBehindTheProvider(fleet.member(1), person);
+      await killDuringRefresh(fleet.member(1), person);
       await fleet.member(1).start();
       const failure = async () => (await fleet.vault.read(person.userId)).failure;
       await until(async () => (await failure())?.kind === 'reconnect_needed');
@@ -281,12 +278,12 @@ function defineTests(kind: StoreKind): void {
   );
 
   fault(
-    'R38, F1: the same with a provider that allows a second use for a while: settled at the start, nothing lost',
+    'R38, F1: killed between response and write, provider with a grace period: recovered at the start, nothing lost',
     async () => {
       fleet.sandbox.refreshTokens.policy = 'grace';
       const person = await expired(UMA);
       const calls = fleet.tokens.calls();
-      await killBehindTheProvider(fleet.member(1), person);
+      await killDuringRefresh(fleet.member(1), person);
       await fleet.member(1).start();
       await until(async () => (await fleet.vault.read(person.userId)).refresh === undefined);
       expect((await fleet.vault.read(person.userId)).refreshToken).toBe(newest(person)?.refreshToken);
@@ -296,13 +293,13 @@ function defineTests(kind: StoreKind): void {
     },
   );
 
-  fault('R39: an answer that the network loses costs one further try and no loop', async () => {
+  fault('R39: a response that the network loses causes one further try, without a loop', async () => {
     const person = await expired(UMA);
     const uses = usesBy(person);
     const cut = { kind: 'reset', when: 'after_handling', times: 1 } as const;
     fleet.sandbox.faults.set({ on: 'identity-provider', path: '/token', ...cut });
     expect((await fleet.thread(fleet.member(1), person)).status).toBe(503);
-    // All processes keep to the pause.
+    // All processes respect the pause.
     expect(await statuses(person)).toEqual(Array(PROCESSES).fill(503));
     expect(usesBy(person)).toBe(uses + 1);
     await endPause(person);
@@ -313,7 +310,7 @@ function defineTests(kind: StoreKind): void {
   });
 
   fault(
-    `R38, F1: ${KILLS} random kill -9 under load, provider with a grace window: every grant opens, every connection works`,
+    `R38, F1: ${KILLS} random kill -9 under load, provider with a grace period: every grant is readable, every connection works`,
     async () => {
       fleet.sandbox.refreshTokens.policy = 'grace';
       const tally = await killAtRandom(fleet, LOGINS, KILLS);
@@ -326,23 +323,23 @@ function defineTests(kind: StoreKind): void {
   );
 
   fault(
-    `R39, F1: ${KILLS} random kill -9 under load, strict provider: exactly those whose answer was lost reconnect, no loop`,
+    `R39, F1: ${KILLS} random kill -9 under load, strict provider: only users whose response was lost must reconnect, no loop`,
     async () => {
       const tally = await killAtRandom(fleet, LOGINS, KILLS);
       expect(tally).toMatchObject({ kills: KILLS, misled: [] });
       expect(tally.refreshes).toBeGreaterThan(KILLS / 2 + LOGINS.length);
       for (const { login, lost, furtherTries } of tally.people) {
-        // Nobody is told of a loss without a further try. A kill that this test takes for none may allow a second; a loop makes many.
+        // Each loss needs a further try. A kill that the test misses may allow a second; a loop would make many.
         expect(furtherTries.length, login).toBeGreaterThanOrEqual(lost);
         expect(Math.max(0, ...furtherTries), login).toBeLessThanOrEqual(2);
       }
-      const lost = tally.people.reduce((sum, one) => sum + one.lost, 0);
-      return `${tally.refreshes} refreshes, ${lost} answers lost, ${tally.refusals} further tries`;
+      const lost = tally.people.reduce((sum, losses) => sum + losses.lost, 0);
+      return `${tally.refreshes} refreshes, ${lost} responses lost, ${tally.refusals} further tries`;
     },
     KILLS,
   );
 
-  test('F16: no space: refreshes are refused before the provider is asked, fresh tokens work, and it heals', {
+  test('F16: no space: refreshes are refused before a call of the provider, valid tokens work, and the process recovers', {
     concurrent: false,
   }, async (context) => {
     skipWithout(context, missing ?? (kind === 'SQLite' ? missingPrlimit : undefined));
@@ -368,7 +365,7 @@ function defineTests(kind: StoreKind): void {
     });
   });
 
-  fault('R62: signed out by one process, dead at once on all, a slow request under way or not', async () => {
+  fault('R62: a sign-out at one process ends the session at all, even during a slow request', async () => {
     const person = await fleet.signIn(ADA);
     const { store, sealer } = fleet.vault;
     const lists = createSessionLists({ store, maxSeconds: 28_800, clock: Date.now });
@@ -392,10 +389,10 @@ function defineTests(kind: StoreKind): void {
     await slow;
     off();
     expect(await statuses(person)).toEqual(Array(PROCESSES).fill(401));
-    // What a request does that read the session before and writes it only now, or that has begun it and writes it for the first time.
+    // A late write by a request that has read the session before, or that has started it.
     const data = dataOf(read);
-    const { createdAt: _, ...begun } = data;
-    for (const late of [data, begun]) {
+    const { createdAt: _, ...newSession } = data;
+    for (const late of [data, newSession]) {
       await records.write(sessionId, late as SessionData);
       expect(await statuses(person)).toEqual(Array(PROCESSES).fill(401));
     }
@@ -404,15 +401,15 @@ function defineTests(kind: StoreKind): void {
     return undefined;
   });
 
-  fault('R44: no token and no secret is found in any file at rest, nor in what the processes print', async () => {
-    // In the middle of a refresh, its journal entry open, and with a killed process behind it.
+  fault('R44: no file and no output of the processes contains a token or a secret', async () => {
+    // During a refresh with an open journal entry, after a process was killed.
     const person = await expired(UMA);
     const hold = fleet.tokens.holdNext();
     const waiting = fleet.thread(fleet.member(1), person);
     await hold.made;
-    const places = [fleet.dataDirectory, ...(fleet.redis ? [fleet.redis.directory] : [])];
+    const folders = [fleet.dataDirectory, ...(fleet.redis ? [fleet.redis.directory] : [])];
     fleet.redis?.ask('SAVE');
-    const texts = [...places.flatMap(filesBelow).map((file) => readFileSync(file, 'latin1')), fleet.output()];
+    const texts = [...folders.flatMap(filesBelow).map((file) => readFileSync(file, 'latin1')), fleet.output()];
     hold.release();
     await waiting;
     expect(texts.some((text) => text.includes(person.userId))).toBe(true);
@@ -422,27 +419,27 @@ function defineTests(kind: StoreKind): void {
         .slice(2)
         .split('.')[0] ?? '';
     const secrets = [CLIENT_SECRET, material, fleet.env.SESSION_SECRETS ?? '', sessionId];
-    const issued = fleet.tokens.issued.flatMap((one) => [one.accessToken, one.refreshToken, one.idToken]);
+    const issued = fleet.tokens.issued.flatMap((tokens) => [tokens.accessToken, tokens.refreshToken, tokens.idToken]);
     const canaries = [...new Set([...secrets, ...issued])];
     expect(canaries.every((canary) => canary.length >= 16)).toBe(true);
     expect(canaries.length).toBeGreaterThan(50);
-    // As it is, and as a naive "encryption" would leave it.
+    // In plain text and in Base64.
     const written = (canary: string) => [canary, ...[0, 1, 2].map((at) => base64Inside(canary, at))];
     const found = canaries.flatMap(written).filter((text) => texts.some((file) => file.includes(text)));
     expect(found).toHaveLength(0);
     return `${canaries.length} canaries, ${texts.length} texts`;
   });
 
-  /** Lets the provider spend the refresh token for a request to this process, and stops that before the answer leaves. */
-  async function stopBehindTheProvider(member: Member, person: Person) {
+  /** Stops a process after the provider has spent the refresh token, before the response is sent. */
+  async function stopDuringRefresh(member: Member, person: Person) {
     const hold = fleet.tokens.holdNext();
     const late = fleet.thread(member, person);
     await hold.made;
     member.signal('SIGSTOP');
-    return { late, released: hold.release };
+    return { late, release: hold.release };
   }
 
-  async function killBehindTheProvider(member: Member, person: Person): Promise<void> {
+  async function killDuringRefresh(member: Member, person: Person): Promise<void> {
     const hold = fleet.tokens.holdNext();
     const late = fleet.thread(member, person).catch(() => undefined);
     await hold.made;
@@ -451,7 +448,7 @@ function defineTests(kind: StoreKind): void {
     await late;
   }
 
-  /** What time would do. */
+  /** Ends the pause after a failure. */
   async function endPause(person: Person): Promise<void> {
     const { grants } = fleet.vault;
     const stored = await grants.loadStored(person.userId, 'platform');
@@ -501,7 +498,7 @@ function filesBelow(directory: string): string[] {
   }
 }
 
-/** The part of the Base64 of any text that holds this one at that offset (0 to 2) which depends on this one alone. */
+/** The Base64 of a text at this offset (0 to 2) in a longer text, without characters that depend on that text. */
 function base64Inside(text: string, offset: number): string {
   return Buffer.from(' '.repeat(offset) + text)
     .toString('base64')

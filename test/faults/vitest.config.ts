@@ -1,4 +1,4 @@
-/** The long run of `npm run faults`: every test file that shows a fault of the table, one after the other, with a report. */
+/** The long run of `npm run faults`: every test file about a fault of the table, one after the other, with a report. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
@@ -6,9 +6,9 @@ import { shared } from '../vitest.config.ts';
 
 const TESTS = join(import.meta.dirname, '..');
 const FAULT = /\bF\d{1,2}\b/;
-/** Has rounds of its own that only a long run makes. */
+/** Files with additional rounds in a long run. */
 const LONGER = /\bFAULTS\b/;
-/** Real processes under load, too. */
+/** Other files with real processes under load. */
 const PROCESSES = /[/-]processes\.long\.test\.ts$|\bcontainer\.long\.test\.ts$/;
 
 const files = readdirSync(TESTS, { recursive: true, encoding: 'utf8' })
@@ -26,9 +26,9 @@ export default defineConfig({
     root: join(TESTS, '..'),
     name: 'faults',
     include: files.map((path) => `test/${path}`),
-    // Ends only what hangs: some change the keys of 100,000 grants, or draw faults for as long as they are told.
+    // Long enough to end only tests that hang: some rotate the keys of 100,000 grants, or run as long as configured.
     testTimeout: 7_200_000,
-    // What is promised in milliseconds is measured on a machine that does nothing else.
+    // Deadlines in milliseconds are measured on an otherwise idle machine.
     maxWorkers: 1,
     reporters: ['default', join(TESTS, 'support', 'missing.ts'), join(import.meta.dirname, 'reliability.ts')],
   },
