@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { networkFault } from '../shared/config/networks.ts';
 import { type FormView, words } from '../shared/pages/form.ts';
-import type { MadeSecret, Notice, PageFrame } from '../shared/pages/page-data.ts';
+import type { NewSecret, Notice, PageFrame } from '../shared/pages/page-data.ts';
 import { capitalised } from '../shared/text.ts';
 import { isoTime } from '../shared/time.ts';
 import type { Account } from './accounts.ts';
@@ -77,7 +77,7 @@ export interface BinAccountPage {
         keys: readonly KeyView[];
       }
     | undefined;
-  made?: MadeSecret | undefined;
+  newSecret?: NewSecret | undefined;
   /** The form for a new key. */
   form: FormView<typeof keyForm>;
   /** The refused form for the addresses of this key. */
@@ -116,7 +116,7 @@ export function accountPage(parts: {
   used: { free: number; account: number };
   confirmSeconds: number | undefined;
   now: number;
-  fresh: Partial<Pick<BinAccountPage, 'made' | 'form' | 'addresses' | 'notice'>>;
+  fresh: Partial<Pick<BinAccountPage, 'newSecret' | 'form' | 'addresses' | 'notice'>>;
 }): BinAccountPage {
   const { account, used, plans, baseUrl, address, signIn, confirmSeconds, fresh } = parts;
   const page = { ...parts.page, supportContact: account?.plan?.support ?? parts.page.supportContact };

@@ -146,7 +146,7 @@ export function accountRoutes(parts: {
         const created = await accounts.createKey(sessionOf(req).user.id, input);
         if (!created) throw new AppError('not_found', { detail: 'This account no longer exists.' });
         if (created.problem) throw new AppError('invalid_request', { detail: TOO_MANY_KEYS });
-        return { url: accountUrl, flash: { made: { name: input.name, text: created.key } } };
+        return { url: accountUrl, flash: { newSecret: { name: input.name, text: created.key } } };
       },
       show: async (req, res, form) => send(req, res, await accountOf(req), { form }),
     }),

@@ -167,7 +167,7 @@ export function assembleBinService(parts: BinServiceParts): BinServiceAssembly {
 const RATE_LIMITS = { address: 0, signIns: 60, session: 0, relayToken: 0 };
 
 /** This service has no administration pages in which to look up a reference. */
-const NO_REFERENCES = { keep: async () => undefined };
+const NO_REFERENCES = { record: async () => undefined };
 
 /**
  * Derives the key from the only secret that all processes share. Without that secret there are no accounts or sessions.

@@ -10,7 +10,7 @@ export const PROBLEMS = {
   not_allowed: { status: 403, title: 'Not allowed' },
   step_up_required: { status: 403, title: 'A stronger sign-in is needed' },
   not_connected: { status: 403, title: 'Not connected yet' },
-  reconnect_needed: { status: 403, title: 'The connection has ended and must be made again' },
+  reconnect_needed: { status: 403, title: 'Reconnect needed' },
   scopes_missing: { status: 403, title: 'The connection lacks a scope for this' },
   invalid_bin: { status: 400, title: 'Not a BIN' },
   bin_not_found: { status: 404, title: 'Nothing is known about this BIN' },

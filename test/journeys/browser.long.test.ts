@@ -52,7 +52,7 @@ describe('in Chromium', () => {
     page.on('request', (request) => request.method() === 'POST' && posted.push(request.url()));
     await page.getByLabel('First digits of the card').fill('4571 7360 1234 5678');
     await page.getByRole('button', { name: 'Look up' }).click();
-    await page.getByText('These are more than 8 digits').waitFor();
+    await page.getByText('You entered more than 8 digits').waitFor();
     expect(await page.getByLabel('First digits of the card').inputValue()).toBe('');
     expect(posted).toEqual([]);
   });

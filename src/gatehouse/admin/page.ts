@@ -1,14 +1,7 @@
 /** Pages of the administration. Resources return their data; the menu, notices and frame are added here. */
 import type { Request, RequestHandler, Response } from 'express';
 import type { Flash } from '../../shared/pages/flash.ts';
-import type {
-  FieldFault,
-  MadeSecret,
-  Notice,
-  PageData,
-  PageName,
-  SignedInFrame,
-} from '../../shared/pages/page-data.ts';
+import type { FieldFault, NewSecret, Notice, PageData, PageName, SignedInFrame } from '../../shared/pages/page-data.ts';
 import type { Pages } from '../../shared/pages/pages.ts';
 import type { AuditTrail } from '../audit/trail.ts';
 import { type ListSource, listFor, type PageList } from './list.ts';
@@ -30,7 +23,7 @@ interface AdminFrame {
 export interface AdminPageData {
   page: SignedInFrame & AdminFrame;
   notice?: Notice | undefined;
-  made?: MadeSecret | undefined;
+  newSecret?: NewSecret | undefined;
 }
 
 export interface AdminPageOfList extends AdminPageData {

@@ -56,7 +56,7 @@ export function binRoutes(parts: {
   lookup: BinLookup;
   pages: Pages;
   events: Events;
-  references: Pick<ProblemReferences, 'keep'>;
+  references: Pick<ProblemReferences, 'record'>;
   publicHref: string;
 }): BinRoutes {
   const { lookup, pages, events, references, publicHref } = parts;
@@ -64,7 +64,7 @@ export function binRoutes(parts: {
   const sendPage: RequestHandler = async (req, res) => {
     const panel = await lookUpPanel(lookup, formField(req.body, 'bin'), callerOf(req), async (error) => {
       report(events, req, error);
-      return references.keep(req, error);
+      return references.record(req, error);
     });
     if (panel.status !== 200) res.status(panel.status);
     if (panel.bin.error?.retryAfterSeconds !== undefined)

@@ -24,7 +24,7 @@ export function createHome(parts: {
   threads: Pick<Threads, 'forBrowsers'>;
   pages: Pages;
   events: Events;
-  references: Pick<ProblemReferences, 'keep'>;
+  references: Pick<ProblemReferences, 'record'>;
   publicHref: string;
 }): Home {
   const { pages, events, publicHref } = parts;
@@ -33,7 +33,7 @@ export function createHome(parts: {
   const panels = createThreadPanels({ threads: parts.threads.forBrowsers });
   const reported = (req: Request, error: AppError) => {
     report(events, req, error);
-    return parts.references.keep(req, error);
+    return parts.references.record(req, error);
   };
 
   return {

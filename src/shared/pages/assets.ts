@@ -1,4 +1,4 @@
-/** Serves the files that pages load: our own from `views/shared/assets`, others from Pico and world-countries. */
+/** Serves the files that pages load, from `views/shared/assets`, Pico and world-countries. */
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import express, { type RequestHandler, type Response } from 'express';
@@ -7,25 +7,30 @@ import { methodNotAllowed } from '../http/problem.ts';
 import { SHARED_VIEWS } from './views.ts';
 
 const require = createRequire(import.meta.url);
-const OF_PACKAGES: ReadonlyMap<string, string> = new Map([
+const PACKAGE_FILES: ReadonlyMap<string, string> = new Map([
   ['/pico.css', require.resolve('@picocss/pico/css/pico.min.css')],
 ]);
 
-/** The names do not change with the content, so browsers may cache them for an hour only. */
-function cacheable(res: Response): void {
+/** Browsers may cache files for only an hour, since the names do not change with the content. */
+function setCaching(res: Response): void {
   res.setHeader('Cache-Control', 'public, max-age=3600');
 }
 
-/** @param directory absolute path of our own files */
+/** @param directory absolute path of the files of Gatehouse */
 export function assets(directory = join(SHARED_VIEWS, 'assets')): RequestHandler {
-  const own = express.static(directory, { index: false, redirect: false, dotfiles: 'ignore', setHeaders: cacheable });
+  const serveOwnFile = express.static(directory, {
+    index: false,
+    redirect: false,
+    dotfiles: 'ignore',
+    setHeaders: setCaching,
+  });
   const refuseMethod = methodNotAllowed(['GET', 'HEAD']);
   return (req, res, next) => {
     req.context.route = '/assets';
     if (req.method !== 'GET' && req.method !== 'HEAD') return refuseMethod(req, res, next);
-    const file = OF_PACKAGES.get(req.path) ?? flagFile(req.path);
-    if (file === undefined) return own(req, res, next);
-    cacheable(res);
+    const file = PACKAGE_FILES.get(req.path) ?? flagFile(req.path);
+    if (file === undefined) return serveOwnFile(req, res, next);
+    setCaching(res);
     return res.sendFile(file, { cacheControl: false }, (error) => error && next(error));
   };
 }
@@ -33,8 +38,8 @@ export function assets(directory = join(SHARED_VIEWS, 'assets')): RequestHandler
 const FLAG_PATH = /^\/flags\/([a-z]{2})\.svg$/;
 
 /**
- * The SVG behind `/flags/dk.svg`, a country by its alpha-2 code in lower case; undefined for any other path. Of
- * world-countries (ODbL), since not every system has glyphs for flag emoji.
+ * The file of a flag, such as `/flags/dk.svg`, by the alpha-2 code of the country in lower case; undefined for any
+ * other path. The flags are those of world-countries (ODbL), since not every system has glyphs for flag emoji.
  */
 export function flagFile(path: string): string | undefined {
   const [, alpha2] = FLAG_PATH.exec(path) ?? [];

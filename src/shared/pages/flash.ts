@@ -1,4 +1,4 @@
-/** One-time data for the page after a redirect, such as a notice or a new secret: read once, by the same session. */
+/** One-time data for the page after a redirect, such as a notice or a new secret; only the same session can read it. */
 import { randomBytes } from 'node:crypto';
 import type { Request, Response } from 'express';
 import { queryField } from '../http/body.ts';
@@ -6,26 +6,26 @@ import { sessionOf } from '../sessions/guards.ts';
 import { hashOf, keys } from '../storage/keys.ts';
 import type { SealedJson } from '../storage/sealed-json.ts';
 import type { Store } from '../storage/store.ts';
-import type { MadeSecret, Notice } from './page-data.ts';
+import type { NewSecret, Notice } from './page-data.ts';
 
 export interface Flash {
   notice?: Notice | undefined;
-  made?: MadeSecret | undefined;
+  newSecret?: NewSecret | undefined;
 }
 
 export interface Flashes {
-  /** Returns the URL at which a page can `take` the flash. For routes behind a guard that demands a user. */
-  keep(req: Request, url: string, flash: Flash): Promise<string>;
+  /** Returns the URL at which a page can `take` the flash. For routes behind a guard that requires a user. */
+  save(req: Request, url: string, flash: Flash): Promise<string>;
   /**
-   * Empty unless this session was redirected here; a second call, such as a reload, finds nothing, unless the first response
-   * became an error or broke off. Call it last, when nothing else can fail.
+   * Empty unless this session was redirected here. A second call, such as a reload, returns the flash only if the first
+   * response became an error or was cut off. Call it last, when nothing else can fail.
    */
   take(req: Request): Promise<Flash>;
 }
 
 const LIFETIME_SECONDS = 60;
 
-/** A record for each redirect, so that two tabs of one session get their own. */
+/** Each redirect has its own record, since a session can have several tabs. */
 export function createFlashes(parts: { store: Store; sealedJson: SealedJson }): Flashes {
   const { store, sealedJson } = parts;
   const keyOf = (req: Request, id: string) => keys.flash(hashOf(`${sessionOf(req).ref}:${id}`));
@@ -33,7 +33,7 @@ export function createFlashes(parts: { store: Store; sealedJson: SealedJson }): 
   const put = (key: string, value: string) => store.write([{ put: key, value, lifetimeSeconds: LIFETIME_SECONDS }]);
 
   return {
-    async keep(req, url, flash) {
+    async save(req, url, flash) {
       const id = randomBytes(16).toString('base64url');
       const key = keyOf(req, id);
       await put(key, await sealedJson.seal(flash, key));
@@ -44,10 +44,10 @@ export function createFlashes(parts: { store: Store; sealedJson: SealedJson }): 
       if (id === undefined || !req.context.session || req.method === 'HEAD') return {};
       const key = keyOf(req, id);
       const stored = await store.get(key);
-      // Of several concurrent requests, only the one that deletes the record shows it.
+      // Only one of several concurrent requests deletes the record, and so shows it.
       if (!stored || !(await store.write([{ delete: key, ifVersion: stored.version }]))) return {};
       const { res } = req;
-      // If the store fails as well, the secret is lost: another can be made.
+      // If the store fails, too, the secret is lost, and the user has to create another.
       res?.once('close', () => !isShown(res) && void put(key, stored.value).catch(() => undefined));
       return sealedJson.openOrThrow<Flash>(stored.value, key);
     },

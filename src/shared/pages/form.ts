@@ -1,4 +1,4 @@
-/** Handlers for forms: one schema parses the form, faults are shown beside their fields, success redirects. */
+/** Handlers for forms: one schema parses the form, faults appear next to their fields, and success redirects. */
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
 import { ADVICE, type InputFault, inputFaults } from '../config/input-faults.ts';
@@ -9,17 +9,17 @@ import type { Flash } from './flash.ts';
 import type { FieldFault } from './page-data.ts';
 import type { Pages } from './pages.ts';
 
-/** The values as a browser sends them: an array for a repeatable field, otherwise a string, '' if it is missing. */
+/** Values as a browser sends them: arrays for repeatable fields, otherwise strings, '' for a missing one. */
 export type FormValues<S extends z.ZodObject> = {
   [Field in keyof z.input<S>]: z.input<S>[Field] extends readonly unknown[] ? readonly string[] : string;
 };
 
-/** What a template draws a form from. */
+/** The data of a form in a template. */
 export interface FormView<S extends z.ZodObject> {
   values: FormValues<S>;
-  /** One for each faulty field, and for each faulty line of a text area, in the order of the schema. */
+  /** One for each invalid field and each invalid line of a text area, in the order of the schema. */
   faults: readonly FieldFault[];
-  /** Secrets that were typed and are not sent back. */
+  /** Secret fields that were filled in, and whose values are not sent back. */
   dropped?: readonly string[];
 }
 
@@ -29,13 +29,13 @@ export interface FormParts<S extends z.ZodObject> {
   /** Fields whose values are never sent back to the browser; the user enters them again. */
   secrets?: readonly (keyof z.input<S> & string)[];
   /**
-   * The field for faults that the rules find under a name of their own, such as `days` for `expiresAt`, or below one,
+   * The fields for faults that the rules report under other names, such as `days` for `expiresAt`, or under a path,
    * such as `endpoint-token` for `endpoints/token`.
    */
   fieldOf?: Readonly<Record<string, keyof z.input<S> & string>>;
-  /** @throws AppError `invalid_request` or `version_conflict`, which are shown as faults of the form */
+  /** @throws AppError; `invalid_request` and `version_conflict` appear as faults of the form */
   work(req: Request, input: z.output<S>): Promise<{ url: string; flash: Flash }>;
-  /** Sends the page that holds the form; the status is set already. */
+  /** Sends the page with the form; the status is already set. */
   show(req: Request, res: Response, form: FormView<S>): Promise<void>;
 }
 
@@ -52,41 +52,45 @@ export function formHandler<S extends z.ZodObject>(parts: FormParts<S>): Request
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       if (error.code === 'version_conflict') {
-        // The page gives the present version in place of the one that was sent.
+        // The page shows the current version instead of the submitted one.
         if ('version' in values) Object.assign(values, { version: '' });
         const text = 'version' in values ? CONFLICT : (error.detail ?? CONFLICT);
         return refuse(error.status, [{ field: '', text }]);
       }
       if (error.code !== 'invalid_request') throw error;
-      const whole = { pointer: '#', rule: 'invalid', detail: error.detail ?? 'Check what you entered and try again.' };
-      return refuse(error.status, fieldFaults(parts, error.faults ?? [whole]));
+      const formFault = {
+        pointer: '#',
+        rule: 'invalid',
+        detail: error.detail ?? 'Check what you entered and try again.',
+      };
+      return refuse(error.status, fieldFaults(parts, error.faults ?? [formFault]));
     }
   };
 }
 
-/** What was typed into a form that is shown again without being judged. */
-export function typedIn<S extends z.ZodObject>(
+/** The submitted values, for a page that shows the form again without validating it. */
+export function submittedValues<S extends z.ZodObject>(
   { schema, secrets }: Pick<FormParts<S>, 'schema' | 'secrets'>,
   body: unknown,
 ): Omit<FormView<S>, 'faults'> {
   return withoutSecrets(valuesIn(schema, body), secrets);
 }
 
-/** The faults of a form that a page shows once for each row: a field has the id `FIELD-ROW` there. */
+/** The faults of a form that a page repeats in each row, where a field has the id `FIELD-ROW`. */
 export function faultsOfRow(faults: readonly FieldFault[], row: string): FieldFault[] {
   return faults.map(({ field, text }) => ({ field: field && `${field}-${row}`, text }));
 }
 
-/** A list with an input of its own for each entry, such as `url-0`; those that are left empty do not count. */
+/** A list with one input for each entry, such as `url-0`; empty entries are ignored. */
 export const rows = z.array(z.string().trim()).pipe(z.array(z.string()));
 
-/** A list from a text area, one entry a line. */
+/** A list in a text area, one entry per line. */
 export const lines = z.string().transform((text) => entriesOf(text, '\n'));
 
-/** As `lines`, also separated by spaces and commas, for entries that hold neither. */
+/** Like `lines`, but also separated by spaces and commas, for entries that contain neither. */
 export const words = z.string().transform((text) => entriesOf(text, /[\s,]/));
 
-/** Without the white space around them; those that are empty do not count. */
+/** Splits a text into trimmed entries; empty ones are ignored. */
 export function entriesOf(text: string, separator: string | RegExp): string[] {
   return text
     .split(separator)
@@ -97,7 +101,7 @@ export function entriesOf(text: string, separator: string | RegExp): string[] {
 /** A check box with the value `yes`. */
 export const ticked = z.string().transform((value) => value === 'yes');
 
-/** A whole number within limits. @param error says which numbers to enter */
+/** @param error says which numbers to enter */
 export function wholeNumber(min: number, max: number, error: string) {
   return z
     .string()
@@ -113,7 +117,7 @@ export const recordVersion = z
   .regex(/^\d{1,16}$/, 'Open the page again.')
   .transform(Number);
 
-/** Of one text area, which may hold thousands of lines. */
+/** Maximum of faults for one text area, which may have thousands of lines. */
 const MAX_FAULTS = 10;
 const CONFLICT = 'Someone else changed this while you were editing. Save again to replace their changes.';
 
@@ -138,38 +142,38 @@ function withoutSecrets<S extends z.ZodObject>(
   return { values: { ...values, ...Object.fromEntries(dropped.map((name) => [name, ''])) }, dropped };
 }
 
-/** A field that was refused is left blank if it holds a card number. */
+/** Clears invalid fields that contain a card number. */
 function withoutCardNumbers<Values extends object>(values: Values, faults: readonly FieldFault[]): Values {
-  const refused = new Set(faults.map(({ field }) => field));
-  const hasOne = (value: unknown) => typeof value === 'string' && containsCardNumber(value);
-  const blank = Object.entries(values).filter(([name, value]) => refused.has(name) && hasOne(value));
-  return { ...values, ...Object.fromEntries(blank.map(([name]) => [name, ''])) };
+  const invalidFields = new Set(faults.map(({ field }) => field));
+  const hasCardNumber = (value: unknown) => typeof value === 'string' && containsCardNumber(value);
+  const cleared = Object.entries(values).filter(([name, value]) => invalidFields.has(name) && hasCardNumber(value));
+  return { ...values, ...Object.fromEntries(cleared.map(([name]) => [name, ''])) };
 }
 
 export function fieldFaults<S extends z.ZodObject>(
   { schema, fieldOf = {} }: Pick<FormParts<S>, 'schema' | 'fieldOf'>,
   faults: readonly InputFault[],
 ): FieldFault[] {
-  const found = faults.map(({ pointer, rule, detail }) => {
+  const located = faults.map(({ pointer, rule, detail }) => {
     const [, name = '', entry = ''] = pointer.split('/');
     const mapped = fieldOf[`${name}/${entry}`] ?? fieldOf[name] ?? name;
     const field = mapped in schema.shape ? mapped : '';
     const isEntry = /^\d+$/.test(entry);
     if (isEntry && hasRows(schema.shape[field]))
-      return { field, place: `${field}-${entry}`, text: detail, rule, most: 1 };
+      return { field, elementId: `${field}-${entry}`, text: detail, rule, limit: 1 };
     const isLine = isEntry && schema.shape[name] instanceof z.ZodPipe;
     const text = isLine ? `Entry ${Number(entry) + 1}: ${detail}` : detail;
-    return { field, place: field, text, rule: undefined, most: isLine || field === '' ? MAX_FAULTS : 1 };
+    return { field, elementId: field, text, rule: undefined, limit: isLine || field === '' ? MAX_FAULTS : 1 };
   });
   const counts = new Map<string, number>();
-  const isShown = ({ place, most }: (typeof found)[number]) => {
-    const before = counts.get(place) ?? 0;
-    counts.set(place, before + 1);
-    return before < most;
+  const isWithinLimit = ({ elementId, limit }: (typeof located)[number]) => {
+    const count = counts.get(elementId) ?? 0;
+    counts.set(elementId, count + 1);
+    return count < limit;
   };
   const order = ['', ...Object.keys(schema.shape)];
-  return found
-    .filter(isShown)
-    .toSorted((one, other) => order.indexOf(one.field) - order.indexOf(other.field))
-    .map(({ place, text, rule }) => ({ field: place, text, ...(rule === undefined ? {} : { rule }) }));
+  return located
+    .filter(isWithinLimit)
+    .toSorted((a, b) => order.indexOf(a.field) - order.indexOf(b.field))
+    .map(({ elementId, text, rule }) => ({ field: elementId, text, ...(rule === undefined ? {} : { rule }) }));
 }

@@ -1,22 +1,22 @@
-/** What routes give to pages. */
+/** The data that routes pass to pages. */
 import type { ProblemCode, WhoseFault } from '../errors.ts';
 
-/** What every page carries. `basePath` is '' or a path without a slash at its end. */
+/** The data of every page. `basePath` is '' or a path without a trailing slash. */
 export interface PageFrame {
   title: string;
   basePath: string;
   operatorName: string;
   supportContact?: string | undefined;
   user?: PageUser | undefined;
-  /** Without it the page draws no form that posts, the sign-out button included. */
+  /** Without it, the page has no forms that post, not even the sign-out button. */
   csrfToken?: string | undefined;
-  /** Lets a form that is sent twice count once. */
+  /** Identifies the form, which counts once even if it is sent twice. */
   formId?: string | undefined;
-  /** Of the form on this page: listed at its top, and announced in its title. */
+  /** Faults of the form on this page, which lists them at the top and announces them in the title. */
   faults?: readonly FieldFault[] | undefined;
 }
 
-/** The frame of pages with forms, which need the CSRF token. */
+/** The frame of pages for signed-in users; their forms need the CSRF token. */
 export interface SignedInFrame extends PageFrame {
   user: PageUser;
   csrfToken: string;
@@ -30,7 +30,7 @@ export interface PageUser {
   admin?: boolean | undefined;
 }
 
-/** One sentence at the top of a page about what has just happened. */
+/** A sentence at the top of a page about an action that has just succeeded or failed. */
 export interface Notice {
   tone: 'success' | 'info' | 'warning';
   text: string;
@@ -40,12 +40,12 @@ export interface Notice {
 export interface FieldFault {
   field: string;
   text: string;
-  /** The name of the rule, as docs and API have it; shown beside the field. */
+  /** The name of the rule in docs and API; shown next to the field. */
   rule?: string | undefined;
 }
 
 /** A secret on the only page that ever shows it. */
-export interface MadeSecret {
+export interface NewSecret {
   name: string;
   text: string;
 }
@@ -62,11 +62,11 @@ export interface SignInApp {
 export interface SessionView {
   /** Part of the URL that ends the session. */
   id: string;
-  /** Such as "Firefox on Windows"; left out if it is not known. */
+  /** For example "Firefox on Windows"; undefined if it is not recognized. */
   browser?: string | undefined;
   startedAt: string;
   lastSeenAt: string;
-  /** The session of this request. */
+  /** True for the session of this request. */
   current: boolean;
 }
 
@@ -76,7 +76,7 @@ export type ConnectionHealth = 'active' | 'expiring' | 'unverified' | 'reconnect
 export interface ConnectionView {
   id: string;
   name: string;
-  /** The account at the provider, as its owner knows it (usually an e-mail address). */
+  /** The name of the account at the provider, usually an e-mail address. */
   account?: string | undefined;
   health: ConnectionHealth | 'not_connected';
   /** The reason for the health: a sentence for the user, never a code. */
@@ -85,27 +85,27 @@ export interface ConnectionView {
   scopes: readonly string[];
   /** The scopes that the user can choose, except `openid`, which is always requested. */
   choices?: readonly { scope: string; ticked: boolean; isNew: boolean }[] | undefined;
-  /** Scopes to ask the user for now, and all that a request for them names. */
+  /** Scopes that the user is asked to add now, and all scopes of the request for them. */
   more?: { scopes: readonly string[]; request: readonly string[] } | undefined;
   connectedAt?: string | undefined;
-  /** When the provider last issued tokens for it, or ended it. */
+  /** When the provider last issued tokens for the connection, or ended it. */
   checkedAt?: string | undefined;
-  /** When it last worked; set only if that is more than two check intervals ago. */
+  /** When the connection last worked; set only if that is more than two check intervals ago. */
   notCheckedSince?: string | undefined;
   lastUsedAt?: string | undefined;
-  /** Where calls with it go. */
+  /** The platform that calls with this connection go to. */
   apiBaseUrl?: string | undefined;
-  /** Since when the revocation of an earlier grant has been pending at the provider. */
+  /** The start of a revocation of an earlier grant that the provider has not confirmed yet. */
   revocationPendingSince?: string | undefined;
-  /** Why connecting cannot work now, a sentence for the user; the connect form is then left out. */
+  /** A sentence for the user on why connecting cannot work now; the page then has no connect form. */
   unusable?: string | undefined;
 }
 
-/** The result of the revocation when a connection was ended. */
+/** The result of the revocation when a user disconnects. */
 export type DisconnectOutcome = 'revoked' | 'unsupported' | 'unconfirmed' | 'pending';
 
 declare const sanitised: unique symbol;
-/** HTML from `sanitizeThreadHtml`: the only HTML that a page prints without escaping. */
+/** HTML from `sanitizeThreadHtml`, the only HTML that a page prints without escaping. */
 export type SanitisedHtml = string & { readonly [sanitised]: true };
 
 /** `isCut`: the thread is longer than the page shows. */
@@ -114,7 +114,7 @@ export type ThreadBody =
   | { kind: 'text' | 'json'; text: string; isCut: boolean }
   | { kind: 'empty' };
 
-/** The current thread of one connected app, or why there is none. */
+/** The current thread of one connected app, or the reason why it has none. */
 export type ThreadPanel =
   | {
       kind: 'thread';
@@ -130,9 +130,9 @@ export type ThreadPanel =
       appId: string;
       appName: string;
       code: ProblemCode;
-      /** In place of the words that belong to the code. */
+      /** Replaces the texts of the code. */
       words?: { title: string | undefined; meaning: string | undefined } | undefined;
-      /** Where the user adds permissions, if that helps. */
+      /** The page on which the user can add permissions, if that helps. */
       permissionsUrl?: string | undefined;
       reference: string | undefined;
       retryAfterSeconds?: number | undefined;
@@ -140,7 +140,7 @@ export type ThreadPanel =
 
 export type BinSource = 'dataset' | 'service' | 'cache' | 'rules';
 
-/** The room of BINs adds the record itself. */
+/** `bin` adds the record. */
 export interface BinResult {
   /** 6 to 8 digits. */
   bin: string;
@@ -156,16 +156,16 @@ export interface BinResult {
   isServiceUnavailable?: boolean | undefined;
 }
 
-/** Why a look-up failed. Never holds the input, which may be a whole card number. */
+/** A failed look-up, without the input, which may be a whole card number. */
 export interface BinError {
   code: ProblemCode;
-  /** In place of the code's own text, if more is known. */
+  /** Replaces the code's own text if more is known. */
   meaning?: string | undefined;
   reference: string | undefined;
   retryAfterSeconds?: number | undefined;
 }
 
-/** The look-up form with its result or error; neither for the empty form. */
+/** The look-up form with its result or error; the empty form has neither. */
 export interface BinPanel {
   result?: BinResult | undefined;
   error?: BinError | undefined;
@@ -174,14 +174,14 @@ export interface BinPanel {
 export interface NextStep {
   label: string;
   url: string;
-  /** Sent as a POST with the CSRF token. */
+  /** The step is a POST with the CSRF token. */
   isForm?: boolean;
   other?: { label: string; url: string } | undefined;
 }
 
 /**
- * The data of each page, which has the name of its template under `views`. A file of a higher room that fills a page
- * declares its data here.
+ * The data of each page, by the name of its template under `views`. Modules of higher lines declare the data of their
+ * pages by extending this interface.
  */
 export interface PageData {
   'home/signed-out': {
@@ -208,7 +208,7 @@ export interface PageData {
   'connections/one': {
     page: SignedInFrame;
     connection: ConnectionView;
-    /** Back-end services that used it; `lastAt` in milliseconds since the epoch. */
+    /** Back-end services that used the connection; `lastAt` in milliseconds since the epoch. */
     services?: readonly { name: string; lastAt: number; count: number }[] | undefined;
     /** Posted as `return_to` with the connect form. */
     returnTo?: string | undefined;
@@ -223,9 +223,9 @@ export interface PageData {
     /** Name of the relay token that created the link. */
     service: string;
     expiresAt: string;
-    /** The secret of the link, as in the path. */
+    /** The secret of the link, which is part of its path. */
     link: string;
-    /** Sent with the form. */
+    /** Posted with the connect form. */
     hints: Readonly<Record<string, string>>;
   };
   'sign-in/sessions': {
@@ -237,7 +237,7 @@ export interface PageData {
   'sign-in/erase': { page: SignedInFrame };
   'sign-in/erased': {
     page: PageFrame;
-    /** The outcome for each connection, as the end of a sentence. */
+    /** The outcome for each connection; `words` ends a sentence. */
     connections: readonly { name: string; words: string }[];
   };
   'bin/page': {
@@ -247,11 +247,11 @@ export interface PageData {
   'errors/error': {
     page: PageFrame;
     code: ProblemCode;
-    /** 8 characters; only if an administrator can look the failure up by it. */
+    /** 8 characters; undefined if an administrator cannot look the failure up by it. */
     reference: string | undefined;
     /** ISO 8601 instant. */
     time: string;
-    /** The next five replace the code's own texts, if more is known. For the user, each a sentence. */
+    /** This and the next four members replace the code's own texts, if more is known; the texts are for users. */
     title?: string | undefined;
     cause?: string | undefined;
     whose?: WhoseFault | undefined;

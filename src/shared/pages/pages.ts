@@ -1,4 +1,4 @@
-/** The pages of a program: HTML with the frame that all share, one-time data after redirects, and forms that count once. */
+/** The pages of a program: HTML with a shared frame, one-time data after redirects, and forms that count once. */
 import { randomUUID } from 'node:crypto';
 import type { Request, Response } from 'express';
 import type { Config } from '../config/config.ts';
@@ -14,12 +14,12 @@ export type PageConfig = Pick<Config, 'publicUrl' | 'pages'>;
 
 export interface Pages {
   frame(req: Request, title: string): PageFrame;
-  /** For routes behind a guard that requires a user. @param faults of the form on the page */
+  /** For routes behind a guard that requires a user. @param faults those of the form on the page */
   signedInFrame(req: Request, title: string, faults?: readonly FieldFault[]): SignedInFrame;
   send<K extends PageName>(res: Response, name: K, data: PageData[K]): void;
-  /** Redirects (303) to the page that shows the flash once. */
+  /** Redirects with 303 to a page that shows the flash once. */
   redirect(req: Request, res: Response, url: string, flash: Flash): Promise<void>;
-  /** Does the work of a form, once even if the form is sent twice, and then redirects as `redirect` does. */
+  /** Does the work of a form only once, even if the form is sent twice, and then redirects like `redirect`. */
   redirectAfter(req: Request, res: Response, work: () => Promise<{ url: string; flash: Flash }>): Promise<void>;
   flashOf(req: Request): Promise<Flash>;
 }
@@ -68,14 +68,14 @@ export function createPageSender(parts: {
     frame: (req, title) => (req.context.session ? signedInFrame(req, title) : base(title)),
     signedInFrame,
     async redirect(req, res, url, flash) {
-      res.redirect(303, await flashes.keep(req, url, flash));
+      res.redirect(303, await flashes.save(req, url, flash));
     },
     async redirectAfter(req, res, work) {
-      const done = async () => {
+      const workAndSave = async () => {
         const { url, flash } = await work();
-        return flashes.keep(req, url, flash);
+        return flashes.save(req, url, flash);
       };
-      res.redirect(303, await submissions.once(req, done));
+      res.redirect(303, await submissions.once(req, workAndSave));
     },
     flashOf: flashes.take,
     send(res, name, data) {

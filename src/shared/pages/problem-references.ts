@@ -1,4 +1,4 @@
-/** Stores the references that error pages show, so that an administrator can look a failure up by the one a user quotes. */
+/** Stores failures under the references that error pages show, for administrators who look one up. */
 import type { IncomingMessage } from 'node:http';
 import type { AppError, ProblemCode } from '../errors.ts';
 import { remembered } from '../remembered.ts';
@@ -17,26 +17,26 @@ export interface ProblemRecord {
   /** Pattern of the route, without a path or query. */
   route: string;
   userId?: string | undefined;
-  /** Code or class of the error behind it. */
+  /** Code or class of the error that caused it. */
   cause?: string | undefined;
 }
 
 export interface ProblemReferences {
   /**
-   * Stores the failure of a signed-in caller, or one of our own, up to a daily limit. Never rejects.
-   * @returns the reference if it can be looked up, here or in the sign-in record; a page may then show it
+   * Stores a failure of a signed-in user, or one of Gatehouse, up to a daily limit. Never rejects.
+   * @returns the reference if it can be looked up, here or in the sign-in record; only then may a page show it
    */
-  keep(req: IncomingMessage, error: AppError): Promise<string | undefined>;
+  record(req: IncomingMessage, error: AppError): Promise<string | undefined>;
   find(reference: string): Promise<ProblemRecord | undefined>;
 }
 
 const LIFETIME_SECONDS = 30 * DAY_SECONDS;
-/** Records a day and process, for one user and for all anonymous callers together. */
-const MAX_OF_USER = 50;
-const MAX_OF_ANONYMOUS = 1_000;
+/** Maximum of records per day and process, for each user and for all anonymous callers together. */
+const MAX_PER_USER = 50;
+const MAX_ANONYMOUS = 1_000;
 const MAX_USERS = 10_000;
 
-/** @param parts `isKnown`: whether the sign-in record has the reference */
+/** @param parts `isKnown`: returns whether the sign-in record has the reference */
 export function createProblemReferences(parts: {
   store: Pick<Store, 'get' | 'write'>;
   clock: () => number;
@@ -45,11 +45,11 @@ export function createProblemReferences(parts: {
   const { store, clock, isKnown } = parts;
   const counts = remembered<number>(MAX_USERS);
 
-  const hasRoom = (userId: string | undefined): boolean => {
+  const countWithinLimit = (userId: string | undefined): boolean => {
     const name = `${Math.floor(clock() / DAY_MS)} ${userId ?? ''}`;
     const count = (counts.get(name) ?? 0) + 1;
     counts.set(name, count);
-    return count <= (userId === undefined ? MAX_OF_ANONYMOUS : MAX_OF_USER);
+    return count <= (userId === undefined ? MAX_ANONYMOUS : MAX_PER_USER);
   };
 
   const save = (record: ProblemRecord) =>
@@ -62,20 +62,20 @@ export function createProblemReferences(parts: {
       },
     ]);
 
-  const isKept = async ({ context }: IncomingMessage, error: AppError): Promise<boolean> => {
+  const recordFailure = async ({ context }: IncomingMessage, error: AppError): Promise<boolean> => {
     const { id: requestId, reference, route, session } = context;
     const userId = session?.user.id;
     const { code, status } = error;
     // While the storage refuses writes, the sign-in record may still have the failure.
     const isStorable = code !== 'storage_unavailable' && (userId !== undefined || isOurFailure(error));
-    if (!isStorable || !hasRoom(userId)) return isKnown(reference);
+    if (!isStorable || !countWithinLimit(userId)) return isKnown(reference);
     const cause = causeOf(error.cause);
     return (await save({ reference, requestId, at: clock(), code, status, route, userId, cause })) !== undefined;
   };
 
   return {
-    async keep(req, error) {
-      return (await isKept(req, error).catch(() => false)) ? req.context.reference : undefined;
+    async record(req, error) {
+      return (await recordFailure(req, error).catch(() => false)) ? req.context.reference : undefined;
     },
     async find(reference) {
       if (!REFERENCE.test(reference)) return undefined;

@@ -1,13 +1,13 @@
-/** What users read in place of problem codes. */
+/** Texts for users in place of problem codes. */
 import type { AppError, ProblemCode, WhoseFault } from '../errors.ts';
 
 export interface ProblemText {
   title: string;
   meaning: string;
   whose: WhoseFault;
-  /** What to do, in a sentence; `{wait}` is replaced by the time to wait. */
+  /** A sentence that says what to do; `{wait}` is replaced by the time to wait. */
   nextStep: string;
-  /** The one button; `path` is below the base path. */
+  /** The only button; `path` is below the base path. */
   step: { label: string; path: '/' | '/sign-in' | '/connections' };
 }
 
@@ -20,14 +20,14 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     title: 'Please sign in',
     meaning: 'You are not signed in, or your sign-in has expired. That happens after a while, to protect you.',
     whose: 'nobody',
-    nextStep: 'Sign in, then do again what you were about to do.',
+    nextStep: 'Sign in, then try again.',
     step: { label: 'Sign in', path: '/sign-in' },
   },
   relay_token_invalid: {
     title: 'The program’s key is not accepted',
     meaning: 'A program sent a request with a key that is wrong, has expired or was revoked.',
     whose: 'yours',
-    nextStep: 'If you run that program, ask the administrator for a new key. If you do not, there is nothing to do.',
+    nextStep: 'If you run that program, ask the administrator for a new key. Otherwise, there is nothing to do.',
     step: HOME,
   },
   insufficient_scope: {
@@ -38,15 +38,15 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     step: HOME,
   },
   csrf_failed: {
-    title: 'We could not be sure that it was you',
+    title: 'We could not confirm that it was you',
     meaning:
       'The form you sent does not belong to your current sign-in. It may have been open for a long time, or sent from another page. Nothing was changed.',
     whose: 'nobody',
-    nextStep: 'Open the page again and send the form again.',
+    nextStep: 'Reload the page and send the form again.',
     step: HOME,
   },
   not_allowed: {
-    title: 'You may not do this',
+    title: 'You are not allowed to do this',
     meaning: 'Your account does not have permission for this.',
     whose: 'nobody',
     nextStep: 'If you think that you should have access, ask the operator of this service.',
@@ -56,37 +56,36 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     title: 'Please confirm that it is you',
     meaning: 'This needs a stronger sign-in than the one you have now.',
     whose: 'nobody',
-    nextStep: 'Sign in once more. You may be asked for a second proof, such as a code.',
-    step: { label: 'Sign in once more', path: '/sign-in' },
+    nextStep: 'Sign in again. You may be asked for a second factor, such as a code.',
+    step: { label: 'Sign in again', path: '/sign-in' },
   },
   not_connected: {
     title: 'Your account is not connected yet',
-    meaning: 'To show you this we need your consent to reach your account, and you have not given it yet.',
+    meaning: 'To show you this, we need your consent to access your account, and you have not given it yet.',
     whose: 'nobody',
     nextStep: 'Connect your account. You will see what you consent to before anything happens.',
     step: CONNECTIONS,
   },
   reconnect_needed: {
-    title: 'The connection has ended',
+    title: 'Reconnect needed',
     meaning:
       'The provider no longer accepts our access to your account. It may have expired, or it may have been revoked there.',
     whose: 'provider',
-    nextStep: 'Connect your account again. It takes a few moments, and nothing of yours is lost.',
+    nextStep: 'Reconnect your account. It takes a few moments, and you lose no data.',
     step: CONNECTIONS,
   },
   scopes_missing: {
     title: 'You have not allowed this yet',
-    meaning: 'Your account is connected and works, but what you allowed does not cover this.',
+    meaning: 'Your account is connected and works, but the permissions that you gave do not cover this.',
     whose: 'nobody',
-    nextStep: 'Add the permission. You will see what you consent to, and what you allowed before stays as it is.',
+    nextStep: 'Add the permission. You will see what you consent to, and your earlier permissions stay as they are.',
     step: CONNECTIONS,
   },
   invalid_bin: {
     title: 'These are not the first digits of a card',
-    meaning:
-      'Please type 6, 7 or 8 digits and nothing else: the first ones on the card. What you typed was not looked up and not kept.',
+    meaning: 'A look-up needs 6, 7 or 8 digits and nothing else. Your input was neither looked up nor stored.',
     whose: 'yours',
-    nextStep: 'Type only the first 6 to 8 digits, never a whole card number.',
+    nextStep: 'Enter the first 6 to 8 digits, never a whole card number.',
     step: { label: 'Look up other digits', path: '/' },
   },
   bin_not_found: {
@@ -97,30 +96,30 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     step: { label: 'Look up other digits', path: '/' },
   },
   bin_quota_exhausted: {
-    title: 'The look-ups are used up',
-    meaning: 'We have used up our calls to the card look-up service.',
+    title: 'No look-ups remain',
+    meaning: 'We have used all our calls to the card look-up service.',
     whose: 'ours',
-    nextStep: 'Digits that we know ourselves still work. For others, try again in {wait}.',
+    nextStep: 'You can still look up digits that are in our own data. For others, try again in {wait}.',
     step: { label: 'Look up other digits', path: '/' },
   },
   bin_service_unavailable: {
-    title: 'The card look-up service does not answer',
+    title: 'The card look-up service does not respond',
     meaning:
-      'We do not know these digits ourselves, and the service that may know them cannot be reached at the moment.',
+      'These digits are not in our own data, and the service that may know them cannot be reached at the moment.',
     whose: 'bin_service',
     nextStep: 'Try again in {wait}. Everything else works as usual.',
     step: RETRY,
   },
   upstream_rate_limited: {
-    title: 'The platform asks us to slow down',
-    meaning: 'The platform received too many requests in a short time and refuses more for a moment.',
+    title: 'The platform limits our requests',
+    meaning: 'The platform received too many requests in a short time and refuses more for now.',
     whose: 'platform',
     nextStep: 'Try again in {wait}.',
     step: RETRY,
   },
   upstream_error: {
     title: 'The platform did not respond properly',
-    meaning: 'We reached the platform, but what came back could not be used.',
+    meaning: 'We reached the platform, but could not use its response.',
     whose: 'platform',
     nextStep: 'Try again in {wait}.',
     step: RETRY,
@@ -140,17 +139,17 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     step: HOME,
   },
   provider_unavailable: {
-    title: 'The sign-in provider does not answer',
+    title: 'The sign-in provider does not respond',
     meaning: 'The service that confirms who you are is not available at the moment. Your connection is not lost.',
     whose: 'provider',
     nextStep: 'Try again in {wait}.',
     step: RETRY,
   },
   storage_unavailable: {
-    title: 'We cannot reach our records',
-    meaning: 'The place where we keep sign-ins and connections does not respond at the moment. Nothing in it is lost.',
+    title: 'We cannot reach our database',
+    meaning: 'The database with sign-ins and connections does not respond at the moment. No data is lost.',
     whose: 'ours',
-    nextStep: 'Try again in {wait}. If it stays like this, tell our support.',
+    nextStep: 'Try again in {wait}. If the problem persists, contact our support.',
     step: RETRY,
   },
   rate_limited: {
@@ -161,22 +160,22 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     step: RETRY,
   },
   invalid_request: {
-    title: 'We could not make sense of this',
-    meaning: 'Something in the address or in the form is missing or is not as it should be.',
+    title: 'We could not process this request',
+    meaning: 'Something in the address or in the form is missing or wrong.',
     whose: 'yours',
     nextStep: 'Go to the start page and try from there.',
     step: HOME,
   },
   not_found: {
     title: 'There is nothing here',
-    meaning: 'No page has this address. It may have been mistyped, or the page is gone.',
+    meaning: 'No page has this address. It may contain a typing error, or the page was removed.',
     whose: 'nobody',
     nextStep: 'Go to the start page and continue from there.',
     step: HOME,
   },
   method_not_allowed: {
-    title: 'This address works in another way',
-    meaning: 'The address exists, but it cannot be used like this. It may have been opened instead of sent by a form.',
+    title: 'This address cannot be used like this',
+    meaning: 'The address exists, but works in another way: it may be meant for a form.',
     whose: 'nobody',
     nextStep: 'Go to the start page and continue from there.',
     step: HOME,
@@ -185,7 +184,7 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     title: 'The message did not state its length',
     meaning: 'A program sent us a message without its length. We refuse such messages to protect the service.',
     whose: 'yours',
-    nextStep: 'Try again with a current browser. If you write programs, send the length along.',
+    nextStep: 'Try again with a current browser. In a program of your own, send the length, too.',
     step: HOME,
   },
   version_conflict: {
@@ -196,8 +195,8 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
     step: HOME,
   },
   too_large: {
-    title: 'This is too much to send',
-    meaning: 'What you sent is larger than we accept. We did not process it.',
+    title: 'This is too large',
+    meaning: 'The request is larger than we accept. We did not process it.',
     whose: 'yours',
     nextStep: 'Send less at once.',
     step: HOME,
@@ -219,7 +218,7 @@ const PROBLEM_TEXTS: Readonly<Record<ProblemCode, ProblemText>> = {
 };
 
 const WHOSE_TEXTS: Readonly<Record<WhoseFault, string>> = {
-  yours: 'Something in what was sent to us',
+  yours: 'It lies with the request that was sent to us',
   ours: 'It is our fault, not yours',
   provider: 'It lies with the sign-in provider, not with you',
   platform: 'It lies with the platform, not with you',

@@ -1,9 +1,9 @@
-/** A time as its distance from now: "3 min ago", "in 12 days". */
+/** Formats a time relative to now: "3 min ago", "in 12 days". */
 import { DAY_MS, HOUR_MS } from '../time.ts';
 
 const MINUTE_MS = 60_000;
 
-/** `from`: the shortest distance that is given in the unit. "in 89 days" says more than "in 2 mo". */
+/** `from`: the shortest distance in this unit; "in 89 days" is more precise than "in 2 mo". */
 const UNITS = [
   { unit: 'year', milliseconds: 365 * DAY_MS, from: 2 * 365 * DAY_MS },
   { unit: 'month', milliseconds: 30 * DAY_MS, from: 100 * DAY_MS },
@@ -12,15 +12,15 @@ const UNITS = [
   { unit: 'minute', milliseconds: MINUTE_MS, from: MINUTE_MS },
 ] as const;
 
-/** Creating it costs more than rendering a page, so that waits for the first use. */
+/** Created on first use, since that takes longer than rendering a page. */
 let format: Intl.RelativeTimeFormat | undefined;
 
 /** Whole units, rounded towards now. */
 export function relativeTime(time: number, now: number): string {
   const distance = Math.abs(time - now);
-  const fitting = UNITS.find(({ from }) => distance >= from);
-  if (!fitting) return time > now ? 'in less than 1 min' : 'just now';
+  const match = UNITS.find(({ from }) => distance >= from);
+  if (!match) return time > now ? 'in less than 1 min' : 'just now';
   format ??= new Intl.RelativeTimeFormat('en-GB', { style: 'short' });
-  const { unit, milliseconds } = fitting;
+  const { unit, milliseconds } = match;
   return format.format(Math.trunc((time - now) / milliseconds), unit);
 }

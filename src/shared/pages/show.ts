@@ -1,4 +1,4 @@
-/** What templates write values with, as `it.show`: words, dates, links and small pieces of HTML. */
+/** The helpers of templates (`it.show`) for texts, dates, links and small pieces of HTML. */
 import { capitalised } from '../text.ts';
 import { DAY_MS } from '../time.ts';
 import type { FieldFault } from './page-data.ts';
@@ -7,22 +7,22 @@ import { relativeTime } from './relative-time.ts';
 import { HEALTHS, healthText, scopeText, sourceText, type Tone, webhookEventText, webhookResultText } from './words.ts';
 
 declare const html: unique symbol;
-/** HTML that templates print as it is, with `<%~`: every value in it is escaped. */
+/** HTML that templates print unescaped, with `<%~`; the values in it are already escaped. */
 export type Html = string & { readonly [html]: true };
 
 export type Show = typeof SHOW & {
-  /** As `time`, and as its distance from now, with the exact time as a tooltip. */
+  /** A time relative to now, with the exact time as a tooltip. */
   ago(iso: string | null | undefined, otherwise?: string): Html;
-  /** A time after "since": the hour if it is less than a day ago, otherwise the date. */
+  /** A time to follow the word "since": the time of day if it is less than a day ago, otherwise the date. */
   since(iso: string): Html;
 };
 
-/** Creates the `Intl` formatter on first use, and once: creating it costs more than rendering a page. */
+/** Creates the `Intl` formatter only once, on first use, since that takes longer than rendering a page. */
 function formatter(style: Intl.DateTimeFormatOptions, suffix = ''): (iso: string) => string {
   let format: Intl.DateTimeFormat | undefined;
   return (iso) => {
     const instant = new Date(iso);
-    // The platform may send a text that is no date: show it unchanged.
+    // The platform may send a text that is not a date, which is shown unchanged.
     if (Number.isNaN(instant.getTime())) return iso;
     format ??= new Intl.DateTimeFormat('en-GB', { ...style, timeZone: 'UTC' });
     return format.format(instant) + suffix;
@@ -36,7 +36,7 @@ const clock = formatter({ timeStyle: 'medium' }, ' UTC');
 const timeOfDay = formatter({ timeStyle: 'short' }, ' UTC');
 const shortDate = formatter({ day: 'numeric', month: 'short' });
 
-interface ShownHealth {
+interface CheckedHealth {
   health: Parameters<typeof healthText>[0];
   notCheckedSince?: string | null | undefined;
 }
@@ -46,7 +46,7 @@ const SHOW = {
   whose: whoseText,
   healths: HEALTHS,
   health: healthText,
-  healthStatus: ({ health, notCheckedSince }: ShownHealth) => {
+  healthStatus: ({ health, notCheckedSince }: CheckedHealth) => {
     if (notCheckedSince) return status('idle', `Not checked since ${shortTime(notCheckedSince)}`, 'question');
     const { tone, label, icon } = healthText(health);
     return status(tone, label, icon);
@@ -65,26 +65,26 @@ const SHOW = {
   appField: (field: string) => APP_FIELDS.get(field)?.label ?? field,
   daysAgo: (days: number | undefined) =>
     days === undefined ? 'some time ago' : days === 0 ? 'today' : days === 1 ? 'yesterday' : `${days} days ago`,
-  appFieldPlace: (field: string) => APP_FIELDS.get(field)?.place ?? field,
+  appFieldAnchor: (field: string) => APP_FIELDS.get(field)?.anchor ?? field,
   link: safeLink,
   contact,
   bankLink: (url: string) => (/^[a-z0-9.-]+\.[a-z]{2,}(\/[\w./-]*)?$/i.test(url) ? `https://${url}` : undefined),
   phoneLink: (phone: string) => (/^\+?[\d ()-]{5,24}$/.test(phone) ? `tel:${phone.replace(/[^\d+]/g, '')}` : undefined),
   network: formatNetwork,
-  /** A form that has not been sent yet. */
+  /** A form that has not been submitted yet. */
   form: <Values>(values: Values) => ({ values, faults: [] as FieldFault[], dropped: [] as string[] }),
   number: (value: number) => value.toLocaleString('en-GB'),
   capitalised,
-  bin: knownDigits,
+  bin: binDigits,
   cardDigits,
   flag,
   coordinates,
   json: formatJson,
   /** Backticks mark code. */
   withCode: (text: string): Html => escapeText(text).replace(/`([^`]+)`/g, '<code>$1</code>') as Html,
-  /** One line that is cut where it does not fit, and whole in the tooltip. */
-  cut: (text: string, whole = text): Html =>
-    `<span class="cut" title="${escapeText(whole)}"><bdi>${escapeText(text)}</bdi></span>` as Html,
+  /** One line that is cut at its end, with the full text in the tooltip. */
+  cut: (text: string, fullText = text): Html =>
+    `<span class="cut" title="${escapeText(fullText)}"><bdi>${escapeText(text)}</bdi></span>` as Html,
   clip: (text: string, characters: number) => (text.length > characters ? `${text.slice(0, characters)}…` : text),
 };
 
@@ -99,28 +99,28 @@ export function createShow(now: () => number): Show {
     },
     since(iso) {
       const isToday = now() - Date.parse(iso) < DAY_MS;
-      const words = isToday ? timeOfDay(iso) : shortDate(iso);
-      return `<time datetime="${escapeText(iso)}" title="${escapeText(dateTime(iso))}">${escapeText(words)}</time>` as Html;
+      const text = isToday ? timeOfDay(iso) : shortDate(iso);
+      return `<time datetime="${escapeText(iso)}" title="${escapeText(dateTime(iso))}">${escapeText(text)}</time>` as Html;
     },
   };
 }
 
-/** Fields of a connected app's form: their labels, and the ids of their elements. */
-const APP_FIELDS: ReadonlyMap<string, { label: string; place: string }> = new Map([
-  ['issuer', { label: 'Issuer', place: 'issuer' }],
-  ['clientId', { label: 'Client ID', place: 'clientId' }],
-  ['clientSecret', { label: 'Client secret', place: 'clientSecret' }],
-  ['callbackUrls', { label: 'Callback URLs', place: 'callback-title' }],
-  ['scopes', { label: 'Scopes', place: 'scopes-title' }],
-  ['signIn', { label: 'Who may sign in', place: 'use-title' }],
-  ['apiBaseUrlFrom', { label: 'Hosts that this member may name', place: 'apiBaseUrlFrom-hosts' }],
-  ['endpoints', { label: 'Endpoints', place: 'endpoints-authorization' }],
-  ['par', { label: 'Pushed authorization requests', place: 'par' }],
-  ['dpop', { label: 'Tokens bound to a key', place: 'dpop' }],
-  ['account', { label: 'Member with the account’s id', place: 'account-field' }],
-  ['tokenEndpoint', { label: 'Token endpoint', place: 'endpoints-token' }],
-  ['tokenParameters', { label: 'Extra token parameters', place: 'tokenParameters' }],
-  ['tokenPath', { label: 'Path of nested tokens', place: 'tokenPath' }],
+/** The labels of a connected app's form fields, and the ids of their elements. */
+const APP_FIELDS: ReadonlyMap<string, { label: string; anchor: string }> = new Map([
+  ['issuer', { label: 'Issuer', anchor: 'issuer' }],
+  ['clientId', { label: 'Client ID', anchor: 'clientId' }],
+  ['clientSecret', { label: 'Client secret', anchor: 'clientSecret' }],
+  ['callbackUrls', { label: 'Callback URLs', anchor: 'callback-title' }],
+  ['scopes', { label: 'Scopes', anchor: 'scopes-title' }],
+  ['signIn', { label: 'Who may sign in', anchor: 'use-title' }],
+  ['apiBaseUrlFrom', { label: 'Hosts that this member may name', anchor: 'apiBaseUrlFrom-hosts' }],
+  ['endpoints', { label: 'Endpoints', anchor: 'endpoints-authorization' }],
+  ['par', { label: 'Pushed authorization requests', anchor: 'par' }],
+  ['dpop', { label: 'Tokens bound to a key', anchor: 'dpop' }],
+  ['account', { label: 'Member with the account’s id', anchor: 'account-field' }],
+  ['tokenEndpoint', { label: 'Token endpoint', anchor: 'endpoints-token' }],
+  ['tokenParameters', { label: 'Extra token parameters', anchor: 'tokenParameters' }],
+  ['tokenPath', { label: 'Path of nested tokens', anchor: 'tokenPath' }],
 ]);
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -131,8 +131,8 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-// Bidirectional marks can disguise a name; other control characters are not text.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it removes
+// Bidirectional marks can disguise a name, and control characters are not text.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern removes control characters
 const UNWANTED = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
 
 export function escapeText(value: unknown): string {
@@ -141,7 +141,7 @@ export function escapeText(value: unknown): string {
     .replace(/[&<>"']/g, (character) => ESCAPES[character] ?? '');
 }
 
-/** @returns a function; its `otherwise` stands in place of a time that is not known */
+/** @returns a function that formats a time, or prints `otherwise` if there is none */
 function timeElement(format: (iso: string) => string) {
   return (iso: string | null | undefined, otherwise = '–'): Html =>
     (iso == null
@@ -151,10 +151,10 @@ function timeElement(format: (iso: string) => string) {
 
 const STATUS_ICONS: Readonly<Record<Tone, string>> = { good: 'check', notice: 'clock', bad: 'warning', idle: 'clock' };
 
-/** A word with its sign, in the colour of the tone. @param icon in place of the tone's own */
-function status(tone: Tone, words: string, icon = STATUS_ICONS[tone]): Html {
-  const sign = `<span class="icon icon-${icon}" aria-hidden="true"></span>`;
-  return `<span class="status status-${tone}">${sign}${escapeText(words)}</span>` as Html;
+/** A short text with an icon, in the colour of the tone. */
+function status(tone: Tone, text: string, icon = STATUS_ICONS[tone]): Html {
+  const iconHtml = `<span class="icon icon-${icon}" aria-hidden="true"></span>`;
+  return `<span class="status status-${tone}">${iconHtml}${escapeText(text)}</span>` as Html;
 }
 
 /** Allows local paths, http, https and mailto; any other URL, such as `javascript:`, becomes `#`. */
@@ -162,12 +162,12 @@ function safeLink(url: string): string {
   return /^(\/(?![/\\])|https?:\/\/|mailto:)/i.test(url) ? url : '#';
 }
 
-/** A link to a web address or an e-mail address; any other text stays one. */
+/** Makes web and e-mail addresses links; any other text stays plain. */
 function contact(text: string): Html {
-  const words = `<bdi>${escapeText(text)}</bdi>`;
+  const label = `<bdi>${escapeText(text)}</bdi>`;
   const isLink = /^(https?:\/\/|mailto:)\S+$/i.test(text);
-  if (!isLink && !/^[^\s@:]+@[^\s@:]+\.[^\s@:]+$/.test(text)) return words as Html;
-  return `<a href="${escapeText(isLink ? text : `mailto:${text}`)}">${words}</a>` as Html;
+  if (!isLink && !/^[^\s@:]+@[^\s@:]+\.[^\s@:]+$/.test(text)) return label as Html;
+  return `<a href="${escapeText(isLink ? text : `mailto:${text}`)}">${label}</a>` as Html;
 }
 
 const NETWORKS: ReadonlyMap<string, { key: string; name: string }> = new Map(
@@ -175,8 +175,8 @@ const NETWORKS: ReadonlyMap<string, { key: string; name: string }> = new Map(
     { key: 'visa', name: 'Visa' },
     { key: 'mastercard', name: 'Mastercard' },
     { key: 'maestro', name: 'Maestro' },
-    { key: 'amex', name: 'American Express', also: 'americanexpress' },
-    { key: 'diners', name: 'Diners Club', also: 'dinersclub' },
+    { key: 'amex', name: 'American Express', alias: 'americanexpress' },
+    { key: 'diners', name: 'Diners Club', alias: 'dinersclub' },
     { key: 'discover', name: 'Discover' },
     { key: 'jcb', name: 'JCB' },
     { key: 'unionpay', name: 'UnionPay' },
@@ -186,26 +186,26 @@ const NETWORKS: ReadonlyMap<string, { key: string; name: string }> = new Map(
     { key: 'hipercard', name: 'Hipercard' },
     { key: 'verve', name: 'Verve' },
     { key: 'dankort', name: 'Dankort' },
-  ].flatMap(({ key, name, also }) => [key, also ?? key].map((spelling) => [spelling, { key, name }] as const)),
+  ].flatMap(({ key, name, alias }) => [key, alias ?? key].map((spelling) => [spelling, { key, name }] as const)),
 );
 
-/** The network's official spelling and the key of its colours; an unknown name stays as it is. */
+/** The network's official name and the key of its colours; an unknown name stays as it is. */
 function formatNetwork(scheme: string | undefined): { key: string; name: string } {
   if (scheme === undefined || scheme === '') return { key: 'other', name: 'Network not known' };
   return NETWORKS.get(scheme.toLowerCase().replace(/[^a-z]/g, '')) ?? { key: 'other', name: scheme };
 }
 
-/** The BIN if it is one, else '': a longer number may be a card number. */
-function knownDigits(bin: string): string {
+/** The BIN, or '' for other digits, since a longer number may be a card number. */
+function binDigits(bin: string): string {
   return /^\d{6,8}$/.test(bin) ? bin : '';
 }
 
-/** The BIN followed by dots for the other digits, grouped as on a card. */
+/** The BIN, padded with dots to the length of the card number, in groups as on a card. */
 function cardDigits(bin: string, length = 16): string[] {
-  const known = knownDigits(bin);
+  const prefix = binDigits(bin);
   const total = Number.isInteger(length) && length >= 12 && length <= 19 ? length : 16;
   const sizes = total === 15 ? [4, 6, 5] : total === 14 ? [4, 6, 4] : [4, 4, 4, 4, 4];
-  const digits = known.padEnd(total, '•');
+  const digits = prefix.padEnd(total, '•');
   const groups: string[] = [];
   let from = 0;
   for (const size of sizes) {
@@ -215,7 +215,7 @@ function cardDigits(bin: string, length = 16): string[] {
   return groups;
 }
 
-/** The path of the flag below `assets`, by country code, so that no text of a data source is used as a flag. */
+/** The path of a flag below `assets`. It is built from the country code, and never from other data of a source. */
 function flag(alpha2: string | undefined): string {
   return alpha2 !== undefined && /^[A-Za-z]{2}$/.test(alpha2) ? `flags/${alpha2.toLowerCase()}.svg` : '';
 }

@@ -1,4 +1,4 @@
-/** Lets a form that is sent twice, such as by a double click, count once: both responses redirect to the same page. */
+/** Makes a form that is sent twice, for example by a double click, count once; both responses redirect to one page. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Request } from 'express';
 import { AppError } from '../errors.ts';
@@ -9,9 +9,9 @@ import type { Store } from '../storage/store.ts';
 
 export interface Submissions {
   /**
-   * Does the work unless this session has sent the same form (its id is the field `_form`) with the same values within 60 s.
-   * @param work returns the URL to go to
-   * @throws AppError `invalid_request` if the first submission is still under way after 20 s
+   * Does the work unless this session sent the same form (by its field `_form`) with the same values within 60 s.
+   * @param work returns the URL to redirect to
+   * @throws AppError `invalid_request` if the first submission is still running after 20 s
    */
   once(req: Request, work: () => Promise<string>): Promise<string>;
 }
@@ -19,7 +19,7 @@ export interface Submissions {
 const LIFETIME_SECONDS = 60;
 const MAX_WAIT_MS = 20_000;
 const POLL_MS = 100;
-const UNDER_WAY = '';
+const RUNNING = '';
 
 export function createSubmissions({ store }: { store: Pick<Store, 'get' | 'write'> }): Submissions {
   const lifetimeSeconds = LIFETIME_SECONDS;
@@ -28,20 +28,21 @@ export function createSubmissions({ store }: { store: Pick<Store, 'get' | 'write
   const resultOf = async (key: string): Promise<string | undefined> => {
     for (let waited = 0; waited < MAX_WAIT_MS; waited += POLL_MS) {
       const first = await store.get(key);
-      if (first?.value !== UNDER_WAY) return first?.value;
+      if (first?.value !== RUNNING) return first?.value;
       await sleep(POLL_MS);
     }
     throw new AppError('invalid_request', {
-      detail: 'This form was sent twice, and the first is still under way. Look whether it is done before you go on.',
+      detail:
+        'This form was sent twice, and the first submission is still being processed. Check whether it has succeeded before you send it again.',
     });
   };
 
   return {
     async once(req, work) {
-      // Forms with another file can have the same values.
+      // Uploads are excluded, since two forms with different files can have the same values.
       if (formField(req.body, '_form') === undefined || req.context.upload) return work();
       const key = keys.submission(hashOf(JSON.stringify([sessionOf(req).ref, req.originalUrl, req.body])));
-      if (!(await store.write([{ put: key, value: UNDER_WAY, ifVersion: 0, lifetimeSeconds }]))) {
+      if (!(await store.write([{ put: key, value: RUNNING, ifVersion: 0, lifetimeSeconds }]))) {
         const url = await resultOf(key);
         if (url !== undefined) return url;
       }
@@ -49,7 +50,7 @@ export function createSubmissions({ store }: { store: Pick<Store, 'get' | 'write
         await store.write([{ delete: key }]).catch(() => undefined);
         throw error;
       });
-      // The work is done: a store that fails now must not hide the secret that it made.
+      // The work is done, so a failure of the store must not hide the secret that it created.
       await store.write([{ put: key, value: url, lifetimeSeconds }]).catch(() => undefined);
       return url;
     },

@@ -6,7 +6,7 @@ import type { PageData, PageName } from './page-data.ts';
 import { createShow, escapeText } from './show.ts';
 
 export interface Views {
-  /** The whole HTML document of a page. Everything in `data` is escaped; only `SanitisedHtml` is printed as it is. */
+  /** The HTML document of a page. All values of `data` are escaped except `SanitisedHtml`. */
   render<K extends PageName>(name: K, data: PageData[K]): string;
 }
 
@@ -15,11 +15,11 @@ export const SHARED_VIEWS = join(VIEWS, 'shared');
 export const GATEHOUSE_VIEWS = join(VIEWS, 'gatehouse');
 export const BIN_SERVICE_VIEWS = join(VIEWS, 'bin-service');
 
-/** @param parts `directories`: absolute paths of the templates, whose names begin below them; beside those that programs share */
+/** @param parts `directories`: absolute paths of template folders, in addition to those that the programs share */
 export function createViews(parts: { directories: readonly string[]; clock: () => number }): Views {
   const { directories, clock } = parts;
   const eta = new Eta({ views: VIEWS, cache: true, autoEscape: true, escapeFunction: escapeText });
-  // Read at start, so that a page can be rendered for the first time when no file descriptor is left (F21).
+  // Templates are read at the start, since no file descriptor may be available later (F21).
   const texts = new Map([...directories, SHARED_VIEWS].flatMap(readTemplates));
   eta.readFile = (path) => texts.get(path) ?? '';
   const show = createShow(clock);
@@ -28,7 +28,7 @@ export function createViews(parts: { directories: readonly string[]; clock: () =
   };
 }
 
-/** Each by the path that Eta makes of its name. */
+/** Reads templates by the path that Eta derives from their names. */
 function readTemplates(directory: string): [path: string, text: string][] {
   const paths = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.eta'));
   return paths.map((path) => [join(VIEWS, path), readFileSync(join(directory, path), 'utf8')]);

@@ -1,4 +1,4 @@
-/** What users read in place of codes other than those of problems: health, scopes, sources, events. */
+/** Texts for users in place of codes: health, scopes, sources, events (`problem-texts.ts` has those of problems). */
 import { capitalised } from '../text.ts';
 import type { BinSource, ConnectionHealth, DisconnectOutcome } from './page-data.ts';
 
@@ -22,7 +22,7 @@ const HEALTH_TEXTS: Readonly<Record<ConnectionHealth | 'not_connected', HealthTe
   unverified: {
     label: 'Unverified',
     meaning:
-      'The last renewal was cut short, so we cannot tell whether the connection still works. The next use will show; reconnecting settles it now.',
+      'The last renewal was interrupted, so we do not know whether the connection still works. The next use will tell; or reconnect now.',
     tone: 'notice',
     icon: 'question',
   },
@@ -59,19 +59,19 @@ const SOURCE_TEXTS: Readonly<Record<BinSource, string>> = {
 const DISCONNECT_TEXTS: Readonly<Record<DisconnectOutcome, { tone: 'success' | 'info' | 'warning'; text: string }>> = {
   revoked: {
     tone: 'success',
-    text: 'Disconnected. The provider has confirmed that our access is withdrawn, and we have deleted what we held.',
+    text: 'Disconnected. The provider has confirmed that our access is withdrawn, and we have deleted our copy of it.',
   },
   unsupported: {
     tone: 'info',
-    text: 'Disconnected. We have deleted what we held. This provider offers no way to withdraw access from here: to be thorough, remove it in your account there as well.',
+    text: 'Disconnected. We have deleted our copy of the access. This provider offers no way to withdraw access from here: remove it in your account there as well.',
   },
   pending: {
     tone: 'warning',
-    text: 'Disconnected here: we no longer use this access. The provider has not confirmed yet that it is withdrawn there. We keep asking until it does.',
+    text: 'Disconnected here: we no longer use this access. The provider has not confirmed yet that it is withdrawn there. We retry until it does.',
   },
   unconfirmed: {
     tone: 'warning',
-    text: 'Disconnected. We have deleted what we held, but the provider did not confirm that our access is withdrawn. To be certain, remove it in your account there as well.',
+    text: 'Disconnected. We have deleted our copy of the access, but the provider did not confirm that it is withdrawn. To be certain, remove it in your account there as well.',
   },
 };
 
@@ -84,16 +84,16 @@ const WEBHOOK_EVENT_TEXTS: ReadonlyMap<string, string> = new Map([
   ['webhook.test', 'Test message'],
 ]);
 
-/** Of connections, the best first. */
+/** The healths of connections, best first. */
 export const HEALTHS: readonly ConnectionHealth[] = ['active', 'expiring', 'unverified', 'reconnect_needed'];
 export const healthText = (health: ConnectionHealth | 'not_connected'): HealthText => HEALTH_TEXTS[health];
 export const sourceText = (source: BinSource): string => SOURCE_TEXTS[source];
 export const disconnectText = (outcome: DisconnectOutcome) => DISCONNECT_TEXTS[outcome];
 
-/** Undefined for a scope of a provider that we do not know. */
+/** Undefined for a scope that only its provider knows. */
 export const scopeText = (scope: string): string | undefined => SCOPE_TEXTS.get(scope);
-/** @param result the status of a response, or why there was none */
+/** @param result the status of a response, or the reason why there was none */
 export const webhookResultText = (result: string): string =>
-  // One that begins with a host name stays as it is.
+  // A reason that begins with a host name stays as it is.
   /^[a-z]+ /.test(result) ? capitalised(result) : result;
 export const webhookEventText = (event: string): string => WEBHOOK_EVENT_TEXTS.get(event) ?? event;

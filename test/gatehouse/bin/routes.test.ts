@@ -243,7 +243,7 @@ describe('POST /bin with the form of the page', () => {
     expect([unknown.status, unknown.body.includes('Nothing is known about these digits')]).toEqual([404, true]);
     site.sandbox.faults.set({ on: 'bin-service', kind: 'error' });
     const down = await postForm('bin=000002');
-    expect([down.status, down.body.includes('The card look-up service does not answer')]).toEqual([503, true]);
+    expect([down.status, down.body.includes('The card look-up service does not respond')]).toEqual([503, true]);
     expect(Number(down.headers['retry-after'])).toBeGreaterThan(0);
     expect(down.body).toContain('aria-invalid="false"');
   });

@@ -196,7 +196,7 @@ test('R40: an unverified connection is nowhere shown as working, and names where
     expect(body).toContain('Unverified');
     expect(body).not.toContain('Active');
     expect(body).toContain('did not say clearly why. Try again shortly, or reconnect.');
-    expect(body).not.toContain('The sign-in provider does not answer');
+    expect(body).not.toContain('The sign-in provider does not respond');
   }
   const problem = await agent.get(`${site.url}/threads/current`, { headers: { accept: 'text/html' } });
   expect(problem.body).toContain('Your access could not be renewed');

@@ -74,7 +74,7 @@ describe.concurrent('a token endpoint', () => {
     expect(page.status).toBe(200);
     expect(seconds).toBeLessThan(5);
     expect(page.forms.some(({ names }) => names.includes('bin'))).toBe(true);
-    expect(page.body).toContain('The sign-in provider does not answer');
+    expect(page.body).toContain('The sign-in provider does not respond');
     await close();
   });
 });

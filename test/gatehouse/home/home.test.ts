@@ -119,7 +119,7 @@ describe('while the connection', () => {
     site.sandbox.faults.set({ on: 'identity-provider', path: '/token', kind: 'error' });
     const response = await home();
     expectUseful(response);
-    expect(response.page.body).toContain('The sign-in provider does not answer');
+    expect(response.page.body).toContain('The sign-in provider does not respond');
     site.sandbox.faults.clear();
     pass(40);
     expect((await home()).page.body).toContain('Spring launch');

@@ -381,7 +381,7 @@ describe('responses of the platform', () => {
     );
     expect(site.logs().join('')).not.toContain('eyJhY2Nlc3N');
     const page = await agent.get(`${site.url}/threads/current`);
-    expect(page.body).toContain('Connect again');
+    expect(page.body).toContain('Reconnect');
     const [, reference = ''] = /class="reference(?:-small)?"[^>]*>([^<]*)</.exec(page.body) ?? [];
     const { agent: administrator } = await signIn(site, 'admin@example.test');
     const found = await getJson(administrator, `${site.url}/admin/api/sign-ins?q=${reference}`);

@@ -1,4 +1,4 @@
-/** The files that pages load: which paths lead to one, and how long browsers keep it. */
+/** The paths of the files that pages load, and how long browsers cache them. */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -43,7 +43,7 @@ describe('a file', () => {
     ['/own.css', 'text/css; charset=utf-8', /^of own\.css$/],
     ['/pico.css', 'text/css; charset=utf-8', /Pico CSS/],
     ['/flags/dk.svg', 'image/svg+xml', /^<svg|^<\?xml/],
-  ])('%s is kept for an hour', async (path, type, content) => {
+  ])('%s is cached for an hour', async (path, type, content) => {
     const { status, headers, body } = await get(path);
     expect([status, headers['content-type'], headers['cache-control']]).toEqual([200, type, 'public, max-age=3600']);
     expect(body).toMatch(content);
@@ -53,21 +53,21 @@ describe('a file', () => {
   });
 
   test.each(['/none.css', '/', '/.hidden', '/icons', '/icons/', '/flags/zz.svg', '/flags/DK.svg', '/pico'])(
-    '%s is none',
+    '%s is not found',
     async (path) => {
       const { status, headers } = await get(path);
       expect([status, headers.location, headers['cache-control']]).toEqual([404, undefined, undefined]);
     },
   );
 
-  test('that cannot be given as it was asked for is refused, and keeps nobody waiting', async () => {
+  test('gets 416 for a range that it does not have', async () => {
     for (const path of ['/own.css', '/pico.css']) {
       const { status } = await ask(`${served.url}/assets${path}`, { headers: { range: 'bytes=99999999-' } });
       expect(status, path).toBe(416);
     }
   });
 
-  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('is changed by no %s', async (method) => {
+  test.each(['POST', 'PUT', 'DELETE', 'OPTIONS'])('refuses %s', async (method) => {
     for (const path of ['/own.css', '/pico.css', '/none.css']) {
       const { status, headers, body } = await get(path, method);
       expect([status, headers.allow, body]).toEqual([405, 'GET, HEAD', 'method_not_allowed']);
@@ -75,7 +75,7 @@ describe('a file', () => {
   });
 });
 
-test('a flag is found by its country’s code in lower case, and nothing else is', () => {
+test('flagFile finds a flag only by the country’s code in lower case', () => {
   expect(flagFile('/flags/dk.svg')).toMatch(/\/dnk\.svg$/);
   expect(readFileSync(flagFile('/flags/ch.svg') ?? '', 'utf8')).toContain('<svg');
   for (const path of ['/flags/zz.svg', '/flags/DK.svg', '/flags/dnk.svg', '/flags/d.svg', '/x/flags/dk.svg']) {

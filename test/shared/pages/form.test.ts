@@ -1,4 +1,4 @@
-/** Forms as a browser sends them: what their fields hold, and which faults are shown where. */
+/** Forms as a browser sends them: the values of their fields, and where faults appear. */
 import type { Request, Response } from 'express';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -9,37 +9,37 @@ import {
   lines,
   recordVersion,
   rows,
+  submittedValues,
   ticked,
-  typedIn,
   wholeNumber,
   words,
 } from '../../../src/shared/pages/form.ts';
 
 describe('a field', () => {
   test.each([
-    ['lines, as browsers end them', lines, 'one\r\n two words \r\n\r\nthree', ['one', 'two words', 'three']],
-    ['lines, as programs end them', lines, 'one\ntwo\n', ['one', 'two']],
+    ['lines with the line ends of browsers', lines, 'one\r\n two words \r\n\r\nthree', ['one', 'two words', 'three']],
+    ['lines with the line ends of programs', lines, 'one\ntwo\n', ['one', 'two']],
     ['words', words, ' one, two\tthree,,\r\nfour ', ['one', 'two', 'three', 'four']],
     ['words: none', words, ' ,\n', []],
-    ['a box that is ticked', ticked, 'yes', true],
-    ['a box that is not', ticked, '', false],
+    ['a ticked box', ticked, 'yes', true],
+    ['a box that is not ticked', ticked, '', false],
     ['a version', recordVersion, '1234567890123456', 1_234_567_890_123_456],
     ['rows', rows, [' one ', 'two'], ['one', 'two']],
-  ])('%s', (_name, schema: z.ZodType, typed, value) => {
-    expect(schema.parse(typed)).toEqual(value);
+  ])('%s', (_name, schema: z.ZodType, submitted, value) => {
+    expect(schema.parse(submitted)).toEqual(value);
   });
 
-  test('a whole number has its limits, and is written in digits', () => {
+  test('a whole number must be within its limits and consist of digits', () => {
     const schema = wholeNumber(2, 30, 'From 2 to 30.');
-    for (const good of ['2', ' 30 ', '007']) expect(schema.parse(good)).toBe(Number(good));
-    for (const bad of ['1', '31', '', '2.5', '1e1', '-2', '0x2', 'x2', '2x', '0000000002']) {
-      const { success, error } = schema.safeParse(bad);
-      expect([bad, success, error?.issues[0]?.message]).toEqual([bad, false, 'From 2 to 30.']);
+    for (const valid of ['2', ' 30 ', '007']) expect(schema.parse(valid)).toBe(Number(valid));
+    for (const invalid of ['1', '31', '', '2.5', '1e1', '-2', '0x2', 'x2', '2x', '0000000002']) {
+      const { success, error } = schema.safeParse(invalid);
+      expect([invalid, success, error?.issues[0]?.message]).toEqual([invalid, false, 'From 2 to 30.']);
     }
   });
 
-  test.each(['', 'x', '1.5', '-1', ' 1', '1 ', '12345678901234567'])('a version is never %j', (typed) => {
-    expect(recordVersion.safeParse(typed).success).toBe(false);
+  test.each(['', 'x', '1.5', '-1', ' 1', '1 ', '12345678901234567'])('rejects %j as a version', (text) => {
+    expect(recordVersion.safeParse(text).success).toBe(false);
   });
 });
 
@@ -55,10 +55,10 @@ const FORM = {
   secrets: ['secret'] as const,
   fieldOf: { expiresAt: 'days', 'limits/day': 'days' } as const,
 };
-const TYPED = { name: 'n', urls: ['a', ' ', 'b'], hosts: 'aa', secret: 's', days: '1', version: '7' };
-const VALUES = { ...TYPED, urls: ['a', 'b'], secret: '' };
+const SUBMITTED = { name: 'n', urls: ['a', ' ', 'b'], hosts: 'aa', secret: 's', days: '1', version: '7' };
+const VALUES = { ...SUBMITTED, urls: ['a', 'b'], secret: '' };
 
-/** What is shown of a form whose work fails, or `done` where it does not. */
+/** @returns the status and the form that are shown, or the redirect if the work succeeds */
 async function send(body: object, fail?: () => AppError) {
   const shown: unknown[] = [];
   const res = {
@@ -82,17 +82,17 @@ async function send(body: object, fail?: () => AppError) {
 const refusal = (code: ProblemCode, options: AppErrorOptions) => () => new AppError(code, options);
 const faultsAt = (...pointers: string[]) =>
   refusal('invalid_request', {
-    faults: pointers.map((pointer, at) => ({ pointer, rule: `r${at}`, detail: `d${at}` })),
+    faults: pointers.map((pointer, index) => ({ pointer, rule: `r${index}`, detail: `d${index}` })),
   });
 const faultsOf = (shown: unknown[]) => (shown[1] as { faults: unknown[] }).faults;
 
 describe('a form', () => {
-  test('that is in order does its work and redirects', async () => {
-    expect(await send(TYPED)).toEqual([{ url: '/done', flash: {} }]);
+  test('that is valid does its work and redirects', async () => {
+    expect(await send(SUBMITTED)).toEqual([{ url: '/done', flash: {} }]);
   });
 
-  test('with faults is shown again with what was typed, but without its secrets', async () => {
-    expect(await send({ ...TYPED, name: '', hosts: 'aa,b c' })).toEqual([
+  test('with faults is shown again with its values, but without its secrets', async () => {
+    expect(await send({ ...SUBMITTED, name: '', hosts: 'aa,b c' })).toEqual([
       400,
       {
         values: { ...VALUES, name: '', hosts: 'aa,b c' },
@@ -104,13 +104,16 @@ describe('a form', () => {
         ],
       },
     ]);
-    const nothing = { name: '', urls: [], hosts: '', secret: '', days: '', version: '' };
-    expect(await send({})).toMatchObject([400, { values: nothing, dropped: [] }]);
-    expect(typedIn(FORM, TYPED)).toEqual({ values: VALUES, dropped: ['secret'] });
+    const emptyValues = { name: '', urls: [], hosts: '', secret: '', days: '', version: '' };
+    expect(await send({})).toMatchObject([400, { values: emptyValues, dropped: [] }]);
+    expect(submittedValues(FORM, SUBMITTED)).toEqual({ values: VALUES, dropped: ['secret'] });
   });
 
-  test('shows what the rules find: the whole form first, then its fields in their order, each once', async () => {
-    const shown = await send(TYPED, faultsAt('#/days', '#/urls/1', '#/urls/1', '#/nowhere', '#/name', '#/name', '#'));
+  test('shows faults of the form first, then one fault per field in their order', async () => {
+    const shown = await send(
+      SUBMITTED,
+      faultsAt('#/days', '#/urls/1', '#/urls/1', '#/nowhere', '#/name', '#/name', '#'),
+    );
     expect(shown[0]).toBe(400);
     expect(faultsOf(shown)).toEqual([
       { field: '', text: 'd3' },
@@ -121,26 +124,26 @@ describe('a form', () => {
     ]);
   });
 
-  test('shows a fault under another name, or below one, beside its field', async () => {
-    expect(faultsOf(await send(TYPED, faultsAt('#/expiresAt')))).toEqual([{ field: 'days', text: 'd0' }]);
-    expect(faultsOf(await send(TYPED, faultsAt('#/limits/day')))).toEqual([{ field: 'days', text: 'd0' }]);
-    expect(faultsOf(await send(TYPED, faultsAt('#/limits/hour')))).toEqual([{ field: '', text: 'd0' }]);
+  test('shows a fault under another name or path next to its field', async () => {
+    expect(faultsOf(await send(SUBMITTED, faultsAt('#/expiresAt')))).toEqual([{ field: 'days', text: 'd0' }]);
+    expect(faultsOf(await send(SUBMITTED, faultsAt('#/limits/day')))).toEqual([{ field: 'days', text: 'd0' }]);
+    expect(faultsOf(await send(SUBMITTED, faultsAt('#/limits/hour')))).toEqual([{ field: '', text: 'd0' }]);
   });
 
-  test('shows ten faults of a long list', async () => {
+  test('shows at most ten faults of a long list', async () => {
     const hosts = Array.from({ length: 30 }, () => 'x').join('\n');
-    expect(faultsOf(await send({ ...TYPED, hosts }))).toHaveLength(10);
+    expect(faultsOf(await send({ ...SUBMITTED, hosts }))).toHaveLength(10);
   });
 
-  test('says at its top what is wrong with none of its fields', async () => {
-    const sentTwice = await send(TYPED, refusal('invalid_request', { detail: 'This form was sent twice.' }));
+  test('shows faults that belong to no field at the top', async () => {
+    const sentTwice = await send(SUBMITTED, refusal('invalid_request', { detail: 'This form was sent twice.' }));
     expect(sentTwice).toMatchObject([400, { faults: [{ field: '', text: 'This form was sent twice.' }] }]);
-    const [fault] = faultsOf(await send(TYPED, refusal('invalid_request', {})));
+    const [fault] = faultsOf(await send(SUBMITTED, refusal('invalid_request', {})));
     expect(fault).toEqual({ field: '', text: 'Check what you entered and try again.' });
   });
 
-  test('that someone else was faster with is shown with the present version', async () => {
-    expect(await send(TYPED, refusal('version_conflict', {}))).toEqual([
+  test('that someone else changed meanwhile is shown with the current version', async () => {
+    expect(await send(SUBMITTED, refusal('version_conflict', {}))).toEqual([
       409,
       {
         values: { ...VALUES, version: '' },
@@ -150,16 +153,16 @@ describe('a form', () => {
     ]);
   });
 
-  test('leaves any other failure to the error page', async () => {
+  test('leaves other failures to the error page', async () => {
     for (const code of ['not_found', 'storage_unavailable'] as const) {
-      await expect(send(TYPED, refusal(code, {}))).rejects.toMatchObject({ code });
+      await expect(send(SUBMITTED, refusal(code, {}))).rejects.toMatchObject({ code });
     }
     const bug = new TypeError('a bug');
-    await expect(send(TYPED, () => bug as unknown as AppError)).rejects.toBe(bug);
+    await expect(send(SUBMITTED, () => bug as unknown as AppError)).rejects.toBe(bug);
   });
 });
 
-test('a form that stands in a row names its fields by the row, and itself by nothing', () => {
+test('faults of a form in a row have the id of the row in their field, except for faults of the form', () => {
   const faults = [
     { field: 'apiToken', text: 'a' },
     { field: '', text: 'b' },

@@ -1,4 +1,4 @@
-/** What becomes of anything that is thrown: which problem it is, its headers, and what the page for it is given. */
+/** Thrown errors become problems with headers, documents and the data of error pages. */
 import express, { type ErrorRequestHandler, type Request } from 'express';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AppError, type AppErrorOptions, type ProblemCode } from '../../../src/shared/errors.ts';
@@ -16,19 +16,19 @@ const ID = '0a1b2c3d-0000-4000-8000-00005e6f7a8b';
 const NOW = Date.parse('2026-03-15T17:02:11Z');
 
 let served: Served;
-/** What the next request does, and how it begins. */
+/** The handler of the next request, and its initial context. */
 let fails: (res: express.Response) => unknown;
 let context: Partial<Request['context']>;
 let failures: unknown[];
 let shown: PageData['errors/error'] | undefined;
-/** What the handler itself failed with. */
+/** The errors of the handler itself. */
 let unhandled: unknown[];
-let isKept: boolean;
+let isRecorded: boolean;
 beforeEach(async () => {
   [failures, unhandled] = [[], []];
   shown = undefined;
   context = {};
-  isKept = true;
+  isRecorded = true;
   const pages = {
     frame: (_req: Request, title: string) => ({ title, basePath: '', operatorName: 'Us', csrfToken: 'token' }),
     send(res: express.Response, _name: string, data: PageData['errors/error']) {
@@ -41,14 +41,14 @@ beforeEach(async () => {
   app.use((req, res, next) => {
     req.context = { id: ID, reference: ID.slice(-8), route: '/one', address: '192.0.2.1', ...context };
     const thrown = fails(res);
-    // Gone, or on its way.
+    // Without an error, the response is already destroyed or under way.
     if (thrown !== undefined) next(thrown);
   });
   app.use(
     problemHandler(
       {
         ...{ pages, events, publicHref: 'https://gatehouse.test/gate', basePath: '/gate', clock: () => NOW },
-        references: { keep: async ({ context }) => (isKept ? context.reference : undefined) },
+        references: { record: async ({ context }) => (isRecorded ? context.reference : undefined) },
       },
       relayedPaths(TABLE),
     ),
@@ -71,42 +71,42 @@ const failWith = (thrown: unknown, headers: Record<string, string> = DATA, metho
 const withCode = (code: string) => Object.assign(new Error('secret'), { code });
 const withStatus = (status: unknown) => Object.assign(new Error('secret'), { status });
 
-/** What the caller may read of it, where that is more than the code. */
+/** The details that the caller may read. */
 const DETAILS: Record<string, string> = {
   too_large: 'Send less at once.',
   invalid_request: 'The address or the body of the request cannot be read.',
 };
 
-describe('what is thrown', () => {
+describe('a thrown error', () => {
   test.each([
-    ['want of descriptors in the process', withCode('EMFILE'), 503, 'overloaded'],
-    ['and in the system', withCode('ENFILE'), 503, 'overloaded'],
-    ['and while a package is loaded', withCode('ERR_INVALID_PACKAGE_CONFIG'), 503, 'overloaded'],
+    ['no free descriptors in the process', withCode('EMFILE'), 503, 'overloaded'],
+    ['no free descriptors in the system', withCode('ENFILE'), 503, 'overloaded'],
+    ['no free descriptors while a package is loaded', withCode('ERR_INVALID_PACKAGE_CONFIG'), 503, 'overloaded'],
     ['another error of the system', withCode('ENOENT'), 500, 'internal'],
     ['a body that is too long', withStatus(413), 413, 'too_large'],
     ['a body that cannot be read', withStatus(400), 400, 'invalid_request'],
-    ['a body of a kind that is not taken', withStatus(415), 400, 'invalid_request'],
-    ['the last of what is the caller’s fault', withStatus(499), 400, 'invalid_request'],
-    ['what is not', withStatus(500), 500, 'internal'],
-    ['what is no failure', withStatus(399), 500, 'internal'],
-    ['a status that is none', withStatus('400'), 500, 'internal'],
-    ['an error without anything', new Error('secret'), 500, 'internal'],
-    ['no error at all', { status: 400, code: 'EMFILE' }, 500, 'internal'],
+    ['a body of an unsupported type', withStatus(415), 400, 'invalid_request'],
+    ['the last status of a caller’s fault', withStatus(499), 400, 'invalid_request'],
+    ['the first status of a server’s fault', withStatus(500), 500, 'internal'],
+    ['a status below 400', withStatus(399), 500, 'internal'],
+    ['a status that is not a number', withStatus('400'), 500, 'internal'],
+    ['an error without a status or code', new Error('secret'), 500, 'internal'],
+    ['an object that is not an error', { status: 400, code: 'EMFILE' }, 500, 'internal'],
     ['a text', 'secret', 500, 'internal'],
     ['a problem of ours', new AppError('version_conflict'), 409, 'version_conflict'],
-  ])('%s', async (_what, thrown, status, code) => {
-    const answer = await failWith(thrown);
-    const { code: told, detail } = JSON.parse(answer.body);
-    expect([answer.status, told, detail]).toEqual([status, code, DETAILS[code]]);
-    expect(answer.body).not.toContain('secret');
-    expect(answer.headers['retry-after']).toBe(code === 'overloaded' ? '2' : undefined);
+  ])('%s', async (_description, thrown, status, code) => {
+    const response = await failWith(thrown);
+    const { code: receivedCode, detail } = JSON.parse(response.body);
+    expect([response.status, receivedCode, detail]).toEqual([status, code, DETAILS[code]]);
+    expect(response.body).not.toContain('secret');
+    expect(response.headers['retry-after']).toBe(code === 'overloaded' ? '2' : undefined);
     const cause = ['internal', 'overloaded'].includes(code) ? thrown : undefined;
     expect(failures).toStrictEqual([
       { requestId: ID, route: '/one', method: 'GET', code, status, detail: undefined, cause },
     ]);
   });
 
-  test('is told in the document with all that the caller may know, and nothing else', async () => {
+  test('becomes a document with exactly the facts that the caller may know', async () => {
     const error = new AppError('not_connected', {
       ...{
         detail: 'Connect first.',
@@ -133,7 +133,7 @@ describe('what is thrown', () => {
   });
 
   test.each(['from-the-proxy-0001', `${ID}0`, `0${ID}`])(
-    'has no instance where the request’s id is no UUID, since no log would have another: %s',
+    'has no instance if the request’s id is not a UUID: %s',
     async (id) => {
       context = { id };
       expect(JSON.parse((await failWith(new AppError('not_found'))).body)).not.toHaveProperty('instance');
@@ -146,21 +146,21 @@ describe('what is thrown', () => {
     expect(instance.toLowerCase()).toBe(`urn:uuid:${ID}`);
   });
 
-  test('leaves no header of the answer that failed', async () => {
+  test('removes the headers of the failed response', async () => {
     fails = (res) => {
       res.set({ 'Content-Length': '7', 'Content-Encoding': 'gzip', 'Content-Language': 'fr', ETag: '"v1"' });
-      res.set({ 'Last-Modified': 'Thu, 01 Jan 2026 00:00:00 GMT', 'X-Kept': 'kept' });
+      res.set({ 'Last-Modified': 'Thu, 01 Jan 2026 00:00:00 GMT', 'X-Other': 'other' });
       return new AppError('upstream_error');
     };
     const { status, headers, body } = await ask(served.url, { headers: DATA });
-    expect([status, JSON.parse(body).code, headers['x-kept']]).toEqual([502, 'upstream_error', 'kept']);
+    expect([status, JSON.parse(body).code, headers['x-other']]).toEqual([502, 'upstream_error', 'other']);
     expect(headers['content-length']).toBe(String(body.length));
     for (const name of ['content-encoding', 'content-language', 'etag', 'last-modified']) {
       expect(headers[name], name).toBeUndefined();
     }
   });
 
-  test('after the head has left cuts the answer off, and is in the log', async () => {
+  test('after the head was sent closes the connection and is logged', async () => {
     fails = (res) => {
       res.write('half of ');
       return new AppError('upstream_error');
@@ -171,21 +171,24 @@ describe('what is thrown', () => {
 
   test.each([
     ['a bug', new TypeError('secret'), 'internal'],
-    ['the storage', new AppError('storage_unavailable'), 'storage_unavailable'],
-    ['want of descriptors', withCode('EMFILE'), 'overloaded'],
-  ])('for a caller who has gone is logged and counted where it is our failure: %s', async (_what, thrown, code) => {
-    fails = (res) => {
-      res.destroy();
-      return thrown;
-    };
-    await expect(ask(served.url, { headers: DATA })).rejects.toThrow();
-    expect(failures).toMatchObject([{ code, requestId: ID, route: '/one' }]);
-  });
+    ['an unavailable storage', new AppError('storage_unavailable'), 'storage_unavailable'],
+    ['no free descriptors', withCode('EMFILE'), 'overloaded'],
+  ])(
+    'of Gatehouse is logged and counted even if the caller has disconnected: %s',
+    async (_description, thrown, code) => {
+      fails = (res) => {
+        res.destroy();
+        return thrown;
+      };
+      await expect(ask(served.url, { headers: DATA })).rejects.toThrow();
+      expect(failures).toMatchObject([{ code, requestId: ID, route: '/one' }]);
+    },
+  );
 
   test.each([
-    ['the call that was ended because nobody waits for it', new AppError('upstream_error')],
-    ['a body that broke off', withStatus(400)],
-  ])('for a caller who has gone is no failure otherwise: %s', async (_what, thrown) => {
+    ['a call that was ended because the caller disconnected', new AppError('upstream_error')],
+    ['a body that was cut off', withStatus(400)],
+  ])('caused by a disconnected caller is not logged: %s', async (_description, thrown) => {
     fails = (res) => {
       res.destroy();
       return thrown;
@@ -204,13 +207,13 @@ test.each([
   ['/relay/bin', true],
   ['/relay/token', false],
   ['/connections', false],
-])('where the platform might have answered, it says that we did: %s: %s', async (route, isSaid) => {
-  const said = async (code: ProblemCode) => {
+])('Proxy-Status tells responses of Gatehouse from those of the platform: %s: %s', async (route, isSet) => {
+  const proxyStatusOf = async (code: ProblemCode) => {
     context = { route };
     return (await failWith(new AppError(code))).headers['proxy-status'];
   };
-  expect(await said('sign_in_required')).toBe(isSaid ? 'gatehouse; error=http_request_denied' : undefined);
-  expect(await said('internal')).toBe(isSaid ? 'gatehouse; error=proxy_internal_error' : undefined);
+  expect(await proxyStatusOf('sign_in_required')).toBe(isSet ? 'gatehouse; error=http_request_denied' : undefined);
+  expect(await proxyStatusOf('internal')).toBe(isSet ? 'gatehouse; error=proxy_internal_error' : undefined);
 });
 
 describe('the page', () => {
@@ -219,24 +222,24 @@ describe('the page', () => {
     return shown;
   };
 
-  test('is given the words, the reference and the time', async () => {
-    const words = { title: 'Else', nextStep: 'Do this.' };
+  test('receives the texts, the reference and the time', async () => {
+    const words = { title: 'Another title', nextStep: 'Do this.' };
     const step = { label: 'This way', url: '/x' };
-    const given = { detail: 'It is like this.', whose: 'platform', words, step, retryAfterSeconds: 7 } as const;
-    expect(await pageOf('upstream_error', given)).toEqual({
-      page: { title: 'Else', basePath: '', operatorName: 'Us', csrfToken: 'token' },
+    const options = { detail: 'It is like this.', whose: 'platform', words, step, retryAfterSeconds: 7 } as const;
+    expect(await pageOf('upstream_error', options)).toEqual({
+      page: { title: 'Another title', basePath: '', operatorName: 'Us', csrfToken: 'token' },
       ...words,
       ...{ code: 'upstream_error', reference: '5e6f7a8b', time: '2026-03-15T17:02:11.000Z' },
       ...{ cause: 'It is like this.', whose: 'platform', step, retryAfterSeconds: 7 },
     });
   });
 
-  test('shows no reference that nobody would find', async () => {
-    isKept = false;
+  test('shows no reference that was not recorded', async () => {
+    isRecorded = false;
     expect(await pageOf('not_found')).toMatchObject({ reference: undefined, time: '2026-03-15T17:02:11.000Z' });
   });
 
-  test('says nothing that is meant for programs', async () => {
+  test('omits details for programs', async () => {
     const detail = 'Send the body with a Content-Length.';
     for (const code of ['method_not_allowed', 'length_required'] as const) {
       expect((await pageOf(code, { detail }))?.cause).toBeUndefined();
@@ -247,11 +250,11 @@ describe('the page', () => {
   test.each([
     ['sign_in_required', 'Sign in'],
     ['not_connected', 'Connect'],
-    ['reconnect_needed', 'Connect again'],
+    ['reconnect_needed', 'Reconnect'],
     ['scopes_missing', 'Add permissions'],
     ['step_up_required', 'Confirm that it is you'],
-    ['not_allowed', 'Go on'],
-  ] as const)('leads on where %s says where to: %s', async (code, label) => {
+    ['not_allowed', 'Continue'],
+  ] as const)('of %s has a button for its connect URL: %s', async (code, label) => {
     const connectUrl = 'https://gatehouse.test/gate/sign-in';
     expect((await pageOf(code, { connectUrl }))?.step).toEqual({ label, url: connectUrl });
     expect((await pageOf(code))?.step).toBeUndefined();
@@ -259,7 +262,7 @@ describe('the page', () => {
     expect((await pageOf(code, { connectUrl, step }))?.step).toEqual(step);
   });
 
-  test('holds no token where the browser would send no origin with it', async () => {
+  test('has no CSRF token if the browser would send no origin with it', async () => {
     const tokenUnder = async (policy: string) => {
       fails = (res) => {
         res.set('Referrer-Policy', policy);
@@ -272,7 +275,7 @@ describe('the page', () => {
   });
 });
 
-test('what no route took, or none takes like this, is a problem of ours', () => {
+test('unknown paths and methods become problems', () => {
   const next = vi.fn();
   notFound({} as never, {} as never, next);
   methodNotAllowed(['GET', 'HEAD'])({} as never, {} as never, next);

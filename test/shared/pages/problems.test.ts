@@ -1,4 +1,4 @@
-/** Everything that fails: the document for programs, to the letter, and the page for people, with a reference that the log has too. */
+/** Failures of real routes: the exact document for programs, and the page for users with a reference that is in the log. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PROBLEMS, type ProblemCode } from '../../../src/shared/errors.ts';
 import { ask, DATA, JSON_BODY, PAGE } from '../../support/ask.ts';
@@ -37,16 +37,16 @@ const FAILURES: [ProblemCode, string, () => { method?: string; headers?: Record<
 ];
 
 describe('problem documents (RFC 9457)', () => {
-  test.each(FAILURES)('%s at %s', async (code, path, question) => {
-    const { headers, ...rest } = question();
+  test.each(FAILURES)('%s at %s', async (code, path, requestOf) => {
+    const { headers, ...rest } = requestOf();
     const {
       status,
-      headers: answered,
+      headers: responseHeaders,
       body,
     } = await ask(site.url + path, { ...rest, headers: { ...DATA, ...headers } });
-    const id = answered['x-request-id'];
+    const id = responseHeaders['x-request-id'];
     expect(status).toBe(PROBLEMS[code].status);
-    expect(answered['content-type']).toBe('application/problem+json; charset=utf-8');
+    expect(responseHeaders['content-type']).toBe('application/problem+json; charset=utf-8');
     const { detail, connectUrl, ...fixed } = JSON.parse(body);
     expect(fixed).toEqual({
       type: `${site.url}/problems/${code}`,
@@ -60,7 +60,7 @@ describe('problem documents (RFC 9457)', () => {
     expect((await ask(fixed.type, { headers: DATA })).status).toBe(200);
   });
 
-  test('where a person has to connect, it says where', async () => {
+  test('have the URL at which a user must connect', async () => {
     const { agent } = await signIn(site, 'second@example.test');
     const page = await agent.get(`${site.url}/connections/platform`);
     await agent.submit(page, {}, { button: 'Disconnect' });
@@ -75,17 +75,17 @@ describe('problem documents (RFC 9457)', () => {
 
 describe('error pages', () => {
   test.each(FAILURES)(
-    '%s at %s: in words, and in the log under the request id, which a reference ends where one is shown',
-    async (code, path, question) => {
-      const { headers, ...rest } = question();
+    '%s at %s: explains the failure, and the log has its request id, which ends with the reference if there is one',
+    async (code, path, requestOf) => {
+      const { headers, ...rest } = requestOf();
       const {
         status,
-        headers: answered,
+        headers: responseHeaders,
         body,
       } = await ask(site.url + path, { ...rest, headers: { ...PAGE, ...headers } });
       if (code === 'sign_in_required') return expect(status).toBe(401);
-      expect([status, answered['content-type']]).toEqual([PROBLEMS[code].status, 'text/html; charset=utf-8']);
-      const requestId = String(answered['x-request-id']);
+      expect([status, responseHeaders['content-type']]).toEqual([PROBLEMS[code].status, 'text/html; charset=utf-8']);
+      const requestId = String(responseHeaders['x-request-id']);
       const [, reference] = /data-copy-source>([^<]*)</.exec(body) ?? [];
       if (reference !== undefined) expect(reference).toBe(requestId.slice(-8));
       const lines = site.logs().filter((line) => line.includes(requestId));
@@ -110,7 +110,7 @@ describe('error pages', () => {
 });
 
 describe('/problems/{code}', () => {
-  test.each(Object.keys(PROBLEMS) as ProblemCode[])('%s is explained, to people and to programs', async (code) => {
+  test.each(Object.keys(PROBLEMS) as ProblemCode[])('%s is explained to users and programs', async (code) => {
     const page = await ask(`${site.url}/problems/${code}`, { headers: PAGE });
     expect([page.status, page.headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
     expect(page.body).toContain(`<code>${code}</code>`);

@@ -1,4 +1,4 @@
-/** Times on pages as their distance from now. */
+/** Times on pages relative to now. */
 import { expect, test } from 'vitest';
 import { relativeTime } from '../../../src/shared/pages/relative-time.ts';
 import { createShow } from '../../../src/shared/pages/show.ts';
@@ -23,11 +23,11 @@ test.each([
   [1, 'in less than 1 min'],
   [5 * MINUTE, 'in 5 min'],
   [12.5 * DAY, 'in 12 days'],
-])('%d ms from now', (distance, words) => {
-  expect(relativeTime(NOW + distance, NOW)).toBe(words);
+])('%d ms from now', (distance, text) => {
+  expect(relativeTime(NOW + distance, NOW)).toBe(text);
 });
 
-test('on a page the exact time stands beside it', () => {
+test('a page has the exact time as a tooltip', () => {
   const { ago } = createShow(() => NOW);
   expect(ago('2026-03-15T14:02:11.000Z')).toBe(
     '<time datetime="2026-03-15T14:02:11.000Z" title="15 March 2026 at 14:02 UTC">3 hr ago</time>',

@@ -1,4 +1,4 @@
-/** Templates fit the types of their data: each page is translated to TypeScript, with all that it includes, and checked. */
+/** Templates fit the types of their data: each page and its includes are translated to TypeScript and compiled. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,8 +20,8 @@ const FILES = new Map(
 );
 
 /**
- * A value must be a text or a number, so that no page says "undefined", and only what is made as HTML may be one.
- * A template that is included gets what the outer one has, and what it is given.
+ * Escaped values must be strings or numbers, so no page shows "undefined", and raw values must be HTML. An included
+ * template receives the data of the outer one, and its own.
  */
 const PRELUDE = `
 import type { PageData, SanitisedHtml } from '${ROOT}/src/shared/pages/page-data.ts';
@@ -29,40 +29,40 @@ import type { AdminPageOfList } from '${ROOT}/src/gatehouse/admin/page.ts';
 import type { CellViews } from '${ROOT}/src/gatehouse/admin/columns.ts';
 import type { Html, Show } from '${ROOT}/src/shared/pages/show.ts';
 declare function escaped(value: string | number): void;
-/** The view of a cell, whose name only the columns know. */
+/** The view of a cell, whose name is in the columns. */
 declare function include(name: keyof CellViews, data: CellViews[keyof CellViews]): Html;
 declare function raw(value: Html | SanitisedHtml): void;
-declare function merged<It, Given extends object, Optional extends string>(
-  it: It, given: Given, optional: readonly Optional[],
-): Omit<It, keyof Given> & Given & { [Name in Exclude<Optional, keyof It | keyof Given>]?: any };
+declare function merged<It, Own extends object, Optional extends string>(
+  it: It, own: Own, optional: readonly Optional[],
+): Omit<It, keyof Own> & Own & { [Name in Exclude<Optional, keyof It | keyof Own>]?: any };
 `;
 
 const CALL = /^(?:include|layout)\('(\/[^']+)'(?:, (.*))?\)$/s;
-/** The comment at the head of a template that is included. */
+/** The comment at the head of an included template. */
 const OPTIONAL = /Optional: (\w+(?:, \w+)*)/;
 
-const sourceOf = (name: string) => readFileSync(FILES.get(name) ?? `none is named ${name}`, 'utf8');
+const sourceOf = (name: string) => readFileSync(FILES.get(name) ?? `no template ${name}`, 'utf8');
 
-/** The statements of a template, and of those that it includes. */
+/** The statements of a template and of its includes. */
 function statements(name: string, drawn: Set<string>): string {
-  const include = (called: string, given: string) => {
+  const include = (called: string, own: string) => {
     drawn.add(called);
     const optional = OPTIONAL.exec(sourceOf(called))?.[1]?.split(', ') ?? [];
-    return `((it) => {\n${statements(called, drawn)}})(merged(it, ${given}, ${JSON.stringify(optional)}));\n`;
+    return `((it) => {\n${statements(called, drawn)}})(merged(it, ${own}, ${JSON.stringify(optional)}));\n`;
   };
   let outer = '';
   const inner = eta.parse(sourceOf(name)).map((tag) => {
     if (typeof tag === 'string') return '';
-    const [, called, given = '{}'] = CALL.exec(tag.val) ?? [];
+    const [, called, own = '{}'] = CALL.exec(tag.val) ?? [];
     if (called === undefined) return { e: `${tag.val}\n`, i: `escaped(${tag.val});\n`, r: `raw(${tag.val});\n` }[tag.t];
-    if (tag.t === 'r') return include(called, given);
-    outer = include(called, `{ ...${given}, body: '' as Html }`);
+    if (tag.t === 'r') return include(called, own);
+    outer = include(called, `{ ...${own}, body: '' as Html }`);
     return '';
   });
   return inner.join('') + outer;
 }
 
-/** The views that columns name. */
+/** The names of the views in columns. */
 function cellViews(): string[] {
   const directory = join(ROOT, 'src/gatehouse/admin');
   const sources = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
@@ -72,12 +72,12 @@ function cellViews(): string[] {
   return declared.flatMap(([, body = '']) => [...body.matchAll(/^ *'(\/[^']+)': /gm)].map(([, name = '']) => name));
 }
 
-/** What the compiler finds in these files, each with the line that it is about. */
+/** The errors of the compiler in these files, each with its line. */
 function faultsOf(files: Map<string, string>): string[] {
   const directory = mkdtempSync(join(tmpdir(), 'gatehouse-templates-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   for (const [file, text] of files) writeFileSync(join(directory, file), text);
-  // Templates are JavaScript: what they declare themselves has no types.
+  // Templates are JavaScript, so their own declarations have no types.
   const loose = { noImplicitAny: false, noUncheckedIndexedAccess: false, noUnusedLocals: false };
   const compilerOptions = { ...loose, typeRoots: [join(ROOT, 'node_modules/@types')] };
   const config = { extends: join(ROOT, 'tsconfig.json'), compilerOptions, include: ['.', join(ROOT, 'src')] };
@@ -88,7 +88,7 @@ function faultsOf(files: Map<string, string>): string[] {
   });
 }
 
-test('every template fits the data of the pages that it draws, and none is left over', () => {
+test('every template fits the data of its pages, and all are used', () => {
   const all = [...FILES.keys()];
   const pages = all.filter((name) => /layout\('/.test(sourceOf(name)) && !name.endsWith('/layout'));
   const drawn = new Set(pages);
@@ -104,11 +104,11 @@ test('every template fits the data of the pages that it draws, and none is left 
     const code = `${PRELUDE}export function draw(it: ${type}) {\n${statements(name, drawn)}}\n`;
     files.push([`${name.slice(1).replaceAll('/', '-')}.mts`, code]);
   }
-  // What must be found, so that finding nothing says something.
+  // These faults must be found, which proves that the check works.
   const faulty = { raw: 'raw(it.code);', undefined: 'escaped(it.page.user?.name);', unknown: 'escaped(it.page.name);' };
   for (const [name, code] of Object.entries(faulty)) files.push([`${name}.mts`, draw('errors/problem', `${code}\n`)]);
   const faults = faultsOf(new Map(files));
-  const found = Object.keys(faulty).map((name) => expect.stringContaining(`${name}.mts: error TS`));
-  expect(faults.toSorted()).toEqual(found);
+  const expected = Object.keys(faulty).map((name) => expect.stringContaining(`${name}.mts: error TS`));
+  expect(faults.toSorted()).toEqual(expected);
   expect(all.filter((name) => !drawn.has(name))).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Pages stay whole and inert whatever text lands in them, and speak plainly. */
+/** Pages keep their structure with any text in them, and are written plainly. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { sanitizeThreadHtml, withoutGaps } from '../../../src/gatehouse/home/thread-html.ts';
@@ -39,7 +39,7 @@ const HOSTILE = {
   'script address': 'javascript:alert(1)',
   'data address': 'data:text/html,<script>alert(1)</script>',
   'network address': '//evil.example/path',
-  'turned writing': 'safe\u202egnihsihp\u2066\u200f \u0000\u001b[31m',
+  'bidirectional marks': 'safe\u202egnihsihp\u2066\u200f \u0000\u001b[31m',
   'half a character': 'a\ud800b',
   long: 'W'.repeat(10_000),
   'long words': '<b> & '.repeat(2_000),
@@ -61,7 +61,7 @@ describe('R88 hostile text in every field of every page', () => {
     },
   );
 
-  test('text that turns the direction of writing is taken out', () => {
+  test('removes marks that change the writing direction', () => {
     const [html = ''] = renderAll('connections/one', 'a\u202eb\u2067c\u0007d');
     expect(html).toContain('abcd');
     expect(html).not.toMatch(/[\u202a-\u202e\u2066-\u2069]/);
@@ -73,7 +73,7 @@ describe('R68 what the security policy demands of pages', () => {
     renderAll(name, 'Plain words').map((html) => ({ name, html, tags: elements(html) })),
   );
 
-  test.each(documents)('$name holds no inline script, style or handler', ({ html, tags }) => {
+  test.each(documents)('$name has no inline script, style or handler', ({ html, tags }) => {
     expect(html).toMatch(/^<!doctype html>\n<html lang="en">/);
     for (const { tag, attributes } of tags) {
       expect(tag).not.toBe('style');
@@ -84,7 +84,7 @@ describe('R68 what the security policy demands of pages', () => {
   });
 
   test.each(documents)(
-    '$name: every form posts with its token, and all own addresses lie under the base path',
+    '$name: every form has its token, and all local URLs are below the base path',
     ({ html, tags }) => {
       const forms = html.match(/<form\b[\s\S]*?<\/form>/g) ?? [];
       expect(forms).toHaveLength(tags.filter(({ tag }) => tag === 'form').length);
@@ -120,18 +120,18 @@ describe('R68 what the security policy demands of pages', () => {
   });
 });
 
-test('every picture that the style sheet names is there', () => {
+test('every image in the style sheet exists', () => {
   const css = readFileSync(`${SHARED_VIEWS}/assets/gatehouse.css`, 'utf8');
-  const named = [...css.matchAll(/url\("([^"]+\.svg)"\)/g)].map(([, path]) => path ?? '');
-  expect(named.length).toBeGreaterThan(10);
-  for (const path of named) expect(readFileSync(`${SHARED_VIEWS}/assets/${path}`, 'utf8')).toMatch(/^<svg /);
+  const paths = [...css.matchAll(/url\("([^"]+\.svg)"\)/g)].map(([, path]) => path ?? '');
+  expect(paths.length).toBeGreaterThan(10);
+  for (const path of paths) expect(readFileSync(`${SHARED_VIEWS}/assets/${path}`, 'utf8')).toMatch(/^<svg /);
 });
 
 describe('words', () => {
   const JARGON =
     /\b(tokens?|oauth|openid|csrf|https?|scopes?|redirect|refresh|upstream|storage|session|json|content-length|grant|client|endpoint|status \d+)\b/i;
 
-  test.each(codes)('%s is said without jargon, with whose fault it is and one next step', (code) => {
+  test.each(codes)('%s is explained without jargon, with the responsible party and one next step', (code) => {
     const html = views.render('errors/error', {
       page: frame('x'),
       code,
@@ -152,7 +152,7 @@ describe('words', () => {
     expect(page.replace(code, '')).not.toMatch(JARGON);
   });
 
-  test('a known wait is written out', () => {
+  test('a known wait is written in words', () => {
     expect(problemText('upstream_timeout').nextStep).toBe('Try again in a few minutes.');
     const waits = [0, 1, 30, 120, 5400, 7200, 200_000].map((s) => problemText('upstream_timeout', s).nextStep);
     expect(waits.map((sentence) => sentence.replace('Try again in about ', ''))).toEqual([
@@ -166,7 +166,7 @@ describe('words', () => {
     ]);
   });
 
-  test.each(healths)('health %s is in words, never as a code', (health) => {
+  test.each(healths)('health %s is written in words, never as a code', (health) => {
     const connection: ConnectionView = { id: 'app', name: 'App', health, scopes: ['platform_read_only', 'odd:scope'] };
     const page = signedIn('x');
     for (const html of [
@@ -186,20 +186,20 @@ describe('words', () => {
     expect(one.includes('/connections/app/disconnect')).toBe(health !== 'not_connected');
   });
 
-  test('what is broken stands before everything else, the worst first', () => {
+  test('connections that need attention come first, the worst at the top', () => {
     const connections = (['active', 'expiring', 'reconnect_needed'] as const).map((health) =>
       connectionOf(health, health),
     );
     const html = views.render('home/signed-in', { page: signedIn('x'), connections, threads: [], bin: {} });
-    const places = ['reconnect_needed', 'expiring'].map((id) =>
+    const positions = ['reconnect_needed', 'expiring'].map((id) =>
       html.indexOf(`<p class="trouble-title"><bdi>${id}</bdi>`),
     );
-    expect(places.every((place) => place > 0 && place < html.indexOf('<h1>'))).toBe(true);
-    expect(places[0]).toBeLessThan(places[1] ?? 0);
+    expect(positions.every((position) => position > 0 && position < html.indexOf('<h1>'))).toBe(true);
+    expect(positions[0]).toBeLessThan(positions[1] ?? 0);
   });
 
-  test('what the provider confirmed is said after a disconnect', () => {
-    const say = (disconnected: 'revoked' | 'unsupported' | 'unconfirmed') =>
+  test('a disconnect shows the provider’s confirmation', () => {
+    const noticeOf = (disconnected: 'revoked' | 'unsupported' | 'unconfirmed') =>
       visibleText(
         views.render('connections/one', {
           page: signedIn('x'),
@@ -207,18 +207,18 @@ describe('words', () => {
           notice: disconnectText(disconnected),
         }),
       );
-    expect(say('revoked')).toContain('has confirmed that our access is withdrawn');
-    expect(say('unsupported')).toContain('offers no way to withdraw access');
-    expect(say('unconfirmed')).toContain('did not confirm that our access is withdrawn');
+    expect(noticeOf('revoked')).toContain('has confirmed that our access is withdrawn');
+    expect(noticeOf('unsupported')).toContain('offers no way to withdraw access');
+    expect(noticeOf('unconfirmed')).toContain('did not confirm that it is withdrawn');
   });
 
-  test('sign-ins are said without jargon; this browser is signed out, another one is ended', () => {
-    const seen = { startedAt: '2026-03-15T17:02:11Z', lastSeenAt: '2026-03-15T18:30:00Z' };
+  test('sessions are listed without jargon; only those of other browsers can be ended here', () => {
+    const times = { startedAt: '2026-03-15T17:02:11Z', lastSeenAt: '2026-03-15T18:30:00Z' };
     const html = views.render('sign-in/sessions', {
       page: signedIn('x'),
       sessions: [
-        { id: 'AAAA', browser: 'Firefox on Windows', ...seen, current: true },
-        { id: 'BBBB', ...seen, current: false },
+        { id: 'AAAA', browser: 'Firefox on Windows', ...times, current: true },
+        { id: 'BBBB', ...times, current: false },
       ],
     });
     expect(visibleText(html)).not.toMatch(JARGON);
@@ -266,7 +266,7 @@ describe('the drawn card', () => {
     expect(draw('4571736012345678')).not.toMatch(/4571/);
   });
 
-  test('links of a bank lead to web addresses and telephones only', () => {
+  test('links of a bank lead only to web addresses and telephones', () => {
     const bank = (url: string, phone: string) => {
       const html = views.render('bin/page', {
         page: signedIn('x'),
@@ -285,7 +285,7 @@ describe('the drawn card', () => {
 describe('thread HTML', () => {
   const rel = 'rel="noopener noreferrer nofollow"';
   test.each([
-    ['headings go down', '<h1>a</h1><h2>b</h2><h3>c</h3><h6>d</h6>', '<h4>a</h4><h5>b</h5><h6>c</h6><h6>d</h6>'],
+    ['headings are lowered', '<h1>a</h1><h2>b</h2><h3>c</h3><h6>d</h6>', '<h4>a</h4><h5>b</h5><h6>c</h6><h6>d</h6>'],
     ['text and lists stay', '<p>a <b>b</b></p><ul><li>c</li></ul>', '<p>a <b>b</b></p><ul><li>c</li></ul>'],
     ['tables stay', '<table><tr><td colspan="9" width=9>a</td></tr></table>', '<table><tr><td>a</td></tr></table>'],
     ['code stays', '<pre><code>a &lt; b</code></pre>', '<pre><code>a &lt; b</code></pre>'],
@@ -307,7 +307,7 @@ describe('thread HTML', () => {
     ['script links go', '<a href="javascript:alert(1)">a</a>', `<a ${rel}>a</a>`],
     ['hidden script links go', '<a href="java\tscript&colon;alert(1)">a</a>', `<a ${rel}>a</a>`],
     ['data links go', '<a href="data:text/html,x">a</a>', `<a ${rel}>a</a>`],
-    ['what is no URL goes', '<a href="https://a.example/<!-- b -->">a</a>', `<a ${rel}>a</a>`],
+    ['invalid URLs go', '<a href="https://a.example/<!-- b -->">a</a>', `<a ${rel}>a</a>`],
     ['own addresses go', '<a href="/sign-out">a</a><a href="//evil.example">b</a>', `<a ${rel}>a</a><a ${rel}>b</a>`],
     ['forms go', '<form action="/x"><input name="_csrf"><button>a</button></form>', 'a'],
     ['frames go', '<iframe src="https://x.example">a</iframe>b', 'b'],
@@ -318,8 +318,8 @@ describe('thread HTML', () => {
       'a',
     ],
     ['comments go', 'a<!-- <script>x</script> --><![CDATA[b]]>c', 'ac'],
-    ['what was left open is closed', '<p><b>a', '<p><b>a</b></p>'],
-    ['what was not opened is dropped', 'a</div></main></body>b', 'ab'],
+    ['open elements are closed', '<p><b>a', '<p><b>a</b></p>'],
+    ['closing tags without an opening tag are dropped', 'a</div></main></body>b', 'ab'],
   ])('%s', (_name, dirty, clean) => {
     expect(sanitizeThreadHtml(dirty)).toBe(clean);
   });
@@ -335,15 +335,15 @@ describe('thread HTML', () => {
     ['<h3>a</h3><h1>b</h1><h3>c</h3>', '<h4>a</h4><h4>b</h4><h5>c</h5>'],
     ['<h1>a</h1><h2>b</h2><h3>c</h3><h2>d</h2>', '<h4>a</h4><h5>b</h5><h6>c</h6><h5>d</h5>'],
     ['<h2>a &lt;h6&gt;</h2><a href="https://x.example/<h6>">b</a>', '<h4>a &lt;h6&gt;</h4>'],
-  ])('the outline has no gaps: %s', (html, wanted) => {
-    expect(withoutGaps(sanitizeThreadHtml(html) as SanitisedHtml)).toContain(wanted);
+  ])('the outline has no gaps: %s', (html, expected) => {
+    expect(withoutGaps(sanitizeThreadHtml(html) as SanitisedHtml)).toContain(expected);
   });
 
-  test('deeper nesting is not HTML for our pages', () => {
+  test('rejects deeper nesting', () => {
     expect(sanitizeThreadHtml('<blockquote>'.repeat(257))).toBeUndefined();
   });
 
-  test('is printed as it is on the page, and stays inside its element', () => {
+  test('is printed unescaped, and stays inside its element', () => {
     const clean = sanitizeThreadHtml('</div></main><h1>Plan</h1><p>a');
     if (clean === undefined) throw new Error('It nests too deep.');
     const body = { kind: 'html', html: clean, isCut: false } as const;
@@ -374,10 +374,10 @@ function connectionOf(id: string, health: ConnectionView['health']): ConnectionV
   return { id, name: id, health, scopes: [] };
 }
 
-/** Each page in several states, with the text in every field that can hold one. */
+/** Each page in several states, with the text in every text field. */
 function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
   const page = signedIn(text);
-  const out = frame(text);
+  const signedOut = frame(text);
   const notice = { tone: 'warning', text } as const;
   const signInApps = [1, 2].map(() => ({ id: text, name: text, url: text }));
   const connections = healths.map((health) => ({
@@ -410,8 +410,8 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
   const failure = { code: 'internal', reference: text, time: text } as const;
   return {
     'home/signed-out': [
-      { page: out, signInApps, notice },
-      { page: out, signInApps: [] },
+      { page: signedOut, signInApps, notice },
+      { page: signedOut, signInApps: [] },
     ],
     'connections/link': connections.map((connection) => ({
       page,
@@ -427,8 +427,8 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
       { page, connections: [], threads: [], bin: { error } },
     ],
     'sign-in/choose': [
-      { page: out, signInApps },
-      { page: out, signInApps: [] },
+      { page: signedOut, signInApps },
+      { page: signedOut, signInApps: [] },
     ],
     'connections/list': [
       { page, connections, notice },
@@ -439,7 +439,7 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
       { page, connection: { ...connection, unusable: text } },
     ]),
     'sign-in/erase': [{ page }],
-    'sign-in/erased': [{ page: out, connections: [{ name: text, words: text }] }],
+    'sign-in/erased': [{ page: signedOut, connections: [{ name: text, words: text }] }],
     'sign-in/sessions': [
       {
         page,
@@ -458,12 +458,12 @@ function everyPage(text: string): { [K in UserPage]: PageData[K][] } {
     'errors/error': [
       { page, ...failure },
       {
-        page: out,
+        page: signedOut,
         ...failure,
         ...{ title: text, cause: text, whose: 'nobody', nextStep: text, step: { label: text, url: text } },
       },
     ],
-    'errors/problem': codes.map((code) => ({ page: out, code })),
+    'errors/problem': codes.map((code) => ({ page: signedOut, code })),
   };
 }
 
@@ -476,9 +476,9 @@ const VOID = new Set(['meta', 'link', 'input', 'br', 'hr', 'img']);
 const TOKEN =
   /<!doctype html>|<\/([a-z][a-z0-9]*)>|<([a-z][a-z0-9]*)((?:\s+[a-z][a-z0-9_-]*(?:="[^"<>]*")?)*)\s*>|[<>]/g;
 
-/** The elements of a page; fails on any `<` or `>` that belongs to no tag and on tags that do not close in order. */
+/** The elements of a page; fails on a stray `<` or `>`, and on tags that do not close in order. */
 function elements(html: string): Element[] {
-  const found: Element[] = [];
+  const list: Element[] = [];
   const open: string[] = [];
   for (const [token, closing, opening, attributeText = ''] of html.matchAll(TOKEN)) {
     if (token === '<' || token === '>') throw new Error('a stray angle bracket');
@@ -489,10 +489,10 @@ function elements(html: string): Element[] {
     for (const [, name = '', value = ''] of attributeText.matchAll(/([a-z][a-z0-9_-]*)(?:="([^"]*)")?/g)) {
       attributes.set(name, value);
     }
-    found.push({ tag: opening, attributes });
+    list.push({ tag: opening, attributes });
   }
   expect(open).toEqual([]);
-  return found;
+  return list;
 }
 
 function structure(html: string): string[] {

@@ -1,4 +1,4 @@
-/** What templates call to write values out: dates, links, numbers of cards. */
+/** The helpers of templates for dates, links and digits of cards. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,15 +14,16 @@ let directory: string;
 let views: Views;
 beforeAll(() => {
   directory = mkdtempSync(join(tmpdir(), 'gatehouse-views-'));
-  writeFileSync(join(directory, 'one.eta'), '<%~ JSON.stringify(it.show[it.name](...it.given) ?? null) %>');
+  writeFileSync(join(directory, 'one.eta'), '<%~ JSON.stringify(it.show[it.name](...it.args) ?? null) %>');
   writeFileSync(join(directory, 'text.eta'), '<p title="<%= it.text %>"><%= it.text %></p>');
   views = createViews({ directories: [directory], clock: Date.now });
 });
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Templates of this test, which no page has. */
-const render = (name: string, data: object, by = views) => by.render(name as PageName, data as PageData[PageName]);
-const show = (name: string, ...given: unknown[]) => JSON.parse(render('one', { name, given }));
+/** Renders the templates of this test. */
+const render = (name: string, data: object, renderer = views) =>
+  renderer.render(name as PageName, data as PageData[PageName]);
+const show = (name: string, ...args: unknown[]) => JSON.parse(render('one', { name, args }));
 
 test.each([
   ['date', ['2026-01-02T23:04:05Z'], '2 January 2026'],
@@ -44,8 +45,8 @@ test.each([
   ['clip', ['abcd', 3], 'abc…'],
   ['appField', ['clientSecret'], 'Client secret'],
   ['appField', ['unheard-of'], 'unheard-of'],
-  ['appFieldPlace', ['scopes'], 'scopes-title'],
-  ['appFieldPlace', ['unheard-of'], 'unheard-of'],
+  ['appFieldAnchor', ['scopes'], 'scopes-title'],
+  ['appFieldAnchor', ['unheard-of'], 'unheard-of'],
   ['bin', ['45717360'], '45717360'],
   ['bin', ['457173'], '457173'],
   ['bin', ['45717'], ''],
@@ -64,8 +65,8 @@ test.each([
   ['network', ['Diners-Club'], { key: 'diners', name: 'Diners Club' }],
   ['network', ['Local Card'], { key: 'other', name: 'Local Card' }],
   ['network', [''], { key: 'other', name: 'Network not known' }],
-])('%s of %j: %j', (name, given, written) => {
-  expect(show(name, ...given)).toEqual(written);
+])('%s of %j: %j', (name, args, output) => {
+  expect(show(name, ...args)).toEqual(output);
 });
 
 describe('a link', () => {
@@ -91,8 +92,8 @@ describe('a link', () => {
     ['phoneLink', '1'.repeat(25), null],
     ['phoneLink', '70123 ext. 4', null],
     ['phoneLink', '70+123', null],
-  ])('%s %s: %s', (name, given, written) => {
-    expect(show(name, given)).toBe(written);
+  ])('%s %s: %s', (name, args, output) => {
+    expect(show(name, args)).toBe(output);
   });
 });
 
@@ -112,9 +113,9 @@ describe('the contact of the operator', () => {
     ['a@b@c.example', null],
     ['javascript:alert@b.example', null],
     ['the help desk', null],
-  ])('%s leads to %s', (given, address) => {
-    const words = `<bdi>${given}</bdi>`;
-    expect(show('contact', given)).toBe(address === null ? words : `<a href="${address}">${words}</a>`);
+  ])('%s leads to %s', (contact, url) => {
+    const label = `<bdi>${contact}</bdi>`;
+    expect(show('contact', contact)).toBe(url === null ? label : `<a href="${url}">${label}</a>`);
   });
 });
 
@@ -136,11 +137,11 @@ describe('small pieces of HTML', () => {
       [{ health: 'active', notCheckedSince: '2026-03-15T17:02:11Z' }],
       statusOf('idle', 'question', 'Not checked since 15 Mar 2026, 17:02 UTC'),
     ],
-  ])('%s of %j', (name, given, written) => {
-    expect(show(name, ...given)).toBe(written);
+  ])('%s of %j', (name, args, output) => {
+    expect(show(name, ...args)).toBe(output);
   });
 
-  test('R88 hold no markup of their values', () => {
+  test('R88 escape their values', () => {
     const hostile = `"><b>'`;
     const text = '&quot;&gt;&lt;b&gt;&#39;';
     expect(show('time', hostile)).toBe(`<time datetime="${text}">${text}</time>`);
@@ -152,8 +153,8 @@ describe('small pieces of HTML', () => {
   });
 });
 
-function statusOf(tone: string, icon: string, words: string): string {
-  return `<span class="status status-${tone}"><span class="icon icon-${icon}" aria-hidden="true"></span>${words}</span>`;
+function statusOf(tone: string, icon: string, text: string): string {
+  return `<span class="status status-${tone}"><span class="icon icon-${icon}" aria-hidden="true"></span>${text}</span>`;
 }
 
 describe('R86 the digits of a card', () => {
@@ -181,7 +182,7 @@ describe('R86 the digits of a card', () => {
   });
 });
 
-test('R88 whatever text is written out, it ends neither its element nor its attribute', () => {
+test('R88 no text can end its element or its attribute', () => {
   fc.assert(
     fc.property(anyText(), (text) => {
       const page = render('text', { text });
@@ -191,10 +192,9 @@ test('R88 whatever text is written out, it ends neither its element nor its attr
   );
 });
 
-test('R88 each character that could end something is written as what it is, and controls are left out', () => {
-  // Made here: a template that is missing is found out now and not when somebody asks for its page.
-  const own = createViews({ directories: [directory], clock: Date.now });
-  const written = (text: unknown) => render('text', { text }, own).replace(/^<p title="(.*)">\1<\/p>$/s, '$1');
+test('R88 escapes markup characters and removes control characters', () => {
+  const ownViews = createViews({ directories: [directory], clock: Date.now });
+  const written = (text: unknown) => render('text', { text }, ownViews).replace(/^<p title="(.*)">\1<\/p>$/s, '$1');
   expect(written(`<a href="x">Tom & 'Ada'</a>`)).toBe('&lt;a href=&quot;x&quot;&gt;Tom &amp; &#39;Ada&#39;&lt;/a&gt;');
   expect(written('a\u0000\u0008b\u000bc\u001fd\u007fe\u009ff\u202ag\u202eh\u2066i\u2069j')).toBe('abcdefghij');
   expect(written('a\tb\nc\rd\u00a0e\u2029f\u202fg\u2065h\u206ai')).toBe(
@@ -203,16 +203,16 @@ test('R88 each character that could end something is written as what it is, and 
   expect(written(7)).toBe('7');
 });
 
-test('pages are drawn by the template of their name', () => {
+test('pages are rendered by the template with their name', () => {
   const page = { title: 'T', basePath: '/gate', operatorName: 'Us' };
-  const own = createViews({ directories: [GATEHOUSE_VIEWS], clock: Date.now });
+  const gatehouseViews = createViews({ directories: [GATEHOUSE_VIEWS], clock: Date.now });
   const failure = { page, reference: 'ab12cd34', time: '2026-03-15T17:02:11Z' };
-  expect(own.render('errors/error', { ...failure, code: 'not_found' })).toContain('There is nothing here');
-  expect(own.render('errors/problem', { page, code: 'not_found' })).toContain('<code>not_found</code>');
-  expect(own.render('home/signed-out', { page, signInApps: [] })).toMatch(/^<!doctype html>/);
+  expect(gatehouseViews.render('errors/error', { ...failure, code: 'not_found' })).toContain('There is nothing here');
+  expect(gatehouseViews.render('errors/problem', { page, code: 'not_found' })).toContain('<code>not_found</code>');
+  expect(gatehouseViews.render('home/signed-out', { page, signInApps: [] })).toMatch(/^<!doctype html>/);
 });
 
-describe('words for what has a name', () => {
+describe('texts for codes', () => {
   const NETWORKS = {
     ...{ visa: 'Visa', mastercard: 'Mastercard', maestro: 'Maestro', amex: 'American Express', diners: 'Diners Club' },
     ...{ discover: 'Discover', jcb: 'JCB', unionpay: 'UnionPay', mir: 'Mir', elo: 'Elo', hiper: 'Hiper' },
@@ -222,8 +222,8 @@ describe('words for what has a name', () => {
     for (const spelling of [key, name, name.toUpperCase()]) expect(show('network', spelling)).toEqual({ key, name });
   });
 
-  test('a field of an app’s form by its label and place', () => {
-    const places = {
+  test('a field of an app’s form has a label and an anchor', () => {
+    const anchors = {
       ...{ issuer: 'issuer', clientId: 'clientId', clientSecret: 'clientSecret', callbackUrls: 'callback-title' },
       ...{
         scopes: 'scopes-title',
@@ -235,37 +235,37 @@ describe('words for what has a name', () => {
       ...{ account: 'account-field', tokenEndpoint: 'endpoints-token', tokenParameters: 'tokenParameters' },
       tokenPath: 'tokenPath',
     };
-    const fields = Object.keys(places);
+    const fields = Object.keys(anchors);
     const labels = fields.map((field) => show('appField', field));
     for (const label of labels) expect(label).toMatch(/^\p{Lu}[\p{L}’ ]{5,}$/u);
     expect(new Set(labels).size).toBe(fields.length);
-    expect(fields.map((field) => show('appFieldPlace', field))).toEqual(Object.values(places));
+    expect(fields.map((field) => show('appFieldAnchor', field))).toEqual(Object.values(anchors));
   });
 
-  test('a source of what is known of a BIN, and an end of a connection with its tone', () => {
+  test('sources of BIN data, and outcomes of disconnecting with their tones', () => {
     const sources = ['dataset', 'service', 'cache', 'rules'].map((source) => show('source', source));
     for (const source of sources) expect(source).toMatch(/^\p{Lu}.{10,}$/u);
     expect(new Set(sources).size).toBe(4);
-    const ends = (['revoked', 'unsupported', 'pending', 'unconfirmed'] as const).map(disconnectText);
-    expect(ends.map(({ tone }) => tone)).toEqual(['success', 'info', 'warning', 'warning']);
-    for (const { text } of ends) expect(text).toMatch(/^Disconnected.{20,}\.$/);
+    const outcomes = (['revoked', 'unsupported', 'pending', 'unconfirmed'] as const).map(disconnectText);
+    expect(outcomes.map(({ tone }) => tone)).toEqual(['success', 'info', 'warning', 'warning']);
+    for (const { text } of outcomes) expect(text).toMatch(/^Disconnected.{20,}\.$/);
   });
 
-  test.each(Object.keys(PROBLEMS))('the problem %s: what it means, and what to do', (code) => {
+  test.each(Object.keys(PROBLEMS))('the problem %s has a meaning and a next step', (code) => {
     const { title, meaning, nextStep, whose, step } = show('problem', code, 30);
     expect(title).toMatch(/^\p{Lu}.{6,}[^.]$/u);
-    for (const words of [meaning, nextStep]) expect(words).toMatch(/^\p{Lu}.{12,}[.?]$/u);
+    for (const sentence of [meaning, nextStep]) expect(sentence).toMatch(/^\p{Lu}.{12,}[.?]$/u);
     expect(`${title} ${meaning} ${nextStep}`).not.toContain('{');
-    expect(show('whose', whose)).toMatch(/^(Something in|It is our|It lies with|Nobody’s fault$)/);
+    expect(show('whose', whose)).toMatch(/^(It is our|It lies with|Nobody’s fault$)/);
     expect(step.label).toMatch(/^(Go to|Try again|See your|Sign in|Look up)/);
     expect(step.path).toMatch(/^\/(sign-in|connections)?$/);
   });
 
-  test('whose fault a problem is, and where its button leads', () => {
+  test('problems by responsible party and by the path of their button', () => {
     const texts = Object.keys(PROBLEMS).map((code) => [code, show('problem', code)]);
-    const codes = (found: (text: { whose: string; step: { path: string } }) => boolean) =>
-      texts.filter(([, text]) => found(text)).map(([code]) => code);
-    const whose = (one: string) => codes((text) => text.whose === one);
+    const codes = (matches: (text: { whose: string; step: { path: string } }) => boolean) =>
+      texts.filter(([, text]) => matches(text)).map(([code]) => code);
+    const whose = (party: string) => codes((text) => text.whose === party);
     expect(whose('yours')).toEqual([
       ...['relay_token_invalid', 'insufficient_scope', 'invalid_bin', 'rate_limited', 'invalid_request'],
       ...['length_required', 'too_large'],
@@ -280,13 +280,13 @@ describe('words for what has a name', () => {
     expect(leadsTo('/connections')).toEqual(['not_connected', 'reconnect_needed', 'scopes_missing']);
   });
 
-  test('who has to wait is told how long, in words of the right size', () => {
+  test('a wait is shown in a suitable unit', () => {
     const wait = (seconds?: number) =>
       /^Try again in (.*)\.$/.exec(
         show('problem', 'upstream_timeout', ...(seconds === undefined ? [] : [seconds])).nextStep,
       )?.[1];
     expect(wait()).toBe('a few minutes');
-    for (const [seconds, words] of [
+    for (const [seconds, text] of [
       ...([
         [0, '1 second'],
         [1, '1 second'],
@@ -305,7 +305,7 @@ describe('words for what has a name', () => {
         [172_801, '3 days'],
       ] as const),
     ] as const) {
-      expect(wait(seconds), String(seconds)).toBe(`about ${words}`);
+      expect(wait(seconds), String(seconds)).toBe(`about ${text}`);
     }
   });
 
@@ -315,20 +315,20 @@ describe('words for what has a name', () => {
     ['unverified', 'Unverified', 'notice', 'question'],
     ['reconnect_needed', 'Reconnect needed', 'bad', 'warning'],
     ['not_connected', 'Not connected', 'idle', 'unlinked'],
-  ])('a connection that is %s: %s, in its colour and with its sign', (health, label, tone, icon) => {
+  ])('the health %s is %s, with its colour and icon', (health, label, tone, icon) => {
     const text = show('health', health);
     expect(text).toEqual({ label, tone, icon, meaning: expect.stringMatching(/^\p{Lu}.{15,}\.$/u) });
   });
 
-  test('connections are counted by health, the best first', () => {
+  test('healths are listed best first', () => {
     expect(HEALTHS.map((health) => show('health', health).tone)).toEqual(['good', 'notice', 'notice', 'bad']);
   });
 
-  test('a scope is what it lets us do; one that only its provider can explain has no words', () => {
+  test('known scopes have a text, and others have none', () => {
     const scopes = ['openid', 'profile', 'email', 'offline_access', 'platform_read_only', 'platform_full_access'];
-    const words = scopes.map((scope) => show('scope', scope));
-    for (const one of words) expect(one).toMatch(/^(Know|See|Stay|Read) .{10,}[^.]$/);
-    expect(new Set(words).size).toBe(scopes.length);
+    const scopeTexts = scopes.map((scope) => show('scope', scope));
+    for (const text of scopeTexts) expect(text).toMatch(/^(Know|See|Stay|Read) .{10,}[^.]$/);
+    expect(new Set(scopeTexts).size).toBe(scopes.length);
     expect(show('scope', 'odd:scope')).toBeNull();
   });
 });

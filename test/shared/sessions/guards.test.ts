@@ -116,7 +116,7 @@ describe('the frame of a page', () => {
   };
   const drawn: unknown[] = [];
   const views: Views = { render: (...given) => `drawn ${drawn.push(given)}` };
-  const flashes = { keep: () => Promise.resolve(''), take: () => Promise.resolve({}) };
+  const flashes = { save: () => Promise.resolve(''), take: () => Promise.resolve({}) };
   const submissions = { once: () => Promise.resolve('') };
   let pages: Pages;
   beforeEach(() => {

@@ -1,7 +1,7 @@
-/* The frame of the administration: shows the current tab where tabs scroll, closes menus, `/` leads to the search; counts selected rows. */
+/* The frame of the administration: scrolls to the current tab, closes menus, opens the search with `/`, counts selected rows. */
 document.querySelector('.tab-list [aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
 
-// Without a script a menu closes by its own button, or as another one opens.
+// Without this script, a menu closes by its own button, or when another menu opens.
 const openMenu = () => document.querySelector('.menu[open]');
 
 document.addEventListener('keydown', ({ key }) => {
@@ -23,7 +23,7 @@ if (slash) slash.hidden = false;
 document.addEventListener('keydown', (event) => {
   const { key, target } = event;
   const isCommand = event.ctrlKey || event.metaKey || event.altKey;
-  // Not while the user types elsewhere, nor behind a dialog.
+  // The key has its usual meaning in fields and dialogs.
   if (key !== '/' || isCommand || !search || target.closest('input, select, textarea, [contenteditable], dialog'))
     return;
   event.preventDefault();
@@ -44,6 +44,6 @@ for (const list of document.querySelectorAll('[data-bulk]')) {
     for (const box of boxes) box.checked = all.checked;
   });
   list.addEventListener('change', show);
-  // A browser that comes back to the page may have kept the ticks.
+  // A browser may restore the check marks when the user returns to the page.
   show();
 }

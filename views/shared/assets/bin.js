@@ -1,11 +1,11 @@
-/* Keeps a whole card number from leaving the browser. The server would refuse it as well. */
+/* Never sends a whole card number. The server would refuse it, too. */
 const form = document.querySelector('[data-bin-form]');
 const error = document.querySelector('[data-bin-error]');
 const input = form?.elements.namedItem('bin');
 
 if (form && error && input) {
   form.addEventListener('submit', (event) => {
-    // Users type digits in groups, as printed on the card.
+    // Users may type the digits in groups, as printed on the card.
     input.value = input.value.replace(/[\s-]/g, '');
     if (input.value.replace(/\D/g, '').length <= 8) return;
     event.preventDefault();
@@ -13,7 +13,7 @@ if (form && error && input) {
     input.setAttribute('aria-invalid', 'true');
     const sentence = document.createElement('p');
     sentence.textContent =
-      'These are more than 8 digits. They were not sent, and are no longer on this page. Enter only the first 6 to 8.';
+      'You entered more than 8 digits. They were not sent, and are no longer on this page. Enter only the first 6 to 8.';
     error.replaceChildren(sentence);
     input.focus();
   });

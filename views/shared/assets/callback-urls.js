@@ -11,39 +11,39 @@ if (form) {
     document.getElementById(input.getAttribute('aria-describedby')).replaceChildren();
   };
 
-  /** @param meant the URL that a button enters in place of the typed one */
-  const show = (input, text, meant) => {
-    const place = document.getElementById(input.getAttribute('aria-describedby'));
+  /** @param suggestedUrl the URL that a button enters in place of the typed one */
+  const show = (input, text, suggestedUrl) => {
+    const container = document.getElementById(input.getAttribute('aria-describedby'));
     const line = document.createElement('p');
     line.className = 'form-fault';
     const icon = document.createElement('span');
     icon.className = 'icon icon-warning';
     icon.setAttribute('aria-hidden', 'true');
-    const words = document.createElement('span');
-    words.textContent = text;
-    line.append(icon, words);
-    place.replaceChildren(line);
-    if (!meant) return;
+    const label = document.createElement('span');
+    label.textContent = text;
+    line.append(icon, label);
+    container.replaceChildren(line);
+    if (!suggestedUrl) return;
     const button = document.createElement('button');
     button.type = 'button';
     button.className = 'button-quiet';
     button.textContent = 'Use that URL';
     button.addEventListener('click', () => {
-      input.value = meant;
+      input.value = suggestedUrl;
       clear(input);
       input.focus();
     });
-    place.append(button);
+    container.append(button);
   };
 
-  const judge = async () => {
+  const check = async () => {
     const filled = inputs().filter((input) => input.value.trim() !== '');
     const response = await fetch(form.dataset.judge, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json', 'X-CSRF-Token': form.querySelector('[name="_csrf"]').value },
       body: JSON.stringify({ urls: filled.map((input) => input.value.trim()) }),
     });
-    // Sending the form will show the problem.
+    // The user sees the problem when they send the form.
     if (!response.ok) return;
     const { faults, nearMisses } = await response.json();
     for (const input of inputs()) clear(input);
@@ -57,6 +57,6 @@ if (form) {
   form.addEventListener('input', (event) => {
     if (event.target.name !== 'callbackUrl') return;
     clearTimeout(timer);
-    timer = setTimeout(() => judge().catch(() => undefined), PAUSE_MILLISECONDS);
+    timer = setTimeout(() => check().catch(() => undefined), PAUSE_MILLISECONDS);
   });
 }

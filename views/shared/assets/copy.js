@@ -1,25 +1,25 @@
-/* Copies a text by a button; `data-copy` names it. Without a script, users select the text themselves. */
+/* Buttons that copy a text, which `data-copy` names. Without this script, users select the text themselves. */
 const status = document.querySelector('[data-copy-status]');
 
 for (const button of document.querySelectorAll('[data-copy]')) {
   const group = button.closest('[data-copy-group]');
   const source = (group ?? document).querySelector('[data-copy-source]');
   const label = button.querySelector('[data-copy-label]');
-  // Of an id that is shown in part, the button holds the whole.
-  const whole = button.dataset.copyText;
-  if (!(whole || source) || !label || !status || !navigator.clipboard) continue;
-  const what = button.dataset.copy;
+  // The page may show only a part of an id; the button has all of it.
+  const fullText = button.dataset.copyText;
+  if (!(fullText || source) || !label || !status || !navigator.clipboard) continue;
+  const subject = button.dataset.copy;
   button.hidden = false;
   button.addEventListener('click', async () => {
     try {
-      await navigator.clipboard.writeText(whole ?? source.textContent.trim());
+      await navigator.clipboard.writeText(fullText ?? source.textContent.trim());
       label.textContent = 'Copied';
       button.classList.add('is-copied');
-      status.textContent = `${what} is copied.`;
+      status.textContent = `${subject} is copied.`;
     } catch {
-      // The browser may forbid it: then the text is selected, ready to be copied.
-      getSelection()?.selectAllChildren(whole ? button.previousElementSibling : source);
-      status.textContent = `${what} is selected.`;
+      // If the browser forbids copying, the text is selected for the user to copy.
+      getSelection()?.selectAllChildren(fullText ? button.previousElementSibling : source);
+      status.textContent = `${subject} is selected.`;
     }
   });
 }

@@ -1,32 +1,32 @@
-/* Asks before what cannot be undone: shows the page of the question as a dialog. Without a script, or if that fails, it is a page. */
+/* Shows confirmation pages as dialogs. Without this script, or if loading fails, they remain pages. */
 const dialog = document.createElement('dialog');
 dialog.className = 'confirm-dialog';
 dialog.setAttribute('aria-labelledby', 'confirm-title');
 document.body.append(dialog);
 let opener;
-/** Counts the questions: a response to an earlier one is too late. */
+/** The number of the last request; responses to earlier ones are ignored. */
 let latest = 0;
 
-async function ask(url, from) {
+async function openDialog(url, trigger) {
   latest += 1;
-  const mine = latest;
+  const current = latest;
   try {
     const response = await fetch(url, { headers: { accept: 'text/html' } });
     const text = await response.text();
-    if (mine !== latest) return;
+    if (current !== latest) return;
     const page = new DOMParser().parseFromString(text, 'text/html');
     const question = page.querySelector('[data-confirm]');
-    if (!question) throw new Error('not a question');
+    if (!question) throw new Error('The page has no confirmation.');
     dialog.replaceChildren(document.importNode(question, true));
   } catch {
-    if (mine !== latest) return;
-    // A session that has ended, a thing that is gone: the page itself says so.
+    if (current !== latest) return;
+    // The page itself explains the failure, for example an ended session or a deleted record.
     location.assign(url);
     return;
   }
-  // The entry of a menu is hidden again by then: its button takes the focus back.
-  const menu = from.closest('.menu');
-  opener = menu ? menu.querySelector('summary') : from;
+  // A menu item is hidden once its menu closes, so the menu's button gets the focus back.
+  const menu = trigger.closest('.menu');
+  opener = menu ? menu.querySelector('summary') : trigger;
   if (menu) menu.open = false;
   dialog.showModal();
 }
@@ -35,14 +35,14 @@ document.addEventListener('click', (event) => {
   const link = event.target.closest('a[data-dialog]');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  ask(link.href, link);
+  openDialog(link.href, link);
 });
 
 document.addEventListener('submit', (event) => {
   const form = event.target.closest('form[data-dialog]');
   if (!form) return;
   event.preventDefault();
-  ask(`${form.action}?${new URLSearchParams(new FormData(form))}`, event.submitter ?? form);
+  openDialog(`${form.action}?${new URLSearchParams(new FormData(form))}`, event.submitter ?? form);
 });
 
 dialog.addEventListener('click', (event) => {

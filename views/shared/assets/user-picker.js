@@ -1,26 +1,26 @@
-/* Suggests users while one types a name or an e-mail address; `data-users` has the address of the list. Without a script the address is typed in full. */
+/* Suggests users by name or e-mail address; `data-users` is the URL of the list. Without this script, users type the full address. */
 const MIN_CHARACTERS = 2;
 const PAUSE_MS = 150;
 
 let count = 0;
 
-/** Adds the suggestions; `pick` is called with the value of one that was chosen. */
-function suggest(input, address, pick) {
+/** Adds suggestions to an input; `pick` is called with the value of the chosen one. */
+function suggest(input, url, pick) {
   const list = document.createElement('datalist');
   list.id = `users-${++count}`;
   input.after(list);
   input.setAttribute('list', list.id);
   let timer;
-  let asked = '';
+  let lastQuery = '';
 
   const update = async () => {
     const q = input.value.trim();
-    if (q.length < MIN_CHARACTERS || q === asked) return;
-    asked = q;
-    const response = await fetch(`${address}?${new URLSearchParams({ q, limit: '8' })}`, {
+    if (q.length < MIN_CHARACTERS || q === lastQuery) return;
+    lastQuery = q;
+    const response = await fetch(`${url}?${new URLSearchParams({ q, limit: '8' })}`, {
       headers: { accept: 'application/json' },
     }).catch(() => undefined);
-    if (!response?.ok || asked !== q) return;
+    if (!response?.ok || lastQuery !== q) return;
     const { items } = await response.json();
     list.replaceChildren(
       ...items.map(({ id, name, email }) => new Option(name && email ? name : '', email ?? id, false, false)),
@@ -39,7 +39,7 @@ for (const field of document.querySelectorAll('input[data-users]')) {
   suggest(field, field.dataset.users, () => undefined);
 }
 
-/* A text area has no suggestions: a field above it adds a line for each user. */
+/* Text areas cannot have suggestions, so a field above adds a line for each chosen user. */
 for (const area of document.querySelectorAll('textarea[data-users]')) {
   const label = document.createElement('label');
   label.htmlFor = `${area.id}-find`;
@@ -63,7 +63,7 @@ for (const area of document.querySelectorAll('textarea[data-users]')) {
   suggest(input, area.dataset.users, add);
   input.addEventListener('keydown', (event) => {
     if (event.key !== 'Enter') return;
-    // The form is not meant yet.
+    // Enter adds the user and does not send the form.
     event.preventDefault();
     const value = input.value.trim();
     if (value.includes('@')) add(value);

@@ -170,7 +170,7 @@ export function adminTokenRoutes(parts: AdminParts) {
       fieldOf: { expiresAt: 'days' },
       async work(req, { name, scope, days }) {
         const { token } = await create(req, { name, scope, expiresAt: isoTime(clock() + days * DAY_MS) });
-        return { url: resource.home, flash: { notice: CREATED, made: { name, text: token } } };
+        return { url: resource.home, flash: { notice: CREATED, newSecret: { name, text: token } } };
       },
       show: newPage.show,
     }),

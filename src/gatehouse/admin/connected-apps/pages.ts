@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { AppError } from '../../../shared/errors.ts';
 import { formField } from '../../../shared/http/body.ts';
 import { parseInput } from '../../../shared/http/operation.ts';
-import { type FormView, formHandler, recordVersion, typedIn } from '../../../shared/pages/form.ts';
+import { type FormView, formHandler, recordVersion, submittedValues } from '../../../shared/pages/form.ts';
 import type { Notice } from '../../../shared/pages/page-data.ts';
 import { nearMiss } from '../../../shared/provider/callback-url.ts';
 import type { ProviderFacts } from '../../connected-apps/provider-facts.ts';
@@ -153,7 +153,7 @@ export function connectedAppPages(parts: {
       const action = formField(req.body, 'do');
       if (action === 'save') return save(req, res, next);
       if (action !== 'read_provider') return act(req, res, next);
-      const form = await withProvider(typedIn(CHANGED_FORM, req.body));
+      const form = await withProvider(submittedValues(CHANGED_FORM, req.body));
       return detailPage.show(req, res.status(form.faults.length > 0 ? 400 : 200), form);
     },
   };

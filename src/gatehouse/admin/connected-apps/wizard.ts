@@ -2,7 +2,7 @@
 import type { NextFunction, Request, Response } from 'express';
 import { formField, queryField } from '../../../shared/http/body.ts';
 import { parseInput } from '../../../shared/http/operation.ts';
-import { formHandler, typedIn } from '../../../shared/pages/form.ts';
+import { formHandler, submittedValues } from '../../../shared/pages/form.ts';
 import type { FieldFault } from '../../../shared/pages/page-data.ts';
 import { type ConnectedApp, callbackUrlOf, isUsable, providerUrls } from '../../../shared/provider/connected-app.ts';
 import { PRESETS, type Preset, presetLimits, SIMULATED, signsIn } from '../../connected-apps/presets.ts';
@@ -114,7 +114,7 @@ export function connectedAppWizard(parts: {
 
   /** Returns the form of the second step, or of the first step with faults. */
   const nextStep = async (req: Request, action: string | undefined): Promise<WizardForm> => {
-    const submitted = typedIn(WIZARD_FORM, req.body);
+    const submitted = submittedValues(WIZARD_FORM, req.body);
     const filled = withPlaceholders(presetOf(req), submitted.values);
     const id = filled.values.id || idFrom(filled.values.name);
     const form = { ...submitted, values: { ...filled.values, id, step: 'provider', isRead: '' } };
@@ -151,7 +151,7 @@ export function connectedAppWizard(parts: {
       const action = formField(req.body, 'do');
       if (action === 'save' || action === 'register_there') return create(req, res, next);
       if (action === 'back') {
-        const submitted = typedIn(WIZARD_FORM, req.body);
+        const submitted = submittedValues(WIZARD_FORM, req.body);
         return page.show(req, res, { ...submitted, values: { ...submitted.values, step: 'provider' }, faults: [] });
       }
       const form = await nextStep(req, action);

@@ -174,7 +174,7 @@ export function relayTokenRoutes(parts: AdminParts) {
         const { item, token } = await create(req, inputOf(await withIds(form), clock()));
         return {
           url: `${resource.home}/${item.id}`,
-          flash: { notice: CREATED, made: { name: item.name, text: token } },
+          flash: { notice: CREATED, newSecret: { name: item.name, text: token } },
         };
       },
       show: newPage.show,
@@ -199,7 +199,7 @@ export function relayTokenRoutes(parts: AdminParts) {
         const { item, token } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
         return {
           url: `${resource.home}/${item.id}`,
-          flash: { notice: ROTATED, made: { name: item.name, text: token } },
+          flash: { notice: ROTATED, newSecret: { name: item.name, text: token } },
         };
       },
       show: rotatePage.show,

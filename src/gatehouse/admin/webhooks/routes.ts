@@ -133,7 +133,7 @@ export function webhookRoutes(parts: AdminParts) {
       schema: newForm,
       async work(req, input) {
         const { item, secret: text } = await create(req, { ...input, enabled: true });
-        return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, made: { name: item.url, text } } };
+        return { url: `${resource.home}/${item.id}`, flash: { notice: CREATED, newSecret: { name: item.url, text } } };
       },
       show: newPage.show,
     }),
@@ -153,7 +153,7 @@ export function webhookRoutes(parts: AdminParts) {
       schema: rotationForm,
       async work(req, { overlapHours }) {
         const { item, secret: text } = await rotate(req, { overlapSeconds: overlapHours * 3_600 });
-        return { url: `${resource.home}/${item.id}`, flash: { notice: ROTATED, made: { name: item.url, text } } };
+        return { url: `${resource.home}/${item.id}`, flash: { notice: ROTATED, newSecret: { name: item.url, text } } };
       },
       show: (req, res, form) => detailPage.show(req, res, { rotation: form }),
     }),

@@ -110,7 +110,7 @@ test('keeps a limited number of references for a day, each for one error', async
       const name = reference ?? String(count).padStart(8, '0');
       const session = userId === undefined ? undefined : { user: { id: userId } };
       const context = { id: `request-${name}`, reference: name, route: '/one', address: '192.0.2.1', session };
-      return references.keep({ context } as never, error);
+      return references.record({ context } as never, error);
     };
     const keptOf = async (times: number, userId?: string, error?: AppError) =>
       (await Promise.all(Array.from({ length: times }, () => keep(userId, error)))).filter(Boolean).length;
