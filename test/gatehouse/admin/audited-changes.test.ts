@@ -177,7 +177,7 @@ Fine
   Scopes are known: The provider knows every scope of this app.
   Sign-out at the provider: Signing out here also signs out at the provider.
   Back-channel logout: The app is not used for sign-in, so there is no session to end.
-Cannot tell
+Unknown
   Settings suit the provider: No preset is known for this provider.
   Connection is protected (TLS): The provider is called without TLS, which is allowed on this machine only.
   Authorization request is accepted: Not tried: fix the problem above first.
