@@ -1,6 +1,7 @@
 /** Returns an access token for a user and app, or the reason why there is none. */
 
 import { AppError } from '../../shared/errors.ts';
+import { OutboundError } from '../../shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../shared/provider/connected-app.ts';
 import type { DpopKey } from '../../shared/provider/dpop.ts';
 import {
@@ -35,21 +36,34 @@ export type TokenResult =
   /** `isUnverified`: the health of the connection is `unverified`. */
   | { kind: 'unavailable'; cause: FailureCause; isUnverified: boolean; retryAfterSeconds: number };
 
+type Unavailable = Extract<TokenResult, { kind: 'unavailable' }>;
+
 /** The platform refused a token that was just refreshed. */
 type StillRefused = { kind: 'still_refused' };
 
 const MAX_WAIT_MS = 2_000;
 
+export interface TokenOptions {
+  prefetched?: GrantReading | undefined;
+  service?: string | undefined;
+}
+
 export interface AccessTokens {
   /**
    * Returns an access token, and refreshes it first if that is due. If the provider is slow, returns a token that has
    * not expired, and the refresh continues in the background.
-   * @param prefetched a read of the grant that was started with the request
+   * @param options `prefetched`: a read of the grant that was started with the request. `service`: the id of the relay
+   *   token that the access token is for
    */
-  get(userId: string, app: ConnectedApp, prefetched?: GrantReading): Promise<TokenResult>;
+  get(userId: string, app: ConnectedApp, options?: TokenOptions): Promise<TokenResult>;
 
   /** Like `get`, after the platform refused a token (401): returns a newer one, after a refresh if none is stored. */
-  getAnother(userId: string, app: ConnectedApp, rejected: string): Promise<TokenResult | StillRefused>;
+  getAnother(
+    userId: string,
+    app: ConnectedApp,
+    rejected: string,
+    options?: Pick<TokenOptions, 'service'>,
+  ): Promise<TokenResult | StillRefused>;
 
   /** Removes the doubt once the platform has accepted the token. Never rejects. */
   clearDoubt(userId: string, appId: string, accessToken: string): Promise<void>;
@@ -67,28 +81,28 @@ export function createAccessTokens(parts: {
     userId: string,
     app: ConnectedApp,
     rejected: string | undefined,
-    prefetched: GrantReading | undefined,
+    { prefetched, service }: TokenOptions,
     toResult: (stored: StoredGrant | undefined, now: number, rejected: string | undefined) => Result,
-  ): Promise<Result> => {
+  ): Promise<Result | Unavailable> => {
     const stored = await grants.load(userId, app, prefetched);
     await missing.announce(app, stored);
     const current = toResult(stored, clock(), rejected);
     if (needsNoRefresh(stored, rejected, clock(), userId)) return current;
     const refreshed = refresher
-      .refresh({ userId, app, rejected })
+      .refresh({ userId, app, rejected, service })
       .then((newStored) => toResult(newStored, clock(), rejected));
-    if (current.kind !== 'token') return refreshed;
-    // Without the store no refresh can start, but a token that has not expired still works (F16).
-    const unlessStoreIsDown = (error: unknown): Result => {
-      if (error instanceof AppError && error.code === 'storage_unavailable') return current;
+    if (current.kind !== 'token') return refreshed.catch(unavailableIfBusy);
+    // Without the store or a slot no refresh can start, but a token that has not expired still works (F16).
+    const unlessNoneStarts = (error: unknown): Result => {
+      if (isBusy(error) || (error instanceof AppError && error.code === 'storage_unavailable')) return current;
       throw error;
     };
-    return within(refreshed.catch(unlessStoreIsDown), current);
+    return within(refreshed.catch(unlessNoneStarts), current);
   };
 
   return {
-    get: (userId, app, prefetched) => load(userId, app, undefined, prefetched, resultOf),
-    getAnother: (userId, app, rejected) => load(userId, app, rejected, undefined, resultAfterRefusal),
+    get: (userId, app, options = {}) => load(userId, app, undefined, options, resultOf),
+    getAnother: (userId, app, rejected, options = {}) => load(userId, app, rejected, options, resultAfterRefusal),
 
     async clearDoubt(userId, appId, accessToken) {
       try {
@@ -115,6 +129,24 @@ export function needsNoRefresh(
   if (grant.accessToken === rejected || !hasUsableToken(grant, now)) return false;
   // The spread costs a hash of the user id, so it is computed only for a token that may be due.
   return !isRefreshDue(grant, now, 1) || !isRefreshDue(grant, now, spreadOf(userId));
+}
+
+/** As for a call to a host that is at its limits. */
+export const BUSY_RETRY_SECONDS = 2;
+
+/** True for the error of a service that gets no slot of the provider in time (R134). */
+export function isBusy(error: unknown): boolean {
+  return error instanceof OutboundError && error.reason === 'busy';
+}
+
+function unavailableIfBusy(error: unknown): Unavailable {
+  if (!isBusy(error)) throw error;
+  return {
+    kind: 'unavailable',
+    cause: 'provider_unavailable',
+    isUnverified: false,
+    retryAfterSeconds: BUSY_RETRY_SECONDS,
+  };
 }
 
 /** The result, or the fallback if the result takes too long. */

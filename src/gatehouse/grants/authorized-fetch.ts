@@ -24,6 +24,8 @@ export interface AuthorizedRequest {
   beforeSending?: (() => Promise<void> | undefined) | undefined;
   /** A read of the grant that was started with the request. */
   prefetched?: GrantReading | undefined;
+  /** Id of the relay token of the service that the call is for. */
+  service?: string | undefined;
 }
 
 export type AuthorizedResponse =
@@ -49,9 +51,9 @@ export function createAuthorizedFetch(parts: {
 
   const send = (request: AuthorizedRequest, target: Target, token: CarriedToken): Promise<StreamedResponse> =>
     carrier.send(token, target, (authorization) => {
-      const { headers, stop, app } = request;
+      const { headers, stop, app, service } = request;
       const call = () => {
-        const { response, destroy } = outbound.stream(target, [...headers, ...authorization], app.id);
+        const { response, destroy } = outbound.stream(target, [...headers, ...authorization], { app: app.id, service });
         stop.whenStopped(() => destroy(stopError(stop.tooLate)));
         return response;
       };
@@ -77,13 +79,13 @@ export function createAuthorizedFetch(parts: {
       const defaultTarget = outbound.target(request.urlFor());
       const targetOf = ({ apiBaseUrl }: { apiBaseUrl?: string | undefined }) =>
         apiBaseUrl === undefined ? defaultTarget : outbound.target(request.urlFor(apiBaseUrl));
-      const { userId, app, stop, prefetched } = request;
-      const first = await unlessStopped(accessTokens.get(userId, app, prefetched), stop);
+      const { userId, app, stop, prefetched, service } = request;
+      const first = await unlessStopped(accessTokens.get(userId, app, { prefetched, service }), stop);
       if (first.kind !== 'token') return first;
       const response = await send(request, targetOf(first), first);
       if (response.statusCode !== 401) return accepted(request, first, response);
       response.body.destroy(new Error('The response to a refused token is not read.'));
-      const second = await unlessStopped(accessTokens.getAnother(userId, app, first.accessToken), stop);
+      const second = await unlessStopped(accessTokens.getAnother(userId, app, first.accessToken, { service }), stop);
       // The response says why the platform refuses a fresh token.
       if (second.kind === 'still_refused') return { kind: 'response', response };
       if (second.kind !== 'token') return second;

@@ -92,6 +92,7 @@ export function createGrants(parts: {
   const refresher = createRefresher({
     grants,
     provider,
+    outbound,
     revokeUnowned: revocations.revokeUnowned,
     leases: createLeases({ store, milliseconds: times.leaseMilliseconds }),
     times,
@@ -153,7 +154,7 @@ export function createGrants(parts: {
       clock,
     }),
     missing,
-    narrowed: createNarrowedTokens({ grants, refresher, clock }),
+    narrowed: createNarrowedTokens({ grants, refresher, store, clock }),
     fetch: createAuthorizedFetch({ accessTokens, grants, outbound }),
     async close() {
       await Promise.all([refresher.close(), everyone.close()]);

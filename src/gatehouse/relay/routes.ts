@@ -101,7 +101,9 @@ export function relayRoutes(parts: {
       const app = apps.threadApp(appId);
       const threads = subject.kind === 'user' ? userThreads : serviceAccountThreads;
       try {
-        await passResponse(req, res, (stop) => threads.stream({ ownerId: subject.id, app, prefetched }, stop));
+        await passResponse(req, res, (stop) =>
+          threads.stream({ ownerId: subject.id, app, prefetched, service: caller.token.id }, stop),
+        );
       } catch (error) {
         gate.count(caller, access, 'failed');
         throw error;

@@ -92,12 +92,15 @@ export function createServiceAccounts(parts: {
 /** Calls with a service account's API token. The account's id takes the place of the user's. */
 export function serviceAccountFetch(accounts: ServiceAccounts, outbound: Outbound): AuthorizedFetch {
   return {
-    async get({ userId: id, app, urlFor, headers, stop, beforeSending }) {
+    async get({ userId: id, app, urlFor, headers, stop, beforeSending, service }) {
       const target = outbound.target(urlFor());
       const apiToken = await accounts.apiToken(id, target.origin);
       if (apiToken === undefined) return { kind: 'not_connected' };
       await beforeSending?.();
-      const call = outbound.stream(target, [...headers, 'authorization', `Bearer ${apiToken}`], app.id);
+      const call = outbound.stream(target, [...headers, 'authorization', `Bearer ${apiToken}`], {
+        app: app.id,
+        service,
+      });
       stop.whenStopped(() => call.destroy(stopError(stop.tooLate)));
       return { kind: 'response', response: await call.response };
     },
@@ -114,7 +117,7 @@ export async function checkApiToken(app: ThreadApp, apiToken: string, outbound: 
   try {
     const target = outbound.target(threadUrlOf(app));
     const headers = ['accept', 'application/json', 'user-agent', 'Gatehouse', 'authorization', `Bearer ${apiToken}`];
-    const call = outbound.stream(target, headers, app.id);
+    const call = outbound.stream(target, headers, { app: app.id });
     timer = setTimeout(() => call.destroy(stopError(true)), CHECK_TIMEOUT_MS);
     const { statusCode, body } = await call.response;
     body.destroy(new Error('Only the status is needed.'));

@@ -65,6 +65,7 @@ type ExchangeResult =
     }
   /** `connectUrl`: where the user connects or reconnects, if that helps. */
   | { kind: 'refused'; error: ExchangeError; description: string; connectUrl?: string | undefined }
+  | { kind: 'too_many'; retryAfterSeconds: number }
   | { kind: 'unavailable'; retryAfterSeconds: number; connectUrl?: string | undefined };
 
 export const EXCHANGE_ERRORS = ['invalid_request', 'invalid_target', 'invalid_scope', 'unauthorized_client'] as const;
@@ -145,8 +146,8 @@ export function createTokenExchange(parts: {
   const connectUrlOf = ({ id }: ConnectedApp) => `${publicHref}/connections/${id}`;
 
   /** The access token with every granted scope. */
-  const wholeToken = async (userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
-    const result = await accessTokens.get(userId, app);
+  const wholeToken = async (service: string, userId: string, app: ConnectedApp): Promise<ExchangeResult> => {
+    const result = await accessTokens.get(userId, app, { service });
     const connectUrl = connectUrlOf(app);
     switch (result.kind) {
       case 'token': {
@@ -180,21 +181,23 @@ export function createTokenExchange(parts: {
     app: ConnectedApp,
     narrowing: Narrowing,
   ): Promise<ExchangeResult> => {
-    const result = await narrowed.accessToken(subject.id, app, narrowing);
+    const result = await narrowed.accessToken(subject.id, app, narrowing, caller.token.id);
     switch (result.kind) {
       case 'narrowed':
         return { ...tokenResult(subject.id, app, result, result.expiresAt), resource: narrowing.resource };
       case 'unavailable':
         return unavailable(result.retryAfterSeconds, result.isUnverified ? connectUrlOf(app) : undefined);
+      case 'too_many':
+        return { kind: 'too_many', retryAfterSeconds: result.retryAfterSeconds };
       case 'no_grant': {
         // `wholeToken` gives the reason. If the user has connected in the meantime, the client must retry.
-        const whole = await wholeToken(subject.id, app);
+        const whole = await wholeToken(caller.token.id, subject.id, app);
         return whole.kind === 'token' ? unavailable(1) : whole;
       }
       case 'unsupported': {
         if (narrowing.resource !== undefined) return refuse('invalid_target', NO_TOKEN_FOR_RESOURCE);
         const access = { scope: 'token:exchange' as const, app: app.id, subject, unnarrowed: true };
-        return refusedByPolicy(caller, access) ?? wholeToken(subject.id, app);
+        return refusedByPolicy(caller, access) ?? wholeToken(caller.token.id, subject.id, app);
       }
     }
   };
@@ -209,7 +212,7 @@ export function createTokenExchange(parts: {
     // If an app declares no resources, `resource` only names the app.
     const resource = app.resources && request.resource;
     const narrowing = { scopes: scopes.length > 0 ? scopes : undefined, resource };
-    if (scopes.length === 0 && resource === undefined) return wholeToken(subject.id, app);
+    if (scopes.length === 0 && resource === undefined) return wholeToken(caller.token.id, subject.id, app);
     const grant = await grantOf(subject.id, app);
     if (!grant) return narrowerToken(caller, subject, app, narrowing);
     if (grant.dpopKey !== undefined) return refuse('invalid_target', TOKENS_ARE_BOUND);
@@ -217,7 +220,7 @@ export function createTokenExchange(parts: {
       return refuse('invalid_scope', 'Request only scopes that the user has granted.');
     }
     const isWhole = grant.scopes.every((granted) => scopes.includes(granted));
-    if (isWhole && resource === undefined) return wholeToken(subject.id, app);
+    if (isWhole && resource === undefined) return wholeToken(caller.token.id, subject.id, app);
     return narrowerToken(caller, subject, app, narrowing);
   };
 

@@ -1,6 +1,7 @@
 /** Serves `POST /relay/token`: client authentication, parameters and responses of token exchange (RFC 8693, RFC 6749 section 5). */
 import type { Request, RequestHandler, Response } from 'express';
 import { z } from 'zod';
+import { AppError } from '../../shared/errors.ts';
 import { bearerOf } from '../../shared/http/bearer.ts';
 import { described, json, type Operation } from '../../shared/http/description.ts';
 import type { AuditNotes } from '../audit/notes.ts';
@@ -37,6 +38,9 @@ const EXCHANGE: Operation = {
   responses: { 200: json(responseSchema), 400: json(errorSchema), 401: json(errorSchema), 503: json(errorSchema) },
 };
 
+const TOO_MANY_NARROWINGS =
+  'Each access token with fewer scopes ends the earlier ones of this user at the provider. Keep the token that you have, and wait as long as Retry-After says.';
+
 /** OAuth errors have the form of RFC 6749 section 5.2; other failures (rate limit, storage) are problem documents. */
 export function tokenExchangeRoute(parts: {
   gate: RelayGate;
@@ -62,6 +66,10 @@ export function tokenExchangeRoute(parts: {
     if ('error' in request) return refuse(res, 400, request.error, request.description);
     const result = await exchange.exchange(caller, request);
     if (result.kind === 'refused') return refuse(res, 400, result.error, result.description, result.connectUrl);
+    if (result.kind === 'too_many') {
+      const { retryAfterSeconds } = result;
+      throw new AppError('rate_limited', { detail: TOO_MANY_NARROWINGS, retryAfterSeconds });
+    }
     if (result.kind === 'unavailable') {
       const { retryAfterSeconds, connectUrl } = result;
       res.set('Retry-After', String(retryAfterSeconds));

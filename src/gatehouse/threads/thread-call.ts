@@ -30,6 +30,8 @@ interface ThreadRequest {
   app: ThreadApp;
   /** A read of the grant that was started early. */
   prefetched?: GrantReading | undefined;
+  /** Id of the relay token of the service that calls; left out for a browser. */
+  service?: string | undefined;
 }
 
 export interface ThreadResponse {
@@ -125,7 +127,7 @@ export function createThreadCall(parts: {
   };
 
   const stream = async (request: ThreadRequest, stop: StopSwitch): Promise<ThreadStream> => {
-    const { ownerId, app, prefetched } = request;
+    const { ownerId, app, prefetched, service } = request;
     const deadline = setTimeout(stop.stopLate, limits.headersMilliseconds);
     let apiBaseUrl: string | undefined;
     const urlFor = (granted?: string): string => {
@@ -135,7 +137,7 @@ export function createThreadCall(parts: {
     const charged: BudgetedCall = { app, ownerId, caller };
     const beforeSending = () => charge(charged);
     try {
-      const call = { userId: ownerId, app, urlFor, headers: REQUEST_HEADERS, stop, beforeSending, prefetched };
+      const call = { userId: ownerId, app, urlFor, headers: REQUEST_HEADERS, stop, beforeSending, prefetched, service };
       const result = await authorizedFetch.get(call);
       if (result.kind !== 'response') throw grantError(app, result, publicHref);
       const { response } = result;

@@ -10,8 +10,14 @@ import { createPools, type OutboundProxy } from './dispatcher.ts';
 import { createHostNames, type OnSlowName, UnresolvedName } from './host-names.ts';
 import { addressError, asOutboundError, type CallFailure, callFailure, OutboundError } from './outbound-error.ts';
 import { openStream, type StreamedCall } from './streamed-response.ts';
-import { type AnonymousCall, createUpstreamGate, type UpstreamLimits, type UpstreamLoad } from './upstream-gate.ts';
-import { beforeAbort, wholeResponse } from './whole-response.ts';
+import {
+  type AnonymousCall,
+  createUpstreamGate,
+  type Reservation,
+  type UpstreamLimits,
+  type UpstreamLoad,
+} from './upstream-gate.ts';
+import { wholeResponse } from './whole-response.ts';
 
 export { asOutboundError, OutboundError } from './outbound-error.ts';
 
@@ -43,9 +49,15 @@ export interface Outbound {
    * GETs a target and streams the response; the caller limits time and bytes. Connections are pooled by origin and
    * checked like those of `fetch`. Follows no redirects.
    * @param headers alternating names and values
-   * @param app id of the connected app whose platform is called
+   * @param call `app`: id of the connected app whose platform is called. `service`: id of the relay token that causes the call
    */
-  stream(target: Target, headers: string[], app?: string): StreamedCall;
+  stream(target: Target, headers: string[], call?: { app?: string; service?: string | undefined }): StreamedCall;
+  /**
+   * Does work of a service within the services' share of the calls to a host, once it is its turn (R134).
+   * @param service id of its relay token
+   * @throws OutboundError `busy` if too much of it waits, or if its turn does not come within 15 s
+   */
+  serve<T>(host: string, service: string, work: () => Promise<T>): Promise<T>;
   load(): UpstreamLoad;
   close(): Promise<void>;
 }
@@ -97,6 +109,8 @@ type BeginCall = (call: { method: string; origin: string }) => {
 };
 
 const MAX_TARGETS = 1_000;
+/** As long as a call to a provider may take. */
+const MAX_TURN_MS = 15_000;
 
 const DEFAULT_LIMITS: UpstreamLimits = { concurrency: 64, waiting: 1_000 };
 
@@ -118,10 +132,11 @@ export function createOutbound(parts: {
   lookup?: typeof systemLookup;
 }): Outbound {
   const { policy, lookup = systemLookup, limits = DEFAULT_LIMITS, beginCall, onEnded } = parts;
-  const gate = createUpstreamGate(limits, () => {
+  const refuseBusy = () => {
     parts.onBusy?.();
     return new OutboundError('busy', 'too many calls to this host are running and waiting');
-  });
+  };
+  const gate = createUpstreamGate(limits, refuseBusy);
   const names = createHostNames({ lookup, onSlow: parts.onSlowName, threads: parts.threads });
   const pools = createPools({
     connections: limits.concurrency,
@@ -147,12 +162,23 @@ export function createOutbound(parts: {
     return parsed;
   };
 
-  const send = ({ origin, path, method, body, ...request }: OutboundRequest & Target): StreamedCall => {
+  const send = ({ origin, path, method, body, anonymous, ...request }: OutboundRequest & Target): StreamedCall => {
     const headers = Object.entries({ ...request.headers, 'accept-encoding': 'identity' }).flat();
     assertSendable(headers);
     const options = { origin, path, method: (method ?? 'GET') as Dispatcher.HttpMethod, headers, body: body ?? null };
-    return openStream({ pools, reservation: gate.reserve(origin) }, options, { ended: () => undefined });
+    return openStream({ pools, reservation: gate.reserve(origin, anonymous && { anonymous }) }, options, {
+      ended: () => undefined,
+    });
   };
+
+  const turnOf = (reservation: Reservation): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(refuseBusy()), MAX_TURN_MS);
+      reservation.begin(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
 
   return {
     assertAllowed,
@@ -163,7 +189,7 @@ export function createOutbound(parts: {
       return refusal instanceof RefusedAddress ? refusal.rule : undefined;
     },
     target,
-    stream({ origin, path }, requestHeaders, app) {
+    stream({ origin, path }, requestHeaders, { app, service } = {}) {
       const startedAt = performance.now();
       let head: { status: number; seconds: number } | undefined;
       const end = (failure: Error | undefined) => {
@@ -175,7 +201,7 @@ export function createOutbound(parts: {
       try {
         assertSendable(headers);
         return openStream(
-          { pools, reservation: gate.reserve(origin) },
+          { pools, reservation: gate.reserve(origin, service === undefined ? undefined : { service }) },
           { origin, path, method: 'GET', headers },
           {
             responded(status) {
@@ -206,14 +232,9 @@ export function createOutbound(parts: {
       const headers = { ...request.headers, ...(!request.untraced && span?.headers) };
       const signal = AbortSignal.timeout(deadlineMilliseconds);
       let sending: StreamedCall | undefined;
-      const call = () => {
-        sending = send({ ...request, origin, path: pathname + search, headers });
-        return wholeResponse(sending, { ...bodyLimits, signal });
-      };
       try {
-        const response = await (request.anonymous
-          ? beforeAbort(signal, gate.shareAnonymous(request.anonymous, origin, signal, call))
-          : call());
+        sending = send({ ...request, origin, path: pathname + search, headers });
+        const response = await wholeResponse(sending, { ...bodyLimits, signal });
         end(statusClass(response.status));
         span?.responded(response.status);
         span?.end();
@@ -229,6 +250,15 @@ export function createOutbound(parts: {
         end(failure.reason);
         span?.end(failure.reason);
         throw failure;
+      }
+    },
+    async serve(host, service, work) {
+      const reservation = gate.reserveShare(host, service);
+      try {
+        await turnOf(reservation);
+        return await work();
+      } finally {
+        reservation.release();
       }
     },
     load: gate.load,

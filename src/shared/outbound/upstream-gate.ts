@@ -1,5 +1,4 @@
 /** Limits how many calls to each host run and wait; further calls are refused at once (R89). */
-import { type BulkheadPolicy, BulkheadRejectedError, bulkhead } from 'cockatiel';
 
 export interface UpstreamLimits {
   /** Maximum of concurrent calls to one host. */
@@ -25,77 +24,113 @@ export interface Reservation {
   release(): void;
 }
 
+/** The cause of a call that is not made for a user: an anonymous request, or a service, by the id of its relay token. */
+export type Share = { anonymous: AnonymousCall } | { service: string };
+
 export interface UpstreamGate {
-  /** @throws the error of `createRefusal` if the host is at its limits */
-  reserve(origin: string): Reservation;
   /**
-   * Makes the call as soon as a slot for its kind is free, unless its signal is aborted before. Each kind has a quarter
-   * of the host's slots; the rest is reserved for refreshes and code exchanges, and pushed requests do not delay
-   * discovery (R92).
+   * Calls for users may use every slot of the host. Each kind of anonymous call may use a quarter, and pushed requests do not
+   * delay discovery (R92). Services may use three quarters together, and one relay token half of those (R134).
+   * @throws the error of `createRefusal` if the host or the share is at its limits
    */
-  shareAnonymous<T>(kind: AnonymousCall, origin: string, signal: AbortSignal, call: () => Promise<T>): Promise<T>;
+  reserve(origin: string, share?: Share): Reservation;
+  /** Reserves within the share of services only, for work that makes its own calls to the host. @throws as `reserve` */
+  reserveShare(origin: string, service: string): Reservation;
   load(): UpstreamLoad;
 }
 
-interface Host {
+/** The calls to a host, or the calls of one share of it. */
+interface Slots {
   running: number;
   /** In the order in which they begin. */
   waiting: Set<() => void>;
+  /** Including those that have not begun. */
+  reservations: number;
+  /** The reservations that count toward the limits. */
+  counted: number;
+}
+
+interface Part {
+  name: string;
+  limits: UpstreamLimits;
+  isCounted: boolean;
 }
 
 /** @param createRefusal returns the error of a call beyond the limits */
-export function createUpstreamGate({ concurrency, waiting }: UpstreamLimits, createRefusal: () => Error): UpstreamGate {
-  const hosts = new Map<string, Host>();
-  // At most two entries for each origin that registered apps name, so none is ever removed.
-  const shares = new Map<string, BulkheadPolicy>();
-  const slots = Math.max(1, Math.floor(concurrency / 4));
-  const queueSize = Math.floor(waiting / 4);
+export function createUpstreamGate(limits: UpstreamLimits, createRefusal: () => Error): UpstreamGate {
+  const slotsByName = new Map<string, Slots>();
+
+  const reservePart = ({ name, limits: { concurrency, waiting }, isCounted }: Part): Reservation => {
+    const slots = slotsByName.get(name) ?? { running: 0, waiting: new Set(), reservations: 0, counted: 0 };
+    if (isCounted && slots.counted >= concurrency + waiting) throw createRefusal();
+    slots.reservations += 1;
+    slots.counted += Number(isCounted);
+    slotsByName.set(name, slots);
+    let run: (() => void) | undefined;
+    return {
+      begin(start) {
+        run = start;
+        if (slots.running >= concurrency) {
+          slots.waiting.add(start);
+          return;
+        }
+        slots.running += 1;
+        start();
+      },
+      release() {
+        slots.reservations -= 1;
+        slots.counted -= Number(isCounted);
+        if (run && !slots.waiting.delete(run)) slots.running -= 1;
+        const [next] = slots.waiting;
+        if (next && slots.running < concurrency) {
+          slots.waiting.delete(next);
+          slots.running += 1;
+          next();
+        } else if (slots.reservations === 0) slotsByName.delete(name);
+      },
+    };
+  };
+
+  /** The call begins once each part has a slot for it. */
+  const reserveParts = (parts: readonly Part[]): Reservation => {
+    const reservations: Reservation[] = [];
+    const release = () => {
+      for (const reservation of reservations.toReversed()) reservation.release();
+    };
+    try {
+      for (const part of parts) reservations.push(reservePart(part));
+    } catch (error) {
+      release();
+      throw error;
+    }
+    const begin = (start: () => void) =>
+      reservations.reduceRight((next, reservation) => () => reservation.begin(next), start)();
+    return { begin, release };
+  };
+
+  const partOf = (name: string, fraction: number): Part => {
+    const concurrency = Math.max(1, Math.floor(limits.concurrency * fraction));
+    return { name, limits: { concurrency, waiting: Math.floor(limits.waiting * fraction) }, isCounted: true };
+  };
+
+  const shareOf = (origin: string, share: Share): Part[] =>
+    'anonymous' in share
+      ? [partOf(`${share.anonymous} ${origin}`, 1 / 4)]
+      : [partOf(`service ${share.service} ${origin}`, 3 / 8), partOf(`services ${origin}`, 3 / 4)];
 
   return {
-    reserve(origin) {
-      const host = hosts.get(origin) ?? { running: 0, waiting: new Set() };
-      if (host.running + host.waiting.size >= concurrency + waiting) throw createRefusal();
-      hosts.set(origin, host);
-      let run: (() => void) | undefined;
-      return {
-        begin(start) {
-          run = start;
-          if (host.running >= concurrency) {
-            host.waiting.add(start);
-            return;
-          }
-          host.running += 1;
-          start();
-        },
-        release() {
-          if (run && !host.waiting.delete(run)) host.running -= 1;
-          const [next] = host.waiting;
-          if (next && host.running < concurrency) {
-            host.waiting.delete(next);
-            host.running += 1;
-            next();
-          } else if (host.running === 0) hosts.delete(origin);
-        },
-      };
-    },
-
-    async shareAnonymous(kind, origin, signal, call) {
-      const name = `${kind} ${origin}`;
-      const share = shares.get(name) ?? bulkhead(slots, queueSize);
-      shares.set(name, share);
-      try {
-        return await share.execute(call, signal);
-      } catch (error) {
-        throw error instanceof BulkheadRejectedError ? createRefusal() : error;
-      }
-    },
+    reserve: (origin, share) =>
+      share
+        ? // It waits within the limits of its share, so it does not count toward those of the host, which are left to users.
+          reserveParts([...shareOf(origin, share), { name: origin, limits, isCounted: false }])
+        : reservePart({ name: origin, limits, isCounted: true }),
+    reserveShare: (origin, service) => reserveParts(shareOf(origin, { service })),
 
     load() {
-      const all = [...hosts.values()];
-      const queued = [...shares.values()].reduce((sum, share) => sum + queueSize - share.queueSlots, 0);
+      const hosts = [...slotsByName].filter(([name]) => !name.includes(' ')).map(([, slots]) => slots);
       return {
-        running: all.reduce((sum, host) => sum + host.running, 0),
-        waiting: all.reduce((sum, host) => sum + host.waiting.size, 0) + queued,
+        running: hosts.reduce((sum, { running }) => sum + running, 0),
+        waiting: hosts.reduce((sum, { reservations, running }) => sum + reservations - running, 0),
       };
     },
   };

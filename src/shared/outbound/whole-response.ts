@@ -51,14 +51,6 @@ export function isEncoded({ 'content-encoding': encoding }: IncomingHttpHeaders)
   return encoding !== undefined && !/^(identity|[\s,])*$/i.test(String(encoding));
 }
 
-/** Rejects on abort, even while the call waits for a slot of its share. */
-export function beforeAbort<T>(signal: AbortSignal, response: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-    response.then(resolve, reject);
-  });
-}
-
 function readCapped(body: StreamedBody, maxBytes: number): Promise<Buffer<ArrayBuffer>> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];

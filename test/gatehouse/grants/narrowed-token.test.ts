@@ -12,6 +12,7 @@ import { createGrantStore, type GrantStore } from '../../../src/gatehouse/grants
 import { createNarrowedTokens, type NarrowedTokens } from '../../../src/gatehouse/grants/narrowed-token.ts';
 import { createRefresher, type Refresher, refreshTimes } from '../../../src/gatehouse/grants/refresh.ts';
 import type { Events } from '../../../src/shared/observability/events.ts';
+import { OutboundError } from '../../../src/shared/outbound/outbound.ts';
 import type { ConnectedApp } from '../../../src/shared/provider/connected-app.ts';
 import type { ProviderClient } from '../../../src/shared/provider/provider-client.ts';
 import type { RefreshOutcome, TokenRefresh } from '../../../src/shared/provider/token-refresh.ts';
@@ -22,6 +23,7 @@ import { createSealedJson } from '../../../src/shared/storage/sealed-json.ts';
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
+import { NO_SHARE } from '../../support/no-share.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 
 const APP = { ...PLATFORM, name: 'Platform', scopes: ['read', 'write'] } as ConnectedApp;
@@ -56,10 +58,18 @@ beforeEach(async () => {
   } as unknown as Events;
   const clock = () => now;
   grants = createGrantStore({ store, sealedJson: createSealedJson(createSealer(parsed.keys)), clock });
-  const shared = { grants, provider, revokeUnowned: provider.revoke, events, clock, random: () => 0.5 };
+  const shared = {
+    grants,
+    provider,
+    outbound: NO_SHARE,
+    revokeUnowned: provider.revoke,
+    events,
+    clock,
+    random: () => 0.5,
+  };
   const leases = createLeases({ store, milliseconds: 4_000 });
   refresher = createRefresher({ ...shared, leases, times: refreshTimes(300) });
-  narrowed = createNarrowedTokens({ grants, refresher, clock });
+  narrowed = createNarrowedTokens({ grants, refresher, store, clock });
 });
 afterEach(async () => {
   await store.close();
@@ -86,7 +96,8 @@ async function read(): Promise<Grant> {
   return found.grant;
 }
 
-const token = (scopes: readonly string[] = ['read'], app = APP) => narrowed.accessToken('u1', app, { scopes });
+const token = (scopes: readonly string[] = ['read'], app = APP) =>
+  narrowed.accessToken('u1', app, { scopes }, 'service');
 const failed = (kind: 'reconnect_needed' | 'passing') =>
   ({ failure: { kind, cause: 'provider_unavailable', since: now, failures: 1, retryAt: now + 30_000 } }) as const;
 
@@ -105,7 +116,7 @@ describe('a narrower token', () => {
     expect(await grants.listOpenRefreshes()).toEqual([]);
   });
 
-  test('is returned from the cache for equal requests, until a refresh may have revoked it', async () => {
+  test('is returned from the cache for equal requests, also after the refresh token was rotated', async () => {
     await stored();
     respond = async ({ scopes }) => tokens(`narrow ${calls.length} ${scopes?.join()}`);
     const first = await token(['read', 'write']);
@@ -119,7 +130,18 @@ describe('a narrower token', () => {
     expect(calls).toHaveLength(3);
     await stored({ refreshToken: 'rt9' });
     await token(['read', 'write']);
-    expect(calls.map(({ refreshToken }) => refreshToken)).toEqual(['rt1', 'rt1', 'rt1', 'rt9']);
+    expect(calls.map(({ refreshToken }) => refreshToken)).toEqual(['rt1', 'rt1', 'rt1']);
+  });
+
+  test('is not returned again after a rotation, if the provider ends earlier access tokens', async () => {
+    const app = { ...APP, endsEarlierTokens: true };
+    await stored();
+    respond = async () => tokens(`narrow ${calls.length}`);
+    expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 1' });
+    expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 1' });
+    await stored({ refreshToken: 'rt9' });
+    now += 30_000;
+    expect(await token(['read'], app)).toMatchObject({ accessToken: 'narrow 2' });
   });
 
   test('is returned from the cache while more than 30 seconds of its lifetime remain', async () => {
@@ -135,7 +157,7 @@ describe('a narrower token', () => {
   test('RFC 8707: for one resource has the scopes of the grant, and is not returned for another resource', async () => {
     await stored();
     respond = async () => tokens(`narrow ${calls.length}`);
-    const of = (resource: string) => narrowed.accessToken('u1', APP, { resource });
+    const of = (resource: string) => narrowed.accessToken('u1', APP, { resource }, 'service');
     expect(await of('urn:a')).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 1', scopes: APP.scopes });
     expect(await of('urn:b')).toMatchObject({ accessToken: 'narrow 2' });
     expect(await of('urn:a')).toMatchObject({ accessToken: 'narrow 1' });
@@ -212,6 +234,59 @@ describe('a narrower token', () => {
     });
     expect(await token(['write'])).toMatchObject({ accessToken: 'narrow 2', expiresAt: undefined });
     expect(await token(['write'])).toMatchObject({ accessToken: 'narrow 3' });
+  });
+});
+
+describe('R135 from a provider that ends earlier access tokens', () => {
+  const app = { ...APP, endsEarlierTokens: true };
+  const scopeSets = [['read'], ['write'], ['read', 'write']];
+  const of = (scopes: readonly string[], service = 'flood') => narrowed.accessToken('u1', app, { scopes }, service);
+
+  test('the service that floods causes one refresh in 30 seconds, and the one beside it gets its token', async () => {
+    await stored();
+    respond = async () => tokens(`narrow ${calls.length}`, `rt${calls.length + 1}`);
+    const kinds: string[] = [];
+    for (let call = 0; call < 42; call += 1) kinds.push((await of(scopeSets[call % 3] ?? [])).kind);
+    expect(calls).toHaveLength(1);
+    expect(kinds.filter((kind) => kind === 'narrowed')).toHaveLength(14);
+    expect(await of(['write'])).toEqual({ kind: 'too_many', retryAfterSeconds: 30 });
+    expect(await of(['write'], 'beside')).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 2' });
+    now += 29_001;
+    expect(await of(['write', 'read'])).toEqual({ kind: 'too_many', retryAfterSeconds: 1 });
+    now += 1_000;
+    expect(await of(['write', 'read'])).toMatchObject({ kind: 'narrowed', accessToken: 'narrow 3' });
+    expect(calls).toHaveLength(3);
+  });
+
+  test('the same calls of one service at the same time share the refresh', async () => {
+    await stored();
+    respond = async () => tokens('narrow');
+    const results = await Promise.all(Array.from({ length: 20 }, () => of(['read'])));
+    expect(new Set(results.map(({ kind }) => kind))).toEqual(new Set(['narrowed']));
+    expect(calls).toHaveLength(1);
+  });
+
+  test('where the provider refuses as well, its refusal is named, with the longer wait', async () => {
+    await stored();
+    respond = async () =>
+      ({ kind: 'unavailable', reason: 'status', sent: true, retryAfterSeconds: 7 }) as RefreshOutcome;
+    await of(['read']);
+    expect(await of(['write'])).toMatchObject({ kind: 'unavailable', retryAfterSeconds: 30 });
+  });
+
+  test('a call that finds no slot at the provider is not counted', async () => {
+    await stored();
+    const refuse = () => Promise.reject(new OutboundError('busy', 'no slot'));
+    const busy = createNarrowedTokens({
+      grants,
+      refresher: { ...refresher, attempt: refuse },
+      store,
+      clock: () => now,
+    });
+    const result = await busy.accessToken('u1', app, { scopes: ['read'] }, 'flood');
+    expect(result).toEqual({ kind: 'unavailable', isUnverified: false, retryAfterSeconds: 2 });
+    respond = async () => tokens('narrow');
+    expect(await of(['read'])).toMatchObject({ kind: 'narrowed' });
   });
 });
 

@@ -24,6 +24,7 @@ import { createSealedJson, type SealedJson } from '../../../src/shared/storage/s
 import { createSqliteStore } from '../../../src/shared/storage/sqlite/store.ts';
 import type { Store } from '../../../src/shared/storage/store.ts';
 import { PLATFORM } from '../../support/apps.ts';
+import { NO_SHARE } from '../../support/no-share.ts';
 import { startStopwatch } from '../../support/stopwatch.ts';
 import { PATIENTLY } from '../../support/until.ts';
 
@@ -57,7 +58,7 @@ const provider = {
     return { outcome: 'revoked' as const };
   },
 } as unknown as ProviderClient;
-const atProvider = { provider, revokeUnowned: provider.revoke };
+const atProvider = { provider, outbound: NO_SHARE, revokeUnowned: provider.revoke };
 
 const events = {
   refreshEnded: (facts: object) => void ended.push(facts),

@@ -206,3 +206,68 @@ describe('R92 calls that anonymous requests cause', () => {
     await outbound.close();
   });
 });
+
+describe('R134 what services cause', () => {
+  const limits = { concurrency: 8, waiting: 8 };
+  const shared = () => createOutbound({ policy: createAddressPolicy(['127.0.0.1']), limits, onBusy: () => undefined });
+  const endOf = ({ response, destroy }: ReturnType<Outbound['stream']>) => ({ ended: reasonOf(response), destroy });
+
+  /** Lets the host respond until all these calls have ended. */
+  const answered = async <T>(calls: readonly Promise<T>[]): Promise<T[]> => {
+    const timer = setInterval(host.answerAll, 5);
+    return Promise.all(calls).finally(() => clearInterval(timer));
+  };
+
+  test('a service that floods has three eighths of the slots, the one beside it as many, and users the rest at once', async () => {
+    const outbound = shared();
+    const call = (service?: string) => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service }));
+    const flood = Array.from({ length: 20 }, () => call('flood'));
+    await expect.poll(() => host.held.length).toBe(3);
+    expect(outbound.load()).toEqual({ running: 3, waiting: 3 });
+    expect(await Promise.all(flood.slice(6).map(({ ended }) => ended))).toEqual(Array(14).fill('busy'));
+    const beside = [call('beside'), call('beside'), call('beside')];
+    await expect.poll(() => host.held.length).toBe(6);
+    const others = [call('third'), call()];
+    await expect.poll(() => host.held.length).toBe(7);
+    expect(outbound.load()).toEqual({ running: 7, waiting: 4 });
+    const user = call();
+    await expect.poll(() => host.held.length).toBe(8);
+    const ends = [...flood.slice(0, 6), ...beside, ...others, user].map(({ ended }) => ended);
+    expect(new Set(await answered(ends))).toEqual(new Set(['answered']));
+    expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
+    await outbound.close();
+  });
+
+  test('a call that ends while it waits for its share leaves no place taken', async () => {
+    const outbound = shared();
+    const call = () => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service: 'flood' }));
+    const calls = Array.from({ length: 6 }, call);
+    await expect.poll(() => host.held.length).toBe(3);
+    for (const { destroy } of calls.toReversed()) destroy(new Error('enough'));
+    await Promise.all(calls.map(({ ended }) => ended));
+    await expect.poll(() => outbound.load()).toEqual({ running: 0, waiting: 0 });
+    const again = [call(), call(), call()].map(({ ended }) => ended);
+    expect(await answered(again)).toEqual(['answered', 'answered', 'answered']);
+    await outbound.close();
+  });
+
+  test('work of a service waits for its share, and its calls for users do not', async () => {
+    const outbound = shared();
+    const done = Promise.withResolvers<void>();
+    let running = 0;
+    const work = async () => {
+      running += 1;
+      await done.promise;
+      return reasonOf(outbound.fetch(`${host.url}/`, {}, LIMITS));
+    };
+    const results = Array.from({ length: 7 }, () =>
+      outbound.serve('host', 'flood', work).catch((error) => error.reason),
+    );
+    expect(await results[6]).toBe('busy');
+    expect(running).toBe(3);
+    done.resolve();
+    expect(await answered(results.slice(0, 6))).toEqual(Array(6).fill('answered'));
+    expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
+    await outbound.close();
+  });
+});
