@@ -198,7 +198,7 @@ export const connectedAppSchema = z.strictObject({
     description: 'Only where the provider does not state it.',
   }),
   refresh: z.enum(['rotating', 'reusable']).optional().meta({ title: 'Refresh tokens' }),
-  endsEarlierTokens: z.boolean().optional().meta({
+  endsEarlierTokens: z.boolean().default(false).meta({
     title: 'A refresh ends earlier access tokens',
     description:
       'Only where the provider says so. Services then get a token with fewer scopes at most every 30 seconds.',

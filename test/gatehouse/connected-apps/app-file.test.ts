@@ -79,6 +79,7 @@ describe('a valid entry', () => {
         tokenEndpointAuthMethod: 'client_secret_basic',
         threadPath: '/1/threads/current',
         returnUrls: [],
+        endsEarlierTokens: false,
         providerSignOut: true,
         par: 'auto',
         dpop: 'auto',

@@ -239,7 +239,7 @@ describe('R116 tokens of an app', () => {
       'prompt',
     ],
     ...['parameters', 'tokenParameters', 'resources', 'tokenPath', 'threadPath', 'refresh', 'providerSignOut', 'par'],
-    ...['dpop', 'accessTokenLifetimeSeconds', 'rateLimit'],
+    ...['dpop', 'accessTokenLifetimeSeconds', 'endsEarlierTokens', 'rateLimit'],
   ];
 
   test('depend on the fields of one list, and not on those of the other: every field is in one of them', () => {

@@ -213,8 +213,8 @@ describe('R134 what services cause', () => {
   const endOf = ({ response, destroy }: ReturnType<Outbound['stream']>) => ({ ended: reasonOf(response), destroy });
 
   /** Lets the host respond until all these calls have ended. */
-  const answered = async <T>(calls: readonly Promise<T>[]): Promise<T[]> => {
-    const timer = setInterval(host.answerAll, 5);
+  const responded = async <T>(calls: readonly Promise<T>[]): Promise<T[]> => {
+    const timer = setInterval(host.respondToAll, 5);
     return Promise.all(calls).finally(() => clearInterval(timer));
   };
 
@@ -222,18 +222,18 @@ describe('R134 what services cause', () => {
     const outbound = shared();
     const call = (service?: string) => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service }));
     const flood = Array.from({ length: 20 }, () => call('flood'));
-    await expect.poll(() => host.held.length).toBe(3);
+    await expect.poll(() => host.pending.length).toBe(3);
     expect(outbound.load()).toEqual({ running: 3, waiting: 3 });
     expect(await Promise.all(flood.slice(6).map(({ ended }) => ended))).toEqual(Array(14).fill('busy'));
     const beside = [call('beside'), call('beside'), call('beside')];
-    await expect.poll(() => host.held.length).toBe(6);
+    await expect.poll(() => host.pending.length).toBe(6);
     const others = [call('third'), call()];
-    await expect.poll(() => host.held.length).toBe(7);
+    await expect.poll(() => host.pending.length).toBe(7);
     expect(outbound.load()).toEqual({ running: 7, waiting: 4 });
     const user = call();
-    await expect.poll(() => host.held.length).toBe(8);
+    await expect.poll(() => host.pending.length).toBe(8);
     const ends = [...flood.slice(0, 6), ...beside, ...others, user].map(({ ended }) => ended);
-    expect(new Set(await answered(ends))).toEqual(new Set(['answered']));
+    expect(new Set(await responded(ends))).toEqual(new Set(['response']));
     expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
     await outbound.close();
   });
@@ -242,12 +242,12 @@ describe('R134 what services cause', () => {
     const outbound = shared();
     const call = () => endOf(outbound.stream(outbound.target(`${host.url}/`), [], { service: 'flood' }));
     const calls = Array.from({ length: 6 }, call);
-    await expect.poll(() => host.held.length).toBe(3);
+    await expect.poll(() => host.pending.length).toBe(3);
     for (const { destroy } of calls.toReversed()) destroy(new Error('enough'));
     await Promise.all(calls.map(({ ended }) => ended));
     await expect.poll(() => outbound.load()).toEqual({ running: 0, waiting: 0 });
     const again = [call(), call(), call()].map(({ ended }) => ended);
-    expect(await answered(again)).toEqual(['answered', 'answered', 'answered']);
+    expect(await responded(again)).toEqual(['response', 'response', 'response']);
     await outbound.close();
   });
 
@@ -266,7 +266,7 @@ describe('R134 what services cause', () => {
     expect(await results[6]).toBe('busy');
     expect(running).toBe(3);
     done.resolve();
-    expect(await answered(results.slice(0, 6))).toEqual(Array(6).fill('answered'));
+    expect(await responded(results.slice(0, 6))).toEqual(Array(6).fill('response'));
     expect(outbound.load()).toEqual({ running: 0, waiting: 0 });
     await outbound.close();
   });
