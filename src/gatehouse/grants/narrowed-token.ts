@@ -147,7 +147,11 @@ function workingGrant(stored: StoredGrant | undefined): Grant | undefined {
   return grant?.failure?.kind === 'reconnect_needed' ? undefined : grant;
 }
 
-function isTokenOf(grant: Grant, { refreshToken, consentedAt }: CachedToken, { endsEarlierTokens }: ConnectedApp): boolean {
+function isTokenOf(
+  grant: Grant,
+  { refreshToken, consentedAt }: CachedToken,
+  { endsEarlierTokens }: ConnectedApp,
+): boolean {
   return grant.consentedAt === consentedAt && (!endsEarlierTokens || grant.refreshToken === refreshToken);
 }
 
