@@ -74,7 +74,7 @@ const withStatus = (status: unknown) => Object.assign(new Error('secret'), { sta
 /** The details that the caller may read. */
 const DETAILS: Record<string, string> = {
   too_large: 'Send less at once.',
-  invalid_request: 'The address or the body of the request cannot be read.',
+  invalid_request: 'The URL or the body of the request cannot be read.',
 };
 
 describe('a thrown error', () => {
